@@ -88,7 +88,7 @@ class PageActions:
     def nothing(self, model: str) -> dict[str, Any]:
         """Return the empty beginning of a piece."""
         return {
-            "title": "From nothing",
+            "title": "New idea",
             "model": model or self.models.first,
             "piece": picture(no_prompt(self.models.language(model)).score, 16),
             "bars": 0,

@@ -38,7 +38,7 @@ export function writeDesk(desk) {
 // A file's text → a desk with new names, so that it lies beside the one it was saved from. Its settings are of the kinds
 // that those `before` it are of.
 export function readDesk(text, name, before) {
-  const wrong = new Error(`“${name}” is no desk that was saved here, or only a part of one.`);
+  const wrong = new Error(`“${name}” isn’t a musicgen project file, or only a part of one.`);
   if (text.length > MOST_BYTES) throw new Error(`“${name}” is larger than the 64 MB that a desk may take.`);
   let found;
   try {

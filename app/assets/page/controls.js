@@ -1,32 +1,32 @@
-// How to go on: words of musicians first, sampling by its names behind "More".
+// How to continue: words of musicians first, sampling by its names behind "Advanced".
 import { action, check, choice, count, icon, make, rename, slider } from "../widgets/parts.js";
 
-const DARING = [[0.5, "by the book"], [0.65, "careful"], [0.8, "balanced"], [1, "free"], [1.2, "daring"]];
-const DENSE = ["sparse", "as it comes", "dense"];
+const CREATIVITY = [[0.7, "safe"], [0.85, "careful"], [1, "natural"], [1.1, "bold"], [1.25, "wild"]];
+const DENSE = ["sparse", "natural", "dense"];
 
 export function controlsPart(app) {
   const { desk, facts } = app, set = (change) => desk.set(change), { settings } = desk;
-  const box = make("section", "mg-card mg-controls", "", { ariaLabel: "How to go on" });
-  const exact = () => DARING.some(([temperature]) => temperature === desk.settings.temperature);
+  const box = make("section", "mg-card mg-controls", "", { ariaLabel: "How to continue" });
+  const exact = () => CREATIVITY.some(([temperature]) => temperature === desk.settings.temperature);
   const model = choice("mg-model", "Model", facts.models.map(({ name, player }) => [name, `${name} · ${player}`]), (name) => app.changeModel(name));
-  const prompt = slider("mg-prompt-bars", "Prompt: first bars", { min: 1, max: 16, value: 8, act: (bars) => desk.choose(bars) });
-  const bars = slider("mg-bars", "How long, in bars", { min: 1, max: facts.mostBars, value: settings.bars, act: (to) => set({ bars: to }) });
-  const takes = slider("mg-variations", "Variations", { min: 1, max: facts.mostVariations, value: settings.variations, act: (to) => set({ variations: to }) });
-  const daring = slider("mg-daring", "How daring", {
-    min: 0, max: DARING.length - 1, value: 2, said: (place) => (exact() ? DARING[place][1] : `temperature ${desk.settings.temperature}`),
-    act: (place) => set({ temperature: DARING[place][0] }),
+  const prompt = slider("mg-prompt-bars", "Continue after bar", { min: 1, max: 16, value: 8, act: (bars) => desk.choose(bars) });
+  const bars = slider("mg-bars", "Length (bars)", { min: 1, max: facts.mostBars, value: settings.bars, act: (to) => set({ bars: to }) });
+  const takes = slider("mg-variations", "Takes", { min: 1, max: facts.mostVariations, value: settings.variations, act: (to) => set({ variations: to }) });
+  const daring = slider("mg-daring", "Creativity", {
+    min: 0, max: CREATIVITY.length - 1, value: 2, said: (place) => (exact() ? CREATIVITY[place][1] : `temperature ${desk.settings.temperature}`),
+    act: (place) => set({ temperature: CREATIVITY[place][0] }),
   });
-  const dense = slider("mg-dense", "How dense", { min: -1, max: 1, value: 0, said: (to) => DENSE[to + 1], act: (to) => set({ dense: to }) });
-  const ends = choice("mg-ends", "How it ends", [["open", "stays open"], ["ends", "comes to an end"]], (how) => set({ ends: how === "ends" }));
+  const dense = slider("mg-dense", "Density", { min: -1, max: 1, value: 0, said: (to) => DENSE[to + 1], act: (to) => set({ dense: to }) });
+  const ends = choice("mg-ends", "Ending", [["open", "leave open"], ["ends", "write an ending"]], (how) => set({ ends: how === "ends" }));
   const endWhy = make("span", "mg-info", "", { id: "mg-ends-why" });
   ends.append(endWhy);
   ends.select.setAttribute("aria-describedby", "mg-ends-why");
   const chords = make("div", "mg-field", "", { id: "mg-chords" }), line = make("input", "mg-text", "", { type: "text", id: "mg-chords-line", placeholder: "C | G/B | Am F | C", spellcheck: false, maxLength: 400 });
   line.addEventListener("change", () => set({ chords: line.value }));
-  chords.append(make("label", "mg-label", "Over these chords", { htmlFor: "mg-chords-line" }), line);
+  chords.append(make("label", "mg-label", "Chord progression", { htmlFor: "mg-chords-line" }), line);
 
   const more = make("details", "mg-more", "", { id: "mg-more" });
-  more.append(make("summary", "", "More: temperature, top-p, seed"));
+  more.append(make("summary", "", "Advanced"));
   const fine = (id, name, label, bounds, info) => {
     const made = slider(id, label, { ...bounds, value: settings[name], act: (to) => set({ [name]: to }), info });
     more.append(made);
@@ -37,7 +37,7 @@ export function controlsPart(app) {
     fine("mg-top-p", "topP", "Top-p", { min: 0.05, max: 1, step: 0.01 }, "1: no limit"),
     fine("mg-top-k", "topK", "Top-k", { min: 0, max: 200 }, "0: no limit"),
     fine("mg-min-p", "minP", "Min-p", { min: 0, max: 0.5, step: 0.01 }, "0: no limit"),
-    fine("mg-recall", "recall", "Returns", { min: 0, max: 1, step: 0.05 }, "0: not by itself"),
+    fine("mg-recall", "recall", "Repetition", { min: 0, max: 1, step: 0.05 }, "0: remembers nothing of the piece"),
   ];
   const seed = make("div", "mg-field", "", { id: "mg-seed" }), number = make("input", "mg-number mg-wide-number", "", { type: "number", id: "mg-seed-number", min: 0, max: 2 ** 31 - 1, step: 1 });
   number.addEventListener("change", () => set({ seed: Math.min(2 ** 31 - 1, Math.max(0, Math.floor(Number(number.value) || 0))), newSeed: false }));
@@ -52,9 +52,9 @@ export function controlsPart(app) {
   const halt = action("Stop", () => app.composer.stop(), "mg-button mg-halt", { id: "mg-halt", hidden: true });
   const row = make("div", "mg-go-row");
   // On a small screen what is asked for lies in a sheet over the music, and its button beside Continue.
-  const how = icon("how", "How to go on", () => sheet(!box.classList.contains("mg-up")), "mg-icon mg-how");
+  const how = icon("how", "How to continue", () => sheet(!box.classList.contains("mg-up")), "mg-icon mg-how");
   const top = make("div", "mg-sheet-head");
-  top.append(make("h2", "", "How to go on"), icon("close", "Close", () => sheet(false), "mg-icon mg-sheet-close"));
+  top.append(make("h2", "", "How to continue"), icon("close", "Close", () => sheet(false), "mg-icon mg-sheet-close"));
   box.id = "mg-controls";
   how.setAttribute("aria-controls", box.id);
   function sheet(open, back = true) {
@@ -81,7 +81,7 @@ export function controlsPart(app) {
     }
     bars.show(now.bars);
     takes.show(now.variations);
-    const near = DARING.reduce((best, [temperature], place) => (Math.abs(temperature - now.temperature) < Math.abs(DARING[best][0] - now.temperature) ? place : best), 0);
+    const near = CREATIVITY.reduce((best, [temperature], place) => (Math.abs(temperature - now.temperature) < Math.abs(CREATIVITY[best][0] - now.temperature) ? place : best), 0);
     daring.show(near);
     dense.show(now.dense);
     ends.show(now.ends && can.ends.can ? "ends" : "open");
@@ -99,8 +99,8 @@ export function controlsPart(app) {
     comes.hidden = false;
     if (goes.matches(":focus-visible")) comes.focus(); // for keys; after a pointer, they mean the page
     goes.hidden = true;
-    go.textContent = !given && (current || desk.past.length) ? "Begin" : "Continue";
-    rename(how, `How to go on: ${count(now.bars, "bar")}, ${count(now.variations, "variation")}`);
+    go.textContent = !given && (current || desk.past.length) ? "Generate" : "Continue";
+    rename(how, `How to continue: ${count(now.bars, "bar")}, ${count(now.variations, "take")}`);
   }
   return Object.assign(box, { show });
 }

@@ -58,7 +58,7 @@ function themeButton() {
   const name = () => {
     const dark = document.body.classList.contains("dark");
     button.innerHTML = mark(dark ? "sun" : "moon");
-    rename(button, dark ? "Light colours" : "Dark colours");
+    rename(button, dark ? "Light mode" : "Dark mode");
   };
   name();
   new MutationObserver(name).observe(document.body, { attributeFilter: ["class"] });

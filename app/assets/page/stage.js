@@ -21,7 +21,7 @@ export function stagePart(app, lanesNow) {
   const card = make("section", "mg-card mg-stage", "", { ariaLabel: "Your piece" });
   const head = make("div", "mg-head"), title = make("h2", "", "…"), facts = make("span", "mg-facts");
   const handle = grip(entryOf, "piece");
-  const star = icon("star", "Keep with a star", () => desk.star(desk.open.current), "mg-icon mg-star");
+  const star = icon("star", "Star", () => desk.star(desk.open.current), "mg-icon mg-star");
   const picker = make("input", "mg-file", "", { type: "file", accept: KINDS, id: "mg-file", ariaLabel: "Open a file" });
   picker.addEventListener("change", () => (app.openFile(picker.files[0]), (picker.value = "")));
   const open = make("label", "mg-chip mg-open", "Open…", { htmlFor: "mg-file" });
@@ -86,7 +86,7 @@ export function stagePart(app, lanesNow) {
   for (const [language, name] of [["remi", "try a piano"], ["groove", "a trio"]])
     group(name, page.examples.filter((one) => one.language === language).map(({ name: example, title: text }) =>
       chip(example, text.replace(/^Piano | trio$/, ""), () => app.openExample(example), { ariaLabel: text })));
-  group("or begin", [chip("nothing", "From nothing", () => app.openNothing()), chip("grid", "Empty grid", () => app.openGrid())]);
+  group("or begin", [chip("nothing", "New idea", () => app.openNothing()), chip("grid", "Blank piece", () => app.openGrid())]);
   const remarks = make("details", "mg-remarks"), list = make("ul");
   remarks.append(make("summary"), list);
   const folds = make("div", "mg-folds");
@@ -107,8 +107,8 @@ export function stagePart(app, lanesNow) {
     timer = setTimeout(() => (hint.classList.remove("mg-told"), hintUsual()), 4000);
   }
   function hintUsual() {
-    const blank = desk.current?.kind === "nothing", usual = blank ? "" : "drag over bars to change them";
-    const words = hand.on ? "press draws, drag moves, the edge lengthens" : app.begins ? "what you leave open, the model chooses" : usual;
+    const blank = desk.current?.kind === "nothing", usual = blank ? "" : "drag across bars to select them";
+    const words = hand.on ? "click to add, drag to move, drag the right edge to resize" : app.begins ? "what you leave open, the model chooses" : usual;
     if (hint.textContent !== words) hint.textContent = words;
   }
 
@@ -143,7 +143,7 @@ export function stagePart(app, lanesNow) {
     notices.hidden = !entry.notices?.length;
     const more = (entry.remarks ?? []).filter((text) => !entry.notices?.some((one) => one.text === text));
     remarks.hidden = !more.length;
-    remarks.firstChild.replaceChildren(make("span", "mg-wordy", "How it is heard: "), count(more.length, "remark"));
+    remarks.firstChild.replaceChildren(make("span", "mg-wordy", "Import notes: "), count(more.length, "remark"));
     list.replaceChildren(...more.map((text) => make("li", "", text)));
   }
 
@@ -167,7 +167,7 @@ export function stagePart(app, lanesNow) {
     const bars = barCount(entry.piece);
     facts.textContent = entry.kind === "nothing" ? "the model begins by itself" : `${count(bars, "bar")} · ${count(noteCount(entry.piece), "note")}`;
     star.setAttribute("aria-pressed", String(desk.stars.has(entry.id)));
-    rename(star, desk.stars.has(entry.id) ? "Kept; take the star away" : "Keep with a star");
+    rename(star, desk.stars.has(entry.id) ? "Starred; remove the star" : "Star");
     showNotices(entry);
     for (const chip of chips.querySelectorAll("[data-example]"))
       chip.setAttribute("aria-pressed", String(chip.dataset.example === (entry.kind === "nothing" ? "nothing" : entry.example)));

@@ -9,7 +9,7 @@ import { playButton } from "../widgets/play_button.js";
 import { rangeBar } from "../widgets/range_bar.js";
 
 const WORDS = {
-  continue: "Continue from here", infill: "Take this one", accompany: "Take this one",
+  continue: "Continue from here", infill: "Use this take", accompany: "Use this take",
 };
 
 const HIGH = "clamp(240px, 34vh, 380px)"; // of a take by itself, as of the piece
@@ -19,13 +19,13 @@ function takeCard(app, id, axis) {
   const name = `Variation ${first.number + 1}`;
   const card = make("article", "mg-card mg-take", "", { ariaLabel: name });
   const head = make("div", "mg-head"), facts = make("span", "mg-facts"), title = make("h3", "", name), said = alarm();
-  const star = icon("star", "Keep with a star", () => desk.star(id), "mg-icon mg-star");
+  const star = icon("star", "Star", () => desk.star(id), "mg-icon mg-star");
   const play = playButton(app, entryOf), jump = icon("seam", "To the new part", () => app.play(entryOf(), start()), "mg-icon mg-jump");
   const start = () => entryOf().piece.lines[Math.min(entryOf().region.first, barCount(entryOf().piece))];
   const further = action(WORDS[first.how], () => app.use(id), "mg-chip mg-further");
   const like = make("div"), rolls = make("div"), foot = make("div", "mg-foot"), actions = make("span", "mg-actions");
   const roll = new Roll(rolls, {
-    label: `Piano roll of variation ${first.number + 1}`, height: "178px", axis,
+    label: `Piano roll of take ${first.number + 1}`, height: "178px", axis,
     acts: {
       seek: (tick) => (player.load(entryOf()), player.seek(tick)), play: () => app.play(entryOf()), step: (by) => app.stepBars(entryOf(), by),
       range: (range) => bar.show(range), bar: () => app.barOf(entryOf()),
@@ -50,7 +50,7 @@ function takeCard(app, id, axis) {
     const entry = entryOf(), over = entry.state !== "running", fresh = entry.fresh ?? countIn(entry.piece, entry.region);
     const told = [count(fresh, "new note"), entry.by && `by ${entry.by}`, over && `seed ${entry.seed}`];
     const emptied = over && !fresh && entry.how === "infill"; // nothing sounds there any more: that is a take, too
-    tell(emptied ? [`These bars are silent now · seed ${entry.seed}`] : over && !fresh ? ["No new notes came; press Continue for another."] : told.filter(Boolean));
+    tell(emptied ? [`These bars are now empty · seed ${entry.seed}`] : over && !fresh ? ["No new notes came; press Continue for another."] : told.filter(Boolean));
     roll.view.style.height = desk.takes.length === 1 ? HIGH : lanes?.length > 1 ? "234px" : "178px";
     roll.loop = player.loopOf(entry);
     roll.show(entry, { lanes, seen: app.seen(entry) });
@@ -63,7 +63,7 @@ function takeCard(app, id, axis) {
     further.hidden = menu.hidden = drop.hidden = !over;
     further.disabled = !fresh && !emptied;
     star.setAttribute("aria-pressed", String(desk.stars.has(id)));
-    rename(star, desk.stars.has(id) ? "Kept; take the star away" : "Keep with a star");
+    rename(star, desk.stars.has(id) ? "Starred; remove the star" : "Star");
     if (over && liked !== entry.likeness) like.replaceChildren(likeness((liked = entry.likeness), entry.real));
     play.show();
   }
@@ -71,7 +71,7 @@ function takeCard(app, id, axis) {
 }
 
 const ENDINGS = {
-  done: (run, takes) => `${count(takes, "variation")} in ${run.seconds} s`,
+  done: (run, takes) => `${count(takes, "take")} ready in ${run.seconds} s`,
   stopped: (run) => `Stopped after ${run.seconds} s; what there is stays.`,
   late: (run) => `Ended after ${run.seconds} s, the longest that a request may take; what there is stays.`,
   bound: (run) => `Ended after ${run.seconds} s: the model has no position further on; what there is stays.`,
@@ -122,13 +122,13 @@ export function takesPart(app, lanesNow) {
       if (!app.composer.busy) say("");
       else come = true;
     }
-    const [act, comes] = desk.current?.piece.notes.length ? ["Continue", "the music goes on"] : ["Begin", "music comes"];
+    const [act, comes] = desk.current?.piece.notes.length ? ["Continue", "the music goes on"] : ["Generate", "music comes"];
     rest.textContent = `Press ${act}, and ${comes} here, note by note: each take under the other, to be heard while it is written.`;
     const lanes = lanesNow(), { wholeTakes } = desk.settings, parts = desk.takes.filter((take) => aroundNew(take));
     for (const one of cards) one.show(lanes);
     tools.hidden = !cards.length;
     whole.hidden = !parts.length;
-    withMark(whole, "whole", parts.some((take) => take.how !== "continue") ? "All bars" : "With the prompt");
+    withMark(whole, "whole", parts.some((take) => take.how !== "continue") ? "All bars" : "Show my part too");
     whole.setAttribute("aria-pressed", String(wholeTakes));
     tellBy(desk.takes[0]?.byWhy);
     status.classList.toggle("mg-silent", !cards.length && !words.textContent);
@@ -160,10 +160,10 @@ export function takesPart(app, lanesNow) {
   };
   const progress = (run) => {
     if (run.place) return say(run.place === 1 ? "Next in line…" : `In line: ${count(run.place - 1, "request")} before yours…`, 0);
-    if (!run.bars) return say(`Listening to the ${run.kind === "continue" ? "prompt" : "piece"}…`, 0.001);
+    if (!run.bars) return say(`Reading your piece…`, 0.001);
     const left = run.left ? ` · about ${run.left < 100 ? `${run.left} s` : `${Math.round(run.left / 60)} min`} left` : "";
     // Who opened something else meanwhile finds it later.
-    const here = cards.some((one) => run.ids.includes(one.id)), away = here ? "" : ` for “${desk.entries.get(run.ids[0]).title.replace(/, variation.*/, "")}”, in the history`;
+    const here = cards.some((one) => run.ids.includes(one.id)), away = here ? "" : ` for “${desk.entries.get(run.ids[0]).title.replace(/, (take|variation).*/, "")}”, in the history`;
     const what = run.parts ? `${run.parts.join(" and ")}, ` : "", bars = `${what}bar ${run.bar} of ${run.bars}`;
     // On a small screen, few words: the button beside them says that it is being composed.
     const short = !away && matchMedia("(max-width: 1000px)").matches;

@@ -7,7 +7,7 @@ const FLAG = 18, RULER = 20, CHORDS = 18;
 const GAP = 4, LABEL = 16, FAR = 5;
 const NAMES = ["ground", "given-ground", "shade", "line", "line-strong", "faint", "rest", "ink", "range", ...[0, 1, 2].flatMap((n) => [`given-${n}`, `new-${n}`])];
 // What is said of music that is longer than any that its model learned from, as far as there is room.
-const LONG = ["longer than it learned from: may lose the thread", "may lose the thread", "may stray"];
+const LONG = ["beyond the trained length: quality may drop", "quality may drop", "may drop"];
 const longest = new WeakMap(); // notes → their greatest duration
 
 function longestOf(notes) {

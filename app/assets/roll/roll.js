@@ -63,7 +63,7 @@ export class Roll {
     if (bars !== null) this.bars = bars;
     const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
     this.canvas.setAttribute("aria-label", `${this.label}: ${count(noteCount(piece), "note")} in ${count(barCount(piece), "bar")}. ` +
-      `${this.longFrom ? `From bar ${this.longFrom} on it is longer than its model learned from, and may lose the thread. ` : ""}` +
+      `${this.longFrom ? `From bar ${this.longFrom} on it is longer than its model was trained on: quality may drop. ` : ""}` +
       "Space plays, left and right go by bars, with Shift they choose bars, plus and minus zoom.");
     this.layout();
   }

@@ -26,7 +26,7 @@ export function mixer(app) {
   function row(track, index) {
     const line = make("div", "mg-track"), name = make("span", "mg-track-name", track.name);
     line.dataset.colour = index % 3;
-    const mute = toggle(track, index, "mute", "M", "Mute"), solo = toggle(track, index, "solo", "S", "Hear alone:");
+    const mute = toggle(track, index, "mute", "M", "Mute"), solo = toggle(track, index, "solo", "S", "Solo:");
     const volume = make("input", "mg-volume", "", { type: "range", min: 0, max: 127, step: 1, ariaLabel: `Volume of ${track.name}` });
     volume.addEventListener("input", () => change(index, { volume: Number(volume.value) }));
     const kind = make("select", "mg-select", "", { ariaLabel: `Instrument of ${track.name}` });
@@ -34,7 +34,7 @@ export function mixer(app) {
     else INSTRUMENTS.forEach((text, program) => kind.append(make("option", "", text, { value: program })));
     kind.disabled = track.drum;
     kind.addEventListener("change", () => change(index, { program: Number(kind.value) }));
-    const write = action("Write to the others", () => {
+    const write = action("Write a new part", () => {
       why.textContent = isAble(write) ? "" : write.title;
       if (isAble(write)) app.composer.start({ kind: "accompany", parts: [track.name.toLowerCase()] });
     }, "mg-chip mg-write");

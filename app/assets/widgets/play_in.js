@@ -1,4 +1,4 @@
-// Play to it: a MIDI keyboard or the computer's keys, with a count-in and a metronome, onto the grid of the piece.
+// Record: a MIDI keyboard or the computer's keys, with a count-in and a metronome, onto the grid of the piece.
 import { barCount } from "../music/piece.js";
 import { Recorder } from "../sound/recorder.js";
 import { action, choice, make } from "./parts.js";
@@ -6,12 +6,12 @@ import { action, choice, make } from "./parts.js";
 export function playIn(app) {
   const box = make("details", "mg-play-in"), row = make("div", "mg-row"), said = make("p", "mg-why");
   said.setAttribute("role", "status");
-  box.append(make("summary", "", "Play to it"), row, said);
+  box.append(make("summary", "", "Record"), row, said);
   const recorder = new Recorder(app.player, { heard: () => show(), failed: (text) => (said.textContent = text) });
   const part = choice("mg-part", "Part", [], (index) => (recorder.track = Number(index)));
   const midi = action("MIDI keyboard", async () => {
     midi.setAttribute("aria-pressed", String(await recorder.useMidi()));
-    if (recorder.devices.length) said.textContent = `Heard: ${recorder.devices.join(", ")}.`;
+    if (recorder.devices.length) said.textContent = `Connected: ${recorder.devices.join(", ")}.`;
   });
   const keys = action("Computer keys", () => {
     recorder.useKeys(!recorder.keys);

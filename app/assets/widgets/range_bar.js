@@ -28,8 +28,8 @@ export function rangeBar(app, roll, entryOf) {
   typed.addEventListener("keydown", (event) => event.key === "Enter" && (event.preventDefault(), acts.chord.click()));
   const chord = make("span", "mg-chord-box");
   chord.append(typed, add("chord", "Set chord", () => typed.value));
-  box.append(words, add("anew", "Write anew"), add("on", "Go on from here"), add("end", "End here"), add("loop", "Loop"), add("delete", "Delete"), chord,
-    icon("close", "Choose no bars", leave), why);
+  box.append(words, add("anew", "Rewrite"), add("on", "Continue from here"), add("end", "Cut after this"), add("loop", "Loop"), add("delete", "Delete"), chord,
+    icon("close", "Clear selection", leave), why);
   acts.anew.classList.add("mg-new");
 
   function show(range) {

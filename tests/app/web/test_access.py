@@ -49,7 +49,7 @@ def test_the_tab_key_goes_from_top_to_bottom_and_is_seen(visit):
     places = list(dict.fromkeys(place for place, *_ in seen if place))
     assert places == ["mg-bar", "mg-stage", "mg-controls", "mg-history", "mg-dock"]
     stage = [name for place, name, _ in seen if place == "mg-stage"]
-    assert stage[:2] == ["Keep with a star", "Open a file"]
+    assert stage[:2] == ["Star", "Open a file"]
     assert re.match(r"Piano roll of your piece: \d+ notes in 16 bars\.", stage[2])
     assert stage[3:8] == ["Bars of the prompt", "Play", "Zoom out", "Zoom in", "Fit"]
     assert not [one for one in seen if one[0] and not all(one)]
@@ -72,7 +72,7 @@ def test_all_is_done_by_keys_alone_and_the_focus_is_never_lost(page: Page):
     for key in ("ArrowRight", "ArrowRight", "Shift+ArrowRight", "Shift+ArrowRight"):
         page.keyboard.press(key)
     expect(page.locator(".mg-range-words")).to_have_text("Bars 3–4")
-    press("Choose no bars", "^Piano roll")
+    press("Clear selection", "^Piano roll")
     page.keyboard.press("Shift+ArrowRight")
     press("Delete", "^Piano roll", ".mg-range-bar")
     expect(facts).to_contain_text("15 bars")
@@ -127,7 +127,7 @@ def test_bars_of_a_take_that_is_being_written_stay_until_its_end(page: Page):
     rest(page)
     bar, why = page.locator(".mg-take .mg-range-bar"), page.locator(".mg-take .mg-why")
     choose_bars(page, 18, 18, card=".mg-take")
-    for name in ("End here", "Delete", "Set chord"):
+    for name in ("Cut after this", "Delete", "Set chord"):
         button = bar.get_by_role("button", name=name, exact=True)
         expect(button).to_have_attribute("aria-disabled", "true")
         button.click(force=True)
@@ -136,9 +136,9 @@ def test_bars_of_a_take_that_is_being_written_stay_until_its_end(page: Page):
     await_end(page)
     expect(why).to_be_empty()
     expect(bar.locator(".mg-range-words")).to_have_text("Bar 18")  # it is there, and stays chosen
-    act(page, "End here", ".mg-take")
+    act(page, "Cut after this", ".mg-take")
     expect(page.locator(".mg-stage .mg-facts")).to_contain_text("18 bars")
-    expect(page.locator(SHOWN)).to_have_text("Disco trio, variation 1")
+    expect(page.locator(SHOWN)).to_have_text("Disco trio, take 1")
 
 
 def test_a_link_and_a_file_are_given_where_a_browser_lacks_something(visit):

@@ -167,8 +167,8 @@ def test_a_browser_that_is_told_to_keep_nothing_shows_the_page(browser, address,
     page = context.new_page()
     page.goto(address)
     expect(page.locator(SHOWN)).to_have_text("Piano in C", timeout=WAIT)
-    page.get_by_role("button", name="Dark colours").click()
-    expect(page.get_by_role("button", name="Light colours")).to_be_visible()
+    page.get_by_role("button", name="Dark mode").click()
+    expect(page.get_by_role("button", name="Light mode")).to_be_visible()
     context.close()
 
 
@@ -233,7 +233,7 @@ def test_the_history_leads_back_and_when_all_of_it_is_deleted_music_can_begin(pa
     page.get_by_role("button", name="★ only").click()
     expect(rows).to_have_count(1)
     rows.first.locator(".mg-history-open").click()
-    expect(page.locator(SHOWN)).to_have_text("Piano in C, variation 1")
+    expect(page.locator(SHOWN)).to_have_text("Piano in C, take 1")
     expect(summary).to_have_text("History: 3 pieces, 1 with a star")
     page.get_by_role("button", name="★ only").click()
     for left in (2, 1, 0):

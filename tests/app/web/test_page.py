@@ -66,7 +66,7 @@ def test_open(page: Page):
     expect(page.get_by_label("Model")).to_have_value(MODEL)
     expect(page.locator(PROMPT)).to_have_value("16")
     page.locator("[data-example=nothing]").click()
-    expect(page.locator("#mg-go")).to_have_text("Begin")
+    expect(page.locator("#mg-go")).to_have_text("Generate")
     expect(page.locator("#mg-prompt-bars")).to_be_hidden()
 
 
@@ -74,9 +74,10 @@ def test_begin(page: Page):
     """A piece from nothing is as it is asked to be, what cannot be is said, and what was asked stays."""
     idea, alarm = page.locator(".mg-idea"), page.locator("#mg-takes > [role=alert]")
     page.locator("[data-example=nothing]").click()
-    expect(page.locator("#mg-go")).to_have_text("Begin")
+    expect(page.locator("#mg-go")).to_have_text("Generate")
+    page.get_by_label("Model").select_option("groove")
     expect(idea).to_be_hidden()  # this model cannot be asked
-    page.get_by_label("Model").select_option("ensemble")
+    page.get_by_label("Model").select_option(MODEL)
     expect(idea).to_be_visible()
     for label, choice in (
         ("Style", "song"),
@@ -115,14 +116,14 @@ def test_begin(page: Page):
 
 def test_continue(page: Page):
     """Two variations of four bars, one of them heard and gone on from."""
-    page.get_by_text("More: temperature").click()
+    page.get_by_text("Advanced").click()
     page.get_by_label("Seed", exact=True).fill("8")
     page.get_by_label("Seed", exact=True).press("Tab")
     status = page.locator("#mg-takes [role=status]")
     expect(status).to_have_text("")  # there before it speaks, or a screen reader would not hear it
     go_on(page, bars=2, variations=2)
     await_end(page)
-    expect(status).to_contain_text("2 variations in")
+    expect(status).to_contain_text("2 takes ready in")
     expect(page.locator(".mg-likeness-name").first).to_have_text("Like the prompt, 0 to 1")
     expect(page.get_by_role("article", name="Variation 2")).to_be_visible()
     file = downloaded(page, "MIDI")
@@ -135,7 +136,7 @@ def test_continue(page: Page):
     page.wait_for_function("() => musicgen.player.playing && musicgen.player.tick > 15 * 96")
     page.keyboard.press(" ")
     page.locator(".mg-take .mg-further").first.click()
-    expect(page.locator(SHOWN)).to_have_text("Piano in C, variation 1")
+    expect(page.locator(SHOWN)).to_have_text("Piano in C, take 1")
     expect(page.locator(FACTS)).to_contain_text("18 bars")
     expect(page.locator(PROMPT)).to_have_value("18")
     expect(page.locator(".mg-take")).to_have_count(0)
@@ -197,8 +198,8 @@ def test_rewrite(page: Page):
     before = page.evaluate(NOTES)
     fill(page, "variations", 1)
     choose_bars(page, 3, 4)
-    act(page, "Write anew")
-    expect(page.locator(".mg-take .mg-further")).to_have_text("Take this one", timeout=WAIT)
+    act(page, "Rewrite")
+    expect(page.locator(".mg-take .mg-further")).to_have_text("Use this take", timeout=WAIT)
     page.locator(".mg-take .mg-further").click()
     after = page.evaluate(NOTES)
     assert after != before
@@ -224,7 +225,7 @@ def test_accompany(page: Page):
       const words = document.querySelector(".mg-status span"), said = (window.said = []);
       new MutationObserver(() => said.push(words.textContent)).observe(words, { childList: true });
     }""")
-    track(page, "Drums").get_by_role("button", name="Write to the others").click()
+    track(page, "Drums").get_by_role("button", name="Write a new part").click()
     await_end(page)
     seen, said = page.evaluate("[seen, said]")
     page.locator(".mg-take .mg-further").click()
@@ -279,7 +280,7 @@ def test_edit(page: Page):
     go_on(page, bars=1)
     await_end(page)
     expect(page.locator(".mg-stage > [role=alert]")).to_be_hidden()
-    assert page.evaluate("musicgen.desk.takes[0].title") == "My piece, variation 1"
+    assert page.evaluate("musicgen.desk.takes[0].title") == "My piece, take 1"
     onset, _, pitch, *_ = page.evaluate("[...musicgen.desk.takes[0].piece.notes]")
     assert [onset / BAR, pitch] == [1 / 4, 60]
 
@@ -379,7 +380,7 @@ def checked(page: Page, *acts) -> list:
 def finished(page: Page) -> None:
     """Let a short continuation be made, and everything be seen."""
     page.get_by_text("Tracks", exact=True).click()
-    page.get_by_text("Play to it").click()
+    page.get_by_text("Record").click()
     go_on(page, bars=1, variations=2)
     await_end(page)
     page.locator(".mg-history > summary").click()
@@ -398,7 +399,7 @@ def finished(page: Page) -> None:
 def test_no_checker_of_accessibility_finds_a_serious_fault(visit, screen: dict):
     page = visit(**screen)
     if screen != PHONE:
-        page.get_by_text("More: temperature").click()
+        page.get_by_text("Advanced").click()
 
     def drawn_on() -> None:
         if screen == PHONE:

@@ -74,7 +74,7 @@ def test_a_press_sounds_at_once_as_the_tracks_are_set_and_without_a_request(page
             break
     assert loudness(page).max() < 0.004
     assert page.evaluate("musicgen.player.playing")
-    page.get_by_role("button", name="Hear alone: Drums").click()
+    page.get_by_role("button", name="Solo: Drums").click()
     page.get_by_role("button", name="Mute Drums").click()
     page.wait_for_function("() => Math.max(...heard.blocks) > 0.01")
     before = page.evaluate("musicgen.player.length")
@@ -137,7 +137,7 @@ def test_without_worklets_the_sound_is_a_file(visit):
 
 def test_what_is_played_goes_to_the_piece_that_it_was_played_to(page: Page):
     before = page.evaluate(NOTES)
-    page.get_by_text("Play to it").click()
+    page.get_by_text("Record").click()
     page.get_by_role("button", name="Computer keys").click()
     page.get_by_label("Part", exact=True).select_option(label="Bass")
     page.get_by_role("button", name="● Record").click()

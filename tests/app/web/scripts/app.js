@@ -196,7 +196,7 @@ export const tests = {
     const { current } = desk;
     equal([current.kind, current.model, current.parent, current.act, current.run], ["file", "n", "song", "heard by n", undefined]);
     equal([desk.listed.map(({ id }) => id).includes("run 0"), nextNumber(desk.listed, desk.entries.get("song"))], [false, 2]);
-    equal([titleOf(desk.entries.get("song"), 2), titleOf({ title: "song, variation 2" }, 0), titleOf({ kind: "nothing" }, 0)], ["song, variation 3", "song, variation 2.1", "Variation 1"]);
+    equal([titleOf(desk.entries.get("song"), 2), titleOf({ title: "song, variation 2" }, 0), titleOf({ kind: "nothing" }, 0)], ["song, take 3", "song, variation 2.1", "Take 1"]);
   },
   async "a folder that is dropped is told from a file, and a large one is not read"() {
     const { app } = working();

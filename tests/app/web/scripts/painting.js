@@ -52,7 +52,7 @@ function rolled(song, { width = 846, height = 400, zoom = null, ...more } = {}) 
 const numbersIn = (texts) => texts.filter(({ text }) => /^\d+$/.test(text));
 const boxes = (all) => all.filter(({ name }) => name === "fillRect" || name === "roundRect");
 const song = (bars, more = {}) => ({ ...piece(Array.from({ length: bars }, (_, bar) => [48 * bar, 12, 60 + (bar % 12), 80, 0]), { bars }), ...more });
-const LONG = ["longer than it learned from: may lose the thread", "may lose the thread", "may stray"];
+const LONG = ["beyond the trained length: quality may drop", "quality may drop", "may drop"];
 
 export const tests = {
   "five thousand notes are painted with little work, and of a few bars only what is in sight"() {

@@ -160,8 +160,8 @@ export const tests = {
     equal(Array.from(again.current.piece.notes), Array.from(song.piece.notes));
     ok(again.id !== desk.id);
     throws(() => readDesk(text.slice(0, -9), "a.musicgen"), /only a part of one/);
-    throws(() => readDesk('{"format": "another"}', "b.musicgen"), /“b.musicgen” is no desk/);
-    throws(() => readDesk(text.replace('"lines":[0,', '"lines":["x",'), "c.musicgen"), /no desk/);
+    throws(() => readDesk('{"format": "another"}', "b.musicgen"), /“b.musicgen” isn’t a musicgen project file/);
+    throws(() => readDesk(text.replace('"lines":[0,', '"lines":["x",'), "c.musicgen"), /musicgen project file/);
   },
   "a file that would break the page is refused, and odd settings are left out"() {
     const text = writeDesk(worked().desk), before = new Desk().settings;
@@ -185,7 +185,7 @@ export const tests = {
         { real: { a: "x" } }, { parent: {} }, { how: [] }, { by: { a: 1 } }, { act: 3 }, { fresh: "x" }, { now: [] }, { model: [] }, { fileName: {} },
         { region: { first: 0, stop: 1, tracks: [9] } }, { region: { first: 0, stop: 1, tracks: "x" } }].map((odd) => (_, __, entry) => Object.assign(entry, odd)),
     ];
-    for (const change of changes) throws(() => readDesk(changed(change), "a.musicgen", before), /no desk/);
+    for (const change of changes) throws(() => readDesk(changed(change), "a.musicgen", before), /musicgen project file/);
     equal(readDesk(changed((_, open) => (open.current = null)), "a.musicgen", before).current, null);
     const odd = readDesk(changed((found) => Object.assign(found.desk, { past: 7, settings: { tempo: "fast", mix: [7], bars: null, seed: 3 } })), "a.musicgen", before);
     for (const idea of [7, null, { parts: "flute" }, { tempo: "fast" }, { key: ["C"] }])
