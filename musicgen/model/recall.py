@@ -37,6 +37,7 @@ PHRASE = 4  # bars
 FAITHFUL = 0.8  # of the temperature in a bar that returns: drawn as freely as others, it would lose its source
 TIMES = 4  # that the notes of a bar may be said: nine real pieces in ten say none oftener (docs/results.md)
 MANY = 1 << 30
+WORN = 30.0  # nats
 
 # Kinds of tokens. From VALUES on a token sets a value of the notes after it, and each block is a kind.
 OTHER, BAR, PART, PLACE, NOTE, SAID, PLAN, RETURN, RESTART, VALUES = range(10)
@@ -105,13 +106,24 @@ class Recollection:
     def __init__(self, kinds: np.ndarray, families: int, strength: float = 1.0) -> None:
         """Stand before the first token; what is recalled counts `strength` times."""
         self._kinds, self.strength = kinds, strength
-        self._named = np.unique(kinds[1, (kinds[0] == RETURN) & (kinds[1] > 0)])
+        named = np.flatnonzero((kinds[0] == RETURN) & (kinds[1] > 0))
+        self._returns = [(int(token), int(kinds[1, token])) for token in named]
+        self._named = np.unique(kinds[1, named])
         self._at = np.zeros(STATES, np.int64)
         self._at[[MATCH, BACK, SOURCE, LAST, PART_NOW]] = -1
         self._at[MOST] = TIMES
         self._table = np.zeros(TABLE, np.int32)
         self._ids = np.zeros(0, np.int32)
         self._bars = np.zeros((0, OF_PLAN + families), np.int32)
+
+    def worn(self) -> list[int]:
+        """Return the tokens that would have this bar return to one that has been said too often."""
+        now, most = int(self._at[BARS]) - 1, self._at[MOST]
+        return [
+            token
+            for token, back in self._returns
+            if back <= now and self._bars[now - back, SAID_TIMES] >= most
+        ]
 
     @property
     def freedom(self) -> float:
@@ -426,8 +438,12 @@ class Recall(nn.Module):
 
 
 def as_free(logits: Tensor, recalls: Sequence[Recollection]) -> Tensor:
-    """Return logits of rows, (B, V), by which what returns is drawn less freely."""
-    return logits / logits.new_tensor([one.freedom for one in recalls]).unsqueeze(1)
+    """Return logits of rows, (B, V), by which what returns is drawn less freely, and no bar returns too often."""
+    logits = logits / logits.new_tensor([one.freedom for one in recalls]).unsqueeze(1)
+    for row, one in enumerate(recalls):
+        if one.strength:
+            logits[row, one.worn()] -= WORN  # still drawn where nothing else may come
+    return logits
 
 
 def strengths(recalls: Sequence[Recollection]) -> Tensor | None:

@@ -39,7 +39,7 @@ export function writeDesk(desk) {
 // that those `before` it are of.
 export function readDesk(text, name, before) {
   const wrong = new Error(`“${name}” isn’t a musicgen project file, or only a part of one.`);
-  if (text.length > MOST_BYTES) throw new Error(`“${name}” is larger than the 64 MB that a desk may take.`);
+  if (text.length > MOST_BYTES) throw new Error(`“${name}” is larger than the 64 MB that a project may take.`);
   let found;
   try {
     found = JSON.parse(text);

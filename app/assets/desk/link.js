@@ -22,7 +22,7 @@ export async function writeLink(address, source, { model, chosen, settings }) {
   else said.nothing = true;
   const packed = await through(new TextEncoder().encode(JSON.stringify(said)), new CompressionStream("deflate-raw"));
   const link = `${address.split("#")[0]}#desk=${safe(toBase64(packed))}`;
-  if (link.length > MOST_LETTERS) throw new Error("This piece is too long for a link; save the desk as a file instead.");
+  if (link.length > MOST_LETTERS) throw new Error("This piece is too long for a link; save the project as a file instead.");
   return link;
 }
 

@@ -75,7 +75,7 @@ async function start() {
     else if (what === "composing") (takes.composing(more.run), controls.show());
     else if (what === "progress") takes.progress(more.run);
     else if (what === "composed") (takes.composed(more.run), soon());
-    else if (what === "unsaved") stage.fail("The browser has no room left to keep the desk: save it as a file.");
+    else if (what === "unsaved") stage.fail("The browser has no room left to keep the project: save it as a file.");
     else if (what !== "entry") soon();
     if (what === "settings") adjust();
     if (more.change?.chords && toldOfLine(more.change.chords)) stage.tell(toldOfLine(more.change.chords));

@@ -21,7 +21,7 @@ async function fetched(path, options, noun) {
   try {
     answer = await fetch(`${API}/${path}`, { method: "POST", ...options });
   } catch {
-    throw new Refusal(`The server did not take the ${noun}: it is gone, or not reached. What is on the desk stays.`);
+    throw new Refusal(`The server did not take the ${noun}: it is gone, or not reached. Your project stays.`);
   }
   if (!answer.ok) throw await refusal(answer);
   return answer.json();

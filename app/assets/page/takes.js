@@ -16,7 +16,7 @@ const HIGH = "clamp(240px, 34vh, 380px)"; // of a take by itself, as of the piec
 
 function takeCard(app, id, axis) {
   const { desk, player } = app, entryOf = () => desk.entries.get(id), first = entryOf();
-  const name = `Variation ${first.number + 1}`;
+  const name = `Take ${first.number + 1}`;
   const card = make("article", "mg-card mg-take", "", { ariaLabel: name });
   const head = make("div", "mg-head"), facts = make("span", "mg-facts"), title = make("h3", "", name), said = alarm();
   const star = icon("star", "Star", () => desk.star(id), "mg-icon mg-star");

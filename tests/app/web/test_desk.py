@@ -65,7 +65,7 @@ def test_a_desk_is_saved_as_a_file_and_opened_elsewhere(page: Page, visit):
     await_end(page)
     page.locator(".mg-desk-menu > summary").click()
     with page.expect_download() as download:
-        page.get_by_role("button", name="Save the desk").click()
+        page.get_by_role("button", name="Save the project").click()
     assert download.value.suggested_filename == "Piano in C.musicgen"
     data = Path(download.value.path()).read_bytes()
     other = visit()
@@ -223,7 +223,7 @@ def test_the_history_leads_back_and_when_all_of_it_is_deleted_music_can_begin(pa
     await_end(page)
     summary, rows = page.locator(".mg-history > summary"), page.locator(".mg-history-row")
     summary.click()
-    titles = ["Piano in C", "Variation 1", "Variation 2"]
+    titles = ["Piano in C", "Take 1", "Take 2"]
     expect(rows.locator(".mg-history-title")).to_have_text(titles)
     facts = rows.locator(".mg-facts").all_inner_texts()
     assert [told.rpartition(" · ")[0].rstrip("0123456789") for told in facts] == [
@@ -244,4 +244,4 @@ def test_the_history_leads_back_and_when_all_of_it_is_deleted_music_can_begin(pa
     go_on(page, bars=1)
     await_end(page)
     page.locator(".mg-take .mg-further").click()
-    expect(page.locator(SHOWN)).to_have_text("Variation 1")
+    expect(page.locator(SHOWN)).to_have_text("Take 1")

@@ -115,9 +115,9 @@ def test_begin(page: Page):
 
 
 def test_continue(page: Page):
-    """Two variations of four bars, one of them heard and gone on from."""
+    """Two takes of two bars, one of them heard and gone on from."""
     page.get_by_text("Advanced").click()
-    page.get_by_label("Seed", exact=True).fill("8")
+    page.get_by_label("Seed", exact=True).fill("9")
     page.get_by_label("Seed", exact=True).press("Tab")
     status = page.locator("#mg-takes [role=status]")
     expect(status).to_have_text("")  # there before it speaks, or a screen reader would not hear it
@@ -125,9 +125,9 @@ def test_continue(page: Page):
     await_end(page)
     expect(status).to_contain_text("2 takes ready in")
     expect(page.locator(".mg-likeness-name").first).to_have_text("Like the prompt, 0 to 1")
-    expect(page.get_by_role("article", name="Variation 2")).to_be_visible()
+    expect(page.get_by_role("article", name="Take 2")).to_be_visible()
     file = downloaded(page, "MIDI")
-    assert b'"seed": 8' in file
+    assert b'"seed": 9' in file
     whole, heard = read_midi(file), read_midi(example("piano-c-major"))
     part = read_midi(downloaded(page, "New part as MIDI"))
     assert len(whole.notes) > len(part.notes) == new_notes(page) > 0
@@ -380,7 +380,7 @@ def checked(page: Page, *acts) -> list:
 def finished(page: Page) -> None:
     """Let a short continuation be made, and everything be seen."""
     page.get_by_text("Tracks", exact=True).click()
-    page.get_by_text("Record").click()
+    page.locator(".mg-play-in summary").click()
     go_on(page, bars=1, variations=2)
     await_end(page)
     page.locator(".mg-history > summary").click()

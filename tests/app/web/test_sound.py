@@ -137,7 +137,7 @@ def test_without_worklets_the_sound_is_a_file(visit):
 
 def test_what_is_played_goes_to_the_piece_that_it_was_played_to(page: Page):
     before = page.evaluate(NOTES)
-    page.get_by_text("Record").click()
+    page.locator(".mg-play-in summary").click()
     page.get_by_role("button", name="Computer keys").click()
     page.get_by_label("Part", exact=True).select_option(label="Bass")
     page.get_by_role("button", name="● Record").click()

@@ -176,6 +176,7 @@ def test_a_bar_that_has_been_said_too_often_is_recalled_no_more(times: int) -> N
     again = times < TIMES
     assert (found[PLANNED] > 0, found[MATCHED] > 0) == (again, again)
     assert one.freedom == (FAITHFUL if again else 1)
+    assert one.worn() == ([] if again else [VOCABULARY.id("return_1")])
     softer = BAR.replace("loudness_8", "loudness_5")
     found = RECALL.begin().take(ids("begin piano " + times * softer + "bar return_1"))[-1]
     assert (found[PLANNED] > 0) == again
