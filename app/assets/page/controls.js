@@ -17,7 +17,7 @@ export function controlsPart(app) {
     act: (place) => set({ temperature: CREATIVITY[place][0] }),
   });
   const dense = slider("mg-dense", "Density", { min: -1, max: 1, value: 0, said: (to) => DENSE[to + 1], act: (to) => set({ dense: to }) });
-  const ends = choice("mg-ends", "Ending", [["open", "leave open"], ["ends", "write an ending"]], (how) => set({ ends: how === "ends" }));
+  const ends = choice("mg-ends", "Ending", [["open", "Leave open"], ["ends", "Write an ending"]], (how) => set({ ends: how === "ends" }));
   const endWhy = make("span", "mg-info", "", { id: "mg-ends-why" });
   ends.append(endWhy);
   ends.select.setAttribute("aria-describedby", "mg-ends-why");
