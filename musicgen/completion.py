@@ -34,8 +34,8 @@ class Completion(MusicGeneration):
         `written` says in a file what was asked for, `is_new` which notes of a whole piece the model wrote, be they the
         same as those that stood there: (N,) bool; `where` says so of an edit of the piece's file.
         """
-        elsewhere = goal.elsewhere.tolist()
-        super().__init__(model, goal.prompt, goal.grammar, options, elsewhere=elsewhere)
+        known = {"elsewhere": goal.elsewhere.tolist(), "unlike": goal.replaced.tolist()}
+        super().__init__(model, goal.prompt, goal.grammar, options, **known)
         self.piece, self.goal, self._written, self._is_new = piece, goal, written, is_new
         self._edit = piece.edit(**where)
 

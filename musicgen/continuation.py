@@ -89,17 +89,19 @@ class Generation:
         options: Options,
         *,
         elsewhere: Sequence[int] = (),
+        unlike: Sequence[int] = (),
         sources: Mapping[int, int] | None = None,
         **stop: int | None,
     ) -> None:
         """Go on from ids by a grammar, until the end token or what else is to stop it.
 
-        `elsewhere` is what is known of the piece besides; `sources` names the bar that each bar returns to, of those
-        of which that is asked.
+        `elsewhere` is what is known of the piece besides, `unlike` are bars that are not to be recalled; `sources`
+        names the bar that each bar returns to, of those of which that is asked.
         """
         self.model, self.options = model, options
         self._ids, self._grammar, self._stop = ids, grammar, stop
-        self._elsewhere, self._sources = tuple(elsewhere), dict(sources or {})
+        self._elsewhere, self._unlike = tuple(elsewhere), tuple(unlike)
+        self._sources = dict(sources or {})
         self._job: Progress | None = None
 
     @property
@@ -122,6 +124,7 @@ class Generation:
             else None,
             stop=Stop(end=self.model.language.end, **self._stop),
             elsewhere=self._elsewhere,
+            unlike=self._unlike,
             sources=self._sources,
         )
         ids = self._ids.astype(np.int64)

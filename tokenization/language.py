@@ -125,6 +125,8 @@ class Goal:
     """Reads prompt and what was written, also where it is broken off: the plain ids of the whole piece, closed."""
     elsewhere: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """What else of the piece is known, ids that the prompt leaves out; music may recall it."""
+    replaced: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    """The bars that stood where writing begins: they are to be others."""
     tracks: tuple[int, ...] = ()
     """The tracks of the whole piece that are written, where some parts are written to others."""
 

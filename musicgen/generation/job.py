@@ -35,8 +35,9 @@ def read_by_layers(
     state = model.start(generator_from(request.seed))
     if model.recall is not None:
         recalls = model.recall.begin(
-            elsewhere=request.elsewhere, sources=request.sources, strength=request.sampling.recall
-        )
+            elsewhere=request.elsewhere, unlike=request.unlike, sources=request.sources,
+            strength=request.sampling.recall,
+        )  # fmt: skip
         state = replace(state, recalls=(recalls,))
     logits = None
     for window in tokens.split(WINDOW, dim=1):

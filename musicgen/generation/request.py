@@ -60,8 +60,10 @@ class Request:
     seed: int = 0
     sampling: Sampling = field(default_factory=Sampling)
     stop: Stop = field(default_factory=Stop)
-    # What a model that recalls is told: what is known of the piece besides, and the bars that some bars return to.
+    # What a model that recalls is told: what is known of the piece besides, bars that are not to be recalled, and the
+    # bars that some bars return to.
     elsewhere: tuple[int, ...] = ()
+    unlike: tuple[int, ...] = ()
     sources: Mapping[int, int] = field(default_factory=dict, compare=False)
     kinds: Kinds | None = field(default=None, compare=False)  # of tokens, to draw within
 

@@ -112,6 +112,7 @@ class Recollection:
         self._at = np.zeros(STATES, np.int64)
         self._at[[MATCH, BACK, SOURCE, LAST, PART_NOW]] = -1
         self._at[MOST] = TIMES
+        self._avoided = np.zeros(0, np.int32)  # what bars say that are not to be recalled
         self._table = np.zeros(TABLE, np.int32)
         self._ids = np.zeros(0, np.int32)
         self._bars = np.zeros((0, OF_PLAN + families), np.int32)
@@ -144,10 +145,14 @@ class Recollection:
         for bar, source in sources.items():
             self._bars[bar + now, KNOWN] = source + now
 
+    def avoid(self, other: Self) -> None:
+        """Recall no bar whose notes are those of a bar that another one has taken, the last one closed."""
+        self._avoided = other._bars[: max(int(other._at[BARS]) - 1, 0), SAYS].copy()
+
     def get_used(self) -> None:
         """Let bars be said as often as one has been; in a piece that mostly says one bar, as often as may be."""
         times = self._bars[: max(int(self._at[BARS]) - 1, 0), SAID_TIMES]
-        most = int(times.max(initial=0))
+        most = int(times[times < MANY].max(initial=0))
         self._at[MOST] = MANY if 2 * most > len(times) > 1 else max(TIMES, most)
 
     def take(self, tokens: np.ndarray) -> np.ndarray:
@@ -157,8 +162,9 @@ class Recollection:
         self._make_room(int(self._at[BARS] + (self._kinds[0, tokens] == BAR).sum()) + 1)
         found = np.zeros((len(tokens), 4), np.int16)
         _follow(
-            tokens, self._kinds, self._named, self._at, self._ids, self._table, self._bars, found
-        )
+            tokens, self._kinds, self._named, self._avoided, self._at, self._ids, self._table,
+            self._bars, found,
+        )  # fmt: skip
         return found
 
     def _make_room(self, bars: int) -> None:
@@ -178,7 +184,15 @@ def _with_room(array: np.ndarray, rows: int) -> np.ndarray:
 
 @compiled
 def _follow(
-    tokens: Any, kinds: Any, named: Any, at: Any, ids: Any, table: Any, bars: Any, found: Any
+    tokens: Any,
+    kinds: Any,
+    named: Any,
+    avoided: Any,
+    at: Any,
+    ids: Any,
+    table: Any,
+    bars: Any,
+    found: Any,
 ) -> None:
     """Take tokens and say what is recalled after each."""
     families = bars.shape[1] - OF_PLAN
@@ -208,7 +222,7 @@ def _follow(
                 at[LAST] = at[SOURCE] if at[ASKED] > NEW else at[LAST]
                 at[ASKED], at[SOURCE], at[BACK], at[PART_NOW] = NOTHING, -1, -1, -1
                 if bar >= 0:
-                    _count(bar, kinds, at, ids, bars)
+                    _count(bar, kinds, avoided, at, ids, bars)
                 bars[at[BARS], BEGINS] = at[TOKENS] + 1
                 at[BARS] += 1
             elif at[SOURCE] >= 0:
@@ -230,7 +244,7 @@ def _go_back(at: Any, bars: Any) -> None:
 
 
 @compiled
-def _count(bar: int, kinds: Any, at: Any, ids: Any, bars: Any) -> None:
+def _count(bar: int, kinds: Any, avoided: Any, at: Any, ids: Any, bars: Any) -> None:
     """Count how often the notes of a bar have been said, as it ends; silence may be said as often as it comes."""
     number = 0
     for place in range(bars[bar, BEGINS], at[TOKENS]):
@@ -239,6 +253,10 @@ def _count(bar: int, kinds: Any, at: Any, ids: Any, bars: Any) -> None:
     bars[bar, SAYS], bars[bar, SAID_TIMES] = number, 1
     if number == 0:
         return
+    for said in avoided:
+        if said == number:
+            bars[bar, SAID_TIMES] = MANY
+            return
     for other in range(bar - 1, -1, -1):
         if bars[other, SAYS] == number:
             bars[bar, SAID_TIMES] = bars[other, SAID_TIMES] + 1
@@ -392,7 +410,7 @@ class Recall(nn.Module):
     def __init__(self, config: RecallConfig, vocabulary: int, width: int) -> None:
         super().__init__()
         self._kinds, self._families = config.kinds(vocabulary), len(config.plan)
-        self._restart = config.restart
+        self._bar, self._restart = config.bar, config.restart
         self.planned = nn.Embedding(vocabulary, width)
         self.matched = nn.Embedding(vocabulary, width)
         levels = PLANNED_LEVELS + MATCHED_LEVELS
@@ -407,14 +425,20 @@ class Recall(nn.Module):
         self,
         *,
         elsewhere: Sequence[int] = (),
+        unlike: Sequence[int] = (),
         sources: Mapping[int, int] | None = None,
         strength: float = 1.0,
     ) -> Recollection:
         """Return what a sequence recalls before its first token.
 
-        `elsewhere` is what is known of the piece besides; `sources` names the bars that some bars are to return to.
+        `elsewhere` is what is known of the piece besides, `unlike` are bars that are not to be recalled; `sources`
+        names the bars that some bars are to return to.
         """
         found = Recollection(self._kinds, self._families, strength)
+        if len(unlike):
+            other = Recollection(self._kinds, self._families)
+            other.take(np.array([*unlike, self._bar]))
+            found.avoid(other)
         if len(elsewhere):
             found.take(np.array([*elsewhere, self._restart]))
         found.return_to(sources or {})

@@ -95,6 +95,7 @@ def infilling(
         grammar=Scripted(grammar, script, may_end_silent=True),
         whole=whole,
         elsewhere=_from(ids, lines, given_until(stop, stop)),
+        replaced=ids[lines[start] : lines[stop]],
     )
 
 

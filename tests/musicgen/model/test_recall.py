@@ -166,7 +166,7 @@ def test_before_it_has_learned_nothing_changes() -> None:
     assert not recall(found).any()
 
 
-BAR = "bar return_1 piano at_0 length_24 loudness_8 pitch_60 at_24 pitch_62 at_48 pitch_64 at_72 pitch_65 "
+BAR = "bar piano at_0 length_24 loudness_8 pitch_60 at_24 pitch_62 at_48 pitch_64 at_72 pitch_65 "
 
 
 @pytest.mark.parametrize("times", [3, 4])
@@ -196,3 +196,12 @@ def test_nothing_recalled_is_drawn_as_freely_as_all() -> None:
     one = RECALL.begin(strength=0.0)
     one.take(ids("begin piano " + BAR + "bar return_1"))
     assert one.freedom == 1
+
+
+def test_bars_that_are_to_be_others_are_not_recalled() -> None:
+    text = "begin piano " + BAR + BAR.replace("pitch_60", "pitch_48") + "bar return_2"
+    replaced = ids(BAR.replace("loudness_8", "loudness_3"))
+    assert planned(text) == "piano"
+    assert planned(text, unlike=replaced) is None
+    other = text.replace("bar return_2", "bar return_1")
+    assert planned(other, unlike=replaced) == "piano"
