@@ -245,7 +245,7 @@ def _go_back(at: Any, bars: Any) -> None:
 
 @compiled
 def _count(bar: int, kinds: Any, avoided: Any, at: Any, ids: Any, bars: Any) -> None:
-    """Count how often the notes of a bar have been said, as it ends; silence may be said as often as it comes."""
+    """Count how often the notes of a bar have been said, as it ends: twice within a phrase; silence is not counted."""
     number = 0
     for place in range(bars[bar, BEGINS], at[TOKENS]):
         if PART <= kinds[0, ids[place]] <= NOTE:
@@ -259,7 +259,7 @@ def _count(bar: int, kinds: Any, avoided: Any, at: Any, ids: Any, bars: Any) -> 
             return
     for other in range(bar - 1, -1, -1):
         if bars[other, SAYS] == number:
-            bars[bar, SAID_TIMES] = bars[other, SAID_TIMES] + 1
+            bars[bar, SAID_TIMES] = bars[other, SAID_TIMES] + (2 if bar - other <= PHRASE else 1)
             return
 
 

@@ -169,11 +169,11 @@ def test_before_it_has_learned_nothing_changes() -> None:
 BAR = "bar piano at_0 length_24 loudness_8 pitch_60 at_24 pitch_62 at_48 pitch_64 at_72 pitch_65 "
 
 
-@pytest.mark.parametrize("times", [3, 4])
+@pytest.mark.parametrize("times", [2, 3])
 def test_a_bar_that_has_been_said_too_often_is_recalled_no_more(times: int) -> None:
     one = RECALL.begin()
     found = one.take(ids("begin piano " + times * BAR + "bar return_1 piano at_0 length_24"))[-1]
-    again = times < TIMES
+    again = 2 * times - 1 < TIMES  # within a phrase they count twice
     assert (found[PLANNED] > 0, found[MATCHED] > 0) == (again, again)
     assert one.freedom == (FAITHFUL if again else 1)
     assert one.worn() == ([] if again else [VOCABULARY.id("return_1")])
