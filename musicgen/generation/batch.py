@@ -21,9 +21,10 @@ from musicgen.layers.quantised import quantise, restore
 from musicgen.metre.clock import Times
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, State
-from musicgen.model.recall import Recollection, as_free
+from musicgen.model.recall import Recollection
 
 LEAST = 8  # rows that there is room for at first
+WORN = 30.0  # nats by which a return to a bar that was said too often is less likely
 
 
 class Batch(Protocol):
@@ -117,7 +118,7 @@ class RowsTogether:
             assert self._times is not None, "times come of times"
             for mine, new in zip(self._times, after, strict=True):
                 mine[slots] = new
-        return as_free(logits, recalls) if recalls else logits
+        return _as_free(logits, recalls) if recalls else logits
 
     def _grow(self, like: State, wanted: int) -> None:
         """Make room: twice as much as there was, or as is wanted."""
@@ -141,6 +142,15 @@ class RowsTogether:
                 for to, of in zip(self._times, mine, strict=True):
                     to[:had] = of
         self._free = [*range(room - 1, had - 1, -1), *self._free]
+
+
+def _as_free(logits: Tensor, recalls: Sequence[Recollection]) -> Tensor:
+    """Return logits of rows, (B, V), by which what returns is drawn less freely, and no bar returns too often."""
+    logits = logits / logits.new_tensor([one.freedom for one in recalls]).unsqueeze(1)
+    for row, one in enumerate(recalls):
+        if one.strength:
+            logits[row, one.worn()] -= WORN  # still drawn where nothing else may come
+    return logits
 
 
 def compile_ahead() -> None:
@@ -187,7 +197,7 @@ class RowsAlone:
         for number, token in zip(numbers, tokens.split(1), strict=True):
             found, self._states[number] = self._model.step(token, self._states[number])
             recalls = self._states[number].recalls
-            logits.append(as_free(found, recalls) if recalls else found)
+            logits.append(_as_free(found, recalls) if recalls else found)
         return torch.cat(logits)
 
 

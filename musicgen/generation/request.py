@@ -60,7 +60,7 @@ class Request:
     seed: int = 0
     sampling: Sampling = field(default_factory=Sampling)
     stop: Stop = field(default_factory=Stop)
-    # What a model that recalls is told: what is known of the piece besides, bars that are not to be recalled, and the
+    # What a model that recalls is given: what is known of the piece besides, bars that are not to be recalled, and the
     # bars that some bars return to.
     elsewhere: tuple[int, ...] = ()
     unlike: tuple[int, ...] = ()

@@ -27,7 +27,7 @@ from musicgen.layers.quantised import codes_of
 from musicgen.metre.clock import Times
 from musicgen.metre.heads import LEAST
 from musicgen.model.performer import Performer
-from musicgen.model.recall import Recollection, strengths
+from musicgen.model.recall import Recollection, heard
 from musicgen.position import Position
 from musicgen.position.rope import Rope
 from musicgen.position.spe.base import RowCodes, StochasticPosition
@@ -116,9 +116,7 @@ class CompiledStep:
                     x = x + model.goals(goal)
                 times = Times(after, newest, goal)
             if model.recall is not None and recalls:
-                rows = zip(recalls, tokens[:, None].numpy(), strict=True)
-                found = torch.from_numpy(np.concatenate([one.take(token) for one, token in rows]))
-                x = x + model.recall(found, strengths(recalls))
+                x = x + model.recall(*heard(recalls, tokens.unsqueeze(1))).squeeze(1)
             x = (x * math.sqrt(model.config.width)).unsqueeze(1)
             x = model.position.embed(x, torch.tensor(positions).unsqueeze(1)).squeeze(1)
             code, after_codes = model.position.cover_rows(codes, positions, around)

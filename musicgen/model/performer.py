@@ -26,7 +26,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
@@ -39,7 +38,7 @@ from musicgen.metre.clock import Timekeeper, Times
 from musicgen.metre.heads import Metre
 from musicgen.model.block import Attention, Block, FeedForward, Passage
 from musicgen.model.config import ModelConfig
-from musicgen.model.recall import Recall, Recollection, strengths
+from musicgen.model.recall import Recall, Recollection, heard
 from musicgen.position import POSITIONS, Position
 
 # What is drawn of a model before it learns, and anew while it does: its weights and its random features.
@@ -111,9 +110,8 @@ class State:
     code: Any  # what the encoding of position drew for this sequence
     position: int  # of the next token
     times: Times | None = None  # in musical time, where the model counts that
-    recalls: tuple[Recollection, ...] | None = (
-        None  # of each row, () at first; None: nothing is recalled
-    )
+    # What each row recalls; () before the first token, None where nothing is recalled.
+    recalls: tuple[Recollection, ...] | None = None
 
 
 class Performer(nn.Module):
@@ -205,8 +203,7 @@ class Performer(nn.Module):
         """
         if state is None:
             return self._start(code)
-        layers = tuple(x.map(Tensor.detach) for x in state.layers)
-        return replace(state, layers=layers, code=code)
+        return replace(state, layers=tuple(x.map(Tensor.detach) for x in state.layers), code=code)
 
     @torch.inference_mode()
     def prefill(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
@@ -278,10 +275,7 @@ class Performer(nn.Module):
         if self.recall is not None and recalls is not None and recalled is None:
             recalls = recalls or tuple(self.recall.begin() for _ in tokens)
             recalls = tuple(one.copy() for one in recalls)
-            rows = zip(recalls, tokens.cpu().numpy(), strict=True)
-            found = np.stack([one.take(row) for one, row in rows])
-            recalled, strength = torch.from_numpy(found).to(tokens.device), strengths(recalls)
-            strength = None if strength is None else strength.to(tokens.device)
+            recalled, strength = heard(recalls, tokens)
         passage = Passage(
             position=self.position, code=code, start=start, metre=metre, goals=goals,
             recalled=recalled, strength=strength,

@@ -1,15 +1,16 @@
 """What came next when the piece was last here: given to the network with each token, so that music can return.
 
-A state of constant size cannot bring back the notes of an earlier bar. A list of tokens can. So beside each token the
+A state of constant size cannot bring back the notes of an earlier bar. A list of tokens can. So with each token the
 network is given two guesses of what comes next, and how each was found:
 
 - *planned*: where the plan says that a bar returns to an earlier one, the next token of that bar. A bar that departs
   from its source is kept aligned with it by part, by place in the bar and by pitch.
 - *matched*: what followed the last tokens where they stood before, if ORDER or more of them are the same.
 
-The network learns when to trust them. Both are functions of the tokens so far, computed at a constant cost a token.
+The network learns when to trust them. Both are functions of the tokens so far. A token costs the same at any
+position; a new bar is compared with all earlier ones, by a few numbers each.
 
-It is prediction by partial matching (Cleary and Witten 1984) inside a network, instead of beside one as in caches
+It is prediction by partial matching (Cleary and Witten 1984) inside a network. Caches mix it into the output
 (Grave et al. 2017, arXiv:1612.04426).
 
 B batch, T time, V vocabulary, C model width.
@@ -37,7 +38,6 @@ PHRASE = 4  # bars
 FAITHFUL = 0.8  # of the temperature in a bar that returns: drawn as freely as others, it would lose its source
 TIMES = 4  # that the notes of a bar may be said: nine real pieces in ten say none oftener (docs/results.md)
 MANY = 1 << 30
-WORN = 30.0  # nats
 
 # Kinds of tokens. From VALUES on a token sets a value of the notes after it, and each block is a kind.
 OTHER, BAR, PART, PLACE, NOTE, SAID, PLAN, RETURN, RESTART, VALUES = range(10)
@@ -46,9 +46,8 @@ UNNAMED = -1  # bars back: an earlier bar that has no name
 # What was asked of the bar that has begun.
 NOTHING, NEW, NAMED, UNNAMED_RETURN = range(4)
 # How a guess was found: level 0 stands for no guess.
-PLANNED_LEVELS = (
-    13  # none, new, lost; then 5 of a named return and 5 of another, by how long it has agreed
-)
+# None, new, lost; then 5 of a named return and 5 of another, by how long it has agreed.
+PLANNED_LEVELS = 13
 MATCHED_LEVELS = 8  # by how many tokens are the same
 
 # Columns of what is recalled: each token is counted from 1, 0 stands for none.
@@ -68,9 +67,7 @@ class RecallConfig:
     """What tokens mean to one who recalls, as a language says it: stretches of ids, each [start, stop)."""
 
     bar: int
-    restart: (
-        int  # the token after which bars count from the start again: what was given ahead has ended
-    )
+    restart: int  # the end of what was given ahead: no bar returns to what stands before
     parts: tuple[int, int]
     places: tuple[int, int]  # in the bar
     notes: tuple[tuple[int, int], ...]
@@ -128,7 +125,7 @@ class Recollection:
 
     @property
     def freedom(self) -> float:
-        """How freely the next token is to be drawn, beside others."""
+        """By what the temperature of the next token is multiplied."""
         return FAITHFUL if self.strength and self._at[BACK] >= 0 else 1.0
 
     def copy(self) -> Self:
@@ -333,9 +330,7 @@ def _align(token: int, kinds: Any, at: Any, ids: Any, bars: Any) -> None:
     if back < stop and kinds[0, ids[back]] == kind:
         passed = kind != NOTE or kinds[1, ids[back]] <= value
         at[BACK] = back + (kind >= VALUES or (kind == NOTE and passed))
-    elif (
-        kind == OTHER and at[PART_NOW] >= 0
-    ):  # the number of a part: another one of this instrument
+    elif kind == OTHER and at[PART_NOW] >= 0:  # the number of a part of the same instrument
         at[BACK] = -1
         for place in range(start, stop - 1):
             if ids[place] == at[PART_NOW] and ids[place + 1] == token:
@@ -461,19 +456,16 @@ class Recall(nn.Module):
         return x if strength is None else x * strength.view(-1, *[1] * (x.ndim - 1))
 
 
-def as_free(logits: Tensor, recalls: Sequence[Recollection]) -> Tensor:
-    """Return logits of rows, (B, V), by which what returns is drawn less freely, and no bar returns too often."""
-    logits = logits / logits.new_tensor([one.freedom for one in recalls]).unsqueeze(1)
-    for row, one in enumerate(recalls):
-        if one.strength:
-            logits[row, one.worn()] -= WORN  # still drawn where nothing else may come
-    return logits
+def heard(recalls: Sequence[Recollection], tokens: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Take tokens, (B, T), a row each; return what is recalled after each, (B, T, 4), and by how much it counts, (B,).
 
-
-def strengths(recalls: Sequence[Recollection]) -> Tensor | None:
-    """Return by how much counts what each row recalls, (B,); None where all of it does."""
-    found = [one.strength for one in recalls]
-    return None if all(one == 1 for one in found) else torch.tensor(found)
+    None stands for rows of which all counts fully.
+    """
+    rows = zip(recalls, tokens.cpu().numpy(), strict=True)
+    found = torch.from_numpy(np.stack([one.take(row) for one, row in rows])).to(tokens.device)
+    if all(one.strength == 1 for one in recalls):
+        return found, None
+    return found, torch.tensor([one.strength for one in recalls], device=tokens.device)
 
 
 def _rows(embedding: nn.Embedding, tokens: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tokenization.analysis.chords import CHORDS, ROOTS
 from tokenization.analysis.metres import FOUR_FOUR
-from tokenization.ensemble.grammar import EnsembleGrammar
+from tokenization.ensemble.grammar import EnsembleGrammar, Script, Scripted
 from tokenization.ensemble.layouts import (
     NO_LEVEL,
     Plan,
@@ -20,7 +20,6 @@ from tokenization.ensemble.layouts import (
     plan_of,
     with_parts,
 )
-from tokenization.ensemble.script import Script, Scripted
 from tokenization.ensemble.spelling import Reading, Sheet, declared, voices_of
 from tokenization.ensemble.tokens import (
     AT,

@@ -60,7 +60,7 @@ class Part(NamedTuple):
     windows: int  # that the batch has
     tokens: np.ndarray  # (B, T + 1), IGNORED after a piece's end
     recalled: np.ndarray | None = (
-        None  # after each but the last, (B, T, 4), where the model recalls
+        None  # after each token but the last, where the model recalls: (B, T, 4)
     )
 
     @property
