@@ -40,7 +40,9 @@ class Completion(MusicGeneration):
         self._edit = piece.edit(**where)
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
-        score = self.model.language.decode(self.goal.whole(ids), self.piece.encoded.setting)
+        score = self.model.language.decode(
+            self.goal.whole(ids), self.piece.encoded.setting, drawn=True
+        )
         facts = self._provenance(number)
         return Take(
             number=number,

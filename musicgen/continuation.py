@@ -186,7 +186,7 @@ class Generation:
 
 def together(works: Sequence[Generation]) -> Iterator[None]:
     """Do works of one model in one batch; yields now and then. What ended one of them, its `check` raises."""
-    from musicgen.generation.engine import Engine, threads_for
+    from musicgen.generation.engine import Engine, one_thread
 
     model = works[0].model.performer
     engine = Engine(model)
@@ -195,7 +195,7 @@ def together(works: Sequence[Generation]) -> Iterator[None]:
             engine.add(work.begin())
         except ValueError as error:
             work.refuse(error)
-    with threads_for(model):
+    with one_thread():
         while engine.work():
             yield
     yield  # also where none could begin

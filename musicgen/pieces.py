@@ -128,7 +128,7 @@ def piece_of(
         name=name,
         language=language,
         encoded=encoded,
-        score=in_file(language.decode(encoded.ids, encoded.setting), arranged),
+        score=in_file(language.decode(encoded.ids, encoded.setting, drawn=True), arranged),
         remarks=tuple(dict.fromkeys((*score.remarks, *arranged.remarks))),
         tracks=tracks,
         original=original,
@@ -191,4 +191,5 @@ def no_prompt(
 def decode_begun(language: Language, ids: np.ndarray, bars: int | None, setting: Any) -> Score:
     """Return the music of a piece that may be broken off, up to so many bars."""
     closed = language.close(ids, bars)
-    return language.decode(closed if len(closed) > 2 else closed[:1], setting)  # begin, end: none
+    heard = closed if len(closed) > 2 else closed[:1]  # begin, end: none
+    return language.decode(heard, setting, drawn=True)

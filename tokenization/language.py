@@ -197,10 +197,11 @@ class Language(ABC):
         """Spell an arranged score, from the begin token to the end token."""
 
     @abstractmethod
-    def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
-        """Read a valid sequence or a prefix of one; a note broken off at its end is left out.
+    def decode(self, ids: np.ndarray, setting: Any = None, *, drawn: bool = False) -> Score:
+        """Read a sequence or a prefix of one; a note broken off at its end is left out.
 
-        `setting` is that of the piece these ids spell or continue.
+        `setting` is that of the piece these ids spell or continue. Invalid ids are refused; what was drawn by a
+        grammar, or comes of `encode`, need not be checked.
         """
 
     def close(self, ids: np.ndarray, bars: int | None = None) -> np.ndarray:

@@ -33,23 +33,21 @@ from musicgen.generation.job import (
     with_rows,
 )
 from musicgen.generation.sampling import draw, probabilities
-from musicgen.generation.step import WIDE
 from musicgen.model.performer import Performer, State
 
 
 @contextmanager
-def threads_for(model: Performer) -> Iterator[None]:
-    """Let a narrow model write on one thread, however deep it is: its matrices are too small to share.
+def one_thread() -> Iterator[None]:
+    """Let a model write on one thread.
 
-    A token of 24 layers of width 192 took 8 to 9 ms on one of two quiet cores and 11 to 12 on both; where the cores are
-    busy threads wait for each other, and a token took some 40 times as long.
+    On two quiet cores a second one gains less than a third; where something else takes one of them, the threads wait
+    for each other, and a token takes forty times as long.
     """
     before = torch.get_num_threads()
-    threads = 1 if model.config.width < WIDE else before
-    if threads == before:
+    if before == 1:
         yield
         return
-    torch.set_num_threads(threads)
+    torch.set_num_threads(1)
     try:
         yield
     finally:

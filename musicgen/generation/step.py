@@ -21,7 +21,6 @@ from torch import Tensor
 from musicgen.attention.features import PROJECTION_OVER_NORM, Elu, Favor, Relu
 from musicgen.attention.linear_attention import GUARD
 from musicgen.layers import loops
-from musicgen.layers.linear import MOST
 from musicgen.layers.precision import without_autocast
 from musicgen.layers.quantised import codes_of
 from musicgen.metre.clock import Times
@@ -34,9 +33,6 @@ from musicgen.position.spe.base import RowCodes, StochasticPosition
 
 Array = np.ndarray[Any, Any]
 _FEATURES = {Relu: loops.RELU, Elu: loops.ELU, Favor: loops.FAVOR}
-
-
-WIDE = 384  # from this width on a matrix is large enough to be shared by threads
 
 
 def supports(model: Performer) -> bool:
@@ -81,8 +77,6 @@ class CompiledStep:
             guard=np.float32(GUARD),
         )
         self._gains: Array | None = None
-        wide = model.config.width >= WIDE and torch.get_num_threads() > 1
-        self._run = loops.step_by(_by_threads) if wide else loops.step
 
     def __call__(
         self,
@@ -122,7 +116,7 @@ class CompiledStep:
             code, after_codes = model.position.cover_rows(codes, positions, around)
             places = _NOWHERE if metre is None else metre.arrays
             logits = x.new_empty(len(tokens), model.config.vocabulary_size)
-            self._run(
+            loops.step(
                 self._packed,
                 self._encoding(code),
                 loops.Places(slots.numpy(), *places),
@@ -157,19 +151,6 @@ class CompiledStep:
         return loops.Encoding(kind, gains, codes, *waves)
 
 
-def _by_threads(codes: Array, scale: Array, bias: Array, x: Array, out: Array) -> None:
-    """Multiply rows by a large matrix on all of torch's threads, always eight together: each row is treated alike."""
-    if codes.dtype != np.float32:
-        loops.product(codes, scale, bias, x, out)
-        return
-    weight, rows = torch.from_numpy(codes), torch.zeros(MOST, x.shape[1])
-    for first in range(0, len(x), MOST):
-        part = torch.from_numpy(x[first : first + MOST])
-        rows[: len(part)] = part
-        found = torch.addmm(torch.from_numpy(bias), rows, weight.t())
-        out[first : first + MOST] = found[: len(part)].numpy()
-
-
 _NOWHERE = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32)
 
 
@@ -189,7 +170,7 @@ def _matrices(layers: Sequence[Sequence[Any]]) -> loops.Matrices:
     else:
         codes = torch.stack([torch.cat(each) for each in weights])
         scales = codes.new_ones(codes.shape[:2])
-    return loops.Matrices(_array(codes), _array(scales), _array(torch.stack(biases)))
+    return loops.Matrices(_array(codes.mT), _array(scales), _array(torch.stack(biases)))
 
 
 def _by_layer(parts: Iterable[Tensor], counts: Iterable[int]) -> Tensor:

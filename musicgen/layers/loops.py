@@ -14,8 +14,7 @@ features, N features of metric heads, V vocabulary. Queries and keys are 2H head
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from types import FunctionType
+from functools import partial
 from typing import Any, NamedTuple
 
 import numba
@@ -32,9 +31,9 @@ RELU, ELU, FAVOR, GELU = range(4)  # feature maps, and activations
 
 
 class Matrices(NamedTuple):
-    """A linear layer of each layer: weight = codes · scale."""
+    """A linear layer of each layer: weight = codes · scale, transposed."""
 
-    codes: Any  # int8, or float32 with a scale of 1: (L, O, I)
+    codes: Any  # int8, or float32 with a scale of 1: (L, I, O)
     scale: Any  # (L, O)
     bias: Any  # (L, O)
 
@@ -98,24 +97,74 @@ class Model(NamedTuple):
     guard: Any
 
 
-def compiled(function: Any) -> Any:
-    """Compile a function; sums may be added up in any order, which is the same at each call."""
-    options = {"fastmath": {"reassoc", "contract", "nsz"}, "error_model": "numpy", "nogil": True}
+def compiled(function: Any, *, in_order: bool = False) -> Any:
+    """Compile a function; unless `in_order`, sums may be added up in any order, the same at each call."""
+    fast = {"contract", "nsz"} if in_order else {"reassoc", "contract", "nsz"}
+    options = {"fastmath": fast, "error_model": "numpy", "nogil": True}
     try:
         return numba.njit(cache=True, **options)(function)
     except RuntimeError:  # there is no place to store it
         return numba.njit(**options)(function)
 
 
+_in_order = partial(compiled, in_order=True)
+
+
+# A matrix is read four rows at a time, and for four rows of the batch where there are so many: in between, sums stay
+# in registers, and what is read is converted once. Each sum is added up in the order of i, in company and alone.
+
+
+@_in_order
+def accumulate(matrix: Any, x: Any, out: Any) -> None:
+    """Add the product of x, (I,), and a matrix, (I, O), to out, (O,)."""
+    size = x.shape[0]
+    whole = size - size % 4
+    for i in range(0, whole, 4):
+        row0, row1, row2, row3 = matrix[i], matrix[i + 1], matrix[i + 2], matrix[i + 3]
+        x0, x1, x2, x3 = x[i], x[i + 1], x[i + 2], x[i + 3]
+        for o in range(out.shape[0]):
+            out[o] = (
+                out[o] + x0 * np.float32(row0[o]) + x1 * np.float32(row1[o])
+                + x2 * np.float32(row2[o]) + x3 * np.float32(row3[o])
+            )  # fmt: skip
+    for i in range(whole, size):
+        row0, x0 = matrix[i], x[i]
+        for o in range(out.shape[0]):
+            out[o] = out[o] + x0 * np.float32(row0[o])
+
+
+@_in_order
+def _accumulate_four(matrix: Any, x: Any, out: Any) -> None:
+    """Do the same for four rows, (4, I) and (4, O), of an I that four divides."""
+    a, b, c, d = out[0], out[1], out[2], out[3]
+    for i in range(0, x.shape[1], 4):
+        row0, row1, row2, row3 = matrix[i], matrix[i + 1], matrix[i + 2], matrix[i + 3]
+        a0, a1, a2, a3 = x[0, i], x[0, i + 1], x[0, i + 2], x[0, i + 3]
+        b0, b1, b2, b3 = x[1, i], x[1, i + 1], x[1, i + 2], x[1, i + 3]
+        c0, c1, c2, c3 = x[2, i], x[2, i + 1], x[2, i + 2], x[2, i + 3]
+        d0, d1, d2, d3 = x[3, i], x[3, i + 1], x[3, i + 2], x[3, i + 3]
+        for o in range(matrix.shape[1]):
+            w0, w1 = np.float32(row0[o]), np.float32(row1[o])
+            w2, w3 = np.float32(row2[o]), np.float32(row3[o])
+            a[o] = a[o] + a0 * w0 + a1 * w1 + a2 * w2 + a3 * w3
+            b[o] = b[o] + b0 * w0 + b1 * w1 + b2 * w2 + b3 * w3
+            c[o] = c[o] + c0 * w0 + c1 * w1 + c2 * w2 + c3 * w3
+            d[o] = d[o] + d0 * w0 + d1 * w1 + d2 * w2 + d3 * w3
+
+
 @compiled
 def product(codes: Any, scale: Any, bias: Any, x: Any, out: Any) -> None:
-    """Multiply rows (B, I) by a matrix (O, I) and add a bias, to (B, O)."""
-    for o in range(codes.shape[0]):
-        for row in range(x.shape[0]):
-            total = _ZERO
-            for i in range(x.shape[1]):
-                total += np.float32(codes[o, i]) * x[row, i]
-            out[row, o] = total * scale[o] + bias[o]
+    """Multiply rows (B, I) by a matrix (I, O) and add a bias, to (B, O)."""
+    rows, size = x.shape
+    together = 0 if size % 4 else rows - rows % 4
+    out[:] = _ZERO
+    for row in range(0, together, 4):
+        _accumulate_four(codes, x[row : row + 4], out[row : row + 4])
+    for row in range(together, rows):
+        accumulate(codes, x[row], out[row])
+    for row in range(rows):
+        for o in range(out.shape[1]):
+            out[row, o] = out[row, o] * scale[o] + bias[o]
 
 
 @compiled
@@ -149,13 +198,13 @@ def place(encoding: Encoding, layer: int, row: int, h: int, x: Any, out: Any) ->
             out[2 * pair + 1] = odd * cosine + even * sine
     else:
         code = encoding.codes[layer if encoding.codes.shape[0] > 1 else 0, row, h]
-        for r in range(out.shape[0]):
-            out[r] = _ZERO
-        for side in range(encoding.gains.shape[2]):
+        gains = encoding.gains[layer, h]
+        shares = np.empty(gains.size, np.float32)
+        for side in range(gains.shape[0]):
             for w in range(width):
-                share = x[w] * encoding.gains[layer, h, side, w]
-                for r in range(out.shape[0]):
-                    out[r] += share * code[side * width + w, r]
+                shares[side * width + w] = x[w] * gains[side, w]
+        out[:] = _ZERO
+        accumulate(code, shares, out)
 
 
 @compiled
@@ -169,11 +218,8 @@ def feature(features: Features, omega: Any, is_key: bool, x: Any, out: Any) -> N
         for m in range(width):
             out[m] = x[m]
     else:
-        for m in range(columns):
-            out[m] = _ZERO
-        for w in range(width):
-            for m in range(columns):
-                out[m] += x[w] * omega[w, m]
+        out[:] = _ZERO
+        accumulate(omega, x, out)
     for m in range(out.shape[0]):
         if features.kind == RELU:
             out[m] = max(out[m], _ZERO) + features.floor
@@ -188,12 +234,10 @@ def _favor(features: Features, omega: Any, is_key: bool, x: Any, out: Any) -> No
     """Write the features of FAVOR+: `omega` is scaled so that |x| and ±ωx have one bound (attention/features.py)."""
     width, columns = omega.shape
     squares = _ZERO
-    for m in range(columns):
-        out[m] = _ZERO
     for w in range(width):
         squares += x[w] * x[w]
-        for m in range(columns):
-            out[m] += x[w] * omega[w, m]
+    out[:columns] = _ZERO
+    accumulate(omega, x, out[:columns])
     bound = max(features.least, np.sqrt(squares))
     for m in range(columns):
         bound = max(bound, abs(out[m]))
@@ -308,9 +352,9 @@ def step(
     batch, width = x.shape
     norms, first, m = model.norms, model.norms.come_first, model
     normed, branch = np.empty((batch, width), np.float32), np.empty((batch, width), np.float32)
-    qkv = np.empty((batch, m.qkv.codes.shape[1]), np.float32)
-    found = np.empty((batch, m.output.codes.shape[2]), np.float32)
-    inner = np.empty((batch, m.inner.codes.shape[1]), np.float32)
+    qkv = np.empty((batch, m.qkv.codes.shape[2]), np.float32)
+    found = np.empty((batch, m.output.codes.shape[1]), np.float32)
+    inner = np.empty((batch, m.inner.codes.shape[2]), np.float32)
     given = normed if first else x
     for layer in range(sums.shape[0]):
         if first:
@@ -332,8 +376,3 @@ def step(
     if first:
         normalise(x, norms.last, norms.least, normed)
     product(m.head.codes[0], m.head.scale[0], m.head.bias[0], given, logits)
-
-
-def step_by(product: Callable[..., None]) -> Callable[..., None]:
-    """Return `step` as Python runs it, with matrices so large that only they take time multiplied by this function."""
-    return FunctionType(step.py_func.__code__, {**globals(), "product": product})

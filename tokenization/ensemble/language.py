@@ -87,9 +87,11 @@ class Ensemble(Language):
         setting = Setting(tracks=score.tracks, tempos=tuple(tempos))
         return Encoded(ids=ids, bars=self.bars(ids), notes=notes, losses=losses, setting=setting)
 
-    def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
+    def decode(self, ids: np.ndarray, setting: Any = None, *, drawn: bool = False) -> Score:
         """Read a sequence or a prefix of one, without its plan and goals; what is not complete is left out."""
-        return score_of(Reading(closed(self.valid(plain(ids)))).sheet(), setting or Setting())
+        ids = plain(ids)
+        sheet = Reading(closed(ids if drawn else self.valid(ids))).sheet()
+        return score_of(sheet, setting or Setting())
 
     def sheet(self, ids: np.ndarray) -> Sheet:
         """Return what a valid plain sequence says, on the grid."""

@@ -328,9 +328,9 @@ class Groove(Language):
             ids=ids, bars=self.bars(ids), notes=len(notes), losses=losses, setting=band_of(score)
         )
 
-    def decode(self, ids: np.ndarray, setting: Band | None = None) -> Score:
-        """Read a valid sequence or a prefix of one; a note broken off at its end is left out."""
-        return (setting or DEFAULT_BAND).score(self.notes(self.valid(ids)))
+    def decode(self, ids: np.ndarray, setting: Band | None = None, *, drawn: bool = False) -> Score:
+        """Read a sequence or a prefix of one; a note broken off at its end is left out."""
+        return (setting or DEFAULT_BAND).score(self.notes(ids if drawn else self.valid(ids)))
 
     def notes(self, ids: np.ndarray) -> Notes:
         """Return the notes of valid ids, without velocities: what augmentation works on."""

@@ -71,9 +71,9 @@ class Remi(Language):
         ids = _spell(gridded)
         return Encoded(ids=ids, bars=self.bars(ids), notes=len(gridded.key), losses=losses)
 
-    def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
-        """Read a valid sequence or a prefix of one; a note broken off at its end is left out."""
-        return _read(Reading(self.valid(ids))).score()
+    def decode(self, ids: np.ndarray, setting: Any = None, *, drawn: bool = False) -> Score:
+        """Read a sequence or a prefix of one; a note broken off at its end is left out."""
+        return _read(Reading(np.asarray(ids, np.int64) if drawn else self.valid(ids))).score()
 
     def grammar(
         self,

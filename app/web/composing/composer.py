@@ -20,9 +20,10 @@ from musicgen.continuation import Player
 from musicgen.generation.request import Order, Progress
 
 LOOK_SECONDS = 0.05  # between two looks for who has gone
-MANY_ROWS = 8  # at work in a process, from which another one is worth its memory
-# More than where there is least, which rows of one model may be to share their steps.
-TOGETHER_ROWS = 16
+MANY_ROWS = 4  # at work in a process, from which another one is worth its memory
+TOGETHER_ROWS = (
+    4  # more than where there is least, from which a second process is worth loading the model
+)
 MOST_PROCESSES = 4
 LOST = "the process that composed has ended; try again"
 LOG = logging.getLogger(__name__)
@@ -151,10 +152,9 @@ class Composer:
             self._wake.send(None)
 
     def _process(self, model: str) -> EngineProcess:
-        """Return the process that has least to do, or not much more and the same model at work.
+        """Return the process that has least to do, or hardly more and the same model at work.
 
-        Twice as many rows of a model take a step half as long again. Where each process has much to do, another one
-        starts for those to come.
+        A step takes as long as it has rows. Where each process has much to do, another one starts for those to come.
         """
         if self._closed:
             raise RuntimeError("the server ends")

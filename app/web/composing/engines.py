@@ -14,7 +14,6 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 from app.web.server.process import keep_memory_flat
-from musicgen.common.processes import processors
 from musicgen.common.workers.process import end_with_parent
 from musicgen.continuation import Player
 from musicgen.generation.request import Order
@@ -118,12 +117,12 @@ class Engines:
 
     def work(self) -> None:
         """Let the model that had least do a little."""
-        from musicgen.generation.engine import threads_for
+        from musicgen.generation.engine import one_thread
 
         name = min(self._engines, key=lambda name: self._had[name])
         engine, begun = self._engines[name], time.monotonic()
         try:
-            with threads_for(engine.model):
+            with one_thread():
                 engine.work()
         except Exception as error:  # of the model, not of one request: nobody may wait for ever
             engine.fail(error)
@@ -168,7 +167,6 @@ def compose(connection: Connection, share: int = 1) -> None:
     """Compose what comes through a connection, until it is closed, as one of so many that share the memory."""
     end_with_parent()
     keep_memory_flat()
-    _share_processors()
     _compile_loops()
     engines, reported = Engines(share), 0.0
     with suppress(EOFError, OSError):
@@ -207,10 +205,3 @@ def _compile_loops() -> None:
     from musicgen.generation.batch import compile_ahead
 
     compile_ahead()
-
-
-def _share_processors() -> None:
-    """Compute on a few threads at most: threads that wait for busy processors are slow."""
-    import torch
-
-    torch.set_num_threads(max(1, processors() // 4))

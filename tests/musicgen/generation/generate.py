@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from musicgen.generation.batch import RowsAlone, RowsTogether
-from musicgen.generation.engine import Engine, threads_for
+from musicgen.generation.engine import Engine, one_thread
 from musicgen.generation.job import Job, job_of
 from musicgen.generation.request import Request, checked, order
 from musicgen.model.performer import Performer
@@ -57,7 +57,7 @@ def written(model: Performer, prompt: Any, request: Request, *, grammar: Any = N
 
 
 def _stream(engine: Engine, job: Job) -> Iterator[np.ndarray]:
-    with threads_for(engine.model):
+    with one_thread():
         while engine.work():
             given = np.array([row[-1] if row else ENDED for row in job.fresh()])
             if (given != ENDED).any():

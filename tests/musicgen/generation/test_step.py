@@ -108,15 +108,3 @@ def test_rows_leave_the_state_that_they_began_with():
         state, tokens = after_prompt(model), toy_tokens(5, 2, seed=1)
         first = written(batch_type(model), state, tokens)
         torch.testing.assert_close(written(batch_type(model), state, tokens), first, rtol=0, atol=0)
-
-
-def test_a_wide_model_is_multiplied_on_all_threads(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("musicgen.generation.step.WIDE", 16)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    model = stirred(toy_model(layers=2, position="sine_spe"))
-    state, tokens = after_prompt(model), toy_tokens(10, 11, seed=1)
-    found = written(RowsTogether(model), state, tokens)
-    wanted = written(RowsAlone(model), state, tokens)
-    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5 * wanted.abs().max().item())
-    alone = written(RowsTogether(model), state, tokens[:, :1])
-    torch.testing.assert_close(found[:, :1], alone, rtol=0, atol=0)
