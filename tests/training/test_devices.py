@@ -13,6 +13,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from app.cli import main
+from musicgen.model.config import ModelConfig
+from musicgen.model.performer import Performer
 from musicgen.storage import checkpoint
 from tests.training.makers import Heard, outcome, toy_config, toy_file, toy_run
 from training import devices
@@ -20,7 +22,7 @@ from training.compiling import compiled
 from training.config import DeviceConfig
 from training.devices import OneDevice
 from training.loop import Run
-from training.precision import fastest, with_precision
+from training.precision import _measured, fastest, with_precision
 
 NEEDED = ("torch", "numpy", "safetensors", "lightning-fabric", "pyyaml", "rich")
 NEEDED_BY_THEM = ("jinja2", "typing-extensions")
@@ -107,32 +109,58 @@ def processor(monkeypatch: pytest.MonkeyPatch) -> Any:
     return become
 
 
-def test_processor_trains_in_bfloat16_where_it_multiplies_that(processor: Any, monkeypatch):
+def test_processor_trains_in_the_precision_that_is_faster_here(
+    processor: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    on_cpu = toy_config(tmp_path, tmp_path, device={"accelerator": "cpu"})
+    anywhere = toy_config(tmp_path, tmp_path, device={"accelerator": "auto"})
     processor()
-    assert fastest("cpu") == ("32-true", "this processor would have to imitate bfloat16")
+    assert fastest(on_cpu) == ("32-true", "this processor would have to imitate bfloat16")
     for abilities in ({"amx": True}, {"avx512": True}):
         processor(**abilities)
-        assert fastest("auto")[0] == fastest("cpu")[0] == "bf16-mixed"
+        for times, expected in (((1.0, 1.5), "32-true"), ((1.0, 0.5), "bf16-mixed")):
+            given = dict(zip(("32-true", "bf16-mixed"), times, strict=True))
+            monkeypatch.setattr("training.precision._measured", lambda model: given)  # noqa: B023
+            (tmp_path / "musicgen" / "precision.json").unlink(missing_ok=True)
+            assert fastest(on_cpu)[0] == expected
+        monkeypatch.setattr("training.precision._measured", lambda model: 1 / 0)
+        assert fastest(anywhere)[0] == expected, "what was measured is stored"
     monkeypatch.delattr(torch.cpu, "_is_amx_tile_supported")  # as of an older torch
     monkeypatch.delattr(torch.cpu, "_is_avx512_bf16_supported")
-    assert fastest("cpu")[0] == "32-true"
+    assert fastest(on_cpu)[0] == "32-true"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     for has, expected in ((True, "bf16-mixed"), (False, "32-true")):
         monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: has)  # noqa: B023
-        assert fastest("auto")[0] == expected
+        assert fastest(anywhere)[0] == expected
+
+
+def test_a_stopwatch_measures_both_precisions(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("training.precision.SECONDS", 0)
+    model = Performer(ModelConfig.preset("tiny", vocabulary_size=512, layers=1, width=16, heads=2))
+    times = _measured(model)
+    assert set(times) == {"32-true", "bf16-mixed"}
+    assert all(0 < seconds < 60 for seconds in times.values())
 
 
 def test_run_says_its_precision_and_goes_on_in_it_on_another_processor(
-    pianos: Path, tmp_path: Path, processor: Any, capsys: pytest.CaptureFixture[str]
+    pianos: Path,
+    tmp_path: Path,
+    processor: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ):
     config = toy_config(tmp_path, pianos, device={"precision": "64-true"})
     assert with_precision(config, resume=False) == (config, [])
     changes = {"optimiser": {"steps": 2}, "device": {"precision": "auto"}}
     file = str(toy_file(tmp_path, pianos, **changes))
     processor(avx512=True)
+    monkeypatch.setattr(
+        "training.precision._times", lambda trial: {"32-true": 2.0, "bf16-mixed": 1.0}
+    )
     assert main(["train", file]) == 0
     said = capsys.readouterr().err
-    assert "Precision bf16-mixed: this processor multiplies bfloat16 (AVX-512 BF16)." in said
+    assert "Precision bf16-mixed: here bfloat16 takes 0.50 times as long as float32." in said
     assert checkpoint.read_card(tmp_path / "run" / "model")[1].training["precision"] == "bf16-mixed"
     processor()
     assert main(["train", file, "--resume", "--set", "optimiser.steps=4"]) == 0
