@@ -17,12 +17,16 @@ from app import output
 
 # Name → module and what it does, in the order of use. A module is imported when its command is
 # called; it has `add(parser)`, which declares arguments, and `run(arguments)`.
+OLD_NAMES = {"infill": "rewrite"}  # still understood
+DEFAULTS: dict[str, dict[str, Any]] = {"end": {"end": True}, "harmonise": {"write": []}}
 COMMANDS: dict[str, tuple[str, str]] = {
     "app": ("app.commands.app", "open the web app"),
     "models": ("app.commands.models", "list the models at hand"),
     "continue": ("app.commands.continue_", "continue a piece: MIDI, MusicXML or ABC"),
-    "infill": ("app.commands.infill", "write some bars of a piece anew"),
+    "end": ("app.commands.continue_", "continue a piece to its end"),
+    "rewrite": ("app.commands.infill", "rewrite some bars of a piece"),
     "accompany": ("app.commands.accompany", "write parts of a piece to the others"),
+    "harmonise": ("app.commands.accompany", "write chords to a melody"),
     "generate": ("app.commands.generate", "write a piece from nothing"),
     "tokenize": ("app.commands.tokenize", "write a piece as readable tokens"),
     "detokenize": ("app.commands.detokenize", "write tokens as a MIDI file"),
@@ -132,12 +136,15 @@ def build_parser(called: str | None = None) -> Parser:
         if name == called:
             module = import_module(module_name)
             module.add(command)
-            command.set_defaults(run=module.run)
+            command.set_defaults(run=module.run, **DEFAULTS.get(name, {}))
     return parser
 
 
 def _run(arguments: Sequence[str]) -> None:
     called = next((word for word in arguments if not word.startswith("-")), None)
+    if called in OLD_NAMES:
+        at, called = arguments.index(called), OLD_NAMES[called]
+        arguments = [*arguments[:at], called, *arguments[at + 1 :]]
     try:
         parsed = build_parser(called).parse_args(arguments)
     except SystemExit:  # after --help

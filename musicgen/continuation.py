@@ -162,6 +162,11 @@ class Generation:
         return 0 if self._job is None else self._job.steps
 
     @property
+    def bars(self) -> int:
+        """How many bars each variation has begun so far."""
+        return 0 if self._job is None else self._job.bars
+
+    @property
     def ended(self) -> bool:
         """Whether there is no more to come."""
         return self._job is not None and self._job.ended.is_set()

@@ -77,12 +77,15 @@ def models() -> list[dict[str, Any]]:
 
 
 def described(name: str, folder: Path) -> dict[str, Any]:
-    """Return the columns of `musicgen models` for one model."""
+    """Return what `musicgen models` says of one model."""
     from musicgen.storage.checkpoint import read_card
 
     config, card = read_card(folder)
+    speaks = language_from_spec(card.language)
     return {
         "name": name,
+        "plays": speaks.plays,
+        "can": speaks.abilities(),
         "data": card.training.get("data"),
         "language": card.language.get("language"),
         "encoding": config.position_name,

@@ -216,6 +216,25 @@ class Language(ABC):
         """Return the beginning of a piece with what the language says about music beside its notes, if anything."""
         return ids
 
+    @property
+    def plays(self) -> str:
+        """What music of the language is made of, in words."""
+        return LANGUAGES[self.name].title
+
+    def abilities(self) -> list[str]:
+        """Return what models of the language can be asked for, by the names of commands and of what they take."""
+        own = type(self)
+        directs = own.directed is not Language.directed
+        able = {
+            "continue": True,
+            "end": self.can_end(),
+            "rewrite": own.infilling is not Language.infilling,
+            "accompany": bool(self.parts),
+            "chords": directs or own.on_chords is not Language.on_chords,
+            "plan": own.plan is not Language.plan,
+        }
+        return [name for name, can in able.items() if can]
+
     def can_end(self) -> bool:
         """Say whether music can be asked to end with a certain bar."""
         return LEFT in self.vocabulary.blocks
@@ -406,9 +425,7 @@ class Row(NamedTuple):
 LANGUAGES = {
     "remi": Row("tokenization.remi.language", "Remi", "one piano with chords, in 4/4"),
     "groove": Row("tokenization.groove.language", "Groove", "bass, drums and one more"),
-    "ensemble": Row(
-        "tokenization.ensemble.language", "Ensemble", "any parts, with a plan of each bar"
-    ),
+    "ensemble": Row("tokenization.ensemble.language", "Ensemble", "any parts, in every metre"),
 }
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from app.commands.making_music import add_options, completing, given_piece, options_of, write_all
 from app.options import add_tracks
+
+if TYPE_CHECKING:
+    from musicgen.pieces import Piece
 
 EXAMPLES = """\
 examples:
@@ -13,6 +17,7 @@ examples:
   musicgen accompany band.mid --write bass drums --variations 3 --audio -o output
   musicgen accompany song.mid --write violin "nylon guitar"
   musicgen accompany band.mid --write drums --tracks 2 Piano
+  musicgen harmonise melody.mid
 """
 
 
@@ -22,7 +27,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--write",
         nargs="+",
-        required=True,
         metavar="PART",
         help="the parts to write: drums, chords, bass, guitar, any instrument; one that the piece has is replaced",
     )
@@ -36,8 +40,18 @@ def run(arguments: argparse.Namespace) -> None:
     from musicgen.completion import accompaniment
     from musicgen.loading import load
 
+    if arguments.write is None:
+        raise ValueError("no part is named: --write drums, say, or any instrument")
     options = options_of(arguments)
     model = load(arguments.model, arguments.device)
     piece = given_piece(arguments, model)
-    work = accompaniment(model, piece, arguments.write, options)
-    write_all(arguments, completing(piece, work, "accompany", expected=2 * len(piece.encoded.ids)))
+    work = accompaniment(model, piece, arguments.write or [_other_than(piece)], options)
+    write_all(arguments, completing(piece, work, "accompany", piece.bars))
+
+
+def _other_than(piece: Piece) -> str:
+    """Return the instrument that harmonises a piece: a piano, or a guitar where a piano plays already."""
+    pianos = range(8)
+    return (
+        "nylon guitar" if any(track.program in pianos for track in piece.score.tracks) else "piano"
+    )

@@ -24,7 +24,7 @@ examples:
   musicgen continue song.mid --prompt-bars 4 --bars 32 --variations 3 --audio -o output
   musicgen continue band.mid --temperature 0.6 --seed 7
   musicgen continue prompts/*.mid --bars 16 -o output
-  musicgen continue song.mid --bars 8 --end
+  musicgen end song.mid --bars 4
   musicgen continue song.mid --chords "C | G7 | Am F | C"
 """
 
@@ -46,7 +46,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write NAME.cont_0.mid …, the continuations, and NAME.prompt_cont_0.mid …, with the prompt."""
+    """Write NAME.prompt_cont_0.mid …, the piece with what follows, and NAME.cont_0.mid …, that alone."""
     from musicgen.loading import load
     from musicgen.pieces import read_piece
 

@@ -1,4 +1,4 @@
-"""`musicgen infill`: write some bars of a piece anew; every note outside them stays."""
+"""`musicgen rewrite`: rewrite some bars of a piece; every note outside them stays."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from app.options import add_tracks
 
 EXAMPLES = """\
 examples:
-  musicgen infill song.mid --range 9-12
-  musicgen infill song.mid --range 5-8 --variations 3 --audio -o output
-  musicgen infill band.mid --range 3 --seed 7
+  musicgen rewrite song.mid --range 9-12
+  musicgen rewrite song.mid --range 5-8 --variations 3 --audio -o output
+  musicgen rewrite band.mid --range 3 --seed 7
 """
 
 
@@ -28,7 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write NAME.infill_0.mid …, the whole piece with these bars written anew."""
+    """Write NAME.infill_0.mid …, the whole piece with these bars rewritten."""
     from musicgen.completion import infilling
     from musicgen.loading import load
 
@@ -36,8 +36,8 @@ def run(arguments: argparse.Namespace) -> None:
     model = load(arguments.model, arguments.device)
     piece = given_piece(arguments, model)
     work = infilling(model, piece, (first, last), options)
-    expected = round(len(piece.encoded.ids) / piece.bars * (last - first + 1))
-    write_all(arguments, completing(piece, work, "infill", expected, whole_counts=True))
+    bars = last - first + 1
+    write_all(arguments, completing(piece, work, "infill", bars, whole_counts=True))
 
 
 def _bars(text: str) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from app import output
 from app.options import add_device, check_counts, tracks_of
 from app.output import progress_bar
 from tokenization.whole_file import make_folder
+from tokenization.wording import counted
 
 if TYPE_CHECKING:
     from musicgen.continuation import MusicGeneration, Take
@@ -275,7 +276,7 @@ class Making:
 
     name: str  # what errors call it
     work: MusicGeneration
-    expected: int  # tokens, about
+    bars: int | None  # to be written in each take; None where the length is given in tokens
     kinds: Sequence[str]  # how the names of its files begin, before a number
     scores: Callable[[Take, int], dict[str, Score]]  # what to write of a take, by names of files
     whole_counts: bool = False  # a take is one if the whole of it has a note: bars may be emptied
@@ -289,12 +290,12 @@ def going_on(options: Options, model: Playable, prompt: Prompt, name: str) -> Ma
 
     def scores(take: Take, number: int) -> dict[str, Score]:
         new = {f"{name}.cont_{number}": take.continuation}
-        return {**new, f"{name}.prompt_cont_{number}": take.score} if prompt.bars else new
+        return {f"{name}.prompt_cont_{number}": take.score, **new} if prompt.bars else new
 
     return Making(
         name=label,
         work=Continuation(model, prompt, options),
-        expected=options.tokens or round(options.bars * _tokens_a_bar(prompt)),
+        bars=None if options.tokens else options.bars,
         kinds=(f"{name}.cont_", f"{name}.prompt_cont_"),
         scores=scores,
     )
@@ -310,7 +311,7 @@ def given_piece(arguments: argparse.Namespace, model: Playable) -> Piece:
 
 
 def completing(
-    piece: Piece, work: MusicGeneration, kind: str, expected: int, *, whole_counts: bool = False
+    piece: Piece, work: MusicGeneration, kind: str, bars: int, *, whole_counts: bool = False
 ) -> Making:
     """Return a piece to be completed; what it was assumed to be is said."""
     output.remark(piece.remarks)
@@ -318,7 +319,7 @@ def completing(
     return Making(
         name=piece.name,
         work=work,
-        expected=expected,
+        bars=bars,
         kinds=(name,),
         scores=lambda take, number: {f"{name}{number}": take.score},
         whole_counts=whole_counts,
@@ -339,11 +340,10 @@ def write_all(
     began, todo = time.perf_counter(), list(makings)
     results: dict[int, list[dict[str, Any]]] = {}
     midi_files: list[Path] = []
-    expected = sum(making.expected for making in makings)
-    with progress_bar(f"{makings[0].work.model.name}: tokens") as show:
+    unit = "tokens" if makings[0].bars is None else "bars"
+    with progress_bar(f"{makings[0].work.model.name}: {unit}") as show:
         for _ in together([making.work for making in makings]):
-            done = sum(making.work.steps for making in makings)
-            show(done, max(done, expected))
+            show(*(sum(numbers) for numbers in zip(*map(_progress, makings), strict=True)))
             for making in [making for making in todo if making.work.ended]:
                 todo.remove(making)
                 try:
@@ -359,7 +359,8 @@ def write_all(
     if arguments.json:
         output.write_json(rows)
     wanted = sum(makings[number].work.options.variations for number in results)
-    output.remark(_summary(wanted, rows, time.perf_counter() - began))
+    lengths = {makings[number].bars for number in results}
+    output.remark(_summary(wanted, lengths, rows, time.perf_counter() - began))
     try:
         if arguments.audio or arguments.soundfont:
             sound(midi_files, arguments.soundfont)
@@ -399,15 +400,25 @@ def _write(
     return results, midi_files
 
 
-def _summary(variations: int, takes: Sequence[dict[str, Any]], seconds: float) -> list[str]:
+def _progress(making: Making) -> tuple[int, int]:
+    """Return how much of a work is done, and how much there is to do: in bars, or in tokens where it is asked so."""
+    total = making.bars or making.work.options.tokens or 0
+    if making.work.ended:
+        return total, total
+    return min(total, making.work.bars if making.bars else making.work.steps), total
+
+
+def _summary(
+    variations: int, lengths: set[int | None], takes: Sequence[dict[str, Any]], seconds: float
+) -> list[str]:
     """Return what is good to know beside the files."""
     tokens, silent = sum(take["tokens"] for take in takes), variations - len(takes)
-    lines = [f"{tokens} tokens in {seconds:.1f} s: {tokens / max(seconds, 1e-9):.0f} a second"]
+    [bars, *others] = lengths or {None}
+    each = f" of {counted(bars, 'bar')}" if bars and not others else ""
+    written = counted(len(takes), "take")
+    lines = [
+        f"{written}{each} in {seconds:.1f} s, {tokens / max(seconds, 1e-9):.0f} tokens a second"
+    ]
     if silent:
         lines.append(f"Without a note, and so not written: {silent} of {variations} variations.")
     return lines
-
-
-def _tokens_a_bar(prompt: Prompt) -> float:
-    """Return about how many tokens a bar takes, for the progress bar."""
-    return len(prompt.ids) / prompt.bars if prompt.bars else 60.0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from textwrap import fill
+from typing import Any
 
 from app import output
 
@@ -12,9 +14,8 @@ examples:
   musicgen models
   musicgen models runs/my-run --json
 """
-COLUMNS = (
-    "name", "data", "language", "encoding", "parameters", "trained_length", "validation_loss",
-)  # fmt: skip
+WIDTH = 80
+SAID = {"chords": "keep to chords", "plan": "follow a plan"}
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print a row a model."""
+    """Print a paragraph a model."""
     from musicgen.loading import UNTRAINED, described, models
     from musicgen.storage.library import folder_of
 
@@ -42,10 +43,24 @@ def run(arguments: argparse.Namespace) -> None:
     if not rows:
         output.remark(["no model came with this package; `musicgen train` makes one"])
         return
-    heads = [column.replace("_", " ") for column in COLUMNS]
-    cells = [["–" if row[c] is None else _shown(row[c]) for c in COLUMNS] for row in rows]
-    output.write(output.table([heads, *cells]))
+    output.write("\n\n".join(map(_about, rows)))
 
 
-def _shown(value: object) -> object:
-    return f"{value:.3f}" if isinstance(value, float) else value
+def _about(row: dict[str, Any]) -> str:
+    """Return what a model plays, can do and has learned from, in lines that fit a terminal."""
+    from musicgen.loading import DEFAULT
+
+    loss = row["validation_loss"]
+    facts = (
+        f"plays {row['plays']}",
+        f"can {', '.join(SAID.get(name, name) for name in row['can'])}",
+        f"{row['parameters']:,} weights, {row['encoding']}, trained on {row['trained_length']:,} tokens"
+        + ("" if loss is None else f", loss {loss:.3f} nats a token"),
+        f"learned from {row['data'] or 'data that its card does not name'}",
+    )
+    lines = (
+        fill(output.visible(fact), WIDTH, initial_indent="  ", subsequent_indent="    ")
+        for fact in facts
+    )
+    default = " (the default)" if row["name"] == DEFAULT else ""
+    return "\n".join([f"{output.visible(row['name'])}{default}", *lines])

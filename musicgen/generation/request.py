@@ -30,6 +30,11 @@ class Progress:
         """How many tokens the longest variation has."""
         return max(map(len, self.rows), default=0)
 
+    @property
+    def bars(self) -> int:
+        """How many bars have begun since the first token, in each variation that still is written."""
+        return 0
+
     def check(self) -> None:
         """Raise what ended the work, or kept it from its length, if that was an error."""
         if (error := self.error or self.bound) is not None:

@@ -37,15 +37,20 @@ class RemoteJob(Progress):
     ) -> None:
         super().__init__(wanted.request.variations)
         self.number, self.model, self.cancelled = number, model, cancelled
-        self.bars = 0  # new ones that are whole in each variation that still is written
+        self._bars = 0
         self.place = 0  # in line, from 1; 0 once it is at work
         self.told_to_end = False
+
+    @property
+    def bars(self) -> int:
+        """How many bars have begun, as far as is known here."""
+        return self._bars
 
     def add(self, news: News) -> None:
         """Note what has come of it."""
         for row, new in zip(self.rows, news.rows, strict=False):
             row += new
-        self.bars, self.place = news.bars, news.place
+        self._bars, self.place = news.bars, news.place
         self.error, self.bound = news.error, news.bound
         if news.ended:
             self.ended.set()

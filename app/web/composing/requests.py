@@ -247,12 +247,10 @@ def _abilities(language: Language) -> dict[str, Any]:
     """Return what models of a language can be asked for beside going on; each with the reason if not."""
     old = f"This model speaks {language.name} and cannot "
     missing = f"; one that speaks {ANY_PARTS} can."
-    fills = type(language).infilling is not Language.infilling
-    chords = type(language).on_chords is not Language.on_chords
-    chords = chords or type(language).directed is not Language.directed
+    able = language.abilities()
     return {
-        "ends": _ability(language.can_end(), f"{old}be asked for an end{missing}"),
-        "infill": _ability(fills, f"{old}fill in bars{missing}"),
+        "ends": _ability("end" in able, f"{old}be asked for an end{missing}"),
+        "infill": _ability("rewrite" in able, f"{old}fill in bars{missing}"),
         "accompany": {
             "parts": [*language.parts],
             "why": ""
@@ -260,7 +258,7 @@ def _abilities(language: Language) -> dict[str, Any]:
             else f"This model speaks {language.name} and writes no part to others{missing}",
         },
         "chords": _ability(
-            chords, f"This model speaks {language.name}, which names no chords{missing}"
+            "chords" in able, f"This model speaks {language.name}, which names no chords{missing}"
         ),
     }
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from app.web.offered_models import example
 from tests.tokenization.notation.scores import bars, compressed, note, score
 from tokenization.any_file import read_file
 from tokenization.midi.reading import read_midi
@@ -22,13 +23,17 @@ def test_continue_writes_the_continuation_the_whole_and_what_is_known(tmp_path, 
     assert [set(result) for result in results] == [known, known]
     assert [result["seed"] for result in results] == [5, 5]
     for number, result in enumerate(results):
-        new = read_midi(result["midi"])
-        whole = read_midi(tmp_path / f"pop909_001.prompt_cont_{number}.mid")
-        assert Path(result["midi"]).name == f"pop909_001.cont_{number}.mid"
+        whole, new = (
+            read_midi(tmp_path / f"pop909_001.{kind}_{number}.mid")
+            for kind in ("prompt_cont", "cont")
+        )
+        assert Path(result["midi"]).name == f"pop909_001.prompt_cont_{number}.mid", (
+            "first the whole"
+        )
         assert 0 < len(new.notes) < len(whole.notes)
         assert new.notes.onset_ticks.max() < 2 * 4 * new.ticks_per_beat
         assert whole.notes.onset_ticks.max() < 4 * 4 * whole.ticks_per_beat
-        facts = json.loads((tmp_path / f"pop909_001.cont_{number}.json").read_text())
+        facts = json.loads((tmp_path / f"pop909_001.prompt_cont_{number}.json").read_text())
         assert (facts["seed"], facts["variation"], facts["prompt_bars"]) == (5, number, [1, 2])
         assert (facts["sampling"]["temperature"], facts["sampling"]["min_p"]) == (1, 0.01)
         assert b"musicgen {" in Path(result["midi"]).read_bytes()
@@ -60,8 +65,32 @@ def test_models_lists_further_folders(model, command, refused, monkeypatch):
     assert found == ("model", "sine_spe", 64)
     monkeypatch.chdir(model)
     assert json.loads(command("models", ".", "--json").out)[-1] == row
-    assert "trained length" in command("models", model).out
+    shown = command("models", model).out
+    assert all(len(line) <= 80 for line in shown.splitlines())
+    for said in ("can continue, end, rewrite, accompany", "trained on 64 tokens", "POP909"):
+        assert said in shown
     assert "untrained models are made when they are used" in refused("models", "untrained:tiny")
+
+
+def test_commands_go_by_the_names_of_jobs(tmp_path, command, refused):
+    trio = tmp_path / "trio.mid"
+    trio.write_bytes(example("trio-jazz"))
+    band = ("--model", "untrained:tiny:ensemble", "--seed", 3, "-o", tmp_path, "--json")
+    for name, words in (
+        ("end", ["--bars", 1]),
+        ("rewrite", ["--range", "2-2"]),
+        ("infill", ["--range", "2-2"]),  # the old name
+        ("harmonise", []),
+    ):
+        shown = command(name, trio, *words, *band)
+        [row] = json.loads(shown.out)
+        facts = json.loads(Path(row["midi"]).with_suffix(".json").read_text())
+        if name == "end":
+            assert facts["length"]["ends"]
+            assert "1 take of 1 bar in" in shown.err
+        if name == "harmonise":
+            assert facts["written_parts"] == ["nylon guitar"]
+    assert "no part is named" in refused("accompany", trio, *band)
 
 
 def test_of_many_files_each_that_failed_is_told_and_also_that_none_sounds(tmp_path, command):
