@@ -123,8 +123,8 @@ def _sentence_of_fault(error: RuntimeError) -> str | None:
     return NO_MEMORY if any(words in str(error).lower() for words in of_memory) else None
 
 
-def build_parser(called: str | None = None) -> Parser:
-    """Return the parser; of the commands, only the one that is called has arguments."""
+def build_parser(called: str = "", kind: str = "") -> Parser:
+    """Return the parser; only the command that is called has arguments, and of `evaluate` only one evaluation."""
     parser = Parser(
         prog="musicgen",
         description="Continue a piece of music.",
@@ -135,18 +135,18 @@ def build_parser(called: str | None = None) -> Parser:
         command = commands.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}.")
         if name == called:
             module = import_module(module_name)
-            module.add(command)
+            module.add(command, *([kind] if name == "evaluate" else []))
             command.set_defaults(run=module.run, **DEFAULTS.get(name, {}))
     return parser
 
 
 def _run(arguments: Sequence[str]) -> None:
-    called = next((word for word in arguments if not word.startswith("-")), None)
+    called, kind = ([word for word in arguments if not word.startswith("-")] + ["", ""])[:2]
     if called in OLD_NAMES:
         at, called = arguments.index(called), OLD_NAMES[called]
         arguments = [*arguments[:at], called, *arguments[at + 1 :]]
     try:
-        parsed = build_parser(called).parse_args(arguments)
+        parsed = build_parser(called, kind).parse_args(arguments)
     except SystemExit:  # after --help
         return
     parsed.run(parsed)

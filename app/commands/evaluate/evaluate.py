@@ -26,15 +26,16 @@ examples:
 """
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the evaluations and their arguments."""
+def add(parser: argparse.ArgumentParser, called: str = "") -> None:
+    """Declare the evaluations, and the arguments of the one that is called."""
     parser.epilog = EXAMPLES
     kinds = parser.add_subparsers(metavar="EVALUATION", title="evaluations", required=True)
     for name, does in EVALUATIONS.items():
         kind = kinds.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}.")
-        module = import_module(f"app.commands.evaluate.{name}")
-        module.add(kind)
-        kind.set_defaults(evaluate=module.run)
+        if name == called:
+            module = import_module(f"app.commands.evaluate.{name}")
+            module.add(kind)
+            kind.set_defaults(evaluate=module.run)
 
 
 def run(arguments: argparse.Namespace) -> None:
