@@ -28,7 +28,7 @@ from evaluation.metrics.estimates import estimate, mean
 from evaluation.metrics.statistics import HARMONY, NOTES_A_BAR, SOUNDING, in_harmony
 from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
 from musicgen.completion import WholeIds
-from musicgen.options import Options
+from musicgen.generation.request import Options
 from musicgen.playable import Playable
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.score import Notes, Score, Track, excerpt

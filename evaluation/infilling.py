@@ -23,8 +23,8 @@ from evaluation.metrics.style import cosine, in_bars, onset_drum, onset_duration
 from musicgen.completion import WholeIds
 from musicgen.continuation import Player
 from musicgen.generation.likelihood import position_losses
+from musicgen.generation.request import Options
 from musicgen.generation.sampling import MUSICAL
-from musicgen.options import Options
 from musicgen.playable import Playable
 from tokenization.analysis.metres import bar_lines
 from tokenization.ensemble.layouts import gap

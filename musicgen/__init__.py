@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from musicgen.continuation import Take
+    from musicgen.generation.request import Options
     from musicgen.generation.sampling import Sampling
     from musicgen.loading import find, load, models
     from musicgen.model.config import ModelConfig
     from musicgen.model.performer import Performer
-    from musicgen.options import Options
     from musicgen.pieces import Piece
     from musicgen.playable import Playable
     from tokenization.language import language
@@ -39,7 +39,7 @@ _PLACES = {
     "musicgen.loading": ("find", "load", "models"),
     "musicgen.model.config": ("ModelConfig",),
     "musicgen.model.performer": ("Performer",),
-    "musicgen.options": ("Options",),
+    "musicgen.generation.request": ("Options",),
     "musicgen.pieces": ("Piece",),
     "musicgen.playable": ("Playable",),
     "tokenization.language": ("language",),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from musicgen.continuation import Generation, MusicGeneration, Player, Take
-from musicgen.options import Options
+from musicgen.generation.request import Options
 from musicgen.pieces import Piece, heard_facts
 from tokenization.analysis.metres import bar_lines
 from tokenization.language import Goal

@@ -15,9 +15,8 @@ import numpy as np
 from typing_extensions import Self
 
 from musicgen.common.processes import program
-from musicgen.generation.request import Order, Progress, Request, Stop, order
+from musicgen.generation.request import Options, Order, Progress, Request, Stop, order
 from musicgen.generation.sampling import Kinds, Sampling
-from musicgen.options import Options
 from musicgen.pieces import Prompt, decode_begun, edit_of, heard_facts
 from tokenization.continuing import continuing
 from tokenization.edit import Edit

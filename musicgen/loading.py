@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from musicgen.playable import Playable
-from musicgen.storage.library import folder_of, shipped
 from tokenization.language import Language, language, language_from_spec
-from tokenization.records import json_of, value_of
+from tokenization.records import json_of, suggestion, value_of
 
 if TYPE_CHECKING:
     from musicgen.model.config import ModelConfig
@@ -17,6 +17,29 @@ if TYPE_CHECKING:
 
 UNTRAINED = "untrained"
 DEFAULT = "ensemble"
+
+
+def shipped() -> dict[str, Path]:
+    """Return the models inside the package, name → folder."""
+    root = Path(str(files("musicgen") / "pretrained"))
+    found = sorted(p for p in root.glob("*") if (p / "config.json").is_file())
+    return {path.name: path for path in found}
+
+
+def folder_of(name: str) -> Path:
+    """Return the folder of a model given by name or path."""
+    by_name = shipped()
+    if name in by_name:
+        return by_name[name]
+    path = Path(name)
+    if (path / "config.json").is_file():
+        return path
+    if (path / "model" / "config.json").is_file():  # the folder of a training run
+        return path / "model"
+    raise FileNotFoundError(
+        f"there is no model {name!r}: it is neither the name of one in the package nor a folder with a config.json"
+        f"{suggestion(name, by_name)}"
+    )
 
 
 def load(name: str | Path = DEFAULT, device: str = "auto") -> Playable:

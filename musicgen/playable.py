@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from musicgen.completion import accompaniment, infilling
 from musicgen.continuation import Continuation, Take
+from musicgen.generation.request import Options
 from musicgen.generation.sampling import Sampling
-from musicgen.options import Options
 from musicgen.pieces import Piece, no_prompt, piece_of, read_piece
 from tokenization.language import Language
 from tokenization.score import Score

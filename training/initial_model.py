@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from musicgen.loading import folder_of
 from musicgen.metre.heads import MetreConfig
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.storage.checkpoint import load, read_card
-from musicgen.storage.library import folder_of
 from tokenization.language import language_from_spec
 from tokenization.records import from_plain
 from training import run_folder

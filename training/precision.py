@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 from musicgen.common.machine import cache_folder, machine, multiplies_bfloat16
+from musicgen.loading import folder_of
 from musicgen.model.performer import Performer
 from musicgen.storage.checkpoint import read_card
-from musicgen.storage.library import folder_of
 from tokenization.records import json_of, yaml_of
 from tokenization.whole_file import write_json
 from training.config import RunConfig

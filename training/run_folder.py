@@ -24,12 +24,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load as tensors_of
 from torch.optim import Optimizer
 
+from musicgen.loading import shipped
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.storage import checkpoint
 from musicgen.storage.checkpoint import CONFIG as MODEL_CONFIG
 from musicgen.storage.checkpoint import Card
-from musicgen.storage.library import shipped
 from tokenization.records import from_plain, json_of, yaml_of
 from tokenization.whole_file import make_folder, sync, write_whole
 from training.config import RunConfig

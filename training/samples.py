@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from musicgen.continuation import Continuation
+from musicgen.generation.request import Options
 from musicgen.model.performer import Performer
-from musicgen.options import Options
 from musicgen.pieces import no_prompt
 from musicgen.playable import Playable
 from tokenization.language import language_from_spec

@@ -23,7 +23,7 @@ from tokenization.wording import counted
 
 if TYPE_CHECKING:
     from musicgen.continuation import MusicGeneration, Take
-    from musicgen.options import Options
+    from musicgen.generation.request import Options
     from musicgen.pieces import Piece, Prompt
     from musicgen.playable import Playable
     from tokenization.score import Score
@@ -135,8 +135,8 @@ def add_options(
     parser: argparse.ArgumentParser, *, model: str | None = None, lengths: bool = True
 ) -> None:
     """Declare what the commands take; `lengths` for those that write a given length."""
+    from musicgen.generation.request import Options
     from musicgen.loading import DEFAULT
-    from musicgen.options import Options
 
     parser.add_argument(
         "-o", "--output", metavar="DIR", type=Path, default=Path("."),
@@ -182,7 +182,7 @@ def add_options(
 
 
 def _add_lengths(parser: argparse.ArgumentParser) -> None:
-    from musicgen.options import Options
+    from musicgen.generation.request import Options
 
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--bars", type=int, default=Options.bars, metavar="N", help="bars to write")
@@ -225,8 +225,8 @@ def _plan_of(arguments: argparse.Namespace) -> dict[str, Any] | None:
 
 def options_of(arguments: argparse.Namespace) -> Options:
     """Return what is asked for, checked before anything is read."""
+    from musicgen.generation.request import Options
     from musicgen.generation.sampling import Sampling
-    from musicgen.options import Options
     from tokenization.remi.chord_line import read_chords, simplified
 
     if arguments.soundfont is not None and not arguments.soundfont.is_file():

@@ -29,8 +29,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print a paragraph a model."""
-    from musicgen.loading import UNTRAINED, described, models
-    from musicgen.storage.library import folder_of
+    from musicgen.loading import UNTRAINED, described, folder_of, models
 
     if made := [name for name in arguments.folder if name.split(":")[0] == UNTRAINED]:
         raise ValueError(f"{made[0]} is not a folder: untrained models are made when they are used")
@@ -53,14 +52,14 @@ def _about(row: dict[str, Any]) -> str:
     loss = row["validation_loss"]
     facts = (
         f"plays {row['plays']}",
-        f"can {', '.join(SAID.get(name, name) for name in row['can'])}",
+        f"can {', '.join(SAID.get(name) or name for name in row['can'])}",
         f"{row['parameters']:,} weights, {row['encoding']}, trained on {row['trained_length']:,} tokens"
         + ("" if loss is None else f", loss {loss:.3f} nats a token"),
         f"learned from {row['data'] or 'data that its card does not name'}",
     )
-    lines = (
+    lines = [
         fill(output.visible(fact), WIDTH, initial_indent="  ", subsequent_indent="    ")
         for fact in facts
-    )
+    ]
     default = " (the default)" if row["name"] == DEFAULT else ""
     return "\n".join([f"{output.visible(row['name'])}{default}", *lines])

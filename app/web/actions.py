@@ -29,7 +29,7 @@ from app.web.composing.streamed_takes import StreamedTakes, likeness, picture
 from app.web.offered_models import EXAMPLES, OfferedModels, example
 from app.web.server.sessions import Asker
 from musicgen.continuation import Continuation
-from musicgen.options import Options
+from musicgen.generation.request import Options
 from musicgen.pieces import no_prompt
 from tokenization.score import excerpt
 

@@ -7,8 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from musicgen import loading
+from musicgen.loading import shipped
 from musicgen.playable import Playable
-from musicgen.storage.library import shipped
 from tokenization.language import Language
 
 EXAMPLES = {

@@ -45,8 +45,8 @@ from evaluation.metrics.style import (
 from musicgen.common.workers.pool import Workers, as_done, at_most
 from musicgen.common.workers.process import Failed
 from musicgen.continuation import Generation, longest_ticks, together
+from musicgen.generation.request import Options
 from musicgen.generation.sampling import Sampling
-from musicgen.options import Options
 from musicgen.playable import Playable
 from tokenization.continuing import continuing
 from tokenization.formats import write_score

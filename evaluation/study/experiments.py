@@ -20,9 +20,9 @@ from evaluation.study.models import identity_of, probed_length
 from musicgen.common.workers.pool import Workers, as_done, at_most
 from musicgen.common.workers.process import Failed
 from musicgen.continuation import Continuation, Generation, together
+from musicgen.generation.request import Options
 from musicgen.generation.sampling import Sampling
 from musicgen.loading import load
-from musicgen.options import Options
 from musicgen.pieces import no_prompt
 from musicgen.playable import Playable
 from tokenization.whole_file import make_folder, write_whole

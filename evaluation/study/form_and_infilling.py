@@ -13,8 +13,8 @@ from evaluation.metrics.estimates import estimate
 from evaluation.study.experiments import Experiment, taking_part
 from evaluation.study.piece_jobs import Choice, Measure, Rows, by_piece, drawn, facts, model_of
 from musicgen.continuation import Continuation
+from musicgen.generation.request import Options
 from musicgen.generation.sampling import MUSICAL
-from musicgen.options import Options
 from musicgen.pieces import Piece
 from musicgen.playable import Playable
 from tokenization.analysis.metres import bar_lines

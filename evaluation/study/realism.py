@@ -10,7 +10,7 @@ from evaluation.study.experiments import Experiment, taking_part
 from evaluation.study.form_and_infilling import held_out_piece, long_pieces, score_of
 from evaluation.study.piece_jobs import Choice, Measure, model_of
 from musicgen.continuation import Continuation
-from musicgen.options import Options
+from musicgen.generation.request import Options
 from musicgen.playable import Playable
 
 WINDOW = 8  # bars

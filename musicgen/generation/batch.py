@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from musicgen.generation.step import CompiledStep, supports
-from musicgen.layers.quantised import quantise, restore
+from musicgen.layers.precision import quantise, restore
 from musicgen.metre.clock import Times
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, State

@@ -21,8 +21,7 @@ from torch import Tensor
 from musicgen.attention.features import PROJECTION_OVER_NORM, Elu, Favor, Relu
 from musicgen.attention.linear_attention import GUARD
 from musicgen.layers import loops
-from musicgen.layers.precision import without_autocast
-from musicgen.layers.quantised import codes_of
+from musicgen.layers.precision import codes_of, without_autocast
 from musicgen.metre.clock import Times
 from musicgen.metre.heads import LEAST
 from musicgen.model.performer import Performer

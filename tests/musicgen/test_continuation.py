@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from musicgen.continuation import Continuation
+from musicgen.generation.request import Options
 from musicgen.loading import load
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
-from musicgen.options import Options
 from musicgen.pieces import piece_of, read_piece
 from tokenization.score import Notes, Score, Track
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from musicgen.loading import shipped
 from musicgen.metre.heads import MetreConfig
 from musicgen.model.performer import Performer
 from musicgen.storage.checkpoint import load, read_card
-from musicgen.storage.library import shipped
 from tests.musicgen.metre.toys import METRE as HEADS
 from tests.musicgen.metre.toys import config as metre_config
 from tests.musicgen.metre.toys import music

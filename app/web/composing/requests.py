@@ -11,8 +11,8 @@ from app.web.composing.streamed_takes import Region, StreamedTakes
 from app.web.offered_models import ANY_PARTS, OfferedModels
 from musicgen.completion import accompaniment, infilling
 from musicgen.continuation import Continuation
+from musicgen.generation.request import Options
 from musicgen.generation.sampling import MUSICAL, Sampling
-from musicgen.options import Options
 from musicgen.pieces import Piece, no_prompt
 from musicgen.playable import Playable
 from tokenization import wording

@@ -226,7 +226,7 @@ def test_other_dtypes_and_folders_are_refused(tmp_path: Path):
 def test_loading_a_model_imports_no_compiler():
     """Each process that composes would take 100 MB more, and two seconds until its first note."""
     code = (
-        "import sys; from musicgen.loading import load; from musicgen.storage.library import shipped\n"
+        "import sys; from musicgen.loading import load; from musicgen.loading import shipped\n"
         "for name in shipped(): load(name)\n"
         "assert not {'torch._dynamo', 'sympy'} & {*sys.modules}"
     )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from musicgen.continuation import Continuation
-from musicgen.options import Options
+from musicgen.generation.request import Options
 from musicgen.pieces import no_prompt
 from tests.evaluation.toys import toy_playable
 from tests.tokenization.ensemble.cases import LANGUAGE

@@ -22,9 +22,9 @@ from evaluation.metrics.form import form
 from evaluation.metrics.statistics import distances, statistics
 from evaluation.metrics.style import ALL, profiles, similarities
 from musicgen.continuation import Continuation, together
+from musicgen.generation.request import Options
 from musicgen.generation.sampling import Sampling
 from musicgen.loading import load
-from musicgen.options import Options
 from musicgen.pieces import Piece
 from musicgen.playable import Playable
 from tokenization.language import Encoded, Language

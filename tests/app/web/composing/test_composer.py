@@ -13,8 +13,8 @@ from app.web.composing.composer import MANY_ROWS, Composer, EngineProcess, Remot
 from app.web.composing.engines import Engines, News, Task
 from musicgen.continuation import Continuation
 from musicgen.generation.engine import Engine
+from musicgen.generation.request import Options
 from musicgen.loading import find
-from musicgen.options import Options
 from musicgen.pieces import no_prompt
 
 LATE = 60  # seconds
