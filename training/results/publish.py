@@ -43,10 +43,8 @@ _TITLES = {
 }
 
 
-def model_readme(
-    model: ModelConfig, card: Card, run: RunConfig, losses: Losses, encodings: str
-) -> str:
-    """Return the text; `encodings` is a comparison in Markdown, or empty."""
+def model_readme(model: ModelConfig, card: Card, run: RunConfig, losses: Losses) -> str:
+    """Return the text."""
     language = str(card.language["language"])
     by_metre = "" if model.metre is None else " and through heads that look back by musical time"
     parts = [
@@ -64,8 +62,6 @@ def model_readme(
         markdown([("tokens", "loss", "deviation", "pieces"), *_positions(losses[card.dtype][1])]),
         "![Losses of the training](curves.png)",
     ]
-    if encodings:
-        parts += ["## The encodings, by one budget", encodings.strip()]
     return "\n\n".join(parts) + "\n"
 
 
@@ -206,7 +202,7 @@ def publish(run: Path, destination: Path) -> list[Stored]:
     card = checkpoint.save(destination, model, card, chosen.dtype)
     _copy_beside(run, [one.folder for one in batches.shards.sets], destination)
     losses = {way.dtype: (way.bytes, way.measured) for way in ways}
-    text = model_readme(model.config, card, config, losses, _encodings(destination))
+    text = model_readme(model.config, card, config, losses)
     write_text(destination / "README.md", text)
     return [chosen, *(way for way in ways if way is not chosen)]
 
@@ -248,12 +244,6 @@ def _copy_beside(run: Path, data: Sequence[Path], destination: Path) -> None:
         write_whole(destination / "DATA-LICENSE", b"\n\n".join(texts))
     if (run / "curves.png").is_file():
         write_whole(destination / "curves.png", (run / "curves.png").read_bytes())
-
-
-def _encodings(destination: Path) -> str:
-    """Return the comparison of encodings that lies beside a model, if one does."""
-    path = destination / "encodings.md"
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def main() -> int:
