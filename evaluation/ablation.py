@@ -25,13 +25,15 @@ from musicgen.position.phase import MusicalFrequencies
 from musicgen.position.rope import Rope
 from musicgen.position.spe.sine import SineSpe
 
-WHOLE = "whole"
+WHOLE, LAYER = "whole", "layer "
 OPEN, SHUT = 60.0, -1000.0  # of what goes through a sigmoid: 1, and 0
 _OTHER = 1_000_003  # added to the seed, for another draw
 
 
-def parts_of(model: Performer) -> list[str]:
-    """Return the names of the parts that a model has."""
+def parts_of(model: Performer, *, layers: bool = False) -> list[str]:
+    """Return the names of the parts that a model has, or of its layers."""
+    if layers:
+        return [f"{LAYER}{number}" for number in range(1, model.config.layers + 1)]
     return [part for part, (has, _) in _PARTS.items() if has(model)]
 
 
@@ -53,7 +55,10 @@ def part_losses(
 def without(model: Performer, part: str, seed: int = 0) -> Performer:
     """Return a copy of a model that lacks a part; the seed is that of a shuffle."""
     changed = copy.deepcopy(model)
-    _PARTS[part][1](changed, generator_from(seed))
+    if part.startswith(LAYER):
+        _silence(changed, int(part.removeprefix(LAYER)) - 1)
+    else:
+        _PARTS[part][1](changed, generator_from(seed))
     return changed
 
 
@@ -151,6 +156,13 @@ def _end_decay(model: Performer, _: Generator) -> None:
     model.position.forgetting = None
     if isinstance(ratio := getattr(model.position, "ratio", None), Tensor):  # PermuteFormer's own
         ratio.fill_(1)
+
+
+def _silence(model: Performer, layer: int) -> None:
+    """Let a layer add nothing."""
+    for name in ("attention.output", "feedforward.output"):
+        for parameter in model.blocks[layer].get_submodule(name).parameters():
+            parameter.zero_()
 
 
 def _leave(model: Performer, _: Generator) -> None:

@@ -15,13 +15,18 @@ from musicgen.playable import Playable
 
 
 def ablation(
-    playables: Sequence[Playable], pieces: HeldOut, *, seed: int, device: str
+    playables: Sequence[Playable],
+    pieces: HeldOut,
+    *,
+    seed: int,
+    device: str,
+    layers: bool = False,
 ) -> Experiment:
-    """Measure by how much the loss changes, within the trained length and past it, without each part."""
+    """Measure by how much the loss changes, within the trained length and past it, without each part or layer."""
     jobs = []
     for playable in playables:
         border = min(probed_length(playable), pieces.length)
-        common = {"edges": sorted({0, border, pieces.length}), "seed": seed}
+        common = {"edges": sorted({0, border, pieces.length}), "seed": seed, "layers": layers}
         jobs += [
             job_of(playable, without_parts, device, pieces.prepared, rows=rows, **common)
             for rows in rows_by_job(pieces.rows)
@@ -47,7 +52,14 @@ def ablation(
 
 
 def without_parts(
-    *, model: str, data: str, rows: Sequence[int], edges: Sequence[int], seed: int, device: str
+    *,
+    model: str,
+    data: str,
+    rows: Sequence[int],
+    edges: Sequence[int],
+    seed: int,
+    device: str,
+    layers: bool,
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the loss of some pieces of a data set by part: of the whole model, and without each part that it has."""
     from evaluation.ablation import WHOLE, part_losses, parts_of
@@ -55,5 +67,5 @@ def without_parts(
 
     performer, prepared = load(model, device).performer, Prepared.open(data)
     pieces = [(row, np.asarray(prepared.ids(row))) for row in rows]
-    parts = [WHOLE, *parts_of(performer)]
+    parts = [WHOLE, *parts_of(performer, layers=layers)]
     return {part: part_losses(performer, part, pieces, edges, seed) for part in parts}

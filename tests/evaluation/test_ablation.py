@@ -51,6 +51,15 @@ def test_parts_are_those_that_a_model_has(model: Performer, parts: list[str]) ->
     assert torch.equal(logits(model), before)  # the model itself is left as it was
 
 
+def test_a_layer_that_is_taken_away_adds_nothing() -> None:
+    model = toy("none")
+    assert parts_of(model, layers=True) == ["layer 1", "layer 2"]
+    shorter = toy("none")
+    del shorter.blocks[1]
+    torch.testing.assert_close(logits(without(model, "layer 2")), logits(shorter))
+    assert not torch.allclose(logits(without(model, "layer 1")), logits(model))
+
+
 def test_another_seed_is_another_shuffle_and_another_draw() -> None:
     model, pieces = toy("rope"), [(3, np.arange(11).repeat(4))]
     losses = [part_losses(model, SHUFFLED, pieces, [0, 40], seed) for seed in (0, 0, 1)]

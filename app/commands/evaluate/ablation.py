@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ without the part: it is what the model relies on.
 
 examples:
   musicgen evaluate ablation groove --data data/groove
+  musicgen evaluate ablation ensemble --layers --pieces 12
   musicgen evaluate ablation runs/none runs/sine --data data/groove --length 1024 --json
 """
 
@@ -27,6 +29,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_data(parser)
     add_pieces(parser)
+    parser.add_argument(
+        "--layers", action="store_true", help="take away one layer at a time instead of parts"
+    )
     add_study(parser, results="ablation.json and .csv")
     parser.epilog = EXAMPLES
 
@@ -36,7 +41,8 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.study.ablation import ablation
     from evaluation.tables import ablation_table
 
-    result = read_by_models("ablation", ablation, arguments, "Taking parts away")
+    make = partial(ablation, layers=arguments.layers)
+    result = read_by_models("ablation", make, arguments, "Taking parts away")
     if not result["models"]:
         raise ValueError("no model has a part to take away, or none could be measured")
     if arguments.output is not None:
