@@ -37,7 +37,9 @@ sys.exit(code)
 
 @pytest.mark.long
 def test_run_from_prepared_data_needs_six_packages(pianos: Path, tmp_path: Path):
-    plain = [Requirement(line) for line in requires("musicgen") or [] if "extra ==" not in line]
+    plain = [
+        Requirement(line) for line in requires("symbolic-musicgen") or [] if "extra ==" not in line
+    ]
     others = {canonicalize_name(one.name) for one in plain} - {*NEEDED} - {*NEEDED_BY_THEM}
     others.add("tensorboard")
     hidden = sorted(
