@@ -1,9 +1,10 @@
-"""What a stranger gets: the torch of their machine, a set-up that mends an interrupted one."""
+"""What a stranger gets: the torch of their machine, a set-up that mends an interrupted one, a whole source package."""
 
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,20 @@ def test_a_set_up_that_was_cut_off_begins_from_nothing(clone: Path):
         link.unlink()
         link.symlink_to("/gone/python")
     assert "-m venv --clear" in made(clone, "-n"), "its Python is gone"
+
+
+def test_the_source_package_holds_what_the_repository_does(tmp_path: Path):
+    pytest.importorskip("setuptools")
+    asked = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("this is no clone")
+    ours = {name for name in listed.stdout.splitlines() if (ROOT / name).is_file()}
+    for name in ours:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).symlink_to(ROOT / name)
+    built = "from setuptools.build_meta import build_sdist; build_sdist('dist')"
+    subprocess.run([sys.executable, "-c", built], cwd=tmp_path, check=True, capture_output=True)
+    with tarfile.open(next((tmp_path / "dist").iterdir())) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    assert ours - packed == set()
