@@ -1,6 +1,7 @@
 """The library as the README shows it, and what comes without torch."""
 
 import json
+import os
 import pickle
 import re
 import subprocess
@@ -29,6 +30,21 @@ def model():
 @pytest.fixture(scope="module")
 def piece(model):
     return model.read(GROOVE)
+
+
+@pytest.mark.parametrize("other", ["tokenization.py", "tokenization/__init__.py"])
+def test_a_module_of_ones_own_with_a_name_of_ours_is_named(tmp_path: Path, other: str):
+    (tmp_path / "song.py").write_text("import musicgen")
+    for name in ("app.py", "training.py", "evaluation.py"):  # which the library does not import
+        (tmp_path / name).write_text("raise SystemError")
+    command = [sys.executable, str(tmp_path / "song.py")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    assert subprocess.run(command, env=environment, check=False).returncode == 0
+    (tmp_path / other).parent.mkdir(exist_ok=True)
+    (tmp_path / other).write_text("raise SystemError")
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    named = str(tmp_path / "tokenization")
+    assert f"but Python finds {named}" in found.stderr.splitlines()[-1]
 
 
 def test_the_snippet_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
