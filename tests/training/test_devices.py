@@ -22,7 +22,7 @@ from training.devices import OneDevice
 from training.loop import Run
 from training.precision import fastest, with_precision
 
-NEEDED = ("torch", "numpy", "safetensors", "lightning-fabric", "pyyaml", "rich")
+NEEDED = ("torch", "numpy", "safetensors", "lightning-fabric", "numba", "pyyaml", "rich")
 NEEDED_BY_THEM = ("jinja2", "typing-extensions")
 CHILD = """
 import sys
@@ -36,7 +36,7 @@ sys.exit(code)
 
 
 @pytest.mark.long
-def test_run_from_prepared_data_needs_six_packages(pianos: Path, tmp_path: Path):
+def test_run_from_prepared_data_needs_seven_packages(pianos: Path, tmp_path: Path):
     plain = [
         Requirement(line) for line in requires("symbolic-musicgen") or [] if "extra ==" not in line
     ]
