@@ -24,7 +24,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("musicgen", "tokenization", "training", "evaluation", "app")
 # What lies in a package's folder for those who read the source, and is used by no program.
-FOR_READERS = {"app/page.png", "evaluation/README.md", "musicgen/position/README.md"}
+FOR_READERS = {
+    "app/page.png", "evaluation/README.md", "evaluation/benchmarks/README.md", "musicgen/position/README.md",
+    "training/configs/README.md",
+}  # fmt: skip
 READY_SECONDS = 180
 VERSIONS = """
 import platform
