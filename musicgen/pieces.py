@@ -6,17 +6,22 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tokenization.analysis.metres import bar_lines
 from tokenization.edit import Edit
-from tokenization.formats import write_score
+from tokenization.formats import file_of, write_score
 from tokenization.language import Encoded, Language
+from tokenization.other_libraries import to_muspy, to_pretty_midi
 from tokenization.records import whole_number
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from muspy import Music
+    from pretty_midi import PrettyMIDI
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,16 +87,33 @@ class Piece:
             original=self.original,
         )
 
-    def save(self, path: str | Path) -> None:
-        """Write the file that it came from, as it was; in another format, the piece as it was heard."""
+    def _original(self, kind: str) -> bytes | None:
+        """Return the file that it came from, if that is of a kind."""
         from tokenization.any_file import kind_of
 
-        path, original = Path(path), self.original
+        return self.original if self.original and kind_of(self.original) == kind else None
+
+    @property
+    def midi(self) -> bytes:
+        """The MIDI file that it came from, as it was; of another one, the piece as it was heard."""
+        return self._original("midi") or file_of(".mid", self.score)[0]
+
+    def save(self, path: str | Path) -> None:
+        """Write the file that it came from, as it was; in another format, the piece as it was heard."""
+        path = Path(path)
         kind = "midi" if path.suffix.lower() in (".mid", ".midi") else "musicxml"
-        if original is None or kind_of(original) != kind:
-            write_score(path, self.score)
-        else:
+        if original := self._original(kind):
             write_whole(path, original)
+        else:
+            write_score(path, self.score)
+
+    def to_pretty_midi(self) -> PrettyMIDI:
+        """Return the whole piece as an object of pretty_midi."""
+        return to_pretty_midi(self.midi)
+
+    def to_muspy(self) -> Music:
+        """Return the whole piece as an object of muspy, which has to be installed."""
+        return to_muspy(self.midi)
 
     def edit(self, **where: Any) -> Edit | None:
         """Return music that is written somewhere in this piece as an edit of its file."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from musicgen.completion import accompaniment, infilling
 from musicgen.continuation import Continuation, Take
@@ -19,13 +19,18 @@ from musicgen.generation.request import Options
 from musicgen.generation.sampling import Sampling
 from musicgen.pieces import Piece, no_prompt, piece_of, read_piece
 from tokenization.language import Language
+from tokenization.other_libraries import midi_of
 from tokenization.score import Score
 
 if TYPE_CHECKING:
+    from muspy import Music
+    from pretty_midi import PrettyMIDI
+
     from musicgen.model.performer import Performer
 
-Source = bytes | str | Path | Score | Piece
-"""Music from anywhere: a file's path or bytes (MIDI, MusicXML, ABC), a score, or a piece that was read before."""
+Source: TypeAlias = "bytes | str | Path | Score | Piece | PrettyMIDI | Music"
+"""Music from anywhere: a file's path or bytes (MIDI, MusicXML, ABC), a score, a piece, or an object of pretty_midi or
+muspy."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,6 +65,8 @@ class Playable:
             return self._heard(source, tracks)
         if isinstance(source, Score):
             return piece_of(self.language, source, "", tracks)
+        if not isinstance(source, bytes | str | Path):
+            source = midi_of(source)
         name = "" if isinstance(source, bytes) else Path(source).name
         return read_piece(self.language, source, name=name, tracks=tracks)
 

@@ -62,7 +62,7 @@ def _causal_dot_product() -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     except ImportError as error:
         raise ValueError(
             "the fast-transformers backend needs the package pytorch-fast-transformers, which is not installed: "
-            "run `make fast-transformers` in a clone, or `pip install 'musicgen[fast-transformers]'`"
+            "run `make fast-transformers` in the clone of musicgen"
         ) from error
     return product.causal_dot_product
 

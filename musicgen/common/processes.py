@@ -18,7 +18,7 @@ from pathlib import Path
 def program() -> str:
     """Return the name and the version."""
     try:
-        return f"musicgen {version('musicgen')}"
+        return f"musicgen {version('symbolic-musicgen')}"
     except PackageNotFoundError:
         return "musicgen from source"  # without an installation
 

@@ -162,7 +162,7 @@ def _tensors_of(path: Path) -> dict[str, Tensor]:
         if not is_text(path):  # which cannot be mapped
             return safetensors.torch.load(path.read_bytes())
         return safetensors.torch.load_file(path)
-    except SafetensorError as error:
+    except (SafetensorError, KeyError) as error:  # the last of a type that torch lacks
         raise ValueError(f"{path} is not a safetensors file ({error}){AGAIN}") from None
 
 
@@ -221,6 +221,13 @@ def _check_shape(path: Path, name: str, tensor: Tensor, shape: tuple[int, ...]) 
         )
 
 
+def _check_type(path: Path, name: str, tensor: Tensor, *types: torch.dtype) -> None:
+    if tensor.dtype not in types:
+        raise ValueError(
+            f"{path} has {name!r} in {tensor.dtype}, which nothing here stores it in{AGAIN}"
+        )
+
+
 def _fill(model: Performer, stored: dict[str, Tensor], path: Path) -> None:
     """Copy the stored tensors into a model, which must be exactly those that it has."""
     wanted = model.state_dict()
@@ -233,11 +240,12 @@ def _fill(model: Performer, stored: dict[str, Tensor], path: Path) -> None:
         _check_shape(path, name, stored[name], tuple(tensor.shape))
     for name, scale in scales.items():
         _check_shape(path, name + _SCALE, scale, tuple(stored[name].shape[:1]))
-    tensors = {n: restore(t, scales[n]) if n in scales else t for n, t in stored.items()}
+        _check_type(path, name + _SCALE, scale, torch.float32)
     for name, tensor in wanted.items():
-        found = tensors[name].dtype
-        if found is not tensor.dtype and not found.is_floating_point:
-            raise ValueError(f"{path} has {name!r} in {found}, which nothing here stores it in")
+        smaller = torch.bfloat16 if tensor.is_floating_point() else tensor.dtype
+        types = (torch.int8,) if name in scales else (tensor.dtype, smaller)
+        _check_type(path, name, stored[name], *types)
+    tensors = {n: restore(t, scales[n]) if n in scales else t for n, t in stored.items()}
     # Copied, not assigned: the file's tensors lie in memory as they come, and on another alignment
     # some kernels add up in another order.
     model.load_state_dict(tensors)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import app.audio
-from app.audio import AudioError, render_to
+from app.audio import AudioError, default_soundfont, render_to
 from app.web.offered_models import example
+from app.web.page import ASSETS
 from tokenization.analysis.beats import tempo_map
 from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
@@ -25,6 +26,13 @@ def render(tmp_path: Path):
         return (tmp_path / "a.wav").read_bytes()
 
     return rendered
+
+
+def test_the_licence_of_what_sounds_by_default_goes_with_the_page():
+    licences = (ASSETS / "vendor" / "LICENCES.txt").read_text(encoding="utf-8")
+    assert f"{default_soundfont().stem}, a General MIDI soundfont" in licences
+    assert "LICENSE.GPL-2" in licences
+    assert (ASSETS / "vendor" / "LICENSE.GPL-2").is_file()
 
 
 def samples(wave: bytes) -> np.ndarray:

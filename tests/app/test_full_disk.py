@@ -4,6 +4,7 @@ import os
 import resource
 import subprocess
 import sys
+import threading
 from argparse import Namespace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from app.training_line import training_line
 from app.web.offered_models import example
 from musicgen.storage.checkpoint import load, save
 from tokenization.whole_file import write_whole
+from training.disk import full_disk_named
 from training.loop import Progress
 
 ROOT = Path(__file__).parent.parent.parent
@@ -98,6 +100,23 @@ def test_what_a_folder_takes_over_from_another_is_whole(tmp_path: Path, monkeypa
         claim(third, Namespace(models=["c"]), "kept")
     assert raised.value.filename == str(third / ".asked.json")
     assert not [path for path in third.rglob("*") if path.is_file()]
+
+
+def test_a_thread_that_meets_the_full_disk_too_adds_nothing(monkeypatch):
+    """TensorBoard writes in one."""
+    said: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", said.append)
+    thread = threading.Timer(0.1, full)
+
+    def write() -> None:
+        with full_disk_named(Path("here"), "wait"):
+            thread.start()
+            full()
+
+    with pytest.raises(OSError, match="the disk of here is full; free some space, or wait"):
+        write()
+    thread.join()
+    assert said == []
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no disk that is full")

@@ -1,6 +1,7 @@
 """The library as the README shows it, and what comes without torch."""
 
 import json
+import os
 import pickle
 import re
 import subprocess
@@ -15,6 +16,7 @@ import musicgen
 from musicgen.model.performer import Performer
 from musicgen.storage.checkpoint import Card, save
 from tokenization.midi.reading import read_midi
+from tokenization.score import Meters, Notes, Score, Tempos, Track
 
 ROOT = Path(__file__).parents[2]
 SEEDS = ROOT / "tests" / "seeds"
@@ -29,6 +31,21 @@ def model():
 @pytest.fixture(scope="module")
 def piece(model):
     return model.read(GROOVE)
+
+
+@pytest.mark.parametrize("other", ["tokenization.py", "tokenization/__init__.py"])
+def test_a_module_of_ones_own_with_a_name_of_ours_is_named(tmp_path: Path, other: str):
+    (tmp_path / "song.py").write_text("import musicgen")
+    for name in ("app.py", "training.py", "evaluation.py"):  # which the library does not import
+        (tmp_path / name).write_text("raise SystemError")
+    command = [sys.executable, str(tmp_path / "song.py")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    assert subprocess.run(command, env=environment, check=False).returncode == 0
+    (tmp_path / other).parent.mkdir(exist_ok=True)
+    (tmp_path / other).write_text("raise SystemError")
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    named = str(tmp_path / "tokenization")
+    assert f"but Python finds {named}" in found.stderr.splitlines()[-1]
 
 
 def test_the_snippet_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
@@ -192,3 +209,34 @@ def test_a_model_is_a_folder_whose_weights_stay_where_they_are(model, tmp_path: 
     save(tmp_path, Performer(model.performer.config, seed=1), card)
     with pytest.raises(ValueError, match="was saved anew since it was found"):
         found.performer  # noqa: B018
+
+
+def test_music_goes_to_pretty_midi_and_muspy_and_comes_back(model):
+    """Notes, a tempo that changes and a metre other than 4/4."""
+    score = Score(
+        ticks_per_beat=24,
+        notes=Notes([0, 24, 72, 96], [24, 12, 24, 48], [60, 64, 38, 67], [80, 90, 100, 70], [0, 0, 1, 0]),
+        tracks=(Track("Flute", 73), Track("Drums", 0, is_drum=True)),
+        tempos=Tempos([0, 72], [90.0, 120.0]),
+        meters=Meters([0], [3], [4]),
+    )  # fmt: skip
+    piece = model.read(score)
+    for other in (piece.to_pretty_midi(), piece.to_muspy()):
+        again = model.read(other)
+        assert again.score.notes == piece.score.notes
+        assert again.score.meters == piece.score.meters
+        assert again.score.tempos.columns[1] == pytest.approx(
+            piece.score.tempos.columns[1], rel=1e-4
+        )
+        assert [t.program for t in again.score.tracks] == [t.program for t in piece.score.tracks]
+    pretty = model.continue_(piece.to_pretty_midi(), bars=1, seed=3)[0].to_pretty_midi()
+    assert pretty.time_signature_changes[0].numerator == 3
+    assert sum(len(one.notes) for one in pretty.instruments) >= len(score.notes)
+    with pytest.raises(ValueError, match="muspy, not of dict"):
+        model.read({})
+
+
+def test_without_muspy_a_sentence_says_what_to_install(piece, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "muspy", None)
+    with pytest.raises(ValueError, match="muspy is not installed: run pip install muspy"):
+        piece.to_muspy()

@@ -1,8 +1,8 @@
 """Build the wheel, install it into a fresh environment, and use it from another folder: python -m tests.tools.smoke.
 
-All that pip chooses is the newest that pyproject.toml allows; torch alone is the tested one, since a newer build may
-draw in gigabytes of GPU libraries (--torch torch takes the newest). This needs nothing but Python and a package index,
-so any Python can be tried: make smoke PYTHON=python3.13.
+All that pip chooses is the newest that pyproject.toml allows; torch alone is the tested one, which a machine's own
+package index may have for its processor alone (--torch torch takes the newest). This needs nothing but Python and a
+package index, so any Python can be tried: make smoke PYTHON=python3.13.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("musicgen", "tokenization", "training", "evaluation", "app")
 # What lies in a package's folder for those who read the source, and is used by no program.
-FOR_READERS = {"app/page.png", "evaluation/README.md", "musicgen/position/README.md"}
+FOR_READERS = {
+    "app/page.png", "evaluation/README.md", "evaluation/benchmarks/README.md", "musicgen/position/README.md",
+    "training/configs/README.md",
+}  # fmt: skip
 READY_SECONDS = 180
 VERSIONS = """
 import platform
@@ -35,7 +38,7 @@ print(f"Python {platform.python_version()}", *(f"{name} {version(name)}" for nam
 LISTED = """
 import json, sys
 from importlib.metadata import files
-print(json.dumps([str(path) for path in files("musicgen") if not str(path).endswith(".pyc")]))
+print(json.dumps([str(path) for path in files("symbolic-musicgen") if not str(path).endswith(".pyc")]))
 """
 CALLS = """
 import json, sys
@@ -110,7 +113,7 @@ class Smoke:
         theirs = {path.replace("\\", "/") for path in json.loads(self.run("python", "-c", LISTED))}
         if missing := ours - theirs - FOR_READERS:
             sys.exit(f"the wheel lacks {', '.join(sorted(missing))}")
-        strange = {p for p in theirs if not p.startswith((*PACKAGES, "musicgen-", ".."))}
+        strange = {p for p in theirs if not p.startswith((*PACKAGES, "symbolic_musicgen-", ".."))}
         if strange:
             sys.exit(f"the wheel holds {', '.join(sorted(strange))}, which is no part of it")
         say(f"files: {len(ours - FOR_READERS)}, all there")

@@ -24,7 +24,7 @@ from training.devices import OneDevice
 from training.loop import Run
 from training.precision import _measured, fastest, with_precision
 
-NEEDED = ("torch", "numpy", "safetensors", "lightning-fabric", "pyyaml", "rich")
+NEEDED = ("torch", "numpy", "safetensors", "lightning-fabric", "numba", "pyyaml", "rich")
 NEEDED_BY_THEM = ("jinja2", "typing-extensions")
 CHILD = """
 import sys
@@ -38,8 +38,10 @@ sys.exit(code)
 
 
 @pytest.mark.long
-def test_run_from_prepared_data_needs_six_packages(pianos: Path, tmp_path: Path):
-    plain = [Requirement(line) for line in requires("musicgen") or [] if "extra ==" not in line]
+def test_run_from_prepared_data_needs_seven_packages(pianos: Path, tmp_path: Path):
+    plain = [
+        Requirement(line) for line in requires("symbolic-musicgen") or [] if "extra ==" not in line
+    ]
     others = {canonicalize_name(one.name) for one in plain} - {*NEEDED} - {*NEEDED_BY_THEM}
     others.add("tensorboard")
     hidden = sorted(

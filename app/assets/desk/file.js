@@ -1,5 +1,5 @@
 // A desk as one file, to be kept or carried elsewhere, and back.
-import { isDesk, settingsOf } from "./check.js";
+import { faultOf, settingsOf } from "./check.js";
 import { Desk, newId, woken } from "./state.js";
 
 export const ENDING = ".musicgen";
@@ -38,15 +38,13 @@ export function writeDesk(desk) {
 // A file's text → a desk with new names, so that it lies beside the one it was saved from. Its settings are of the kinds
 // that those `before` it are of.
 export function readDesk(text, name, before) {
-  const wrong = new Error(`“${name}” isn’t a musicgen project file, or only a part of one.`);
   if (text.length > MOST_BYTES) throw new Error(`“${name}” is larger than the 64 MB that a project may take.`);
-  let found;
+  let found = null;
   try {
     found = JSON.parse(text);
-  } catch {
-    throw wrong;
-  }
-  if (found?.format !== FORMAT || !isDesk(found)) throw wrong;
+  } catch {} // it is none, which is said below
+  const fault = faultOf(found?.format === FORMAT ? found : null);
+  if (fault) throw new Error(`“${name}” ${fault}.`);
   const entries = found.entries.map((entry) => woken({
     ...entry,
     piece: { ...entry.piece, notes: Int32Array.from(entry.piece.notes) },

@@ -34,7 +34,7 @@ export async function readLink(hash) {
     if (hash.length > MOST_LETTERS) throw new Error(); // little text may stand for very much
     const bytes = await through(fromBase64(unsafe(found[1])), new DecompressionStream("deflate-raw"));
     const said = JSON.parse(new TextDecoder().decode(bytes));
-    if (![said.model, said.title, said.name, said.example, said.file].every(isMaybe(isText)) || !isCount(said.chosen)) throw new Error();
+    if (![said.model, said.title, said.name, said.example].every(isMaybe(isText)) || !isMaybe((file) => typeof file === "string")(said.file) || !isCount(said.chosen)) throw new Error();
     const settings = Object.fromEntries(KEPT.filter((name) => name in said).map((name) => [name, said[name]]));
     return { ...said, settings: { ...settings, newSeed: false }, bytes: said.file ? fromBase64(unsafe(said.file)) : null };
   } catch {

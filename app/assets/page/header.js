@@ -35,7 +35,8 @@ export function headerPart(app) {
   const menu = make("details", "mg-menu mg-desk-menu"), list = make("div", "mg-menu-list"), file = make("input", "mg-file", "", { type: "file", accept: ENDING, id: "mg-desk-file", ariaLabel: "Open a desk" });
   const close = (act) => () => (passFocus(list, menu.firstChild), (menu.open = false), act());
   file.addEventListener("change", () => (app.openFile(file.files[0]), (file.value = ""), (menu.open = false)));
-  list.append(action("Save the project as a file", close(() => app.saveDesk()), "mg-item"), action("Open a project from a file", () => file.click(), "mg-item"));
+  list.append(action("Save the project as a file", close(() => app.saveDesk()), "mg-item"), action("Open a project from a file", () => file.click(), "mg-item"),
+    make("a", "mg-item", "Licences of the sounds", { href: `${app.facts.assets}/vendor/LICENCES.txt`, target: "_blank" }));
   menu.append(make("summary", "mg-chip", "Project"), list);
   menu.addEventListener("keydown", (event) => event.key === "Escape" && ((menu.open = false), menu.firstChild.focus()));
   box.append(name, make("p", "", "Continue a piece of music."), undo, redo, menu, file, themeButton());

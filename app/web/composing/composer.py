@@ -26,6 +26,11 @@ TOGETHER_ROWS = (
 )
 MOST_PROCESSES = 4
 LOST = "the process that composed has ended; try again"
+KILLED = (
+    "the system ended the process that composed, most likely for want of memory; "
+    "try again, and with fewer takes or bars if that does not help"
+)
+DYING_SECONDS = 2  # between the end of a process's pipe and its own
 LOG = logging.getLogger(__name__)
 
 
@@ -99,10 +104,14 @@ class EngineProcess:
         self._process.join()
         self.connection.close()
 
-    def give_up(self) -> None:
-        """Tell those who wait for its music that there will be no more of it."""
+    def give_up(self, *, has_died: bool) -> None:
+        """End it; tell those who wait for its music why there will be no more of it, as a sentence if it was killed."""
+        if has_died:
+            self._process.join(DYING_SECONDS)
+        killed = (self._process.exitcode or 0) < 0
+        self.end()
         for job in self.jobs.values():
-            job.error = RuntimeError(LOST)
+            job.error = ValueError(KILLED) if killed else RuntimeError(LOST)
             job.ended.set()
         self.jobs = {}
 
@@ -200,11 +209,11 @@ class Composer:
             try:
                 process.receive()
             except Exception as error:  # this thread goes on: nobody else tells of an end
-                if not isinstance(error, EOFError | OSError):
+                has_died = isinstance(error, EOFError | OSError)
+                if not has_died:
                     LOG.exception("what a process that composes said was not understood")
                 self.processes.remove(process)
-                process.end()
-                process.give_up()
+                process.give_up(has_died=has_died)
 
     def _let_go(self, process: EngineProcess) -> None:
         with self._lock:

@@ -133,7 +133,9 @@ def _client(address: str) -> Iterator[Any]:
     try:
         import distributed
     except ModuleNotFoundError as error:
-        raise ValueError("a scheduler takes dask: pip install 'musicgen[cluster]'") from error
+        raise ValueError(
+            "a scheduler takes dask: run pip install '.[cluster]' in the clone of musicgen"
+        ) from error
     if not ADDRESS.fullmatch(address):
         raise ValueError(f"{address} is no address of a scheduler; tcp://HOST:8786 is one")
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said here

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Error, Page, expect
 
+from app.audio import default_soundfont
 from app.web.offered_models import example
 from tests.app.web.browser import MODEL, OPTIONS, WAIT, chromium, free_port, started
 from tests.app.web.hands import SHOWN, await_end, desk, go_on, open_example, saved, send
@@ -64,6 +65,10 @@ def test_a_desk_is_saved_as_a_file_and_opened_elsewhere(page: Page, visit):
     go_on(page, bars=1)
     await_end(page)
     page.locator(".mg-desk-menu > summary").click()
+    licences = page.locator(".mg-desk-menu a").evaluate(
+        "async ({ href }) => (await fetch(href)).text()"
+    )
+    assert f"{default_soundfont().stem}, a General MIDI soundfont" in licences
     with page.expect_download() as download:
         page.get_by_role("button", name="Save the project").click()
     assert download.value.suggested_filename == "Piano in C.musicgen"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from app.web.composing.requests import MOST_BARS, MOST_VARIATIONS
 from tests.tools.house import circles
 from tokenization.analysis.chords import _SYNONYMS, QUALITIES
 
@@ -56,6 +57,11 @@ def test_chords_have_the_names_that_the_server_reads():
     found = re.findall(r'^  "?([^":]+)"?: "(.*)",$', table, re.M)
     assert len(found) == len(QUALITIES)
     assert dict(found) == _SYNONYMS
+
+
+def test_a_project_may_ask_for_what_the_server_gives():
+    text = (ASSETS / "desk" / "check.js").read_text(encoding="utf-8")
+    assert f"bars: within(1, {MOST_BARS}), variations: within(1, {MOST_VARIATIONS})," in text
 
 
 def test_no_file_is_long_and_imports_of_the_page_go_down():

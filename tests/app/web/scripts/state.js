@@ -11,7 +11,7 @@ let made = 0;
 const entry = (more = {}) => ({ id: `e${made++}`, parent: null, kind: "file", title: "song", made: 1, state: "done", piece: piece([[0, 12, 60, 80, 0]]), bars: 4, chosen: 2, model: "m", file: new Uint8Array([1, 2, 255]), ...more });
 
 function worked() {
-  const desk = new Desk(), song = entry(), takes = [0, 1].map((number) => entry({ parent: song.id, kind: "take", run: "r", number, bars: 8 }));
+  const desk = new Desk(), song = entry(), takes = [0, 1].map((number) => entry({ parent: song.id, kind: "take", run: "r", number, bars: 8, region: { first: 2, stop: 4, tracks: null } }));
   desk.show(song, "opening a file");
   desk.choose(3);
   desk.begin(takes);
@@ -164,7 +164,7 @@ export const tests = {
     throws(() => readDesk(text.replace('"lines":[0,', '"lines":["x",'), "c.musicgen"), /musicgen project file/);
   },
   "a file that would break the page is refused, and odd settings are left out"() {
-    const text = writeDesk(worked().desk), before = new Desk().settings;
+    const text = writeDesk(worked().desk), before = new Desk().settings, many = (count, one) => Array(count).fill(one);
     const changed = (change) => {
       const found = JSON.parse(text);
       change(found, found.desk.open, found.entries[0], found.entries[0].piece);
@@ -180,18 +180,31 @@ export const tests = {
       (_, __, ___, piece) => (piece.lines = [0, 0]), (_, __, ___, piece) => (piece.lines = [48, 0]), (_, __, ___, piece) => (piece.tempos = []),
       (_, __, ___, piece) => (piece.tempos = [[0, 0]]), (_, __, ___, piece) => (piece.tempos = [null]), (_, __, ___, piece) => (piece.chords = [[0, {}]]),
       (_, __, ___, piece) => (piece.meters = [[0, "a", 4]]), (_, __, ___, piece) => (piece.ticksPerBeat = "many"),
-      (_, __, ___, piece) => (piece.ticksPerBeat = 1e-9), (_, __, ___, piece) => (piece.meters = [[0, 4, 2 ** 30]]),
+      (_, __, ___, piece) => (piece.lines = [0, 2 ** 31 - 1]), (_, __, ___, piece) => (piece.lines = Array.from({ length: 2000 }, (_, bar) => bar * 12000)),
+      (_, __, ___, piece) => (piece.tempos = many(2e5, [0, 120])), (_, __, ___, piece) => (piece.ticksPerBeat = 1e-9), (_, __, ___, piece) => (piece.meters = [[0, 4, 2 ** 30]]),
       ...[{ notices: 7 }, { notices: [null] }, { remarks: "said" }, { remarks: [{}] }, { likeness: 1 }, { likeness: [null] }, { likeness: [{ metric: "a", quarters: ["x"] }] },
         { real: { a: "x" } }, { parent: {} }, { how: [] }, { by: { a: 1 } }, { act: 3 }, { fresh: "x" }, { now: [] }, { model: [] }, { fileName: {} },
-        { region: { first: 0, stop: 1, tracks: [9] } }, { region: { first: 0, stop: 1, tracks: "x" } }].map((odd) => (_, __, entry) => Object.assign(entry, odd)),
+        { region: { first: 0, stop: 1, tracks: [9] } }, { region: { first: 0, stop: 1, tracks: "x" } }, { region: { first: 2, stop: 2 } }, { title: "a".repeat(1e5) }, { bars: 2.5 }, { notices: many(1000, { text: "" }) },
+        { likeness: many(1000, { metric: "a", quarters: [1] }) }].map((odd) => (_, __, entry) => Object.assign(entry, odd)),
     ];
     for (const change of changes) throws(() => readDesk(changed(change), "a.musicgen", before), /musicgen project file/);
+    const take = (entry) => entry.kind === "take";
+    const refused = [
+      [(_, __, ___, piece) => (piece.tracks = many(20000, piece.tracks[0])), /has 20000 tracks in a piece; the page shows at most 64/],
+      [(_, __, ___, piece) => (piece.notes = many(600000, 0)), /has 120000 notes in a piece/], [(_, open) => (open.takes = many(3000, open.takes[0])), /has 3000 takes of one request/],
+      [(found) => (found.entries = found.entries.flatMap((one) => (take(one) ? many(40, one) : [one]))), /has 80 takes of one request/], [(_, open) => (open.listed = many(20000, "a")), /has 20000 pieces/],
+      [(found) => delete found.entries.find(take).region, /has a take that doesn’t say what is new in it/], [(_, open, entry) => (open.takes = [entry.id]), /doesn’t say what is new/],
+      [(found) => (found.entries.find(take).how = "accompany"), /doesn’t say what is new/],
+    ];
+    for (const [change, words] of refused) throws(() => readDesk(changed(change), "a.musicgen", before), words);
     equal(readDesk(changed((_, open) => (open.current = null)), "a.musicgen", before).current, null);
     const odd = readDesk(changed((found) => Object.assign(found.desk, { past: 7, settings: { tempo: "fast", mix: [7], bars: null, seed: 3 } })), "a.musicgen", before);
     for (const idea of [7, null, { parts: "flute" }, { tempo: "fast" }, { key: ["C"] }])
       equal(readDesk(changed((found) => (found.desk.settings.idea = idea)), "a.musicgen", before).settings.idea, {});
     equal([odd.settings.tempo, odd.settings.mix, odd.settings.bars, odd.settings.seed, odd.past], [1, {}, 16, 3, []]);
     equal(readDesk(changed((found) => (found.desk.settings.tempo = 0)), "a.musicgen", before).settings.tempo, 1); // it would stand still
+    for (const [name, value] of Object.entries({ bars: 1e9, variations: 1e9, dense: 7, seed: 1e300, transpose: 1e9, chords: "C | ".repeat(1e4), mix: { a: many(1e4, null) } }))
+      equal(readDesk(changed((found) => (found.desk.settings[name] = value)), "a.musicgen", before).settings[name], before[name]);
   },
   "a mix goes with a piece, its takes and its changes, and a piece that is opened begins with none"() {
     const { desk, song, takes } = worked(), edit = entry({ parent: takes[1].id, kind: "edit" });

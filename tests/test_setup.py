@@ -1,0 +1,97 @@
+"""What a stranger gets: the torch of their machine, a set-up that mends an interrupted one, a whole source package."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.tools.house import ROOT
+
+CPU = "--index-url https://download.pytorch.org/whl/cpu"
+# A Python that writes down what it is called with; a venv of it is a copy of it.
+STAND_IN = """#!/bin/sh
+echo "$@" >> {log}
+case "$*" in
+  *"-m venv"*) mkdir -p .venv/bin; cp "$0" .venv/bin/python;;
+  *"config list") echo "$CONFIGURED";;
+esac
+"""
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    return tmp_path
+
+
+def made(clone: Path, *arguments: str, **environment: str) -> str:
+    environment = {**os.environ, "MAKEFLAGS": "", **environment}
+    done = subprocess.run(
+        ["make", "install", *arguments], cwd=clone, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is one torch")
+@pytest.mark.parametrize(
+    ("gpu", "configured", "index"),
+    [
+        (False, "global.cert='/etc/index-url=x'", CPU),
+        (True, "", ""),
+        (False, ":env:.index-url='https://mirror/simple'", ""),
+        (False, "global.find-links='/wheels'", ""),
+    ],
+)
+def test_torch_is_for_the_cpu_without_a_gpu_or_an_index_of_ones_own(
+    clone: Path, gpu: bool, configured: str, index: str
+):
+    programs = clone / "programs"
+    programs.mkdir()
+    for name in ("make", "uname", "grep", "mkdir", "cp", "touch", *(["true"] if gpu else [])):
+        (programs / name.replace("true", "nvidia-smi")).symlink_to(str(shutil.which(name)))
+    python = programs / "python"
+    python.write_text(STAND_IN.format(log=clone / "log"))
+    python.chmod(0o755)
+    made(clone, f"PYTHON={python}", PATH=str(programs), CONFIGURED=configured)
+    (line,) = [line for line in (clone / "log").read_text().splitlines() if "torch==" in line]
+    assert " ".join(line.partition("--quiet")[2].split()[:-1]) == index
+
+
+def test_a_set_up_that_was_cut_off_begins_from_nothing(clone: Path):
+    venv = clone / ".venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    (packages,) = venv.glob("lib/python*/site-packages")
+    (venv / ".installed").touch()
+    assert "-m venv --clear" in made(clone, "-n"), "no pip"
+    for name in ("pip", "numpy"):
+        (packages / f"{name}-1.dist-info").mkdir()
+        (packages / f"{name}-1.dist-info" / "METADATA").write_text(f"Name: {name}\nVersion: 1\n")
+        assert "-m venv --clear" in made(clone, "-n"), f"half of {name}"
+        (packages / f"{name}-1.dist-info" / "INSTALLER").write_text("pip\n")
+        assert "-m venv" not in made(clone, "-n")
+    for link in (venv / "bin").glob("python*"):
+        link.unlink()
+        link.symlink_to("/gone/python")
+    assert "-m venv --clear" in made(clone, "-n"), "its Python is gone"
+
+
+def test_the_source_package_holds_what_the_repository_does(tmp_path: Path):
+    pytest.importorskip("setuptools")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("this is no clone")
+    ours = {name for name in listed.stdout.splitlines() if (ROOT / name).is_file()}
+    for name in ours:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).symlink_to(ROOT / name)
+    built = "from setuptools.build_meta import build_sdist; build_sdist('dist')"
+    subprocess.run([sys.executable, "-c", built], cwd=tmp_path, check=True, capture_output=True)
+    with tarfile.open(next((tmp_path / "dist").iterdir())) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    assert ours - packed == set()
