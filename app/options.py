@@ -129,7 +129,7 @@ def workers_of(arguments: argparse.Namespace) -> int | str:
 
 # The folder of results where none is named: the same request comes back to its own, another gets a new one.
 #
-# A new one is given what was measured for others beside it, which is known by what it is and not by the request.
+# A new one gets what was measured for others there, which is known by what it is and not by the request.
 
 ASKED = ".asked.json"
 # What has no say in the results: a request that was interrupted goes on with other values of these.
@@ -148,7 +148,7 @@ def own_folder(name: str, arguments: argparse.Namespace) -> Path:
 def claim(folder: Path, arguments: argparse.Namespace, *reused: str) -> None:
     """Write into a folder what it is for, so that the same request finds it again.
 
-    A new one gets copies of the folders `reused` of those that were claimed beside it.
+    A new one gets copies of the folders `reused` of those that were claimed in the same folder.
     """
     others = [] if folder.exists() else sorted(folder.parent.glob(f"*/{ASKED}"))
     make_folder(folder, "give another one with -o")

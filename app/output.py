@@ -1,4 +1,4 @@
-"""The output of commands: results on the standard output, as text or JSON, and remarks and progress beside it."""
+"""The output of commands: results on standard output, as text or JSON; remarks and progress on standard error."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _standard_output() -> Iterator[None]:
 
 
 def remark(sentences: Iterable[str]) -> None:
-    """Say beside the result what is good to know about it; where the words have no place, the result stands."""
+    """Print remarks on standard error; where they cannot be printed, the result stands."""
     try:
         for sentence in sentences:
             print(visible(sentence), file=sys.stderr)

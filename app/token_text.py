@@ -26,7 +26,7 @@ class TokenText:
 
     language: Language
     ids: np.ndarray
-    setting: Any = None  # what the language keeps beside its tokens
+    setting: Any = None  # what the language keeps apart from its tokens
 
 
 def read_tokens(text: str, name: str, language_name: str | None = None) -> TokenText:
@@ -53,7 +53,7 @@ def read_tokens(text: str, name: str, language_name: str | None = None) -> Token
 
 
 def setting_of(speaker: Language, plain: Any, name: str) -> Any:
-    """Return what a language keeps beside its tokens, from plain data."""
+    """Return what a language keeps apart from its tokens, from plain data."""
     if plain is None or speaker.name != "groove":
         return None
     try:

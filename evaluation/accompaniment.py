@@ -1,4 +1,4 @@
-"""How good an accompaniment is: one part of a real piece is hidden, written anew to the others, and compared with it.
+"""How good an accompaniment is: one part of a real piece is hidden, written again to the others, and compared with it.
 
 The likeness is that of style profiles (style.py): of drums by onset and drum, of a pitched part by onset and duration
 and by time and pitch. Beside it stands how like the hidden part are parts that nobody wrote for these bars:

@@ -1,4 +1,4 @@
-"""How good a filled gap is: some bars of a real piece are taken out, written anew between the others, and compared.
+"""How good a filled gap is: some bars of a real piece are taken out, written again between the others, and compared.
 
     loss       nats a token of the true bars, given the bars before and after the gap, and given those before alone
     f1         of the cells (sixteenth, pitch) of the gap: the written ones found in the true ones, and the reverse

@@ -362,7 +362,7 @@ CAPTIONS = {
 
 
 def whole_pieces_table(kind: str, result: Result) -> Table:
-    """Return a row a model and measure: what was written beside what stands for good and for bad."""
+    """Return a row a model and measure: what was written, and what stands for good and for bad."""
     sides = SIDES[kind]
     above = ["above another piece"] if kind == "accompaniment" else []
     rows = [

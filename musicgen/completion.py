@@ -1,4 +1,4 @@
-"""A piece that a model completes towards a goal: some bars written anew, or some parts written to the others."""
+"""A piece that a model completes towards a goal: some bars rewritten, or some parts written to the others."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ class WholeIds(Generation):
 
 
 def infilling(model: Player, piece: Piece, bars: tuple[int, int], options: Options) -> Completion:
-    """Return the work to write the bars from the first to the last one anew, counted from 1."""
+    """Return the work to rewrite the bars from the first to the last one, counted from 1."""
     try:
         first, last = bars
     except (TypeError, ValueError):
         raise ValueError(f"bars is {bars!r}, where the first and the last one are wanted") from None
-    first, last = (whole_number(bar, "a bar to write anew") for bar in (first, last))
+    first, last = (whole_number(bar, "a bar to rewrite") for bar in (first, last))
     plan = _plan(model, options, piece.bars, first - 1, last)
     goal = model.language.infilling(piece.encoded.ids, first - 1, last, plan=plan)
     line, seam = bar_lines(piece.score, last)[[first - 1, last]]
@@ -109,7 +109,7 @@ def _plan(
 def accompaniment(
     model: Player, piece: Piece, write: Collection[str], options: Options
 ) -> Completion:
-    """Return the work to write some parts anew to the others."""
+    """Return the work to write some parts to the others."""
     plan = _plan(model, options, piece.bars, 0, piece.bars)
     goal = model.language.accompanying(piece.encoded.ids, write, plan=plan)
 

@@ -155,7 +155,7 @@ def _read_weights(folder: Path, device: str, sha256: str) -> Performer:
 
     performer, card = load_checkpoint(folder, device_of(device))
     if card.sha256 != sha256:
-        raise ValueError("this model was saved anew since it was found; start again")
+        raise ValueError("this model was saved again since it was found; start again")
     return performer
 
 

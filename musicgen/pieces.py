@@ -31,7 +31,7 @@ class Prompt:
     name: str
     ids: np.ndarray
     bars: int
-    setting: Any  # what the language keeps beside the tokens
+    setting: Any  # what the language keeps apart from the tokens
     score: Score  # these bars as the model hears them
     remarks: tuple[str, ...] = ()
     tracks: Any = None

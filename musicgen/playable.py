@@ -144,7 +144,7 @@ class Playable:
         sampling: Sampling = Options.sampling,
         plan: dict[str, Any] | None = None,
     ) -> list[Take]:
-        """Return the piece with its bars from the first to the last one written anew, counted from 1."""
+        """Return the piece with its bars from the first to the last one rewritten, counted from 1."""
         options = Options(variations=variations, seed=seed, sampling=sampling, plan=plan)
         return infilling(self, self.read(source, tracks=tracks), bars, options).finish().takes()
 

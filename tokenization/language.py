@@ -159,7 +159,7 @@ class Encoded:
     bars: np.ndarray  # the offset in ids at which each bar starts
     notes: int  # in the tokens
     losses: dict[str, int] = field(default_factory=dict)  # reason → notes left out or changed
-    setting: Any = None  # what a language keeps beside its tokens, for `decode` to put back
+    setting: Any = None  # what a language keeps apart from its tokens, for `decode` to put back
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ class Language(ABC):
         return ids if bars is None or bars >= len(starts) else ids[: starts[bars]]
 
     def described(self, ids: np.ndarray) -> np.ndarray:
-        """Return the beginning of a piece with what the language says about music beside its notes, if anything."""
+        """Return the beginning of a piece with what the language says about music besides its notes, if anything."""
         return ids
 
     @property
@@ -296,7 +296,7 @@ class Language(ABC):
         *,
         plan: Mapping[str, np.ndarray] | None = None,
     ) -> Goal:
-        """Return the goal to write the bars start … stop − 1 of a piece anew; every note outside stays."""
+        """Return the goal to rewrite the bars start … stop − 1 of a piece; every note outside stays."""
         raise ValueError(
             f"this model speaks {self.name}, in which no gap can be filled; choose one that speaks ensemble"
         )
@@ -309,7 +309,7 @@ class Language(ABC):
         *,
         plan: Mapping[str, np.ndarray] | None = None,
     ) -> Goal:
-        """Return the goal to write some parts of a piece anew, to the others, which stay note for note."""
+        """Return the goal to write some parts of a piece to the others, which stay note for note."""
         raise ValueError(
             f"this model speaks {self.name}, in which no part can be written to others; "
             "choose one that speaks ensemble"

@@ -266,7 +266,7 @@ def _read_pieces(path: Path, meta: dict[str, Any]) -> Pieces:
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
         raise ValueError(f"{path} is missing or damaged; prepare the set again") from None
     if not _fit(pieces, meta["tokens"], len(meta["styles"])):
-        raise ValueError(f"{path} does not belong to the tokens beside it; prepare the set again")
+        raise ValueError(f"{path} does not belong to the tokens of the set; prepare the set again")
     return pieces
 
 

@@ -20,7 +20,7 @@ _BEGIN_FORMULAS = ("=", "+", "-", "@", "\t")
 
 
 def write_whole(path: Path, data: bytes, *, new: bool = False) -> None:
-    """Write a file beside its place and put it there when all of it is on the disk; errors name the file.
+    """Write a file under a temporary name and rename it when all of it is on the disk; errors name the file.
 
     A `new` one takes no other's place: where one is, also since a moment ago, FileExistsError says so.
     """

@@ -1,6 +1,6 @@
 """What a run is: its data, model, optimiser and measurements, read from YAML files that state only what differs.
 
-A file may name another as its `base` (a path beside it); mappings are merged key by key, and `--set a.b=value` is
+A file may name another as its `base` (a path relative to it); mappings are merged key by key, and `--set a.b=value` is
 merged last. The model is a preset with overrides, as in musicgen/model/config.py; its vocabulary comes from the data.
 """
 
@@ -131,7 +131,7 @@ class OptimiserConfig:
             )
 
     def redraws(self, step: int, drawn: float) -> bool:
-        """Tell whether the random features are drawn anew at a step; `drawn` is uniform, 0 to 1."""
+        """Tell whether the random features are redrawn at a step; `drawn` is uniform, 0 to 1."""
         return drawn < self.redraw if self.redraw_every is None else step % self.redraw_every == 0
 
 

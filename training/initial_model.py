@@ -1,4 +1,4 @@
-"""What a run begins with: weights drawn anew, or those of a trained model, which goes on learning from other pieces."""
+"""What a run begins with: fresh weights, or those of a trained model, which goes on learning from other pieces."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from training import run_folder
 from training.config import RunConfig, with_meanings
 from training.run_folder import FREE, newest
 
-# Weights of a trained model for one that has more beside: it computes at first what was learned.
+# Weights of a trained model for one that has more parts: at first it computes what was learned.
 #
-# - Metric heads beside those that there are, or where none were: what they find counts 0 times at first.
+# - Metric heads in addition to those that there are: what they find counts 0 times at first.
 # - What tells each position of goals (model/performer.py) begins as zeros.
 # - Another encoding of position begins as it does untrained. That one changes what is computed.
 
@@ -64,7 +64,7 @@ def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
     if card.language != language:
         raise ValueError(
             f"{source} speaks {_spoken(card.language)}, but the data are in {_spoken(language)}; "
-            "start with a model of the data's language, or prepare the pieces anew"
+            "start with a model of the data's language, or prepare the pieces again"
         )
     changes = config.model or {}
     free = (*FREE, *GROWS)

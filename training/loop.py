@@ -1,7 +1,7 @@
 """The training loop of a run: its steps, and when it validates, logs, saves and ends.
 
 All randomness is a function of (seed, step, purpose): batch, draw of a stochastic encoding, dropout, and when the
-random features are drawn anew. So a run that goes on from a checkpoint continues bit for bit, and several processes
+random features are redrawn. So a run that goes on from a checkpoint continues bit for bit, and several processes
 with a share of the batch each see what one with the whole batch sees. The loop never waits for the device except where
 it logs; there it also looks whether every loss since was finite.
 
@@ -90,7 +90,7 @@ class StepSums:
         self.restart(sums)
 
     def restart(self, sums: Sequence[float] = ()) -> None:
-        """Begin anew, or with sums that were kept."""
+        """Begin at zero, or with sums that were kept."""
         loss, gradient, tokens, steps = sums or (0.0,) * 4
         self._loss, self._gradient = (
             torch.tensor(value, dtype=self._dtype, device=self._device)

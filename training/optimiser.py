@@ -1,4 +1,4 @@
-"""Adam, or Muon for the matrices of layers beside it."""
+"""Adam, or Muon for the matrices of layers and Adam for the rest."""
 
 from __future__ import annotations
 

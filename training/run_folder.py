@@ -270,7 +270,7 @@ def _advised(folder: Path) -> Iterator[None]:
 def _advice(folder: Path) -> str:
     earlier = [path for path in folder.parent.glob(_COMPLETE) if path.name < folder.name]
     if not earlier:
-        return f"no checkpoint lies before it: delete {folder} to begin anew"
+        return f"no checkpoint lies before it: delete {folder} to start over"
     return f"delete {folder} to go on from the checkpoint before it, {max(earlier)}"
 
 
@@ -330,7 +330,7 @@ def check_folder(config: RunConfig, *, resume: bool) -> list[str]:
             "--resume goes on with it, and --set run=… begins another"
         )
     if found is None:
-        return [f"Nothing is saved in {folder} yet: the run begins anew."]
+        return [f"Nothing is saved in {folder} yet: the run starts over."]
     if not known.is_file():
         return [f"{known} is gone: the run goes on as you say now."]
     try:

@@ -36,7 +36,7 @@ examples:
   musicgen benchmark pathfinder --short --features relu --seeds 5
   musicgen benchmark text aclImdb --recipe text-permuteformer --device cuda
 
-Run again with the same -o, it goes on where it was interrupted; DIR also gets the table with the papers' beside it
+Run again with the same -o, it goes on where it was interrupted; DIR also gets the table with the papers' figures
 (benchmark.md), and `musicgen evaluate report MODEL --benchmarks DIR` shows it on its page. Recipes lie in
 evaluation/benchmarks/recipes, encodings in evaluation/benchmarks/variants.py.
 """

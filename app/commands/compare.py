@@ -27,7 +27,7 @@ examples:
 Run again, it goes on where it was interrupted; runs that are finished are not repeated. A folder that
 holds another comparison's table is refused, unless its rows are among those asked for. With several
 seeds, numbers are means with their 95 % interval (Student's), and where a configuration without an
-encoding of position, and the same otherwise, is among them, the others have their change beside it:
+encoding of position, and the same otherwise, is among them, the others' change against it is given:
 differences between runs of one seed, which see the same music in the same order.
 """
 
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _beside_the_paper(rows: list[Any]) -> None:
-    """Print what the paper of the headline reports, beside our own of it; the set-ups are not the same."""
+    """Print what the paper of the headline reports next to ours; the set-ups differ."""
     from evaluation.benchmarks.tables import headline_table
 
     own = {row.name: (row.inside, row.beyond) for row in rows if row.name.startswith("headline")}

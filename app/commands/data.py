@@ -76,7 +76,7 @@ DESCRIPTIONS = {
     "pop909": "POP909: a folder a song, with MIDI, beats and chords",
     "groove": "accompaniments of one style each: Groove2Groove v1.0.0, or CHART.STYLE.mid in train, val, test",
     "groove-songs": "more styles of a groove set, over the chords of whole songs: bbNNNN.STYLE.mid, all to train on",
-    "human-drums": "the Groove MIDI Dataset: human drumming, to train on beside grooves",
+    "human-drums": "the Groove MIDI Dataset: human drumming, to train on together with grooves",
     "lieder": "OpenScore Lieder: songs for voice and piano in every metre, as MusicXML",
     "quartets": "OpenScore String Quartets: four parts with dynamics in every metre, as MusicXML",
     "polish-keyboard": "Polish keyboard music of the Chopin Institute: MIDI files made from scores",

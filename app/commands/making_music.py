@@ -95,7 +95,7 @@ def _write_score(path: Path, score: Score, take: Take, *, new: bool = False) -> 
 
 
 def sound(midi_files: Sequence[Path], soundfont: Path | None) -> None:
-    """Write a WAV beside each MIDI file."""
+    """Write a WAV next to each MIDI file."""
     from app.audio import render_to
 
     with progress_bar("sound: files") as show:
@@ -174,9 +174,9 @@ def add_options(
     )
     add_device(parser)
     parser.add_argument(
-        "--score", action="store_true", help="write MusicXML beside each MIDI file, for score programs"
+        "--score", action="store_true", help="write MusicXML next to each MIDI file, for score programs"
     )  # fmt: skip
-    parser.add_argument("--audio", action="store_true", help="write a WAV beside each MIDI file")
+    parser.add_argument("--audio", action="store_true", help="write a WAV next to each MIDI file")
     parser.add_argument("--soundfont", type=Path, metavar="FILE.sf2", help="write WAVs with it")
     output.add_json(parser)
 
@@ -411,7 +411,7 @@ def _progress(making: Making) -> tuple[int, int]:
 def _summary(
     variations: int, lengths: set[int | None], takes: Sequence[dict[str, Any]], seconds: float
 ) -> list[str]:
-    """Return what is good to know beside the files."""
+    """Return what else is good to know."""
     tokens, silent = sum(take["tokens"] for take in takes), variations - len(takes)
     [bars, *others] = lengths or {None}
     each = f" of {counted(bars, 'bar')}" if bars and not others else ""

@@ -149,7 +149,7 @@ class Api:
         self, file: str, model: str, first: int, last: int, variations: int, sampling: SamplingValues,
         request: gr.Request,
     ) -> Files:  # fmt: skip
-        """Write some bars of a file anew; every note outside them stays as it is."""
+        """Rewrite some bars of a file; every note outside them stays as it is."""
         options = options_from(bars=1, variations=variations, sampling=sampling)
         first, last = whole("first", first), whole("last", last)
         wanted = MusicRequest(kind="infill", model=model, options=options, first=first, last=last)

@@ -63,7 +63,7 @@ KEPT = "public, max-age=31536000, immutable"  # what lies there never changes un
 
 
 def soundfont_route(address: str, soundfont: Path | None) -> Route:
-    """Return where the soundfont lies, beside the page's other files."""
+    """Return the path of the soundfont, among the page's other files."""
 
     async def answer(_: Request) -> Response:
         try:

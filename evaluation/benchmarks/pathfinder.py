@@ -199,7 +199,7 @@ def rules(train: Split, test: Split) -> dict[str, float]:
 
 
 def statistics(pixels: np.ndarray) -> np.ndarray:
-    """Return the pixels that are drawn, those beside marks, and of the marks the distance, its parts, the middle."""
+    """Return the pixels that are drawn, those next to marks, and of the marks the distance, its parts, the middle."""
     count, size, _ = pixels.shape
     marks = marks_of(pixels)
     apart = np.abs(marks[:, 1] - marks[:, 0])  # (n, 2)

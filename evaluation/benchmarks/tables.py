@@ -70,7 +70,7 @@ def result_table(rows: Sequence[Row], rules: Mapping[str, float]) -> Table:
     """Return a line an encoding, the best first, and below them the accuracy of rules without a model.
 
     What decides is the accuracy, or the perplexity furthest past the trained length; where a model without an encoding
-    is among them, the others have their change of it beside, seed by seed.
+    is among them, the others are given their change against it, seed by seed.
     """
     measures = next((list(row.values[0]) for row in rows if row.values), [])
     first = "accuracy" if "accuracy" in measures else (measures or [""])[-1]
@@ -107,7 +107,7 @@ def failures(rows: Sequence[Row]) -> list[str]:
 
 
 def anchor_tables(task: str, rows: Sequence[Row]) -> list[tuple[str, Table]]:
-    """Return what each paper reports of the task, beside our own of the same name."""
+    """Return what each paper reports of the task, next to our own of the same name."""
     own = {row.encoding: row for row in rows if row.values}
     found = []
     for anchor in ANCHORS.get(task, []):
@@ -119,7 +119,7 @@ def anchor_tables(task: str, rows: Sequence[Row]) -> list[tuple[str, Table]]:
 
 
 def table_beside_papers(task: str, rows: Sequence[Row], rules: Mapping[str, float]) -> Table:
-    """Return the result with a column a paper beside it; below it what papers report and we did not measure."""
+    """Return the result with a column a paper; below it what papers report and we did not measure."""
     table = result_table(rows, rules)
     width, papers = len(table[0]), ANCHORS.get(task, [])
     own = {line[0] for line in table[1:]}
@@ -134,7 +134,7 @@ def table_beside_papers(task: str, rows: Sequence[Row], rules: Mapping[str, floa
 
 
 def headline_table(losses: Mapping[str, tuple[float | None, float | None]]) -> tuple[str, Table]:
-    """Return table 6 of Liutkus et al. 2021 beside losses within and past the trained length, by encoding."""
+    """Return table 6 of Liutkus et al. 2021 next to losses within and past the trained length, by encoding."""
     (anchor,) = ANCHORS["headline"]
     table = [["loss", "theirs, within", "past", "growth", "ours, within", "past", "growth"]]
     for name in dict.fromkeys([*anchor["rows"], *losses]):

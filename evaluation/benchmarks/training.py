@@ -95,7 +95,7 @@ class Classifier(nn.Module):
         self.redraw(generator)
 
     def redraw(self, generator: Generator) -> None:
-        """Draw the random features of every layer anew."""
+        """Redraw the random features of every layer."""
         redraw_features(self, generator)
 
     def begin(self, generator: Generator) -> Any:

@@ -2,7 +2,7 @@
 
 Every prompt is continued several times by every model. A continuation, and each quarter of it (four parts of equal
 duration), is compared with the prompt and with the whole piece that the prompt was taken from, by style profiles. The
-paper's figure does the first, its appendix describes the second. Beside similarity stand what it hides, copies of the
+paper's figure does the first, its appendix describes the second. It also measures what similarity hides, copies of the
 prompt and sameness of the samples, the statistics of the music, and reference passages that no model wrote.
 
 A style is one value: the mean over its prompts and their samples; means and intervals are over styles.
@@ -61,7 +61,7 @@ from tokenization.wording import listed
 
 Progress = Callable[[int, int], None]
 TOGETHER = 32  # samples that are continued in one batch
-_EDITION = 2  # changes with how a prompt is continued: then it is continued anew
+_EDITION = 2  # changes with how a prompt is continued: then it is continued again
 
 
 def write_samples(

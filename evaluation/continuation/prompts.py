@@ -42,7 +42,7 @@ class PromptedPiece:
     ids: np.ndarray  # of the prompt
     piece_ids: np.ndarray
     piece: Score
-    setting: Any  # what the language keeps beside the tokens
+    setting: Any  # what the language keeps apart from the tokens
 
     @property
     def start_ticks(self) -> int:

@@ -1,7 +1,7 @@
 """Measures of form: bars that return, chords that change, bass on the bar line, an ending.
 
 Everything is counted bar by bar, in any metre, of a score on the grid of its language. What a piece does not have is
-None. Beside what a model writes stand the same bars of real pieces.
+None. What a model writes is compared with the same bars of real pieces.
 
     returns     share of bars of which some bar at least 4 before has over half of the cells (Jaccard index of the
                 sets of sixteenth and pitch)

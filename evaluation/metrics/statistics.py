@@ -191,7 +191,7 @@ def _sounding_pitches(notes: Notes) -> np.ndarray:
 # How well a part keeps to the harmony of a piece: the share of its notes that are tones of the chord there.
 #
 # The chords are recognised from all pitched parts of the real piece (tokenization/analysis/chords.py), a hidden one
-# too, so that the true part can be read beside: it has passing notes, and is not at 1.
+# too, so that the true part can be compared: it has passing notes, and is not at 1.
 
 HARMONY = "in_harmony"  # what it is called among metrics
 
@@ -217,7 +217,7 @@ def in_harmony(part: Notes, pitched: Notes, ticks_per_beat: int) -> float | None
 #
 # The distance of two distributions is Wasserstein's, of first order: the area between their cumulative distributions,
 # which is by how much, on average, values must move to make one out of the other. It is in the unit of the statistic,
-# 0 for equal samples, and needs no bins and no smoothing. Beside it stands the same in standard deviations of the
+# 0 for equal samples, and needs no bins and no smoothing. The same is given in standard deviations of the
 # real pieces, which lets statistics be compared.
 #
 # Two samples of the same music are apart too, the farther the fewer they are. Where it is known which pieces belong
@@ -232,7 +232,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Distance:
-    """A statistic of outputs beside that of real pieces."""
+    """A statistic of outputs and of real pieces."""
 
     statistic: str
     outputs: Spread

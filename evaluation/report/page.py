@@ -76,7 +76,7 @@ def table(content: Table) -> Markup:
     return _parts.table(head, content.rows, caption, set(content.best), len(head) > WIDE)
 
 
-# The papers' other experiments in the report: what `musicgen benchmark` found, and the papers' figures beside it.
+# The papers' other experiments in the report: what `musicgen benchmark` found, and the papers' figures.
 
 CAPTION = (
     "Means over n seeds with their 95 % interval (Student's), the best first; below them rules that need no model, and "

@@ -28,9 +28,9 @@ LEADS = {
         tokens at temperature {temperature:g}. A model that does not drift stays as similar to its prompt in the last
         quarter as in the first.""",
     "form": """Songs come back to what they said, and they end. Real pieces are continued from their first bars;
-        the same bars of the real piece stand beside.""",
-    "infilling": """Some bars of real pieces are taken out and written anew between what comes before and after.""",
-    "accompaniment": """One part of real pieces after the other is hidden and written anew to the other parts.
+        compared with the same bars of the real piece.""",
+    "infilling": """Some bars of real pieces are taken out and written again between what comes before and after.""",
+    "accompaniment": """One part of real pieces after the other is hidden and written again to the other parts.
         Beside it, what nobody wrote for these bars: the part's own next bars, another piece of the style, another
         style.""",
     "benchmark": """An experiment of the papers that is not about music: {what}. The same small model with one encoding
@@ -41,7 +41,7 @@ CAPTIONS = {
     "extrapolation": """Mean over {pieces} pieces in stretches of a 16th of the trained length; shaded: one standard
         error. Below, where models can be compared: each less the mean of all at that position, paired by piece.""",
     "realisations": """Change of the loss within the trained length against the R of training (ring), paired by piece,
-        with its standard error. Another R gives the random features another width: they are drawn anew.""",
+        with its standard error. Another R gives the random features another width: they are redrawn.""",
     "probes": """Best head of the first layer, keys up to a 16th of the trained length back, by the position of the
         query; bars: standard error (jackknife over four groups of tokens).""",
     "attention": """Attention in {pieces} pieces that the model wrote, {length} tokens, their mean; white: the trained
@@ -80,7 +80,7 @@ HOW = {
     ),
     "positions": (
         """Unnormalised attention of the first layer, averaged over sequences of each token of the vocabulary; a
-        stochastic encoding is drawn anew for each. Ranges are those of table 7 of the SPE paper in proportion to the
+        stochastic encoding is redrawn for each. Ranges are those of table 7 of the SPE paper in proportion to the
         trained length (the paper: 2048; an untrained model: 512).""",
         """Encodings in front of a feature map of the softmax kernel are shown by exp(q·k/√W), as in the paper; those
         after a feature map by the weights that the model computes, both without what heads forget by horizons, which is

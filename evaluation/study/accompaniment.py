@@ -1,4 +1,4 @@
-"""Accompaniment and whole pieces as experiments: which pieces, what stands beside them, and what comes of it."""
+"""Accompaniment and whole pieces as experiments: which pieces, what they are compared with, and what comes of it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def accompanied(
     bars: int,
     seed: int,
 ) -> Measure:
-    """Return how what a model writes for each hidden part of a piece compares with it, and what stands beside it."""
+    """Return how what a model writes for each hidden part of a piece compares with it and with the references."""
     from evaluation.accompaniment import (
         accompany,
         compared,

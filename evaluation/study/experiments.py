@@ -321,7 +321,7 @@ class HeldOut:
         return [self.prepared.name(row) for row in job.arguments["rows"]]
 
     def facts(self) -> dict[str, Any]:
-        """Return what is to be said of them beside results."""
+        """Return the remarks on them."""
         lengths = self.prepared.pieces.length[self.rows]
         return {
             "folder": str(self.prepared.folder),

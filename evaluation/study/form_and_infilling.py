@@ -35,7 +35,7 @@ def form(
     bars: int,
     piece_bars: int | None = None,
 ) -> tuple[Experiment, dict[str, Any]]:
-    """Return the experiment that continues pieces and measures their form beside the pieces' own.
+    """Return the experiment that continues pieces and measures their form and the pieces' own.
 
     They have as many bars after the prompt as are written, or at least `piece_bars`.
     """
@@ -71,7 +71,7 @@ def infilling(
 
 
 def _table(rows: Rows) -> Rows:
-    """Return a row a measure: estimates over pieces of what was written and of what stands beside it."""
+    """Return a row a measure: estimates over pieces of what was written and of what it is compared with."""
     table = []
     for measure in dict.fromkeys(row["measure"] for row in rows):
         own = [row for row in rows if row["measure"] == measure]
@@ -117,7 +117,7 @@ def long_pieces(
 def measure_form(
     *, model: str, data: str, device: str, row: int, prompt_bars: int, bars: int, seed: int
 ) -> Measure:
-    """Return the form of a continuation beside that of the piece, and how either ends."""
+    """Return the form of a continuation and of the piece, and how either ends."""
     from evaluation.metrics.form import MEASURES, SIGNS, last_bar, signs
     from evaluation.metrics.form import form as form_of
 
@@ -158,7 +158,7 @@ def measure_infilling(
     recall: float,
     seed: int,
 ) -> Measure:
-    """Return how a gap of a piece was filled, beside the true bars."""
+    """Return how a gap of a piece was filled, compared with the true bars."""
     from evaluation.infilling import f1, fill, gap_losses, leap, likeness
 
     loaded = model_of(model, device)

@@ -97,7 +97,7 @@ def realisations(
             rows = [r for r in pieces.rows if all(r in losses for losses in by_number.values())]
             length = probed_length(playable)
             trained = playable.config["position"].get("realisations")
-            if not rows or trained not in by_number:  # beside which the others stand
+            if not rows or trained not in by_number:  # with which the others are compared
                 continue
             parts = {n: [losses[row] for row in rows] for n, losses in by_number.items()}
             tests = [

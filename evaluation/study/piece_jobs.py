@@ -95,7 +95,7 @@ def _read(name: str, device: str, sha256: str | None) -> Playable:
 
 
 def facts(choice: Choice, pieces: int, **more: Any) -> dict[str, Any]:
-    """Return what is to be said beside the results of so many pieces that were there to be taken."""
+    """Return the remarks on the results of so many pieces that were there to be taken."""
     prepared = choice.prepared
     known = {"data": str(prepared.folder), "checksum": prepared.meta["checksum"]}
     return {**known, "split": choice.split, "pieces": pieces, **more}

@@ -147,7 +147,7 @@ def blockwise_sums(
     """Go block by block: for CPUs, where a block's matrices stay in the cache.
 
     Its own backward keeps the inputs and a state a block. At B1 H8 M128 D64 T2048 a normalised attention then keeps
-    13 MB beside its inputs, and takes 65 ms forward and backward on one core; autograd through `parallel_sums` keeps
+    13 MB besides its inputs, and takes 65 ms forward and backward on one core; autograd through `parallel_sums` keeps
     61 MB and takes 93 ms, fast-transformers' kernel 26 MB and 179 ms. The decay gets no gradient here.
     """
     y, state = _Blockwise.apply(q, k, v, decay, state, chunk)

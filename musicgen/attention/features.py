@@ -59,7 +59,7 @@ class FeatureMap(nn.Module, ABC):
         self.register_buffer("omega", omega)
 
     def redraw(self, generator: Generator) -> None:
-        """Draw the projection anew, in place; where nothing is random, do nothing."""
+        """Redraw the projection in place; where nothing is random, do nothing."""
         if self.omega is not None:
             self.omega.copy_(orthogonal_gaussian(self.width, self.omega.shape[1], generator))
 

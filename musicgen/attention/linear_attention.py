@@ -77,7 +77,7 @@ Features = tuple[Tensor, Tensor]
 class AttentionState(NamedTuple):
     """All that attention remembers of the past: the same size at any position, in float32 or float64."""
 
-    sums: Tensor  # Σ r^(i−j) fk_j [v_j, 1]ᵀ: (B, H, M, D + 1); without the 1, (B, H, M, D), beside a normaliser
+    sums: Tensor  # Σ r^(i−j) fk_j [v_j, 1]ᵀ: (B, H, M, D + 1); without the 1, (B, H, M, D), where there is a normaliser
     normaliser: Tensor | None = None  # Σ r^(i−j) gk_j of a normaliser (gq, gk): (B, H, Mn, 1)
     metre: Tensor | None = None  # memory of metric heads (metre/heads.py): (B, R, M, D + 1)
 

@@ -77,7 +77,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 # GELU and the linear layer after it, which keep one array for the backward pass.
 #
 # Autograd keeps what goes into GELU and what comes out of it: in a feed-forward layer the widest arrays of all. What
-# comes out is computed anew here: 4 ms of the 850 of a step of six layers of the paper's size, for 48 MB less.
+# comes out is computed again here: 4 ms of the 850 of a step of six layers of the paper's size, for 48 MB less.
 
 
 def gelu_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

@@ -42,7 +42,7 @@ class Times(NamedTuple):
     """How far each sequence is, in musical time and towards its goal."""
 
     ticks: Tensor  # after the last token: (B,)
-    newest: Tensor  # what metric heads keep beside (heads.py): (B, R), R = 0 without any
+    newest: Tensor  # what metric heads keep (heads.py): (B, R), R = 0 without any
     goal: Tensor  # which one stands (model/performer.py), 0 before the first: (B,)
 
 

@@ -84,7 +84,7 @@ def sorted_sums(q: Tensor, k: Tensor, v: Tensor, times: Sorted, guard: float) ->
     length, sizes = q.shape[1], (q.shape[-1], k.shape[-1], v.shape[-1])
     batch, heads, number, block, _ = times.within.shape
     more = number * block - length
-    q = F.pad(q, (0, 0, 0, 0, 1, more - 1))  # beside the key of the token after
+    q = F.pad(q, (0, 0, 0, 0, 1, more - 1))  # aligned with the key of the token after
     k, v = (F.pad(x, (0, 0, 0, 0, 0, more)) for x in (k, v))
     given = torch.cat([q, k, v], -1).transpose(1, 2).flatten(0, 2)  # (B·H·E, 2M + D)
     there = _Moved.apply(given, times.order, times.place)

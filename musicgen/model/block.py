@@ -121,7 +121,7 @@ class Attention(nn.Module):
     def attend(
         self, x: Tensor, fq: Tensor, fk: Tensor, v: Tensor, passage: Passage, state: Any
     ) -> tuple[Tensor, Any]:
-        """Weigh values by features, (B, T, H, ·) → (B, T, H, D), beside the state after: where other mixers differ."""
+        """Weigh values by features, (B, T, H, ·) → (B, T, H, D), and the state after; other mixers differ."""
         position = passage.position
         layer = self.layer if passage.layer is None else passage.layer
         placed_fq, placed_fk = position.features(fq, fk, passage.code, passage.start, layer)

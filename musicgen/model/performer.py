@@ -41,7 +41,7 @@ from musicgen.model.config import ModelConfig
 from musicgen.model.recall import Recall, Recollection, heard
 from musicgen.position import POSITIONS, Position
 
-# What is drawn of a model before it learns, and anew while it does: its weights and its random features.
+# What is drawn of a model before it learns, and again while it does: its weights and its random features.
 
 
 @torch.no_grad()
@@ -58,7 +58,7 @@ def draw_weights(
 
 
 def redraw_features(model: nn.Module, generator: Generator) -> None:
-    """Draw the random features of every layer anew."""
+    """Redraw the random features of every layer."""
     for module in model.modules():
         if isinstance(module, FeatureMap):
             module.redraw(generator)
@@ -164,7 +164,7 @@ class Performer(nn.Module):
         self.redraw(generator)
 
     def redraw(self, generator: Generator) -> None:
-        """Draw the random features of every layer anew."""
+        """Redraw the random features of every layer."""
         redraw_features(self, generator)
 
     def begin(self, generator: Generator) -> Any:
@@ -199,7 +199,7 @@ class Performer(nn.Module):
     def go_on(self, state: State | None, code: Any) -> State:
         """Return a state to go on from in training, or the first one: what computed it gets no gradient.
 
-        The code is that of the sequence, drawn anew: what `cover` made of it was a function of the weights of then.
+        The code is that of the sequence, drawn again: what `cover` made of it was a function of the weights of then.
         """
         if state is None:
             return self._start(code)
@@ -232,7 +232,7 @@ class Performer(nn.Module):
     def with_realisations(self, realisations: int, seed: int = 0) -> Performer:
         """Return this model, sharing its weights, with another number of realisations of its stochastic encoding.
 
-        The random features take the width of the encoded queries, so they are drawn anew, from the seed.
+        The random features take the width of the encoded queries, so they are redrawn, from the seed.
         """
         other = Performer(self.config.with_realisations(realisations), seed)
         other.to(self.embedding.weight.device)

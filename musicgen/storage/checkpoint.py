@@ -211,7 +211,7 @@ def _check_position(config: ModelConfig, stored: Mapping[str, Tensor], path: Pat
 
 
 def _does_not_belong(path: Path, has: str, name: str) -> str:
-    return f"{path} {has} tensor {name!r}; it does not belong to the {CONFIG} beside it"
+    return f"{path} {has} tensor {name!r}; it does not belong to the {CONFIG} in the same folder"
 
 
 def _check_shape(path: Path, name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:

@@ -385,7 +385,7 @@ def closed(ids: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What is kept beside the tokens: names and programs of the parts, and the tempo."""
+    """What is kept apart from the tokens: names and programs of the parts, and the tempo."""
 
     tracks: tuple[Track, ...] = ()
     tempos: tuple[tuple[int, float], ...] = ()  # (steps, beats a minute)

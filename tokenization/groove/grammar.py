@@ -2,7 +2,7 @@
 
 The one valid order of events at one time (below) is strict: after a note-on nothing at that time may end, and what
 begins must be higher. A model that is not sure of it would be pushed, by a mask of that order, into notes that nobody
-wants. So the order is left to `Groove.close`, which spells the same music anew.
+wants. So the order is left to `Groove.close`, which spells the same music again.
 
 Four things are not free after a prompt. No note begins in its last bar, which stays as it was written. No two notes
 of one key begin together: in the groove data one in a hundred does, and a model that had begun to repeat a note so went

@@ -2,7 +2,7 @@
 
     begin (time_shift* (note_on | note_off))+ end
 
-It has neither dynamics nor instruments nor a tempo; a `Band` keeps them beside the tokens.
+It has neither dynamics nor instruments nor a tempo; a `Band` keeps them apart from the tokens.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ MOST_BEATS = 1 << 18  # a rest costs a token every two beats; longer than any mu
 
 @dataclass(frozen=True, kw_only=True)
 class Band:
-    """What goes beside the tokens: instruments and loudness of the tracks, and the tempo."""
+    """What is kept apart from the tokens: instruments and loudness of the tracks, and the tempo."""
 
     programs: tuple[int, int, int] = (33, 0, 0)  # finger bass, standard kit, grand piano
     velocities: tuple[int, int, int] = (90, 90, 75)

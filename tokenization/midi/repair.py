@@ -1,4 +1,4 @@
-"""A track's bytes written anew, so that a strict reader gets all that a damaged one still says.
+"""A track's bytes rewritten, so that a strict reader gets all that a damaged one still says.
 
 What comes out has every status spelled out, data bytes below 128, no system exclusive messages,
 only the meta events that a score keeps, their text in UTF-8, an end for every note, and an end

@@ -33,7 +33,7 @@ from tokenization.language import COUNTED, PERIOD
 from training.config import DataConfig
 from training.data.examples import start_bar
 
-MARKS = 24  # tokens beside the bars: those about the piece, its parts, and around what stands after a gap
+MARKS = 24  # tokens outside the bars: those about the piece, its parts, and around what stands after a gap
 LONGEST_GAP = 8  # bars
 PLANNED = 6  # tokens that a bar's plan and countdown take
 # Chances of what is drawn.

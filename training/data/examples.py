@@ -111,7 +111,7 @@ def cut_groove(
     random: np.random.Generator,
     another: Another,
 ) -> np.ndarray:
-    """Return up to length + 1 tokens of a trio spelled anew from a bar on."""
+    """Return up to length + 1 tokens of a trio spelled again from a bar on."""
     drums = drums_of_another(groove, config, random, another)
     start = start_bar(bars, len(ids), config, random)
     notes = heard_from(start * BAR_TICKS, groove.notes(ids), drums, config, random)

@@ -88,7 +88,7 @@ class PrepareReport:
         }
 
 
-# A prepared data set, written: beside its destination first, and put in its place when whole.
+# A prepared data set, written: in a hidden folder first, and put in its place when whole.
 
 ELSEWHERE = "name another place for the set"
 
@@ -96,7 +96,7 @@ ELSEWHERE = "name another place for the set"
 class PreparedWriter:
     """Takes files in order, in bounded memory; `commit` makes the set, anything else leaves no trace.
 
-    The set grows in a hidden folder beside the destination, so that putting it in place is a
+    The set grows in a hidden folder next to the destination, so that putting it in place is a
     rename. A set that stands there is moved aside for that moment; should the machine stop right
     then, the next run puts it back.
     """
@@ -280,7 +280,7 @@ def check_destination(destination: Path, *, replace: bool) -> None:
         )
 
 
-# What stands in the source's top folder under these names goes beside the prepared set.
+# What stands in the source's top folder under these names is copied into the prepared set.
 _NOTICES = {
     **dict.fromkeys(("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "COPYING"), "LICENSE"),
     **dict.fromkeys(("README.md", "README.txt", "README"), "SOURCE.md"),

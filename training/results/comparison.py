@@ -132,7 +132,7 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-# Several runs of each configuration, from other seeds: what they come to on average, and beside no encoding.
+# Several runs of each configuration, from other seeds: their means, and their change against no encoding.
 #
 # A seed decides the first weights, the batches and all that is drawn, so runs of one seed see the same music in the
 # same order. Differences are taken seed by seed, and given with Student's interval of their mean.

@@ -117,7 +117,7 @@ def _origin(start: dict[str, Any] | None) -> list[tuple[str, str]]:
 
 
 def _memory(horizons: tuple[float, ...] | None) -> str:
-    """Say what is asked of the heads; an encoding may have a decay of its own beside."""
+    """Say what is asked of the heads; an encoding may have a decay of its own."""
     if horizons is None:
         return "everything, or what the encoding lets them"
     return f"{horizons[0]:g} to {horizons[1]:g} tokens"
@@ -237,7 +237,7 @@ def _store(
 
 
 def _copy_beside(run: Path, data: Sequence[Path], destination: Path) -> None:
-    """Keep the licences of the data and the picture of the training beside the model."""
+    """Copy the licences of the data and the picture of the training to the model's folder."""
     licences = [folder / "LICENSE" for folder in data if (folder / "LICENSE").is_file()]
     if licences:
         texts = dict.fromkeys(licence.read_bytes() for licence in licences)

@@ -35,7 +35,7 @@ export function writeDesk(desk) {
   return JSON.stringify({ format: FORMAT, desk: desk.plain(), entries: entries.map(packed) });
 }
 
-// A file's text → a desk with new names, so that it lies beside the one it was saved from. Its settings are of the kinds
+// A file's text → a desk with new names, so that it does not replace the one it was saved from. Its settings are of the kinds
 // that those `before` it are of.
 export function readDesk(text, name, before) {
   if (text.length > MOST_BYTES) throw new Error(`“${name}” is larger than the 64 MB that a project may take.`);

@@ -27,7 +27,7 @@ export class Desk extends Watched {
     this.entries = new Map(entries.map((entry) => [entry.id, entry]));
   }
 
-  // What is to be kept of it, beside its entries.
+  // What is to be kept of it, apart from its entries.
   plain() {
     const { id, open, past, future, settings } = this;
     return { id, open, past, future, settings, stars: [...this.stars] };

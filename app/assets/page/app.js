@@ -282,7 +282,7 @@ export class App {
     return writeLink(location.href, source, { model: this.model.name, chosen: this.desk.open.chosen, settings: { ...this.desk.settings, seed: entry.seed ?? this.desk.settings.seed } });
   }
 
-  // What a link names is opened beside what was there: undo leads back.
+  // What a link names is added to what was there, so undo leads back.
   async openLink(hash) {
     let said;
     try {

@@ -51,7 +51,7 @@ export function controlsPart(app) {
   const go = action("Continue", () => (sheet(false, false), app.composer.start({ kind: "continue" })), "mg-button mg-go", { id: "mg-go" });
   const halt = action("Stop", () => app.composer.stop(), "mg-button mg-halt", { id: "mg-halt", hidden: true });
   const row = make("div", "mg-go-row");
-  // On a small screen what is asked for lies in a sheet over the music, and its button beside Continue.
+  // On a small screen what is asked for lies in a sheet over the music; its button is next to Continue.
   const how = icon("how", "How to continue", () => sheet(!box.classList.contains("mg-up")), "mg-icon mg-how");
   const top = make("div", "mg-sheet-head");
   top.append(make("h2", "", "How to continue"), icon("close", "Close", () => sheet(false), "mg-icon mg-sheet-close"));

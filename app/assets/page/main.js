@@ -86,7 +86,7 @@ async function start() {
   adjust();
   player.watch((what) => (what === "load" && adjust(), all(), run()));
 
-  // While something sounds, the cursor goes along on its roll, and faintly on those beside it.
+  // While something sounds, the cursor goes along on its roll, and faintly on the others.
   let frame = null, shownAt = null;
   function run() {
     frame ??= requestAnimationFrame(move);

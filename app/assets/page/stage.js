@@ -90,7 +90,7 @@ export function stagePart(app, lanesNow) {
   const remarks = make("details", "mg-remarks"), list = make("ul");
   remarks.append(make("summary"), list);
   const folds = make("div", "mg-folds");
-  // On a phone, examples make way for the takes of what was chosen: there they are a fold beside the others.
+  // On a phone, examples make way for the takes of what was chosen: there they are one fold among others.
   const examples = make("details", "mg-examples"), small = matchMedia("(max-width: 640px)");
   const fold = () => (examples.open = !small.matches || !desk.open.takes.length);
   examples.append(make("summary", "", "Examples"), chips);

@@ -165,7 +165,7 @@ export function takesPart(app, lanesNow) {
     // Who opened something else meanwhile finds it later.
     const here = cards.some((one) => run.ids.includes(one.id)), away = here ? "" : ` for “${desk.entries.get(run.ids[0]).title.replace(/, (take|variation).*/, "")}”, in the history`;
     const what = run.parts ? `${run.parts.join(" and ")}, ` : "", bars = `${what}bar ${run.bar} of ${run.bars}`;
-    // On a small screen, few words: the button beside them says that it is being composed.
+    // On a small screen, few words: the button next to them says that it is being composed.
     const short = !away && matchMedia("(max-width: 1000px)").matches;
     say(short ? `${bars[0].toUpperCase()}${bars.slice(1)}${left.replace("about ", "")}` : `Composing ${bars}${away}${left}`, Math.min(0.999, run.part));
   };

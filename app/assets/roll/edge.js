@@ -10,7 +10,7 @@ function past(roll, event) {
 }
 
 // `drag` is told of the pointer again wherever the roll has gone on under it. A drag goes on as long as `at` is told of it,
-// until `stop`. One that begins beside an edge may be on its way from there: it has to come back, or to go past.
+// until `stop`. One that begins next to an edge may be on its way from there: it has to come back, or to go past.
 export class EdgeScroll {
   constructor(roll, drag) {
     Object.assign(this, { roll, drag, event: null, going: false, left: false });

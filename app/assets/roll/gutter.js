@@ -50,7 +50,7 @@ function namedFirst(lane, pitches) {
   return rows.sort((a, b) => rank(a) - rank(b));
 }
 
-// Names of tracks stand beside the notes, where no line goes through them; one that is too long is cut.
+// Names of tracks stand next to the notes, where no line goes through them; one that is too long is cut.
 export function paintNames({ pen, ink, roll, gutter }) {
   if (roll.laid.length < 2) return;
   pen.font = strong(pen.font.split("px ")[1]);

@@ -172,7 +172,7 @@ function paintFar(pen, left, edge, inwards) {
   pen.fill();
 }
 
-// Lines across the notes with their flags to the right of them; one that would cover another stands beside it.
+// Lines across the notes with their flags to the right of them; one that would cover another is moved to its right.
 function paintFlags({ roll, pen, ink, x, gutter, from, top, height, width }) {
   const left = x(from) - gutter, taken = roll.sign ? [roll.sign.map((at) => at + left)] : [];
   for (const { tick, colour, texts } of flagsOf(roll)) {

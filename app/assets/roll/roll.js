@@ -89,7 +89,7 @@ export class Roll {
     this.draw();
   }
 
-  // Pixels beside the keys.
+  // Pixels next to the keys.
   get inner() {
     return Math.max(1, this.view.clientWidth - this.gutter);
   }

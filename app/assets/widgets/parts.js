@@ -18,7 +18,7 @@ export function icon(sign, name, act, className = "mg-icon") {
   return button;
 }
 
-// A button with a mark and its name beside it; where there is little room the mark stands alone.
+// A button with an icon and its name; where there is little room the mark stands alone.
 export function withMark(button, sign, name) {
   if (button.ariaLabel === name) return;
   button.innerHTML = mark(sign);

@@ -1,4 +1,4 @@
-"""`musicgen evaluate form`: what returns, how chords move and how it ends, beside real pieces."""
+"""`musicgen evaluate form`: what returns, how chords move and how it ends, compared with real pieces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Real pieces are continued from their first bars. Measured of the bars written, a
 piece: how many have most of an earlier bar (returns) or all of one (repeats), how like phrases of 8 bars are
 to earlier ones, how many bars go round in circles, how much phrases differ in height (contrast) and in notes
 (swell), notes and chord changes a bar, bass notes on bar lines. Of a model that can end a piece, how many of
-the signs of an end its last bar shows, beside the real last bar and a bar in the middle.
+the signs of an end its last bar shows, compared with the real last bar and a bar in the middle.
 
 examples:
   musicgen evaluate form runs/mine --data data/pop909

@@ -10,7 +10,7 @@ from app.options import check_counts
 from musicgen.generation.sampling import MUSICAL
 
 EXAMPLES = """\
-Bars in the middle of real pieces are taken out and written anew. Measured are the loss of the true bars in
+Bars in the middle of real pieces are taken out and written again. Measured are the loss of the true bars in
 nats a token, with what comes after the gap and without; how many notes are the true ones (f1); how like the
 style of the gap is to that around it; and the leap of the top note over the seam, in semitones.
 

@@ -68,7 +68,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--benchmarks", type=Path, nargs="+", default=[], metavar="DIR",
-        help="folders that `musicgen benchmark … -o DIR` has filled: their tables, the papers' beside",
+        help="folders that `musicgen benchmark … -o DIR` has filled: their tables, with the papers' figures",
     )  # fmt: skip
     add_pieces(parser)
     add_study(parser)

@@ -289,7 +289,7 @@ def run_and_print(
     if not any(model["table"] for model in found["models"]):  # as where no part is to be hidden
         raise ValueError(
             f"in none of the {facts['pieces']} pieces of {facts['data']} is there anything to measure: "
-            "a part that is hidden has another one beside it"
+            "a part can be hidden only where there is another one"
         )
     result = {"command": command_line(), **facts, **found, "failures": failures}
     if arguments.output is not None:

@@ -134,7 +134,7 @@ def notices(opened: OpenedFile, models: OfferedModels) -> list[dict[str, Any]]:
         better = _first(
             models, lambda one: one.name in (language.name, ANY_PARTS) and one.every_metre
         )
-        text = f"The piece is in {metre}, and this model knows 4/4 alone: its bars are cut anew."
+        text = f"The piece is in {metre}, but this model only knows 4/4, so the bar lines move."
         shown.append(_notice(text, better))
         known.add("metre")
     for remark in opened.piece.remarks:

@@ -38,7 +38,7 @@ class MusicRequest:
     title: str = ""
     prompt_bars: int | None = None  # of what is continued; None for all
     rest: int = 0  # bars in front that are empty on the page, and count as bars there
-    first: int = 1  # of the bars to be written anew
+    first: int = 1  # of the bars to be rewritten
     last: int = 1
     parts: tuple[str, ...] = ()  # to be written to the others
     idea: Mapping[str, Any] = field(default_factory=dict)  # of a piece from nothing
@@ -244,7 +244,7 @@ def _others(models: OfferedModels, name: str, parts: bool) -> list[str]:
 
 
 def _abilities(language: Language) -> dict[str, Any]:
-    """Return what models of a language can be asked for beside going on; each with the reason if not."""
+    """Return what else models of a language can do than continue; each with the reason if not."""
     old = f"This model speaks {language.name} and cannot "
     missing = f"; one that speaks {ANY_PARTS} can."
     able = language.abilities()
@@ -278,7 +278,7 @@ def _needs(request: MusicRequest) -> list[str]:
     return [need for need, wanted in (("ends", options.ends), ("chords", options.chords)) if wanted]
 
 
-# Dispatches a request to a model: a piece goes on, bars of it are written anew, or parts of it to the others.
+# Dispatches a request to a model: a piece goes on, bars of it are rewritten, or parts of it are written to the others.
 
 # More than are asked for, to choose from: where music begins from nothing, which may lack a voice, and by density.
 SPARE = 3

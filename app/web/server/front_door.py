@@ -64,7 +64,7 @@ MOST_VALUES = 10_000  # in a body of JSON: commas cost more to read than letters
 BODY_SECONDS = 20  # for the whole of it
 AT_ONCE = 2  # requests with a body that one client has answered at a time; the others wait
 IN_WAITING = 64  # so many of one client
-POSTED = {"queue/join", "cancel", "reset", "upload"}  # what may be sent anything, beside …
+POSTED = {"queue/join", "cancel", "reset", "upload"}  # what may be sent anything, besides …
 CALLED = ("run/", "call/")  # … functions by name
 # What can be read. gradio has more, and would fetch addresses and write to the terminal for who asks.
 READ = {

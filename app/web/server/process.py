@@ -39,7 +39,7 @@ def keep_memory_flat() -> None:
     Each with its own heap, freed memory would stay with threads that are gone. Music that comes and
     goes leaves holes that are too small for the next: the heaps grew by a megabyte a request. And a
     request that is over lies in rings of objects, which Python by itself looks for only once they are
-    a quarter of all that it holds: beside the libraries and models here, that is after thousands.
+    a quarter of all that it holds: with the libraries and models here, that is after thousands.
     """
     glibc = ctypes.CDLL(None) if sys.platform == "linux" else None
     tune, trim = getattr(glibc, "mallopt", None), getattr(glibc, "malloc_trim", None)

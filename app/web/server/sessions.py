@@ -110,7 +110,7 @@ class Sessions:
             self._home.close()
 
     def _there(self) -> Path:
-        """Return the server's folder, which is made anew where the system has swept it away as an old one."""
+        """Return the server's folder, created again if the system has removed it as an old one."""
         self.folder.mkdir(mode=0o700, exist_ok=True)
         return self.folder
 

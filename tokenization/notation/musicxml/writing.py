@@ -222,7 +222,7 @@ def _add(parent: ET.Element, tag: str, text: object = None, **attributes: str) -
 
 def _bars(score: Score) -> list[Bar]:
     """Return the bars from the start to the last note, by the score's times."""
-    changes = {  # at sixteenths: what begins a little beside them can be no bar
+    changes = {  # at sixteenths: what begins a little off them can be no bar
         SIXTEENTH * round(at / SIXTEENTH): (n, d)
         for at, n, d in zip(*(c.tolist() for c in score.meters.columns), strict=True)
     }

@@ -48,7 +48,7 @@ DEEPEST_OCTAVES = 2.0
 WEIGHTS = np.array([-0.61, 0.51, 0.86, 2.40, 0.33])
 KEPT = 0.5  # for an annotated downbeat
 ODD = 8.0  # for a bar of another length
-ODD_BEATS = (2, 3, 4, 5)  # that bars may have beside the usual number
+ODD_BEATS = (2, 3, 4, 5)  # that bars may have besides the usual number
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -144,7 +144,7 @@ class PopPiano(Source):
             remarks.append(f"{len(pickles)} pickles are not read: the MIDI files hold the songs.")
         listed = _listed_splits(listing)
         if listed:
-            remarks.append("The splits are those of the lists of pieces beside the files.")
+            remarks.append("The splits are those of the lists of pieces next to the files.")
         pieces = []
         for file in files or pickles:
             stem = PurePosixPath(file).stem  # the same from whatever folder above it is read
