@@ -69,8 +69,8 @@ def continuing(
             return grammar
     if end_in is not None:
         raise ValueError(
-            f"this model speaks {language.name}, in which an end cannot be asked for; leave --end out, "
-            "or choose one that speaks ensemble"
+            f"this model uses the language {language.name}, in which an end cannot be asked for; leave --end out, "
+            "or choose one that uses ensemble"
         )
     if chords is not None:
         grammar = language.on_chords(chords, prompt_bars)

@@ -242,13 +242,13 @@ class Language(ABC):
     def on_chords(self, line: list[list[str]], start: int) -> Grammar:
         """Return the grammar of music that keeps to a line of chords, a list a bar, from bar `start` on."""
         raise ValueError(
-            f"this model speaks {self.name}, which names no chords; choose one that speaks ensemble"
+            f"this model uses the language {self.name}, which names no chords; choose one that uses ensemble"
         )
 
     def plan(self, asked: Mapping[str, Any], bars: int, /) -> Mapping[str, np.ndarray]:
         """Return the plan of so many bars by what is asked of them, or say what cannot be."""
         raise ValueError(
-            f"this model speaks {self.name}, in which nothing can be asked of bars; choose one that speaks ensemble"
+            f"this model uses the language {self.name}, in which bars have no plan; choose one that uses ensemble"
         )
 
     def beginnings(self) -> dict[str, list[str]]:
@@ -261,8 +261,8 @@ class Language(ABC):
         """Return the beginning of a piece from nothing, with its setting, by what is asked of it and its bars."""
         if asked:
             raise ValueError(
-                f"this model speaks {self.name}, in which nothing can be asked of a piece from nothing; choose one "
-                "that speaks ensemble"
+                f"this model uses the language {self.name}, which begins without a style or key; "
+                "choose one that uses ensemble"
             )
         return np.array([self.begin]), None
 
@@ -298,7 +298,7 @@ class Language(ABC):
     ) -> Goal:
         """Return the goal to rewrite the bars start … stop − 1 of a piece; every note outside stays."""
         raise ValueError(
-            f"this model speaks {self.name}, in which no gap can be filled; choose one that speaks ensemble"
+            f"this model uses the language {self.name}, in which no gap can be filled; choose one that uses ensemble"
         )
 
     def accompanying(
@@ -311,8 +311,8 @@ class Language(ABC):
     ) -> Goal:
         """Return the goal to write some parts of a piece to the others, which stay note for note."""
         raise ValueError(
-            f"this model speaks {self.name}, in which no part can be written to others; "
-            "choose one that speaks ensemble"
+            f"this model uses the language {self.name}, in which no part can be written to others; "
+            "choose one that uses ensemble"
         )
 
     @abstractmethod

@@ -63,7 +63,7 @@ def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
     trained, card = run_folder.read_card(saved) if saved else read_card(folder_of(config.start))
     if card.language != language:
         raise ValueError(
-            f"{source} speaks {_spoken(card.language)}, but the data are in {_spoken(language)}; "
+            f"{source} uses the language {_spoken(card.language)}, but the data are in {_spoken(language)}; "
             "start with a model of the data's language, or prepare the pieces again"
         )
     changes = config.model or {}

@@ -384,7 +384,7 @@ def taking_part(
     """Say which of the models are not able to take part; where none is, that is refused."""
     left_out = left_out_of(what, language, [each for each in playables if each not in able])
     if not able:
-        raise ValueError("; ".join(left_out) + f"; name a model that speaks {language}")
+        raise ValueError("; ".join(left_out) + f"; name a model that uses {language}")
     return left_out
 
 

@@ -38,7 +38,7 @@ def of_one_language(models: Sequence[Playable]) -> tuple[list[Playable], list[st
     first = models[0]
     able = [model for model in models if model.language.spec() == first.language.spec()]
     left_out = [
-        f"{model.name} speaks {model.language.name}, but {first.name} {first.language.name}: "
+        f"{model.name} uses the language {model.language.name}, but {first.name} {first.language.name}: "
         "one table compares models of one language, so it is left out"
         for model in models
         if model not in able

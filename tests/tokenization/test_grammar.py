@@ -151,13 +151,19 @@ def test_what_a_language_cannot_do_is_said():
     ids = np.array([0])
     remi, groove = language("remi"), language("groove")
     for speaker in (remi, groove):
-        with pytest.raises(ValueError, match=f"speaks {speaker.name}, in which no gap can be"):
+        with pytest.raises(
+            ValueError, match=f"uses the language {speaker.name}, in which no gap can be"
+        ):
             speaker.infilling(ids, 0, 1)
-        with pytest.raises(ValueError, match=f"speaks {speaker.name}, in which no part can be"):
+        with pytest.raises(
+            ValueError, match=f"uses the language {speaker.name}, in which no part can be"
+        ):
             speaker.accompanying(ids, ["drums"])
-        with pytest.raises(ValueError, match=f"speaks {speaker.name}, in which an end cannot be"):
+        with pytest.raises(
+            ValueError, match=f"uses the language {speaker.name}, in which an end cannot be"
+        ):
             continuing(speaker, ids, end_in=2)
-    with pytest.raises(ValueError, match="speaks groove, which names no chords"):
+    with pytest.raises(ValueError, match="uses the language groove, which names no chords"):
         continuing(groove, ids, chords=[["C_M"]])
     assert isinstance(continuing(remi, ids, chords=[["C_M"]], may_end=True), ChordLine)
     later = language("ensemble")

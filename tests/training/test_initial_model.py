@@ -112,7 +112,7 @@ def test_what_cannot_be_begun_with_is_a_sentence(
     config = on_from(trained, grooves, tmp_path)
     for data, says in ((groove, "groove"), (remi, r"remi \(9")):
         with pytest.raises(
-            ValueError, match=rf"speaks remi \(\d+ tokens\), but the data .* {says}"
+            ValueError, match=rf"uses the language remi \(\d+ tokens\), but the data .* {says}"
         ):
             first_model(config, data)
     spec = load(trained / "model")[1].language

@@ -136,7 +136,7 @@ def _experiments(
         language = read_meta(folder)["language"]["language"]
         if all(playable.language.name != language for playable in playables):
             left_out.append(
-                f"{folder} is left out: it is in {language}, which none of the models speaks"
+                f"{folder} is left out: it is in {language}, which none of the models uses"
             )
             continue
         able, pieces, others = models_and_pieces(playables, folder, arguments)

@@ -197,9 +197,7 @@ def models_and_pieces(
     language = read_meta(data)["language"]["language"]
     able, left_out = speaking(playables, language, str(data))
     if not able:
-        raise ValueError(
-            f"{data} is in {language}, which none of the models speaks; give other data"
-        )
+        raise ValueError(f"{data} is in {language}, which none of the models uses; give other data")
     length = arguments.length or default_length(able)
     pieces = held_out(data, length, arguments.pieces, arguments.split, arguments.seed)
     return able, pieces, left_out

@@ -245,8 +245,8 @@ def _others(models: OfferedModels, name: str, parts: bool) -> list[str]:
 
 def _abilities(language: Language) -> dict[str, Any]:
     """Return what else models of a language can do than continue; each with the reason if not."""
-    old = f"This model speaks {language.name} and cannot "
-    missing = f"; one that speaks {ANY_PARTS} can."
+    old = f"This model uses the language {language.name} and cannot "
+    missing = f"; one that uses {ANY_PARTS} can."
     able = language.abilities()
     return {
         "ends": _ability("end" in able, f"{old}be asked for an end{missing}"),
@@ -255,10 +255,11 @@ def _abilities(language: Language) -> dict[str, Any]:
             "parts": [*language.parts],
             "why": ""
             if language.parts
-            else f"This model speaks {language.name} and writes no part to others{missing}",
+            else f"This model uses the language {language.name} and writes no part to others{missing}",
         },
         "chords": _ability(
-            "chords" in able, f"This model speaks {language.name}, which names no chords{missing}"
+            "chords" in able,
+            f"This model uses the language {language.name}, which names no chords{missing}",
         ),
     }
 

@@ -116,10 +116,14 @@ def test_chords_are_kept_to_by_the_models_that_ship(waltz, tmp_path, command):
         ("infill --range 3-4", "ensemble", "bars 3 to 4 cannot be filled in a piece that has 3"),
         ("infill --range x", "ensemble", "--range is 'x'; it must be the first and the last bar"),
         ("infill --range 3-2", "ensemble", "--range is '3-2'; it must be the first and the last"),
-        ("infill --range 2", "groove", "speaks groove, in which no gap can be filled"),
+        ("infill --range 2", "groove", "uses the language groove, in which no gap can be filled"),
         ("continue --end --tokens 9", "ensemble", "--end takes --bars, in which to come to the"),
-        ("continue --end", "groove", "speaks groove, in which an end cannot be asked for; leave"),
-        ("continue --chords C", "groove", "speaks groove, which names no chords"),
+        (
+            "continue --end",
+            "groove",
+            "uses the language groove, in which an end cannot be asked for; leave",
+        ),
+        ("continue --chords C", "groove", "uses the language groove, which names no chords"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line_and_nothing_is_written(

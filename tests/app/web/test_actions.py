@@ -334,7 +334,7 @@ def test_a_piece_begins_as_it_is_asked_to_where_the_model_can(actions: PageActio
     for wrong, sentence in (
         ({"idea": {"key": "H"}}, "there is no key 'H'"),
         ({"idea": {"form": "A B A"}}, "3 sections, which do not divide 2 bars"),
-        ({"model": "pop-piano"}, "nothing can be asked of a piece from nothing"),
+        ({"model": "pop-piano"}, "begins without a style or key"),
     ):
         with pytest.raises(ValueError, match=sentence):
             written(actions, None, **{**asked, **wrong})

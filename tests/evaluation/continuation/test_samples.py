@@ -121,4 +121,6 @@ def test_a_plan_is_checked_and_models_of_another_language_are_left_out():
     remi = replace(playable("b"), language=language("remi"))
     kept, (told,) = of_one_language([playable("a"), remi, playable("c")])
     assert [model.name for model in kept] == ["a", "c"]
-    assert told.startswith("b speaks remi, but a groove: one table compares models of one language")
+    assert told.startswith(
+        "b uses the language remi, but a groove: one table compares models of one language"
+    )

@@ -103,5 +103,5 @@ def test_chords_take_parts_that_play_them():
 
 def test_other_languages_begin_as_they_do():
     assert LANGUAGE.beginning({})[0].tolist() == [LANGUAGE.begin]
-    with pytest.raises(ValueError, match="choose one that speaks ensemble"):
+    with pytest.raises(ValueError, match="choose one that uses ensemble"):
         language("remi").beginning({"key": "C"})

@@ -175,15 +175,15 @@ def test_pieces_that_ring_on_or_have_silence_where_they_are_cut_are_measured(tmp
             "has no piece of 508 bars in its validation split",
         ),
         (f"form {PIANO} --bars 0", "ensemble", "--bars is 0; it must be 1 or more"),
-        ("form untrained:tiny:groove", "ensemble", "name a model that speaks ensemble"),
-        ("infilling untrained:tiny:remi", "ensemble", "name a model that speaks ensemble"),
+        ("form untrained:tiny:groove", "ensemble", "name a model that uses ensemble"),
+        ("infilling untrained:tiny:remi", "ensemble", "name a model that uses ensemble"),
         (f"infilling {PIANO} --gap 17", "ensemble", "--gap is 17; 16 bars at most can be filled"),
         (
             "infilling untrained:tiny:remi",
             "remi",
             "is in remi, in which no gap is filled; name data",
         ),
-        ("accompaniment untrained:tiny:groove", "groove", "name a model that speaks ensemble"),
+        ("accompaniment untrained:tiny:groove", "groove", "name a model that uses ensemble"),
         (
             "accompaniment untrained:tiny",
             "groove",

@@ -40,7 +40,7 @@ def test_the_command_prints_a_table(tmp_path: Path, command, monkeypatch):
         (f"{MODEL} --bars 7", "--bars is 7; 8 or more are told apart, 8 at a time"),
         (f"{MODEL} --bars 500", "has no piece of 508 bars in its validation split"),
         (f"{MODEL} --pieces 0", "--pieces is 0; it must be 1 or more"),
-        ("untrained:tiny:groove", "name a model that speaks remi"),
+        ("untrained:tiny:groove", "name a model that uses remi"),
     ],
 )
 def test_what_cannot_be_told_apart_is_said_in_a_line(words: str, says: str, shared_set, refused):

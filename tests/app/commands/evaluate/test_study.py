@@ -140,14 +140,14 @@ def test_parts_are_taken_away_from_models_of_the_data(place: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("extrapolation trio --data remi", "which none of the models speaks"),
+        ("extrapolation trio --data remi", "which none of the models uses"),
         ("extrapolation ape --data remi --length 0", "--length is 0"),
         ("extrapolation ape --data remi --seed -1", "--seed: '-1' is no seed"),
         ("extrapolation ape --data nowhere", "there is no prepared data set"),
         ("extrapolation nobody --data remi", "there is no model 'nobody'"),
         ("extrapolation ape --data remi --split test", "has no piece in its test split"),
         ("ablation ape --data remi -o out", "no model has a part to take away"),
-        ("ablation sine --data groove", "which none of the models speaks"),
+        ("ablation sine --data groove", "which none of the models uses"),
         ("report trio --limit 0", "--limit is 0"),
         ("report trio --whole -1", "--whole -1"),
         ("report trio --data groove --prompts none", "there is no folder"),
@@ -253,7 +253,7 @@ def test_a_report_keeps_to_the_split_and_has_what_whole_pieces_show(
     models = [write_model(tmp_path / name, name, "sine_spe") for name in languages]
     options = ("--split", "train", "--pieces", 1, "--whole", 1, "-o", report)
     said = evaluate("report", *models, "--data", *sets, shared_set("remi"), *options).err
-    assert "is left out: it is in remi, which none of the models speaks" in said
+    assert "is left out: it is in remi, which none of the models uses" in said
     text = page(report)
     for part in (
         "of the train split",

@@ -108,7 +108,9 @@ def test_continuation_writes_tables_and_files_and_goes_on(folder: Path, command,
         assert title in out
     assert "nan" not in out.lower()
     lines = err.splitlines()
-    assert lines[0].startswith("untrained:tiny speaks remi, but untrained:tiny:groove groove")
+    assert lines[0].startswith(
+        "untrained:tiny uses the language remi, but untrained:tiny:groove groove"
+    )
     assert lines[1].startswith("rubbish.mid is not a MIDI file")
     assert lines[2] == f"{Path('continuation') / 'continuation.png'} shows the quarters."
 
