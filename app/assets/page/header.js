@@ -32,7 +32,7 @@ export function headerPart(app) {
   const undo = action("", pressed(() => app.undo())), redo = action("", pressed(() => app.redo()));
   withMark(undo, "undo", "Undo");
   withMark(redo, "redo", "Redo");
-  const menu = make("details", "mg-menu mg-desk-menu"), list = make("div", "mg-menu-list"), file = make("input", "mg-file", "", { type: "file", accept: ENDING, id: "mg-desk-file", ariaLabel: "Open a desk" });
+  const menu = make("details", "mg-menu mg-desk-menu"), list = make("div", "mg-menu-list"), file = make("input", "mg-file", "", { type: "file", accept: ENDING, id: "mg-desk-file", ariaLabel: "Open a project" });
   const close = (act) => () => (passFocus(list, menu.firstChild), (menu.open = false), act());
   file.addEventListener("change", () => (app.openFile(file.files[0]), (file.value = ""), (menu.open = false)));
   list.append(action("Save the project as a file", close(() => app.saveDesk()), "mg-item"), action("Open a project from a file", () => file.click(), "mg-item"),

@@ -1,4 +1,4 @@
-// How like its prompt a take stays, in a musician's words: light bars, and what they mean.
+// How like its prompt a take stays, in a musician's words: light bars in a fold, and what they mean.
 import { make } from "./parts.js";
 
 const METRICS = {
@@ -9,10 +9,11 @@ const METRICS = {
 
 // A row a metric, a bar a quarter; `real` is how like its own beginning the real piece goes on.
 export function likeness(rows, real) {
-  const box = make("div", "mg-likeness");
-  if (!rows?.length) return box;
+  if (!rows?.length) return make("div");
+  const fold = make("details", "mg-details"), box = make("div", "mg-likeness");
+  fold.append(make("summary", "", "Details"), box);
   const quarters = rows[0].quarters.length > 1;
-  box.append(make("span", "mg-likeness-name", quarters ? "Like the prompt, quarter by quarter, 0 to 1" : "Like the prompt, 0 to 1"));
+  box.append(make("span", "mg-likeness-name", quarters ? "Likeness to your part, quarter by quarter, 0 to 1" : "Likeness to your part, 0 to 1"));
   for (const { metric, quarters: values } of rows) {
     const row = make("div", "mg-meters"), [name, meaning] = METRICS[metric] ?? [metric, metric];
     row.append(make("span", "mg-metric", name, { title: meaning }));
@@ -27,5 +28,5 @@ export function likeness(rows, real) {
     row.append(make("span", "mg-real", known === undefined ? "" : `the real piece: ${known.toFixed(2)}`));
     box.append(row);
   }
-  return box;
+  return fold;
 }
