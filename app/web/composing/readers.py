@@ -17,8 +17,9 @@ from app.web.server.sessions import Asker
 from musicgen.common.workers.process import Bounds, Failed, Worker
 from tokenization.midi.limits import MidiError
 
-MOST_READERS = 4  # at a time; 50 MB each
-MOST_OF_ONE = MOST_READERS - 1  # of one client, so that another always finds one
+MOST_READERS = 8  # at a time, 60 MB each …
+MOST_OF_ONE = 6  # … of one client, so that another always finds one …
+KEPT = 2  # … of which so many wait for the next file
 # For reading, 2 seconds and as much memory are promised (SECURITY.md); a long piece as a score takes 6.
 BOUNDS = Bounds(seconds=10, memory_bytes=1 << 30)
 LOOK_SECONDS = 0.05  # between two looks for who has gone
@@ -27,7 +28,7 @@ Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 class Readers:
-    """Starts a process where all are at work, and ends one that is late or at work for nobody."""
+    """Starts a process where none is free, and ends one that is late or at work for nobody."""
 
     def __init__(self) -> None:
         self._idle: list[Worker[Call, Any]] = []
@@ -69,7 +70,10 @@ class Readers:
             except BaseException:  # in the middle of its work
                 reader.stop()
                 raise
-            self._idle.append(reader)
+            if len(self._idle) < KEPT:
+                self._idle.append(reader)
+            else:
+                reader.stop()
         finally:
             with self._changed:
                 self._busy -= Counter([asker.client])  # which drops who has none
