@@ -24,6 +24,7 @@ from app.web.composing.opened_files import (
     fitting,
     made_here,
     notices,
+    quoted,
 )
 from app.web.composing.requests import MusicRequest, streamed_takes, with_able_model
 from app.web.composing.streamed_takes import StreamedTakes, likeness, picture
@@ -85,7 +86,7 @@ class PageActions:
             "remarks": list(piece.remarks),
             "made": made,
             "region": _region(made, piece.bars),
-            "real": self._real(opened, chosen),
+            "real": self._real(opened, chosen, asker),
         }
 
     def open_example(self, name: str, model: str, *, fit: bool) -> dict[str, Any]:
@@ -190,14 +191,14 @@ class PageActions:
             if self._jobs.get(name) is stop:
                 del self._jobs[name]
 
-    @staticmethod
-    def _real(opened: OpenedFile, chosen: int) -> dict[str, float]:
+    def _real(self, opened: OpenedFile, chosen: int, asker: Asker) -> dict[str, float]:
         """Return how like its first bars the rest of a real piece is, by metric: what to compare variations with."""
         piece = opened.piece
         if piece.bars < 2 * chosen:
             return {}
         prompt = piece.prompt(chosen)
-        rows = likeness(prompt.score, excerpt(piece.score, prompt.ticks), 1)
+        both = prompt.score, excerpt(piece.score, prompt.ticks)
+        rows = self.reader.apart(asker, quoted(piece.name), likeness, *both, 1)
         return {row["metric"]: row["quarters"][0] for row in rows if row["quarters"][0] is not None}
 
 

@@ -191,7 +191,7 @@ class Api:
         """Compare the style of a piece with a reference's, quarter by quarter."""
         both = [self._score(file, request)[1] for file in (reference, output)]
         asker = self.visitors.asker(request)
-        return self.actions.reader.readers.ask(asker, "one of these files", by_quarter, *both)
+        return self.actions.reader.apart(asker, "one of these files", by_quarter, *both)
 
     def _written(
         self, file: str | None, wanted: MusicRequest, kind: str, request: gr.Request

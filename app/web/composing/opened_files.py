@@ -53,22 +53,22 @@ class FileReader:
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[bytes, str], OpenedFile] = OrderedDict()
         self._lock = threading.Lock()
-        self.readers = Readers()
+        self.apart = Readers().ask
 
     def read(self, data: bytes, name: str, asker: Asker = ANYBODY) -> Score:
         """Return a file as it is written; `name` is what errors call it."""
-        return self.readers.ask(asker, quoted(name), _read, data, name)
+        return self.apart(asker, quoted(name), _read, data, name)
 
     def notated(self, data: bytes, name: str, asker: Asker = ANYBODY) -> bytes:
         """Return a file as MusicXML; a score stays as it is."""
-        return self.readers.ask(asker, quoted(name), _notated, data, name)
+        return self.apart(asker, quoted(name), _notated, data, name)
 
     def files(self, take: Take, language: Language, asker: Asker = ANYBODY) -> dict[str, Any]:
         """Return the files of a take; into a file that takes too long to read once more, it is not written."""
         if take.edit is None:
             return files_of(take, language)
         try:
-            return self.readers.ask(asker, "it", _files, take, language.name)
+            return self.apart(asker, "it", _files, take, language.name)
         except MidiError:
             plain = files_of(replace(take, edit=None), language)
             said = "Written from the notes alone, not into your file: that takes too long."
@@ -90,9 +90,7 @@ class FileReader:
         with self._lock:
             opened = self._kept.pop(key, None)
         if opened is None:
-            opened = self.readers.ask(
-                asker, quoted(name), _opened, data, name, language.name, written
-            )
+            opened = self.apart(asker, quoted(name), _opened, data, name, language.name, written)
             opened = replace(opened, piece=replace(opened.piece, language=language, original=data))
         with self._lock:
             self._kept[key] = opened
