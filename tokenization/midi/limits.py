@@ -17,7 +17,7 @@ class Limits:
 
     bytes: int = 4 << 20
     notes: int = 500_000
-    tracks: int = 256  # counted by channel and program
+    tracks: int = 256  # counted by channel and program, of a written score by its instruments
     seconds: float = 2 * 3600
     beats: int = 25_000  # at any tempo: what is made from a score grows with its bars
     bars: int = 300_000  # of a written score, in all its parts together
