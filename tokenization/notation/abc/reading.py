@@ -63,7 +63,8 @@ class _Tune:
         self._in_header, self._is_over = True, False
         self.track = Track()  # of voices that say nothing of their own
         self._voice: VoiceReader | None = None
-        self._counts: dict[int, tuple[int, int]] = {}
+        self._counts: dict[int, tuple[int, int]] = {}  # notes and bars of each voice …
+        self._notes = self._bars = 0  # … and of all
         self._remarks: list[str] = []
         self._order = ""  # of its parts, as it is written
 
@@ -155,7 +156,9 @@ class _Tune:
         return self._voice
 
     def _check(self, voice: int, notes: int, bars: int) -> None:
+        before = self._counts.get(voice, (0, 0))
         self._counts[voice] = notes, bars
-        self._limits.check(self._name, "notes", sum(notes for notes, _ in self._counts.values()))
+        self._notes, self._bars = self._notes + notes - before[0], self._bars + bars - before[1]
+        self._limits.check(self._name, "notes", self._notes)
         self._limits.check(self._name, "beats", bars)
-        self._limits.check(self._name, "bars", sum(bars for _, bars in self._counts.values()))
+        self._limits.check(self._name, "bars", self._bars)
