@@ -5,6 +5,7 @@ In the server's own process, a file that takes seconds would hold the interprete
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import Counter
@@ -17,11 +18,12 @@ from app.web.server.sessions import Asker
 from musicgen.common.workers.process import Bounds, Failed, Worker
 from tokenization.midi.limits import MidiError
 
-MOST_READERS = 8  # at a time, 60 MB each …
-MOST_OF_ONE = 6  # … of one client, so that another always finds one …
-KEPT = 2  # … of which so many wait for the next file
+MOST_READERS = 6  # at a time, 60 MB each …
+SPARED = 2  # … of which the last ones are for clients that have none at work …
+KEPT = 2  # … and so many wait for the next file
 # For reading, 2 seconds and as much memory are promised (SECURITY.md); a long piece as a score takes 6.
 BOUNDS = Bounds(seconds=10, memory_bytes=1 << 30)
+NICE = 5  # below those that compose: music that is heard must not wait for a file
 LOOK_SECONDS = 0.05  # between two looks for who has gone
 Answer = TypeVar("Answer")
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -55,9 +57,9 @@ class Readers:
 
     @contextmanager
     def _lent(self, asker: Asker, begun: float) -> Iterator[Worker[Call, Any]]:
-        """Lend a process once one is free for this client."""
+        """Lend a process once one is free for this client, and somebody is there for the answer."""
         with self._changed:
-            while self._busy.total() >= MOST_READERS or self._busy[asker.client] >= MOST_OF_ONE:
+            while not (asker.is_reading() and self._has_room(asker.client)):
                 if asker.is_gone(begun):
                     raise _left("the file")
                 self._changed.wait(LOOK_SECONDS)
@@ -79,10 +81,15 @@ class Readers:
                 self._busy -= Counter([asker.client])  # which drops who has none
                 self._changed.notify_all()
 
+    def _has_room(self, client: str) -> bool:
+        return self._busy.total() < MOST_READERS - (SPARED if self._busy[client] else 0)
+
 
 def _called(call: Call) -> Any:
     """Return the answer to a call, or what is wrong with the file as a value, so that it keeps its sentence."""
     function, values = call
+    if hasattr(os, "nice"):
+        os.nice(max(0, NICE - os.nice(0)))
     try:
         return function(*values)
     except ValueError as error:

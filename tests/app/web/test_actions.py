@@ -79,13 +79,14 @@ def written(
 def test_nothing_is_composed_before_somebody_reads(actions: PageActions):
     looked = []
 
-    def reads_at_the_third_look() -> bool:
+    def reads_from_the_third_look_on() -> bool:
         looked.append(actions.composer.requests)
-        return len(looked) == 3
+        return len(looked) >= 3
 
-    patient = Asker(client="", is_reading=reads_at_the_third_look)
+    patient = Asker(client="", is_reading=reads_from_the_third_look_on)
     *_, last = actions.write(patient, request(prompt_bars=2), JAZZ, "a.mid", "job")
-    assert looked == [0, 0, 0]
+    assert len(looked) > 3  # the first ones before the file was read
+    assert not any(looked)
     assert last["state"] == "done"
 
 

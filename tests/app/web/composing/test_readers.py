@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.web.composing import readers as module
-from app.web.composing.readers import MOST_OF_ONE, Readers
+from app.web.composing.readers import MOST_READERS, SPARED, Readers
 from app.web.server.sessions import Asker
 from musicgen.common.workers.process import Bounds
 from tokenization.midi.limits import MidiError
@@ -82,20 +82,31 @@ def test_a_reading_ends_when_nobody_waits_for_it(readers: Readers, tmp_path: Pat
 
 
 def test_one_visitor_leaves_a_process_for_the_next(readers: Readers, tmp_path: Path):
-    until, many = tmp_path / "until", MOST_OF_ONE + 1
+    until, most = tmp_path / "until", MOST_READERS - SPARED
     found: list[int] = []
 
     def wait_for(place: int) -> None:
         found.append(readers.ask(SOMEBODY, "", holds, tmp_path / str(place), until))
 
-    slow = [threading.Thread(target=wait_for, args=(place,)) for place in range(many)]
+    slow = [threading.Thread(target=wait_for, args=(place,)) for place in range(most + 1)]
     for thread in slow:
         thread.start()
-    while len(list(tmp_path.iterdir())) < MOST_OF_ONE:
+    while len(list(tmp_path.iterdir())) < most:
         time.sleep(0.01)
     assert readers.ask(Asker(client="another"), "", abs, -1) == 1
-    assert len(list(tmp_path.iterdir())) == MOST_OF_ONE
+    assert len(list(tmp_path.iterdir())) == most
     until.touch()
     for thread in slow:
         thread.join()
-    assert len(found) == many
+    assert len(found) == most + 1
+
+
+def test_nothing_is_read_before_somebody_is_there_for_the_answer(readers: Readers):
+    looked: list[float] = []
+    reading = Asker(
+        client="",
+        is_reading=lambda: len(looked) > 2,
+        is_gone=lambda since: bool(looked.append(since)),
+    )
+    assert readers.ask(reading, "“a.abc”", abs, -1) == 1
+    assert len(looked) >= 3
