@@ -51,7 +51,7 @@ format: $(INSTALLED) ## put the code into form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-fuzz: $(INSTALLED) ## mutate MIDI files through reader, languages and writer (SECONDS=600)
+fuzz: $(INSTALLED) ## mutate MIDI, MusicXML and ABC through readers, languages and writers (SECONDS=600)
 	$(BIN)/python -m tests.tools.fuzz --seconds $(SECONDS) --counts $(COUNTS)
 
 bench: $(INSTALLED) ## speed and memory of this machine

@@ -12,17 +12,19 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from app.web.composing.composer import Composer, RemoteJob
 from app.web.composing.opened_files import (
+    ANYBODY,
     FileReader,
     OpenedFile,
     after_rest,
     fitting,
     made_here,
     notices,
-    read,
+    quoted,
 )
 from app.web.composing.requests import MusicRequest, streamed_takes, with_able_model
 from app.web.composing.streamed_takes import StreamedTakes, likeness, picture
@@ -48,8 +50,14 @@ LONGEST_NAME = 64  # of a job
 class PageActions:
     """The actions, over the models."""
 
-    def __init__(self, models: OfferedModels, composer: Composer | None = None) -> None:
-        self.models, self.composer, self.reader = models, composer or Composer(), FileReader()
+    def __init__(
+        self,
+        models: OfferedModels,
+        composer: Composer | None = None,
+        reader: FileReader | None = None,
+    ) -> None:
+        self.models, self.composer = models, composer or Composer()
+        self.reader = reader or FileReader()
         self._jobs: dict[str, threading.Event] = {}
 
     def warm(self) -> None:
@@ -58,12 +66,14 @@ class PageActions:
         work = Continuation(model, no_prompt(model.language), Options(tokens=2))
         self.composer.take(model, work.order())
 
-    def open(self, data: bytes, name: str, model: str, *, fit: bool) -> dict[str, Any]:
+    def open(
+        self, data: bytes, name: str, model: str, *, fit: bool, asker: Asker = ANYBODY
+    ) -> dict[str, Any]:
         """Return a file as the page shows it: as the model hears it, or the one that fits what is in it."""
-        written = read(data, name) if fit else None
+        written = self.reader.read(data, name, asker) if fit else None
         if written is not None:
             model = fitting(written, self.models, model)
-        opened = self.reader.open(data, name, self.models.language(model), written)
+        opened = self.reader.open(data, name, self.models.language(model), written, asker)
         piece, made = opened.piece, made_here(data)
         chosen = min(PROMPT_BARS.get(piece.language.name, piece.bars), piece.bars)
         return {
@@ -76,7 +86,7 @@ class PageActions:
             "remarks": list(piece.remarks),
             "made": made,
             "region": _region(made, piece.bars),
-            "real": self._real(opened, chosen),
+            "real": self._real(opened, chosen, asker),
         }
 
     def open_example(self, name: str, model: str, *, fit: bool) -> dict[str, Any]:
@@ -108,7 +118,9 @@ class PageActions:
         """Do what is asked for; yields the variations as they grow, and at last with all there is to them."""
         request = with_able_model(self.models, request)
         model = self.models.find(request.model)
-        piece = None if data is None else self.reader.open(data, name, model.language).piece
+        piece = None
+        if data is not None:
+            piece = self.reader.open(data, name, model.language, asker=asker).piece
         if piece and request.rest:
             piece = after_rest(piece, request.rest)
         if piece and request.prompt_bars:  # a piece drawn by hand may end in bars that nobody hears
@@ -136,7 +148,8 @@ class PageActions:
                     many = PAUSE_A_REQUEST * self.composer.requests
                     pause = max(PAUSE_SECONDS, 4 * spent, many)
         spent = time.monotonic() - begun
-        yield streamed.finished("stopped" if stop.is_set() else ending(job, spent), spent)
+        state = "stopped" if stop.is_set() else ending(job, spent)
+        yield streamed.finished(state, spent, partial(self.reader.files, asker=asker))
 
     @contextmanager
     def at_work(
@@ -178,14 +191,14 @@ class PageActions:
             if self._jobs.get(name) is stop:
                 del self._jobs[name]
 
-    @staticmethod
-    def _real(opened: OpenedFile, chosen: int) -> dict[str, float]:
+    def _real(self, opened: OpenedFile, chosen: int, asker: Asker) -> dict[str, float]:
         """Return how like its first bars the rest of a real piece is, by metric: what to compare variations with."""
         piece = opened.piece
         if piece.bars < 2 * chosen:
             return {}
         prompt = piece.prompt(chosen)
-        rows = likeness(prompt.score, excerpt(piece.score, prompt.ticks), 1)
+        both = prompt.score, excerpt(piece.score, prompt.ticks)
+        rows = self.reader.apart(asker, quoted(piece.name), likeness, *both, 1)
         return {row["metric"]: row["quarters"][0] for row in rows if row["quarters"][0] is not None}
 
 

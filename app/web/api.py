@@ -14,7 +14,7 @@ import orjson
 
 from app.audio import render_to
 from app.web.actions import PageActions, ending
-from app.web.composing.opened_files import read, title_of
+from app.web.composing.opened_files import title_of
 from app.web.composing.requests import (
     MOST_BARS,
     MOST_VARIATIONS,
@@ -30,14 +30,12 @@ from app.web.composing.requests import (
 )
 from app.web.composing.streamed_takes import StreamedTakes, by_quarter
 from app.web.server.jobs import TOGETHER
-from app.web.server.sessions import Visitors
+from app.web.server.sessions import Asker, Visitors, client_of
 from musicgen import loading
 from musicgen.generation.sampling import MUSICAL
 from musicgen.pieces import Piece
 from tokenization import any_file
-from tokenization.formats import midi, musicxml
-from tokenization.midi.limits import UPLOAD
-from tokenization.notation.musicxml.reading import xml_of
+from tokenization.formats import midi
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
 from tokenization.wording import sentence
@@ -100,9 +98,9 @@ class Api:
         ]
 
     @answering
-    def read(self, file: str, model: str) -> dict[str, Any]:
+    def read(self, file: str, model: str, request: gr.Request) -> dict[str, Any]:
         """Say what a file of music is to a model: its bars, notes and tracks, and remarks."""
-        piece = self._piece(self._given(file), model)
+        piece = self._piece(self._given(file), model, request)
         return {
             "title": piece.name,
             "language": piece.language.name,
@@ -170,7 +168,7 @@ class Api:
     @answering
     def sound(self, file: str, request: gr.Request) -> str:
         """Play a file of music: a WAV file."""
-        data, score = self._score(file)
+        data, score = self._score(file, request)
         if not any_file.is_midi(data):
             data = midi(score)
         path = self._path(file, "wav", request)
@@ -181,22 +179,25 @@ class Api:
     @answering
     def score(self, file: str, request: gr.Request) -> str:
         """Write a file of music as MusicXML, for programs that print it; a score stays as it is."""
-        data, score = self._score(file)
+        data, asker = self._data(file), self.visitors.asker(request)
+        written = self.actions.reader.notated(data, Path(file).name, asker)
         path = self._path(file, "musicxml", request)
-        is_score = any_file.kind_of(data, Path(file).suffix) == "musicxml"
-        write_whole(path, xml_of(data, UPLOAD) if is_score else musicxml(score, title_of(file)))
+        write_whole(path, written)
+        self.visitors.sessions.make_room()
         return str(path)
 
     @answering
-    def similarity(self, reference: str, output: str) -> list[dict[str, Any]]:
+    def similarity(self, reference: str, output: str, request: gr.Request) -> list[dict[str, Any]]:
         """Compare the style of a piece with a reference's, quarter by quarter."""
-        return by_quarter(*(self._score(file)[1] for file in (reference, output)))
+        both = [self._score(file, request)[1] for file in (reference, output)]
+        asker = self.visitors.asker(request)
+        return self.actions.reader.apart(asker, "one of these files", by_quarter, *both)
 
     def _written(
         self, file: str | None, wanted: MusicRequest, kind: str, request: gr.Request
     ) -> Files:
         wanted = with_able_model(self.actions.models, wanted)
-        piece = self._piece(file, wanted.model) if file else None
+        piece = self._piece(file, wanted.model, request) if file else None
         playing = self.actions.models.find(wanted.model)
         streamed = streamed_takes(playing, piece, wanted)
         begun = time.monotonic()
@@ -244,17 +245,20 @@ class Api:
             )
         return file
 
-    def _piece(self, file: str, model: str) -> Piece:
-        language = self.actions.models.language(model)
-        path = Path(file)
-        return self.actions.reader.open(path.read_bytes(), path.name, language).piece
+    def _piece(self, file: str, model: str, request: gr.Request) -> Piece:
+        language, asker = self.actions.models.language(model), self.visitors.asker(request)
+        name, data = Path(file).name, self._data(file)
+        return self.actions.reader.open(data, name, language, asker=asker).piece
+
+    def _score(self, file: str, request: gr.Request) -> tuple[bytes, Score]:
+        data, asker = self._data(file), self.visitors.asker(request)
+        return data, self.actions.reader.read(data, Path(file).name, asker)
 
     @staticmethod
-    def _score(file: str) -> tuple[bytes, Score]:
+    def _data(file: str) -> bytes:
         if not file:
             raise ValueError("there is no file: send one")
-        data = Path(file).read_bytes()
-        return data, read(data, Path(file).name)
+        return Path(file).read_bytes()
 
     def _path(self, file: str, ending: str, request: gr.Request) -> Path:
         return self._folder(request) / f"{_file_name(title_of(file))}.{ending}"
@@ -266,6 +270,7 @@ class Api:
 def add_api(api: Api) -> None:
     """Declare the endpoints in the page at hand; their components are never shown."""
     models, waits = api.actions.models, {"concurrency_limit": TOGETHER, "concurrency_id": "music"}
+    reads = {"concurrency_limit": TOGETHER, "concurrency_id": "reading"}  # Readers share it out
     with gr.Row(visible=False):
         file = gr.File(label="file", file_types=ENDINGS, type="filepath")
         other = gr.File(label="output", file_types=ENDINGS, type="filepath")
@@ -303,14 +308,14 @@ def add_api(api: Api) -> None:
     filled = [file, model, first, last, variations, *sampling]
     accompanied = [file, model, parts, variations, *sampling]
     button.click(api.models, None, facts, api_name="models", queue=False)
-    button.click(api.read, [file, model], facts, api_name="read")
+    button.click(api.read, [file, model], facts, api_name="read", **reads)
     button.click(api.go_on, continued, [files, facts], api_name="continue", **waits)
     button.click(api.begin, begun, [files, facts], api_name="begin", **waits)
     button.click(api.infill, filled, [files, facts], api_name="infill", **waits)
     button.click(api.accompany, accompanied, [files, facts], api_name="accompany", **waits)
     button.click(api.sound, file, made, api_name="sound", concurrency_limit=2)
-    button.click(api.score, file, made, api_name="score", concurrency_limit=2)
-    button.click(api.similarity, [file, other], facts, api_name="similarity")
+    button.click(api.score, file, made, api_name="score", **reads)
+    button.click(api.similarity, [file, other], facts, api_name="similarity", **reads)
 
 
 def _whole(
@@ -336,13 +341,14 @@ class DeskApi:
         self.actions, self.visitors = actions, visitors
 
     @answering
-    def open(self, file: str | None, what: Any) -> str:
+    def open(self, file: str | None, what: Any, request: gr.Request) -> str:
         """Return a file, an example or nothing, as the page shows it."""
         what = what if isinstance(what, dict) else {}
         model, fit = str(what.get("model") or ""), bool(what.get("fit"))
         if file:
             name = str(what.get("name") or "") or Path(file).name
-            return as_text(self.actions.open(Path(file).read_bytes(), name, model, fit=fit))
+            data, asker = Path(file).read_bytes(), Asker(client=client_of(request))
+            return as_text(self.actions.open(data, name, model, fit=fit, asker=asker))
         if what.get("example"):
             return as_text(self.actions.open_example(str(what["example"]), model, fit=fit))
         return as_text(self.actions.nothing(model))

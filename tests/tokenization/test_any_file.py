@@ -74,9 +74,9 @@ EMPTY_BARS = b"<score-partwise><part>" + b"<measure/>" * 60_000 + b"</part></sco
 @pytest.mark.parametrize(
     ("data", "name", "sentence"),
     [
-        (score(bars("&b;"), head=ENTITIES), "a.xml", "a.xml declares XML entities of its own"),
-        (score(bars("&secret;"), head=EXTERNAL), "a.xml", "declares XML entities of its own"),
-        (score(bars(""), head=PARAMETER), "a.xml", "declares XML entities of its own"),
+        (score(bars("&b;"), head=ENTITIES), "a.xml", "a.xml declares XML of its own"),
+        (score(bars("&secret;"), head=EXTERNAL), "a.xml", "declares XML of its own"),
+        (score(bars(""), head=PARAMETER), "a.xml", "declares XML of its own"),
         (b"<?xml version='1.0'?>" + b"<a>" * 100_000, "a.xml", "elements more than 64 deep"),
         (SONG[:200], "a.xml", "a.xml is damaged at line 1"),
         (b"<?xml version='1.0'?><html/>", "a.xml", "holds no MusicXML score"),

@@ -17,10 +17,11 @@ class Limits:
 
     bytes: int = 4 << 20
     notes: int = 500_000
-    tracks: int = 256  # counted by channel and program
+    tracks: int = 256  # counted by channel and program, of a written score by its instruments
     seconds: float = 2 * 3600
     beats: int = 25_000  # at any tempo: what is made from a score grows with its bars
     bars: int = 300_000  # of a written score, in all its parts together
+    elements: int = 3_000_000  # of XML
     signs: int = 300_000  # tempos and chords of a written score, as often as they are played
 
     def check_bytes(self, name: str, found: int) -> None:
@@ -48,5 +49,6 @@ UPLOAD = Limits(
     seconds=20 * 60,
     beats=20_000,
     bars=100_000,
+    elements=600_000,
     signs=50_000,
 )

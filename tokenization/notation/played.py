@@ -159,7 +159,7 @@ def laid_out(written: Written, limits: Limits, name: str) -> Laid:
         for i, time in enumerate(times)
     ]
     starts, metres = lay([lengths[i] for i in order], [times[i] for i in order])
-    limits.check(name, "beats", starts[-1] / TICKS_PER_BEAT)
+    limits.check(name, "beats", (starts[-1] + lengths[order[-1]]) / TICKS_PER_BEAT)
     return Laid(order, starts, times, lengths, metres)
 
 
@@ -175,14 +175,17 @@ def played(written: Written, limits: Limits, name: str, where: Laid | None = Non
     for part in written.parts:
         rows += _sounding(part, laid, len(tracks))
         tracks += part.tracks
+    # Before numpy, whose numbers end somewhere: a note may last longer than its bar.
+    limits.check(name, "beats", max(row[0] + row[1] for row in rows) / TICKS_PER_BEAT)
     heard, used = np.unique([row[4] for row in rows], return_inverse=True)
     onset, duration, pitch, velocity, _ = np.array(rows, dtype=np.int64).T
     said = [(0, bpm) for line in written.lines[: order[0]] for _, bpm in line.tempos][-1:]
     now = said[0][1] if said else DEFAULT_BEATS_PER_MINUTE
-    tempos = said + _as_played([line.tempos for line in written.lines], laid, now)
+    most = round(limits.beats * TICKS_PER_BEAT)
+    tempos = said + _as_played([line.tempos for line in written.lines], laid, now, most)
     if tempos and tempos[0][0] <= starts[0]:  # it holds in the rest before a pickup, too
         tempos[0] = (0, tempos[0][1])
-    chords = _as_played([line.chords for line in written.lines], laid, "")
+    chords = _as_played([line.chords for line in written.lines], laid, "", most)
     score = Score(
         ticks_per_beat=TICKS_PER_BEAT,
         notes=Notes(onset, duration, pitch, velocity, used),
@@ -242,9 +245,9 @@ def _sounding(part: Part, laid: list[tuple[int, int]], first_track: int) -> list
 
 
 def _as_played(
-    written: list[list[tuple[int, Sign]]], laid: list[tuple[int, int]], now: Sign
+    written: list[list[tuple[int, Sign]]], laid: list[tuple[int, int]], now: Sign, most: int
 ) -> list[tuple[int, Sign]]:
-    """Return the signs of the bars at their ticks; `now` is in force before the first, if anything is.
+    """Return the signs of the bars at their ticks, `most` of them from the bar; `now` is in force before the first.
 
     Where the music goes back to a bar, what was in force when it first came there is said again.
     """
@@ -255,7 +258,7 @@ def _as_played(
         before = at_first.setdefault(bar, now)
         if bar <= last and before and before != now and all(at > 0 for at, _ in written[bar]):
             found.append((start, before))
-        signs = [(start + at, sign) for at, sign in written[bar]]
+        signs = [(max(0, start + at), sign) for at, sign in written[bar] if at <= most]
         found += sorted(signs, key=lambda sign: sign[0])  # the last written on a tick stays last
         now, last = (found[-1][1] if found else now), bar
     return sorted(found, key=lambda sign: sign[0])

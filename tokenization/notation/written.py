@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from tokenization.score import Track
 
@@ -104,6 +106,7 @@ def rounded(ticks: int, time: Time) -> int:
 def lay(lengths: Sequence[int], times: Sequence[Time]) -> tuple[list[int], list[tuple[int, Time]]]:
     """Return where each bar starts, and each metre with the tick from which it holds."""
     whole = [bar_ticks(time) for time in times]
+    together_at = _together(lengths, whole)
     starts: list[int] = []
     metres: list[tuple[int, Time]] = []
     tick = bar = 0
@@ -112,7 +115,7 @@ def lay(lengths: Sequence[int], times: Sequence[Time]) -> tuple[list[int], list[
         starts.append(whole[0] - lengths[0])
         tick, bar = whole[0], 1
     while bar < len(lengths):
-        together = _together(lengths, whole, bar)
+        together = together_at[bar]
         metre, is_last = times[bar], bar + 1 == len(lengths)
         short_end = is_last and lengths[bar] < whole[bar]  # rests after the end need no metre
         if together == 1 and lengths[bar] % whole[bar] and not short_end:
@@ -126,16 +129,17 @@ def lay(lengths: Sequence[int], times: Sequence[Time]) -> tuple[list[int], list[
     return starts, metres
 
 
-def _together(lengths: Sequence[int], whole: Sequence[int], bar: int) -> int:
-    """Return how many bars from this one make a whole one, or 1."""
-    total = 0
-    for end in range(bar, len(lengths)):
-        if lengths[end] >= whole[bar] or whole[end] != whole[bar]:
-            return 1
-        total += lengths[end]
-        if total >= whole[bar]:
-            return end + 1 - bar if total == whole[bar] else 1
-    return 1
+def _together(lengths: Sequence[int], whole: Sequence[int]) -> list[int]:
+    """Return of each bar how many from it on, all of one time, make a whole one, or 1."""
+    sums = [0, *accumulate(lengths)]  # which grow: no bar is without length
+    counts, same = [1] * len(lengths), len(lengths)  # same: up to where the time stays
+    for bar in reversed(range(len(lengths))):
+        if bar + 1 < len(lengths) and whole[bar] != whole[bar + 1]:
+            same = bar + 1
+        end = bisect_left(sums, sums[bar] + whole[bar], bar)
+        if end <= same and sums[end] - sums[bar] == whole[bar]:
+            counts[bar] = end - bar
+    return counts
 
 
 def own_metre(length: int, time: Time, beat: int = TICKS_PER_BEAT) -> Time:

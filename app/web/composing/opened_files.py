@@ -7,18 +7,26 @@ import re
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from app.web.composing.readers import Readers
+from app.web.composing.streamed_takes import files_of
 from app.web.offered_models import ANY_PARTS, OfferedModels
+from app.web.server.sessions import Asker
+from musicgen.continuation import Take
 from musicgen.pieces import Piece, in_file, piece_of
 from tokenization.analysis.grid import later
 from tokenization.analysis.metres import bar_lines
-from tokenization.any_file import read_file
+from tokenization.any_file import kind_of, read_file
+from tokenization.formats import musicxml
 from tokenization.language import Language
-from tokenization.midi.limits import UPLOAD
+from tokenization.language import language as language_of
+from tokenization.midi.limits import UPLOAD, MidiError
+from tokenization.notation.musicxml.reading import xml_of
 from tokenization.records import from_json
 from tokenization.score import Score
 from tokenization.wording import Remark
@@ -36,17 +44,45 @@ class OpenedFile:
     piece: Piece
 
 
+ANYBODY = Asker(client="")
+
+
 class FileReader:
-    """Reads files within the limits for those of strangers; the last ones are kept."""
+    """Has files read within the limits for those of strangers, in other processes; the last ones are kept."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[bytes, str], OpenedFile] = OrderedDict()
         self._lock = threading.Lock()
+        self.apart = Readers().ask
+
+    def read(self, data: bytes, name: str, asker: Asker = ANYBODY) -> Score:
+        """Return a file as it is written; `name` is what errors call it."""
+        return self.apart(asker, quoted(name), _read, data, name)
+
+    def notated(self, data: bytes, name: str, asker: Asker = ANYBODY) -> bytes:
+        """Return a file as MusicXML; a score stays as it is."""
+        return self.apart(asker, quoted(name), _notated, data, name)
+
+    def files(self, take: Take, language: Language, asker: Asker = ANYBODY) -> dict[str, Any]:
+        """Return the files of a take; into a file that takes too long to read once more, it is not written."""
+        if take.edit is None:
+            return files_of(take, language)
+        try:
+            return self.apart(asker, "it", _files, take, language.name)
+        except MidiError:
+            plain = files_of(replace(take, edit=None), language)
+            said = "Written from the notes alone, not into your file: that takes too long."
+            return {**plain, "notKept": said}
 
     def open(
-        self, data: bytes, name: str, language: Language, written: Score | None = None
+        self,
+        data: bytes,
+        name: str,
+        language: Language,
+        written: Score | None = None,
+        asker: Asker = ANYBODY,
     ) -> OpenedFile:
-        """Return a file as a piece in this language; `name` is what errors call it.
+        """Return a file as a piece in this language.
 
         Who has read it already gives it as it is written.
         """
@@ -54,9 +90,8 @@ class FileReader:
         with self._lock:
             opened = self._kept.pop(key, None)
         if opened is None:
-            written = read(data, name) if written is None else written
-            piece = piece_of(language, written, quoted(name), original=data)
-            opened = OpenedFile(written=written, piece=piece)
+            opened = self.apart(asker, quoted(name), _opened, data, name, language.name, written)
+            opened = replace(opened, piece=replace(opened.piece, language=language, original=data))
         with self._lock:
             self._kept[key] = opened
             while len(self._kept) > KEPT:
@@ -78,9 +113,29 @@ def after_rest(piece: Piece, bars: int) -> Piece:
     return replace(piece, encoded=encoded, score=score)
 
 
-def read(data: bytes, name: str) -> Score:
-    """Read a file as it is written."""
+# What the other processes do.
+
+
+def _read(data: bytes, name: str) -> Score:
     return read_file(data, limits=UPLOAD, name=quoted(name), suffix=Path(name).suffix)
+
+
+def _opened(data: bytes, name: str, spoken: str, written: Score | None) -> OpenedFile:
+    written = _read(data, name) if written is None else written
+    return OpenedFile(written=written, piece=piece_of(_language(spoken), written, quoted(name)))
+
+
+def _files(take: Take, spoken: str) -> dict[str, Any]:
+    return files_of(take, _language(spoken))
+
+
+_language = cache(language_of)  # a new one would work out its tables again
+
+
+def _notated(data: bytes, name: str) -> bytes:
+    score = _read(data, name)
+    is_score = kind_of(data, Path(name).suffix) == "musicxml"
+    return xml_of(data, UPLOAD) if is_score else musicxml(score, title_of(name))
 
 
 def quoted(name: str) -> str:

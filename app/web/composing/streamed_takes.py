@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -220,14 +221,21 @@ class StreamedTakes:
             self._last[number], self._now[number] = grown, now
         return {"state": "running", "takes": news} if changed else None
 
-    def finished(self, state: str, seconds: float) -> dict[str, Any]:
-        """Return the variations with all there is to them."""
+    def finished(
+        self, state: str, seconds: float, files: Callable[[Take, Language], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Return the variations with all there is to them, and what `files` makes of each."""
         takes = self.chosen()
         return {
             "state": state,
             "seconds": round(seconds, 1),
             "takes": [
-                {**self._whole(take, state), "number": number} for number, take in enumerate(takes)
+                {
+                    **self._whole(take, state),
+                    **files(take, self.work.model.language),
+                    "number": number,
+                }
+                for number, take in enumerate(takes)
             ],
         }
 
@@ -247,7 +255,6 @@ class StreamedTakes:
             like = likeness(self.region.prompt, take.continuation, bars - self.region.first)
         return {
             "piece": picture(take.score, bars),
-            **files_of(take, self.work.model.language),
             "new": int(new.sum()),
             "likeness": like,
             "seed": self.work.options.seed,

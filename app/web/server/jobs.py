@@ -14,7 +14,7 @@ from app.web.server.sessions import Visitors, client_of
 
 IN_LINE = 64  # requests that wait; more are told to come later
 TOGETHER = 48  # requests at work, in turns; the others wait
-THREADS = 2 * TOGETHER
+THREADS = 3 * TOGETHER  # they, as many that read files, and what is answered at once
 
 
 MOST_JOBS = 24  # of one client, in line and at work …

@@ -25,7 +25,8 @@ MOST_OF_ONE = 60  # of one client, as of a class behind one address
 IDLE_SECONDS = 3600
 NEW_SECONDS = 30  # a page that has just been opened is nobody idle, though it has not said yet that it is there
 MOST_ANSWERS = 64  # folders of answers to programs, which are copied when they are handed out
-SOUND_BYTES = 1 << 30  # of rendered sound, of all sessions
+SOUND_BYTES = 1 << 30  # of rendered sound and written scores, of all sessions
+LARGE = (".wav", ".musicxml")
 
 
 @dataclass(kw_only=True, eq=False)
@@ -92,9 +93,9 @@ class Sessions:
                 _empty(self._sessions.pop(name))
 
     def make_room(self) -> None:
-        """Delete the oldest sounds where all take too much of the disk; they can be made again."""
+        """Delete the oldest sounds and scores where all take too much of the disk; they can be made again."""
         with self._lock:
-            sounds = [found for found in files_below(self.folder) if found[1].suffix == ".wav"]
+            sounds = [found for found in files_below(self.folder) if found[1].suffix in LARGE]
             size = sum(stat.st_size for stat, _ in sounds)
             for stat, path in sorted(sounds, key=lambda sound: sound[0].st_mtime)[:-1]:
                 if size <= SOUND_BYTES:

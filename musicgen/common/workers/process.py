@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Thread
@@ -67,6 +67,7 @@ class Failed:
     """What stands for the answer to a task that failed, ended its process or took too long."""
 
     reason: str
+    is_fault: bool = field(default=False, compare=False)  # of this program, not of the task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +86,7 @@ class Worker(Generic[Task, Answer]):
         function: Callable[[Task], Answer],
         bounds: Bounds,
         *,
-        threads: int = 1,
+        threads: int | None = 1,
         folder: str | None = None,
         idle_seconds: float | None = None,
     ) -> None:
@@ -156,7 +157,7 @@ def attempt(function: Callable[[Task], Answer], task: Task) -> Answer | Failed:
     except MemoryError:
         return Failed("it takes more memory than there is")
     except Exception as error:
-        return Failed(f"a fault of this program: {type(error).__name__}: {error}")
+        return Failed(f"a fault of this program: {type(error).__name__}: {error}", is_fault=True)
 
 
 def _serve(
@@ -204,9 +205,9 @@ def _bound_memory(beyond: int) -> None:
 
 
 @contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """Let a process started within compute in so many threads, unless the user has said how many."""
-    if THREADS in os.environ:
+def _threads(count: int | None) -> Iterator[None]:
+    """Let a process started within compute in so many threads, unless the user has said how many, or None is said."""
+    if count is None or THREADS in os.environ:
         yield
         return
     os.environ[THREADS] = str(count)

@@ -50,9 +50,9 @@ def score(*parts: str, listed: str = "", head: str = "") -> bytes:
 
 def compressed(data: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
     """Return a score as `.mxl`."""
-    with zipfile.ZipFile(file := io.BytesIO(), "w", method) as archive:
-        archive.writestr("META-INF/container.xml", CONTAINER)
-        archive.writestr("score.xml", data)
+    with zipfile.ZipFile(file := io.BytesIO(), "w") as archive:
+        for name, content in (("META-INF/container.xml", CONTAINER), ("score.xml", data)):
+            archive.writestr(zipfile.ZipInfo(name), content, method)  # dated 1980
     return file.getvalue()
 
 

@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from hashlib import blake2b
 
 from tests.tokenization.quantised import quantised
+from tokenization.any_file import read_file
+from tokenization.formats import musicxml
 from tokenization.language import Language
-from tokenization.midi.limits import Limits, MidiError
+from tokenization.midi.limits import UPLOAD, Limits, MidiError
 from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
 from tokenization.score import Score
@@ -21,6 +23,7 @@ from tokenization.score import Score
 LANGUAGES = ("remi", "groove")
 # A tempo past a language's range becomes the nearest in it, so that a piece may last much longer than it did.
 ROOMY = Limits(bytes=64 << 20, seconds=48 * 3600, beats=50_000)
+MOST_NOTED_BEATS = 500  # in all parts together
 READ = "read"
 MOST_REMEMBERED = 100_000  # pieces of music: some 20 MB
 
@@ -28,20 +31,32 @@ _outcomes: dict[bytes, str] = {}  # of music that was read
 _written: set[bytes] = set()  # music
 
 
-def examine(data: bytes, languages: Sequence[Language]) -> str:
-    """Return what becomes of a file; raises where that is none of the promised outcomes."""
+def examine(data: bytes, suffix: str, languages: Sequence[Language]) -> str:
+    """Return what becomes of a file of a format; raises where that is none of the promised outcomes."""
     try:
-        score = read_midi(data)
+        score = read_file(data, limits=UPLOAD, name="it", suffix=suffix)
     except MidiError as error:
         return f"refused: {_kind(error)}"
     read = _digest(score)
     if read not in _outcomes:
+        _note_down(score)
         found = _spelled(score, languages)
         if len(_outcomes) + len(_written) > MOST_REMEMBERED:
             _outcomes.clear()
             _written.clear()
         _outcomes[read] = found
     return _outcomes[read]
+
+
+def _note_down(score: Score) -> None:
+    """Write a score, unless it has very many bars, and read it back."""
+    beats = score.end_ticks / score.ticks_per_beat
+    if beats * len(score.tracks) < MOST_NOTED_BEATS:
+        try:
+            read_file(musicxml(score), limits=ROOMY, name="it")
+        except ValueError as error:
+            if not _is_stated(error):
+                raise
 
 
 def _spelled(score: Score, languages: Sequence[Language]) -> str:

@@ -1,4 +1,4 @@
-"""Mutated MIDI files through the reader, both languages and the writer, in processes that may die.
+"""Mutated files of every format through readers, languages and writers, in processes that may die.
 
     python -m tests.tools.fuzz --seconds 600 [--mutants N] [--counts FILE] [--limit S] [--seed S] [--processes P]
 
@@ -30,7 +30,7 @@ from typing import Any
 
 from musicgen.common.workers.process import LOOK_SECONDS, TaskClock
 from tests.tools.fuzz.examine import LANGUAGES, READ, examine
-from tests.tools.fuzz.mutants import mutant, seed_files
+from tests.tools.fuzz.mutants import FORMATS, format_of, mutant, seed_files
 from tests.tools.fuzz.tally import Counts, Tally
 from tokenization.language import Language, language
 
@@ -41,7 +41,7 @@ REPORT_EVERY = 200
 MOST_FAILURES = 20
 FAILED = "failed"
 
-Examiner = Callable[[bytes, Sequence[Language]], str]
+Examiner = Callable[[bytes, str, Sequence[Language]], str]
 
 
 class Hang(BaseException):
@@ -80,8 +80,9 @@ def work(
     """Examine mutants one by one, announcing each; report after some, and after each failure."""
     files = seed_files()
     languages = [language(name) for name in LANGUAGES]
-    for file in files:
-        examine(file, languages)
+    for suffix, seeds in files.items():
+        for file in seeds:
+            examine(file, suffix, languages)
     gc.freeze()  # what is here to stay is not looked through again and again
     _limit_memory()
     start_bytes = _resident_bytes()
@@ -90,15 +91,15 @@ def work(
         if time.time() > deadline:
             break
         pipe.send(number)
-        data = mutant(files, seed, number)
+        data, suffix = mutant(files, seed, number), format_of(number)
         started = time.process_time()
         try:
             with _time_limit(limit):
-                outcome = examiner(data, languages)
+                outcome = examiner(data, suffix, languages)
         except (Exception, Hang) as error:
             outcome = FAILED
             tally.failures.append((number, _described(error)))
-        tally.outcomes[outcome] += 1
+        tally.outcomes[outcome if outcome == FAILED else f"{suffix} {outcome}"] += 1
         tally.next_number = number + 1
         tally.slowest_seconds = max(tally.slowest_seconds, time.process_time() - started)
         if tally.outcomes.total() == REPORT_EVERY or tally.failures:
@@ -184,18 +185,22 @@ def fuzz(
     files = seed_files()
     for number, _ in kept.tally.failures:
         keep.mkdir(parents=True, exist_ok=True)
-        (keep / f"{seed}-{number}.mid").write_bytes(mutant(files, seed, number))
+        (keep / f"{seed}-{number}{format_of(number)}").write_bytes(mutant(files, seed, number))
     return kept.tally
 
 
 def report(tally: Tally, keep: Path) -> str:
     """Return what a person wants to know."""
     total = tally.outcomes.total()
-    read = sum(count for outcome, count in tally.outcomes.items() if outcome.startswith(READ))
+    read = Counter[str]()
+    for outcome, count in tally.outcomes.items():
+        suffix, _, what = outcome.partition(" ")
+        read[suffix] += count * what.startswith(READ)
     grown = (tally.peak_bytes - tally.start_bytes) / 2**20
     lines = [
-        f"{total:,} mutants in {tally.seconds:.0f} s: {read:,} read, "
-        f"{total - read - tally.outcomes[FAILED]:,} refused, {len(tally.failures):,} failures",
+        f"{total:,} mutants in {tally.seconds:.0f} s: {read.total():,} read, "
+        f"{total - read.total() - tally.outcomes[FAILED]:,} refused, {len(tally.failures):,} failures",
+        "read: " + ", ".join(f"{read[suffix]:,} {suffix}" for suffix in FORMATS),
         f"slowest {tally.slowest_seconds:.2f} s of processor time; "
         f"memory grew by {grown:.0f} MB over the {tally.start_bytes / 2**20:.0f} MB at the start",
         *(f"{count:9,}  {outcome}" for outcome, count in tally.outcomes.most_common()),

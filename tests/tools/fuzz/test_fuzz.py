@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.fuzz.examine import LANGUAGES, examine
-from tests.tools.fuzz.mutants import mutant, seed_files
+from tests.tools.fuzz.mutants import FORMATS, format_of, mutant, seed_files
 from tests.tools.fuzz.run import (
     MEMORY_BYTES,
     READ,
@@ -20,9 +20,12 @@ from tokenization.language import language
 
 def test_damaged_files_are_read_or_refused():
     files, languages = seed_files(), [language(name) for name in LANGUAGES]
-    found = Counter(examine(mutant(files, 1, number), languages)[:4] for number in range(150))
-    assert {READ, "refu"} == found.keys()
-    assert found[READ] > 15
+    found = Counter()
+    for number in range(200):
+        suffix = format_of(number)
+        found[suffix, examine(mutant(files, 1, number), suffix, languages)[:4]] += 1
+    assert {(suffix, what) for suffix in FORMATS for what in (READ, "refu")} == found.keys()
+    assert all(found[suffix, READ] > 5 for suffix in FORMATS)
 
 
 @pytest.mark.long
@@ -36,21 +39,21 @@ def test_thousands_of_damaged_files_are_read_or_refused(tmp_path: Path, capsys):
     assert " 0 failures" in said
 
 
-def crash(_: bytes, __: object) -> str:
+def crash(*_: object) -> str:
     os.kill(os.getpid(), signal.SIGSEGV)
     return "survived"
 
 
-def hang(_: bytes, __: object) -> str:
+def hang(*_: object) -> str:
     while True:
         pass
 
 
-def hoard(_: bytes, __: object) -> str:
+def hoard(*_: object) -> str:
     return str(len(bytearray(2 * MEMORY_BYTES)))
 
 
-def stumble(data: bytes, _: object) -> str:
+def stumble(data: bytes, *_: object) -> str:
     return str({}[data])
 
 
@@ -68,5 +71,5 @@ def test_what_must_not_happen_is_found(examiner, find: str, tmp_path: Path):
     tally = fuzz(seconds=600, mutants=2, seed=7, processes=2, keep=tmp_path, examiner=examiner)
     assert sorted(number for number, _ in tally.failures) == [0, 1]
     assert all(find in what for _, what in tally.failures)
-    kept = [(tmp_path / f"7-{number}.mid").read_bytes() for number in (0, 1)]
+    kept = [(tmp_path / f"7-{number}{format_of(number)}").read_bytes() for number in (0, 1)]
     assert kept == [mutant(seed_files(), 7, number) for number in (0, 1)]

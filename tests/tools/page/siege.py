@@ -25,6 +25,7 @@ import numpy as np
 from app.web.offered_models import example
 from musicgen.common.processes import CONTEXT
 from tests.app.web.browser import Server, started
+from tests.tokenization.notation import scores
 from tests.tools.page.load import FIRST, OPENED, WHOLE, Visitor
 from tests.tools.page.memory import memory_bytes, processes_under
 
@@ -45,6 +46,7 @@ LONG = [
     "",
 ]  # the longest continuation that can be asked for
 PAUSE_SECONDS = 0.05  # of a hostile one, between two requests
+SLOW = scores.compressed(scores.score(scores.bars(*["<note><rest/></note>" * 9900] * 40)))
 HALVES = 200  # connections with half a request
 
 
@@ -103,6 +105,15 @@ async def wrong_values(client: httpx.AsyncClient) -> httpx.Response:
     return await client.get(f"{API}/call/read/{asked.json()['event_id']}")
 
 
+async def slow_to_read(client: httpx.AsyncClient) -> httpx.Response:
+    """Send a score of as many elements as can be, and never read what it was found to be."""
+    sent = await client.post(f"{API}/upload", files={"files": ("a.mxl", SLOW)})
+    if sent.status_code != 200:
+        return sent
+    file = {"path": sent.json()[0], "meta": {"_type": "gradio.FileData"}}
+    return await client.post(f"{API}/call/read", json={"data": [file, ""]})
+
+
 async def from_elsewhere(client: httpx.AsyncClient) -> httpx.Response:
     """Come from another site's page, under another site's name."""
     headers = {"Origin": "http://elsewhere.example", "Host": "elsewhere.example"}
@@ -110,7 +121,8 @@ async def from_elsewhere(client: httpx.AsyncClient) -> httpx.Response:
 
 
 HOSTILE: tuple[Callable[[httpx.AsyncClient], Awaitable[httpx.Response]], ...] = (
-    *(too_large, never_read, new_faces, fills_the_disk, breaks_off, wrong_values, from_elsewhere),
+    *(too_large, never_read, new_faces, fills_the_disk, breaks_off, wrong_values, slow_to_read),
+    from_elsewhere,
 )
 
 

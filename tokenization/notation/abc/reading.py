@@ -21,8 +21,8 @@ _LONGEST_LINE = 20_000
 _MOST_FIELDS = 1000  # of a header: each voice takes all of them
 
 
-def tunes_of(data: bytes) -> list[str]:
-    """Return the tunes of a file, each with the fields that stand before the first."""
+def tunes_of(data: bytes) -> tuple[str, list[str]]:
+    """Return the fields that stand before the first tune of a file, which hold for all, and its tunes."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -30,19 +30,19 @@ def tunes_of(data: bytes) -> list[str]:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     starts = [found.start() for found in _TUNE.finditer(text)]
     if len(starts) < 2:
-        return [text]
+        return "", [text]
     head = "\n".join(line for line in text[: starts[0]].split("\n") if _FIELD.match(line))
-    return [f"{head}\n{text[a:b]}" for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
+    return head, [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
 
 
 def read_abc(data: bytes, limits: Limits, name: str, tune: int | None = None) -> Score:
     """Return a tune of a file, by default the first; a MidiError says what is wrong."""
-    tunes = tunes_of(data)
+    head, tunes = tunes_of(data)
     wanted = tune or 0
     if not 0 <= wanted < len(tunes):
         raise MidiError(f"{name} holds {len(tunes)} tunes: there is no number {wanted + 1}")
     reader = _Tune(limits, name)
-    for line in tunes[wanted].split("\n"):
+    for line in f"{head}\n{tunes[wanted]}".split("\n"):
         if len(line) > _LONGEST_LINE:
             raise MidiError(f"{name} has a line of {len(line):,} letters, as no tune has")
         reader.take(line.strip())
@@ -63,7 +63,8 @@ class _Tune:
         self._in_header, self._is_over = True, False
         self.track = Track()  # of voices that say nothing of their own
         self._voice: VoiceReader | None = None
-        self._counts: dict[int, tuple[int, int]] = {}
+        self._counts: dict[int, tuple[int, int]] = {}  # notes and bars of each voice …
+        self._notes = self._bars = 0  # … and of all
         self._remarks: list[str] = []
         self._order = ""  # of its parts, as it is written
 
@@ -155,7 +156,9 @@ class _Tune:
         return self._voice
 
     def _check(self, voice: int, notes: int, bars: int) -> None:
+        before = self._counts.get(voice, (0, 0))
         self._counts[voice] = notes, bars
-        self._limits.check(self._name, "notes", sum(notes for notes, _ in self._counts.values()))
+        self._notes, self._bars = self._notes + notes - before[0], self._bars + bars - before[1]
+        self._limits.check(self._name, "notes", self._notes)
         self._limits.check(self._name, "beats", bars)
-        self._limits.check(self._name, "bars", sum(bars for _, bars in self._counts.values()))
+        self._limits.check(self._name, "bars", self._bars)

@@ -33,11 +33,11 @@ TOKEN = re.compile(
     rf"|(?P<note>{_NOTE})"
     rf"|(?P<rest>[zx]{_LENGTH})"
     r"|(?P<bars>[ZX]\d{0,4})"
-    rf"|(?P<chord>\[[^\]|\n]{{0,200}}\]{_LENGTH})"
+    rf"|(?P<chord>\[[^\[\]|\n]{{0,200}}\]{_LENGTH})"
     r"|(?P<tie>-)"
     r"|(?P<broken>[<>]{1,3})"
     r"|(?P<tuplet>\(\d(?::\d?){0,2})"
-    r"|(?P<grace>\{[^}\n]{0,200}\})"
+    r"|(?P<grace>\{[^{}\n]{0,200}\})"
     r'|(?P<text>"[^"\n]{0,200}")'
     r"|(?P<sign>![^!\n]{1,40}!|\+[A-Za-z.]{1,20}\+)"
     r"|(?P<overlay>&)"
@@ -171,6 +171,7 @@ def tempo_of(text: str, unit: Fraction) -> float | None:
 
 
 Place = tuple[str, str]  # on the staff: a letter and its octave's signs
+_ONCE = Fraction(1)
 _IN_TIME_OF = {2: 3, 3: 2, 4: 3, 6: 2, 8: 3}  # notes of a tuplet; 5, 7 and 9 depend on the metre
 _JUMPS = {"D.C.": "dacapo", "dacapo": "dacapo", "D.S.": "dalsegno", "dalsegno": "dalsegno"}
 _SIGNS = {**_JUMPS, "segno": "segno", "fine": "fine"}
@@ -205,7 +206,7 @@ class VoiceReader:
         self._marks: set[str] = set()
         self._graces: list[WrittenNote] = []
         self._last: tuple[list[WrittenNote], int, int] = ([], 0, 0)  # notes, tick and length
-        self._next, self._tuplet = Fraction(1), (0, Fraction(1))
+        self._next, self._tuplet = _ONCE, (0, _ONCE)
 
     def field(self, name: str, text: str) -> None:
         """Take a field that holds from here on."""
@@ -232,7 +233,7 @@ class VoiceReader:
             elif kind == "ending":
                 self._endings = times_of(found["ending"][1:])
             elif found["note"] is not None:
-                self._sound([found["note"]], Fraction(1))
+                self._sound([found["note"]], _ONCE)
             elif found["rest"] is not None:
                 self._step([], self._ticks(length_of(found["rest"][1:])))
             elif found["chord"] is not None:
@@ -253,14 +254,14 @@ class VoiceReader:
         if left:
             self._tuplet = (left - 1, ratio)
             length *= ratio
-        length, self._next = length * self._next, Fraction(1)
+        length, self._next = length * self._next, _ONCE
         return round(4 * TICKS_PER_BEAT * unit * length)
 
     def _step(self, notes: list[WrittenNote], ticks: int) -> None:
         """Go on after notes that begin here."""
         self._bar.notes += place_graces(self._graces, self._tick) + notes
         self._graces = []
-        self._notes += len(notes)
+        self._notes += len(notes) or 1  # a rest takes as long to read as a note
         self._count(self._notes, len(self.part.bars))
         self._last = (notes, self._tick, ticks)
         self._tick += ticks
@@ -312,11 +313,16 @@ class VoiceReader:
     def _tie_on(self, places: set[Place]) -> None:
         """Tie those of the last notes that stand at some places."""
         self._ties |= {place: self._places[place] for place in places}
+        tied = {*self._ties.values()}
         for note in self._last[0]:
-            note.tied_on = note.pitch in self._ties.values()
+            note.tied_on = note.pitch in tied
 
     def _broken(self, text: str) -> None:
         """Lengthen the note before and shorten the next, or the other way round."""
+        if (
+            self._next is not _ONCE
+        ):  # it is said already; said without end, lengths would grow without end
+            return
         short = Fraction(1, 2 ** len(text))
         this, self._next = (2 - short, short) if text[0] == ">" else (short, 2 - short)
         notes, tick, ticks = self._last
@@ -339,6 +345,8 @@ class VoiceReader:
             pitch = self._pitch(found[0], {})[1]
             if 0 <= pitch <= 127:
                 self._graces.append(WrittenNote(0, 0, pitch, self._velocity, 0))
+                self._notes += 1
+        self._count(self._notes, len(self.part.bars))
 
     def _text(self, text: str) -> None:
         if text[1:2] not in tuple("^_<>@"):
@@ -364,7 +372,8 @@ class VoiceReader:
     def _overlay(self, _: str) -> None:
         self._tick, self._overlaid = 0, self._bar.length
         self._ties_here.append(self._ties)
-        self._ties = dict(*self._ties_before[len(self._ties_here) :][:1])
+        voice = len(self._ties_here)
+        self._ties = dict(self._ties_before[voice]) if voice < len(self._ties_before) else {}
 
     def _inline(self, text: str) -> None:
         self.field(text[1], text[3:-1].strip())

@@ -8,7 +8,6 @@ import xml.etree.ElementTree as ET
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn
 from xml.parsers import expat
 
 from tokenization.midi.chunks import ZIP
@@ -19,10 +18,10 @@ from tokenization.notation.played import played
 from tokenization.notation.written import Line, Written
 from tokenization.score import Score, Track
 
-# XML from anybody as small trees, one at a time, in bounded memory: nothing is fetched, no entity is expanded.
+# XML from anybody as small trees, one at a time, in bounded memory: nothing is fetched, and no document declares
+# entities or attributes of its own, which a few letters would unfold to gigabytes.
 
 DEEPEST = 64
-MOST_ELEMENTS = 3_000_000
 LARGEST_TREE = 200_000  # elements of one bar
 LONGEST_TEXT = 10_000  # letters of an element that are kept, and one buffer more
 
@@ -35,18 +34,23 @@ class Unreadable(ValueError):
 Take = Callable[[list[ET.Element], ET.Element], None]
 
 
-def stream(data: bytes, wanted: Mapping[int, set[str]], ignored: set[str], take: Take) -> None:
+def stream(
+    data: bytes, wanted: Mapping[int, set[str]], ignored: set[str], take: Take, most_elements: int
+) -> None:
     """Call `take` with each element of a wanted name at its depth, the root's being 0.
 
     Such an element comes with all that is in it but the ignored elements. Of all others only names
     and attributes are known, and they are forgotten where they end.
     """
-    _Stream(wanted, ignored, take).read(data)
+    _Stream(wanted, ignored, take, most_elements).read(data)
 
 
 class _Stream:
-    def __init__(self, wanted: Mapping[int, set[str]], ignored: set[str], take: Take) -> None:
+    def __init__(
+        self, wanted: Mapping[int, set[str]], ignored: set[str], take: Take, most_elements: int
+    ) -> None:
         self._wanted, self._ignored, self._take = wanted, ignored, take
+        self._most = most_elements
         self._stack: list[ET.Element] = []
         self._tree_depth = 0  # the depth of the tree that grows at this moment; 0 where none does
         self._skipped = 0  # how many open elements are within one that is ignored
@@ -56,7 +60,7 @@ class _Stream:
         parser = expat.ParserCreate()
         parser.buffer_text = True
         parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
-        parser.EntityDeclHandler = _refuse_entity
+        parser.StartDoctypeDeclHandler = _check_document_type
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._text
@@ -74,8 +78,8 @@ class _Stream:
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         self._count += 1
-        if self._count > MOST_ELEMENTS:
-            raise Unreadable(f"has more than {MOST_ELEMENTS:,} elements: give a part of it")
+        if self._count > self._most:
+            raise Unreadable(f"has more than {self._most:,} elements: give a part of it")
         if self._skipped:
             self._skipped += 1
             return
@@ -114,8 +118,13 @@ class _Stream:
                 element.text += text
 
 
-def _refuse_entity(*_: object) -> NoReturn:
-    raise Unreadable("declares XML entities of its own, as no score does: it is not opened")
+def _check_document_type(
+    _name: str, _system: str | None, _public: str | None, declares: bool
+) -> None:
+    if declares:
+        raise Unreadable(
+            "declares XML of its own (an internal DTD), as no score does: save it without"
+        )
 
 
 def _is_of_encoding(error: ValueError) -> bool:
@@ -154,7 +163,7 @@ def _score_name(archive: zipfile.ZipFile, names: list[str]) -> str:
         found.append(rootfile.get("full-path", ""))
 
     if CONTAINER in names:
-        stream(_read(archive, CONTAINER, 1 << 16), {2: {"rootfile"}}, set(), take)
+        stream(_read(archive, CONTAINER, 1 << 16), {2: {"rootfile"}}, set(), take, MOST_ENTRIES)
     found += [
         n for n in names if n.endswith((".xml", ".musicxml")) and not n.startswith("META-INF")
     ]
@@ -251,7 +260,8 @@ def read_written(data: bytes, limits: Limits, name: str, *, staves: bool = False
     reader = _Reader(limits, name, staves)
     try:
         data = xml_of(data, limits)
-        stream(data, _WANTED, _IGNORED if staves else _IGNORED | {"staff"}, reader.take)
+        ignored = _IGNORED if staves else _IGNORED | {"staff"}
+        stream(data, _WANTED, ignored, reader.take, limits.elements)
     except Unreadable as error:
         raise MidiError(f"{name} {error}") from None
     return reader.written()
@@ -270,7 +280,7 @@ class _Reader:
         self._parts: dict[str, PartReader] = {}
         self._lines: list[Line] = []
         self._line_reader = LineReader()
-        self._notes = self._bars = 0
+        self._notes = self._bars = self._tracks = self._signs = 0
 
     def take(self, ancestors: list[ET.Element], element: ET.Element) -> None:
         """Read an element, which is whole."""
@@ -281,27 +291,37 @@ class _Reader:
             for part in element.findall("score-part"):
                 reader = PartReader(*_instruments(part), self._staves)
                 self._parts.setdefault(part.get("id", ""), reader)
-                self._limits.check(self._name, "tracks", len(self._parts))
+                self._count_tracks(len(reader.part.tracks))
             return
         outer = ancestors[1]  # the part of a measure, or the measure of a part
         holder, measure = (outer, element) if root == "score-partwise" else (element, outer)
-        nameless = PartReader([Track()], {}, self._staves)
-        part = self._parts.setdefault(holder.get("id", ""), nameless)
+        part = self._parts.get(holder.get("id", ""))
+        if part is None:  # it is not in the list of parts
+            part = self._parts[holder.get("id", "")] = PartReader([Track()], {}, self._staves)
+            self._count_tracks(1)
         number = len(part.bars)
         self._limits.check(self._name, "beats", number)
         self._bars += 1
         self._limits.check(self._name, "bars", self._bars)
         if number == len(self._lines):
             self._lines.append(Line())
+        line = self._lines[number]
+        self._signs -= len(line.tempos) + len(line.chords)
         try:
-            part.take(element, self._lines[number])
+            part.take(element, line)
             # Repeats and jumps are the same in all parts, and some programs write them into one alone.
-            self._line_reader.take(element, self._lines[number], number)
+            self._line_reader.take(element, line, number)
         except ValueError as error:
             shown = (measure.get("number") or str(number + 1))[:8]
             raise Unreadable(f"is damaged in bar {shown}: {error}") from None
         self._notes += len(part.bars[-1].notes)
         self._limits.check(self._name, "notes", self._notes)
+        self._signs += len(line.tempos) + len(line.chords)
+        self._limits.check(self._name, "signs", self._signs)
+
+    def _count_tracks(self, more: int) -> None:
+        self._tracks += more
+        self._limits.check(self._name, "tracks", self._tracks)
 
     def written(self) -> Written:
         """Return all that was taken."""
@@ -315,7 +335,8 @@ def _instruments(part: ET.Element) -> tuple[list[Track], dict[str, tuple[int, in
     """Return a part's tracks, and by the name of each instrument its track and the drum it is."""
     name = _text(part, "part-name")
     by_id = {one.get("id", ""): one for one in part.findall("midi-instrument")}
-    tracks: list[Track] = []
+    tracks: dict[Track, int] = {}  # and where each stands
+    kit: Track | None = None
     instruments: dict[str, tuple[int, int | None]] = {}
     for one in part.findall("score-instrument") or [ET.Element("score-instrument")]:
         key = one.get("id", "")
@@ -331,11 +352,10 @@ def _instruments(part: ET.Element) -> tuple[list[Track], dict[str, tuple[int, in
         program = min(max(_number(midi, "midi-program") or 1, 1), 128) - 1
         track = Track(name or _text(one, "instrument-name"), program, is_drum)
         if is_drum:  # a kit has an instrument for each drum: they are one track
-            track = next((t for t in tracks if t.is_drum), track)
-        if track not in tracks:
-            tracks.append(track)
-        instruments[key] = (tracks.index(track), None if drum is None else drum - 1)
-    return tracks, instruments
+            track = kit = kit or track
+        place = tracks.setdefault(track, len(tracks))
+        instruments[key] = (place, None if drum is None else drum - 1)
+    return [*tracks], instruments
 
 
 def _text(element: ET.Element, path: str) -> str:

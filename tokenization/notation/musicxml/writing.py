@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tokenization.analysis.chords import LETTERS
+from tokenization.midi.limits import GENEROUS
 from tokenization.notation.musicxml import DRUM_CHANNEL, FORTE
 from tokenization.notation.written import own_metre
 from tokenization.score import Notes, Score, Track
@@ -201,6 +202,11 @@ def write_musicxml(score: Score, *, title: str = "", made: str = "") -> bytes:
     key = key_of(score)
     part_list = _add(root, "part-list")
     used = np.unique(score.notes.track).tolist()
+    if (count := len(bars) * len(used)) > GENEROUS.bars:
+        raise ValueError(
+            f"the music has {count:,} bars in all its parts, and a score holds {GENEROUS.bars:,} at most: "
+            f"give a part of it"
+        )
     for number, index in enumerate(used, 1):
         track, notes = score.tracks[index], score.notes[score.notes.track == index]
         announce(part_list, f"P{number}", track, notes, number)

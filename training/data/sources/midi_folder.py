@@ -45,6 +45,6 @@ def _tunes(path: Path) -> int:
     """Return how many tunes a file holds; one that cannot be read is said so when it is."""
     try:
         with path.open("rb") as file:
-            return len(tunes_of(file.read(GENEROUS.bytes)))
+            return len(tunes_of(file.read(GENEROUS.bytes))[1])
     except OSError:
         return 1

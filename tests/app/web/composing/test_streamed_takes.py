@@ -7,7 +7,7 @@ import pytest
 
 import musicgen
 from app.web.composing.requests import MusicRequest, SamplingValues, options_from, streamed_takes
-from app.web.composing.streamed_takes import StreamedTakes, picture, trained_bars
+from app.web.composing.streamed_takes import StreamedTakes, files_of, picture, trained_bars
 from app.web.offered_models import example
 from musicgen.pieces import read_piece
 from tokenization.language import language
@@ -98,7 +98,7 @@ def test_a_piece_from_nothing_gets_its_tracks_as_they_are_written():
 def test_after_a_stop_what_was_given_stays_and_what_goes_on_ends(kind: str, more: dict, bars: int):
     takes = streamed("ensemble", kind, **more)
     takes.begun()
-    (take,) = takes.finished("stopped", 1.0)["takes"]
+    (take,) = takes.finished("stopped", 1.0, files_of)["takes"]
     assert len(take["piece"]["lines"]) == bars + 1
 
 

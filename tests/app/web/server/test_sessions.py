@@ -40,8 +40,9 @@ def test_the_longest_idle_go_when_there_are_too_many(sessions: Sessions, monkeyp
     assert len(sessions) == 1
 
 
-def test_the_oldest_sounds_make_room(sessions: Sessions, monkeypatch):
-    sounds = [sessions.admit("a", "").folder / f"{name}.wav" for name in "xyz"]
+def test_the_oldest_sounds_and_scores_make_room(sessions: Sessions, monkeypatch):
+    folder = sessions.admit("a", "").folder
+    sounds = [folder / name for name in ("x.wav", "y.musicxml", "z.wav")]
     for age, path in enumerate(sounds):
         path.write_bytes(b"0" * 100)
         os.utime(path, (age, age))

@@ -10,7 +10,7 @@ from collections import Counter
 import music21
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from musicgen.pieces import Piece, edit_of, read_piece
@@ -163,6 +163,8 @@ NEW = [(24 * n, 12 + n, 60 + n, 40 + n) for n in range(8)]
     ),
 )  # fmt: skip
 def test_bars_before_the_seam_keep_their_text_and_new_ones_follow(bars, pickup, change, name, rows):
+    together = (sum(on <= at < on + length for on, length, _ in rows) for at, *_ in rows)
+    assume(max(together, default=0) <= 4)  # a fifth voice would shorten another
     data = written(pickup=pickup, change=change)
     piece = piece_in(data, name)
     bars = min(bars, piece.bars)

@@ -175,3 +175,15 @@ def test_nothing_to_write_is_an_error():
     empty = Score(ticks_per_beat=24, tracks=(Track(),))
     with pytest.raises(ValueError, match="no notes to write"):
         write_musicxml(empty)
+
+
+def test_more_bars_than_can_be_read_back_are_refused_before_they_are_written():
+    notes = Notes(
+        np.full(64, 24 * 5000), np.full(64, 24), np.full(64, 60), np.full(64, 80), np.arange(64)
+    )
+    short = Meters(np.zeros(1), np.ones(1), np.full(1, 32))
+    spread = Score(ticks_per_beat=24, notes=notes, tracks=(Track(),) * 64, meters=short)
+    with pytest.raises(
+        ValueError, match="2,560,512 bars in all its parts, and a score holds 300,000"
+    ):
+        write_musicxml(spread)

@@ -1,0 +1,112 @@
+"""Whatever befalls a visitor's file is a sentence to them, and costs no other visitor anything."""
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from app.web.composing import readers as module
+from app.web.composing.readers import MOST_READERS, SPARED, Readers
+from app.web.server.sessions import Asker
+from musicgen.common.workers.process import Bounds
+from tokenization.midi.limits import MidiError
+
+SOMEBODY = Asker(client="somebody")
+
+
+def spins() -> None:
+    while True:
+        pass
+
+
+def hoards() -> bytes:
+    return bytes(2 << 30)
+
+
+def dies() -> None:
+    os._exit(7)
+
+
+def refuses() -> None:
+    raise ValueError("“a.abc” holds no notes")
+
+
+def stumbles() -> None:
+    raise KeyError("note")
+
+
+def holds(begun: Path, until: Path) -> int:
+    """Say that it has begun, and in which process, and go on until a file is there."""
+    begun.write_text(str(os.getpid()))
+    while not until.exists():
+        time.sleep(0.01)
+    return os.getpid()
+
+
+@pytest.fixture(scope="module")
+def readers() -> Readers:
+    return Readers()
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (spins, "“a.abc” cannot be read: it takes longer than 2 seconds; give a part of it"),
+        (hoards, "“a.abc” cannot be read: it takes more memory than there is; give a part of it"),
+        (dies, r"“a.abc” cannot be read: working on it ended the process twice \(exit code 7\)"),
+        (refuses, "“a.abc” holds no notes$"),
+    ],
+)
+def test_what_cannot_be_read_is_told_in_a_sentence(function, said: str, monkeypatch):
+    monkeypatch.setattr(module, "BOUNDS", Bounds(seconds=2, memory_bytes=1 << 30))
+    readers = Readers()
+    with pytest.raises(MidiError, match=f"^{said}"):
+        readers.ask(SOMEBODY, "“a.abc”", function)
+    assert readers.ask(SOMEBODY, "“a.abc”", abs, -1) == 1
+
+
+def test_a_fault_of_ours_is_none_of_the_file(readers: Readers):
+    with pytest.raises(RuntimeError, match="KeyError"):
+        readers.ask(SOMEBODY, "“a.abc”", stumbles)
+
+
+def test_a_reading_ends_when_nobody_waits_for_it(readers: Readers, tmp_path: Path):
+    begun = tmp_path / "begun"
+    gone = Asker(client="", is_gone=lambda since: begun.exists() and begun.read_text() != "")
+    with pytest.raises(MidiError, match="nobody waited for it any more"):
+        readers.ask(gone, "“a.abc”", holds, begun, tmp_path / "never")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(begun.read_text()), 0)
+
+
+def test_one_visitor_leaves_a_process_for_the_next(readers: Readers, tmp_path: Path):
+    until, most = tmp_path / "until", MOST_READERS - SPARED
+    found: list[int] = []
+
+    def wait_for(place: int) -> None:
+        found.append(readers.ask(SOMEBODY, "", holds, tmp_path / str(place), until))
+
+    slow = [threading.Thread(target=wait_for, args=(place,)) for place in range(most + 1)]
+    for thread in slow:
+        thread.start()
+    while len(list(tmp_path.iterdir())) < most:
+        time.sleep(0.01)
+    assert readers.ask(Asker(client="another"), "", abs, -1) == 1
+    assert len(list(tmp_path.iterdir())) == most
+    until.touch()
+    for thread in slow:
+        thread.join()
+    assert len(found) == most + 1
+
+
+def test_nothing_is_read_before_somebody_is_there_for_the_answer(readers: Readers):
+    looked: list[float] = []
+    reading = Asker(
+        client="",
+        is_reading=lambda: len(looked) > 2,
+        is_gone=lambda since: bool(looked.append(since)),
+    )
+    assert readers.ask(reading, "“a.abc”", abs, -1) == 1
+    assert len(looked) >= 3

@@ -1,0 +1,87 @@
+"""Files that took a reader minutes or gigabytes: each is read or refused within what SECURITY.md promises."""
+
+from pathlib import Path
+
+import pytest
+
+from musicgen.common.workers.pool import in_order
+from tests.tokenization.notation.scores import bars, compressed, score
+from tokenization.any_file import read_file
+from tokenization.formats import musicxml
+from tokenization.midi.limits import UPLOAD, MidiError
+
+SECONDS, MEMORY_BYTES = 2, 1 << 30  # SECURITY.md, first table
+FOLDER = Path(__file__).parent / "attacks"
+TUNE = "X:1\nL:1/8\nK:C\n"
+
+
+def lines(unit: str, size: int = UPLOAD.bytes - 1000) -> str:
+    """Return a megabyte of one sign, in lines that are short enough to be read."""
+    line = unit * (19_000 // len(unit)) + "\n"
+    return line * (size // len(line))
+
+
+# Too large to lie in a folder, and each of another kind.
+HARMONY = "<harmony><root><root-step>C</root-step></root><kind>major</kind></harmony>"
+MADE = {
+    "harmonies.mxl": compressed(score(bars(*[HARMONY * 4900] * 40))),
+    "rests.mxl": compressed(score(bars(*["<note><rest/></note>" * 9900] * 40))),
+    **{
+        f"{name}.abc": text.encode()
+        for name, text in {
+            "brackets": TUNE + lines("["),
+            "braces": TUNE + lines("{"),
+            "graces": TUNE + f"{{{'C' * 190}}}C|\n" * 5000,
+            "overlays": f"{TUNE}C{lines('z&', 500_000)}|{lines('z&', 500_000)}",
+            "rhythms": f"{TUNE}C{lines('>>>')}",
+            "ties": TUNE + "[C-D-E-F-G-A-B-c-d-e-f-g-a-b-c'-d'-e'-]|\n" * 19_700,
+            "tunes": "M:4/4\n" * 80_000 + "X:1\n" * 130_000 + "K:C\nC",
+        }.items()
+    },
+}
+ATTACKS = {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir())} | MADE
+REFUSED = {
+    "attlist_full.mxl": "declares XML of its own",
+    "instruments.mxl": "30,000 tracks",
+    "long_bar.abc": "3,959,605 beats",
+    "tiny_divisions.musicxml": "beats where at most 20,000",
+    "tree.mxl": "more than 600,000 elements",
+    "harmonies.mxl": "53,900 signs",
+    "graces.abc": "notes where at most 50,000",
+    "overlays.abc": "50,001 notes",
+}
+
+
+def outcome(attack: tuple[str, bytes]) -> str:
+    """Return what becomes of a file, and of what is written again as MusicXML."""
+    name, data = attack
+    try:
+        score = read_file(data, limits=UPLOAD, name=name)
+    except MidiError as error:
+        return f"refused: {error}"
+    return f"read; written in {len(musicxml(score)) >> 20} MB"
+
+
+def test_each_is_read_or_refused_within_two_seconds_and_a_gigabyte():
+    found = in_order(
+        outcome, ATTACKS.items(), workers=1, limit_seconds=SECONDS, memory_bytes=MEMORY_BYTES
+    )
+    told = dict(zip(ATTACKS, found, strict=True))
+    assert {name: one for name, one in told.items() if not isinstance(one, str)} == {}
+    assert {name: told[name] for name, why in REFUSED.items() if why not in str(told[name])} == {}
+
+
+def test_a_broken_rhythm_is_said_once():
+    """Said again and again on one note, it grew integers without end."""
+    once, often = (
+        read_file(f"{TUNE}C{signs}D|".encode(), name="a") for signs in (">>>", ">>> " * 9)
+    )
+    assert often.notes == once.notes
+
+
+@pytest.mark.parametrize("offset", [-999999999, 999999999])
+def test_a_sign_far_from_its_bar_ends_no_reading(offset: int):
+    far = HARMONY.replace("</kind>", f"</kind><offset>{offset}</offset>")
+    note = "<note><pitch><step>C</step><octave>4</octave></pitch><duration>0.000000001</duration></note>"
+    found = read_file(score(bars(note + far, divisions="0.000000001")), name="a")  # type: ignore[arg-type]
+    assert len(found.notes) == 1
