@@ -1,7 +1,7 @@
 """Other processes compose for the server: requests go there through pipes, and new tokens come back.
 
 A second process, and more where there are processors, begins when there is more to do than a step carries well. A
-request stays where it began. What it gives does not depend on where that is (musicgen/generation/engine.py).
+request stays where its music began. What it gives does not depend on where that is (musicgen/generation/engine.py).
 """
 
 from __future__ import annotations
@@ -37,11 +37,9 @@ LOG = logging.getLogger(__name__)
 class RemoteJob(Progress):
     """A request that another process is at work on, and what is known of it here."""
 
-    def __init__(
-        self, number: int, model: str, wanted: Order, cancelled: Callable[[], bool] = lambda: False
-    ) -> None:
-        super().__init__(wanted.request.variations)
-        self.number, self.model, self.cancelled = number, model, cancelled
+    def __init__(self, task: Task, cancelled: Callable[[], bool] = lambda: False) -> None:
+        super().__init__(task.order.request.variations)
+        self.task, self.cancelled = task, cancelled
         self._bars = 0
         self.place = 0  # in line, from 1; 0 once it is at work
         self.told_to_end = False
@@ -82,7 +80,12 @@ class EngineProcess:
     @property
     def models(self) -> set[str]:
         """Whose music it is at."""
-        return {job.model for job in self.jobs.values()}
+        return {job.task.model.given for job in self.jobs.values()}
+
+    def give(self, job: RemoteJob) -> None:
+        """Let it do a job; what cannot be sent is no work of anybody's."""
+        self.send(job.task)
+        self.jobs[job.task.number] = job
 
     def send(self, message: Task | Leave) -> None:
         """Send a message; to one that has died it is lost, which `receive` finds out."""
@@ -92,7 +95,8 @@ class EngineProcess:
     def receive(self) -> None:
         """Take in what it has to say; an error of the pipe says that it has died."""
         for news in self.connection.recv():
-            job = self.jobs[news.number]
+            if (job := self.jobs.get(news.number)) is None:
+                continue  # another process has it by now
             job.add(news)
             if news.ended:
                 del self.jobs[news.number]
@@ -143,12 +147,11 @@ class Composer:
         most_tokens: int | None = None,
     ) -> RemoteJob:
         """Have a request to a model done; the job's `ended` is set at last."""
-        job = RemoteJob(next(self._numbers), model.given, wanted, cancelled)
-        task = Task(number=job.number, model=model, order=wanted, owner=owner, most_tokens=most_tokens)  # fmt: skip
+        number = next(self._numbers)
+        task = Task(number=number, model=model, order=wanted, owner=owner, most_tokens=most_tokens)
+        job = RemoteJob(task, cancelled)
         with self._lock:
-            process = self._process(model.given)
-            process.send(task)  # what cannot be sent is no work of anybody's
-            process.jobs[job.number] = job
+            self._process(model.given).give(job)
         return job
 
     @property
@@ -206,8 +209,11 @@ class Composer:
         with self._lock:
             if process not in self.processes:
                 return
+            was_ready = process.ready
             try:
                 process.receive()
+                if not was_ready:
+                    self._relieve_others(process)
             except Exception as error:  # this thread goes on: nobody else tells of an end
                 has_died = isinstance(error, EOFError | OSError)
                 if not has_died:
@@ -215,9 +221,20 @@ class Composer:
                 self.processes.remove(process)
                 process.give_up(has_died=has_died)
 
+    def _relieve_others(self, new: EngineProcess) -> None:
+        """Give a process that has just become ready what others were asked for last and have not begun to write."""
+        for process in self.processes:
+            for number, job in [*process.jobs.items()][::-1]:
+                if process.rows - len(job.rows) <= new.rows:
+                    break
+                if not any(job.rows) and not job.told_to_end:
+                    del process.jobs[number]
+                    process.send(Leave(number=number))
+                    new.give(job)
+
     def _let_go(self, process: EngineProcess) -> None:
         with self._lock:
             for job in [*process.jobs.values()]:
                 if not job.told_to_end and job.cancelled():
                     job.told_to_end = True
-                    process.send(Leave(number=job.number))
+                    process.send(Leave(number=job.task.number))

@@ -5,12 +5,14 @@ import signal
 import threading
 import time
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from app.web.composing.composer import MANY_ROWS, Composer, EngineProcess, RemoteJob
 from app.web.composing.engines import Engines, News, Task
+from musicgen.common.processes import CONTEXT
 from musicgen.continuation import Continuation
 from musicgen.generation.engine import Engine
 from musicgen.generation.request import Options
@@ -57,6 +59,33 @@ def test_the_same_request_gives_the_same_music_in_any_process(composer: Composer
     begin = len(no_prompt(wanted.model.language).ids)
     assert first.rows == second.rows == [ids[begin:].tolist() for ids in alone]
     assert composer.requests == 0
+
+
+def test_a_new_process_takes_over_what_another_has_not_begun(composer: Composer):
+    class Noted(EngineProcess):
+        def __init__(self) -> None:
+            self.jobs, self.sent, self.ready = {}, [], True
+            self.connection, self.theirs = CONTEXT.Pipe()
+
+        def send(self, message: Any) -> None:
+            self.sent.append(message)
+
+        def end(self) -> None: ...
+
+    old, new = Noted(), Noted()
+    composer.processes = [old, new]
+    order = work(variations=2, tokens=4).order()
+    jobs = [RemoteJob(Task(number=n, model=MODELS[1], order=order, owner="")) for n in range(5)]
+    for job in jobs:
+        old.give(job)
+    for number in (0, 4):
+        jobs[number].rows[0].append(7)  # it has begun
+    composer._relieve_others(new)
+    assert ([*old.jobs], [*new.jobs]) == ([0, 1, 4], [3, 2])
+    assert [message.number for message in old.sent[5:]] == [3, 2]
+    old.theirs.send([News(number=3, rows=[[1], []]), News(number=1, rows=[[2], []])])
+    old.receive()
+    assert (jobs[3].rows, jobs[1].rows) == ([[], []], [[2], []]), "what another has is no news"
 
 
 def test_a_process_that_dies_or_is_not_understood_loses_its_requests_alone(composer, monkeypatch):
