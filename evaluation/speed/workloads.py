@@ -281,6 +281,11 @@ for _name in ("ensemble", "pop-piano"):
         title="  … by torch", size="two variations, one thread", per=32,
         set_up=lambda name=_name: shipped_step(name, loops=False),
     )  # fmt: skip
+for _rows in (8, 32):
+    WORKLOADS[f"shipped-crowd-{_rows}"] = Workload(
+        title=f"a token of {_rows} rows of ensemble", size="one thread", per=8,
+        set_up=lambda rows=_rows: shipped_step("ensemble", loops=True, rows=rows, count=8),
+    )  # fmt: skip
 GPU_BATCH, GPU_LENGTH, GPU_SIDE = 8, 2048, 8192
 GPU_WORKLOADS: dict[str, Workload] = {
     "gpu-product": Workload(title="matrix product, bfloat16", size=f"{GPU_SIDE} cubed", repeats=10,

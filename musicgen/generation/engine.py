@@ -184,7 +184,7 @@ def _joint(groups: Iterable[RowGroup]) -> list[JointDraw]:
 MOST_ROWS = 256  # that are here, as far as memory goes
 MOST_BYTES = 3 << 29  # of their states, where this is the one engine
 STEP_ROWS = 64  # in one step: more are no cheaper a row, and each waits the longer
-READ_SECONDS = 0.03  # of reading prompts before others get a step
+READ_SECONDS = 0.06  # of reading prompts before others get a step
 TURN_STEPS = 16  # for which the same rows go on, where not all can
 AHEAD_BARS = 2  # of what is heard: more can wait
 
