@@ -194,7 +194,7 @@ def test_what_a_piece_does_not_have_cannot_be_asked_for(model, piece):
     for bars in (2, (2,), (2, 3, 4)):
         with pytest.raises(ValueError, match=r"where the first and the last one are"):
             model.infill(piece, bars)
-    with pytest.raises(ValueError, match=r"^a bar to write anew is 1\.5, where a whole number is"):
+    with pytest.raises(ValueError, match=r"^a bar to rewrite is 1\.5, where a whole number is"):
         model.infill(piece, (1.5, 2))
 
 
@@ -207,7 +207,7 @@ def test_a_model_is_a_folder_whose_weights_stay_where_they_are(model, tmp_path: 
     # Music never comes of a model that was saved since: its files would name the weights of before.
     found = musicgen.find(str(tmp_path))
     save(tmp_path, Performer(model.performer.config, seed=1), card)
-    with pytest.raises(ValueError, match="was saved anew since it was found"):
+    with pytest.raises(ValueError, match="was saved again since it was found"):
         found.performer  # noqa: B018
 
 

@@ -117,7 +117,7 @@ def test_damaged_checkpoint_names_the_one_before_it(trained: Path, pianos: Path,
     assert again.resume()
     assert again.state.step == 5
     (older / "config.json").unlink()
-    with pytest.raises(ValueError, match=f"no checkpoint lies before it: delete {older} to begin"):
+    with pytest.raises(ValueError, match=f"no checkpoint lies before it: delete {older} to start over"):
         toy_run(config)
 
 
@@ -152,7 +152,7 @@ def test_columns_that_lead_elsewhere_are_refused(column: str, damage, copied: Pa
     with np.load(copied / PIECES_FILE) as stored:
         columns = dict(stored)
     _save(copied / PIECES_FILE, {**columns, column: damage(columns[column])})
-    with pytest.raises(ValueError, match=r"pieces\.npz does not belong to the tokens beside it"):
+    with pytest.raises(ValueError, match=r"pieces\.npz does not belong to the tokens of the set"):
         Prepared.open(copied)
 
 

@@ -71,7 +71,7 @@ def test_resuming_what_is_not_there_begins(config: RunConfig):
     [remark] = begin(config, resume=True)
     assert "Nothing is saved in" in remark
     [remark] = begin(config, resume=True)
-    assert "begins anew" in remark
+    assert "starts over" in remark
 
 
 def test_change_that_matters_is_said_on_resuming(begun: RunConfig):
