@@ -117,7 +117,9 @@ def test_damaged_checkpoint_names_the_one_before_it(trained: Path, pianos: Path,
     assert again.resume()
     assert again.state.step == 5
     (older / "config.json").unlink()
-    with pytest.raises(ValueError, match=f"no checkpoint lies before it: delete {older} to start over"):
+    with pytest.raises(
+        ValueError, match=f"no checkpoint lies before it: delete {older} to start over"
+    ):
         toy_run(config)
 
 
