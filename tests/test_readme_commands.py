@@ -303,11 +303,13 @@ def test_the_page_is_called(language: str, page: str, place: Path):
     if language == "bash" and shutil.which("curl") is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("there is no curl to call with")
     text = section("The page's actions for programs")
-    (code,) = re.findall(rf"```{language}\n(.*?)```", text, re.S)
+    code, *more = re.findall(rf"```{language}\n(.*?)```", text, re.S)
     assert code.count("http://127.0.0.1:7860") == 1
     code = code.replace("http://127.0.0.1:7860", page)
     if language == "python":
-        code += "\nimport json\nprint('data:', json.dumps([files, facts]))\n"
+        (begun,) = more
+        code += f"continued = [files, facts]\n{begun}\nassert len(files) == 1\n"
+        code += "import json\nprint('data:', json.dumps(continued))\n"
     words = [sys.executable if language == "python" else "bash", "-c", code]
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

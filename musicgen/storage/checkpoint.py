@@ -242,8 +242,8 @@ def _fill(model: Performer, stored: dict[str, Tensor], path: Path) -> None:
         _check_shape(path, name + _SCALE, scale, tuple(stored[name].shape[:1]))
         _check_type(path, name + _SCALE, scale, torch.float32)
     for name, tensor in wanted.items():
-        smaller = torch.bfloat16 if tensor.is_floating_point() else tensor.dtype
-        types = (torch.int8,) if name in scales else (tensor.dtype, smaller)
+        others = (torch.bfloat16, torch.float64) if tensor.is_floating_point() else ()
+        types = (torch.int8,) if name in scales else (tensor.dtype, *others)
         _check_type(path, name, stored[name], *types)
     tensors = {n: restore(t, scales[n]) if n in scales else t for n, t in stored.items()}
     # Copied, not assigned: the file's tensors lie in memory as they come, and on another alignment
