@@ -104,11 +104,11 @@ def described(name: str, folder: Path) -> dict[str, Any]:
     from musicgen.storage.checkpoint import read_card
 
     config, card = read_card(folder)
-    speaks = language_from_spec(card.language)
+    spoken = language_from_spec(card.language)
     return {
         "name": name,
-        "plays": speaks.plays,
-        "can": speaks.abilities(),
+        "plays": spoken.plays,
+        "can": spoken.abilities(),
         "data": card.training.get("data"),
         "language": card.language.get("language"),
         "encoding": config.position_name,

@@ -7,7 +7,6 @@ from importlib.resources import files
 from pathlib import Path
 
 from musicgen import loading
-from musicgen.loading import shipped
 from musicgen.playable import Playable
 from tokenization.language import Language
 
@@ -42,7 +41,7 @@ class OfferedModels:
     """Models by name; `first` is offered first."""
 
     def __init__(self, first: str | None = None) -> None:
-        spoken = {name: loading.language_of(name) for name in shipped()}
+        spoken = {name: loading.language_of(name) for name in loading.shipped()}
         # Those that can do all come before those of the same kind that go on alone.
         found = sorted(spoken, key=lambda n: (n != loading.DEFAULT, not spoken[n].can_end(), n))
         self.trained = bool(found) or not (first or loading.UNTRAINED).startswith(loading.UNTRAINED)
