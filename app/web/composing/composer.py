@@ -21,9 +21,7 @@ from musicgen.generation.request import Order, Progress
 
 LOOK_SECONDS = 0.05  # between two looks for who has gone
 MANY_ROWS = 4  # at work in a process, from which another one is worth its memory
-TOGETHER_ROWS = (
-    4  # more than where there is least, from which a second process is worth loading the model
-)
+TOGETHER_ROWS = 4  # more than elsewhere, from which loading the model there is worth it
 MOST_PROCESSES = 4
 LOST = "the process that composed has ended; try again"
 KILLED = (
