@@ -1,1 +1,0 @@
-"""Measurements, a command each, behind the numbers of the READMEs."""
