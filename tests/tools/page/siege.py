@@ -40,20 +40,8 @@ WISH = {
     "sampling": {"temperature": 1, "top_p": 0.95, "top_k": 0, "min_p": 0.02, "seed": 1},
 }
 MOST_RATIO = 2.0
-LONG = [
-    None,
-    "",
-    0,
-    128,
-    8,
-    1,
-    0.95,
-    0,
-    0.02,
-    1,
-    False,
-    "",
-]  # the longest continuation that can be asked for
+# The longest continuation that can be asked for.
+LONG = [None, "", 0, 128, 8, 1, 0.95, 0, 0.02, 1, False, ""]
 PAUSE_SECONDS = 0.05  # of a hostile one, between two requests
 SLOW = scores.compressed(scores.score(scores.bars(*["<note><rest/></note>" * 9900] * 40)))
 HALVES = 200  # connections with half a request
