@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from evaluation.metrics.form import form
-from tests.app.toy_models import write_model
 from tests.training.data.sources.on_disk import piano
 from tokenization.ensemble.language import Ensemble
 from tokenization.score import Meters, Notes, Score
@@ -81,16 +80,6 @@ def test_form_stands_beside_that_of_the_piece(pianos, measured, evaluate, shared
     assert "end:" not in out
 
 
-def test_more_can_be_written_than_pieces_have(pianos, measured):
-    words = ("form", PIANO, "--data", pianos, "--prompt-bars", 2, "--pieces", 2)
-    longer, long = measured(*words, "--bars", 16, "--piece-bars", 3)
-    assert (longer["bars"], longer["piece_bars"], longer["pieces"]) == (16, 3, 2)
-    found, short = measured(*words, "--bars", 3)
-    assert found["piece_bars"] == 3
-    phrases = [table["phrases"]["written"]["n"] for table in (long, short)]
-    assert phrases == [2, 0]  # of 8 bars
-
-
 def test_infilling_says_what_the_bars_after_a_gap_are_worth(pianos, measured):
     words = ("infilling", PIANO, "untrained:tiny:groove", "--data", pianos, "--gap", 1)
     found, table = measured(*words)
@@ -146,26 +135,6 @@ def test_a_piece_that_fails_is_left_out_and_what_was_measured_is_kept(
     assert "written" in (out / "form.csv").read_text()
 
 
-def test_bars_are_counted_in_the_metre_of_the_piece(tmp_path, measured):
-    """Eight bars of 3/4 are six of 4/4, and silence is not measured as music."""
-    pieces = {
-        name: (np.arange(3 * bars) * 24, 24) for name, bars in (("a", 8), ("b", 12), ("c", 8))
-    }
-    words = (*written(tmp_path / "set", pieces, 3), "--prompt-bars", 2, "--bars", 6)
-    assert measured("form", PIANO, *words)[0]["pieces"] == 2
-
-
-def test_pieces_that_ring_on_or_have_silence_where_they_are_cut_are_measured(tmp_path, measured):
-    onset = np.arange(21) * 24
-    length = np.append(0 * onset[:-1] + 24, 8 * 24)  # past the line that its bar ends at
-    pieces = written(tmp_path / "rings", {"a": (onset, length), "b": (onset, length)})
-    _, table = measured("form", PIANO, *pieces, *FEW_BARS)
-    assert (table["end: longer"]["real"]["n"], table["end: longer"]["real"]["mean"]) == (1, 1)
-    onset = np.delete(np.arange(34), [30, 31]) * 96
-    pieces = written(tmp_path / "silent", {"a": (onset, 24), "b": (onset, 24)})
-    assert measured("infilling", PIANO, *pieces, "--gap", 1)[0]["failures"] == []
-
-
 @pytest.mark.parametrize(
     ("words", "spoken", "says"),
     [
@@ -198,20 +167,3 @@ def test_what_cannot_be_measured_is_said_in_a_line(
 ):
     sizes = {} if spoken == "remi" else {"train": 2}
     assert says in refused("evaluate", *words.split(), "--data", shared_set(spoken, **sizes))
-
-
-def test_pieces_without_a_part_to_hide_are_no_result(grooves, refused, monkeypatch):
-    monkeypatch.setattr("evaluation.accompaniment.hidden_parts", lambda piece: {})
-    words = ("--data", grooves, "--split", "validation", "--bars", 1, "--workers", 1)
-    said = refused("evaluate", "accompaniment", PIANO, *words)
-    assert f"in none of the 2 pieces of {grooves} is there anything to measure" in said
-
-
-@pytest.mark.parametrize("kind", ["form", "infilling", "accompaniment", "ablation"])
-def test_without_data_that_which_the_model_learned_from_is_looked_for(
-    kind: str, tmp_path, monkeypatch, refused
-):
-    monkeypatch.chdir(tmp_path)
-    model = write_model(Path("known"), "groove", "absolute", data="test pieces")
-    said = refused("evaluate", kind, model)
-    assert "known learned from test pieces, which is not among" in said
