@@ -11,7 +11,6 @@ from evaluation import attention
 from evaluation.attention import sides_of
 from evaluation.probes import (
     Range,
-    best_heads,
     encoding_alone,
     farther_above_nearer,
     local_ranges,
@@ -47,20 +46,6 @@ def test_both_metrics_are_those_of_the_authors():
             assert found[1] == pytest.approx(expected[1], abs=1e-9)
 
 
-def test_a_few_weights_that_differ_are_no_position_and_a_peak_of_many_orders_is():
-    where, even = Range(start=128, stop=400, offset=127), np.full((400, 128), 0.3)
-    assert both(even, where) == (None, 0)
-    for lags, known in ((1, False), (3, True)):
-        band = even.copy()
-        band[:, :lags] = 0.5
-        assert (translation_invariance(band, where) is not None) == known
-    rounded = even * np.random.default_rng(0).uniform(1 - 3e-6, 1 + 3e-6, even.shape)
-    assert translation_invariance(rounded, where) is None
-    lag = np.subtract.outer(np.arange(400), np.arange(400))
-    peak = band_of(np.exp(-np.minimum(lag, 300) / 2.0), 200)
-    assert translation_invariance(peak, Range(start=200, stop=400, offset=200)) == pytest.approx(0)
-
-
 def test_ranges_of_the_papers_length_are_the_papers():
     assert [(r.start, r.stop, r.offset) for r in paper_ranges(2048)] == [
         (a, b, offset)
@@ -88,29 +73,6 @@ def test_probing_averages_the_maps_of_all_tokens(position: str):
         assert row["translation_error"] >= 0
 
 
-@pytest.mark.parametrize("position", ["none", "rope", "sine_spe"])
-@pytest.mark.parametrize("features", ["favor", "relu"])
-def test_horizons_are_none_of_an_encodings_properties(position: str, features: str):
-    plain, with_horizons = (
-        probe(toy_model(position=position, features=features, horizons=horizons), RANGES, range(5))
-        for horizons in (None, (2, 20))
-    )
-    assert with_horizons == plain
-    for metric in ("translation", "monotonicity"):
-        assert {row[metric] is None for row in plain} == {position == "none"}
-
-
-def test_the_decay_of_an_encoding_is_probed_and_horizons_in_its_place_are_not():
-    def falls(horizons: tuple[float, float] | None, **settings: bool) -> list:
-        position = {"name": "permuteformer", **settings}
-        rows = probe(toy_model(position=position, horizons=horizons), RANGES, range(4))
-        return [row["monotonicity"] for row in rows]
-
-    assert falls(None, with_permutation=False) == [0] * 4
-    assert falls((2, 20), with_permutation=False) == [None] * 4
-    assert falls((2, 20)) == falls(None, with_decay=False)
-
-
 @pytest.mark.parametrize("name", MUSICAL)
 def test_an_encoding_in_musical_time_is_probed_as_by_tokens_of_a_sixteenth(name: str, monkeypatch):
     monkeypatch.setattr(attention, "WINDOW", 8)
@@ -121,17 +83,3 @@ def test_an_encoding_in_musical_time_is_probed_as_by_tokens_of_a_sixteenth(name:
     torch.testing.assert_close((found.q, found.k), (expected.q, expected.k))
     still = encoding_alone(model, ids + 5, 7)
     assert (still.q[:, 1:] - still.q[:, :-1]).abs().amax() > 1e-3
-
-
-def test_the_best_head_is_the_lowest_by_metric():
-    common = {"start": 0, "stop": 9, "offset": 3, "tokens": 5}
-    common |= {"translation_error": 0.1, "monotonicity_error": None}
-    rows = [
-        {**common, "head": head, "translation": t, "monotonicity": m}
-        for head, (t, m) in enumerate([(0.4, 0.1), (0.2, 0.3), (None, None)])
-    ]
-    (best,) = best_heads(rows)
-    assert (best["translation"], best["translation_head"]) == (0.2, 1)
-    assert (best["monotonicity"], best["monotonicity_head"]) == (0.1, 0)
-    (none,) = best_heads(rows[2:])
-    assert (none["translation"], none["monotonicity"]) == (None, None)

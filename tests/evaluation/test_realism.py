@@ -5,16 +5,10 @@ import pytest
 
 from evaluation.metrics import telling_apart
 from evaluation.metrics.telling_apart import (
-    ALL,
-    BEST,
-    CONTROL,
-    WITHOUT_LOUDNESS,
     auc,
     folds,
     interval,
-    pairs,
     scored,
-    telling,
     told_apart,
 )
 from evaluation.metrics.window import LOUDNESS, cut, statistics
@@ -80,17 +74,6 @@ def test_statistics_of_a_window_are_those_counted_by_hand():
     assert {*LOUDNESS} < {*found}
 
 
-def test_no_note_is_none_and_drums_have_no_pitch():
-    assert statistics(music(), 5, 7) is None
-    found = statistics(music([(0, 1, 36, DRUMS), (12, 1, 38, DRUMS)]), 0, 1)
-    assert found is not None
-    assert (found["drum_share"], found["drums"], found["notes_a_beat"]) == (1, 2, 0.5)
-    assert {name for name, value in found.items() if value is None} == {
-        "notes_at_onset", "pitches", "pitch_range", "class_entropy", "top_mean", "top_deviation", "top_repeated",
-        "top_step", "length_mean", "length_commonest", "length_entropy", "bars_repeated", "chord_changes", "sounding",
-    }  # fmt: skip
-
-
 def test_bars_are_those_of_the_metre():
     score = music().replace(meters=Meters(*np.array([[0, 3, 4]]).T))
     assert cut(score, 1, 3).lines.tolist() == [0, 36, 72]
@@ -150,43 +133,3 @@ def test_kinds_that_differ_are_told_apart_and_others_are_not(songs: np.ndarray, 
     assert learned.auc is not None
     assert learned.auc < 0.8
     assert told_apart(values[:6], kind[:6], songs[:6]).auc is None  # one song
-
-
-def test_the_control_pairs_songs_of_two_halves(songs: np.ndarray):
-    pair, half = pairs(songs[:-6])  # 19 songs
-    assert [int((pair == number).sum()) for number in range(-1, 9)] == [6] + [12] * 9
-    for number in range(9):
-        own = pair == number
-        assert {*songs[:-6][own & half]}.isdisjoint(songs[:-6][own & ~half])
-        assert half[own].sum() == 6
-
-
-def test_statistics_that_tell_are_named_with_the_means_of_both_sides(monkeypatch):
-    monkeypatch.setattr(telling_apart, "TREES", 20)
-    random = np.random.default_rng(1)
-    rows = [
-        {
-            "piece": f"song {song}",
-            "side": side,
-            "statistics": {
-                "loudnesses": float(random.integers(3) + 9 * (side == "real")),
-                "drums": None,
-                **{f"noise {n}": float(random.normal()) for n in range(6)},
-            },
-        }
-        for song in range(12)
-        for side in ("written", "real")
-        for _ in range(3)
-    ]
-    table = telling(rows)
-    all_, without, control, first, *others = table
-    assert [row["measure"] for row in table[:3]] == [ALL, WITHOUT_LOUDNESS, CONTROL]
-    assert (all_["auc"], all_["songs"], all_["windows"]) == (1, 12, 72)
-    assert without["auc"] < 0.75
-    assert (control["songs"], control["windows"]) == (12, 36)
-    assert control["auc"] is not None
-    assert (first["measure"], first["auc"]) == ("loudnesses", 1)
-    assert first["real"] - first["written"] == pytest.approx(9, abs=1)
-    assert len(others) == BEST - 1
-    assert all(0.5 <= row["auc"] < 1 for row in others)
-    assert [row["auc"] for row in telling([])] == [None] * 3

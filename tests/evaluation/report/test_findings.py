@@ -35,23 +35,6 @@ def test_the_best_are_named_and_growth_only_where_it_is_sure():
     assert said_of(ape | one, sine | one)[2].startswith("One piece does not tell")
 
 
-def test_only_the_same_positions_are_compared_and_one_model_with_itself():
-    said = said_of(model("short", 1.0, 2.0), model("long", 1.1, 1.2, stop=32))
-    assert [text.partition(",")[0] for text in said] == ["Furthest out"]
-    assert said_of(model("ape", 1.0, 2.0))[0].startswith(
-        "From its trained length to 64 tokens, ape costs +1.000 ± 0.020 nats a token"
-    )
-
-
-def test_what_the_whole_past_is_worth_is_said_where_it_is_sure():
-    controls = {"ape": 0.5, "sine": -0.5, "lrpe": 0.03}
-    models = [model(name, 1.0, 2.0, control=row(of)) for name, of in controls.items()]
-    assert [text.partition(" where")[0] for text in said_of(*models)[2:]] == [
-        "Past its trained length, ape costs more than",
-        "Past its trained length, sine costs less than",
-    ]
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
