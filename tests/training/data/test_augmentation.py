@@ -11,7 +11,7 @@ from tokenization.remi.language import Remi
 from tokenization.remi.spelling import BAR, BEGIN, PITCH
 from tokenization.score import Notes
 from training.config import DataConfig
-from training.data.examples import cut_groove, cut_remi, start_bar, transposed_trio
+from training.data.examples import cut_groove, cut_remi
 
 MANY = range(60)
 GROOVE = Groove()
@@ -59,17 +59,6 @@ def test_crop_of_a_piano_starts_at_a_bar_and_is_whole(pianos: Path):
     assert starts == {0, *whole[1:].tolist()}
 
 
-def test_steps_of_bars_are_skipped_by_chance_over_half_of_a_piece():
-    """As the published code of the groove experiment: a quarter, steps of four bars."""
-    bars = np.arange(24) * 10
-    few = config(skip_chance=0.25, skip_step=4)
-    found = [start_bar(bars, 240, few, np.random.default_rng(seed)) for seed in range(2000)]
-    starts, counts = np.unique(found, return_counts=True)
-    assert starts.tolist() == [0, 4, 8, 12]
-    assert 0.70 < counts[0] / 2000 < 0.80
-    assert start_bar(bars[:6], 60, config(skip_step=4), np.random.default_rng(0)) == 0
-
-
 def test_piano_is_transposed_whole_by_every_amount_within_the_range(pianos: Path):
     ids, bars = piece(pianos)
     original = ids[PITCH.holds(ids)].astype(int)
@@ -102,18 +91,6 @@ def test_trio_is_transposed_but_for_the_drums_and_has_silent_tracks(grooves: Pat
     heard = [frozenset(GROOVE.notes(crop).track.tolist()) for crop in crops]
     assert set().union(*heard) == {BASS, DRUMS, OTHER}
     assert {len(one) for one in heard} == {1, 2, 3}  # never all are silent
-
-
-def test_trio_is_transposed_as_far_as_its_pitches_have_room():
-    notes = Notes([0, 0, 0], [1, 1, 1], [2, 0, 120], [90, 90, 90], [BASS, DRUMS, OTHER])
-    moves = set()
-    for seed in range(200):
-        moved = transposed_trio(notes, 12, np.random.default_rng(seed))
-        pitch = dict(zip(moved.track.tolist(), moved.pitch.tolist(), strict=True))
-        assert pitch[DRUMS] == 0
-        assert pitch[OTHER] - 120 == pitch[BASS] - 2
-        moves.add(pitch[BASS] - 2)
-    assert moves == set(range(-2, 8))
 
 
 def test_drums_of_another_piece_begin_at_the_same_bar(grooves: Path):

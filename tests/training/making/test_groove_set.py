@@ -72,18 +72,6 @@ def test_same_seed_makes_the_same_bytes_and_fewer_styles_are_some_of_more(
     assert contents(tmp_path / "c") == whole
 
 
-def test_of_styles_whose_files_would_have_one_name_the_first_is_kept(stand_in: Path):
-    library = stand_in / "lib" / "stdlib" / "bossa.mma"
-    library.write_text("Time 4\nDefGroove Bossa.Sus  A beat.\nDefGroove BossaSus  Another.\n")
-    found = made(stand_in / "set", 7)
-    files = [*(stand_in / "set").rglob("*.mid")]
-    table = (stand_in / "set" / "styles.tsv").read_text().splitlines()
-    assert len(files) == sum(found.files.values()) == len(table) - 1 == 2 * FILES
-    assert found.left_out == 2  # one of them, and the duo
-    grooves = [line.split("\t")[2] for line in table if "bossa_bossasus" in line]
-    assert len(set(grooves)) == 1
-
-
 def test_files_are_grooves_that_the_source_reads(stand_in: Path, capsys: pytest.CaptureFixture):
     made(stand_in / "set", 3)
     pieces = sorted((stand_in / "set").rglob("*.mid"))
@@ -185,15 +173,6 @@ def test_billboard_annotations_share_a_bar_among_its_chords(tmp_path: Path):
     assert chart.bars(3) == [("C_M",) * 4, ("A_m7", "A_m7", "D_7", "D_7"), ("D_7",) * 4]
     assert len(chart.beats) == BEATS * (4 * 4 + 2 * 2 - 1)
     assert chart.bars(16)[15] == ("G_7", "F_M", "E_m", "C_M")
-
-
-def test_line_that_is_repeated_without_end_counts_once(tmp_path: Path):
-    for number, times in (("0001", 999_999_999), ("0002", 999)):
-        bars = f"| C:maj | F:maj | G:maj | A:min | x4\n9.0\tB, | C:maj | x{times}"
-        billboard_song(tmp_path / number, f"# metre: 4/4\n0.1\tA, {bars}\n")
-    once, often = charts_of(tmp_path, 0)[0]
-    assert len(once.beats) == BEATS * 17
-    assert len(often.beats) == BEATS * (16 + 999)
 
 
 def test_folder_without_two_songs_in_four_is_refused(tmp_path: Path):

@@ -9,7 +9,7 @@ import pytest
 from musicgen.storage import checkpoint
 from tests.training.makers import Heard, prepared_set, toy_config, toy_run
 from training.config import RunConfig, read
-from training.results.publish import Stored, _copy_beside, choose, publish
+from training.results.publish import Stored, choose, publish
 from training.run_folder import write_config
 from training.validation import Measured
 
@@ -66,15 +66,6 @@ def test_run_becomes_a_model_with_a_readme_of_facts(pianos: Path, tmp_path: Path
     assert (target / "curves.png").exists()
 
 
-def test_model_with_a_longest_sequence_is_measured_no_further(pianos: Path, tmp_path: Path):
-    config = toy_config(tmp_path, pianos, optimiser={"steps": 5})
-    model = {**config.model, "position": {"name": "learned", "max_length": 40}}
-    config = replace(config, model=model)
-    run = fitted(config)
-    publish(run, tmp_path / "toy-model")
-    assert checkpoint.read_card(tmp_path / "toy-model")[1].training["validation_loss"] > 0
-
-
 def test_untrained_run_or_other_data_are_refused(trained: Path, pianos: Path, tmp_path: Path):
     config = toy_config(tmp_path, pianos)
     Path(config.run).mkdir()
@@ -92,15 +83,3 @@ def test_untrained_run_or_other_data_are_refused(trained: Path, pianos: Path, tm
         with pytest.raises(ValueError, match="was trained on other data than"):
             publish(run, tmp_path / "model")
     assert not (tmp_path / "model").exists()
-
-
-def test_licences_of_all_sets_stay_with_the_model(tmp_path: Path):
-    data = [tmp_path / name for name in "abc"]
-    for folder, text in zip(data, ("CC BY 4.0", None, "MIT"), strict=True):
-        folder.mkdir()
-        if text:
-            (folder / "LICENSE").write_text(text)
-    _copy_beside(tmp_path, [*data, data[0]], tmp_path)
-    assert (tmp_path / "DATA-LICENSE").read_text() == "CC BY 4.0\n\nMIT"
-    _copy_beside(tmp_path, data[2:], tmp_path)
-    assert (tmp_path / "DATA-LICENSE").read_text() == "MIT"

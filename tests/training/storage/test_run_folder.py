@@ -96,26 +96,6 @@ def test_change_that_matters_is_said_on_resuming(begun: RunConfig):
     assert begin(changed, resume=True) == []  # the setting is younger than the run
 
 
-def test_run_whose_configuration_is_damaged_goes_on_without_it(begun: RunConfig):
-    written(begun).write_text("a: [")
-    with pytest.raises(ValueError, match="delete it, and --resume goes on as you say now"):
-        begin(begun, resume=True)
-    written(begun).unlink()
-    with pytest.raises(ValueError, match="already holds a run, at step 30"):
-        begin(begun)
-    [remark] = begin(begun, resume=True)
-    assert remark == f"{written(begun)} is gone: the run goes on as you say now."
-    assert read(written(begun)) == begun
-
-
-def test_what_it_starts_with_is_found_from_anywhere(config: RunConfig, tmp_path: Path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    begin(replace(config, start="base"))
-    assert read(written(config)).start == str(tmp_path / "base")
-    begin(replace(config, start="groove"), resume=True)  # a shipped one
-    assert read(written(config)).start == "groove"
-
-
 def test_two_programs_do_not_train_in_one_folder(config: RunConfig):
     with run_folder(config, resume=False), pytest.raises(ValueError, match="another program is"):
         begin(config, resume=True)

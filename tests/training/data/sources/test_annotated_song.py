@@ -126,14 +126,6 @@ def test_broken_annotation_is_named(tmp_path: Path, beats: str, chords: str, mes
         read_song(song(tmp_path, [0.0], beats, chords))
 
 
-@pytest.mark.parametrize("missing", ["007.mid", BEATS_FILE, CHORDS_FILE])
-def test_missing_file_is_named(tmp_path: Path, missing: str):
-    folder = song(tmp_path, [0.0], beats_file([4]))
-    (folder / missing).unlink()
-    with pytest.raises(FileNotFoundError, match=missing):
-        read_song(folder)
-
-
 def test_songs_are_found_once_and_skipped_without_annotation(tmp_path: Path):
     disk.pop909(tmp_path / "a")
     disk.pop909(tmp_path / "b", 1)

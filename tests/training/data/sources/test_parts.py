@@ -93,13 +93,6 @@ def test_what_is_sung_is_a_voice(name: str, program: int, heard: int):
     assert sung(duo).tracks == (Track("Voice", 52), Track(name, heard))
 
 
-def test_where_nobody_is_called_a_singer_the_first_part_sings():
-    tracks = (Track("Piano"), Track("Oboe", 68), Track("Flute", 73))
-    trio = disk.band(names=("Piano", "Guitar", "Strings")).replace(tracks=tracks)
-    assert [track.program for track in sung(trio).tracks] == [0, 52, 73]
-    assert sung(disk.piano()).tracks == (Track("piano", 0),)
-
-
 def test_editions_and_movements_of_a_work_have_one_name(tmp_path: Path):
     works = [
         piece.work for piece in pieces("polish-keyboard", disk.polish_keyboard(tmp_path / "a"))
