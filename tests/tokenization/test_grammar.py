@@ -89,16 +89,6 @@ def test_a_row_of_a_batch_is_as_it_is_alone(make: Callable[[int], Grammar]):
     assert step > 20
 
 
-def test_only_grammars_that_differ_in_their_rows_alone_are_joined():
-    name = "ensemble"
-    free, counted, other = after(name, 9), after(name, 9, end_in=2), after(name, 9, end_in=2)
-    assert len({free.shared, counted.shared, other.shared}) == 3
-    rows = counted.select(np.zeros(3, dtype=np.int64))
-    assert counted.shared == rows.shared
-    assert len(counted.joined([rows]).bars) == 4
-    assert after("remi", 9).shared != after("groove", 9).shared
-
-
 # Prompts that go on.
 
 

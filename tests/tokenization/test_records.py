@@ -99,14 +99,6 @@ def test_columns_are_read_only_copies_that_do_not_wrap() -> None:
     assert ((narrow.pitch * 3).tolist(), (narrow.pitch - 101).tolist()) == ([300], [-1])
 
 
-def test_rows_select_compare_concatenate_and_sort() -> None:
-    assert NOTES[NOTES.pitch > 61] == NOTES[1:]
-    assert Notes.concatenate([NOTES[:1], NOTES[1:]]) == NOTES
-    assert Notes.concatenate([]) == Notes.empty()
-    assert NOTES.replace(pitch=NOTES.pitch + 1) != NOTES
-    assert NOTES.sorted().pitch.tolist() == [62, 64, 60]
-
-
 def test_a_score_knows_its_tracks_end_and_remarks() -> None:
     with pytest.raises(ValueError, match=r"track 0.*0 tracks"):
         Score(ticks_per_beat=4, notes=NOTES)

@@ -116,12 +116,6 @@ def test_each_format_is_read_back_and_says_how_it_was_made(ending: str, tmp_path
     assert ascii_only or b"<work-title>a title</work-title>" in data
 
 
-def test_another_ending_is_refused_before_anything_is_written(tmp_path: Path):
-    with pytest.raises(ValueError, match=r"in none of \.mid, \.midi, \.musicxml and \.xml"):
-        write_score(tmp_path / "song.pdf", piano())
-    assert not list(tmp_path.iterdir())
-
-
 def test_numbers_names_and_errors_in_sentences():
     said = [counted(number, "note") for number in (0, 1, 1200)]
     assert said == ["0 notes", "1 note", "1,200 notes"]

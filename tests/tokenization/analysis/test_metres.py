@@ -7,15 +7,11 @@ from hypothesis import strategies as st
 
 from tests.tokenization.remi.cases import score_of
 from tokenization.analysis.metres import (
-    LENGTHS,
     METRES,
     NAMES,
-    bar_count,
-    bar_lines,
     bars_of,
     made_of,
     pulse_of,
-    uniform,
 )
 from tokenization.analysis.pedal import sustained
 from tokenization.score import Meters, Notes, Pedals, Score, Track
@@ -80,14 +76,6 @@ def test_bars_reach_as_far_as_asked_and_do_not_depend_on_it(changes, until):
     assert longer.metre[: len(bars) - 1].tolist() == bars.metre[:-1].tolist()
     again = bars_of(longer.meters(1), 4, int(longer.start[-1]))
     assert again.metre.tolist() == longer.metre.tolist()
-
-
-def test_bar_lines_of_a_score():
-    score = score_of([(20, 8, 60, 64)], 8, meters=[(0, 3, 4), (24, 2, 4)])
-    assert bar_lines(score, 4).tolist() == [0, 24, 40, 56, 72]
-    assert (bar_count(score), bar_count(score_of([]))) == (2, 1)
-    assert uniform(3).start.tolist() == [0, 16, 32]
-    assert sorted(set(LENGTHS.tolist())) == [4, 6, 8, 12, 16, 18, 20, 24]
 
 
 def test_beats_follow_the_bars_of_other_metres():

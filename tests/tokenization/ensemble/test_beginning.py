@@ -13,7 +13,6 @@ from musicgen.pieces import no_prompt
 from tests.evaluation.toys import toy_playable
 from tests.tokenization.ensemble.cases import LANGUAGE
 from tokenization.ensemble.layouts import plain, plan_of
-from tokenization.language import language
 
 
 @pytest.mark.parametrize(
@@ -93,15 +92,3 @@ def test_the_first_bar_is_as_a_plan_asks():
     assert second.startswith("bar return_1 density_4 players_2")
     free = LANGUAGE.beginning(asked, {"players": [None, 2]})[0]
     assert LANGUAGE.text(free).endswith("bar return_new")
-
-
-def test_chords_take_parts_that_play_them():
-    options = Options(bars=1, chords=[["C_M"]])
-    with pytest.raises(ValueError, match="from nothing, name its style or instruments"):
-        Continuation(toy_playable(LANGUAGE), no_prompt(LANGUAGE), options)
-
-
-def test_other_languages_begin_as_they_do():
-    assert LANGUAGE.beginning({})[0].tolist() == [LANGUAGE.begin]
-    with pytest.raises(ValueError, match="choose one that uses ensemble"):
-        language("remi").beginning({"key": "C"})

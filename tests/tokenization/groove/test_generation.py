@@ -151,26 +151,3 @@ def test_after_a_prompt_a_key_begins_once_at_a_time():
         taken(grammar, "note_on_2_61")
         assert not grammar.allowed()[0, ID("note_on_2_61")]
         taken(grammar, "note_on_2_60")
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_notes_are_not_doubled_and_no_more_sound_at_once_than_in_any_data(seed: int):
-    ids = drawn(seed, 600)
-    reading = Reading(ids)
-    on = reading.is_on
-    begun = np.stack([reading.time_ticks[reading.event_places][on], reading.key[on]], 1)
-    assert len(np.unique(begun, axis=0)) == len(begun) > 50
-    assert most_sounding(ids) == [2, 6, 10]
-
-
-def most_sounding(ids: np.ndarray) -> list[int]:
-    """Return how many notes of each track sound at once at most."""
-    reading = Reading(ids)
-    track, change = reading.key // PITCHES, np.where(reading.is_on, 1, -1)
-    return [int((change * (track == t)).cumsum().max()) for t in range(3)]
-
-
-def test_a_prompt_of_fuller_chords_is_gone_on_with_in_such():
-    chord = [BEGIN, *(ID(f"note_on_0_{pitch}") for pitch in (40, 47, 52))]
-    grammar = GROOVE.grammar(prompt_tokens=len(chord))
-    assert most_sounding(drawn(1, 600, grammar, tuple(chord))) == [3, 6, 10]

@@ -7,10 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import miditoolkit
 import mido
 import numpy as np
-import pretty_midi
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,7 +25,6 @@ from tokenization.score import Meters, Notes, Score, Track
 
 Row = tuple[int, int, int, int]  # beat-steps of onset and length, pitch, velocity
 LANGUAGES = ("remi", "groove", "ensemble")
-WAYS = {"continue": "continued", "infill": "rewritten", "accompany": "accompanied"}
 
 
 Timed = tuple[int, Any]  # a tick, and a message of a channel or of the file
@@ -258,17 +255,6 @@ def test_all_before_the_seam_stays_and_what_follows_is_new(name: str, kind: int,
     assert all(v == (0, 64) if key[0] >= 0xE0 else v[1] < 64 for key, v in state.items())
 
 
-@pytest.mark.parametrize(("name", "track", "home"), [
-    ("remi", 0, (2, 0)), ("groove", 0, (3, 1)), ("groove", 1, (4, 9)), ("ensemble", 0, (1, 2)),
-])  # fmt: skip
-def test_new_notes_go_on_in_the_tracks_and_channels_of_their_part(name, track, home):
-    data = band()
-    piece = piece_in(name, data, **({"tracks": ["Piano"]} if name == "remi" else {}))
-    edit, score = going_on(piece, 4, RISING, track)
-    new = sounding(KeptMidi(edit).continued(score))
-    assert {note[:2] for note in new if note[2] >= 16 * 480} == {home}
-
-
 @settings(max_examples=40)
 @given(
     kind=st.integers(0, 1), division=st.sampled_from([37, 96, 480]), bars=st.integers(1, 8), pickup=st.booleans(),
@@ -362,42 +348,6 @@ def test_an_accompaniment_adds_a_track_and_touches_no_other():
     assert mido.MidiFile(file=io.BytesIO(new)).tracks[2].name == "Drums"
 
 
-def test_a_file_of_type_0_stays_one_and_a_new_part_takes_a_free_channel():
-    data = band(0)
-    piece = piece_in("ensemble", data)
-    score = piece.score.replace(tracks=(*piece.score.tracks, Track("Violin", 40)))
-    edit = Edit(
-        original=data,
-        kind="midi",
-        heard=piece.score,
-        onset_steps=24,
-        tracks=(len(piece.score.tracks),),
-    )
-    new = KeptMidi(edit).accompanied(
-        with_rows(score, 0, [(24 * n, 6, 80, 90) for n in range(32)], len(piece.score.tracks), 24)
-    )
-    assert mido.MidiFile(file=io.BytesIO(new)).type == 0
-    added = sounding(new) - sounding(data)
-    assert sounding(data) - sounding(new) == Counter()
-    assert {note[1] for note in added} == {3}
-    assert (0, (0xC3, 40)) in events(new)[0]
-
-
-def test_a_replaced_part_goes_on_in_its_own_track():
-    data = band()
-    piece = piece_in("groove", data)
-    edit = Edit(original=data, kind="midi", heard=piece.score, onset_steps=12, tracks=(1,))
-    kept = piece.score.notes[piece.score.notes.track != 1]
-    score = with_rows(
-        piece.score.replace(notes=kept), 0, [(12 * n, 3, 49, 99) for n in range(8)], 1, 12
-    )
-    new = sounding(KeptMidi(edit).accompanied(score))
-    assert {n[4:] for n in new if n[1] == 9} == {(49, 99)}
-    assert Counter(n for n in new.elements() if n[1] != 9) == Counter(
-        n for n in sounding(data).elements() if n[1] != 9
-    )
-
-
 @pytest.mark.parametrize(("metres", "written", "added"), [
     ([(0, 3, 4)], [(0, 3, 4)], []),
     ([(0, 4, 4), (8, 3, 4)], [(0, 4, 4), (8, 3, 4)], []),
@@ -452,36 +402,6 @@ def test_running_status_before_the_seam_is_kept_to_the_byte():
     assert body[: 4 + 4 * 15] in KeptMidi(edit).continued(score)
 
 
-def test_played_music_goes_on_at_its_own_tempo_and_in_its_own_time():
-    """What a hand plays off the file's beats: new notes lie on the beats that were found."""
-    random = np.random.default_rng(3)
-    beat = 317.0  # ticks of 480 a beat: 181.7 beats a minute of a file that says 120
-    ticks = np.sort(
-        np.concatenate([beat * np.arange(64), beat * (np.arange(0, 64, 4) + 0.5)])
-    ) + random.normal(0, 4, 80)
-    rows = [(int(t) + 40, 150, 60 + n % 7, 80) for n, t in enumerate(ticks.clip(0))]
-    data = saved(1, 480, notes_at(rows, 0))
-    piece = piece_in("remi", data)
-    assert any("estimated" in remark for remark in piece.remarks)
-    edit, score = going_on(piece, 8, [(4 * n, 2, 90, 80) for n in range(8)])
-    kept = KeptMidi(edit)
-    new = kept.continued(score)
-    onsets = sorted(note[2] for note in sounding(new) if note[4] == 90)
-    beats = np.diff(onsets)
-    ratio = beats / beat
-    assert np.allclose(ratio, ratio.mean(), atol=0.02)
-    assert min(abs(ratio.mean() - r) for r in (0.5, 1, 2)) < 0.02
-    seam = int(kept.tick_of(edit.start))
-    early = (
-        min(note[2] for note in sounding(data) if note[2] >= seam - 30)
-        if seam < max(ticks)
-        else seam
-    )
-    assert abs(early - seam) < 60 or early > seam
-    before = [e for e in events(data)[0] if e[0] < seam - beat]
-    assert [e for e in events(new)[0] if e[0] < seam - beat] == before
-
-
 @pytest.mark.parametrize("damage", [
     lambda data: data[:-20],  # breaks off
     lambda data: data.replace(b"MTrk\x00", b"MTrk\x01", 1),  # a wrong length
@@ -498,26 +418,3 @@ def test_what_is_damaged_is_written_from_its_notes_and_it_is_said(damage):
     found, said = file_of(".mid", score, edit=edit)
     assert said.startswith("Written from the notes alone, not into your file: ")
     assert len(read_midi(found).notes) == len(score.notes)
-
-
-def test_time_in_frames_is_kept():
-    body = make.track(*(make.on(0, 60 + n % 5) + make.off(500, 60 + n % 5) for n in range(32)))
-    data = make.midi(body, division=0xE728)  # 25 frames of 40 ticks: 1000 ticks a second
-    edit, score = going_on(piece_in("remi", data), 2, RISING)
-    new = KeptMidi(edit).continued(score)
-    assert new[12:14] == data[12:14]
-    found = [note for note in read_midi(new).notes.onset_ticks if note >= 4000]
-    assert found == [4000 + 500 * n for n in range(8)]
-
-
-def test_other_programs_open_what_was_written():
-    edit, score = going_on(
-        piece_in("ensemble", band()), 4, [(24 * n, 12, 60 + n, 80) for n in range(8)]
-    )
-    data = KeptMidi(edit).continued(score)
-    pretty = pretty_midi.PrettyMIDI(io.BytesIO(data))
-    toolkit = miditoolkit.MidiFile(file=io.BytesIO(data))
-    count = sum(sounding(data).values())
-    assert sum(len(one.notes) for one in pretty.instruments) == count
-    assert sum(len(one.notes) for one in toolkit.instruments) == count
-    assert [one.text for one in pretty.lyrics] == ["la0", "la1", "la2", "la3"]

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tokenization.any_file import read_file
 from tokenization.notation.musicxml.writing import (
     MOST_VOICES,
-    key_of,
     spelled,
     values_of,
     voices_of,
@@ -152,29 +151,9 @@ def test_notes_are_named_by_the_key(centre: int, names: str):
     assert sounding == [*range(60, 72)]
 
 
-@pytest.mark.parametrize(
-    ("pitches", "fifths", "leading", "name"),
-    [
-        ((7, 9, 10, 0, 2, 3, 6, 7, 2, 7), -2, 6, ("F", 1, 4)),  # G minor
-        ((0, 2, 3, 5, 7, 8, 11, 0, 7, 0), -3, 11, ("B", 0, 4)),  # C minor
-        ((9, 11, 12, 14, 16, 17, 20, 21, 16, 21), 0, 8, ("G", 1, 4)),  # A minor
-    ],
-)
-def test_what_leads_to_a_minor_tonic_is_a_raised_tone(pitches, fifths, leading, name):
-    key = key_of(piece([(24 * n, 24, 60 + pitch) for n, pitch in enumerate(pitches)]))
-    assert key.fifths == fifths
-    assert spelled(60 + leading, key.centre) == name
-
-
 @given(st.integers(1, 400), st.integers(0, 200))
 def test_values_make_up_the_length(length: int, at: int):
     assert sum(value.length for value in values_of(length, at)) == length
-
-
-def test_nothing_to_write_is_an_error():
-    empty = Score(ticks_per_beat=24, tracks=(Track(),))
-    with pytest.raises(ValueError, match="no notes to write"):
-        write_musicxml(empty)
 
 
 def test_more_bars_than_can_be_read_back_are_refused_before_they_are_written():
