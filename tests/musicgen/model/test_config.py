@@ -12,7 +12,7 @@ from musicgen.attention.features import FEATURES
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, parameter_count
 from musicgen.position import POSITIONS
-from tests.musicgen.toys import CLOCK, toy_config
+from tests.musicgen.toys import CLOCK
 
 
 def test_json_and_yaml_round_trip():
@@ -77,14 +77,6 @@ def test_what_is_wrong_is_one_sentence(values: dict[str, Any], message: str):
     with pytest.raises(ValueError, match=message) as caught:
         ModelConfig.read({"vocabulary_size": 7, **values}, "file.yaml")
     assert "\n" not in str(caught.value)
-
-
-def test_a_model_of_before_musical_time_counts_tokens():
-    plain = toy_config(position="sine_spe", clock=None).plain()
-    del plain["position"]["time"], plain["position"]["orthogonal"]
-    model = Performer(ModelConfig.read(plain), 0)
-    assert not model.position.musical
-    assert model.time is None
 
 
 def test_unknown_presets_and_missing_sizes_are_named():

@@ -74,14 +74,6 @@ def test_smaller_weights_are_close(
     torch.testing.assert_close(logits(load(tmp_path / "again")[0]), logits(loaded))
 
 
-def test_saving_over_a_model_keeps_what_others_wrote(tmp_path: Path):
-    save(tmp_path, toy_model(seed=1), CARD)
-    (tmp_path / "README.md").write_text("about")
-    save(tmp_path, toy_model(seed=2), CARD)
-    assert (tmp_path / "README.md").read_text() == "about"
-    assert torch.equal(logits(load(tmp_path)[0]), logits(toy_model(seed=2)))
-
-
 def fail_at(patch: pytest.MonkeyPatch, cut: int) -> None:
     """Let the n-th operation on the disk fail."""
     operations = iter(range(100))
