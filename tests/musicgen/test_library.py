@@ -144,13 +144,9 @@ def test_all_names_are_there_and_none_costs_torch_before_it_is_used():
     ("asked", "said"),
     [
         ({"prompt_bars": 2.5}, "prompt_bars is 2.5, where a whole number is wanted"),
-        ({"prompt_bars": "x"}, "prompt_bars is 'x', where a whole number is wanted"),
         ({"bars": "3"}, "bars is '3', where a whole number is wanted"),
-        ({"bars": True}, "bars is True, where a whole number is wanted"),
         ({"tokens": 9.0}, "tokens is 9.0, where a whole number is wanted"),
-        ({"variations": "2"}, "variations is '2', where a whole number is wanted"),
         ({"seed": 1.5}, "seed is 1.5, where a whole number is wanted"),
-        ({"bars": 1, "tokens": 5}, "bars is 1 and tokens is 5; give one of them as the length"),
         ({"bars": 1, "variations": 0}, "variations is 0; it must be 1 or more"),
     ],
 )

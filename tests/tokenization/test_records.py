@@ -49,17 +49,11 @@ def test_a_whole_number_may_be_of_any_type_that_is_one() -> None:
     ("data", "message"),
     [
         ({"rate": 1.0, "nmae": "y"}, r"^here has an unknown key 'nmae' \(did you mean 'name'\?\);"),
-        ({"rate": 1.0, "inner": {"sise": 1}}, r"^here: inner has an unknown key .*there is size$"),
         ({"rate": "fast"}, r"^here: rate is 'fast', where a number is wanted$"),
-        ({"rate": True}, r"rate is True, where a number"),
         ({"rate": 1.0, "limit": 2.5}, r"limit is 2.5, where a whole number"),
-        ({"rate": 1.0, "limit": True}, r"limit is True"),
         ({"rate": 1.0, "fast": 1}, r"fast is 1, where true or false"),
-        ({"rate": 1.0, "name": None}, r"name is None, where a text"),
         ({"rate": 1.0, "sizes": [1, "2"]}, r"sizes\[1\] is '2'"),
-        ({"rate": 1.0, "sizes": 3}, r"sizes is 3, where tuple is wanted"),
         ({"rate": 1.0, "facts": 3}, r"facts is 3, where dict is wanted"),
-        ({}, r"^here is incomplete: .*'rate'"),
         ([1], r"^here is \[1\], which is not a mapping"),
     ],
 )

@@ -6,15 +6,13 @@ from typing import Any
 import pytest
 import torch
 
-from app.cli import main
-from musicgen.storage import checkpoint
-from tests.training.makers import Heard, outcome, toy_config, toy_file, toy_run
+from tests.training.makers import Heard, outcome, toy_config, toy_run
 from training import devices
 from training.compiling import compiled
 from training.config import DeviceConfig
 from training.devices import OneDevice
 from training.loop import Run
-from training.precision import fastest, with_precision
+from training.precision import fastest
 
 # One device without Lightning Fabric
 
@@ -84,32 +82,6 @@ def test_processor_trains_in_the_precision_that_is_faster_here(
     for has, expected in ((True, "bf16-mixed"), (False, "32-true")):
         monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: has)  # noqa: B023
         assert fastest(anywhere)[0] == expected
-
-
-def test_run_says_its_precision_and_goes_on_in_it_on_another_processor(
-    pianos: Path,
-    tmp_path: Path,
-    processor: Any,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-):
-    config = toy_config(tmp_path, pianos, device={"precision": "64-true"})
-    assert with_precision(config, resume=False) == (config, [])
-    changes = {"optimiser": {"steps": 2}, "device": {"precision": "auto"}}
-    file = str(toy_file(tmp_path, pianos, **changes))
-    processor(avx512=True)
-    monkeypatch.setattr(
-        "training.precision._times", lambda trial: {"32-true": 2.0, "bf16-mixed": 1.0}
-    )
-    assert main(["train", file]) == 0
-    said = capsys.readouterr().err
-    assert "Precision bf16-mixed: here bfloat16 takes 0.50 times as long as float32." in said
-    assert checkpoint.read_card(tmp_path / "run" / "model")[1].training["precision"] == "bf16-mixed"
-    processor()
-    assert main(["train", file, "--resume", "--set", "optimiser.steps=4"]) == 0
-    said = capsys.readouterr().err
-    assert "Precision bf16-mixed: as this run began." in said
-    assert "device.precision was" not in said
 
 
 # Layers that are compiled

@@ -1,15 +1,12 @@
 import json
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from app.cli import main
-from app.commands.compare import check_table
 from app.commands.train import train
 from tests.training.makers import TOY, toy_file
 from training.config import RunConfig
-from training.results.comparison import Repeated, write_comparison
 
 
 @pytest.fixture(scope="module")
@@ -121,22 +118,3 @@ def test_rows_of_another_comparison_or_other_settings_are_not_replaced(
     assert {path: path.read_bytes() for path in files} == files
     assert not (compared / "rope" / "seed-2").exists()
     command(*words, "log_every=1")  # which changes no result
-
-
-@pytest.mark.parametrize(
-    ("named", "seeds", "lost"),
-    [
-        (("a", "b"), 3, ""),
-        (("a", "b", "c"), 4, ""),
-        (("a",), 3, "b of 1 seed"),
-        (("a", "b"), 2, "a of 3 seeds"),
-        (("a", "b"), None, "a of 3 seeds and b of 1 seed"),
-    ],
-)
-def test_rows_of_more_seeds_are_kept(
-    named: tuple[str, ...], seeds: int | None, lost: str, tmp_path: Path
-):
-    write_comparison([Repeated(name="a", seeds=3), Repeated(name="b", seeds=1)], tmp_path)
-    wanted = pytest.raises(ValueError, match=rf"lost \({lost}\): name") if lost else nullcontext()
-    with wanted:
-        check_table(tmp_path, named, seeds)

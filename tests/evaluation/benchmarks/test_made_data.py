@@ -10,7 +10,7 @@ import pytest
 from scipy import ndimage
 
 from evaluation.benchmarks import listops, pathfinder
-from evaluation.benchmarks.listops import DEEPEST, MOST_ARGUMENTS, TOKENS, read_expression
+from evaluation.benchmarks.listops import DEEPEST, MOST_ARGUMENTS, TOKENS
 from evaluation.benchmarks.pathfinder import INK, MARK, Paths
 from evaluation.benchmarks.recipe import Sizes, recipe
 from evaluation.benchmarks.tasks import NEGATIVE, POSITIVE, PROBE, clouds, fields, material
@@ -70,16 +70,6 @@ def test_a_second_evaluator_agrees_on_expressions(number: int, shortest: int, lo
     few, other = (expressions(3, shortest, longest, seed)[0] for seed in (5, 6))
     assert all(np.array_equal(a, b) for a, b in zip(few, found[:3], strict=True))
     assert not all(np.array_equal(a, b) for a, b in zip(few, other, strict=True))
-
-
-def test_files_are_read_without_their_round_brackets() -> None:
-    ids = read_expression("( ( ( ( [MED 3 ) 9 ) ( ( [SM 7 ) 8 ) ] ) ) ] )".replace(") ]", " ]"))
-    assert [TOKENS[i] for i in ids] == ["[MED", "3", "9", "[SM", "7", "8", "]", "]"]
-    with pytest.raises(ValueError, match=r"'\[AVG' is not a token of ListOps"):
-        read_expression("( [AVG 3 ) ]")
-    first = listops.first_token_rule
-    rule = {word: first(read_expression(f"{word} 1 2 ]")) for word in TOKENS[10:14]}
-    assert rule == {"[MIN": 0, "[MAX": 9, "[MED": 4, "[SM": 4}
 
 
 def test_clouds_are_balanced_and_only_the_field_of_all_charges_tells_them_apart() -> None:

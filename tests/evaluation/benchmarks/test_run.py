@@ -90,16 +90,6 @@ def test_it_repeats_itself_and_goes_on_where_it_was(tmp_path: Path) -> None:
             measured(short, folder=tmp_path)
 
 
-def test_what_cannot_be_is_said_and_the_rest_measured() -> None:
-    features = {"name": "relu", "features": 16}
-    short = replace(with_optimiser(TINY, steps=2), model={**TINY.model, "features": features})
-    rows, _ = measured(short, MATERIAL, "flt", "rfa", "none")
-    assert "the mask would mean nothing" in rows["flt"].failed
-    assert "left to right" in rows["rfa"].failed
-    table = tables.result_table(list(rows.values()), MATERIAL.rules)
-    assert [line[0] for line in table] == ["encoding", "none", "most common class"]
-
-
 def test_a_text_is_predicted_past_the_trained_length() -> None:
     """Of a text that repeats itself, perplexity comes down towards 1."""
     ids = np.tile(np.arange(6, dtype=np.uint8), 300)
@@ -140,27 +130,12 @@ def test_means_and_changes_by_seed_come_with_students_interval() -> None:
     assert [(line[0], line[place]) for line in lines] == [("absolute", "-0.500"), ("none", "")]
 
 
-def test_the_command_prints_tables_with_what_the_papers_report(tmp_path: Path, capsys) -> None:
-    rows = ["Source\tTarget", *("( ( [MAX 3 ) 9 ) ]\t9",) * 8]
-    for split in ("train", "test"):
-        (tmp_path / f"basic_{split}.tsv").write_text("\n".join(rows) + "\n")
-    words = ["--short", "--encodings", "none", "--seeds", "1", "--steps", "1"]
-    assert main(["benchmark", "listops", str(tmp_path), *words]) == 0
-    printed = capsys.readouterr()
-    assert "first-token rule" in printed.out
-    assert "37.25" in printed.out
-    assert "Our own choice" in printed.err
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ("lisops", "there is no task 'lisops' (did you mean 'listops'?)"),
-        ("points --short --encodings rop", "there is no encoding 'rop'"),
         ("points --recipe nothing", "there is no recipe 'nothing'"),
-        ("listops --recipe text-short", "recipe text-short is of the task text"),
         ("points --seeds 0", "--seeds is 0; it must be 1 or more"),
-        ("points --short --unit words", "--unit is for the task language"),
         ("points --short --encodings learned --steps 0", "no encoding could be measured"),
     ],
 )

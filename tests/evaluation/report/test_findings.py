@@ -52,19 +52,3 @@ def test_realisations_are_compared_with_those_of_training(change: dict, says: st
     said = texts.realisations({"models": [{"model": "a", "trained": 16, "tests": tests}]})
     assert len(said) == (says is not None)
     assert all(text.endswith(says or "") for text in said)
-
-
-@pytest.mark.parametrize(
-    ("values", "says"),
-    [
-        ((0.2, 0.4, 0.9), "0.300 on average within the trained length, 0.900 past it"),
-        ((None, None, None), "none: no position is held in the first layer's weights"),
-        ((0.2, 0.4, None), "within the trained length or past it weights do not depend"),
-    ],
-)
-def test_positions_within_and_past_the_trained_length(values: tuple, says: str):
-    ranges = zip((0, 32, 64), (32, 64, 80), values, strict=True)
-    rows = [{"start": a, "stop": b, "translation": value} for a, b, value in ranges]
-    probes = {"length": 64, "best_table": rows}
-    (said,) = texts.positions({"models": [{"model": "none", "probes": probes}]})
-    assert says in said

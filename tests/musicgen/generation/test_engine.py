@@ -14,7 +14,7 @@ from musicgen.generation.engine import Engine
 from musicgen.generation.job import Job
 from musicgen.generation.request import Request, Stop
 from musicgen.generation.sampling import Kinds, Sampling
-from tests.musicgen.generation.generate import asked, counted
+from tests.musicgen.generation.generate import asked
 from tests.musicgen.metre.toys import METRE
 from tests.musicgen.toys import (
     ENCODINGS,
@@ -224,28 +224,6 @@ def test_a_prompt_is_read_between_the_steps_of_others(model: Any, monkeypatch: A
         assert playing.steps == had + 1
     assert playing.steps - before >= 3 * 2  # windows by layers
     assert late.rows == alone(model, np.arange(3000) % 11, late.request)
-
-
-def test_a_batch_that_is_damaged_takes_everybody_and_nobody_waits_for_ever(model: Any):
-    engine, jobs = Engine(model), [endless(model), endless(model)]
-    for one in jobs:
-        engine.add(one)
-    for _ in range(5):
-        engine.work()
-    engine.fail(RuntimeError("no memory"))
-    assert engine.idle
-    for one in jobs:
-        assert one.ended.is_set()
-        with pytest.raises(RuntimeError, match="no memory"):
-            one.check()
-
-
-def test_all_requests_go_through_one_step(model: Any, monkeypatch: Any):
-    monkeypatch.setattr(engine_module, "READ_SECONDS", 1e9)
-    rows = counted(monkeypatch)
-    requests = [Request(variations=2, seed=seed, stop=Stop(tokens=11)) for seed in range(5)]
-    finish(Engine(model), *(job(model, [4, 3], one) for one in requests))
-    assert rows == [10] * 10
 
 
 class Clock:

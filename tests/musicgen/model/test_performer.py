@@ -110,17 +110,6 @@ def test_the_seed_determines_the_weights_and_no_other_randomness_is_touched(monk
     assert any(not torch.equal(first[name], other[name]) for name in first)
 
 
-def test_redraw_changes_the_random_features_of_every_layer():
-    model = toy_model(layers=2)
-    before = {name: value.clone() for name, value in model.named_buffers()}
-    model.redraw(generator(9))
-    drawn = [name for name, value in model.named_buffers() if not torch.equal(before[name], value)]
-    assert len(drawn) == 2
-    after = {name: value.clone() for name, value in model.named_buffers()}
-    model.redraw(generator(9))
-    assert all(torch.equal(after[name], value) for name, value in model.named_buffers())
-
-
 def test_a_stochastic_encoding_wants_a_code_and_its_code_matters():
     model, tokens = toy_model(position="sine_spe"), toy_tokens(1, 12)
     wanted = r"sine_spe draws a code for each sequence; pass code=model\.begin"
@@ -161,20 +150,6 @@ def test_the_training_step_compiles_as_one_graph(variant: dict[str, Any]):
     tokens, code = toy_tokens(2, 20), model.begin(generator())
     compiled = torch.compile(model, backend="eager", fullgraph=True)
     torch.testing.assert_close(compiled(tokens, code=code), model(tokens, code=code))
-
-
-@pytest.mark.parametrize("name", ["sine_spe", "conv_spe"])
-def test_other_realisations_share_the_weights(name: str):
-    model = toy_model(position={"name": name, "realisations": 8}, layers=2)
-    other, tokens = model.with_realisations(12, seed=1), toy_tokens(1, 12)
-    assert other.config.position.realisations == 12
-    assert not other.training
-    with torch.no_grad():
-        assert other(tokens, code=other.begin(generator())).isfinite().all()
-        model.embedding.weight.mul_(2)
-    pairs = dict(other.named_parameters())
-    assert pairs.keys() == dict(model.named_parameters()).keys()
-    assert all(torch.equal(value, pairs[name]) for name, value in model.named_parameters())
 
 
 LENGTH = 37  # no multiple of the chunk

@@ -36,18 +36,6 @@ def test_a_metre_of_the_language_is_itself():
         assert bars.meters(2) == meters((0, numerator, denominator))
 
 
-def test_another_bar_is_made_of_these():
-    made = {
-        (5, 8): "3/8 1/4",
-        (7, 4): "4/4 3/4",
-        (4, 2): "4/4 4/4",
-        (1, 8): "1/4",  # two bars
-        (5, 16): "3/8 1/4",  # two bars
-        (3, 7): "3/8",  # 6.9 sub-beats: the nearest
-    }
-    assert {metre: " ".join(made_of(*metre)) for metre in made} == made
-
-
 @pytest.mark.parametrize(
     ("rows", "until", "bars"),
     [

@@ -67,13 +67,9 @@ def test_all_parts_that_are_asked_for_play(more: dict[str, Any]):
     ("asked", "reason"),
     [
         ({"mood": "sad"}, "a piece from nothing has no 'mood'"),
-        ({"style": "jazz"}, "there is no style 'jazz'"),
         ({"key": "H major"}, "there is no key 'H major'; a key is written as 'G minor'"),
-        ({"tempo": 9}, "the tempo is 9; it goes from 10 to 500"),
         ({"metre": "7/8"}, "there is no metre '7/8'"),
-        ({"parts": ["kazoo"]}, "there is no instrument 'kazoo'"),
         ({"parts": ["piano"] * 9}, "piano stands among the parts more than 8 times"),
-        ({"parts": ["piano", "flute"] * 8}, "16 parts are asked for; 15 can be written"),
     ],
 )
 def test_what_cannot_be_is_said(asked: dict[str, Any], reason: str):

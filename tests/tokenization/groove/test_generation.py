@@ -139,15 +139,3 @@ def test_a_shift_past_the_end_that_a_note_must_have_is_cut_short_there():
     taken(grammar, "note_off_0_40")
     assert taken(grammar, "time_shift_1_5") == "time_shift_1_4"  # 60 at 2: to 28
     assert names_allowed(grammar) == ["note_off_2_60"]
-
-
-def test_after_a_prompt_a_key_begins_once_at_a_time():
-    twice = "begin note_on_2_60 note_on_2_60"  # a prompt may hold two
-    grammar = after(twice, GROOVE.grammar(prompt_tokens=3))
-    for _ in range(2):
-        assert not grammar.allowed()[0, ID("note_on_2_60")]
-        taken(grammar, "time_shift_1_0")
-        assert grammar.allowed()[0, ID("note_on_2_60")]  # over what still sounds
-        taken(grammar, "note_on_2_61")
-        assert not grammar.allowed()[0, ID("note_on_2_61")]
-        taken(grammar, "note_on_2_60")

@@ -216,11 +216,6 @@ def expected(
 RISING: list[Row] = [(4 * n, 2, 60 + n, 80) for n in range(8)]
 
 
-def test_nothing_written_is_the_same_file():
-    data = band()
-    assert piece_in("remi", data).original == data
-
-
 @pytest.mark.parametrize("name", LANGUAGES)
 @pytest.mark.parametrize(
     ("kind", "division"), [(1, 96), (1, 480), (1, 1024), (1, 37), (0, 480), (0, 37)]
@@ -374,32 +369,6 @@ def test_bar_lines_and_metres_of_what_follows(metres, written, added):
     found = read_midi(KeptMidi(edit).continued(score)).meters
     rows = zip(*(c.tolist() for c in found.columns), strict=True)
     assert [*rows] == [(beat * at, n, d) for at, n, d in [*metres, *added]]
-
-
-def test_the_tempo_in_force_goes_on_and_a_fade_comes_back():
-    fade = [
-        (480 * n, message("control_change", channel=0, control=11, value=127 - 8 * n))
-        for n in range(16)
-    ]
-    tempos = [
-        (0, mido.MetaMessage("set_tempo", tempo=500_000)),
-        (480 * 4, mido.MetaMessage("set_tempo", tempo=503_333)),
-    ]
-    data = saved(
-        1, 480, tempos, [*fade, *notes_at([(480 * n, 480, 60 + n % 7, 80) for n in range(16)], 0)]
-    )
-    edit, score = going_on(piece_in("remi", data), 4, RISING)
-    new = KeptMidi(edit).continued(score)
-    assert read_midi(new).tempos == read_midi(data).tempos
-    assert (16 * 480, (0xB0, 11, 127)) in events(new)[1]
-
-
-def test_running_status_before_the_seam_is_kept_to_the_byte():
-    running = b"".join(make.event(240, 60 + n // 2 % 5, 80 * (1 - n % 2)) for n in range(1, 64))
-    body = make.event(0, 0x90, 60, 80) + running
-    data = make.midi(make.track(body))
-    edit, score = going_on(piece_in("remi", data), 2, RISING)
-    assert body[: 4 + 4 * 15] in KeptMidi(edit).continued(score)
 
 
 @pytest.mark.parametrize("damage", [

@@ -16,7 +16,6 @@ from tokenization.prepared import Prepared
 from training.data.prepare import PrepareOptions, Spelled, prepare, spell
 from training.data.sources import SOURCES, recognise
 from training.data.sources.source import Piece, Skipped, list_files
-from training.data.summary import summary
 
 HERE = PrepareOptions(workers=0, validation=0.3)
 
@@ -67,22 +66,6 @@ def test_bytes_do_not_depend_on_the_workers(tmp_path: Path, workers: int):
         options = PrepareOptions(workers=number)
         prepare("midi", tmp_path / "source", tmp_path / f"set{number}", options)
     assert contents(tmp_path / "set0") == contents(tmp_path / f"set{workers}")
-
-
-def test_rows_of_a_groove_file_are_its_trios(tmp_path: Path):
-    prepare("groove", disk.groove(tmp_path / "source"), tmp_path / "set", HERE)
-    prepared = Prepared.open(tmp_path / "set")
-    assert prepared.pieces.file.tolist() == np.repeat(np.arange(8), 2).tolist()
-    styles = np.array([prepared.meta["styles"][style] for style in prepared.pieces.style])
-    for style in {*styles}:
-        assert len({*prepared.pieces.split[styles == style].tolist()}) == 1
-    found = summary(prepared)
-    assert sum(found["families"].values()) == pytest.approx(1)
-    assert found["families"]["note_on"] == pytest.approx(found["families"]["note_off"])
-    lengths = found["lengths"]["train"]
-    assert lengths["shortest"] <= lengths["median"] <= lengths["longest"]
-    assert found["excerpt"]["tokens"].startswith("begin\nnote_on_0_")
-    assert found["styles"] == 4
 
 
 def test_bad_files_are_skipped_counted_and_listed(tmp_path: Path):

@@ -5,14 +5,12 @@ from matplotlib.figure import Figure
 
 from musicgen.storage import checkpoint
 from tests.names import on_disk
-from tests.training.makers import toy_config
 from training.results.comparison import (
     Compared,
     compared,
     draw_comparison,
     repeated,
     tabulated,
-    without_encoding,
     write_comparison,
 )
 from training.results.curves import (
@@ -75,21 +73,6 @@ def test_means_have_students_interval_and_changes_are_paired_by_seed():
     assert rope.change_beyond == pytest.approx(-0.1)
     (one,) = repeated({"rope": runs("rope", 1.5)}, {})
     assert (one.inside, one.inside_interval) == (1.5, None)
-
-
-def test_no_encoding_is_found_where_all_else_is_the_same(tmp_path: Path):
-    def config(position: object, **model: object):
-        return toy_config(tmp_path, tmp_path, model={"position": position, **model})
-
-    configs = {
-        "none": config("none"),
-        "rope": config("rope"),
-        "sine": config({"name": "sine_spe", "realisations": 4}),
-        "none-wide": config({"name": "none"}, width=32),
-        "rope-wide": config("rope", width=32),
-        "rope-deep": config("rope", layers=2),
-    }
-    assert without_encoding(configs) == {"rope": "none", "sine": "none", "rope-wide": "none-wide"}
 
 
 # Curves

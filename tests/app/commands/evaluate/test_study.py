@@ -15,7 +15,6 @@ import pytest
 
 from app.commands.evaluate.positions import _file_names
 from app.commands.evaluate.study_options import data_of
-from evaluation.study.models import models_of
 from tests.app.toy_models import write_model
 from tests.evaluation.continuation.toys import write_pieces
 from tests.training.makers import prepared_set
@@ -122,17 +121,11 @@ def test_parts_are_taken_away_from_models_of_the_data(place: Path, tmp_path: Pat
     ("words", "says"),
     [
         ("extrapolation trio --data remi", "which none of the models uses"),
-        ("extrapolation ape --data remi --length 0", "--length is 0"),
         ("extrapolation ape --data remi --seed -1", "--seed: '-1' is no seed"),
-        ("extrapolation ape --data nowhere", "there is no prepared data set"),
         ("extrapolation nobody --data remi", "there is no model 'nobody'"),
-        ("extrapolation ape --data remi --split test", "has no piece in its test split"),
         ("ablation ape --data remi -o out", "no model has a part to take away"),
-        ("ablation sine --data groove", "which none of the models uses"),
         ("report trio --limit 0", "--limit is 0"),
-        ("report trio --whole -1", "--whole -1"),
         ("report trio --data groove --prompts none", "there is no folder"),
-        ("report trio --benchmarks midi", "holds no benchmark.json"),
     ],
 )
 def test_what_cannot_be_measured_is_said_in_a_sentence(
@@ -180,17 +173,6 @@ def test_a_model_is_tried_on_what_it_learned_from(shared_set, here: Path):
             found(data=title)
     with pytest.raises(ValueError, match="has learned from no data; name a prepared data set with"):
         found()
-
-
-def test_models_of_one_name_are_told_apart(tmp_path: Path):
-    paths = [tmp_path / run / "model" for run in "abc"]
-    for path in paths:
-        write_model(path, "remi", "none")
-    names = [str(path) for path in paths[:2]]
-    assert [playable.name for playable in models_of(names)] == names
-    other = paths[2].rename(tmp_path / "c" / "other")
-    labels = [playable.name for playable in models_of([names[0], str(other), names[0]])]
-    assert labels == ["model", "other"]
 
 
 class Page(HTMLParser):

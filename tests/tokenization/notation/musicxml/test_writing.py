@@ -4,7 +4,6 @@ import warnings
 import xml.etree.ElementTree as ET
 from collections import Counter
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -90,21 +89,6 @@ def test_every_onset_reads_back_and_no_staff_has_a_fifth_voice(notes: list[tuple
     voices = voices_of(score.notes)
     assert len(voices) <= MOST_VOICES
     assert all(a.end <= b.start for voice in voices for a, b in pairwise(voice))
-
-
-@pytest.mark.parametrize(
-    ("meters", "read"),
-    [
-        (((0, 4, 4), (97, 3, 4)), ((0, 4, 4), (96, 3, 4))),
-        (((0, 5, 64),), ((0, 1, 16),)),  # seven and a half 24ths
-        (((0, 3, 32),), ((0, 3, 32),)),
-    ],
-)
-def test_no_note_moves_where_times_are_beside_the_beats(meters: Any, read: Any):
-    score = piece([(24 * n, 20, 60 + n) for n in range(12)], meters=meters)
-    found = read_file(write_musicxml(score))
-    assert rows(found) == rows(score)
-    assert found.rescaled(24).meters == piece([(0, 1, 60)], meters=read).meters
 
 
 def test_drums_keep_their_onsets_and_instruments():

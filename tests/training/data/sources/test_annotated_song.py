@@ -113,11 +113,8 @@ def test_bars_that_begin_a_beat_off_are_mended_by_the_notes(tmp_path: Path, monk
     ("beats", "chords", "message"),
     [
         ("0 1\n1 0 0\n", "", "beat_midi.txt is not a beats file"),
-        ("0 1 one\n", "", "beat_midi.txt is not a beats file"),
         ("", "", "beat_midi.txt needs two or more beats"),
-        ("0 1 1\n0 0 0\n", "", "beat_midi.txt needs two or more beats, each later"),
         ("0 1 1\nnan 0 0\n", "", "beat_midi.txt needs two or more beats"),
-        ("0 1 1\n1 0 0\n", "0 1 C:maj\n1 2 H:dur\n", r"line 2 of .*chord_midi.txt is '1 2 H:dur'"),
         ("0 1 1\n1 0 0\n", "0 1\n", r"line 1 of .*chord_midi.txt is '0 1'"),
     ],
 )

@@ -91,22 +91,3 @@ def test_what_is_sung_is_a_voice(name: str, program: int, heard: int):
     tracks = (Track("Voice", 68), Track(name, program))
     duo = disk.band(names=("Piano", "Guitar")).replace(tracks=tracks)
     assert sung(duo).tracks == (Track("Voice", 52), Track(name, heard))
-
-
-def test_editions_and_movements_of_a_work_have_one_name(tmp_path: Path):
-    works = [
-        piece.work for piece in pieces("polish-keyboard", disk.polish_keyboard(tmp_path / "a"))
-    ]
-    assert works[0] == works[2]
-    assert len({*works}) == 3
-    head = "<work><work-title>String Quartet, Op. 1</work-title></work>"
-    head += '<identification><creator type="composer">E. Mayer &amp; Co</creator></identification>'
-    (tmp_path / "b").mkdir()
-    for number in range(2):
-        data = score(bars(*(note(step, 4 + number, 8) for step in "CDEF")))
-        data = data.replace(b"<part-list>", head.encode() + b"<part-list>")
-        (tmp_path / "b" / f"sq{number}.mxl").write_bytes(compressed(data))
-    source = SOURCES["quartets"]
-    for piece in pieces("quartets", tmp_path / "b"):
-        keys = source.works(piece, source.scores(piece, ENSEMBLE)[0])
-        assert keys == ["title co e mayer: string quartet op 1"]
