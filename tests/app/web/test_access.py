@@ -1,4 +1,4 @@
-"""The page is for all: by keys alone, on any screen, while a take is written, and where a browser lacks something."""
+"""The page is for all: by keys alone, and while a take is written."""
 
 import re
 

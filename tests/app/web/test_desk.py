@@ -1,4 +1,4 @@
-"""Nothing is lost: not by a reload, a crash, another tab, a server that is started anew."""
+"""Nothing is lost: not by a reload, a crash, a clock that is set back, a server that is started again."""
 
 import os
 import signal

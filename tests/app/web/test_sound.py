@@ -1,4 +1,4 @@
-"""The page sounds by itself: at once, while it composes, by each track's settings, and without a worklet too."""
+"""The page sounds by itself, at once and by each track's settings; what is played in goes to its piece."""
 
 import numpy as np
 import pytest

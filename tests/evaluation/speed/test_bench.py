@@ -1,4 +1,4 @@
-"""The bench names its works, times them in a child, and compares within one run, with the authors' encodings too."""
+"""The bench knows its works, and compares with the encodings of their authors."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the experiments say where some of their jobs fail, or what stands beside is missing."""
+"""What the experiments say where some of their jobs fail, or the tokens are damaged."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the page draws and plays is what the score says, also as it is streamed; and how far it has come."""
+"""What the page draws and plays is what the score says, also as it is streamed."""
 
 from dataclasses import replace
 
