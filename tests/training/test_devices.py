@@ -8,10 +8,8 @@ import torch
 
 from tests.training.makers import Heard, outcome, toy_config, toy_run
 from training import devices
-from training.compiling import compiled
 from training.config import DeviceConfig
 from training.devices import OneDevice
-from training.loop import Run
 from training.precision import fastest
 
 # One device without Lightning Fabric
@@ -85,33 +83,3 @@ def test_processor_trains_in_the_precision_that_is_faster_here(
 
 
 # Layers that are compiled
-
-
-def tried(run: Run) -> list[str]:
-    return compiled(run.model, run.module, run.fabric, run.config, run.batches)
-
-
-def compile_by(backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let blocks be compiled by a backend."""
-    plain = torch.compile
-    torch.compiler.reset()
-    monkeypatch.setattr(
-        torch, "compile", lambda code, **given: plain(code, **given, backend=backend)
-    )
-
-
-def test_compiler_that_fails_is_done_without(pianos: Path, tmp_path: Path, monkeypatch):
-    def failing(*_):
-        raise RuntimeError("no C compiler\nis here")
-
-    run = toy_run(toy_config(tmp_path, pianos))
-    assert tried(run) == []  # on a CPU, unasked
-    assert not any("forward" in vars(block) for block in run.model.blocks)
-    compile_by(failing, monkeypatch)
-    changes = {"device": {"compile": True}, "optimiser": {"steps": 2}}
-    run = toy_run(toy_config(tmp_path, pianos, **changes))
-    (said,) = tried(run)
-    assert "The layers are not compiled: " in said
-    assert "no C compiler" in said
-    assert "\n" not in said
-    run.fit(Heard())

@@ -73,19 +73,6 @@ def test_run_begins_with_the_weights_and_learns_on(trained: Path, pianos: Path, 
     assert [name for name, _ in _origin(origin_of(again))] == ["began as", "began as"]
 
 
-def test_what_a_run_began_as_may_be_gone_before_it_ends(base: Path, pianos: Path, tmp_path: Path):
-    config = on_from(base, pianos, tmp_path, model={"metre": METRE})
-    run = toy_run(config)
-    began = load(base / "model")[1].sha256
-    base.rename(tmp_path / "elsewhere")
-    run.fit(Heard())
-    assert origin_of(run)["sha256"] == began
-    again = toy_run(config)  # all that is needed is in the checkpoint
-    assert again.resume()
-    assert again.origin == run.origin
-    assert same_weights(run.model, again.model)
-
-
 def test_what_cannot_be_begun_with_is_a_sentence(
     trained: Path, pianos: Path, grooves: Path, tmp_path: Path
 ):

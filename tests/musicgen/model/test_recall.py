@@ -153,13 +153,6 @@ def test_a_model_reads_writes_and_learns_the_same() -> None:
     assert (nothing - whole).abs().max() > 0.01
 
 
-def test_before_it_has_learned_nothing_changes() -> None:
-    recall = Recall(CONFIG, SIZE, 8)
-    found = torch.from_numpy(recall.recalled(random_music(0)[None]))
-    assert found.any()
-    assert not recall(found).any()
-
-
 BAR = "bar piano at_0 length_24 loudness_8 pitch_60 at_24 pitch_62 at_48 pitch_64 at_72 pitch_65 "
 
 

@@ -335,26 +335,6 @@ def test_mean_over_draws_converges_to_the_closed_form(choice: dict[str, Any]):
     assert closed.abs().max() > 5 * bound  # so that the bound says something
 
 
-def second_moment(position: Flt, largest: float) -> Tensor:
-    """Return E[(g/p)²] over frequencies up to the largest, as an integral, (H,)."""
-    xi = torch.linspace(-largest, largest, 20_001, dtype=torch.float64).expand(2, -1)
-    _, ratio = position.mask.spectrum(xi)
-    density = torch.exp(-xi.square() / 2) / (2 * torch.pi) ** 0.5
-    folded = position.config.frequencies == "folded"
-    return torch.trapezoid(ratio.square() * (1 if folded else density), xi)
-
-
-@torch.no_grad()
-def test_the_local_mask_has_a_finite_variance_only_when_folded():
-    endless = flt(8, mask="local").double()
-    near, far = second_moment(endless, 4), second_moment(endless, 8)
-    assert (far > 100 * near).all()  # and so on
-    folded = flt(8, mask="local", frequencies="folded").double()
-    lags = torch.arange(-30, 31, dtype=torch.float64)
-    # Parseval: the mean of a square of a sum of cosines is the sum of f² over the lags.
-    torch.testing.assert_close(second_moment(folded, 0.5), folded.mask(lags).square().sum(1))
-
-
 @each_family
 def test_estimate_depends_on_distance_alone(choice: dict[str, Any]):
     position = flt(32, **choice).double()
@@ -369,10 +349,3 @@ def test_softmax_kernel_sees_scaled_product_plus_mask():
     content = torch.einsum("bhd,bnhd->bhn", given["q"][:, 20], given["k"]) / 8**0.5
     mask = (product - content)[..., 20 - LAGS.long()]
     torch.testing.assert_close(mask, estimate(position, 0, 0).expand_as(mask))
-
-
-def test_layers_share_the_features_and_heads_do_not():
-    position, given = flt(16), inputs(5)
-    assert torch.equal(run(position, given, layer=0)["k"], run(position, given, layer=2)["k"])
-    appended = run(position, given)["k"][..., 8:]
-    assert not torch.equal(appended[:, :, 0], appended[:, :, 1])

@@ -55,13 +55,6 @@ def test_to_seconds_undoes_to_beats(seconds, beats, times):
     np.testing.assert_allclose(beat_map.to_beats(seconds[:size]), beats[:size], atol=1e-9)
 
 
-def test_a_beat_map_goes_on_at_its_first_and_last_tempo():
-    beat_map = BeatMap(np.array([1.0, 2.0, 2.5]), np.array([0, 1, 2]))
-    found = beat_map.to_beats(np.array([-1.0, 1.5, 2.25, 3.5]))
-    np.testing.assert_allclose(found, [-2, 0.5, 1.5, 4])
-    np.testing.assert_allclose(beat_map.beats_per_minute, [60, 120])
-
-
 def test_remapping_keeps_when_things_sound():
     original = score(
         [0.1, 1.1, 2.6],

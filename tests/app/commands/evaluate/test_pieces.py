@@ -1,17 +1,15 @@
 """`musicgen evaluate form`, `infilling` and `accompaniment` print what they say, or one line on what cannot be."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from evaluation.metrics.form import form
 from tests.training.data.sources.on_disk import piano
 from tokenization.ensemble.language import Ensemble
-from tokenization.score import Meters, Notes, Score
+from tokenization.score import Meters, Notes
 from training.data.prepare import PreparedWriter
 
 PIANO = "untrained:tiny:ensemble"
@@ -108,31 +106,6 @@ def test_each_hidden_part_has_a_row_with_what_stands_beside_it(grooves, evaluate
     assert last.split()[:6] == [PIANO, "drums:", "notes", "at", "a", "time"]
     assert "for speaking groove: untrained:tiny:groove\n" in err
     assert f"2 pieces of {grooves}." in err
-
-
-def test_a_piece_that_fails_is_left_out_and_what_was_measured_is_kept(
-    pianos, tmp_path, evaluate, monkeypatch
-):
-    failed = []
-
-    def fail_once(score: Score, *words: Any) -> Any:
-        if not failed:
-            failed.append(score)
-            raise ValueError("a fault")
-        return form(score, *words)
-
-    monkeypatch.setattr("evaluation.metrics.form.form", fail_once)
-    out = tmp_path / "out"
-    said = evaluate("form", PIANO, "--data", pianos, *FEW_BARS, "--json", "-o", out)
-    found = json.loads(said.out)
-    assert re.search(rf"piece\d is left out of form for {PIANO}: a fault", said.err)
-    assert len(found["failures"]) == 1
-    [model] = found["models"]
-    assert {row["measure"]: row for row in model["table"]}["notes"]["written"]["n"] == 1
-    assert {path.name for path in out.iterdir()} == {".results", "form.json", "form.csv"}
-    assert json.loads((out / "form.json").read_text()) == found
-    assert len(list((out / ".results").iterdir())) == 2
-    assert "written" in (out / "form.csv").read_text()
 
 
 @pytest.mark.parametrize(

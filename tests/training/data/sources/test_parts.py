@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from tests.tokenization.notation.scores import bars, compressed, note, score
 from tests.training.data.sources import on_disk as disk
@@ -11,7 +10,6 @@ from tokenization.ensemble.tokens import FLAT, STYLES
 from tokenization.language import language
 from tokenization.score import Score, Track
 from training.data.sources import SOURCES
-from training.data.sources.openscore import sung
 from training.data.sources.pop909 import in_three_ways
 from training.data.sources.source import Piece, joined, list_files
 
@@ -71,23 +69,3 @@ def test_lied_has_a_voice_and_two_hands(tmp_path: Path):
     assert parts(found) == [whole, ["Singstimme", "Piano"], ["Piano"]]
     assert [track.program for track in found[0].tracks] == [52, 0, 0]
     assert all(FLAT in ENSEMBLE.encode(one).ids for one in found)  # it says nothing of loudness
-
-
-@pytest.mark.parametrize(
-    ("name", "program", "heard"),
-    [
-        ("Singstimme Voice", 68, 52),
-        ("Bass", 70, 52),
-        ("Mignon", 68, 52),
-        ("Tenor", 0, 52),
-        ("Piano (staff 2)", 0, 0),
-        ("Harmonium", 20, 20),
-        ("Viola", 41, 41),
-        ("Clarinet in B", 71, 71),
-        ("Bassoon", 70, 70),
-    ],
-)
-def test_what_is_sung_is_a_voice(name: str, program: int, heard: int):
-    tracks = (Track("Voice", 68), Track(name, program))
-    duo = disk.band(names=("Piano", "Guitar")).replace(tracks=tracks)
-    assert sung(duo).tracks == (Track("Voice", 52), Track(name, heard))
