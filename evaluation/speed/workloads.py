@@ -275,13 +275,13 @@ PAPER = "24 layers, 76 M parameters"
 WORKLOADS: dict[str, Workload] = {
     "train-sine": Workload(title="training step, sineSPE", size=SIX, against="train-sine-authors",
                        set_up=lambda: six_layers("sine_spe")),
-    "train-sine-authors": Workload(title="  … the authors' way", size=SIX, repeats=2,
+    "train-sine-authors": Workload(title="… the authors' way", size=SIX, repeats=2,
                                set_up=lambda: six_layers("sine_spe", authors=True)),
-    "train-sine-products": Workload(title="  … its matrix products alone", size=SIX, against="train-sine-authors",
+    "train-sine-products": Workload(title="… its matrix products alone", size=SIX, against="train-sine-authors",
                                 set_up=lambda: products_alone(six_layers("sine_spe"))),
     "train-conv": Workload(title="training step, convSPE", size=SIX, against="train-conv-authors",
                        set_up=lambda: six_layers("conv_spe")),
-    "train-conv-authors": Workload(title="  … the authors' way", size=SIX, repeats=1,
+    "train-conv-authors": Workload(title="… the authors' way", size=SIX, repeats=1,
                                set_up=lambda: six_layers("conv_spe", authors=True)),
     "train-sine-bf16": Workload(title="training step, sineSPE, bfloat16", size=SIX, against="train-sine",
                             set_up=lambda: six_layers("sine_spe", bfloat16=True)),
@@ -302,7 +302,7 @@ for _name in ("ensemble", "pop-piano"):
         against=f"shipped-{_name}-torch", set_up=lambda name=_name: shipped_step(name, loops=True),
     )  # fmt: skip
     WORKLOADS[f"shipped-{_name}-torch"] = Workload(
-        title="  … by torch", size="two variations, one thread", per=32,
+        title="… by torch", size="two variations, one thread", per=32,
         set_up=lambda name=_name: shipped_step(name, loops=False),
     )  # fmt: skip
 for _rows in (8, 32):
@@ -324,6 +324,6 @@ for _length in LENGTHS:
         set_up=lambda n=_length: attention(n, "chunked"),
     )  # fmt: skip
     WORKLOADS[f"attention-{_length}-ft"] = Workload(
-        title="  … fast-transformers' kernel", size=_size,
+        title="… fast-transformers' kernel", size=_size,
         set_up=lambda n=_length: attention(n, "fast-transformers"),
     )  # fmt: skip
