@@ -1,4 +1,4 @@
-"""Nothing is lost: not by a reload, a crash, a clock that is set back, a server that is started again."""
+"""Nothing is lost: not by a reload, a crash, another tab, a clock set back, a server that is started again."""
 
 import os
 import signal
@@ -99,6 +99,26 @@ def test_the_last_desk_comes_back_also_if_the_clock_was_set_back(page: Page):
     third = page.context.new_page()
     third.goto(page.url)
     expect(third.locator(SHOWN)).to_have_text("My piece")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("locks", [True, False])
+def test_another_tab_is_a_copy(visit, locks: bool):
+    """Without TLS there are no locks, and it is one too."""
+    none = "Object.defineProperty(Navigator.prototype, 'locks', { value: undefined })"
+    page = visit(before="" if locks else none)
+    open_example(page, "trio-jazz")
+    saved(page)
+    other = page.context.new_page()
+    other.goto(page.url)
+    expect(other.locator(SHOWN)).to_have_text("Jazz trio", timeout=WAIT)
+    assert other.evaluate("musicgen.desk.id") != page.evaluate("musicgen.desk.id")
+    open_example(other, "trio-trance")
+    saved(other)
+    again(page)
+    expect(page.locator(SHOWN)).to_have_text("Jazz trio")
+    again(other)
+    expect(other.locator(SHOWN)).to_have_text("Trance trio")
 
 
 @pytest.mark.long

@@ -226,6 +226,20 @@ def test_a_prompt_is_read_between_the_steps_of_others(model: Any, monkeypatch: A
     assert late.rows == alone(model, np.arange(3000) % 11, late.request)
 
 
+def test_a_batch_that_is_damaged_takes_everybody_and_nobody_waits_for_ever(model: Any):
+    engine, jobs = Engine(model), [endless(model), endless(model)]
+    for one in jobs:
+        engine.add(one)
+    for _ in range(5):
+        engine.work()
+    engine.fail(RuntimeError("no memory"))
+    assert engine.idle
+    for one in jobs:
+        assert one.ended.is_set()
+        with pytest.raises(RuntimeError, match="no memory"):
+            one.check()
+
+
 class Clock:
     """A clock that is set by hand."""
 
@@ -323,3 +337,15 @@ def test_who_asks_for_much_waits_the_longer(model: Any, monkeypatch: Any):
         order += [one for one in (*jobs, modest) if one.ended.is_set() and one not in order]
     assert order.index(modest) <= 3
     assert [one.steps for one in order] == [40] * 13
+
+
+def test_states_keep_within_the_memory_that_they_may_have(model: Any):
+    for most_bytes, most_rows in ((1, 1), (1 << 30, 4)):
+        engine, seen = Engine(model, most_bytes=most_bytes), 0
+        jobs = [job(model, [4, 3, 2], Request(seed=n, stop=Stop(tokens=9))) for n in range(4)]
+        for one in jobs:
+            engine.add(one)
+        while engine.work():
+            seen = max(seen, sum(one.steps > 0 and not one.ended.is_set() for one in jobs))
+        assert seen == most_rows
+        assert [len(one.rows[0]) for one in jobs] == [9] * len(jobs)

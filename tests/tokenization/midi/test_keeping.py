@@ -250,6 +250,17 @@ def test_all_before_the_seam_stays_and_what_follows_is_new(name: str, kind: int,
     assert all(v == (0, 64) if key[0] >= 0xE0 else v[1] < 64 for key, v in state.items())
 
 
+@pytest.mark.parametrize(("name", "track", "home"), [
+    ("remi", 0, (2, 0)), ("groove", 0, (3, 1)), ("groove", 1, (4, 9)), ("ensemble", 0, (1, 2)),
+])  # fmt: skip
+def test_new_notes_go_on_in_the_tracks_and_channels_of_their_part(name, track, home):
+    data = band()
+    piece = piece_in(name, data, **({"tracks": ["Piano"]} if name == "remi" else {}))
+    edit, score = going_on(piece, 4, RISING, track)
+    new = sounding(KeptMidi(edit).continued(score))
+    assert {note[:2] for note in new if note[2] >= 16 * 480} == {home}
+
+
 @settings(max_examples=40)
 @given(
     kind=st.integers(0, 1), division=st.sampled_from([37, 96, 480]), bars=st.integers(1, 8), pickup=st.booleans(),
@@ -343,6 +354,27 @@ def test_an_accompaniment_adds_a_track_and_touches_no_other():
     assert mido.MidiFile(file=io.BytesIO(new)).tracks[2].name == "Drums"
 
 
+def test_a_file_of_type_0_stays_one_and_a_new_part_takes_a_free_channel():
+    data = band(0)
+    piece = piece_in("ensemble", data)
+    score = piece.score.replace(tracks=(*piece.score.tracks, Track("Violin", 40)))
+    edit = Edit(
+        original=data,
+        kind="midi",
+        heard=piece.score,
+        onset_steps=24,
+        tracks=(len(piece.score.tracks),),
+    )
+    new = KeptMidi(edit).accompanied(
+        with_rows(score, 0, [(24 * n, 6, 80, 90) for n in range(32)], len(piece.score.tracks), 24)
+    )
+    assert mido.MidiFile(file=io.BytesIO(new)).type == 0
+    added = sounding(new) - sounding(data)
+    assert sounding(data) - sounding(new) == Counter()
+    assert {note[1] for note in added} == {3}
+    assert (0, (0xC3, 40)) in events(new)[0]
+
+
 @pytest.mark.parametrize(("metres", "written", "added"), [
     ([(0, 3, 4)], [(0, 3, 4)], []),
     ([(0, 4, 4), (8, 3, 4)], [(0, 4, 4), (8, 3, 4)], []),
@@ -369,6 +401,36 @@ def test_bar_lines_and_metres_of_what_follows(metres, written, added):
     found = read_midi(KeptMidi(edit).continued(score)).meters
     rows = zip(*(c.tolist() for c in found.columns), strict=True)
     assert [*rows] == [(beat * at, n, d) for at, n, d in [*metres, *added]]
+
+
+def test_played_music_goes_on_at_its_own_tempo_and_in_its_own_time():
+    """What a hand plays off the file's beats: new notes lie on the beats that were found."""
+    random = np.random.default_rng(3)
+    beat = 317.0  # ticks of 480 a beat: 181.7 beats a minute of a file that says 120
+    ticks = np.sort(
+        np.concatenate([beat * np.arange(64), beat * (np.arange(0, 64, 4) + 0.5)])
+    ) + random.normal(0, 4, 80)
+    rows = [(int(t) + 40, 150, 60 + n % 7, 80) for n, t in enumerate(ticks.clip(0))]
+    data = saved(1, 480, notes_at(rows, 0))
+    piece = piece_in("remi", data)
+    assert any("estimated" in remark for remark in piece.remarks)
+    edit, score = going_on(piece, 8, [(4 * n, 2, 90, 80) for n in range(8)])
+    kept = KeptMidi(edit)
+    new = kept.continued(score)
+    onsets = sorted(note[2] for note in sounding(new) if note[4] == 90)
+    beats = np.diff(onsets)
+    ratio = beats / beat
+    assert np.allclose(ratio, ratio.mean(), atol=0.02)
+    assert min(abs(ratio.mean() - r) for r in (0.5, 1, 2)) < 0.02
+    seam = int(kept.tick_of(edit.start))
+    early = (
+        min(note[2] for note in sounding(data) if note[2] >= seam - 30)
+        if seam < max(ticks)
+        else seam
+    )
+    assert abs(early - seam) < 60 or early > seam
+    before = [e for e in events(data)[0] if e[0] < seam - beat]
+    assert [e for e in events(new)[0] if e[0] < seam - beat] == before
 
 
 @pytest.mark.parametrize("damage", [

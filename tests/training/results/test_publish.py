@@ -9,7 +9,7 @@ import pytest
 from musicgen.storage import checkpoint
 from tests.training.makers import Heard, prepared_set, toy_config, toy_run
 from training.config import RunConfig, read
-from training.results.publish import Stored, choose, publish
+from training.results.publish import Stored, _copy_beside, choose, publish
 from training.run_folder import write_config
 from training.validation import Measured
 
@@ -83,3 +83,15 @@ def test_untrained_run_or_other_data_are_refused(trained: Path, pianos: Path, tm
         with pytest.raises(ValueError, match="was trained on other data than"):
             publish(run, tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+def test_licences_of_all_sets_stay_with_the_model(tmp_path: Path):
+    data = [tmp_path / name for name in "abc"]
+    for folder, text in zip(data, ("CC BY 4.0", None, "MIT"), strict=True):
+        folder.mkdir()
+        if text:
+            (folder / "LICENSE").write_text(text)
+    _copy_beside(tmp_path, [*data, data[0]], tmp_path)
+    assert (tmp_path / "DATA-LICENSE").read_text() == "CC BY 4.0\n\nMIT"
+    _copy_beside(tmp_path, data[2:], tmp_path)
+    assert (tmp_path / "DATA-LICENSE").read_text() == "MIT"
