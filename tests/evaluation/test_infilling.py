@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
-from evaluation.infilling import f1, fill, gap_losses, leap
+from evaluation.infilling import f1, fill, gap_losses, leap, likeness
 from musicgen.generation.likelihood import position_losses
 from musicgen.playable import Playable
 from tests.evaluation.scores import piano_of
 from tests.evaluation.toys import sure_playable, toy_playable
+from tests.tokenization.groove.cases import trio_of
+from tokenization.groove.spelling import BASS, DRUMS
 from tokenization.language import given_until, language
 from tokenization.score import Score
 
@@ -55,3 +57,27 @@ def test_cells_agree_by_place_and_pitch_and_the_leap_is_that_of_the_top_over_the
     score = piano_of([(36, 12, 60), (36, 12, 72), (48, 12, 50), (48, 12, 79)])
     assert leap(score, 1) == 7
     assert leap(score, 2) is None  # nothing begins after it
+
+
+def test_a_gap_like_its_surroundings_is_likest():
+    steady = [(12 * n, 6, 60) for n in range(16)]
+    assert likeness(piano_of(steady), 1, 2, 4) == pytest.approx(1, abs=0.02)
+    assert likeness(piano_of(steady[:4] + steady[8:]), 1, 2, 4) == 0  # silent, and not around
+    assert likeness(piano_of(steady[4:8]), 1, 2, 4) is None
+    off = [(12 * n + (6 if 4 <= n < 8 else 0), 6, 60) for n in range(16)]
+    found = likeness(piano_of(off), 1, 2, 4)
+    assert found is not None
+    assert found < 0.6
+
+
+def test_drums_are_told_by_their_beats_and_not_by_intervals():
+    def groove(moved: int, kick: int) -> Score:
+        rows = [(12 * n, 6, 40 + n % 3, 80, BASS) for n in range(16)]
+        rows += [(12 * n, 2, 36, 80, DRUMS) for n in range(16) if not 4 <= n < 8]
+        return trio_of([*rows, *((12 * n + moved, 2, kick, 80, DRUMS) for n in range(4, 8))])
+
+    plain = likeness(groove(0, 36), 1, 2, 4)
+    assert plain is not None
+    assert plain > 0.9
+    for other in (groove(6, 36), groove(0, 38)):
+        assert likeness(other, 1, 2, 4) == pytest.approx(plain - 1 / 3)  # the bass is as it was

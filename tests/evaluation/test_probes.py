@@ -11,6 +11,7 @@ from evaluation import attention
 from evaluation.attention import sides_of
 from evaluation.probes import (
     Range,
+    best_heads,
     encoding_alone,
     farther_above_nearer,
     local_ranges,
@@ -44,6 +45,20 @@ def test_both_metrics_are_those_of_the_authors():
             found = both(band_of(GOLDEN["attention"], where.offset + wider), where)
             assert found[0] == pytest.approx(expected[0], abs=1e-6)
             assert found[1] == pytest.approx(expected[1], abs=1e-9)
+
+
+def test_a_few_weights_that_differ_are_no_position_and_a_peak_of_many_orders_is():
+    where, even = Range(start=128, stop=400, offset=127), np.full((400, 128), 0.3)
+    assert both(even, where) == (None, 0)
+    for lags, known in ((1, False), (3, True)):
+        band = even.copy()
+        band[:, :lags] = 0.5
+        assert (translation_invariance(band, where) is not None) == known
+    rounded = even * np.random.default_rng(0).uniform(1 - 3e-6, 1 + 3e-6, even.shape)
+    assert translation_invariance(rounded, where) is None
+    lag = np.subtract.outer(np.arange(400), np.arange(400))
+    peak = band_of(np.exp(-np.minimum(lag, 300) / 2.0), 200)
+    assert translation_invariance(peak, Range(start=200, stop=400, offset=200)) == pytest.approx(0)
 
 
 def test_ranges_of_the_papers_length_are_the_papers():
@@ -83,3 +98,17 @@ def test_an_encoding_in_musical_time_is_probed_as_by_tokens_of_a_sixteenth(name:
     torch.testing.assert_close((found.q, found.k), (expected.q, expected.k))
     still = encoding_alone(model, ids + 5, 7)
     assert (still.q[:, 1:] - still.q[:, :-1]).abs().amax() > 1e-3
+
+
+def test_the_best_head_is_the_lowest_by_metric():
+    common = {"start": 0, "stop": 9, "offset": 3, "tokens": 5}
+    common |= {"translation_error": 0.1, "monotonicity_error": None}
+    rows = [
+        {**common, "head": head, "translation": t, "monotonicity": m}
+        for head, (t, m) in enumerate([(0.4, 0.1), (0.2, 0.3), (None, None)])
+    ]
+    (best,) = best_heads(rows)
+    assert (best["translation"], best["translation_head"]) == (0.2, 1)
+    assert (best["monotonicity"], best["monotonicity_head"]) == (0.1, 0)
+    (none,) = best_heads(rows[2:])
+    assert (none["translation"], none["monotonicity"]) == (None, None)

@@ -8,6 +8,7 @@ from evaluation.metrics.telling_apart import (
     auc,
     folds,
     interval,
+    pairs,
     scored,
     told_apart,
 )
@@ -133,3 +134,12 @@ def test_kinds_that_differ_are_told_apart_and_others_are_not(songs: np.ndarray, 
     assert learned.auc is not None
     assert learned.auc < 0.8
     assert told_apart(values[:6], kind[:6], songs[:6]).auc is None  # one song
+
+
+def test_the_control_pairs_songs_of_two_halves(songs: np.ndarray):
+    pair, half = pairs(songs[:-6])  # 19 songs
+    assert [int((pair == number).sum()) for number in range(-1, 9)] == [6] + [12] * 9
+    for number in range(9):
+        own = pair == number
+        assert {*songs[:-6][own & half]}.isdisjoint(songs[:-6][own & ~half])
+        assert half[own].sum() == 6

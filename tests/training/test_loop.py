@@ -100,6 +100,19 @@ def test_long_sequence_is_learned_from_as_if_it_were_read_at_once(grooves: Path,
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
 
 
+def test_run_that_goes_on_in_whole_sequences_learns_from_each_once(grooves: Path, tmp_path: Path):
+    begun: list[int | None] = []
+    for steps, windows in ((4, 3), (8, 1), (12, 1)):
+        changes = {"data": {"windows": windows}, "optimiser": {"steps": steps}}
+        run = toy_run(toy_config(tmp_path, grooves, **changes))
+        run.resume()
+        begun.append(run.state.batches)
+        run.fit(Heard())
+    assert begun[1] is not None
+    assert begun[2] == begun[1] + 4
+    assert run.state.batches == begun[2] + 4
+
+
 def test_seed_decides_and_accumulating_changes_nothing_but_memory(pianos: Path, tmp_path: Path):
     weights = []
     for seed, parts in ((1, 1), (1, 3), (2, 1)):

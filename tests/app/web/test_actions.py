@@ -11,7 +11,7 @@ import pytest
 import musicgen
 from app.web.actions import PageActions
 from app.web.composing import opened_files
-from app.web.composing.opened_files import FileReader, made_here
+from app.web.composing.opened_files import FileReader, made_here, title_of
 from app.web.composing.requests import (
     MusicRequest,
     SamplingValues,
@@ -213,6 +213,12 @@ def test_a_stop_keeps_what_there_is_and_as_many_bars(actions: PageActions):
     assert end["state"] == "done"
 
 
+def test_a_held_last_note_adds_no_bar(actions: PageActions):
+    for seed in range(4):
+        (take,) = written(actions, bars=2, seed=seed)[-1]["takes"]
+        assert len(take["piece"]["lines"]) == 5
+
+
 @pytest.mark.parametrize("actions", [LATER], indirect=True)
 @pytest.mark.parametrize("beats", [4, 3])
 def test_bars_are_those_of_the_page_also_where_it_begins_with_rests(actions, beats: int):
@@ -329,3 +335,10 @@ def test_a_file_is_none_of_the_kind_that_its_name_says(name: str, data: bytes, w
     with pytest.raises(ValueError, match=f"^“{name}” {wrong}") as raised:
         FileReader().open(data, name, language("remi"))
     assert "MIDI file" not in str(raised.value)
+
+
+def test_a_title_is_a_name_without_folders():
+    assert title_of("C:\\music\\my.song.MID") == "my.song"
+    assert title_of("/tmp/a/b.mid") == "b"
+    assert title_of("\x00\n.mid") == "Your file"
+    assert len(title_of("x" * 500)) == 60

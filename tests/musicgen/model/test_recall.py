@@ -84,6 +84,12 @@ def test_bars_that_are_known_to_return_do_so() -> None:
     assert planned(text, sources={3: 0}, elsewhere=ids("bar piano at_0 bar piano")) == "flute"
 
 
+def test_bars_that_were_given_ahead_are_not_counted() -> None:
+    text = "begin piano flute after bar flute before bar return_1"
+    assert planned(text) is None
+    assert planned(text + " bar piano bar return_1") == "piano"
+
+
 def random_music(seed: int, length: int = 400) -> np.ndarray:
     """Return tokens that come again often: music of few tokens, with plans."""
     few = ids(
@@ -153,6 +159,13 @@ def test_a_model_reads_writes_and_learns_the_same() -> None:
     assert (nothing - whole).abs().max() > 0.01
 
 
+def test_before_it_has_learned_nothing_changes() -> None:
+    recall = Recall(CONFIG, SIZE, 8)
+    found = torch.from_numpy(recall.recalled(random_music(0)[None]))
+    assert found.any()
+    assert not recall(found).any()
+
+
 BAR = "bar piano at_0 length_24 loudness_8 pitch_60 at_24 pitch_62 at_48 pitch_64 at_72 pitch_65 "
 
 
@@ -177,6 +190,12 @@ def test_a_piece_that_says_one_bar_over_and_over_may_go_on(others: int) -> None:
     one.get_used()
     found = one.take(ids("return_1 piano at_0 length_24 loudness_8 pitch_60"))[-1]
     assert (found[PLANNED] > 0, found[MATCHED] > 0) == (others == 0,) * 2
+
+
+def test_nothing_recalled_is_drawn_as_freely_as_all() -> None:
+    one = RECALL.begin(strength=0.0)
+    one.take(ids("begin piano " + BAR + "bar return_1"))
+    assert one.freedom == 1
 
 
 def test_bars_that_are_to_be_others_are_not_recalled() -> None:

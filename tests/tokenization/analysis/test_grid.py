@@ -15,6 +15,7 @@ from tokenization.analysis.grid import (
     has_beats,
     on_four_four,
     on_own_bars,
+    without_rest_in_front,
 )
 from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Track
 
@@ -53,6 +54,14 @@ def test_to_seconds_undoes_to_beats(seconds, beats, times):
     np.testing.assert_allclose(beat_map.to_seconds(positions), times, atol=1e-6)
     assert (np.diff(beat_map.to_beats(np.sort(times))) >= 0).all()
     np.testing.assert_allclose(beat_map.to_beats(seconds[:size]), beats[:size], atol=1e-9)
+
+
+def test_a_map_moves_by_whole_bars_to_that_of_a_time():
+    beat_map = BeatMap(np.array([5.0, 5.5, 6.0, 6.5]), np.array([3, 4, 5, 6]))
+    moved = beat_map.from_bar_of(1.0)  # 8 beats before the first annotated one, beat 3
+    np.testing.assert_allclose(moved.to_beats(np.array([1.0, 5.0, 5.5])), [3, 11, 12])
+    early = beat_map.from_bar_of(5.49)  # just before the bar line is after it
+    np.testing.assert_allclose(early.to_beats(np.array([5.5])), 0, atol=1e-9)
 
 
 def test_remapping_keeps_when_things_sound():
@@ -176,6 +185,16 @@ def test_on_its_own_bars_a_score_keeps_every_metre(beats, meters, found, kept, r
     assert kept is None or moved.meters == score([], *kept).meters
 
 
+def test_rest_in_front_goes_by_whole_bars_of_each_metre():
+    trimmed = without_rest_in_front(score([9, 10], markers=(Marker(0, "N"),)))
+    assert (onsets(trimmed), trimmed.markers) == ([1, 2], (Marker(0, "N"),))
+    assert trimmed.remarks == ("2 bars of rest are left out at the start.",)
+    assert onsets(without_rest_in_front(score([3.9]))) == [0]
+    waltz = without_rest_in_front(score([10, 13], (0, 3, 4), (6, 2, 4), (12, 3, 4)))
+    assert (onsets(waltz), waltz.meters) == ([0, 3], score([], (0, 2, 4), (2, 3, 4)).meters)
+    assert waltz.remarks == ("4 bars of rest are left out at the start.",)
+
+
 # Recordings: their ticks count time at the default tempo, and say nothing of the beat.
 
 # A bar of accompaniment: bass on one and three, chords on the eighths between; (beat, length, pitch)
@@ -201,6 +220,12 @@ def test_the_beats_and_bars_of_a_steady_recording_are_found(tempo):
     found = beat_map.to_beats(beats[8:72])
     np.testing.assert_allclose(found - np.rint(found), 0, atol=0.06)
     np.testing.assert_array_equal(np.rint(found[::4]) % 4, 0)
+
+
+def test_the_beats_follow_a_tempo_that_drifts():
+    beats = 0.5 + np.cumsum(np.linspace(0.75, 0.6, 100))
+    found = estimated(recording(beats)).to_beats(beats[8:90])
+    np.testing.assert_allclose(np.diff(found), 1, atol=0.15)
 
 
 def marked(offset: int, *names: str) -> Score:

@@ -7,11 +7,15 @@ from hypothesis import strategies as st
 
 from tests.tokenization.remi.cases import score_of
 from tokenization.analysis.metres import (
+    LENGTHS,
     METRES,
     NAMES,
+    bar_count,
+    bar_lines,
     bars_of,
     made_of,
     pulse_of,
+    uniform,
 )
 from tokenization.analysis.pedal import sustained
 from tokenization.score import Meters, Notes, Pedals, Score, Track
@@ -34,6 +38,18 @@ def test_a_metre_of_the_language_is_itself():
         bars = bars_of(meters((0, numerator, denominator)), 4, 100)
         assert bars.start.tolist() == list(range(0, 101, 16 * numerator // denominator))
         assert bars.meters(2) == meters((0, numerator, denominator))
+
+
+def test_another_bar_is_made_of_these():
+    made = {
+        (5, 8): "3/8 1/4",
+        (7, 4): "4/4 3/4",
+        (4, 2): "4/4 4/4",
+        (1, 8): "1/4",  # two bars
+        (5, 16): "3/8 1/4",  # two bars
+        (3, 7): "3/8",  # 6.9 sub-beats: the nearest
+    }
+    assert {metre: " ".join(made_of(*metre)) for metre in made} == made
 
 
 @pytest.mark.parametrize(
@@ -64,6 +80,14 @@ def test_bars_reach_as_far_as_asked_and_do_not_depend_on_it(changes, until):
     assert longer.metre[: len(bars) - 1].tolist() == bars.metre[:-1].tolist()
     again = bars_of(longer.meters(1), 4, int(longer.start[-1]))
     assert again.metre.tolist() == longer.metre.tolist()
+
+
+def test_bar_lines_of_a_score():
+    score = score_of([(20, 8, 60, 64)], 8, meters=[(0, 3, 4), (24, 2, 4)])
+    assert bar_lines(score, 4).tolist() == [0, 24, 40, 56, 72]
+    assert (bar_count(score), bar_count(score_of([]))) == (2, 1)
+    assert uniform(3).start.tolist() == [0, 16, 32]
+    assert sorted(set(LENGTHS.tolist())) == [4, 6, 8, 12, 16, 18, 20, 24]
 
 
 def test_beats_follow_the_bars_of_other_metres():

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musicgen.generation.request import Request, order
 from tests.tokenization.ensemble.cases import LANGUAGE, scores, song
 from tests.tokenization.grammar_cases import uniform
 from tests.tokenization.grammar_cases import written as written_by
@@ -16,13 +17,15 @@ from tokenization.ensemble.tokens import (
     DRUMS,
     END,
     HARMONY,
+    LENGTHS,
     PART_NAMES,
     PLAN,
     VOCABULARY,
+    nearest_length,
     transposition,
 )
 from tokenization.grammar import Grammar
-from tokenization.score import Notes, Score, Track
+from tokenization.score import Meters, Notes, Score, Track
 
 KINDS = LANGUAGE.kinds()
 
@@ -140,6 +143,13 @@ def test_parts_are_written_to_the_others(write: str, seed: int):
     assert LANGUAGE.validate(goal.whole(said[: len(said) * 2 // 3])) is None
 
 
+@pytest.mark.parametrize("beats", [3, 5])
+def test_a_gap_in_any_metre_is_rewritten(beats: int):
+    in_metre = song().replace(meters=Meters(*np.array([[0, beats, 4]]).T))
+    goal = infilling(LANGUAGE, LANGUAGE.encode(LANGUAGE.arrange(in_metre)).ids, 3, 5)
+    order(goal.prompt, Request(), goal.grammar)  # which refuses what may not stand there
+
+
 def test_a_new_part_is_asked_to_play_where_another_one_plays():
     ids = LANGUAGE.encode(song()).ids
     goal = accompanying(LANGUAGE, ids, ["drums"])
@@ -200,3 +210,7 @@ def test_what_cannot_be_written_is_said(write: list[str], reason: str):
 def test_what_cannot_be_planned_is_said(asked: dict, reason: str):
     with pytest.raises(ValueError, match=reason):
         LANGUAGE.plan(asked, 8)
+
+
+def test_lengths_are_rounded_to_those_there_are():
+    assert LENGTHS[nearest_length(np.array([1, 5, 11, 23, 1000]))].tolist() == [1, 6, 12, 24, 384]

@@ -139,3 +139,26 @@ def test_a_shift_past_the_end_that_a_note_must_have_is_cut_short_there():
     taken(grammar, "note_off_0_40")
     assert taken(grammar, "time_shift_1_5") == "time_shift_1_4"  # 60 at 2: to 28
     assert names_allowed(grammar) == ["note_off_2_60"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_notes_are_not_doubled_and_no_more_sound_at_once_than_in_any_data(seed: int):
+    ids = drawn(seed, 600)
+    reading = Reading(ids)
+    on = reading.is_on
+    begun = np.stack([reading.time_ticks[reading.event_places][on], reading.key[on]], 1)
+    assert len(np.unique(begun, axis=0)) == len(begun) > 50
+    assert most_sounding(ids) == [2, 6, 10]
+
+
+def most_sounding(ids: np.ndarray) -> list[int]:
+    """Return how many notes of each track sound at once at most."""
+    reading = Reading(ids)
+    track, change = reading.key // PITCHES, np.where(reading.is_on, 1, -1)
+    return [int((change * (track == t)).cumsum().max()) for t in range(3)]
+
+
+def test_a_prompt_of_fuller_chords_is_gone_on_with_in_such():
+    chord = [BEGIN, *(ID(f"note_on_0_{pitch}") for pitch in (40, 47, 52))]
+    grammar = GROOVE.grammar(prompt_tokens=len(chord))
+    assert most_sounding(drawn(1, 600, grammar, tuple(chord))) == [3, 6, 10]

@@ -105,6 +105,21 @@ def test_overlapping_notes_of_a_pitch_keep_onsets_and_ends(rows):
         assert sorted(after.end_ticks) == sorted(before.end_ticks)
 
 
+def test_coarse_ticks_are_multiplied():
+    found = [written_ticks_per_beat(n) for n in (1, 12, 95, 96, 220)]
+    assert found == [480, 480, 475, 96, 220]
+    read = read_midi(write_midi(score_of(Notes([3], [1], [60], [80], [0]), ticks_per_beat=12)))
+    assert (read.notes.onset_ticks[0], read.notes.duration_ticks[0]) == (120, 40)
+
+
+def test_another_resolution_rounds_but_loses_no_note():
+    score = score_of(Notes([3, 13], [8, 1], [60, 61], [80, 80], [0, 0]), markers=(Marker(14, "x"),))
+    coarse = score.rescaled(48)
+    assert coarse.notes == Notes([0, 1], [1, 1], [60, 61], [80, 80], [0, 0])
+    assert coarse.markers == (Marker(1, "x"),)
+    assert score.rescaled(480) is score
+
+
 @pytest.mark.parametrize("make", [sixteen_channels, karaoke, drums_by_name])
 def test_odd_files_read_back_as_they_were_read(make):
     score = read_midi(make())
@@ -154,3 +169,14 @@ def test_texts_stand_at_the_beginning_in_utf8():
     assert data.index(b"\x00\xff\x01" + bytes((len(text),)) + text) == 22
     assert b"\x00\xff\x01\x82\x2c" + b"x" * 300 in data
     assert_same(read_midi(data), score_of())
+
+
+def test_pedals_that_overlap_are_one():
+    pedals = Pedals([10, 0, 30], [20, 15, 5], [0, 0, 0])
+    read = read_midi(write_midi(score_of(pedals=pedals))).pedals
+    assert read == Pedals([0, 30], [30, 5], [0, 0])
+
+
+def test_tracks_without_notes_are_left_out():
+    score = score_of(MIDDLE_C.replace(track=[1]), tracks=parts_of(2))
+    assert read_midi(write_midi(score)).tracks == score.tracks[1:]

@@ -11,7 +11,7 @@ from tokenization.remi.language import Remi
 from tokenization.remi.spelling import BAR, BEGIN, PITCH
 from tokenization.score import Notes
 from training.config import DataConfig
-from training.data.examples import cut_groove, cut_remi
+from training.data.examples import cut_groove, cut_remi, transposed_trio
 
 MANY = range(60)
 GROOVE = Groove()
@@ -91,6 +91,18 @@ def test_trio_is_transposed_but_for_the_drums_and_has_silent_tracks(grooves: Pat
     heard = [frozenset(GROOVE.notes(crop).track.tolist()) for crop in crops]
     assert set().union(*heard) == {BASS, DRUMS, OTHER}
     assert {len(one) for one in heard} == {1, 2, 3}  # never all are silent
+
+
+def test_trio_is_transposed_as_far_as_its_pitches_have_room():
+    notes = Notes([0, 0, 0], [1, 1, 1], [2, 0, 120], [90, 90, 90], [BASS, DRUMS, OTHER])
+    moves = set()
+    for seed in range(200):
+        moved = transposed_trio(notes, 12, np.random.default_rng(seed))
+        pitch = dict(zip(moved.track.tolist(), moved.pitch.tolist(), strict=True))
+        assert pitch[DRUMS] == 0
+        assert pitch[OTHER] - 120 == pitch[BASS] - 2
+        moves.add(pitch[BASS] - 2)
+    assert moves == set(range(-2, 8))
 
 
 def test_drums_of_another_piece_begin_at_the_same_bar(grooves: Path):

@@ -75,6 +75,16 @@ def test_means_have_students_interval_and_changes_are_paired_by_seed():
     assert (one.inside, one.inside_interval) == (1.5, None)
 
 
+def test_seed_that_failed_on_either_side_makes_no_pair():
+    broken = Compared(name="rope", failed="the loss was not finite")
+    found = {"none": runs("none", 1, 2, 3), "rope": [*runs("rope", 1), broken, *runs("rope", 5)]}
+    rope = repeated(found, {"rope": "none"})[1]
+    assert (rope.seeds, rope.inside, rope.change) == (2, 3.0, 1.0)
+    assert rope.failed == "the loss was not finite"
+    alone = repeated({"rope": [broken]}, {})[0]
+    assert (alone.seeds, alone.inside, alone.failed) == (0, None, "the loss was not finite")
+
+
 # Curves
 
 TABLES = {

@@ -60,6 +60,10 @@ def test_keys(key: str, scale: list[int]):
     assert pitches(read("F c|", f"L:1/4\nK:{key}")) == scale
 
 
+def test_another_clef_leaves_the_key():
+    assert pitches(read("F [K:clef=bass] F [K:none] F|", "L:1/4\nK:G")) == [66, 66, 65]
+
+
 def test_metre_tempo_program_and_the_length_of_a_note():
     found = read("GAB cde|f3", "M:6/8\nQ:3/8=60\n%%MIDI program 73\nK:C")
     assert meters(found) == [(0, 6, 8)]
@@ -144,3 +148,9 @@ def test_a_voice_has_its_program_and_drums_to_itself():
     assert [(track.program, track.is_drum) for track in tracks] == [
         *((8, True), (73, False), (33, False), (73, False))
     ]
+
+
+def test_chords_of_a_voice_that_is_transposed_sound_with_it():
+    found = read('"Am7"A2 "G/B"B2|"N.C."c4|', "M:4/4\nL:1/4\nK:C transpose=-2")
+    assert pitches(found) == [67, 69, 70]
+    assert [marker.text for marker in found.markers] == ["G_m7", "F_M", "N_N"]

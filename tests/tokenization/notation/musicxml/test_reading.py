@@ -126,6 +126,12 @@ def test_music(contents: list[str], notes: list[tuple[float, float, int]]):
     assert heard(read(score(bars(*contents)))) == notes
 
 
+def test_a_rest_too_long_in_one_part_moves_nothing():
+    found = read(score(bars(UPPER, UPPER), bars(rest(8) + rest(8), note("C", 4, 8))))
+    assert heard(found) == [(0, 4, 72), (4, 4, 72), (4, 4, 60)]
+    assert meters(found) == [(0, 4, 4)]
+
+
 def test_a_pickup_ends_a_bar_also_where_it_is_repeated():
     contents = note("G", 4, 2), note("C", 5, 6), note("C", 5, 4) + BACKWARD
     found = read(score(bars(*contents, beats=3)))
@@ -198,6 +204,14 @@ def test_tuplets_that_no_division_holds_stay_together():
     assert found.beats_known
     assert heard(found)[-1][:2] == (4, 4)
     assert [onset for onset, *_ in heard(found)][:3] == pytest.approx([0, 1 / 3, 2 / 3], abs=0.01)
+
+
+def test_a_tie_within_a_tuplet_that_no_division_holds_joins():
+    music = bars(
+        note("C", 4, 341) + note("D", 4, 341, START) + note("D", 4, 342, STOP) + rest(3072),
+        divisions=1024,
+    )
+    assert [pitch for *_, pitch in heard(read(score(music)))] == [60, 62]
 
 
 def test_the_staves_of_a_part_are_tracks_where_that_is_asked_for():

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tokenization.any_file import read_file
 from tokenization.notation.musicxml.writing import (
     MOST_VOICES,
+    key_of,
     spelled,
     values_of,
     voices_of,
@@ -133,6 +134,20 @@ def test_notes_are_named_by_the_key(centre: int, names: str):
     steps = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
     sounding = [12 * (octave + 1) + steps[step] + alter for step, alter, octave in found]
     assert sounding == [*range(60, 72)]
+
+
+@pytest.mark.parametrize(
+    ("pitches", "fifths", "leading", "name"),
+    [
+        ((7, 9, 10, 0, 2, 3, 6, 7, 2, 7), -2, 6, ("F", 1, 4)),  # G minor
+        ((0, 2, 3, 5, 7, 8, 11, 0, 7, 0), -3, 11, ("B", 0, 4)),  # C minor
+        ((9, 11, 12, 14, 16, 17, 20, 21, 16, 21), 0, 8, ("G", 1, 4)),  # A minor
+    ],
+)
+def test_what_leads_to_a_minor_tonic_is_a_raised_tone(pitches, fifths, leading, name):
+    key = key_of(piece([(24 * n, 24, 60 + pitch) for n, pitch in enumerate(pitches)]))
+    assert key.fifths == fifths
+    assert spelled(60 + leading, key.centre) == name
 
 
 @given(st.integers(1, 400), st.integers(0, 200))
