@@ -8,7 +8,7 @@ COUNTS ?= build/fuzz.json
 
 WORK ?= build/models
 
-.PHONY: help app test test-all test-kernels test-matrix smoke lint format fuzz bench model \
+.PHONY: help app test test-all test-profile test-kernels test-matrix smoke lint format fuzz bench model \
   install fast-transformers vendor clean
 
 help: ## say what can be made
@@ -22,6 +22,9 @@ test: $(INSTALLED) ## run the tests that take minutes
 
 test-all: $(INSTALLED) ## run all tests: kills, long trainings, long sequences, the whole page in a browser
 	$(BIN)/python -m pytest -m ""
+
+test-profile: $(INSTALLED) ## run the tests and print what they spend their time on (ARGS=-m\ long)
+	$(BIN)/python -m tests.tools.profile $(ARGS)
 
 # Other kernels, more threads than cores, a locale without UTF-8, another order.
 KERNELS = ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE $(BIN)/python -m pytest

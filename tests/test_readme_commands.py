@@ -64,7 +64,7 @@ TABLE = [
     for line in MORE.splitlines()
     if line[:1] == "|"
     for cell in quoted(line)
-    if cell.partition(" ")[0] in ("musicgen", "make")
+    if cell.partition(" ")[0] in ("musicgen", "make", "python")
 ]
 RUN = [*block_lines(README), *TABLE]
 PIECE = block_lines(section("Make a piece"))
@@ -139,7 +139,7 @@ def test_every_command_is_known_and_understood(tmp_path: Path, monkeypatch: pyte
     for name in ("song.mid", "output/song.mid"):
         (tmp_path / name).touch()
     assert len(RUN) == len(set(RUN)) >= 18
-    assert {*RUN} == {*of("musicgen"), *of("make")}
+    assert {*RUN} == {*of("musicgen"), *of("make"), *of("python -m")}
     assert {*PIECE, *RESEARCH} < {*RUN}
     for line in of("musicgen"):
         words = expanded(line)
@@ -265,6 +265,15 @@ def test_the_bench_knows_the_works(line: str, monkeypatch: pytest.MonkeyPatch, c
     assert {*works} <= {*asked}
     assert len(capsys.readouterr().out.splitlines()) > len(works)
     assert all(isinstance(WORKLOADS[name], Workload) for name in asked)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("line", of("python -m"))
+def test_what_needs_a_browser_knows_its_words(line: str):
+    words = [sys.executable, *shlex.split(line)[1:], "--help"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "usage" in done.stdout
 
 
 def test_what_the_text_names_is_there():

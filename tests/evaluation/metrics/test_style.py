@@ -22,6 +22,7 @@ from evaluation.metrics.style import (
 )
 from tests.evaluation.metrics.slow_style import slow_onset_duration, slow_time_pitch
 from tests.evaluation.scores import BASS, DRUMS, OTHER, piano_of, trio
+from tests.tools.measure.style import measure
 from tokenization.score import Meters, Notes, Track, excerpt
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "style_profiles.json").read_text())
@@ -76,6 +77,13 @@ def test_many_notes_at_once_take_little_memory():
     counted = np.bincount(pitch, minlength=128)
     near = np.abs(np.subtract.outer(np.arange(128), np.arange(128))) <= 20
     assert found.sum() == found[0].sum() == (np.outer(counted, counted) * near).sum() - len(pitch)
+
+
+@pytest.mark.long
+def test_speed_and_equality_at_2000_notes():
+    found = measure(notes=2000, fast_times=5)
+    assert found["largest_difference"] < 1e-9
+    assert found["ratio"] > 15, "the measurement says 100 and more on a quiet machine"
 
 
 def test_an_onset_is_the_place_in_the_bar_of_any_metre():

@@ -188,7 +188,15 @@ def _splice_span(data: bytearray, random: Random, files: list[bytes]) -> None:
     data[place:place] = other[start:stop]
 
 
-BYTES: tuple[Mutation, ...] = (_flip_bit, _set_byte, _insert, _delete, _truncate, _repeat, _move)
+BYTES: tuple[Mutation, ...] = (
+    _flip_bit,
+    _set_byte,
+    _insert,
+    _delete,
+    _truncate,
+    _repeat,
+    _move,
+)
 CHUNKS: tuple[Mutation, ...] = (_change_length, _change_header, _splice)
 SIGNS: tuple[Mutation, ...] = (
     _extreme_number,

@@ -10,46 +10,48 @@ With --counts, a run goes on after the mutants of the one before, and adds to wh
 from __future__ import annotations
 
 import argparse
+import gc
+import multiprocessing
 import os
+import resource
 import signal
+import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from functools import cache, partial
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from musicgen.common.workers.pool import in_order
-from musicgen.common.workers.process import Failed
+from musicgen.common.workers.process import LOOK_SECONDS, TaskClock
 from tests.tools.fuzz.examine import LANGUAGES, READ, examine
-from tests.tools.fuzz.mutants import format_of, mutant, seed_files
+from tests.tools.fuzz.mutants import FORMATS, format_of, mutant, seed_files
+from tests.tools.fuzz.tally import Counts, Tally
 from tokenization.language import Language, language
-from tokenization.records import json_of
-from tokenization.whole_file import write_json
 
 HANG_SECONDS = 2.0  # of processor time, so that a busy machine makes no hangs
 STUCK_SECONDS = 60.0  # of processor time too, or without any: in foreign code no alarm is heard
 MEMORY_BYTES = 1 << 30
+REPORT_EVERY = 200
 MOST_FAILURES = 20
-SAVE_EVERY = 10_000  # mutants
+FAILED = "failed"
 
 Examiner = Callable[[bytes, str, Sequence[Language]], str]
 
-files_of_process = cache(seed_files)
-languages_of_process = cache(lambda: [language(name) for name in LANGUAGES])
+
+class Hang(BaseException):
+    """The time of a mutant is up."""
 
 
 @contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Raise an error after so many seconds of processor time."""
-
+def _time_limit(seconds: float) -> Iterator[None]:
     def stop(_: int, frame: FrameType | None) -> None:
-        raise RuntimeError(
-            f"more than {seconds} s in {frame.f_code.co_name if frame else 'nowhere'}"
-        )
+        raise Hang(f"more than {seconds} s in {frame.f_code.co_name if frame else 'nowhere'}")
 
     signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, seconds)
@@ -59,76 +61,156 @@ def time_limit(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def outcome(examiner: Examiner, limit: float, seed: int, number: int) -> str:
-    """Return the format of a mutant, and what becomes of it."""
-    files, languages = files_of_process(), languages_of_process()
-    data, suffix = mutant(files, seed, number), format_of(number)
-    with time_limit(limit):
-        return f"{suffix} {examiner(data, suffix, languages)}"
+def _limit_memory() -> None:
+    """Refuse this process more memory than it has now and what a file may take."""
+    pages = Path("/proc/self/statm")
+    if pages.exists():  # elsewhere the limit has no effect
+        now = int(pages.read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY_BYTES, now + MEMORY_BYTES))
 
 
-def before(deadline: float, numbers: Iterator[int]) -> Iterator[int]:
-    """Yield numbers until it is late."""
+def _resident_bytes() -> int:
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def work(
+    pipe: Connection, examiner: Examiner, seed: int, numbers: range, deadline: float, limit: float
+) -> None:
+    """Examine mutants one by one, announcing each; report after some, and after each failure."""
+    files = seed_files()
+    languages = [language(name) for name in LANGUAGES]
+    for suffix, seeds in files.items():
+        for file in seeds:
+            examine(file, suffix, languages)
+    gc.freeze()  # what is here to stay is not looked through again and again
+    _limit_memory()
+    start_bytes = _resident_bytes()
+    tally = Tally(start_bytes=start_bytes)
     for number in numbers:
-        if time.monotonic() > deadline:
-            return
-        yield number
+        if time.time() > deadline:
+            break
+        pipe.send(number)
+        data, suffix = mutant(files, seed, number), format_of(number)
+        started = time.process_time()
+        try:
+            with _time_limit(limit):
+                outcome = examiner(data, suffix, languages)
+        except (Exception, Hang) as error:
+            outcome = FAILED
+            tally.failures.append((number, _described(error)))
+        tally.outcomes[outcome if outcome == FAILED else f"{suffix} {outcome}"] += 1
+        tally.next_number = number + 1
+        tally.slowest_seconds = max(tally.slowest_seconds, time.process_time() - started)
+        if tally.outcomes.total() == REPORT_EVERY or tally.failures:
+            tally.peak_bytes = _resident_bytes()
+            pipe.send(tally)
+            tally = Tally(start_bytes=start_bytes)
+    tally.peak_bytes = _resident_bytes()
+    pipe.send(tally)
 
 
-def fuzz(options: argparse.Namespace, examiner: Examiner = examine) -> dict[str, Any]:
-    """Examine mutants till one of the limits, keep those that fail, and return what became of all."""
-    seed, path = options.seed, options.counts
-    kept = {"seed": seed, "next": 0, "seconds": 0.0, "outcomes": {}, "failures": []}
-    if path is not None and path.exists():
-        kept = json_of(path)
-        if kept["seed"] != seed:
-            raise ValueError(f"{path} counts the mutants of another seed; name another file")
-    outcomes, failures = Counter(kept["outcomes"]), kept["failures"]
-    begun, first, earlier = time.monotonic(), kept["next"], kept["seconds"]
-    numbers = before(begun + options.seconds, iter(range(first, first + options.mutants)))
-    answers = in_order(
-        partial(outcome, examiner, options.limit, seed),
-        numbers,
-        workers=options.processes,
-        limit_seconds=STUCK_SECONDS,
-        memory_bytes=MEMORY_BYTES,
-    )
-    with closing(answers):
-        for number, found in enumerate(answers, first):
-            if isinstance(found, Failed):
-                failures.append([number, found.reason])
-                options.keep.mkdir(parents=True, exist_ok=True)
-                kept_file = options.keep / f"{seed}-{number}{format_of(number)}"
-                kept_file.write_bytes(mutant(files_of_process(), seed, number))
+def _described(error: BaseException) -> str:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}: {error}"
+
+
+def watch(
+    examiner: Examiner, seed: int, numbers: range, deadline: float, limit: float, counts: Counts
+) -> None:
+    """Let a process work through the numbers; where it dies or is stuck, go on after that one."""
+    context = multiprocessing.get_context("spawn")
+    while numbers and len(counts.tally.failures) < MOST_FAILURES:
+        pipe, theirs = context.Pipe(duplex=False)
+        process = context.Process(
+            target=work, args=(theirs, examiner, seed, numbers, deadline, limit)
+        )
+        process.start()
+        theirs.close()
+        number, is_stuck = listen(pipe, counts, process.pid or 0)
+        if is_stuck:
+            process.kill()
+        process.join()
+        if process.exitcode == 0:
+            break
+        if number is None:
+            raise RuntimeError("a process died before its first mutant; its words stand above")
+        how = "stuck" if is_stuck else f"died with exit code {process.exitcode}"
+        counts.add(
+            Tally(outcomes=Counter({FAILED: 1}), failures=[(number, how)], next_number=number + 1)
+        )
+        numbers = numbers[numbers.index(number) + 1 :]
+
+
+def listen(pipe: Any, counts: Any, process: int) -> tuple[int | None, bool]:
+    """Take in a process's reports to its end; return its last mutant, and whether it is stuck."""
+    number, clock = None, TaskClock(process)
+    with suppress(EOFError):
+        while pipe.poll(LOOK_SECONDS) or not clock.is_late(STUCK_SECONDS):
+            if not pipe.poll():
+                continue
+            message, clock = pipe.recv(), TaskClock(process)
+            if isinstance(message, Tally):
+                counts.add(message)
             else:
-                outcomes[found] += 1
-            kept |= {"next": number + 1, "seconds": earlier + time.monotonic() - begun}
-            kept["outcomes"] = dict(outcomes)
-            if path is not None and kept["next"] % SAVE_EVERY == 0:
-                write_json(path, kept)
-            if len(failures) >= MOST_FAILURES:
-                break
-    if path is not None:
-        write_json(path, kept)
-    return kept
+                number = message
+        return number, True
+    return number, False
 
 
-def report(found: dict[str, Any], keep: Path) -> str:
+def fuzz(
+    *,
+    seconds: float,
+    mutants: int,
+    seed: int,
+    processes: int,
+    keep: Path,
+    limit: float = HANG_SECONDS,
+    counts: Path | None = None,
+    examiner: Examiner = examine,
+) -> Tally:
+    """Examine mutants till one of the limits; those that fail are kept in a folder.
+
+    With a file of counts, those of earlier runs with this seed are gone on from, and added to.
+    """
+    deadline = time.time() + seconds
+    kept = Counts(counts, seed)
+    begun = kept.tally.next_number
+    with ThreadPoolExecutor(processes) as pool:
+        lanes = [range(begun + lane, begun + mutants, processes) for lane in range(processes)]
+        for done in [
+            pool.submit(watch, examiner, seed, numbers, deadline, limit, kept) for numbers in lanes
+        ]:
+            done.result()
+    files = seed_files()
+    for number, _ in kept.tally.failures:
+        keep.mkdir(parents=True, exist_ok=True)
+        (keep / f"{seed}-{number}{format_of(number)}").write_bytes(mutant(files, seed, number))
+    return kept.tally
+
+
+def report(tally: Tally, keep: Path) -> str:
     """Return what a person wants to know."""
-    outcomes, failures = Counter(found["outcomes"]), found["failures"]
-    read = sum(count for what, count in outcomes.items() if f" {READ}" in what)
-    total = outcomes.total() + len(failures)
+    total = tally.outcomes.total()
+    read = Counter[str]()
+    for outcome, count in tally.outcomes.items():
+        suffix, _, what = outcome.partition(" ")
+        read[suffix] += count * what.startswith(READ)
+    grown = (tally.peak_bytes - tally.start_bytes) / 2**20
     lines = [
-        f"{total:,} mutants in {found['seconds']:.0f} s: {read:,} read, "
-        f"{outcomes.total() - read:,} refused, {len(failures):,} failures",
-        *(f"{count:9,}  {what}" for what, count in outcomes.most_common()),
-        *(f"FAILURE {number}: {what}" for number, what in failures),
+        f"{total:,} mutants in {tally.seconds:.0f} s: {read.total():,} read, "
+        f"{total - read.total() - tally.outcomes[FAILED]:,} refused, {len(tally.failures):,} failures",
+        "read: " + ", ".join(f"{read[suffix]:,} {suffix}" for suffix in FORMATS),
+        f"slowest {tally.slowest_seconds:.2f} s of processor time; "
+        f"memory grew by {grown:.0f} MB over the {tally.start_bytes / 2**20:.0f} MB at the start",
+        *(f"{count:9,}  {outcome}" for outcome, count in tally.outcomes.most_common()),
+        *(f"FAILURE {number}: {what}" for number, what in tally.failures),
     ]
-    return "\n".join(lines + [f"the mutants that failed are in {keep}"] * bool(failures))
+    return "\n".join(lines + [f"the mutants that failed are in {keep}"] * bool(tally.failures))
 
 
-def arguments(words: Sequence[str] | None) -> argparse.Namespace:
-    """Return what a command line asks for."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.tools.fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--mutants", type=int, default=10**9, help="stop after so many")
@@ -139,12 +221,7 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "musicgen-fuzz")
-    return parser.parse_args(words)
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Run from the command line; return the exit code."""
-    options = arguments(words)
-    found = fuzz(options)
-    print(report(found, options.keep))
-    return bool(found["failures"])
+    options = parser.parse_args(arguments)
+    tally = fuzz(**vars(options))
+    print(report(tally, options.keep))
+    return bool(tally.failures)

@@ -1,5 +1,7 @@
 """Thousands of damaged files; and the fuzzer itself finds what it is there to find."""
 
+import os
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -7,7 +9,12 @@ import pytest
 
 from tests.tools.fuzz.examine import LANGUAGES, examine
 from tests.tools.fuzz.mutants import FORMATS, format_of, mutant, seed_files
-from tests.tools.fuzz.run import READ, arguments, fuzz, main
+from tests.tools.fuzz.run import (
+    MEMORY_BYTES,
+    READ,
+    fuzz,
+    main,
+)
 from tokenization.language import language
 
 
@@ -32,25 +39,37 @@ def test_thousands_of_damaged_files_are_read_or_refused(tmp_path: Path, capsys):
     assert " 0 failures" in said
 
 
+def crash(*_: object) -> str:
+    os.kill(os.getpid(), signal.SIGSEGV)
+    return "survived"
+
+
 def hang(*_: object) -> str:
     while True:
         pass
 
 
-def stumble(*_: object) -> str:
-    raise ValueError("of a library that got nonsense")
+def hoard(*_: object) -> str:
+    return str(len(bytearray(2 * MEMORY_BYTES)))
+
+
+def stumble(data: bytes, *_: object) -> str:
+    return str({}[data])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("examiner", "find"), [(hang, "more than 2.0 s in hang"), (stumble, "got nonsense")]
+    ("examiner", "find"),
+    [
+        (crash, "died with exit code -11"),
+        (hang, "more than 2.0 s in hang"),
+        (hoard, "MemoryError in test_fuzz.py"),
+        (stumble, "KeyError in test_fuzz.py"),
+    ],
 )
-def test_what_must_not_happen_is_found_and_kept(examiner, find: str, tmp_path: Path):
-    """In two runs, of which the second goes on after the first."""
-    counts = tmp_path / "counts.json"
-    words = ["--mutants", "1", "--seed", "7", "--processes", "1", "--keep", str(tmp_path)]
-    for number in range(2):
-        found = fuzz(arguments([*words, "--counts", str(counts)]), examiner)
-        kept = (tmp_path / f"7-{number}{format_of(number)}").read_bytes()
-        assert kept == mutant(seed_files(), 7, number)
-    assert [(number, find in what) for number, what in found["failures"]] == [(0, True), (1, True)]
+def test_what_must_not_happen_is_found(examiner, find: str, tmp_path: Path):
+    tally = fuzz(seconds=600, mutants=2, seed=7, processes=2, keep=tmp_path, examiner=examiner)
+    assert sorted(number for number, _ in tally.failures) == [0, 1]
+    assert all(find in what for _, what in tally.failures)
+    kept = [(tmp_path / f"7-{number}{format_of(number)}").read_bytes() for number in (0, 1)]
+    assert kept == [mutant(seed_files(), 7, number) for number in (0, 1)]

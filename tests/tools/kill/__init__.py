@@ -1,1 +1,1 @@
-"""Commands that are killed at random moments, and must end as if they had been left alone."""
+"""Runs and commands that are killed at random moments, and must end as if they had been left alone."""

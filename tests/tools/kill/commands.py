@@ -2,10 +2,10 @@
 
     python -m tests.tools.kill.commands --times 25
 
-Training, preparing data, evaluating and continuing, each so often: half of the kills come at a moment of the clock, the
-rest right before one of the file operations, where there is most to break. After each kill, every file with the name of
-a result must be whole; at the end, every file must be that of the undisturbed command. (What was being written lies
-beside them under a hidden name, .….part.)
+Preparing data, evaluating and continuing, each so often: half of the kills come at a moment of the clock, the rest
+right before one of the file operations, where there is most to break. After each kill, every file with the name of a
+result must be whole; at the end, every file must be that of the undisturbed command. (What was being written lies
+beside them under a hidden name, .….part.) Training has `run.py`.
 """
 
 from __future__ import annotations
@@ -17,31 +17,15 @@ import shutil
 import signal
 import sys
 import tempfile
-import threading
-import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from app.cli import main as musicgen
-from musicgen.storage import checkpoint
+from tests.tools.kill.run import die_after, die_at_operation
 from tests.training.data.sources import on_disk as disk
-from tests.training.makers import outcome, prepared_set, toy_file, toy_run
-from training import run_folder
-from training.config import read
-from training.loop import TABLES
-from training.results.curves import read_table
 
 SEEDS = Path(__file__).parents[2] / "seeds"
 OUT = "out"
-OPERATIONS = {"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.rmtree"}
-TRAINING = {  # saves nearly as often as it learns
-    "run": OUT,
-    "optimiser": {"steps": 60},
-    "validation": {"every": 12, "samples": 0},
-    "save_every": 3,
-    "log_every": 2,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +39,6 @@ class Command:
 
 
 COMMANDS = {
-    "train": Command(words=("train", "toy.yaml", "--resume"), operations=300, seconds=2.0),
     "data": Command(words=("data", "midi", "songs", OUT, "--workers", "1", "--force"), operations=40, seconds=3.0),
     "evaluate": Command(
         words=(
@@ -82,37 +65,6 @@ def material(folder: Path) -> None:
     (folder / "grooves").mkdir()
     for name in ("a", "b"):
         shutil.copy(SEEDS / "groove.mid", folder / "grooves" / f"{name}.mid")
-    prepared_set(folder / "prepared", "remi")
-    toy_file(folder, Path("prepared"), **TRAINING)
-
-
-def die() -> None:
-    """End this process as a power cut would."""
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def die_at_operation(number: int, folder: Path) -> None:
-    """Kill this process right before one of its next operations on the files below a folder."""
-    left, below = number, str(folder)
-
-    def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        nonlocal left
-        if event in OPERATIONS and below in str(arguments[0]):
-            left -= 1
-            if left <= 0:
-                die()
-
-    sys.addaudithook(hook)
-
-
-def die_after(seconds: float) -> None:
-    """Kill this process in a while."""
-
-    def wait() -> None:
-        time.sleep(seconds)
-        die()
-
-    threading.Thread(target=wait, daemon=True).start()
 
 
 def run(command: Command, folder: Path, *, seconds: float = 0.0, operation: int = 0) -> int:
@@ -137,23 +89,10 @@ def run(command: Command, folder: Path, *, seconds: float = 0.0, operation: int 
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def contents(folder: Path) -> dict[str, Any]:
-    """Return the files of a folder, without what was being written when the process was killed or tells the time."""
-    return {name: held for name, held in outcome(folder).items() if not name.endswith(".part")}
-
-
-def check_training(place: Path) -> None:
-    """Load everything that a killed training left."""
-    config = read(place / "toy.yaml", [f"data.folder={place / 'prepared'}"])
-    for saved in (place / OUT / run_folder.CHECKPOINTS).glob("[0-9]*"):
-        fresh = toy_run(config)
-        state = run_folder.restore(saved, fresh.model, fresh.raw_optimiser)
-        assert state.step == int(saved.name)
-    if (place / OUT / "model" / "config.json").exists():
-        checkpoint.load(place / OUT / "model")
-    for name in TABLES:
-        if (place / OUT / f"{name}.csv").exists():
-            read_table(place / OUT / f"{name}.csv")
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return the files of a folder, by path, without what was being written when the process was killed."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".part")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def kill(name: str, folder: Path, times: int, chance: random.Random) -> list[int]:
@@ -171,12 +110,9 @@ def kill(name: str, folder: Path, times: int, chance: random.Random) -> list[int
             moment = {"seconds": chance.uniform(0.01, command.seconds)}
         endings.append(run(command, place, **moment))
         assert endings[-1] in (0, -signal.SIGKILL), f"{name} ended by itself with {endings[-1]}"
-        if name == "train":  # whose files grow
-            check_training(place)
-        else:
-            left = contents(place / OUT)
-            torn = [path for path, held in left.items() if path in whole and held != whole[path]]
-            assert not torn, f"{name}, killed at {moment}, leaves {torn}"
+        left = contents(place / OUT) if (place / OUT).exists() else {}
+        torn = [path for path, held in left.items() if path in whole and held != whole[path]]
+        assert not torn, f"{name}, killed at {moment}, leaves {torn}"
         if not command.goes_on or endings[-1] == 0:
             check(name, command, place, whole)
     check(name, command, place, whole)
@@ -192,8 +128,7 @@ def check(name: str, command: Command, place: Path, whole: dict[str, bytes]) -> 
     assert left.keys() == whole.keys(), f"{name}: {left.keys() ^ whole.keys()}"
     differ = [path for path in whole if left[path] != whole[path]]
     assert not differ, f"{name}: {differ} are others than of the undisturbed command"
-    there = {path.name for path in place.with_name(f"{place.name}-alone").iterdir()}
-    assert {path.name for path in place.iterdir()} == there
+    assert {path.name for path in place.iterdir()} == {"songs", "song.mid", "grooves", OUT}
     shutil.rmtree(place / OUT)
 
 

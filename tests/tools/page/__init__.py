@@ -1,1 +1,1 @@
-"""A server of our own, with honest visitors and hostile ones."""
+"""The page in a real browser: its picture, its speed, one visitor and many, honest and hostile."""

@@ -1,8 +1,7 @@
 """Honest visitors beside hostile ones, on this machine alone: python -m tests.tools.page.siege --minutes 30.
 
-Honest ones open an example as the page does, continue it, wait for the end and have the sound made as a file: first
-alone, then while hostile ones send what is too large, wrong, half or never asked for again. Each comes from an address
-of its own below 127, as from another machine.
+Honest ones use the page as those of load.py do, first alone, then beside hostile ones, which send what is too
+large, wrong, half or never asked for again. Each comes from an address of its own below 127, as from another machine.
 Printed are the honest ones' waits in both parts, what the hostile ones were answered, and the server's memory, threads
 and open files at the start and at the end. The exit code is 1 if an honest one met an error, or waited more than twice
 as long for the first note, by the median, as alone; or if the server is gone, or has told of a fault in its log.
@@ -10,10 +9,7 @@ as long for the first note, by the median, as alone; or if the server is gone, o
 
 import argparse
 import asyncio
-import base64
-import json
 import os
-import random
 import secrets
 import sys
 import time
@@ -22,93 +18,36 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import httpx
 import numpy as np
 
-from app.web.offered_models import EXAMPLES, example
+from app.web.offered_models import example
 from musicgen.common.processes import CONTEXT
 from tests.app.web.browser import Server, started
 from tests.tokenization.notation import scores
+from tests.tools.page.load import FIRST, OPENED, WHOLE, Visitor
+from tests.tools.page.memory import memory_bytes, processes_under
 
 API = "/gradio_api"
-FIRST, WHOLE, OPENED = "first note", "click to end", "open a piece"
-WISH = {
-    "kind": "continue",
-    "variations": 2,
-    "sampling": {"temperature": 1, "top_p": 0.95, "top_k": 0, "min_p": 0.02, "seed": 1},
-}
 MOST_RATIO = 2.0
-# The longest continuation that can be asked for.
-LONG = [None, "", 0, 128, 8, 1, 0.95, 0, 0.02, 1, False, ""]
+LONG = [
+    None,
+    "",
+    0,
+    128,
+    8,
+    1,
+    0.95,
+    0,
+    0.02,
+    1,
+    False,
+    "",
+]  # the longest continuation that can be asked for
 PAUSE_SECONDS = 0.05  # of a hostile one, between two requests
 SLOW = scores.compressed(scores.score(scores.bars(*["<note><rest/></note>" * 9900] * 40)))
 HALVES = 200  # connections with half a request
-
-
-class Visitor:
-    """One user of the page, through the same requests that the page sends."""
-
-    def __init__(self, client: httpx.AsyncClient, times: dict, bars: int) -> None:
-        self.client, self.times, self.bars = client, times, bars
-
-    async def timed(self, what: str, begun: float) -> None:
-        self.times[what].append(time.monotonic() - begun)
-
-    async def events(self, name: str, data: list) -> AsyncIterator[Any]:
-        """Yield what comes of a call."""
-        asked = await self.client.post(f"{API}/call/{name}", json={"data": data})
-        asked.raise_for_status()
-        async with self.client.stream(
-            "GET", f"{API}/call/{name}/{asked.json()['event_id']}"
-        ) as stream:
-            kind = ""
-            async for line in stream.aiter_lines():
-                if line.startswith("event: "):
-                    kind = line[7:]
-                elif line.startswith("data: ") and kind in ("generating", "complete", "error"):
-                    said = json.loads(line[6:])
-                    if kind == "error":
-                        raise RuntimeError(f"the server answered {said}")
-                    if said:
-                        yield said[0]
-
-    async def send(self, data: bytes) -> dict:
-        """Upload a file; returns how it is named in calls."""
-        sent = await self.client.post(f"{API}/upload", files={"files": ("a.mid", data)})
-        sent.raise_for_status()
-        return {"path": sent.json()[0], "meta": {"_type": "gradio.FileData"}}
-
-    async def round(self) -> None:
-        """Open an example, continue it, take the result home."""
-        begun = time.monotonic()
-        name = random.choice(list(EXAMPLES))
-        what = {"data": [None, {"example": name, "fit": True}]}
-        answer = await self.client.post(f"{API}/run/desk_open", json=what)
-        opened = json.loads(answer.json()["data"][0])
-        assert opened["bars"] == 16, opened
-        await self.timed(OPENED, begun)
-        file = await self.send(base64.b64decode(opened["file"]))
-        ask = {**WISH, "model": opened["model"], "bars": self.bars, "promptBars": 4}
-        begun, said, last = time.monotonic(), 0, {}
-        async for text in self.events("desk_write", [file, ask, secrets.token_hex(8)]):
-            view = json.loads(text)
-            said, last = said + bool(view["takes"]), view  # without any, it tells the place in line
-            if (
-                said == 2 and view["takes"]
-            ):  # the first answer is the prompt alone, this one has the first note
-                await self.timed(FIRST, begun)
-        await self.timed(WHOLE, begun)
-        await self.take_home(base64.b64decode(last["takes"][0]["midi"]))
-
-    async def take_home(self, midi: bytes) -> None:
-        """Have the sound made of a result, and fetch it."""
-        assert midi[:4] == b"MThd"
-        async for made in self.events("sound", [await self.send(midi)]):
-            answer = await self.client.get(f"{API}/file={made['path']}")
-            assert answer.content[:4] == b"RIFF"
-            break
 
 
 @asynccontextmanager
@@ -235,27 +174,6 @@ async def visit(
                         await asyncio.sleep(1)
 
     await asyncio.gather(*(stay(number) for number in range(honest)))
-
-
-def processes_under(parent: int) -> list[int]:
-    """Return the processes that one has started, and those that these have."""
-    children: dict[int, list[int]] = defaultdict(list)
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
-            children[int(fields[1])].append(int(folder.name))
-    found = [*children[parent]]
-    for process in found:
-        found += children[process]
-    return found
-
-
-def memory_bytes(process: int) -> int:
-    """Return what a process takes, of pages that several share its part; 0 of one that is gone."""
-    with suppress(OSError):
-        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
-        return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-    return 0
 
 
 def held_by(server: Server) -> str:

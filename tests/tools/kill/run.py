@@ -1,0 +1,161 @@
+"""Kill a training run at random moments, resume it each time, and compare it with one that was left alone.
+
+    python -m tests.tools.kill.run --times 20
+
+Every other kill comes at a moment of the clock, the rest at one of the file operations, where there is most to break.
+After each kill, all that is on the disk must be whole; at the end, every file must be that of the undisturbed run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from musicgen.storage import checkpoint
+from tests.training.makers import Heard, outcome, prepared_set, toy_config, toy_run
+from training import run_folder
+from training.loop import TABLES
+from training.results.curves import read_table
+
+ROOT = Path(__file__).parents[3]
+STEPS = 240
+SAVE_EVERY = 3
+OPERATIONS_A_SAVE = 30  # about so many times a save opens, renames or deletes
+OPERATIONS = {"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.rmtree"}
+
+
+def changes(steps: int) -> dict[str, Any]:
+    """Return a run that saves nearly as often as it learns."""
+    return {
+        "optimiser": {"steps": steps},
+        "validation": {"every": 12, "samples": 0},
+        "save_every": SAVE_EVERY,
+        "log_every": 2,
+    }
+
+
+def die() -> None:
+    """End this process as a power cut would."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_at_operation(number: int, folder: Path) -> None:
+    """Kill this process right before one of its next operations on the files below a folder."""
+    left, below = number, str(folder)
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal left
+        if event in OPERATIONS and below in str(arguments[0]):
+            left -= 1
+            if left <= 0:
+                die()
+
+    sys.addaudithook(hook)
+
+
+def die_after(seconds: float) -> None:
+    """Kill this process in a while."""
+
+    def wait() -> None:
+        time.sleep(seconds)
+        die()
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def train(folder: Path, steps: int, *, seconds: float = 0.0, operation: int = 0) -> None:
+    """Train, or go on, and die when it is time."""
+    run = toy_run(toy_config(folder, folder.parent / "data", **changes(steps)))
+    run.resume()
+    if seconds:
+        die_after(seconds)
+    if operation:
+        die_at_operation(operation, folder)
+    run.fit(Heard())
+
+
+def check_whole(folder: Path, steps: int) -> int:
+    """Load everything that a killed run left; return the step it goes on from."""
+    run = folder / "run"
+    found = [0]
+    for saved in (run / run_folder.CHECKPOINTS).glob("[0-9]*"):
+        fresh = toy_run(toy_config(folder, folder.parent / "data", **changes(steps)))
+        found.append(run_folder.restore(saved, fresh.model, fresh.raw_optimiser).step)
+        assert found[-1] == int(saved.name)
+    if (run / "model" / "config.json").exists():
+        checkpoint.load(run / "model")
+    for name in TABLES:
+        if (run / f"{name}.csv").exists():
+            read_table(run / f"{name}.csv")
+    return max(found)
+
+
+def kill_and_resume(folder: Path, deaths: list[list[str]], steps: int = STEPS) -> list[int]:
+    """Return the steps from which the killed run went on; raises AssertionError if anything was lost."""
+    prepared_set(folder / "data", "remi")
+    killed, reached = folder / "killed", [0]
+    for death in deaths:
+        child = [
+            sys.executable,
+            "-m",
+            "tests.tools.kill.run",
+            "--child",
+            str(killed),
+            "--steps",
+            str(steps),
+        ]
+        ended = subprocess.run([*child, *death], cwd=ROOT, check=False).returncode
+        assert ended in (0, -signal.SIGKILL), f"it ended by itself with {ended}"
+        reached.append(check_whole(killed, steps))
+        assert reached[-1] >= reached[-2], "what was saved is lost"
+    train(killed, steps)
+    train(folder / "whole", steps)
+    left, alone = outcome(killed / "run"), outcome(folder / "whole" / "run")
+    assert left.keys() == alone.keys(), left.keys() ^ alone.keys()
+    assert not [name for name in alone if left[name] != alone[name]]
+    return reached[1:]
+
+
+def random_deaths(times: int, longest_seconds: float, seed: int) -> list[list[str]]:
+    """Return options of the child: when to die."""
+    chance = random.Random(seed)
+    share = STEPS // SAVE_EVERY * OPERATIONS_A_SAVE // max(1, times)
+    by_clock = [["--seconds", str(chance.uniform(0, longest_seconds))] for _ in range(times)]
+    by_operation = [["--operation", str(chance.randint(1, 2 * share))] for _ in range(times)]
+    return [
+        pair[number % 2] for number, pair in enumerate(zip(by_clock, by_operation, strict=True))
+    ]
+
+
+def main() -> int:
+    """Kill and compare."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--times", type=int, default=20)
+    parser.add_argument("--longest-seconds", type=float, default=1.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--steps", type=int, default=STEPS, help=argparse.SUPPRESS)
+    parser.add_argument("--seconds", type=float, default=0.0, help=argparse.SUPPRESS)
+    parser.add_argument("--operation", type=int, default=0, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        train(options.child, options.steps, seconds=options.seconds, operation=options.operation)
+        return 0
+    deaths = random_deaths(options.times, options.longest_seconds, options.seed)
+    with tempfile.TemporaryDirectory() as folder:
+        reached = kill_and_resume(Path(folder), deaths)
+    print(f"Killed {len(deaths)} times, went on from steps {reached}: all files equal, none torn.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Measurements, a command each, behind the numbers of the READMEs."""

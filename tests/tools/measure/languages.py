@@ -1,0 +1,153 @@
+"""Say what languages cost and lose of a data set: python -m tests.tools.measure.languages SOURCE FOLDER --every 20.
+
+A piece is taken as the ensemble language arranges it, on its own bars and with all its tracks, before anything goes on
+a grid. Each language spells it and reads it back. A note is lost if no note of its pitch begins within half a beat of
+it; an onset is off if the note is there, and further away than 1/48 of a beat, half a step of 24 to the beat. Tokens
+are counted for each note that is there. MidiTok's REMI has its default configuration, in which each track is a
+sequence of its own, without its instrument.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from app import output
+from tokenization.language import language
+from tokenization.midi.writing import write_midi
+from tokenization.score import Score
+from training.data.sources import SOURCES
+from training.data.sources.source import list_files
+
+NEAR_BEATS, GRID_BEATS, TOLERANCE = 0.5, 1 / 48, 1e-6
+LANGUAGES = ("ensemble",)
+SHIFTS = np.arange(-32, 33) / 4  # beats by which a language may lay a piece later
+Notes = tuple[np.ndarray, np.ndarray]  # (N,) key: pitch, and 128 more on drums; (N,) onset in beats
+
+
+def notes_of(score: Score) -> Notes:
+    """Return the notes by what is compared, sorted by key and onset."""
+    key = score.notes.pitch + 128 * score.on_drums
+    onset = score.notes.onset_ticks / score.ticks_per_beat
+    order = np.lexsort((onset, key))
+    return key[order], onset[order]
+
+
+def paired(notes: Notes, read: Notes) -> np.ndarray:
+    """Return how far each note is from the one that stands for it, infinite if none does: (N,).
+
+    Notes of a key are paired in order, first those that are near enough, then what is left of both.
+    """
+    away = np.full(len(notes[0]), np.inf)
+    for key in np.unique(notes[0]):
+        own, there = np.flatnonzero(notes[0] == key), read[1][read[0] == key].tolist()
+        for most in (GRID_BEATS + TOLERANCE, NEAR_BEATS):
+            left, at = [], 0
+            for index in own[np.isinf(away[own])]:
+                onset = notes[1][index]
+                while at < len(there) and there[at] < onset - most:
+                    left.append(there[at])
+                    at += 1
+                if at < len(there) and there[at] <= onset + most:
+                    away[index] = abs(there[at] - onset)
+                    at += 1
+            there = left + there[at:]
+    return away
+
+
+def best_pairing(notes: Notes, read: Notes) -> np.ndarray:
+    """Return the pairing where the music that was read lies as much later as fits best."""
+    fine = [{*(256 * np.rint(onset * 12) + key).tolist()} for key, onset in (notes, read)]
+    common = [len(fine[1] & {at + 12 * 256 * shift for at in fine[0]}) for shift in SHIFTS]
+    shift = SHIFTS[np.lexsort((np.abs(SHIFTS), -np.array(common)))[0]]
+    return paired(notes, (read[0], read[1] - shift))
+
+
+def ours(name: str) -> Callable[[Score], tuple[int, Score]]:
+    """Return how one of our languages spells a score, in so many tokens, and reads it."""
+    speaker = language(name)
+
+    def spell(score: Score) -> tuple[int, Score]:
+        ids = speaker.encode(speaker.arrange(score)).ids
+        return len(ids), speaker.decode(ids)
+
+    return spell
+
+
+def miditok_remi() -> Callable[[Score], tuple[int, Score]]:
+    """Return how MidiTok's REMI does."""
+    import symusic
+    from miditok import REMI
+
+    from tokenization.midi.reading import read_midi
+
+    tokenizer = REMI()
+
+    def spell(score: Score) -> tuple[int, Score]:
+        song: Any = symusic.Score.from_midi(write_midi(score))
+        sequences: Any = tokenizer(song)
+        programs = [(track.program, track.is_drum) for track in song.tracks]
+        tokens = sum(len(one.ids) for one in sequences)
+        read = tokenizer.decode(sequences, programs)
+        return tokens, read_midi(read.dumps_midi())
+
+    return spell
+
+
+def measure(source: str, folder: Path, every: int) -> tuple[int, dict[str, Counter[str]]]:
+    """Return how many pieces were measured, and the counts of each language."""
+    kind, speaker = SOURCES[source], language("ensemble")
+    spellers = {name: ours(name) for name in LANGUAGES} | {"MidiTok REMI": miditok_remi()}
+    counts = {name: Counter[str]() for name in spellers}
+    pieces = 0
+    for piece in kind.find(list_files(folder), 0.05).pieces[::every]:
+        try:
+            score = kind.scores(piece, speaker)[0]
+        except ValueError:
+            continue  # a piece that no set has
+        pieces += 1
+        score = score.replace(beats_known=True)
+        notes = notes_of(score)
+        for name, spell in spellers.items():
+            try:
+                tokens, read = spell(score)
+            except ValueError as error:
+                counts[name].update(refused=1, notes=len(notes[0]), lost=len(notes[0]))
+                output.remark([f"{piece.name}, {name}: {error}"])
+                continue
+            away = best_pairing(notes, notes_of(read))
+            lost = int(np.isinf(away).sum())
+            off = int(((away > GRID_BEATS + TOLERANCE) & ~np.isinf(away)).sum())
+            counts[name].update(
+                tokens=tokens, notes=len(away), kept=len(away) - lost, lost=lost, off=off
+            )
+    return pieces, counts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("source", metavar="SOURCE", choices=[*SOURCES])
+    parser.add_argument("folder", metavar="FOLDER", type=Path)
+    parser.add_argument("--every", type=int, default=20, metavar="N", help="take each Nth piece")
+    arguments = parser.parse_args()
+    pieces, counts = measure(arguments.source, arguments.folder, arguments.every)
+    rows: list[tuple[object, ...]] = [
+        ("language", "tokens a note", "notes lost", "onsets off", "refused")
+    ]
+    for name, count in counts.items():
+        kept = max(count["kept"], 1)
+        rows.append((
+            name, f"{count['tokens'] / kept:.2f}", f"{count['lost'] / count['notes']:.2%}",
+            f"{count['off'] / kept:.2%}", count["refused"],
+        ))  # fmt: skip
+    output.write(f"{arguments.source}: {pieces} pieces, {counts['ensemble']['notes']:,} notes")
+    output.write(output.table(rows))
+
+
+if __name__ == "__main__":
+    main()

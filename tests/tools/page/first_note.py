@@ -1,0 +1,136 @@
+"""From the click on Continue to the first note, in a real browser: python -m tests.tools.page.first_note --clicks 20.
+
+One user presses Continue as the page offers it, on one example after the other, and stops at the first note; the
+first clicks of a model are waited for to their end. Printed are the times to the first new note that is painted, on a
+warm page and once on a server that has just come up; and of the whole ones how fast the music came: its seconds by its
+own tempo over the seconds from the click to the end, and how far the notes on the page were ahead of a listener who
+began with the first of them, at the moment when that was least.
+"""
+
+import argparse
+from dataclasses import dataclass
+
+import numpy as np
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from app.web.offered_models import EXAMPLES, OfferedModels, language_of_example
+from tests.app.web.browser import OPTIONS, chromium, serving
+from tokenization.analysis.beats import tempo_map
+from tokenization.midi.reading import read_midi
+
+WAIT = 120_000  # milliseconds
+# Resolves when the run is over. A frame is painted when the next one begins, so times are taken there.
+WATCH = """(whole) => new Promise((done) => {
+  const before = new Set(document.querySelectorAll(".mg-take"));
+  document.querySelector("#mg-go").addEventListener("click", () => {
+    const begun = performance.now(), seen = [];
+    let first = null, part = 0, came = 0;
+    const look = (now) => {
+      if (came && first === null) {
+        first = performance.now() - begun;
+        if (!whole) document.querySelector("#mg-halt").click();
+      }
+      if (came) seen.push([(performance.now() - begun) / 1000, part]);
+      const cards = [...document.querySelectorAll(".mg-take")].filter((card) => !before.has(card));
+      came = Math.max(0, ...cards.map((card) => parseInt(card.querySelector(".mg-facts").textContent) || 0));
+      part = parseFloat(document.querySelector(".mg-progress i").style.width) / 100 || 0;
+      const over = cards.length && cards.every((card) => card.querySelector(".mg-further:not([hidden])"));
+      if (!over || first === null) return requestAnimationFrame(look);
+      done({ first, whole: performance.now() - begun, seen });
+    };
+    requestAnimationFrame(look);
+  }, { once: true, capture: true });
+  setTimeout(() => document.querySelector("#mg-go").click());
+})"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Click:
+    """What one click brought."""
+
+    first_seconds: float
+    whole_seconds: float
+    music_seconds: float  # of one variation's new bars
+    ahead_seconds: float  # the least that the page was ahead of who listens from the first note on
+
+    @property
+    def speed(self) -> float:
+        """How many times as fast as it plays the music came."""
+        return self.music_seconds / self.whole_seconds
+
+
+def click(page: Page, *, whole: bool) -> Click:
+    """Press Continue and wait for the end, or stop at the first note."""
+    found = page.evaluate(WATCH, whole)
+    bars = int(page.locator("#mg-bars input[type=number]").input_value())
+    prompt_bars = int(page.locator("#mg-prompt-bars input[type=number]").input_value())
+    score = read_midi(bytes(page.evaluate("[...musicgen.desk.takes[0].file]")))
+    begin, end = tempo_map(score).to_seconds(4.0 * np.array([prompt_bars, prompt_bars + bars]))
+    music = float(end - begin)
+    first = found["first"] / 1000
+    ahead = min(part * music - (at - first) for at, part in found["seen"])
+    return Click(
+        first_seconds=first,
+        whole_seconds=found["whole"] / 1000,
+        music_seconds=music,
+        ahead_seconds=ahead,
+    )
+
+
+def opened(browser: Browser, address: str) -> Page:
+    """Return the page in a fresh browser, as soon as it shows a piece."""
+    page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+    page.set_default_timeout(WAIT)
+    page.goto(f"{address}/")
+    page.locator(".mg-stage .mg-facts", has_text="bars").wait_for()
+    return page
+
+
+def measured(browser: Browser, model: str, clicks: int, whole: int) -> tuple[Click, list[Click]]:
+    """Return what the first click on a new server brought, and those after it, the first of them whole."""
+    spoken = OfferedModels(model).language(model).name
+    names = [name for name in EXAMPLES if language_of_example(name) == spoken] or [*EXAMPLES]
+    with serving("--model", model) as address:
+        page = opened(browser, address)
+        cold, warm = click(page, whole=False), []
+        for number in range(clicks):
+            example = names[number % len(names)]
+            page.locator(f"[data-example={example}]").click()
+            page.locator(f"[data-example={example}][aria-pressed=true]").wait_for()
+            warm.append(click(page, whole=number < whole))
+        page.context.close()
+    return cold, warm
+
+
+def report(model: str, cold: Click, warm: list[Click], whole: int) -> str:
+    """Return the table's row of a model."""
+    first = [one.first_seconds for one in warm]
+    quantiles = "".join(f"{np.quantile(first, q):8.3f}" for q in (0.5, 0.95, 1))
+    speeds = [one.speed for one in warm[:whole]]
+    ahead = min(one.ahead_seconds for one in warm[:whole])
+    return (
+        f"{model:<24}{len(warm):>4}{quantiles}{cold.first_seconds:8.3f}"
+        f"{np.median(speeds):9.1f}{min(speeds):8.1f}{ahead:9.2f}"
+    )
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clicks", type=int, default=20)
+    parser.add_argument("--whole", type=int, default=3, help="so many are waited for to the end")
+    parser.add_argument("--model", action="append", help="default: every model that ships")
+    given = parser.parse_args()
+    print("seconds to the first note, and how many times as fast as it plays the music came")
+    print(f"{'model':<24}{'n':>4}{'p50':>8}{'p95':>8}{'most':>8}{'cold':>8}"
+          f"{'× p50':>9}{'× least':>8}{'ahead, s':>9}")  # fmt: skip
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS)
+        for model in given.model or list(OfferedModels().languages):
+            cold, warm = measured(browser, model, given.clicks, given.whole)
+            print(report(model, cold, warm, given.whole), flush=True)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

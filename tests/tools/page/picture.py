@@ -1,0 +1,52 @@
+"""The picture of the page for the README: python -m tests.tools.page.picture app/page.png.
+
+An example and two variations that go on from there, as somebody sees them at a desk, two dots a pixel.
+"""
+
+import argparse
+import io
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Page, expect, sync_playwright
+
+from tests.app.web.browser import OPTIONS, WAIT, chromium, serving
+from tests.app.web.hands import go_on
+
+SCREEN = {"width": 1280, "height": 1490}
+COLOURS = 128
+
+
+def continued(page: Page, address: str, seed: int) -> None:
+    """Open an example and have it continued."""
+    page.set_default_timeout(WAIT)
+    page.goto(address)
+    page.locator("[data-example=piano-g-minor]").click()
+    expect(page.locator(".mg-stage h2")).to_have_text("Piano in G minor", timeout=WAIT)
+    page.evaluate("(seed) => musicgen.desk.set({ seed, newSeed: false })", seed)
+    go_on(page, bars=8, variations=2)
+    over = "() => musicgen.desk.takes.length && !musicgen.app.composer.busy"
+    page.wait_for_function(over, timeout=10 * WAIT)
+    page.evaluate("() => (scrollTo(0, 0), document.activeElement.blur())")
+    page.mouse.move(640, 4)
+    page.wait_for_timeout(1000)  # colours change slowly
+
+
+def main() -> None:
+    """Write the picture."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--seed", type=int, default=4)
+    options = parser.parse_args()
+    with serving() as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS)
+        page = browser.new_page(viewport=SCREEN, device_scale_factor=2, reduced_motion="reduce")
+        continued(page, address, options.seed)
+        picture = Image.open(io.BytesIO(page.screenshot()))
+        browser.close()
+    few = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    few.save(options.file, optimize=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""How fast the page is, in a real browser: python -m tests.tools.page.speed --visits 5.
+
+Printed are, of first visits with nothing kept: the seconds from the address to the page that shows a piece, what was
+fetched until then and by the soundfont after it; from pressing play to the first sound; how many frames a second
+are painted while a piece of 5,000 notes is scrolled through, and while it plays; and what the scripts of a tab with 200
+takes in its history hold, each time after all was undone and done again.
+"""
+
+import argparse
+
+import numpy as np
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.app.web.browser import OPTIONS, chromium, serving
+
+SHOWN = "() => document.querySelector('.mg-stage .mg-facts')?.textContent.includes('bars')"
+BYTES = """() => performance.getEntriesByType("resource")
+  .map(({ name, encodedBodySize: size, responseEnd }) => [name, size, responseEnd])"""
+# From the press to the first samples that are not silent.
+SOUND = """async () => {
+  const { player } = musicgen;
+  await player.synth.ready;
+  const ear = player.synth.context.createAnalyser(), heard = new Float32Array(1024);
+  player.synth.output.connect(ear);
+  const begun = performance.now();
+  document.querySelector(".mg-stage .mg-play").click();
+  for (;;) {
+    ear.getFloatTimeDomainData(heard);
+    if (heard.some((sample) => Math.abs(sample) > 0.003)) break;
+    await new Promise((done) => setTimeout(done, 4));
+  }
+  player.pause();
+  return (performance.now() - begun) / 1000;
+}"""
+# A frame's time while something is done in each of 120 frames.
+FRAMES = """async (playing) => {
+  const { desk, player, rolls } = musicgen, notes = Int32Array.from({ length: 25000 }, (_, n) => {
+    const i = Math.floor(n / 5);
+    return [6 * i, 4 + (i % 20), 40 + ((7 * i) % 48), 1 + (i % 127), i % 3][n % 5];
+  });
+  const { piece } = desk.current;
+  const lines = Array.from({ length: 626 }, (_, bar) => 48 * bar);
+  const tracks = ["Bass", "Drums", "Other"].map((name) => ({ name, program: 0, drum: name === "Drums" }));
+  musicgen.app.edit({ ...piece, notes, lines, tracks, chords: [], ticksPerBeat: 12 }, "a long piece");
+  await new Promise((done) => setTimeout(done, 500));
+  const roll = rolls.stage();
+  roll.scale(0.5);
+  if (playing) await player.play();
+  const times = [];
+  await new Promise((done) => {
+    const frame = (now) => {
+      times.push(now);
+      if (!playing) roll.view.scrollLeft += 12;
+      if (times.length < 120) requestAnimationFrame(frame);
+      else done();
+    };
+    requestAnimationFrame(frame);
+  });
+  player.pause();
+  return times.slice(1).map((time, i) => time - times[i]);
+}"""
+
+TAKES = """() => {
+  const { desk } = musicgen, { current } = desk, { piece } = current;
+  for (let run = 0; run < 100; run++)
+    desk.begin([0, 1].map((number) => ({
+      ...current, piece: { ...piece, notes: piece.notes.slice() }, id: `take ${run} ${number}`, parent: current.id,
+      kind: "take", how: "continue", run: `${run}`, number, title: `take ${run}.${number}`, likeness: null,
+      region: { first: 4, stop: 16, tracks: null } })));
+}"""
+BACK_AND_FORTH = """async () => {
+  for (const act of ["undo", "redo"])
+    for (let i = 0; i < 100; i++) {
+      musicgen.app[act]();
+      await new Promise(requestAnimationFrame);
+    }
+  await musicgen.store.save();
+}"""
+
+
+def held(page: Page, rounds: int) -> list[float]:
+    """Return how many megabytes the scripts hold, and notes beside them, with 200 takes and after each round."""
+    tools = page.context.new_cdp_session(page)
+    page.evaluate(TAKES)
+    found = []
+    for _ in range(rounds + 1):
+        tools.send("HeapProfiler.collectGarbage")
+        used = tools.send("Runtime.getHeapUsage")
+        found.append((used["usedSize"] + used.get("backingStorageSize", 0)) / 1e6)
+        page.evaluate(BACK_AND_FORTH)
+    return found
+
+
+def visited(browser: Browser, address: str) -> tuple[Page, float, int, int, int]:
+    """Open the page as somebody new; returns it, its seconds, and requests, bytes before and bytes after."""
+    page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+    page.goto(address)
+    page.wait_for_function(SHOWN)
+    ready = page.evaluate("performance.now()")
+    page.evaluate("musicgen.player.synth.ready")
+    found = page.evaluate(BYTES)
+    before = [size for _, size, end in found if end <= ready]
+    after = [size for _, size, end in found if end > ready]
+    return page, ready / 1000, len(before), sum(before), sum(after)
+
+
+def line(what: str, values: list[float], unit: str) -> str:
+    """Return a row: the median, and the worst."""
+    return f"{what:<44}{np.median(values):9.2f}{max(values):9.2f} {unit}"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--visits", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="of undoing and doing again")
+    given = parser.parse_args()
+    ready, sounds, scrolled, played = [], [], [], []
+    requests = before = after = 0
+    memory: list[float] = []
+    with serving() as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS)
+        for _ in range(given.visits):
+            page, seconds, requests, before, after = visited(browser, address)
+            ready.append(seconds)
+            sounds.append(page.evaluate(SOUND))
+            scrolled += page.evaluate(FRAMES, False)
+            played += page.evaluate(FRAMES, True)
+            page.context.close()
+        if given.rounds:
+            page, *_ = visited(browser, address)
+            memory = held(page, given.rounds)
+            page.context.close()
+        browser.close()
+    print(f"{given.visits} first visits{'':<32}{'p50':>8}{'most':>9}")
+    print(line("from the address to a piece on the page", ready, "s"))
+    print(line("from pressing play to the first sound", sounds, "s"))
+    print(line("a frame, 5,000 notes scrolled through", scrolled, "ms"))
+    print(line("a frame, 5,000 notes while they play", played, "ms"))
+    for what, times in (("scrolled", scrolled), ("playing", played)):
+        print(f"frames a second, {what}: {1000 / np.mean(times):.0f}")
+    if memory:
+        print(
+            "MB held with 200 takes, and after each round: "
+            + ", ".join(f"{one:.1f}" for one in memory)
+        )
+    print(
+        f"fetched until then: {requests} requests, {before / 1e6:.2f} MB; after it {after / 1e6:.2f} MB"
+    )
+
+
+if __name__ == "__main__":
+    main()
