@@ -175,7 +175,7 @@ def products_alone(step: Timed) -> Timed:
         step()
     products = [
         (PRODUCTS[event.name], [torch.randn(shape) for shape in event.input_shapes if shape])
-        for event in profiled.events()
+        for event in profiled.events() or ()
         if event.name in PRODUCTS
     ]
 

@@ -70,17 +70,17 @@ def infilling(
     return long_pieces(measure_infilling, able, choice, arguments, left_out, fewest_bars=gap + 2)
 
 
-def _table(rows: Rows) -> Rows:
+def estimates(rows: Rows) -> Rows:
     """Return a row a measure: estimates over pieces of what was written and of what it is compared with."""
     table = []
     for measure in dict.fromkeys(row["measure"] for row in rows):
         own = [row for row in rows if row["measure"] == measure]
         sides = [key for key in own[0] if key not in ("measure", "piece")]
         shares = measure.startswith(END)  # nothing else is so of a piece or is not
-        estimates = {
+        found = {
             side: asdict(estimate([row[side] for row in own], shares=shares)) for side in sides
         }
-        table.append({"measure": measure, **estimates})
+        table.append({"measure": measure, **found})
     return table
 
 
@@ -92,7 +92,7 @@ def long_pieces(
     left_out: list[str],
     *,
     fewest_bars: int,
-    table: Callable[[Rows], Rows] = _table,
+    table: Callable[[Rows], Rows] = estimates,
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment that measures models with pieces of so many bars, and its facts."""
     prepared, data, split = choice.prepared, choice.data, choice.split
