@@ -38,7 +38,7 @@ examples:
 
 Run again with the same -o, it goes on where it was interrupted; DIR also gets the table with the papers' figures
 (benchmark.md), and `musicgen evaluate report MODEL --benchmarks DIR` shows it on its page. Recipes lie in
-evaluation/benchmarks/recipes, encodings in evaluation/benchmarks/variants.py.
+evaluation/benchmarks/recipes, a file for each task; encodings in evaluation/benchmarks/variants.py.
 """
 
 
