@@ -19,9 +19,9 @@ from evaluation.metrics.estimates import estimate
 from musicgen.common.learning import generator_from
 from musicgen.model.performer import Performer
 from musicgen.position import Position
+from musicgen.position.base import MusicalFrequencies
 from musicgen.position.lrpe import Lrpe
-from musicgen.position.permutation import PermutationPowers
-from musicgen.position.phase import MusicalFrequencies
+from musicgen.position.permuteformer import PermutationPowers
 from musicgen.position.rope import Rope
 from musicgen.position.spe.sine import SineSpe
 

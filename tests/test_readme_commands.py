@@ -28,7 +28,7 @@ from app.cli import COMMANDS, build_parser, main
 from app.commands.data import DESCRIPTIONS
 from app.commands.evaluate.evaluate import EVALUATIONS
 from evaluation.benchmarks.recipe import Recipe
-from evaluation.speed.workloads import WORKLOADS, Workload
+from evaluation.speed.bench import WORKLOADS, Workload
 from musicgen.loading import shipped
 from tests.app.toy_models import write_model
 from tests.app.web.browser import serving

@@ -188,7 +188,7 @@ def click_on_continue(folder: Path) -> Request:
     process, so that their work is counted too.
     """
     from app.web import actions
-    from app.web.composing import composer, engines
+    from app.web.composing import composer
     from app.web.composing.requests import request_from
     from app.web.offered_models import OfferedModels
 
@@ -199,7 +199,7 @@ def click_on_continue(folder: Path) -> Request:
             super().__init__(target=target, args=args, daemon=daemon)
 
     composer.CONTEXT = SimpleNamespace(Pipe=composer.CONTEXT.Pipe, Process=Composing)
-    engines.end_with_parent = lambda: None
+    composer.end_with_parent = lambda: None
     page = actions.PageActions(OfferedModels("ensemble"))
     page.composer.start()
     page.reader.apart = lambda asker, name, function, *values: function(*values)
