@@ -13,7 +13,7 @@ export function playIn(app) {
     heard: () => show(),
     failed: (text) => (said.textContent = text),
   });
-  const part = choice("mg-part", "Part", [], (index) => (recorder.track = Number(index)));
+  const part = partChoice(recorder);
   const midi = action("MIDI keyboard", async () => {
     midi.setAttribute("aria-pressed", String(await recorder.useMidi()));
     if (recorder.devices.length) said.textContent = `Connected: ${recorder.devices.join(", ")}.`;
@@ -47,16 +47,23 @@ export function playIn(app) {
     show();
   }
 
-  let named = "";
   function show() {
     const entry = app.desk.current;
     record.textContent = recorder.on ? "■ Done" : "● Record";
     record.setAttribute("aria-pressed", String(recorder.on));
     keys.setAttribute("aria-pressed", String(recorder.keys));
-    const tracks = entry?.piece.tracks ?? [],
-      names = tracks.map((track) => track.name).join();
+    part.offer(entry?.piece.tracks ?? []);
+  }
+  return Object.assign(box, { show, recorder });
+}
+
+// The part that is recorded to: while something is being recorded, it stays the one that was chosen for it.
+function partChoice(recorder) {
+  const part = choice("mg-part", "Part", [], (index) => (recorder.track = Number(index)));
+  let named = "";
+  function offer(tracks) {
+    const names = tracks.map((track) => track.name).join();
     if (names !== named && !recorder.on) {
-      // what is being recorded goes to the part that was chosen for it
       named = names;
       part.fill(tracks.map((track, index) => [index, track.name]));
       recorder.track = Math.max(
@@ -67,5 +74,5 @@ export function playIn(app) {
     }
     part.hidden = tracks.length < 2;
   }
-  return Object.assign(box, { show, recorder });
+  return Object.assign(part, { offer });
 }
