@@ -61,7 +61,9 @@ def test_chords_have_the_names_that_the_server_reads():
 
 def test_a_project_may_ask_for_what_the_server_gives():
     text = (ASSETS / "desk" / "check.js").read_text(encoding="utf-8")
-    assert f"\n  bars: within(1, {MOST_BARS}),\n  variations: within(1, {MOST_VARIATIONS}),\n" in text
+    assert (
+        f"\n  bars: within(1, {MOST_BARS}),\n  variations: within(1, {MOST_VARIATIONS}),\n" in text
+    )
 
 
 def test_no_file_is_long_and_imports_of_the_page_go_down():
