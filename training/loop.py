@@ -9,7 +9,7 @@ Long sequences may be learned from in windows, a step each: attention's state is
 sequence read at once, its gradient is not (truncated backpropagation through time: Williams and Peng 1990). Within a
 sequence a stochastic encoding keeps its draw and random features stay. A run saves and stops where a batch of
 sequences ends, so that no state of attention is part of a checkpoint. A run by the clock ends with a tail
-(course/schedule.py), before which it saves and in which it does not.
+(optimiser.py), before which it saves and in which it does not.
 """
 
 from __future__ import annotations
@@ -41,9 +41,8 @@ from training.data.spread import Spread
 from training.devices import FabricModel, Sealed, to_device, whole, whole_model
 from training.disk import full_disk_named
 from training.initial_model import first_model, origin
-from training.optimiser import TIMES, optimiser_of
+from training.optimiser import TIMES, Limit, Schedule, optimiser_of
 from training.run_folder import card_of, has_tail, learned_from
-from training.schedule import Limit, Schedule
 from training.validation import Measured, Validation
 
 if TYPE_CHECKING:

@@ -43,7 +43,6 @@ MANY = 1 << 30
 
 # Kinds of tokens. From VALUES on a token sets a value of the notes after it, and each block is a kind.
 OTHER, BAR, PART, PLACE, NOTE, SAID, PLAN, RETURN, RESTART, VALUES = range(10)
-UNNAMED = -1  # bars back: an earlier bar that has no name
 
 # What was asked of the bar that has begun.
 NOTHING, NEW, NAMED, UNNAMED_RETURN = range(4)
@@ -76,7 +75,9 @@ class RecallConfig:
     values: tuple[tuple[int, int], ...]  # of notes, such as lengths
     said: int  # from here on tokens say nothing that sounds
     plan: tuple[tuple[int, int], ...]
-    returns: tuple[tuple[int, int], ...]  # (token, bars back): 0 for a new bar, UNNAMED
+    returns: tuple[
+        tuple[int, int], ...
+    ]  # (token, bars back): 0 for a new bar, −1 for an earlier one without a name
 
     def kinds(self, vocabulary: int) -> np.ndarray:
         """Return the kind of each token, and its value: (2, V)."""
