@@ -101,7 +101,9 @@ def test_a_return_without_a_name_goes_on_after_a_bar_that_was_copied(copied: boo
     )
     text += f"bar return_other density_1 piano {again} "
     # Its plan is that of the fifth bar, which is not where the music was.
-    assert planned(text + "bar return_other density_4 register_4") == ("flute" if copied else "piano")
+    assert planned(text + "bar return_other density_4 register_4") == (
+        "flute" if copied else "piano"
+    )
 
 
 def test_bars_that_are_known_to_return_do_so() -> None:
