@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from evaluation.ablation import changes, parts_of, without
+from evaluation.study.ablation import changes, parts_of, without
 from musicgen.metre.heads import MetreConfig
 from musicgen.model.performer import Performer
 from tests.musicgen.toys import generator, toy_config, toy_tokens

@@ -9,7 +9,7 @@ import pytest
 
 from tests.tokenization.midi import files as make
 from tests.tokenization.notation.scores import bars, compressed, note, rest, score
-from tokenization.any_file import is_midi, read_file
+from tokenization.formats import is_midi, read_file
 from tokenization.midi.limits import UPLOAD, MidiError
 
 TUNE = b"X:1\nT:tune\nM:4/4\nL:1/4\nK:C\nCDEF|G4|\n"

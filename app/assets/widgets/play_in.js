@@ -4,18 +4,25 @@ import { Recorder } from "../sound/recorder.js";
 import { action, choice, make } from "./parts.js";
 
 export function playIn(app) {
-  const box = make("details", "mg-play-in"), row = make("div", "mg-row"), said = make("p", "mg-why");
+  const box = make("details", "mg-play-in"),
+    row = make("div", "mg-row"),
+    said = make("p", "mg-why");
   said.setAttribute("role", "status");
   box.append(make("summary", "", "Record"), row, said);
-  const recorder = new Recorder(app.player, { heard: () => show(), failed: (text) => (said.textContent = text) });
-  const part = choice("mg-part", "Part", [], (index) => (recorder.track = Number(index)));
+  const recorder = new Recorder(app.player, {
+    heard: () => show(),
+    failed: (text) => (said.textContent = text),
+  });
+  const part = partChoice(recorder);
   const midi = action("MIDI keyboard", async () => {
     midi.setAttribute("aria-pressed", String(await recorder.useMidi()));
     if (recorder.devices.length) said.textContent = `Connected: ${recorder.devices.join(", ")}.`;
   });
   const keys = action("Computer keys", () => {
     recorder.useKeys(!recorder.keys);
-    said.textContent = recorder.keys ? "A W S E D F T G Y H U J K play from C on; Z and X go down and up an octave." : "";
+    said.textContent = recorder.keys
+      ? "A W S E D F T G Y H U J K play from C on; Z and X go down and up an octave."
+      : "";
     show();
   });
   const record = action("● Record", () => (recorder.on ? finish() : begin()), "mg-chip mg-record");
@@ -40,20 +47,32 @@ export function playIn(app) {
     show();
   }
 
-  let named = "";
   function show() {
     const entry = app.desk.current;
     record.textContent = recorder.on ? "■ Done" : "● Record";
     record.setAttribute("aria-pressed", String(recorder.on));
     keys.setAttribute("aria-pressed", String(recorder.keys));
-    const tracks = entry?.piece.tracks ?? [], names = tracks.map((track) => track.name).join();
-    if (names !== named && !recorder.on) { // what is being recorded goes to the part that was chosen for it
+    part.offer(entry?.piece.tracks ?? []);
+  }
+  return Object.assign(box, { show, recorder });
+}
+
+// The part that is recorded to: while something is being recorded, it stays the one that was chosen for it.
+function partChoice(recorder) {
+  const part = choice("mg-part", "Part", [], (index) => (recorder.track = Number(index)));
+  let named = "";
+  function offer(tracks) {
+    const names = tracks.map((track) => track.name).join();
+    if (names !== named && !recorder.on) {
       named = names;
       part.fill(tracks.map((track, index) => [index, track.name]));
-      recorder.track = Math.max(0, tracks.findLastIndex((track) => !track.drum));
+      recorder.track = Math.max(
+        0,
+        tracks.findLastIndex((track) => !track.drum),
+      );
       part.show(recorder.track);
     }
     part.hidden = tracks.length < 2;
   }
-  return Object.assign(box, { show, recorder });
+  return Object.assign(part, { offer });
 }

@@ -135,7 +135,7 @@ def test_asked_to_end_it_saves_first(toy: Path, number: int, command, monkeypatc
             asked.set()
             signal.raise_signal(number)
 
-    monkeypatch.setattr("app.training_line.TrainingLine.stepped", ask)
+    monkeypatch.setattr("app.commands.train.TrainingLine.stepped", ask)
     said = command("train", toy, code=130).err
     assert "Saving after the step under way; once more ends at once." in said
     assert "Saved at step 1 of 4; --resume goes on." in said

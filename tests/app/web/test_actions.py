@@ -19,8 +19,8 @@ from app.web.composing.requests import (
     request_from,
     with_able_model,
 )
+from app.web.launch import page_facts
 from app.web.offered_models import EXAMPLES, OfferedModels, example
-from app.web.page import page_facts
 from app.web.server.sessions import Asker
 from musicgen.loading import DEFAULT
 from tests.tokenization.notation.scores import bars, note, rest, score

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from evaluation import ablation as parts
 from evaluation import likelihood
+from evaluation.study import ablation as parts
 from evaluation.study.ablation import ablation
 from evaluation.study.accompaniment import accompaniment
 from evaluation.study.experiments import HeldOut, conduct, held_out

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from musicgen.attention.features import FEATURES
-from musicgen.metre.clock import Times
+from musicgen.metre.heads import Times
 from musicgen.model.config import needs_linear_attention
 from musicgen.model.performer import Goals, Performer, State
 from tests.musicgen.metre.toys import METRE
