@@ -1,9 +1,6 @@
 import ast
-import os
-import signal
 import subprocess
 import sys
-import time
 import types
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +9,6 @@ from typing import Any
 import pytest
 
 from app.cli import COMMANDS, LONGEST_SENTENCE, NO_MEMORY, main, sentence
-from tests.training.data.sources import on_disk as disk
 
 PROGRAM = [sys.executable, "-m", "app.cli"]
 SONG = Path(__file__).parents[1] / "seeds" / "groove.mid"
@@ -79,10 +75,6 @@ def test_each_command_has_help_with_an_example_and_imports_little(name: str, com
     assert not tops & {"tokenization", "training", "musicgen", "evaluation", "torch", "numpy"}
 
 
-def test_without_arguments_the_help_is_shown(command):
-    assert "usage: musicgen" in command().out
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -100,11 +92,8 @@ def test_wrong_usage_is_one_line(arguments: list[str], message: str, refused):
     [
         (ValueError("two\n  lines"), "two lines"),
         (ValueError("x" * 2000), "x" * LONGEST_SENTENCE + " …"),
-        (OSError("a sentence of ours"), "a sentence of ours"),
         (PermissionError(13, "Permission denied", "/there"), "/there: Permission denied"),
-        (OSError(28, "No space left on device"), "No space left on device"),
         (MemoryError(), "there is not enough memory for this; try with less at a time"),
-        (RuntimeError("[alloc_cpu.cpp:127] DefaultCPUAllocator: not enough memory"), NO_MEMORY),
         (RuntimeError("CUDA out of memory. Tried to allocate"), NO_MEMORY),
         (RecursionError("depth"), "what was given is nested more deeply than anything here is"),
     ],
@@ -124,29 +113,6 @@ def test_a_fault_of_the_program_is_not_hidden(fault: Exception, try_):
 def test_ctrl_c_is_quiet(try_, capsys):
     assert try_(raising(KeyboardInterrupt())) == 130
     assert capsys.readouterr() == ("", "")
-
-
-def test_developers_see_where_an_error_arose():
-    assert "Traceback" in python("-X", "dev", *PROGRAM[1:], "tokenize", "/nowhere.mid").stderr
-
-
-@pytest.mark.long
-def test_ctrl_c_in_a_terminal_ends_workers_too_without_a_word(tmp_path: Path):
-    source = disk.midi_folder(tmp_path / "source", 1)
-    for number in range(3000):
-        os.link(source / "song0.mid", source / f"copy{number}.mid")
-    words = [*PROGRAM, "data", "midi", str(source), str(tmp_path / "set"), "--workers", "2"]
-    run = subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-    )
-    while not (tmp_path / ".set.part").exists():
-        assert run.poll() is None
-        time.sleep(0.01)
-    time.sleep(0.1)  # the workers are starting
-    os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to all processes of the command
-    assert run.communicate(timeout=120) == (b"", b"")
-    assert run.returncode == 130
-    assert os.listdir(tmp_path) == ["source"]
 
 
 @pytest.mark.parametrize(

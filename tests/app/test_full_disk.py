@@ -2,22 +2,15 @@
 
 import os
 import resource
-import subprocess
 import sys
-import threading
 from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
-from app.audio import default_soundfont
-from app.commands.train import training_line
 from app.options import claim
-from app.web.offered_models import example
 from musicgen.storage.checkpoint import load, save
 from tokenization.whole_file import write_whole
-from training.disk import full_disk_named
-from training.loop import Progress
 
 ROOT = Path(__file__).parent.parent.parent
 GENERATE = ["generate", "--model", "untrained:tiny", "--tokens", "60", "--audio", "-o"]
@@ -50,15 +43,6 @@ def test_a_result_is_whole_or_not_there(room, command, tmp_path: Path):
         left = [*folder.iterdir()]
         assert not [path for path in left if path.suffix == ".wav" or path.name.startswith(".")]
         assert all(path.stat().st_size for path in left)
-
-
-def test_sound_is_made_where_memory_is_limited():
-    words = [sys.executable, "-m", "app.audio", str(default_soundfont()), str(3 << 30)]
-    ended = subprocess.run(
-        words, cwd=ROOT, input=example("trio-jazz"), capture_output=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30)),
-    )  # fmt: skip
-    assert len(ended.stdout) > 100_000, ended.stderr
 
 
 def full(*_: object) -> None:
@@ -100,32 +84,3 @@ def test_what_a_folder_takes_over_from_another_is_whole(tmp_path: Path, monkeypa
         claim(third, Namespace(models=["c"]), "kept")
     assert raised.value.filename == str(third / ".asked.json")
     assert not [path for path in third.rglob("*") if path.is_file()]
-
-
-def test_a_thread_that_meets_the_full_disk_too_adds_nothing(monkeypatch):
-    """TensorBoard writes in one."""
-    said: list[object] = []
-    monkeypatch.setattr(threading, "excepthook", said.append)
-    thread = threading.Timer(0.1, full)
-
-    def write() -> None:
-        with full_disk_named(Path("here"), "wait"):
-            thread.start()
-            full()
-
-    with pytest.raises(OSError, match="the disk of here is full; free some space, or wait"):
-        write()
-    thread.join()
-    assert said == []
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no disk that is full")
-def test_a_training_goes_on_where_what_it_says_has_no_place(monkeypatch):
-    with open("/dev/full", "w", buffering=1) as log:  # by lines, as the standard error is
-        monkeypatch.setattr(sys, "stderr", log)
-        with training_line(lambda model, step: []) as line:
-            for step in (1, 2):
-                line.progress(
-                    Progress(step=step, steps=step, loss=1, tokens_per_second=1, validation=None)
-                )
-        monkeypatch.undo()

@@ -134,7 +134,3 @@ def test_a_change_that_cannot_be_is_named(change: str, says: str, tmp_path: Path
     run = tmp_path / "run"
     assert says in refused("train", "groove-sine-spe", "--set", f"run={run}", "--set", change)
     assert not run.exists()
-
-
-def test_numbers_of_the_page_that_cannot_be_are_named(refused):
-    assert "--port is 80000" in refused("app", "--port", 80000)

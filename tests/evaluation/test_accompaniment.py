@@ -8,7 +8,6 @@ from evaluation.accompaniment import (
     density,
     hidden_parts,
     part_of,
-    some_bars,
     summary,
 )
 from tests.evaluation.toys import toy_playable
@@ -27,15 +26,6 @@ def music(*notes: tuple[int, int, int, int]) -> Score:
 
 
 PIECE, DRUMMED = music(*BEATS, *LINE), music(*BEATS)
-
-
-def test_bars_of_a_piece_begin_at_0_and_nothing_sounds_past_them():
-    score = music((0, 100, 60, OTHER), (48, 12, 61, OTHER), (90, 30, 62, OTHER), (96, 5, 63, OTHER))
-    second = some_bars(score, 1, 1)
-    assert second is not None
-    assert second.notes.onset_ticks.tolist() == [0, 42]
-    assert second.notes.duration_ticks.tolist() == [12, 6]
-    assert some_bars(score, 1, 3) is None
 
 
 def test_the_busiest_part_of_each_role_is_hidden_where_another_one_plays():

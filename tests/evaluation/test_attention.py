@@ -63,16 +63,6 @@ def test_softmax_attention_and_favor_have_the_same_weights():
     torch.testing.assert_close(given, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_favor_estimates_the_weights_that_are_shown():
-    favor = {"name": "favor", "features": 2048}
-    model = toy_model(position="sine_spe", features=favor, horizons=HORIZONS)
-    model.get_parameter("blocks.0.attention.qkv.weight").data.mul_(0.3)
-    values, expected = given_by(model, 0, 0)
-    weights = sides_of(model, TOKENS, [0])[0].normalised(WHOLE)
-    given = torch.einsum("hmn,nhd->mhd", weights, values)
-    assert (given - expected).abs().max() < 0.1 * expected.abs().max()
-
-
 def test_a_map_is_that_of_the_whole_matrix(monkeypatch):
     assert [layer + 1 for layer in paper_layers(24)] == [1, 3, 12, 20, 24]
     assert (paper_layers(1), paper_layers(6)[-1]) == ([0], 5)
@@ -92,32 +82,8 @@ def test_a_map_is_that_of_the_whole_matrix(monkeypatch):
     np.testing.assert_allclose(found["distance"][0], (whole * lags).sum(-1), atol=0.01)
 
 
-@pytest.mark.parametrize("position", ["sine_spe", "conv_spe"])
-def test_a_draw_realises_what_is_learned(position: str):
-    model = toy_model(position={"name": position, "realisations": 4096}, features="relu")
-    found = templates(model, 24)
-    assert found is not None
-    assert np.array(found["limit"]).shape == (8, 24)
-    np.testing.assert_allclose(found["realised"], found["limit"], atol=0.12)
-    assert unpack(found["all"]).shape == (2, 8, 24)
-
-
 def test_masks_are_templates_of_a_head_and_other_encodings_have_none():
     found = templates(toy_model(position="flt"), 24)
     assert found is not None
     assert (found["features"], found["realised"]) == (1, None)
     assert templates(toy_model(position="rope"), 24) is None
-
-
-@pytest.mark.parametrize("name", ["sine_spe", "rope"])
-def test_in_musical_time_the_mean_of_each_head_is_shown_over_eight_bars(name: str):
-    found = templates(toy_model(position={"name": name, "time": "music"}), 24)
-    assert found is not None
-    assert (found["bar"], found["length"]) == (6, 8 * 6)  # the toy's bar
-    assert found["shown"] == [[0, None], [1, None]]
-    limit = np.array(found["limit"])
-    assert limit.shape == unpack(found["all"]).mean(1).shape == (2, 48)
-    assert (limit[:, :1] >= limit - 1e-6).all()
-    for head, bars in enumerate((1, 2)):  # its teeth
-        np.testing.assert_allclose(limit[head, :: 6 * bars], limit[head, 0], rtol=1e-5)
-    assert (found["realised"] is None) == (name == "rope")

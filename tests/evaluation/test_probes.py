@@ -88,29 +88,6 @@ def test_probing_averages_the_maps_of_all_tokens(position: str):
         assert row["translation_error"] >= 0
 
 
-@pytest.mark.parametrize("position", ["none", "rope", "sine_spe"])
-@pytest.mark.parametrize("features", ["favor", "relu"])
-def test_horizons_are_none_of_an_encodings_properties(position: str, features: str):
-    plain, with_horizons = (
-        probe(toy_model(position=position, features=features, horizons=horizons), RANGES, range(5))
-        for horizons in (None, (2, 20))
-    )
-    assert with_horizons == plain
-    for metric in ("translation", "monotonicity"):
-        assert {row[metric] is None for row in plain} == {position == "none"}
-
-
-def test_the_decay_of_an_encoding_is_probed_and_horizons_in_its_place_are_not():
-    def falls(horizons: tuple[float, float] | None, **settings: bool) -> list:
-        position = {"name": "permuteformer", **settings}
-        rows = probe(toy_model(position=position, horizons=horizons), RANGES, range(4))
-        return [row["monotonicity"] for row in rows]
-
-    assert falls(None, with_permutation=False) == [0] * 4
-    assert falls((2, 20), with_permutation=False) == [None] * 4
-    assert falls((2, 20)) == falls(None, with_decay=False)
-
-
 @pytest.mark.parametrize("name", MUSICAL)
 def test_an_encoding_in_musical_time_is_probed_as_by_tokens_of_a_sixteenth(name: str, monkeypatch):
     monkeypatch.setattr(attention, "WINDOW", 8)

@@ -6,16 +6,11 @@ import pytest
 from evaluation.metrics.window import LOUDNESS, cut, statistics
 from evaluation.study import realism as telling_apart
 from evaluation.study.realism import (
-    ALL,
-    BEST,
-    CONTROL,
-    WITHOUT_LOUDNESS,
     auc,
     folds,
     interval,
     pairs,
     scored,
-    telling,
     told_apart,
 )
 from tests.evaluation.scores import BASS, DRUMS, OTHER, trio
@@ -78,17 +73,6 @@ def test_statistics_of_a_window_are_those_counted_by_hand():
     assert {name: found[name] for name in expected} == pytest.approx(expected)
     assert {*found} - {*expected} == {"chord_changes"}
     assert {*LOUDNESS} < {*found}
-
-
-def test_no_note_is_none_and_drums_have_no_pitch():
-    assert statistics(music(), 5, 7) is None
-    found = statistics(music([(0, 1, 36, DRUMS), (12, 1, 38, DRUMS)]), 0, 1)
-    assert found is not None
-    assert (found["drum_share"], found["drums"], found["notes_a_beat"]) == (1, 2, 0.5)
-    assert {name for name, value in found.items() if value is None} == {
-        "notes_at_onset", "pitches", "pitch_range", "class_entropy", "top_mean", "top_deviation", "top_repeated",
-        "top_step", "length_mean", "length_commonest", "length_entropy", "bars_repeated", "chord_changes", "sounding",
-    }  # fmt: skip
 
 
 def test_bars_are_those_of_the_metre():
@@ -159,34 +143,3 @@ def test_the_control_pairs_songs_of_two_halves(songs: np.ndarray):
         own = pair == number
         assert {*songs[:-6][own & half]}.isdisjoint(songs[:-6][own & ~half])
         assert half[own].sum() == 6
-
-
-def test_statistics_that_tell_are_named_with_the_means_of_both_sides(monkeypatch):
-    monkeypatch.setattr(telling_apart, "TREES", 20)
-    random = np.random.default_rng(1)
-    rows = [
-        {
-            "piece": f"song {song}",
-            "side": side,
-            "statistics": {
-                "loudnesses": float(random.integers(3) + 9 * (side == "real")),
-                "drums": None,
-                **{f"noise {n}": float(random.normal()) for n in range(6)},
-            },
-        }
-        for song in range(12)
-        for side in ("written", "real")
-        for _ in range(3)
-    ]
-    table = telling(rows)
-    all_, without, control, first, *others = table
-    assert [row["measure"] for row in table[:3]] == [ALL, WITHOUT_LOUDNESS, CONTROL]
-    assert (all_["auc"], all_["songs"], all_["windows"]) == (1, 12, 72)
-    assert without["auc"] < 0.75
-    assert (control["songs"], control["windows"]) == (12, 36)
-    assert control["auc"] is not None
-    assert (first["measure"], first["auc"]) == ("loudnesses", 1)
-    assert first["real"] - first["written"] == pytest.approx(9, abs=1)
-    assert len(others) == BEST - 1
-    assert all(0.5 <= row["auc"] < 1 for row in others)
-    assert [row["auc"] for row in telling([])] == [None] * 3

@@ -1,6 +1,6 @@
 """Tables of results: what stands out is what can be compared, and what is missing is said."""
 
-from evaluation.tables import extrapolation_rows, extrapolation_table, positions_table
+from evaluation.tables import extrapolation_table, positions_table
 
 
 def of_losses(name: str, trained: int, mean: float, stop: int = 64) -> dict:
@@ -28,18 +28,6 @@ def test_the_lowest_of_the_same_positions_stands_out():
     models[0]["parts"]["far"] = None
     assert extrapolation_table({"models": models}).head[2] == "25 … 32"
     assert extrapolation_table({"models": models[:1]}).head[2] == "further"
-
-
-def test_a_control_has_a_column_and_rows_of_its_own():
-    models = [of_losses("a", 16, 2.0), of_losses("b", 16, 1.0)]
-    assert "all before − the last alone" not in extrapolation_table({"models": models}).head
-    models[1]["control"] = {"mean": -0.5, "deviation": 0.1, "pieces": 3}
-    found = extrapolation_table({"models": models})
-    assert found.head[-1] == "all before − the last alone"
-    assert found.rows[1][-1].startswith("−0.500 ± 0.058")
-    rows = extrapolation_rows({"models": models, "data": {"checksum": "c"}})
-    assert [row["part"] for row in rows] == ["trained", "far", "trained", "far", "control"]
-    assert rows[-1].items() >= models[1]["control"].items()
 
 
 def of_positions(name: str, *values: float | None) -> dict:

@@ -11,8 +11,7 @@ from musicgen.generation.request import Options
 from musicgen.loading import load
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
-from musicgen.pieces import piece_of, read_piece
-from tokenization.score import Notes, Score, Track
+from musicgen.pieces import read_piece
 
 GROOVE_FILE = Path(__file__).parent.parent / "seeds" / "groove.mid"
 LONGEST = [7, 1, 30]
@@ -35,20 +34,6 @@ def test_a_groove_keeps_to_its_prompt_and_to_notes_as_long_as_its_model_knows():
         for name in ("onset_ticks", "pitch", "track"):
             found, written = (getattr(x.sorted(), name) for x in (before, prompt.score.notes))
             np.testing.assert_array_equal(found, written)
-
-
-def test_notes_that_sound_at_the_prompts_end_were_heard_as_long_as_till_there():
-    """A bass of whole notes has ended none of them where its first bar does."""
-    model = replace(load("untrained:tiny:groove"), longest_ticks=[60, 60, 60])
-    notes = Notes(48 * np.arange(3), [48] * 3, [40] * 3, [90] * 3, [0] * 3)
-    bass = Score(ticks_per_beat=12, notes=notes, tracks=(Track("Bass", 33),))
-    piece = piece_of(model.language, bass, "bass")
-    for prompt_bars in (1, 3):
-        options = Options(bars=8, variations=2)
-        work = Continuation(model, piece.prompt(prompt_bars), options).finish()
-        written = [take.continuation.notes for take in work.takes()]
-        lasted = np.concatenate([one.duration_ticks[one.track == 0] for one in written])
-        assert lasted.max() == 48
 
 
 @pytest.mark.parametrize("name", ["groove", "ensemble"])

@@ -75,20 +75,6 @@ def test_takes_differ_and_the_seed_decides_whatever_numbers_and_files_are(model,
     assert model.infill(piece, (np.int64(2), np.int64(2)))[0].midi.startswith(b"MThd")
 
 
-def test_a_piece_that_a_model_of_another_language_read_is_heard_as_its_own_tokens(model):
-    piece = musicgen.load("untrained:tiny:groove").read(GROOVE)
-    heard = model.read(piece)
-    assert model.language.validate(heard.encoded.ids) is None
-    assert len(heard.score.notes) == len(piece.score.notes)
-    [take] = model.continue_(piece, prompt_bars=2, bars=1)
-    [own] = model.continue_(heard, prompt_bars=2, bars=1)
-    assert take.score.notes == own.score.notes
-    [filled] = model.infill(piece, (2, 2), seed=1)
-    first = heard.prompt(1)
-    kept = filled.score.notes[filled.score.notes.onset_ticks < first.ticks]
-    assert (kept.pitch == first.score.notes.pitch).all()
-
-
 def test_a_file_says_all_that_decided_its_music(model):
     """What is asked for otherwise is written otherwise; the parts of a groove by name, the music heard by a digest."""
     asked = [
@@ -104,16 +90,6 @@ def test_a_file_says_all_that_decided_its_music(model):
     [filled] = model.infill(model.read(GROOVE, tracks={"drums": None}), (2, 2))
     assert filled.provenance["tracks"] == {"drums": None}
     assert len(filled.provenance["heard_sha256"]) == 64
-
-
-@pytest.mark.parametrize(
-    "chosen", [{"Bass", "Drums"}, np.array([0, 1]), iter([0, 1]), [np.int64(0), 1]]
-)
-def test_tracks_are_said_in_the_file_however_they_are_listed(chosen: object):
-    remi = musicgen.load("untrained:tiny:remi")
-    [take] = remi.continue_(GROOVE, tracks=chosen, bars=1)
-    assert sorted(take.provenance["tracks"]) in (["Bass", "Drums"], [0, 1])
-    assert take.midi.startswith(b"MThd")
 
 
 def test_what_was_written_is_new_also_where_it_is_as_before(model, piece):
@@ -168,13 +144,9 @@ def test_all_names_are_there_and_none_costs_torch_before_it_is_used():
     ("asked", "said"),
     [
         ({"prompt_bars": 2.5}, "prompt_bars is 2.5, where a whole number is wanted"),
-        ({"prompt_bars": "x"}, "prompt_bars is 'x', where a whole number is wanted"),
         ({"bars": "3"}, "bars is '3', where a whole number is wanted"),
-        ({"bars": True}, "bars is True, where a whole number is wanted"),
         ({"tokens": 9.0}, "tokens is 9.0, where a whole number is wanted"),
-        ({"variations": "2"}, "variations is '2', where a whole number is wanted"),
         ({"seed": 1.5}, "seed is 1.5, where a whole number is wanted"),
-        ({"bars": 1, "tokens": 5}, "bars is 1 and tokens is 5; give one of them as the length"),
         ({"bars": 1, "variations": 0}, "variations is 0; it must be 1 or more"),
     ],
 )
@@ -234,9 +206,3 @@ def test_music_goes_to_pretty_midi_and_muspy_and_comes_back(model):
     assert sum(len(one.notes) for one in pretty.instruments) >= len(score.notes)
     with pytest.raises(ValueError, match="muspy, not of dict"):
         model.read({})
-
-
-def test_without_muspy_a_sentence_says_what_to_install(piece, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "muspy", None)
-    with pytest.raises(ValueError, match="muspy is not installed: run pip install muspy"):
-        piece.to_muspy()

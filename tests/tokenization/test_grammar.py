@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.evaluation.scores import OTHER, trio
-from tests.tokenization.grammar_cases import ids_of, take, written
+from tests.tokenization.grammar_cases import take, written
 from tokenization.continuing import continuing
 from tokenization.grammar import Grammar
 from tokenization.language import COUNTED, LEFT, SEAM, Language, Vocabulary, language
@@ -89,16 +89,6 @@ def test_a_row_of_a_batch_is_as_it_is_alone(make: Callable[[int], Grammar]):
     assert step > 20
 
 
-def test_only_grammars_that_differ_in_their_rows_alone_are_joined():
-    name = "ensemble"
-    free, counted, other = after(name, 9), after(name, 9, end_in=2), after(name, 9, end_in=2)
-    assert len({free.shared, counted.shared, other.shared}) == 3
-    rows = counted.select(np.zeros(3, dtype=np.int64))
-    assert counted.shared == rows.shared
-    assert len(counted.joined([rows]).bars) == 4
-    assert after("remi", 9).shared != after("groove", 9).shared
-
-
 # Prompts that go on.
 
 
@@ -169,21 +159,6 @@ def test_what_a_language_cannot_do_is_said():
     later = language("ensemble")
     with pytest.raises(ValueError, match="bars 0 to 1 cannot be filled in a piece that has 4"):
         later.infilling(later.encode(later.arrange(PIECE)).ids, -1, 1)
-
-
-def test_a_bar_is_over_by_whichever_token_a_model_would_end_it():
-    speaker = language("ensemble")
-    prompt, ends_bars = prompt_of(speaker), np.array([speaker.bar, speaker.end])
-    grammar = continuing(speaker, prompt, prompt_bars=PROMPT_BARS, end_in=2)
-    take(grammar, prompt)
-    for ends in ends_bars:
-        while len(scripted := np.flatnonzero(grammar.allowed()[0])) == 1:
-            take(grammar, scripted)
-        take(grammar, ids_of(speaker, "piano at_6 length_6 pitch_60"))
-        assert grammar.allowed()[0, ends_bars].all()
-        rows = grammar.select(np.zeros(2, dtype=np.int64))
-        assert rows.instead(ends_bars).tolist() == [ends] * 2
-        take(grammar, np.array([ends]))
 
 
 # Vocabularies.

@@ -7,7 +7,7 @@ import pytest
 
 from tokenization.language import Encoded
 from tokenization.prepared import META_FILE, PIECES_FILE, TOKENS_FILE, Prepared
-from training.data.prepare import PreparedWriter, _save
+from training.data.prepare import PreparedWriter
 
 NUMBERS = [str(number) for number in range(65536)]
 META = {
@@ -45,14 +45,6 @@ def test_what_was_added_is_found_again(tmp_path: Path):
     prepared.verify()
 
 
-def test_a_set_with_a_column_that_there_is_no_more_is_read(tmp_path: Path):
-    path = write(tmp_path / "set") / PIECES_FILE
-    with np.load(path) as columns:
-        older = {**columns, "setting": np.array([b""] * 4)}
-    _save(path, older)
-    assert len(Prepared.open(tmp_path / "set")) == 4
-
-
 def test_tokens_are_mapped_not_loaded_also_in_another_process(tmp_path: Path):
     prepared = Prepared.open(write(tmp_path / "set"))
     assert isinstance(prepared.tokens, np.memmap)
@@ -61,11 +53,6 @@ def test_tokens_are_mapped_not_loaded_also_in_another_process(tmp_path: Path):
     assert isinstance(pickle.loads(data).tokens, np.memmap)
     with pytest.raises(ValueError, match="read-only"):
         prepared.ids(0)[0] = 9
-
-
-def test_a_split_of_no_name_is_refused(tmp_path: Path):
-    with pytest.raises(ValueError, match="no split 'dev'; there are train, validation, test"):
-        Prepared.open(write(tmp_path / "set")).rows("dev")
 
 
 @pytest.mark.parametrize(

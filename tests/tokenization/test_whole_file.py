@@ -10,7 +10,6 @@ import pytest
 from tests.training.data.sources.on_disk import piano
 from tokenization.formats import FORMATS, read_file, write_score
 from tokenization.whole_file import make_folder, write_bytes, write_csv, write_json, write_whole
-from tokenization.wording import counted, listed, sentence
 
 
 def test_csv_has_all_columns_flat(tmp_path: Path):
@@ -113,20 +112,3 @@ def test_each_format_is_read_back_and_says_how_it_was_made(ending: str, tmp_path
     data = path.read_bytes().replace(b"&quot;", b'"')
     assert json.dumps(made, ensure_ascii=ascii_only).encode() in data
     assert ascii_only or b"<work-title>a title</work-title>" in data
-
-
-def test_another_ending_is_refused_before_anything_is_written(tmp_path: Path):
-    with pytest.raises(ValueError, match=r"in none of \.mid, \.midi, \.musicxml and \.xml"):
-        write_score(tmp_path / "song.pdf", piano())
-    assert not list(tmp_path.iterdir())
-
-
-def test_numbers_names_and_errors_in_sentences():
-    said = [counted(number, "note") for number in (0, 1, 1200)]
-    assert said == ["0 notes", "1 note", "1,200 notes"]
-    assert [listed([*names]) for names in ("", "a", "abc")] == ["", "a", "a, b and c"]
-    assert listed([*"abcdefghi"]) == "a, b, c, d, e, f, g, h and i"
-    assert listed([*"abcdefghij"]) == "a, b, c, d, e, f, g, h and 2 more"
-    assert sentence("there is\n no file") == "There is no file."
-    assert sentence("What?") == "What?"
-    assert sentence("song.mid is empty") == "song.mid is empty."

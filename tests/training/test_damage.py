@@ -87,16 +87,6 @@ def test_damaged_checkpoint_is_refused(damage: str, saved: Path, learner):
     refuses(learner, saved)
 
 
-@pytest.mark.parametrize("damage", [*DAMAGE][:4])
-def test_damaged_checkpoint_without_checksums_is_refused(damage: str, saved: Path, learner):
-    state = json.loads((saved / STATE).read_text())
-    del state["checksums"]  # as before there were any
-    (saved / STATE).write_text(json.dumps(state))
-    run_folder.restore(saved, learner.model, learner.raw_optimiser)
-    DAMAGE[damage](saved)
-    refuses(learner, saved)
-
-
 def test_damaged_checkpoint_names_the_one_before_it(trained: Path, pianos: Path, tmp_path: Path):
     config = toy_config(tmp_path, pianos)
     folder = tmp_path / "run" / run_folder.CHECKPOINTS

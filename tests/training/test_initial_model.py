@@ -7,18 +7,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from musicgen.loading import shipped
 from musicgen.metre.heads import MetreConfig
 from musicgen.model.performer import Performer
-from musicgen.storage.checkpoint import load, read_card
+from musicgen.storage.checkpoint import load
 from tests.musicgen.metre.toys import METRE as HEADS
 from tests.musicgen.metre.toys import config as metre_config
 from tests.musicgen.metre.toys import music
-from tests.training.makers import Heard, Stopper, toy_config, toy_run
+from tests.training.makers import Heard, toy_config, toy_run
 from tokenization.language import language
 from tokenization.prepared import Prepared
 from tokenization.remi.language import Remi
-from training.config import RunConfig, find, read
+from training.config import RunConfig
 from training.initial_model import first_model, grown, model_config
 from training.loop import Run
 from training.results.publish import _origin
@@ -74,37 +73,6 @@ def test_run_begins_with_the_weights_and_learns_on(trained: Path, pianos: Path, 
     assert [name for name, _ in _origin(origin_of(again))] == ["began as", "began as"]
 
 
-def test_what_a_run_began_as_may_be_gone_before_it_ends(base: Path, pianos: Path, tmp_path: Path):
-    config = on_from(base, pianos, tmp_path, model={"metre": METRE})
-    run = toy_run(config)
-    began = load(base / "model")[1].sha256
-    base.rename(tmp_path / "elsewhere")
-    run.fit(Heard())
-    assert origin_of(run)["sha256"] == began
-    again = toy_run(config)  # all that is needed is in the checkpoint
-    assert again.resume()
-    assert again.origin == run.origin
-    assert same_weights(run.model, again.model)
-
-
-@pytest.mark.parametrize("stopped_at", [3, 5])  # before and after the first validation
-def test_run_that_goes_on_tells_what_it_began_as_and_not_what_has_that_name_now(
-    stopped_at: int, base: Path, pianos: Path, tmp_path: Path
-):
-    config = on_from(base, pianos, tmp_path, optimiser={"steps": 10})
-    run = toy_run(config)
-    run.fit(Stopper(run, stopped_at))
-    assert run.state.step == stopped_at
-    began = load(base / "model")[1].sha256
-    other = fitted(toy_config(tmp_path / "other", pianos, seed=2, optimiser={"steps": 5}))
-    shutil.rmtree(base)
-    shutil.copytree(other.folder, base)
-    again = toy_run(config)
-    assert again.resume()
-    assert again.origin is not None
-    assert again.origin["sha256"] == began
-
-
 def test_what_cannot_be_begun_with_is_a_sentence(
     trained: Path, pianos: Path, grooves: Path, tmp_path: Path
 ):
@@ -154,14 +122,6 @@ def test_model_is_told_of_goals_where_its_language_has_them(bands: Path, tmp_pat
     assert toy_run(config).resume()
     again = on_from(run.folder, bands, tmp_path / "again")
     assert toy_run(again).model.config == run.model.config
-
-
-def test_shipped_configuration_takes_any_shipped_model():
-    for name, folder in shipped().items():
-        config = replace(read(find("finetune")), start=name)
-        trained, card = read_card(folder)
-        assert model_config(config, card.language) == trained
-        assert config.data.length <= card.trained_length
 
 
 # A model that is grown computes at first what the trained one did

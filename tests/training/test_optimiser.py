@@ -1,7 +1,5 @@
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
@@ -86,43 +84,3 @@ def test_what_places_tokens_learns_at_a_rate_of_its_own_and_never_decays(method:
             assert group["weight_decay"] == 0
         elif any(p.ndim > 1 for p in group["params"]):
             assert group["weight_decay"] == 0.5
-
-
-class Dtypes(TorchDispatchMode):
-    """Notes the types of all numbers that are computed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: set[torch.dtype] = set()
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        self.found |= {x.dtype for x in tree_leaves(result) if isinstance(x, torch.Tensor)}
-        return result
-
-
-def on_a_processor(monkeypatch, bfloat16: str | None) -> tuple[Performer, set[torch.dtype]]:
-    """Take three steps of Muon on a processor that multiplies bfloat16 or not; return what it computed in, too."""
-    monkeypatch.setattr("training.optimiser.multiplies_bfloat16", lambda: bfloat16)
-    learner = model()
-    values = {"learning_rate": 0.01, "weight_decay": 0.1}
-    optimiser = optimiser_of(settings(method="muon", **values), learner)
-    with Dtypes() as dtypes:
-        for _ in range(3):
-            optimiser.zero_grad()
-            learner(TOKENS).square().sum().backward()
-            optimiser.step()
-    return learner, dtypes.found
-
-
-def test_muon_takes_the_same_steps_in_float32_where_bfloat16_is_imitated(monkeypatch):
-    """As torch's own does where it is made to compute in float32 too."""
-    ours, dtypes = on_a_processor(monkeypatch, None)
-    assert torch.bfloat16 not in dtypes
-    assert torch.bfloat16 in on_a_processor(monkeypatch, "AMX")[1]
-    monkeypatch.setattr(torch.Tensor, "bfloat16", lambda self: self.clone())
-    torchs, _ = on_a_processor(monkeypatch, "AMX")
-    for name, one in ours.named_parameters():
-        torch.testing.assert_close(one, torchs.get_parameter(name), atol=1e-5, rtol=1e-4)
-    name = "blocks.0.feedforward.inner.weight"
-    assert not ours.get_parameter(name).equal(model().get_parameter(name))

@@ -82,22 +82,6 @@ def test_run_by_the_clock_ends_with_a_tail_and_goes_on_from_before_it(
     assert ours["model.safetensors"] == theirs["model.safetensors"]
 
 
-def test_tail_that_is_stopped_or_outlasted_leaves_its_model(
-    pianos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    run = clocked(toy_config(tmp_path / "a", pianos, optimiser=HOLD), monkeypatch, 10, tail=1.0)
-    assert run.fit(Stopper(run, 4)) == STOPPED
-    assert checkpoint.read_card(run.folder / "model")[1].training["steps"] == 4
-    assert run_folder.newest(run.folder) is None
-    run = clocked(toy_config(tmp_path / "b", pianos, optimiser=HOLD), monkeypatch, 6, pace=4.0)
-    heard = Heard()
-    assert run.fit(heard) == FINISHED
-    assert heard.steps == [1, 2]
-    card = checkpoint.read_card(run.folder / "model")[1].training
-    assert (card["steps"], card[TAIL_FROM]) == (2, 2)
-    assert run_folder.newest(run.folder).name == "00000002"
-
-
 def test_warm_up_counts_from_where_the_optimiser_had_no_averages(pianos: Path, tmp_path: Path):
     config = toy_config(tmp_path, pianos, optimiser={**HOLD, "warmup": 4})
     schedule = Schedule(config.optimiser, Batches(config.data, 1), Limit(seconds=9))

@@ -53,19 +53,3 @@ def test_validation_measures_what_the_model_gives(pianos: Path, tmp_path: Path):
     assert measured.inside == pytest.approx(float(losses[:, :32].sum() / asked[:, :32].sum()))
     assert measured.beyond == pytest.approx(float(losses[:, 32:].sum() / asked[:, 32:].sum()))
     assert measured.sequences == 2
-
-
-def test_model_of_a_longest_sequence_is_measured_no_further(pianos: Path, tmp_path: Path):
-    def limited(longest: int, **setting: int):
-        model = {"position": {"name": "learned", "max_length": longest}}
-        return toy_run(toy_config(tmp_path, pianos, model=model, validation=setting))
-
-    run = limited(40)
-    assert run.validation.length == 40  # where 48 would be half as far again as it is trained
-    with torch.no_grad():
-        measured = run.validation.measure(run.fabric, run.module, Sealed(None))
-    assert measured.rows[-1][1] == 40
-    with pytest.raises(ValueError, match="has a maximal length of 40"):
-        limited(40, length=41)
-    with pytest.raises(ValueError, match="has a maximal length of 31"):
-        limited(31)

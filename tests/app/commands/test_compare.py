@@ -1,18 +1,12 @@
 import json
-from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-import yaml
 
 from app.cli import main
-from app.commands.compare import _beside_the_paper, check_table
 from app.commands.train import train
-from musicgen.storage import checkpoint
 from tests.training.makers import TOY, toy_file
 from training.config import RunConfig
-from training.results.comparison import Repeated, write_comparison
 
 
 @pytest.fixture(scope="module")
@@ -46,17 +40,6 @@ def test_all_are_trained_by_one_budget_and_tabulated(two, compared: Path, comman
     assert err.count("Going on from step 4 of 4.") == 2
 
 
-def test_the_headline_stands_beside_the_papers_table(capsys):
-    ours = [("headline-full-absolute", 1.0, 3.0), ("headline-none", 2.0, 2.5), ("rope", 1.0, 1.0)]
-    _beside_the_paper([SimpleNamespace(name=n, inside=i, beyond=b) for n, i, b in ours])
-    caption, _, *rows = capsys.readouterr().out.strip().splitlines()
-    found = {row.split()[0]: row.split()[1:] for row in rows}
-    assert "table 6" in caption
-    assert found["absolute"] == ["1.721", "3.215", "+1.494", "1.000", "3.000", "+2.000"]
-    assert found["none"] == ["2.000", "2.500", "+0.500"]  # the row that the paper lacks
-    assert "rope" not in found
-
-
 def test_one_that_fails_is_a_row_and_the_rest_goes_on(two, tmp_path: Path, command, monkeypatch):
     def trained(config: RunConfig, *, resume: bool) -> None:
         if Path(config.run).name == "none":
@@ -68,15 +51,6 @@ def test_one_that_fails_is_a_row_and_the_rest_goes_on(two, tmp_path: Path, comma
     found = [(row["name"], row["failed"]) for row in json.loads(out)]
     assert found == [("rope", ""), ("none", "out of memory")]
     assert "none failed: out of memory" in err
-
-
-def test_a_full_disk_ends_all_of_it(two, tmp_path: Path, refused, monkeypatch):
-    def full(config: RunConfig, *, resume: bool) -> None:
-        raise OSError(f"the disk of {config.run} is full")
-
-    monkeypatch.setattr("app.commands.compare.train", full)
-    said = refused("compare", *two, "-o", tmp_path / "out")
-    assert said.startswith(f"musicgen: the disk of {tmp_path}")
 
 
 def test_runs_are_named_like_their_folders_and_differ(two, tmp_path: Path, command, refused):
@@ -92,20 +66,6 @@ def test_runs_are_named_like_their_folders_and_differ(two, tmp_path: Path, comma
     assert "would both be called rope; rename one of them" in said
 
 
-def test_what_learns_on_from_a_start_has_the_size_of_the_start(
-    two, compared: Path, tmp_path: Path, command
-):
-    values = yaml.safe_load(two[0].read_text())
-    del values["model"]
-    values["start"] = str(compared / "none")
-    (tmp_path / "slow.yaml").write_text(yaml.safe_dump(values))
-    words = [tmp_path / "slow.yaml", "-o", tmp_path / "on", "--steps", 2, "--json"]
-    (row,) = json.loads(command("compare", *words).out)
-    assert row["failed"] == ""
-    start = checkpoint.read_card(compared / "none" / "model")[0]
-    assert checkpoint.read_card(tmp_path / "on" / "slow" / "model")[0] == start
-
-
 def test_what_does_not_compare_is_refused(two, shared_set, tmp_path: Path, refused, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where the data that configurations name are not at hand
     data = f"data.folder={shared_set('groove')}"
@@ -118,19 +78,6 @@ def test_what_does_not_compare_is_refused(two, shared_set, tmp_path: Path, refus
     ):
         assert says in refused("compare", *words, "-o", tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_a_comparison_without_a_folder_comes_back_to_its_own(
-    two, tmp_path: Path, command, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    command("compare", *two)
-    table = (tmp_path / "compare" / "comparison.md").read_text()
-    assert command("compare", *two, "--json").err.count("Going on from step 4 of 4.") == 2
-    command("compare", *two[1:])  # another request
-    assert (tmp_path / "compare" / "comparison.md").read_text() == table
-    assert (tmp_path / "compare-2" / "comparison.md").exists()
-    assert not (tmp_path / "compare-3").exists()
 
 
 def test_several_seeds_are_paired_and_go_on(two, tmp_path: Path, command):
@@ -171,22 +118,3 @@ def test_rows_of_another_comparison_or_other_settings_are_not_replaced(
     assert {path: path.read_bytes() for path in files} == files
     assert not (compared / "rope" / "seed-2").exists()
     command(*words, "log_every=1")  # which changes no result
-
-
-@pytest.mark.parametrize(
-    ("named", "seeds", "lost"),
-    [
-        (("a", "b"), 3, ""),
-        (("a", "b", "c"), 4, ""),
-        (("a",), 3, "b of 1 seed"),
-        (("a", "b"), 2, "a of 3 seeds"),
-        (("a", "b"), None, "a of 3 seeds and b of 1 seed"),
-    ],
-)
-def test_rows_of_more_seeds_are_kept(
-    named: tuple[str, ...], seeds: int | None, lost: str, tmp_path: Path
-):
-    write_comparison([Repeated(name="a", seeds=3), Repeated(name="b", seeds=1)], tmp_path)
-    wanted = pytest.raises(ValueError, match=rf"lost \({lost}\): name") if lost else nullcontext()
-    with wanted:
-        check_table(tmp_path, named, seeds)

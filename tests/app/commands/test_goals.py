@@ -103,26 +103,12 @@ def test_a_waltz_goes_on_ends_with_its_bar_and_keeps_to_its_chords(waltz, tmp_pa
     assert len(ENSEMBLE.bars(ENSEMBLE.encode(ENSEMBLE.arrange(score)).ids)) == 9
 
 
-@pytest.mark.long
-def test_chords_are_kept_to_by_the_models_that_ship(waltz, tmp_path, command):
-    command("continue", waltz, "--bars", 2, "--chords", "Dm | G7", "-o", tmp_path / "out")
-    markers = [m.text for m in read_midi(tmp_path / "out" / "waltz.cont_0.mid").markers]
-    assert markers[-2:] == ["D_m", "G_7"]
-
-
 @pytest.mark.parametrize(
     ("words", "model", "says"),
     [
         ("infill --range 3-4", "ensemble", "bars 3 to 4 cannot be filled in a piece that has 3"),
-        ("infill --range x", "ensemble", "--range is 'x'; it must be the first and the last bar"),
         ("infill --range 3-2", "ensemble", "--range is '3-2'; it must be the first and the last"),
-        ("infill --range 2", "groove", "uses the language groove, in which no gap can be filled"),
         ("continue --end --tokens 9", "ensemble", "--end takes --bars, in which to come to the"),
-        (
-            "continue --end",
-            "groove",
-            "uses the language groove, in which an end cannot be asked for; leave",
-        ),
         ("continue --chords C", "groove", "uses the language groove, which names no chords"),
     ],
 )
@@ -133,10 +119,3 @@ def test_what_cannot_be_is_said_in_one_line_and_nothing_is_written(
     model = f"untrained:tiny:{model}"
     assert says in refused(name, band, *options, "--model", model, "-o", tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_a_piece_without_the_given_parts_is_told(tmp_path, refused):
-    path = tmp_path / "bass.mid"
-    write_score(path, PIECE.replace(notes=PIECE.notes[PIECE.notes.track == 0]))
-    said = refused("accompany", path, "--write", "bass", *MODEL, "-o", tmp_path / "out")
-    assert "there is nothing to write bass to: the piece has no other part" in said

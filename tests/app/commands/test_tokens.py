@@ -1,6 +1,5 @@
 import io
 import json
-import os
 import re
 import sys
 from pathlib import Path
@@ -71,35 +70,6 @@ def test_tracks_of_a_trio_can_be_chosen(trio: Path, tracks: str, command):
     assert json.loads(command(*words).out)["setting"]["programs"] == [33, 0, 25]
 
 
-def test_a_role_may_be_empty_or_have_several_tracks(trio: Path, command):
-    words = ["tokenize", trio, "--language", "groove", "--json", "--tracks"]
-    found = json.loads(command(*words, "-", "Drums", "Piano,Guitar").out)
-    assert not any(token.startswith("note_on_0") for token in found["tokens"])
-    assert sum(token.startswith("note_on_2") for token in found["tokens"]) > 16
-    assert json.loads(command("tokenize", trio, "--json", "--tracks", "Piano").out)["notes"] == 16
-
-
-@pytest.mark.parametrize(
-    ("tracks", "message"),
-    [
-        ("Bass", "--tracks has 1 track; groove takes the bass, the drums and the other"),
-        ("lead=Bass", "each of bass, drums, other can be, once"),
-        ("bass=0 bass=1", "each of bass, drums, other can be, once"),
-        ("Bass Drums Kazoo", "there is no track 'Kazoo'"),
-    ],
-)
-def test_wrong_tracks_are_named(trio: Path, tracks: str, message: str, refused):
-    words = ["tokenize", trio, "--language", "groove", "--tracks", *tracks.split()]
-    assert message in refused(*words)
-
-
-def test_what_is_no_file_of_music_is_named(tmp_path: Path, refused):
-    (tmp_path / "bad.mid").write_bytes(b"<html>")
-    assert "bad.mid" in refused("tokenize", tmp_path / "bad.mid")
-    assert "nowhere\\udcff.mid" in refused("tokenize", os.fsdecode(b"nowhere\xff.mid"))
-    assert ". is a folder or a device: give a MIDI" in refused("tokenize", ".")
-
-
 @pytest.mark.parametrize("options", [[], ["--json"]])
 @pytest.mark.parametrize(("name", "spoken"), [("song", "remi"), ("trio", "groove")])
 def test_tokens_come_back_as_the_notes_they_say(
@@ -123,13 +93,6 @@ def test_tokens_come_back_as_the_notes_they_say(
         assert programs[0] == programs[1]
 
 
-def test_a_part_of_a_piece_will_do(tokens: Path, tmp_path: Path, command, monkeypatch):
-    part = "\n".join(tokens.read_text().splitlines()[:3])
-    standard_input(monkeypatch, part.encode())
-    out = command("detokenize", "-", "-o", tmp_path / "part.mid").out
-    assert out == f"{tmp_path / 'part.mid'}: 16 notes in 2 bars\n"
-
-
 def test_what_is_written_goes_by_the_ending_of_its_name(tokens, tmp_path: Path, command, refused):
     for name in ("a.musicxml", "a.mid", "without an ending"):
         command("detokenize", tokens, "-o", tmp_path / name)
@@ -149,20 +112,12 @@ SETTING = (
     ("text", "message"),
     [
         ("", "tokens holds no tokens"),
-        ("one two", "no tokens of the languages remi, groove and ensemble"),
         ("begin\nbar subbeat_0 pitch_999", "token 3 in line 2 of .*tokens is 'pitch_999', which"),
-        ("begin\nbar subbeat_0 pitch_60 bar", "token 4 in line 2 of .*: volume must follow"),
         ("begin bar bar", "make no note"),
-        ("{", "starts like JSON, but is not"),
         ('{"tokens":' * 9_000, "starts like JSON, but is not"),
-        ('{"a": 1}', 'has no list "tokens"'),
-        ('{"tokens": [], "ids": []}', "holds no tokens"),
         ('{"tokens": ["begin", "bar", "x"]}', r"tokens\[2\] of .*tokens is 'x', which is not a"),
-        ('{"tokens": ["begin"], "language": ["remi"]}', "there is no language"),
         ('{"tokens": ["begin", "note_on_0_40"], "setting": {"programs": 1}}', "needs programs"),
-        (SETTING % ("Infinity", 120), r"setting in .* needs programs \(0 to 127\)"),
         (SETTING % (0, 0), "setting in .* beats_per_minute above 0"),
-        ("\xff\xfe", "is not text"),
     ],
 )
 def test_a_fault_is_named_with_its_place(text: str, message: str, tmp_path: Path, refused):
@@ -170,18 +125,6 @@ def test_a_fault_is_named_with_its_place(text: str, message: str, tmp_path: Path
     target = tmp_path / "out.mid"
     assert re.search(message, refused("detokenize", tmp_path / "tokens", "-o", target))
     assert not target.exists()
-
-
-def test_only_files_are_read_and_replaced(tokens: Path, tmp_path: Path, refused):
-    target = tmp_path / "out.mid"
-    assert "is a folder" in refused("detokenize", tmp_path, "-o", target)
-    assert "nowhere" in refused("detokenize", tmp_path / "nowhere", "-o", target)
-    assert "deep" in refused("detokenize", tokens, "-o", tmp_path / "deep" / "out.mid")
-    for path in (tmp_path, "/dev/null"):
-        message = refused("detokenize", tokens, "-o", path, "--force")
-        assert f"{path} is a folder or a device" in message
-    message = refused("detokenize", tokens, "-o", target, "--language", "groove")
-    assert "token 1 in line 2" in message
 
 
 def test_tokens_without_end_are_not_read(tmp_path: Path, refused, monkeypatch):

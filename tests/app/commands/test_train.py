@@ -1,4 +1,3 @@
-import argparse
 import json
 import os
 import shutil
@@ -11,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
-from app.commands.train import add, configured
 from musicgen.storage import checkpoint
 from tests.training.makers import outcome, toy_file
 from training import run_folder
@@ -127,14 +125,6 @@ def test_what_is_wrong_is_one_sentence_and_nothing_is_written(
     assert not (toy.parent / "run").exists()
 
 
-def test_a_folder_with_the_name_of_a_configuration_is_no_run(tmp_path: Path, monkeypatch):
-    (tmp_path / "groove-none").mkdir()
-    monkeypatch.chdir(tmp_path)
-    parser = argparse.ArgumentParser()
-    add(parser)
-    assert configured(parser.parse_args(["groove-none"])).run == "runs/groove-none"
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_asked_to_end_it_saves_first(toy: Path, number: int, command, monkeypatch):
     before = {name: signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)}
@@ -152,54 +142,6 @@ def test_asked_to_end_it_saves_first(toy: Path, number: int, command, monkeypatc
     assert run_folder.newest(toy.parent / "run") == toy.parent / "run" / "checkpoints" / "00000001"
     assert {name: signal.getsignal(name) for name in before} == before
     assert "Going on from step 1 of 4." in command("train", toy, "--resume").err
-
-
-SLOW = """
-import sys, time, types
-import app.commands.train as train
-train.LAST_STEP_SECONDS, train.LAST_OPERATION_SECONDS = 1, 1
-run = types.SimpleNamespace(stop=lambda: None, fabric=types.SimpleNamespace(is_global_zero=True))
-with train._signals(run):
-    print("at work", flush=True)
-    if sys.argv[1] == "between":
-        while True:
-            time.sleep(0.01)
-    import ctypes
-    while True:
-        ctypes.CDLL(None).sleep(30)  # hears of no signal, as one long operation of a library
-"""
-
-
-@pytest.mark.parametrize("where", ["between", "within"])
-def test_a_step_without_end_is_ended(where: str):
-    words = [sys.executable, "-c", SLOW, where]
-    with subprocess.Popen(
-        words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == b"at work\n"
-        os.kill(child.pid, signal.SIGTERM)
-        assert child.wait(120) != 0
-
-
-def test_samples_that_fail_do_not_end_the_training(toy: Path, command, monkeypatch):
-    def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("out of memory")
-
-    monkeypatch.setattr("training.validation.write_samples", fail)
-    said = command("train", toy).err
-    assert "No samples of music are written at step 2: out of memory" in said
-
-
-def test_a_full_disk_is_one_sentence(toy: Path, refused, monkeypatch):
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("training.loop.Run._save", full)
-    assert refused("train", toy) == (
-        f"musicgen: the disk of {toy.parent / 'run'} is full; free some space, or go on with --resume "
-        "when there is some"
-    )
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""The page is for all: by keys alone, on any screen, while a take is written, and where a browser lacks something."""
+"""The page is for all: by keys alone, and while a take is written."""
 
 import re
 
@@ -7,7 +7,6 @@ from playwright.sync_api import Page, expect
 
 from tests.app.web.browser import WAIT
 from tests.app.web.hands import (
-    PHONE,
     SHOWN,
     act,
     await_end,
@@ -39,20 +38,6 @@ FOCUS = """() => {
   const name = one.ariaLabel || one.labels?.[0]?.textContent || shown.textContent.trim();
   return [part?.className.split(" ").pop() ?? "", name, ringed];
 }"""
-
-
-def test_the_tab_key_goes_from_top_to_bottom_and_is_seen(visit):
-    page, seen = visit(), []
-    while len(seen) < 70 and (not seen or "Transpose" not in seen[-1][1]):
-        page.keyboard.press("Tab")
-        seen.append(page.evaluate(FOCUS))
-    places = list(dict.fromkeys(place for place, *_ in seen if place))
-    assert places == ["mg-bar", "mg-stage", "mg-controls", "mg-history", "mg-dock"]
-    stage = [name for place, name, _ in seen if place == "mg-stage"]
-    assert stage[:2] == ["Star", "Open a file"]
-    assert re.match(r"Piano roll of your piece: \d+ notes in 16 bars\.", stage[2])
-    assert stage[3:8] == ["Bars of the prompt", "Play", "Zoom out", "Zoom in", "Fit"]
-    assert not [one for one in seen if one[0] and not all(one)]
 
 
 def test_all_is_done_by_keys_alone_and_the_focus_is_never_lost(page: Page):
@@ -100,25 +85,6 @@ def test_all_is_done_by_keys_alone_and_the_focus_is_never_lost(page: Page):
     lands_on("^Piano roll")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 820, 390])
-def test_the_page_fits_its_screen_in_its_colours(visit, width: int, scheme: str):
-    page = visit(**PHONE, scheme=scheme) if width == 390 else visit(width, scheme)
-    ground = page.evaluate("getComputedStyle(document.querySelector('.mg-stage')).backgroundColor")
-    assert (sum(map(int, re.findall(r"\d+", ground)[:3])) < 200) == (scheme == "dark")
-    go_on(page, bars=1)
-    await_end(page)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    opener = page.locator(".mg-take .mg-menu > summary")
-    for far in (60, 500):  # from the window's top
-        opener.evaluate("(one, far) => scrollBy(0, one.getBoundingClientRect().top - far)", far)
-        opener.click()
-        for item in page.locator(".mg-take .mg-item").all():
-            expect(item).to_be_in_viewport(ratio=1)
-        page.keyboard.press("Escape")
-        expect(opener).to_be_focused()
-
-
 def test_bars_of_a_take_that_is_being_written_stay_until_its_end(page: Page):
     """The bars that are yet to come have their place already; they would be left over, empty."""
     go_on(page, bars=128)
@@ -139,32 +105,3 @@ def test_bars_of_a_take_that_is_being_written_stay_until_its_end(page: Page):
     act(page, "Cut after this", ".mg-take")
     expect(page.locator(".mg-stage .mg-facts")).to_contain_text("18 bars")
     expect(page.locator(SHOWN)).to_have_text("Disco trio, take 1")
-
-
-def test_a_link_and_a_file_are_given_where_a_browser_lacks_something(visit):
-    page = visit(
-        before="Object.defineProperty(navigator, 'clipboard', { value: undefined });"
-        "window.prompt = (words, link) => (window.given = link);",
-    )
-    page.get_by_role("button", name="Copy link").click()
-    page.wait_for_function("() => window.given?.includes('#desk=')")
-    kind, name, address = page.evaluate("""() => {
-      const data = new DataTransfer(), grip = document.querySelector(".mg-stage .mg-grip");
-      grip.dispatchEvent(new DragEvent("dragstart", { dataTransfer: data, bubbles: true }));
-      return data.getData("DownloadURL").split(/:(.*?):(.*)/s).slice(0, 3);
-    }""")
-    assert (kind, name) == ("audio/midi", "Piano in C.mid")
-    given = "async (a) => [...new Uint8Array(await (await fetch(a)).arrayBuffer())].slice(0, 4)"
-    assert bytes(page.evaluate(given, address)) == b"MThd"
-
-
-def test_the_desk_is_there_before_gradios_own_scripts(browser, address: str):
-    context = browser.new_context()
-    page = context.new_page()
-    page.route("**/assets/*.js", lambda route: route.abort())
-    page.goto(address)
-    expect(page.locator(SHOWN)).to_have_text("Piano in C", timeout=WAIT)
-    page.route("**/call/desk_write", lambda route: route.fulfill(status=503, json={"detail": "x"}))
-    page.locator("#mg-go").press("Enter")
-    expect(page.locator("#mg-takes > [role=alert]")).to_contain_text("did not take the request")
-    context.close()

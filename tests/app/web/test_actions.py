@@ -1,11 +1,9 @@
 """A piece is heard, continued, filled in and accompanied; the server keeps nothing of it."""
 
 import base64
-import pickle
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,10 +22,7 @@ from app.web.composing.requests import (
 from app.web.launch import page_facts
 from app.web.offered_models import EXAMPLES, OfferedModels, example
 from app.web.server.sessions import Asker
-from musicgen.generation.sampling import MUSICAL
 from musicgen.loading import DEFAULT
-from musicgen.model.performer import Performer
-from musicgen.storage.checkpoint import Card, save
 from tests.tokenization.notation.scores import bars, note, rest, score
 from tokenization.formats import midi
 from tokenization.language import language
@@ -35,7 +30,6 @@ from tokenization.midi.limits import MidiError
 from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
 from tokenization.score import Meters
-from tokenization.wording import Remark
 
 MODEL, PIANO, LATER = "untrained:tiny:groove", "pop-piano", "untrained:tiny:ensemble"
 ASKER = Asker(client="")
@@ -163,20 +157,6 @@ def test_a_waltz_stays_one_where_a_model_knows_its_metre(actions: PageActions):
     assert [one["model"] for one in notices if "in 3/4" in one["text"]] == [DEFAULT]
 
 
-def test_what_is_told_above_the_roll_goes_by_what_it_is_about(actions: PageActions):
-    band = read_midi(JAZZ)
-    tracks = [
-        replace(track, name="estimated drums", is_drum=False) if track.is_drum else track
-        for track in band.tracks
-    ]
-    data = write_midi(band.replace(tracks=tuple(tracks)))
-    opened = actions.open(data, "band.mid", MODEL, fit=False)
-    assert [text for text in opened["remarks"] if "'estimated drums' is not on channel 10" in text]
-    assert opened["notices"] == []
-    away = pickle.loads(pickle.dumps(Remark("It has an upbeat.", "upbeat")))
-    assert (away, away.about) == ("It has an upbeat.", "upbeat")  # also from another process
-
-
 def test_views_grow_and_the_last_has_all_there_is(actions: PageActions):
     views = written(actions, bars=2, variations=2, seed=4)
     assert [view["state"] for view in views] == ["running"] * (len(views) - 1) + ["done"]
@@ -237,16 +217,6 @@ def test_a_held_last_note_adds_no_bar(actions: PageActions):
     for seed in range(4):
         (take,) = written(actions, bars=2, seed=seed)[-1]["takes"]
         assert len(take["piece"]["lines"]) == 5
-
-
-def test_takes_are_chosen_among_more(actions: PageActions):
-    takes = written(actions, None, model="groove", bars=4, variations=2, seed=1)[-1]["takes"]
-    assert all({*take["piece"]["notes"][4::5]} == {0, 1, 2} for take in takes)  # all its voices
-    sparse, dense = (
-        written(actions, bars=3, seed=5, dense=dense, model="groove")[-1]["takes"][0]["new"]
-        for dense in (-1, 1)
-    )
-    assert sparse < dense
 
 
 @pytest.mark.parametrize("actions", [LATER], indirect=True)
@@ -317,20 +287,6 @@ def test_wrong_requests_are_refused_in_a_sentence(wrong: dict, sentence: str):
         request_from([1])
 
 
-def test_plain_values_become_a_request():
-    plain = {**PLAIN, "bars": 128.0, "variations": 8, "chords": "C | " * 500, "ends": True}
-    wanted = request_from(plain)
-    assert (wanted.kind, wanted.options.bars, wanted.options.variations) == ("continue", 128, 8)
-    sampling = wanted.options.sampling
-    assert (wanted.options.seed, sampling.top_k, sampling.min_p) == (3, None, 0.02)
-    assert (sampling.recall, wanted.options.ends) == (MUSICAL.recall, True)
-    drawn = page_facts(OfferedModels(MODEL), "")["sampling"]  # what the page begins with
-    names = ("temperature", "top_p", "min_p", "recall")
-    assert [drawn[name] for name in ("temperature", "topP", "minP", "recall")] == [
-        getattr(MUSICAL, name) for name in names
-    ]
-
-
 def test_a_piece_begins_as_it_is_asked_to_where_the_model_can(actions: PageActions):
     idea = {"style": "song", "key": "", "tempo": 90, "metre": "3/4", "parts": ["flute", "bass"]}
     asked = {"model": "ensemble", "idea": {**idea, "form": "A A"}, "bars": 2, "promptBars": None}
@@ -386,17 +342,3 @@ def test_a_title_is_a_name_without_folders():
     assert title_of("/tmp/a/b.mid") == "b"
     assert title_of("\x00\n.mid") == "Your file"
     assert len(title_of("x" * 500)) == 60
-
-
-def test_music_that_meets_a_bound_of_its_model_is_shown_with_its_file(actions, tmp_path: Path):
-    made = musicgen.load("untrained:tiny")
-    position = {"name": "learned", "max_length": 90}
-    config = replace(made.performer.config, position=position, layers=1)
-    card = Card(name="x", language=made.language.spec(), trained_length=64)
-    save(tmp_path / "model", Performer(config), card)
-    name = str(tmp_path / "model")
-    bounded = PageActions(OfferedModels(name), actions.composer, actions.reader)
-    *_, last = written(bounded, None, model=name, bars=90)
-    assert last["state"] == "bound"
-    assert last["takes"][0]["new"] > 0
-    assert last["takes"][0]["midi"]

@@ -1,21 +1,15 @@
 """Programs reach the page's actions by name, and nobody reaches what is not theirs."""
 
 import time
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import music21
 import pytest
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 
-import musicgen
-from app.web.api import Api, DeskApi
-from app.web.composing.streamed_takes import Region
 from app.web.offered_models import EXAMPLES
-from musicgen.continuation import Take
 from tests.app.web.browser import MODEL
 from tests.tokenization.notation.scores import bars, compressed, note, score
 from tokenization.midi.reading import read_midi
@@ -107,39 +101,6 @@ def test_who_leaves_takes_their_files_along(address: str, files: Path, tmp_path:
     while own.exists() and time.monotonic() < late:
         time.sleep(0.1)
     assert not own.exists()
-
-
-def test_what_is_silent_has_no_file(tmp_path: Path):
-    [take] = musicgen.load("untrained:tiny").continue_(bars=2, seed=3)
-    silent = replace(take, score=take.score.replace(notes=take.score.notes[:0]))
-
-    def written(*takes: Take) -> Any:
-        streamed: Any = SimpleNamespace(chosen=lambda: takes, region=Region(first=0, stop=2))
-        api: Any = SimpleNamespace(_folder=lambda request: tmp_path)
-        return Api._files(api, streamed, "music", "done", 1.0, cast("Any", None))
-
-    paths, facts = written(silent, take)
-    assert len(paths) == len(facts) == 1
-    assert facts[0]["notes"] == len(take.continuation.notes) > 0
-    with pytest.raises(ValueError, match="no note was written"):
-        written(silent)
-
-
-def test_a_piece_that_was_renamed_is_of_the_kind_that_was_sent(tmp_path: Path):
-    named = []
-
-    def write(asker: object, wanted: object, data: bytes, name: str, job: str) -> Any:
-        named.append(name)
-        return iter(())
-
-    actions, visitors = SimpleNamespace(write=write), SimpleNamespace(asker=lambda request: None)
-    api = DeskApi(cast("Any", actions), cast("Any", visitors))
-    sampling = {"temperature": 1, "top_p": 1, "top_k": 0, "min_p": 0, "seed": 1}
-    plain = {"model": "", "bars": 1, "variations": 1, "sampling": sampling, "title": "No. 5"}
-    for name in ("tune.abc", "a.mid", "nothing"):
-        (tmp_path / name).write_bytes(b"X:1")
-        assert [*api.write(str(tmp_path / name), plain, "", cast("Any", None))] == []
-    assert named == ["No. 5.abc", "No. 5.mid", "No. 5."]
 
 
 def test_every_example_is_bundled_with_its_licence():

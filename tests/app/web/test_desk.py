@@ -1,6 +1,5 @@
-"""Nothing is lost: not by a reload, a crash, another tab, a server that is started anew."""
+"""Nothing is lost: not by a reload, a crash, another tab, a clock set back, a server that is started again."""
 
-import json
 import os
 import signal
 from contextlib import suppress
@@ -11,7 +10,7 @@ from playwright.sync_api import Browser, Error, Page, expect
 
 from app.audio import default_soundfont
 from app.web.offered_models import example
-from tests.app.web.browser import MODEL, OPTIONS, WAIT, chromium, free_port, started
+from tests.app.web.browser import MODEL, WAIT, free_port, started
 from tests.app.web.hands import SHOWN, await_end, desk, go_on, open_example, saved, send
 from tokenization.midi.reading import read_midi
 
@@ -142,42 +141,6 @@ def test_a_tab_that_crashes_or_changes_at_the_last_moment_loses_nothing(page: Pa
 
 
 @pytest.mark.long
-def test_a_reload_while_it_composes_keeps_what_had_come(page: Page):
-    new = (
-        "musicgen.desk.takes[0]?.piece.notes.filter((at, i) => i % 5 === 0 && at >= 16 * 96).length"
-    )
-    go_on(page, bars=128)
-    page.wait_for_function(f"() => {new} > 5")
-    came = page.evaluate(new)
-    saved(page)
-    again(page)
-    expect(page.locator(".mg-take .mg-further")).to_be_visible()
-    assert page.evaluate("musicgen.desk.takes[0].state") == "stopped"
-    assert page.evaluate(new) >= came
-    page.locator(".mg-take .mg-further").click()
-    go_on(page, bars=1)
-    await_end(page)
-
-
-@pytest.mark.long
-def test_a_browser_that_is_told_to_keep_nothing_shows_the_page(browser, address, tmp_path: Path):
-    """Where somebody has blocked cookies, a page may not even ask what is stored."""
-    blocked = {"profile": {"default_content_setting_values": {"cookies": 2}}}
-    (tmp_path / "Default").mkdir()
-    (tmp_path / "Default" / "Preferences").write_text(json.dumps(blocked))
-    context = browser.browser_type.launch_persistent_context(
-        tmp_path, executable_path=chromium(), args=OPTIONS, color_scheme="light"
-    )
-    context.set_default_timeout(WAIT)
-    page = context.new_page()
-    page.goto(address)
-    expect(page.locator(SHOWN)).to_have_text("Piano in C", timeout=WAIT)
-    page.get_by_role("button", name="Dark mode").click()
-    expect(page.get_by_role("button", name="Light mode")).to_be_visible()
-    context.close()
-
-
-@pytest.mark.long
 def test_a_server_that_is_killed_and_started_anew_is_not_missed(browser: Browser):
     port = free_port()
     context = browser.new_context()
@@ -197,56 +160,3 @@ def test_a_server_that_is_killed_and_started_anew_is_not_missed(browser: Browser
         await_end(page)
         expect(alarm).to_be_hidden()
     context.close()
-
-
-@pytest.mark.long
-def test_the_browser_keeps_what_steps_lead_back_to_and_desks_that_are_open(page: Page):
-    page.evaluate("() => musicgen.desk.put({ ...musicgen.desk.current, id: 'of long ago' })")
-    saved(page)
-    own = page.evaluate("musicgen.desk.id")
-    keys = """(name) => new Promise((done) => {
-      const asked = musicgen.store.base.transaction(name).objectStore(name).getAllKeys();
-      asked.onsuccess = () => done(asked.result);
-    })"""
-    before = page.evaluate(keys, "entries")
-    assert "of long ago" in before
-    page.evaluate("""() => {
-      const desks = musicgen.store.base.transaction("desks", "readwrite").objectStore("desks");
-      for (let i = 0; i < 30; i++) desks.put({ ...musicgen.desk.plain(), id: `later ${i}`, saved: Date.now() + i });
-    }""")
-    other = page.context.new_page()
-    other.goto(page.url)
-    other.wait_for_function("() => window.musicgen?.desk.current")
-    other.wait_for_function(f"async () => (await ({keys})('desks')).length < 30")
-    assert own in other.evaluate(keys, "desks")  # a tab that lies open for long
-    assert sorted([*other.evaluate(keys, "entries"), "of long ago"]) == sorted(before)
-
-
-@pytest.mark.long
-def test_the_history_leads_back_and_when_all_of_it_is_deleted_music_can_begin(page: Page):
-    go_on(page, bars=1, variations=2)
-    await_end(page)
-    summary, rows = page.locator(".mg-history > summary"), page.locator(".mg-history-row")
-    summary.click()
-    titles = ["Piano in C", "Take 1", "Take 2"]
-    expect(rows.locator(".mg-history-title")).to_have_text(titles)
-    facts = rows.locator(".mg-facts").all_inner_texts()
-    assert [told.rpartition(" · ")[0].rstrip("0123456789") for told in facts] == [
-        "example · 16 bars", *2 * [f"bar 17 · {MODEL} · seed "]
-    ]  # fmt: skip
-    rows.nth(1).locator(".mg-star").click()
-    page.get_by_role("button", name="★ only").click()
-    expect(rows).to_have_count(1)
-    rows.first.locator(".mg-history-open").click()
-    expect(page.locator(SHOWN)).to_have_text("Piano in C, take 1")
-    expect(summary).to_have_text("History: 3 pieces, 1 with a star")
-    page.get_by_role("button", name="★ only").click()
-    for left in (2, 1, 0):
-        rows.first.locator(".mg-drop").click()
-        expect(rows).to_have_count(left)
-    expect(page.locator(SHOWN)).to_have_text("Nothing is open")
-    expect(page.locator("#mg-dock-play")).to_be_disabled()
-    go_on(page, bars=1)
-    await_end(page)
-    page.locator(".mg-take .mg-further").click()
-    expect(page.locator(SHOWN)).to_have_text("Take 1")

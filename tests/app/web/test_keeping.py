@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import base64
 
-import numpy as np
 import pytest
 
 from app.web.actions import PageActions
-from app.web.composing.opened_files import _files, made_here
+from app.web.composing.opened_files import made_here
 from app.web.composing.requests import request_from
 from app.web.offered_models import OfferedModels
 from app.web.server.sessions import Asker
-from tests.tokenization.midi.test_keeping import band, events, is_made, notes_at, saved
+from tests.tokenization.midi.test_keeping import band, events, is_made
 from tests.tokenization.notation.musicxml.test_keeping import heard, written
-from tokenization.midi.limits import MidiError
 
 MODEL = "untrained:tiny:remi"
 SAMPLING = {"temperature": 1, "top_p": 0.95, "top_k": 0, "min_p": 0.02, "seed": 3}
@@ -74,30 +72,3 @@ def test_what_is_damaged_is_told(actions: PageActions):
     assert take["notKept"].startswith(
         "Written from the notes alone, not into your file: the file is damaged"
     )
-
-
-def test_a_file_that_takes_too_long_to_read_once_more_costs_no_take(actions, monkeypatch):
-    apart = actions.reader.apart
-
-    def late(asker: Asker, name: str, function, *values):
-        if function is _files:
-            raise MidiError("it takes longer than 10 seconds")
-        return apart(asker, name, function, *values)
-
-    monkeypatch.setattr(actions.reader, "apart", late)
-    take = take_of(actions, band(), "a.mid")
-    assert take["notKept"].endswith("not into your file: that takes too long.")
-    assert base64.b64decode(take["midi"]).startswith(b"MThd")
-
-
-def test_a_recording_is_kept_beside_what_music_goes_on_from(actions: PageActions):
-    """Beats that are tracked once more may be others: the page asks for bars by those that it shows."""
-    random = np.random.default_rng(5)
-    ticks = np.cumsum(random.normal(317, 12, 96))
-    data = saved(1, 480, notes_at([(int(t), 150, 60 + n % 7, 80) for n, t in enumerate(ticks)], 0))
-    take = take_of(actions, data, "a.mid")
-    if "kept" in take:
-        assert (take["kept"]["ending"], take["kept"]["same"]) == (".mid", False)
-    made = base64.b64decode(take["kept"]["data"] if "kept" in take else take["midi"])
-    first = [e for e in events(data)[0] if e[0] < ticks[8]]
-    assert [e for e in events(made)[0] if e[0] < ticks[8] and not is_made(e)] == first

@@ -1,14 +1,10 @@
-"""The page sounds by itself: at once, while it composes, by each track's settings, and without a worklet too."""
-
-import struct
+"""The page sounds by itself, at once and by each track's settings; what is played in goes to its piece."""
 
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from app.web.composing.opened_files import made_here
-from tests.app.web.browser import WAIT
-from tests.app.web.hands import NOTES, SHOWN, await_end, downloaded, go_on, open_example
+from tests.app.web.hands import NOTES, SHOWN, open_example
 
 pytestmark = pytest.mark.long
 
@@ -85,54 +81,6 @@ def test_a_press_sounds_at_once_as_the_tracks_are_set_and_without_a_request(page
     page.get_by_label("Instrument of Bass").select_option("Cello")
     assert page.evaluate("musicgen.player.transport.mix[0].program") == 42
     assert asked == []
-
-
-def test_what_is_saved_as_heard_is_what_the_page_plays(page: Page):
-    go_on(page, bars=1)
-    await_end(page)
-    page.get_by_text("Tracks", exact=True).click()
-    page.get_by_role("button", name="Mute Bass").click()
-    page.locator("#mg-tempo input").fill("200")
-    page.locator("#mg-transpose input").fill("3")
-    said, says = (made_here(downloaded(page, f"MIDI as {how}")) for how in ("heard", "written"))
-    assert said
-    assert said.pop("as_heard") == "transposed by +3, at 200 % of the tempo, Bass muted"
-    assert said == says
-    page.evaluate("musicgen.player.load(musicgen.desk.takes[0])")
-    length = page.evaluate("musicgen.player.length")
-    sound = downloaded(page, "WAV as heard")
-    rate = struct.unpack_from("<I", sound, 24)[0]
-    assert abs((len(sound) - 44) / 4 / rate - length) < 2  # not ten seconds
-    for name in ("Drums", "Other"):
-        page.get_by_role("button", name=f"Mute {name}").click()
-    page.locator(".mg-take .mg-menu > summary").click()
-    page.get_by_role("button", name="WAV as heard").click()
-    expect(page.locator(".mg-take > [role=alert]")).to_contain_text("All tracks are muted")
-
-
-def test_without_worklets_the_sound_is_a_file(visit):
-    page = visit(before="delete window.AudioWorkletNode")
-    play(page)
-    page.wait_for_function("() => musicgen.player.audio.currentTime > 0.3", timeout=WAIT)
-    assert page.evaluate("musicgen.player.tick") > 0
-    expect(page.locator("#mg-tempo")).to_be_hidden()
-    page.locator(".mg-stage").get_by_label("Pause").click()
-    page.evaluate("() => (musicgen.player.audio.currentTime = 5)")
-    before = page.evaluate("musicgen.player.audio.src")
-    play(page)
-    sounds = "() => musicgen.player.playing && !musicgen.player.asked"
-    page.wait_for_function(sounds, timeout=WAIT)
-    assert page.evaluate("musicgen.player.audio.currentTime") >= 5
-    page.evaluate("""() => {
-      const { app, desk } = musicgen, { piece } = desk.current, notes = piece.notes.slice(0, -500);
-      const made = { id: "other", kind: "take", how: "continue", run: "r", number: 0, parent: desk.current.id };
-      const region = { first: 4, stop: 16, tracks: null };
-      desk.begin([{ ...desk.current, ...made, piece: { ...piece, notes }, file: null, region }]);
-      app.play(desk.entries.get("other"));
-    }""")
-    page.wait_for_function(f"{sounds} && musicgen.player.audio.readyState > 2", timeout=WAIT)
-    assert page.evaluate("musicgen.player.audio.currentTime") >= 5
-    assert page.evaluate("musicgen.player.audio.src") != before  # of the piece that was pressed
 
 
 def test_what_is_played_goes_to_the_piece_that_it_was_played_to(page: Page):

@@ -10,15 +10,13 @@ import pytest
 from scipy import ndimage
 
 from evaluation.benchmarks import listops, pathfinder
-from evaluation.benchmarks.listops import DEEPEST, MOST_ARGUMENTS, TOKENS, read_expression
-from evaluation.benchmarks.pathfinder import INK, MARK, Paths, line, rules, statistics, unmarked
+from evaluation.benchmarks.listops import DEEPEST, MOST_ARGUMENTS, TOKENS
+from evaluation.benchmarks.pathfinder import INK, MARK, Paths
 from evaluation.benchmarks.recipe import Sizes, recipe
 from evaluation.benchmarks.tasks import NEGATIVE, POSITIVE, PROBE, clouds, fields, material
 
 SHORT = recipe("pathfinder-short").data
 TINY = Paths(steps=3, short=0, gap=0, apart=2.0, bend=0.5)
-INKED = "rule by lit pixels on the line between marks"
-MARKED = "rule by lit pixels, places and distance of marks"
 
 
 def quiet(done: int, total: int) -> None:
@@ -72,16 +70,6 @@ def test_a_second_evaluator_agrees_on_expressions(number: int, shortest: int, lo
     few, other = (expressions(3, shortest, longest, seed)[0] for seed in (5, 6))
     assert all(np.array_equal(a, b) for a, b in zip(few, found[:3], strict=True))
     assert not all(np.array_equal(a, b) for a, b in zip(few, other, strict=True))
-
-
-def test_files_are_read_without_their_round_brackets() -> None:
-    ids = read_expression("( ( ( ( [MED 3 ) 9 ) ( ( [SM 7 ) 8 ) ] ) ) ] )".replace(") ]", " ]"))
-    assert [TOKENS[i] for i in ids] == ["[MED", "3", "9", "[SM", "7", "8", "]", "]"]
-    with pytest.raises(ValueError, match=r"'\[AVG' is not a token of ListOps"):
-        read_expression("( [AVG 3 ) ]")
-    first = listops.first_token_rule
-    rule = {word: first(read_expression(f"{word} 1 2 ]")) for word in TOKENS[10:14]}
-    assert rule == {"[MIN": 0, "[MAX": 9, "[MED": 4, "[SM": 4}
 
 
 def test_clouds_are_balanced_and_only_the_field_of_all_charges_tells_them_apart() -> None:
@@ -141,54 +129,3 @@ def test_following_the_dashes_finds_every_answer_of_large_pictures() -> None:
     assert set(labels) == {0, 1}
     assert set(np.unique(pixels)) == {0, INK, MARK}
     assert not any(followed(one, 2.0) for one in pixels[labels == 1]), "there are gaps"
-
-
-@pytest.mark.long
-def test_pictures_say_nothing_but_by_their_paths() -> None:
-    """Both classes mark the same places as often; a rule on ink and marks is at chance, and need not be."""
-    train, test = short(6000, seed=5), short(4000, seed=6)
-    for pixels, labels in (train, test):
-        marks = (np.argwhere(pixels[labels == c] == MARK)[:, 1:].reshape(-1, 4) for c in (0, 1))
-        where = [sorted(of_class.tolist()) for of_class in marks]
-        assert where[0] == where[1]
-    found = rules(train, test)
-    assert abs(found[MARKED] - 0.5) < 0.035
-    assert 0.6 < found[INKED] < 0.95  # the straight line between the marks says some
-    ink, inked = ((pixels > 0).sum((1, 2)) for pixels in (train[0], test[0]))
-    limit = np.median(ink)
-    assert rules((train[0], ink > limit), (test[0], inked > limit))[MARKED] > 0.95
-
-
-def test_what_rules_go_by() -> None:
-    one = np.zeros((2, 5, 5), dtype=np.uint8)
-    one[:, 2, [0, 4]] = MARK
-    one[0, 2, 1:4] = INK
-    one[1, [0, 4], 2] = INK
-    assert line(one)[:, 0] == pytest.approx([1.0, 0.4], abs=0.05)  # the marks alone are two of five
-    # Drawn; the marks and those beside them; how far apart.
-    assert statistics(one)[:, :3].tolist() == [[5, 4, 4], [4, 2, 4]]
-
-
-def test_no_picture_is_learned_and_tested_and_each_is_a_function_of_the_seed() -> None:
-    """Nor is it with other marks; of pictures so small, two draws share many."""
-    sizes = Sizes(train=600, test=200, size=6, paths=TINY)
-    data = material("pathfinder", None, sizes, quiet)
-    assert data.train is not None
-    assert data.test is not None
-    learned, tested = ({unmarked(one) for one in split.inputs} for split in (data.train, data.test))
-    assert (len(learned), len(tested), data.grid) == (600, 200, (6, 6))
-    assert not learned & tested
-    drawn, again = (pictures(600, 6, TINY, 9) for _ in range(2))
-    assert {unmarked(one) for one in drawn[0]} & tested
-    for one, other in zip(drawn, again, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-def test_what_cannot_be_drawn_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pathfinder, "PATIENCE", 2)
-    with pytest.raises(ValueError, match="no 5000 different pictures of 4 by 4"):
-        pictures(5000, 4, TINY, 0)
-    with pytest.raises(ValueError, match=r"apart is 4.5, but dashes of one path are up to 5.66"):
-        Paths(gap=3)
-    with pytest.raises(ValueError, match="a path has 2 steps or more"):
-        Paths(steps=1)

@@ -12,12 +12,9 @@ from app.cli import main
 from evaluation.benchmarks import tables
 from evaluation.benchmarks.files import Corpus
 from evaluation.benchmarks.recipe import Recipe, Sizes, recipe
-from evaluation.benchmarks.run import RESULTS, Row, benchmark, edges, examples_measured, fitting
-from evaluation.benchmarks.tasks import TASKS, Material, material
-from evaluation.benchmarks.training import Examples, Optimiser
-from evaluation.benchmarks.variants import VARIANTS
-from tokenization.whole_file import write_json
-from tokenization.wording import markdown
+from evaluation.benchmarks.run import RESULTS, Row, benchmark, edges, fitting
+from evaluation.benchmarks.tasks import Material
+from evaluation.benchmarks.training import Examples
 
 TINY = Recipe(
     task="text",
@@ -69,29 +66,6 @@ def test_order_is_learned_with_an_encoding_and_not_without() -> None:
     assert none < 0.65
 
 
-@pytest.mark.long
-def test_places_are_learned_with_an_encoding_and_not_without() -> None:
-    """The short recipes of points and Pathfinder with less data and fewer steps."""
-    points, paths = recipe("points-short"), recipe("pathfinder-short")
-    features = {"name": "favor", "features": 32}
-    points = replace(
-        with_optimiser(points, steps=200, learning_rate=5e-3, warmup=20),
-        model={**points.model, "width": 32, "heads": 2, "feedforward": 64, "features": features},
-        data=replace(points.data, train=4000, test=500, size=4),
-        encoding={"all": {**points.encoding["all"], "random_features": 32}},
-    )
-    data = material("points", None, points.data, lambda done, total: None)
-    radial, none = accuracies(points, data, "flt_cloud_radial", "none")
-    assert radial > 0.7
-    assert none < 0.6
-    paths = replace(paths, data=replace(paths.data, train=4000, test=500))
-    data = material("pathfinder", None, paths.data, lambda done, total: None)
-    (learned,) = accuracies(with_optimiser(paths, steps=200, warmup=30), data, "learned")
-    (none,) = accuracies(with_optimiser(paths, steps=20, warmup=30), data, "none")
-    assert learned > 0.65
-    assert abs(none - 0.5) < 0.07
-
-
 def test_it_repeats_itself_and_goes_on_where_it_was(tmp_path: Path) -> None:
     short = with_optimiser(TINY, steps=3)
     whole, said = measured(short, seeds=2)
@@ -114,48 +88,6 @@ def test_it_repeats_itself_and_goes_on_where_it_was(tmp_path: Path) -> None:
         (tmp_path / RESULTS).write_text(text)
         with pytest.raises(ValueError, match=str(tmp_path)):
             measured(short, folder=tmp_path)
-
-
-def test_a_summary_that_is_none_is_refused(tmp_path: Path) -> None:
-    row = Row(encoding="none", values=({"accuracy": 0.5},))
-    whole = {
-        "task": "listops", "command": "", "about": "", "machine": "", "remarks": [], "threads": 1,
-        "training": {"batch": 1, "learning_rate": 0.1, "steps": 1, "epochs": None}, "rules": {"most common": 0.5},
-        "rows": tables.plain([row]),
-    }  # fmt: skip
-    write_json(tmp_path / tables.SUMMARY, whole)
-    assert tables.from_plain_rows(tables.read_summary(tmp_path)["rows"]) == [row]
-    other = {**whole["rows"][0], "means": {"loss": 1.0}}
-    for change in ({"rows": [{}]}, {"task": "none"}, {"threads": "many"}, {"rows": [other]}):
-        write_json(tmp_path / tables.SUMMARY, {**whole, **change})
-        with pytest.raises(ValueError, match=r"benchmark\.json"):
-            tables.read_summary(tmp_path)
-
-
-def test_what_cannot_be_is_said_and_the_rest_measured() -> None:
-    features = {"name": "relu", "features": 16}
-    short = replace(with_optimiser(TINY, steps=2), model={**TINY.model, "features": features})
-    rows, _ = measured(short, MATERIAL, "flt", "rfa", "none")
-    assert "the mask would mean nothing" in rows["flt"].failed
-    assert "left to right" in rows["rfa"].failed
-    table = tables.result_table(list(rows.values()), MATERIAL.rules)
-    assert [line[0] for line in table] == ["encoding", "none", "most common class"]
-
-
-def test_with_how_many_examples_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    counted: list[int] = []
-
-    def count(model, train, test, *rest) -> dict[str, float]:
-        counted.append(len(test.labels))
-        return {"accuracy": 0.5}
-
-    monkeypatch.setattr("evaluation.benchmarks.run.classified", count)
-    some = replace(TINY, data=replace(TINY.data, test=50))
-    for given in (TINY, some):
-        measured(given, MATERIAL, "none")
-    assert counted == [200, 50]
-    assert examples_measured(TINY, MATERIAL) == []
-    assert examples_measured(some, MATERIAL) == ["measured with 50 of the 200 examples of the test"]
 
 
 def test_a_text_is_predicted_past_the_trained_length() -> None:
@@ -198,62 +130,12 @@ def test_means_and_changes_by_seed_come_with_students_interval() -> None:
     assert [(line[0], line[place]) for line in lines] == [("absolute", "-0.500"), ("none", "")]
 
 
-def test_papers_stand_beside_our_own_and_what_is_theirs_alone_below() -> None:
-    rules = {"first-token rule": 0.352}
-    table = tables.table_beside_papers("listops", [row_of("absolute", 0.25, 0.35)], rules)
-    found = {line[0]: dict(zip(table[0], line, strict=True)) for line in table[1:]}
-    chen, spe = "Chen 2021, footnote 4: accuracy, by the first token alone", table[0][5]
-    assert list(found)[:3] == ["absolute", "first-token rule", "sine_spe"]
-    absolute, rule, rope = (found[name] for name in ("absolute", "first-token rule", "rope"))
-    assert absolute["accuracy, %"].startswith("30.00 ± ")
-    assert (absolute[spe], absolute[chen]) == ("17.80", "")
-    assert (rule["accuracy, %"], rule[chen]) == ("35.20", "37.25")
-    assert (rope["accuracy, %"], rope["n"]) == ("", "")
-    assert "40.74" in rope.values()
-    assert markdown(table).splitlines()[2].startswith("| absolute | 7 | 2 | 30.00 ± ")
-    # Every anchor names what there is.
-    others = {
-        "first-token rule", "softmax attention", "linear", "Performer", "sine_spe or conv_spe",
-    }  # fmt: skip
-    anchors = {task: tables.ANCHORS[task] for task in tables.ANCHORS if task != "headline"}
-    assert anchors.keys() <= TASKS.keys()
-    for task, of_task in anchors.items():
-        assert {name for anchor in of_task for name in anchor["rows"]} <= VARIANTS.keys() | others
-        for _, table in tables.anchor_tables(task, [row_of("absolute", 0.25)]):
-            assert all(line[2] in ("", "25.00") for line in table[1:])
-
-
-def test_rates_rise_and_fall_as_said() -> None:
-    settings: dict[str, Any] = {"steps": 100, "batch": 1, "learning_rate": 1.0, "warmup": 10}
-    cosine, root = Optimiser(**settings), Optimiser(**settings, schedule="inverse_sqrt")
-    assert [cosine.rate(step) for step in (0, 9)] == [0.1, 1.0]
-    assert cosine.rate(100) == pytest.approx(0.01)
-    assert root.rate(39) == pytest.approx(0.5)
-    with pytest.raises(ValueError, match="schedule is 'step'; it must be one of cosine"):
-        Optimiser(**{**settings, "schedule": "step"})
-
-
-def test_the_command_prints_tables_with_what_the_papers_report(tmp_path: Path, capsys) -> None:
-    rows = ["Source\tTarget", *("( ( [MAX 3 ) 9 ) ]\t9",) * 8]
-    for split in ("train", "test"):
-        (tmp_path / f"basic_{split}.tsv").write_text("\n".join(rows) + "\n")
-    words = ["--short", "--encodings", "none", "--seeds", "1", "--steps", "1"]
-    assert main(["benchmark", "listops", str(tmp_path), *words]) == 0
-    printed = capsys.readouterr()
-    assert "first-token rule" in printed.out
-    assert "37.25" in printed.out
-    assert "Our own choice" in printed.err
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ("lisops", "there is no task 'lisops' (did you mean 'listops'?)"),
-        ("points --short --encodings rop", "there is no encoding 'rop'"),
         ("points --recipe nothing", "there is no recipe 'nothing'"),
-        ("listops --recipe text-short", "recipe text-short is of the task text"),
         ("points --seeds 0", "--seeds is 0; it must be 1 or more"),
-        ("points --short --unit words", "--unit is for the task language"),
         ("points --short --encodings learned --steps 0", "no encoding could be measured"),
     ],
 )

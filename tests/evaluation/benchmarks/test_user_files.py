@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from evaluation.benchmarks.files import read_corpus
 from evaluation.benchmarks.recipe import Sizes
@@ -40,46 +38,6 @@ def test_texts_pairs_and_expressions_are_read(tmp_path: Path) -> None:
     found, train, _ = read("listops", tmp_path)
     assert train.labels.tolist() == [9, 5]
     assert found.rules["first-token rule"] == 0.5
-
-
-def test_images_are_read_in_grey_and_row_by_row(tmp_path: Path) -> None:
-    for name in ("data_batch_1.bin", "data_batch_2.bin", "test_batch.bin"):
-        record = np.full((2, 3073), 77, dtype=np.uint8)  # grey as it is
-        record[:, 0] = [3, 9]
-        record[1, [1, 1025, 2049]] = [255, 0, 0]  # red
-        record.tofile(tmp_path / name)
-    found, train, test = read("image", tmp_path, longest=1024)
-    assert (len(test.inputs), found.grid) == (2, (32, 32))
-    assert (train.inputs[0] == 77).all()
-    assert train.inputs[1][:2].tolist() == [round(0.299 * 255), 77]
-    assert train.labels.tolist() == [3, 9, 3, 9]
-
-
-def test_pictures_of_pathfinder_are_read(tmp_path: Path) -> None:
-    (tmp_path / "metadata").mkdir()
-    lines = []
-    for number in range(20):
-        pixels = np.full((8, 8), number, dtype=np.uint8)
-        Image.fromarray(pixels).save(tmp_path / f"sample_{number}.png")
-        lines.append(f". sample_{number}.png {number} {number % 2} 1 2")
-    (tmp_path / "metadata" / "0.npy").write_text("\n".join(lines))
-    found, train, test = read("pathfinder", tmp_path, longest=64)
-    assert [int(x[0]) for x in test.inputs] == [9, 19]
-    assert test.labels.tolist() == [1, 1]
-    assert (len(train.inputs), found.grid) == (18, (8, 8))
-
-
-def test_pictures_of_an_array_become_patches(tmp_path: Path) -> None:
-    images = np.arange(20 * 4 * 6, dtype=np.float32).reshape(20, 4, 6)
-    np.savez(tmp_path / "mine.npz", images=images, labels=np.arange(20) % 3)
-    found, train, _ = read("patches", tmp_path / "mine.npz", patch=2)
-    assert (found.vectors, found.grid, found.classes) == (4, (2, 3), 3)
-    np.testing.assert_array_equal(train.inputs[0][1], images[0, :2, 2:4].reshape(-1))
-    with pytest.raises(ValueError, match="do not divide into patches of 4 by 4"):
-        read("patches", tmp_path / "mine.npz", patch=4)
-    np.savez(tmp_path / "odd.npz", pictures=images)
-    with pytest.raises(ValueError, match="holds pictures; images and labels are wanted"):
-        read("patches", tmp_path / "odd.npz")
 
 
 @pytest.mark.parametrize("task", OF_USERS)

@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 
 from evaluation.continuation.experiment import by_style, compared, run, summary
-from evaluation.continuation.prompts import REFERENCE_PASSAGES, read_prompts
-from evaluation.continuation.results import boxes, continuation, statistics_table
+from evaluation.continuation.prompts import read_prompts
+from evaluation.continuation.results import statistics_table
 from evaluation.metrics.statistics import STATISTICS
-from evaluation.plots.style import figure
 from tests.evaluation.continuation.toys import PLAN, playable, write_pieces
-from tests.evaluation.scores import DRUMS, trio
 from tokenization.language import language
 from tokenization.score import excerpt
 
@@ -26,17 +24,6 @@ def experiment(tmp_path_factory: pytest.TempPathFactory):
 
 def chosen(rows, **wanted) -> list[dict]:
     return [row for row in rows if wanted.items() <= row.items()]
-
-
-def test_every_sample_is_compared_in_every_way(experiment):
-    prompts, measured, _ = experiment
-    of_first = chosen(measured.similarities, output="first")
-    tracks = {(track, metric) for track in ("pitched", "Bass", "Other")
-              for metric in ("onset_duration", "time_pitch")} | {("drums", "onset_drum")}  # fmt: skip
-    assert {(row["track"], row["metric"]) for row in of_first} == tracks
-    assert {row["quarter"] for row in of_first} == {None, 1, 2, 3, 4}
-    assert {row["against"] for row in of_first} == {"prompt", "piece"}
-    assert len(of_first) == len(prompts) * PLAN.samples * 2 * 5 * len(tracks)
 
 
 def test_yardsticks_frame_the_scores(experiment):
@@ -59,13 +46,6 @@ def test_yardsticks_frame_the_scores(experiment):
     assert lengths == {PLAN.tokens - np.mean([len(prompt.ids) for prompt in prompts])}
     rows = list(compared(prompts[0], excerpt(prompts[0].piece, prompts[0].start_ticks)))
     assert min(row["similarity"] for row in chosen(rows, against="piece", quarter=None)) > 0.9
-
-
-def test_silence_is_like_nothing(experiment):
-    rows = list(compared(experiment[0][0], trio([(0, 1, 36, DRUMS)])))
-    assert {row["similarity"] for row in rows if row["track"] != "drums"} == {None}
-    drums = [row["similarity"] is None for row in chosen(rows, track="drums")]
-    assert drums == 2 * [False, False, True, True, True]
 
 
 def test_means_are_over_styles(experiment):
@@ -105,20 +85,3 @@ def test_distances_have_their_interval_their_floor_and_n(styles: int, over: str,
         assert holds in cell
     assert {len(row) for row in table.rows} == {len(table.head)}
     assert f"over {over};" in table.caption
-
-
-def test_the_figure_has_a_box_a_model_and_quarter(experiment):
-    results = experiment[2]
-    with figure() as drawn:
-        axes = boxes(drawn.subplots(), results, "prompt", "onset_drum")
-    rows = chosen(results["similarity"], against="prompt", metric="onset_drum")
-    shown = [row for row in rows if row["output"] in ("first", "second") and row["quarter"]]
-    assert len(axes.patches) == sum(row["n"] > 0 for row in shown) > 0
-    drawn = continuation({**results, "similarity": rows})
-    assert [text.get_text() for text in drawn.legends[0].get_texts()] == [
-        "first", "second", *REFERENCE_PASSAGES.values(),
-    ]  # fmt: skip
-    drawn.draw_without_rendering()
-    [title] = drawn.texts  # of a narrow figure stays inside
-    extent = title.get_window_extent()
-    assert 0 <= extent.x0 < extent.x1 <= drawn.bbox.width

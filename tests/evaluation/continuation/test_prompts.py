@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluation.continuation.prompts import looped, read_prompts, reference_passages, style_of
+from evaluation.continuation.prompts import looped, read_prompts, reference_passages
 from evaluation.metrics.style import copied_share, cosine, onset_drum, onset_duration
 from tests.evaluation.continuation.toys import FILES, piece, write_pieces
 from tokenization.formats import write_score
@@ -60,22 +60,6 @@ def test_bad_files_are_told_and_the_rest_is_taken(tmp_path: Path):
     assert short == "short.mid has 2 bars, and more than the 2 of the prompt are needed"
     _, refused = read_prompts(tmp_path, GROOVE, bars=2, tokens=80)
     assert sum("which leaves none of 80 to write" in sentence for sentence in refused) == 2
-
-
-def test_a_limit_takes_the_same_files_each_time(tmp_path: Path):
-    write_pieces(tmp_path)
-    some, more, many = (
-        {one.name for one in read_prompts(tmp_path, GROOVE, bars=2, tokens=300, limit=limit)[0]}
-        for limit in (2, 3, 99)
-    )
-    assert (len(some), len(many)) == (2, 4)
-    assert some < more < many
-
-
-def test_the_style_is_in_the_name():
-    assert style_of("pop032.ska_ska1sus.mid") == "ska_ska1sus"
-    assert style_of("a/b/CHART.STYLE_SUB.MID") == "STYLE_SUB"
-    assert style_of("deep.er/song.mid") == "song"
 
 
 def passages(*asked: Any) -> dict[str, Any]:

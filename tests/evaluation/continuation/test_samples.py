@@ -10,7 +10,6 @@ import pytest
 from evaluation.continuation import experiment
 from evaluation.continuation.plan import Plan
 from evaluation.continuation.prompts import PromptedPiece, read_prompts
-from evaluation.study.models import of_one_language
 from tests.evaluation.continuation.toys import PLAN, playable, write_pieces
 from tokenization.language import language
 from tokenization.midi.reading import read_midi
@@ -85,42 +84,3 @@ def test_what_answers_to_something_else_is_written_again(prompts, tmp_path: Path
         refused()
     experiment.write_samples(MODEL, [prompt], PLAN, tmp_path)
     assert len(experiment.read_samples(MODEL, prompt, PLAN, tmp_path)) == 2
-
-
-def test_an_interrupted_prompt_leaves_none(prompts, tmp_path: Path, monkeypatch):
-    def break_off(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(experiment, "write_score", break_off)
-    with pytest.raises(KeyboardInterrupt):
-        experiment.write_samples(MODEL, prompts[:1], PLAN, tmp_path)
-    with pytest.raises(FileNotFoundError, match="has not continued"):
-        experiment.read_samples(MODEL, prompts[0], PLAN, tmp_path)
-
-
-@pytest.mark.long
-def test_two_processes_write_what_one_does(prompts, tmp_path: Path):
-    experiment.write_samples(MODEL, prompts[:2], PLAN, tmp_path, workers=2)
-    for prompt in prompts[:2]:
-        kept = experiment.read_samples(MODEL, prompt, PLAN, tmp_path)
-        np.testing.assert_array_equal(kept, alone(prompt))
-
-
-def test_names_of_files_stay_apart(prompts, tmp_path: Path):
-    twins = [replace(prompts[0], name=name) for name in ("a/b.mid", "a-b.mid", "ä" * 300)]
-    experiment.write_samples(playable("../x y"), twins, PLAN, tmp_path)
-    (home,) = tmp_path.glob("*-*")
-    assert home.name.startswith("x-y-")
-    assert len(list(home.glob("*.json"))) == 3
-
-
-def test_a_plan_is_checked_and_models_of_another_language_are_left_out():
-    for wrong, said in (({"samples": 0}, "samples is 0; it must be"), ({"seed": -1}, "seed is -1")):
-        with pytest.raises(ValueError, match=said):
-            Plan(**wrong)
-    remi = replace(playable("b"), language=language("remi"))
-    kept, (told,) = of_one_language([playable("a"), remi, playable("c")])
-    assert [model.name for model in kept] == ["a", "c"]
-    assert told.startswith(
-        "b uses the language remi, but a groove: one table compares models of one language"
-    )

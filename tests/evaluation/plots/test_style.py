@@ -1,9 +1,6 @@
 import numpy as np
-import pytest
 
-from evaluation.attention import pack
-from evaluation.plots.figures import template_panels
-from evaluation.plots.style import COLOURS, INK, figure, png, series, style_sheet, svg
+from evaluation.plots.style import COLOURS, INK, figure, png, svg
 
 NAME = r"$\foo$ <script>"  # is text, no mathematics and no markup
 
@@ -33,20 +30,3 @@ def test_a_drawing_follows_the_page_and_is_the_same_each_time():
     assert ids
     assert ids.isdisjoint(others)  # on one page
     assert png(drawing()).startswith(b"\x89PNG")
-
-
-def test_each_variable_has_a_light_and_a_dark_colour_and_many_series_look_different():
-    light, dark = style_sheet().split("@media")
-    for name in ("--ink", "--faint", "--line", "--paper", "--series-0", "--series-6"):
-        assert name in light
-        assert name in dark
-    looks = [series(i) for i in range(28)]
-    assert len({(look.color, look.linestyle) for look in looks}) == 28
-
-
-@pytest.mark.parametrize(("bar", "says"), [(None, "0 … 24 tokens"), (6, "0 … 4 bars")])
-def test_lags_of_templates_are_tokens_or_bars(bar: int | None, says: str):
-    values = np.zeros((2, 3, 24), dtype=np.int8)
-    with figure() as drawn:
-        axes = template_panels(drawn.add_subplot(), {"all": pack(values), "length": 24, "bar": bar})
-    assert says in axes.get_xlabel()

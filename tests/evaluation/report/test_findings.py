@@ -35,23 +35,6 @@ def test_the_best_are_named_and_growth_only_where_it_is_sure():
     assert said_of(ape | one, sine | one)[2].startswith("One piece does not tell")
 
 
-def test_only_the_same_positions_are_compared_and_one_model_with_itself():
-    said = said_of(model("short", 1.0, 2.0), model("long", 1.1, 1.2, stop=32))
-    assert [text.partition(",")[0] for text in said] == ["Furthest out"]
-    assert said_of(model("ape", 1.0, 2.0))[0].startswith(
-        "From its trained length to 64 tokens, ape costs +1.000 ± 0.020 nats a token"
-    )
-
-
-def test_what_the_whole_past_is_worth_is_said_where_it_is_sure():
-    controls = {"ape": 0.5, "sine": -0.5, "lrpe": 0.03}
-    models = [model(name, 1.0, 2.0, control=row(of)) for name, of in controls.items()]
-    assert [text.partition(" where")[0] for text in said_of(*models)[2:]] == [
-        "Past its trained length, ape costs more than",
-        "Past its trained length, sine costs less than",
-    ]
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -69,19 +52,3 @@ def test_realisations_are_compared_with_those_of_training(change: dict, says: st
     said = texts.realisations({"models": [{"model": "a", "trained": 16, "tests": tests}]})
     assert len(said) == (says is not None)
     assert all(text.endswith(says or "") for text in said)
-
-
-@pytest.mark.parametrize(
-    ("values", "says"),
-    [
-        ((0.2, 0.4, 0.9), "0.300 on average within the trained length, 0.900 past it"),
-        ((None, None, None), "none: no position is held in the first layer's weights"),
-        ((0.2, 0.4, None), "within the trained length or past it weights do not depend"),
-    ],
-)
-def test_positions_within_and_past_the_trained_length(values: tuple, says: str):
-    ranges = zip((0, 32, 64), (32, 64, 80), values, strict=True)
-    rows = [{"start": a, "stop": b, "translation": value} for a, b, value in ranges]
-    probes = {"length": 64, "best_table": rows}
-    (said,) = texts.positions({"models": [{"model": "none", "probes": probes}]})
-    assert says in said

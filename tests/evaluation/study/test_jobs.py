@@ -43,13 +43,6 @@ def test_a_result_belongs_to_what_was_measured_wherever_it_lies():
     assert len({one.key for one in (job(2, "a"), job(3, "a"), job(2, "a", identity={"w": 1}))}) == 3
 
 
-@pytest.mark.long
-def test_processes_share_the_work(tmp_path: Path):
-    jobs = [job(value, tmp_path / "ran") for value in (1, 2, 3)]
-    found = run(jobs, folder=tmp_path / "kept", workers=2)
-    assert [done.result for done in found] == [1, 4, 9]
-
-
 def asking(*, value: int):
     """Ask for one work, then for another where the value is odd."""
     if value == 3:

@@ -100,32 +100,6 @@ def test_attention_is_finite_for_any_activation(
     assert (gradients[2].abs().amax(-1) > 0).all()
 
 
-def test_favor_is_finite_where_queries_and_keys_follow_a_random_vector():
-    features = make("favor", 64)
-    assert features.omega is not None
-    towards = features.omega[:, :1].T * torch.tensor([[1.0], [-1.0], [40.0], [-40.0]])
-    q, k = (towards[torch.arange(64) % 4 // step].view(1, 64, 1, 64) for step in (1, 2))
-    inputs = [x.clone().requires_grad_() for x in (q, k)]
-    out, state = attend(features.queries(inputs[0]), features.keys(inputs[1]), normal(1, 64, 1, 8))
-    for x in (out, state.sums, *torch.autograd.grad(out.square().sum(), inputs)):
-        assert x.isfinite().all()
-
-
-def test_favor_pulls_back_only_what_lies_outside():
-    features = make("favor", 16)
-    direction = normal(1, 1, 1, 16)
-    direction /= direction.norm()
-    to_border = 8 * 16**0.25
-    inside, outside = direction * to_border * 0.999, direction * to_border * 30
-    assert not torch.equal(features.keys(inside), features.keys(inside * 0.999))
-    torch.testing.assert_close(features.keys(outside), features.keys(2 * outside))
-    # A gradient that asks for a shorter key still reaches it.
-    x = outside.clone().requires_grad_()
-    features.keys(x).log().sum().backward()
-    assert x.grad is not None
-    assert (x.grad * direction).sum() < 0
-
-
 @pytest.mark.parametrize("name", FEATURES)
 def test_redraw_follows_the_generator_and_is_saved(name: str):
     features = make(name, 8, features=16)

@@ -211,29 +211,6 @@ def test_no_weight_at_all_gives_zero():
         assert all(g.isfinite().all() for g in torch.autograd.grad(out.sum(), inputs))
 
 
-def test_autocast_changes_nothing_on_a_cpu_but_the_result_follows_the_values():
-    fq, fk, v = draw(20, torch.float32)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        mixed, state = attend(fq, fk, v.bfloat16(), chunk=CHUNK)
-    plain, _ = attend(fq, fk, v.bfloat16().float(), chunk=CHUNK)
-    assert mixed.dtype is torch.bfloat16
-    assert state.sums.dtype is torch.float32
-    torch.testing.assert_close(mixed, plain.bfloat16())
-
-
-@pytest.mark.long
-def test_compiles_into_one_graph_with_the_same_numbers():
-    inputs = [x.requires_grad_() for x in draw(20, torch.float32)]
-
-    def loss(fq: Tensor, fk: Tensor, v: Tensor) -> Tensor:
-        return attend(fq, fk, v, decay=DECAY.float(), chunk=CHUNK)[0].square().sum()
-
-    torch._dynamo.reset()
-    compiled = torch.compile(loss, backend="aot_eager", fullgraph=True)
-    found, expected = (torch.autograd.grad(f(*inputs), inputs) for f in (compiled, loss))
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-
-
 def test_one_step_is_taken_in_place_only_without_gradients():
     given = draw(12)
     whole, _ = attend(*given, backend="exact")

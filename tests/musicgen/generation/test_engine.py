@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-import weakref
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,12 +10,11 @@ import pytest
 import torch
 
 from musicgen.generation import engine as engine_module
-from musicgen.generation.batch import RowsTogether
 from musicgen.generation.engine import Engine
 from musicgen.generation.job import Job
 from musicgen.generation.request import Request, Stop
 from musicgen.generation.sampling import Kinds, Sampling
-from tests.musicgen.generation.generate import asked, counted
+from tests.musicgen.generation.generate import asked
 from tests.musicgen.metre.toys import METRE
 from tests.musicgen.toys import (
     ENCODINGS,
@@ -244,14 +240,6 @@ def test_a_batch_that_is_damaged_takes_everybody_and_nobody_waits_for_ever(model
             one.check()
 
 
-def test_all_requests_go_through_one_step(model: Any, monkeypatch: Any):
-    monkeypatch.setattr(engine_module, "READ_SECONDS", 1e9)
-    rows = counted(monkeypatch)
-    requests = [Request(variations=2, seed=seed, stop=Stop(tokens=11)) for seed in range(5)]
-    finish(Engine(model), *(job(model, [4, 3], one) for one in requests))
-    assert rows == [10] * 10
-
-
 class Clock:
     """A clock that is set by hand."""
 
@@ -349,38 +337,6 @@ def test_who_asks_for_much_waits_the_longer(model: Any, monkeypatch: Any):
         order += [one for one in (*jobs, modest) if one.ended.is_set() and one not in order]
     assert order.index(modest) <= 3
     assert [one.steps for one in order] == [40] * 13
-
-
-def joined(batch: RowsTogether, model: Any, rows: int, seed: int = 0) -> list[int]:
-    """Let rows that follow a prompt join a batch; return their numbers."""
-    state = model.prefill(torch.tensor([[1, 2]]), model.start(generator(seed)))[1]
-    return batch.join(state, rows)
-
-
-def test_memory_is_given_back_when_all_have_left(model: Any):
-    batch = RowsTogether(model)
-    numbers = joined(batch, model, 20)
-    batch.leave(numbers[3:7])
-    assert sorted(joined(batch, model, 4)) == sorted(numbers[3:7])
-    batch.leave(numbers)
-    assert len(batch) == 0
-    assert not len(batch._sums)
-
-
-def test_what_a_request_held_is_free_at_its_end(model: Any):
-    """Rings of objects wait for the collector, half a minute of requests at a time."""
-    gc.collect()
-    gc.disable()
-    try:
-        jobs = [job(model, [4, 3, 2], Request(variations=2, stop=Stop(tokens=5)))]
-        jobs[0].cancelled = partial(lambda one: one.steps > 9, jobs[0])
-        held = [weakref.ref(one) for one in (jobs[0], *jobs[0].groups)]
-        engine = Engine(model)
-        finish(engine, jobs[0])
-        assert jobs.pop().steps == 5
-        assert [one() for one in held] == [None, None]
-    finally:
-        gc.enable()
 
 
 def test_states_keep_within_the_memory_that_they_may_have(model: Any):

@@ -10,25 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from musicgen.generation.job import After, read_by_layers
 from musicgen.generation.request import Request, Stop
 from musicgen.generation.sampling import Sampling
-from musicgen.model.performer import Performer
 from tests.musicgen.generation.generate import ENDED, counted, generate, written
 from tests.musicgen.metre.toys import METRE
 from tests.musicgen.toys import VOCABULARY, Alternating, generator, toy_config, toy_model
 
 PROMPT = np.array([4, 3, 2, 1])
-
-
-def absorb(model: Performer, ids: np.ndarray, seed: int) -> After:
-    """Return the logits and the state after a prompt."""
-    reading = read_by_layers(model, ids, seed)
-    while True:
-        try:
-            next(reading)
-        except StopIteration as end:
-            return end.value
 
 
 def run(model: Any, prompt: Any = PROMPT, grammar: Any = None, **request: Any) -> np.ndarray:
@@ -77,20 +65,6 @@ def test_a_grammar_is_obeyed_and_left_as_it_was(model: Any):
     for row in tokens:  # a dead end of the grammar ends a variation
         end = row.tolist().index(Alternating.END)
         assert (row[end + 1 :] == ENDED).all()
-
-
-def test_a_grammar_may_take_another_token_than_the_one_drawn(model: Any):
-    class Lowering(Alternating):
-        def instead(self, tokens: np.ndarray) -> np.ndarray:
-            return np.where(tokens > 5, tokens - 2, tokens)
-
-    tokens = run(model, grammar=Alternating(), stop=Stop(tokens=60))[0]
-    lowered = run(model, grammar=Lowering(), stop=Stop(tokens=60))[0]
-    first = int(np.flatnonzero(tokens > 5)[0])
-    np.testing.assert_array_equal(lowered[:first], tokens[:first])
-    assert lowered[first] == tokens[first] - 2
-    assert len(lowered) == 60
-    assert lowered.max() <= 8
 
 
 def test_the_end_token_ends_a_variation_and_drops_it_from_the_batch(model: Any, monkeypatch: Any):

@@ -56,42 +56,6 @@ def test_to_seconds_undoes_to_beats(seconds, beats, times):
     np.testing.assert_allclose(beat_map.to_beats(seconds[:size]), beats[:size], atol=1e-9)
 
 
-def test_a_beat_map_goes_on_at_its_first_and_last_tempo():
-    beat_map = BeatMap(np.array([1.0, 2.0, 2.5]), np.array([0, 1, 2]))
-    found = beat_map.to_beats(np.array([-1.0, 1.5, 2.25, 3.5]))
-    np.testing.assert_allclose(found, [-2, 0.5, 1.5, 4])
-    np.testing.assert_allclose(beat_map.beats_per_minute, [60, 120])
-
-
-@pytest.mark.parametrize(
-    ("seconds", "beats", "message"),
-    [
-        ([0.0], [0.0], "two or more growing seconds"),
-        ([0.0, 0.0], [0.0, 1.0], "growing seconds"),
-        ([0.0, np.nan], [0.0, 1.0], "growing seconds"),
-        ([0.0, 1.0], [1.0, 0.0], "growing beats"),
-        ([0.0, 1.0, 2.0], [0.0, 1.0], "3 seconds and 2 beats"),
-    ],
-)
-def test_a_beat_map_says_what_is_wrong_with_its_knots(seconds, beats, message):
-    with pytest.raises(ValueError, match=message):
-        BeatMap(np.array(seconds), np.array(beats))
-
-
-@pytest.mark.parametrize(
-    ("changes", "beats", "seconds"),
-    [
-        ([], [4], [2]),
-        ([(960, 60.0)], [2, 3], [1, 2]),
-        ([(480, 30.0), (0, 60.0), (480, 120.0)], [1, 3], [1, 2]),  # the last on a tick holds
-    ],
-)
-def test_the_tempo_map_of_a_score(changes, beats, seconds):
-    said = {"tempos": tempos(*changes)} if changes else {}
-    found = tempo_map(score([], **said)).to_seconds(np.array(beats))
-    np.testing.assert_allclose(found, seconds)
-
-
 def test_a_map_moves_by_whole_bars_to_that_of_a_time():
     beat_map = BeatMap(np.array([5.0, 5.5, 6.0, 6.5]), np.array([3, 4, 5, 6]))
     moved = beat_map.from_bar_of(1.0)  # 8 beats before the first annotated one, beat 3
@@ -174,18 +138,6 @@ def test_odd_bars_are_laid(beats, meters, found, remark):
     assert onsets(result) == found
     assert result.meters == FOUR_FOUR
     assert re.search(remark, " ".join(result.remarks))
-
-
-def test_everything_moves_with_the_notes():
-    parts = {
-        "tempos": tempos((0, 60.0), (480, 90.0)),
-        "pedals": Pedals([480], [10], [0]),
-        "markers": (Marker(480, "C:maj"),),
-    }
-    moved = on_four_four(score([0, 1, 5], (0, 1, 4), (1, 4, 4), **parts))
-    assert moved.tempos.onset_ticks.tolist() == [0, 4 * 480]
-    assert moved.pedals.onset_ticks.tolist() == [4 * 480]
-    assert moved.markers == (Marker(4 * 480, "C:maj"),)
 
 
 # On bars of its own metres.
@@ -274,12 +226,6 @@ def test_the_beats_follow_a_tempo_that_drifts():
     beats = 0.5 + np.cumsum(np.linspace(0.75, 0.6, 100))
     found = estimated(recording(beats)).to_beats(beats[8:90])
     np.testing.assert_allclose(np.diff(found), 1, atol=0.15)
-
-
-@pytest.mark.parametrize("seconds", [[0.0], [1.0, 1.0], [0.0, 3600.0], [0.0, 0.001, 0.002]])
-def test_an_estimate_can_be_had_from_any_notes(seconds):
-    beat_map = estimated(score(2 * np.array(seconds), lengths=0.2))
-    assert 20 < np.median(beat_map.beats_per_minute) < 450
 
 
 def marked(offset: int, *names: str) -> Score:

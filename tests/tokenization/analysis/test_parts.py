@@ -49,14 +49,6 @@ def test_tracks_of_one_name_and_family_are_one_part():
     assert [part.label for part in parts[2:]] == ["track 3", "track 4"]
 
 
-def test_the_part_tells_how_it_plays():
-    bass, chords, kit = parts_of(band((Track(), BASS_LINE), (Track(), CHORDS), (Track(), KIT)))
-    assert bass.one_at_a_time == 1
-    assert chords.one_at_a_time == pytest.approx(1 / 3)
-    assert chords.median_pitch == 64
-    assert (bass.kit_share, chords.kit_share, kit.kit_share) == (0, 0, 1)
-
-
 @pytest.mark.parametrize(
     ("tracks", "drums"),
     [

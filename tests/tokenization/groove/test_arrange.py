@@ -46,27 +46,6 @@ def test_the_roles_can_be_chosen_by_name_index_or_none():
     )
 
 
-def test_what_is_not_chosen_is_found_and_a_track_can_play_any_role():
-    score = arrange(quartet(), {"other": "Lead"})
-    assert score.remarks[:3] == (
-        "Bass: Fretless (a bass instrument, the lowest, low, one note at a time).",
-        "Drums: Kit (on the drum channel).",
-        "Other: Lead (as chosen).",
-    )
-    swapped = arrange(quartet(), ("Kit", "Fretless", None))
-    assert swapped.tracks == (Track("Bass", 33), Track("Drums", 0, True), Track("Other", 0))
-
-
-def test_a_piano_alone_is_the_other():
-    score = arrange(band((Track("Piano"), CHORDS)))
-    assert on(score, 2).pitch.tolist() == [60, 64, 67] * 16
-    assert score.remarks == (
-        "Bass: silent (none was found).",
-        "Drums: silent (none was found).",
-        "Other: Piano (the only one left).",
-    )
-
-
 def test_meter_pedal_and_rest_are_dealt_with():
     rest, bar = Meters([0], [3], [4]), 4
     pedals = Pedals([2 * bar], [bar], [0])
@@ -83,11 +62,8 @@ def test_meter_pedal_and_rest_are_dealt_with():
     ("tracks", "message"),
     [
         (("Lead", "Kit"), r"a trio takes three tracks, for bass, drums and other, .* got \('Lead'"),
-        ("Bass", "a trio takes three tracks"),
         (("Lead", "Kit", "Lead"), "Lead can play only one of bass, drums and other"),
-        (("Lead", "Kit", "Oboe"), r"there is no track 'Oboe'; the score has 0 \(Lead\)"),
         ({"guitar": 0}, "a trio has bass, drums and other, but no guitar"),
-        ((None, None, None), "the chosen tracks hold no notes"),
     ],
 )
 def test_a_choice_that_cannot_be_is_refused(tracks, message):

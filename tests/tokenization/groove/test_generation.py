@@ -141,18 +141,6 @@ def test_a_shift_past_the_end_that_a_note_must_have_is_cut_short_there():
     assert names_allowed(grammar) == ["note_off_2_60"]
 
 
-def test_after_a_prompt_a_key_begins_once_at_a_time():
-    twice = "begin note_on_2_60 note_on_2_60"  # a prompt may hold two
-    grammar = after(twice, GROOVE.grammar(prompt_tokens=3))
-    for _ in range(2):
-        assert not grammar.allowed()[0, ID("note_on_2_60")]
-        taken(grammar, "time_shift_1_0")
-        assert grammar.allowed()[0, ID("note_on_2_60")]  # over what still sounds
-        taken(grammar, "note_on_2_61")
-        assert not grammar.allowed()[0, ID("note_on_2_61")]
-        taken(grammar, "note_on_2_60")
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_notes_are_not_doubled_and_no_more_sound_at_once_than_in_any_data(seed: int):
     ids = drawn(seed, 600)

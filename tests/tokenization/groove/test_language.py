@@ -93,16 +93,6 @@ def test_instruments_loudness_and_tempo_are_kept_beside_the_tokens():
     assert silent == Band(programs=(33, 0, 0), velocities=(64, 90, 75))
 
 
-def test_a_band_that_nobody_can_play_is_refused():
-    for wrong in (
-        {"programs": (128, 0, 0)},
-        {"velocities": (64, 0, 64)},
-        {"beats_per_minute": float("nan")},
-    ):
-        with pytest.raises(ValueError, match="a band has programs of 0 to 127"):
-            Band(**wrong)
-
-
 @settings(max_examples=30)
 @given(SEEDS, st.integers(1, 150))
 def test_tokens_up_to_a_bar_say_what_lies_before_its_line(seed, length):

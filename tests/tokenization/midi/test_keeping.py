@@ -7,10 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import miditoolkit
 import mido
 import numpy as np
-import pretty_midi
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,7 +25,6 @@ from tokenization.score import Meters, Notes, Score, Track
 
 Row = tuple[int, int, int, int]  # beat-steps of onset and length, pitch, velocity
 LANGUAGES = ("remi", "groove", "ensemble")
-WAYS = {"continue": "continued", "infill": "rewritten", "accompany": "accompanied"}
 
 
 Timed = tuple[int, Any]  # a tick, and a message of a channel or of the file
@@ -219,11 +216,6 @@ def expected(
 RISING: list[Row] = [(4 * n, 2, 60 + n, 80) for n in range(8)]
 
 
-def test_nothing_written_is_the_same_file():
-    data = band()
-    assert piece_in("remi", data).original == data
-
-
 @pytest.mark.parametrize("name", LANGUAGES)
 @pytest.mark.parametrize(
     ("kind", "division"), [(1, 96), (1, 480), (1, 1024), (1, 37), (0, 480), (0, 37)]
@@ -383,21 +375,6 @@ def test_a_file_of_type_0_stays_one_and_a_new_part_takes_a_free_channel():
     assert (0, (0xC3, 40)) in events(new)[0]
 
 
-def test_a_replaced_part_goes_on_in_its_own_track():
-    data = band()
-    piece = piece_in("groove", data)
-    edit = Edit(original=data, kind="midi", heard=piece.score, onset_steps=12, tracks=(1,))
-    kept = piece.score.notes[piece.score.notes.track != 1]
-    score = with_rows(
-        piece.score.replace(notes=kept), 0, [(12 * n, 3, 49, 99) for n in range(8)], 1, 12
-    )
-    new = sounding(KeptMidi(edit).accompanied(score))
-    assert {n[4:] for n in new if n[1] == 9} == {(49, 99)}
-    assert Counter(n for n in new.elements() if n[1] != 9) == Counter(
-        n for n in sounding(data).elements() if n[1] != 9
-    )
-
-
 @pytest.mark.parametrize(("metres", "written", "added"), [
     ([(0, 3, 4)], [(0, 3, 4)], []),
     ([(0, 4, 4), (8, 3, 4)], [(0, 4, 4), (8, 3, 4)], []),
@@ -424,32 +401,6 @@ def test_bar_lines_and_metres_of_what_follows(metres, written, added):
     found = read_midi(KeptMidi(edit).continued(score)).meters
     rows = zip(*(c.tolist() for c in found.columns), strict=True)
     assert [*rows] == [(beat * at, n, d) for at, n, d in [*metres, *added]]
-
-
-def test_the_tempo_in_force_goes_on_and_a_fade_comes_back():
-    fade = [
-        (480 * n, message("control_change", channel=0, control=11, value=127 - 8 * n))
-        for n in range(16)
-    ]
-    tempos = [
-        (0, mido.MetaMessage("set_tempo", tempo=500_000)),
-        (480 * 4, mido.MetaMessage("set_tempo", tempo=503_333)),
-    ]
-    data = saved(
-        1, 480, tempos, [*fade, *notes_at([(480 * n, 480, 60 + n % 7, 80) for n in range(16)], 0)]
-    )
-    edit, score = going_on(piece_in("remi", data), 4, RISING)
-    new = KeptMidi(edit).continued(score)
-    assert read_midi(new).tempos == read_midi(data).tempos
-    assert (16 * 480, (0xB0, 11, 127)) in events(new)[1]
-
-
-def test_running_status_before_the_seam_is_kept_to_the_byte():
-    running = b"".join(make.event(240, 60 + n // 2 % 5, 80 * (1 - n % 2)) for n in range(1, 64))
-    body = make.event(0, 0x90, 60, 80) + running
-    data = make.midi(make.track(body))
-    edit, score = going_on(piece_in("remi", data), 2, RISING)
-    assert body[: 4 + 4 * 15] in KeptMidi(edit).continued(score)
 
 
 def test_played_music_goes_on_at_its_own_tempo_and_in_its_own_time():
@@ -498,26 +449,3 @@ def test_what_is_damaged_is_written_from_its_notes_and_it_is_said(damage):
     found, said = file_of(".mid", score, edit=edit)
     assert said.startswith("Written from the notes alone, not into your file: ")
     assert len(read_midi(found).notes) == len(score.notes)
-
-
-def test_time_in_frames_is_kept():
-    body = make.track(*(make.on(0, 60 + n % 5) + make.off(500, 60 + n % 5) for n in range(32)))
-    data = make.midi(body, division=0xE728)  # 25 frames of 40 ticks: 1000 ticks a second
-    edit, score = going_on(piece_in("remi", data), 2, RISING)
-    new = KeptMidi(edit).continued(score)
-    assert new[12:14] == data[12:14]
-    found = [note for note in read_midi(new).notes.onset_ticks if note >= 4000]
-    assert found == [4000 + 500 * n for n in range(8)]
-
-
-def test_other_programs_open_what_was_written():
-    edit, score = going_on(
-        piece_in("ensemble", band()), 4, [(24 * n, 12, 60 + n, 80) for n in range(8)]
-    )
-    data = KeptMidi(edit).continued(score)
-    pretty = pretty_midi.PrettyMIDI(io.BytesIO(data))
-    toolkit = miditoolkit.MidiFile(file=io.BytesIO(data))
-    count = sum(sounding(data).values())
-    assert sum(len(one.notes) for one in pretty.instruments) == count
-    assert sum(len(one.notes) for one in toolkit.instruments) == count
-    assert [one.text for one in pretty.lyrics] == ["la0", "la1", "la2", "la3"]

@@ -217,14 +217,3 @@ REPEAT = '<barline><repeat direction="backward" times="2000"/></barline>'
 def test_what_is_far_too_much_when_it_is_played_is_refused(data: bytes, what: str):
     with pytest.raises(MidiError, match=what):
         read_file(data, name="a")
-
-
-@pytest.mark.parametrize("encoding", ["utf-7", "cp65001", "idna", "shift_jis", "nobody"])
-def test_a_score_in_letters_that_are_not_known_is_told_with_its_name(encoding: str):
-    data = f'<?xml version="1.0" encoding="{encoding}"?><score-partwise/>'.encode()
-    with pytest.raises(MidiError, match=r"^song\.xml "):
-        read_file(data, name="song.xml")
-
-
-def test_an_ending_of_three_numbers_is_one():
-    assert len(read_file(f"{HEAD}K:C\nC|[1-2-3 D:|\n".encode(), name="a").notes) > 1

@@ -42,15 +42,6 @@ def test_archive_is_unpacked_for_as_long_as_it_is_read(tmp_path: Path, kind: str
         assert folder == tmp_path
 
 
-def test_tar_archive_that_ends_with_a_zip_file_is_a_tar_archive(tmp_path: Path):
-    inner = packed(tmp_path / "inner.mxl", "zip", {"score.xml": b"score"}).read_bytes()
-    members = {"set/a.mxl": inner, "set/b.mxl": inner}
-    source = packed(tmp_path / "set.tar", "tar", members)
-    assert zipfile.is_zipfile(source)
-    with unpacked(source) as (folder, _):
-        assert contents(folder) == members
-
-
 @pytest.mark.parametrize("kind", ["tar", "zip"])
 @pytest.mark.parametrize(
     "name", ["../out.mid", "/out.mid", "a/../../out.mid", "..\\out.mid", "C:\\out.mid"]

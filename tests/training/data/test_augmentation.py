@@ -11,7 +11,7 @@ from tokenization.remi.language import Remi
 from tokenization.remi.spelling import BAR, BEGIN, PITCH
 from tokenization.score import Notes
 from training.config import DataConfig
-from training.data.examples import cut_groove, cut_remi, start_bar, transposed_trio
+from training.data.examples import cut_groove, cut_remi, transposed_trio
 
 MANY = range(60)
 GROOVE = Groove()
@@ -57,17 +57,6 @@ def test_crop_of_a_piano_starts_at_a_bar_and_is_whole(pianos: Path):
     starts = {text.index(crop.tobytes()) // 2 for crop in crops}
     whole = bars[bars + 41 <= len(ids)]
     assert starts == {0, *whole[1:].tolist()}
-
-
-def test_steps_of_bars_are_skipped_by_chance_over_half_of_a_piece():
-    """As the published code of the groove experiment: a quarter, steps of four bars."""
-    bars = np.arange(24) * 10
-    few = config(skip_chance=0.25, skip_step=4)
-    found = [start_bar(bars, 240, few, np.random.default_rng(seed)) for seed in range(2000)]
-    starts, counts = np.unique(found, return_counts=True)
-    assert starts.tolist() == [0, 4, 8, 12]
-    assert 0.70 < counts[0] / 2000 < 0.80
-    assert start_bar(bars[:6], 60, config(skip_step=4), np.random.default_rng(0)) == 0
 
 
 def test_piano_is_transposed_whole_by_every_amount_within_the_range(pianos: Path):

@@ -28,15 +28,6 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Shards:
 
 
 @pytest.mark.parametrize(
-    "shares",
-    [{"endings": -0.1}, {"gaps": 1.5}, {"endings": 0.5, "accompaniments": 0.6}],
-)
-def test_shares_of_goals_are_of_one_together_at_most(shares: dict[str, float]):
-    with pytest.raises(ValueError, match="they are shares, of 1 together at most"):
-        DataConfig(folder="", **shares)
-
-
-@pytest.mark.parametrize(
     ("shares", "said"),
     [
         ({}, None),

@@ -13,10 +13,9 @@ import training.data.prepare
 from tests.training.data.sources import on_disk as disk
 from tokenization.language import language_from_spec
 from tokenization.prepared import Prepared
-from training.data.prepare import PrepareOptions, PrepareReport, Spelled, prepare, spell
+from training.data.prepare import PrepareOptions, Spelled, prepare, spell
 from training.data.sources import SOURCES, recognise
 from training.data.sources.source import Piece, Skipped, list_files
-from training.data.summary import summary
 
 HERE = PrepareOptions(workers=0, validation=0.3)
 
@@ -69,22 +68,6 @@ def test_bytes_do_not_depend_on_the_workers(tmp_path: Path, workers: int):
     assert contents(tmp_path / "set0") == contents(tmp_path / f"set{workers}")
 
 
-def test_rows_of_a_groove_file_are_its_trios(tmp_path: Path):
-    prepare("groove", disk.groove(tmp_path / "source"), tmp_path / "set", HERE)
-    prepared = Prepared.open(tmp_path / "set")
-    assert prepared.pieces.file.tolist() == np.repeat(np.arange(8), 2).tolist()
-    styles = np.array([prepared.meta["styles"][style] for style in prepared.pieces.style])
-    for style in {*styles}:
-        assert len({*prepared.pieces.split[styles == style].tolist()}) == 1
-    found = summary(prepared)
-    assert sum(found["families"].values()) == pytest.approx(1)
-    assert found["families"]["note_on"] == pytest.approx(found["families"]["note_off"])
-    lengths = found["lengths"]["train"]
-    assert lengths["shortest"] <= lengths["median"] <= lengths["longest"]
-    assert found["excerpt"]["tokens"].startswith("begin\nnote_on_0_")
-    assert found["styles"] == 4
-
-
 def test_bad_files_are_skipped_counted_and_listed(tmp_path: Path):
     source = disk.midi_folder(tmp_path / "source", 3)
     (source / "empty.mid").touch()
@@ -118,18 +101,6 @@ def spell_or_die(source: str, spoken: str, piece: Piece) -> Spelled | Skipped:
     return spell(source, spoken, piece)
 
 
-def test_remarks_that_differ_in_particulars_are_of_one_kind():
-    report = PrepareReport([], [])
-    report.take({}, ["2 tracks are played on one piano: Lead and Bass.", "The track 'Kit' is odd."])
-    report.take({}, ["4 tracks are played on one piano: A, B and C.", "The track 'Drums' is odd."])
-    report.take({}, ["Left out: Drums."])
-    assert report.meta()["remarks"] == [
-        {"example": "2 tracks are played on one piano: Lead and Bass.", "files": 2},
-        {"example": "The track 'Kit' is odd.", "files": 2},
-        {"example": "Left out: Drums.", "files": 1},
-    ]
-
-
 def test_licence_goes_with_the_data_also_out_of_an_archive(tmp_path: Path):
     disk.pop909(tmp_path / "POP909")
     with tarfile.open(tmp_path / "pop909.tar.xz", "w:xz") as archive:
@@ -151,31 +122,6 @@ def test_no_link_hands_on_what_lies_elsewhere(tmp_path: Path):
     held = contents(tmp_path / "set").values()
     assert b"a key" not in held
     assert b"MIT License" in held
-
-
-def test_title_licence_and_language_can_be_told(tmp_path: Path):
-    source = disk.groove(tmp_path / "source")
-    told = replace(HERE, title="Songs of mine", licence="CC BY 4.0", language="groove")
-    meta = prepare("midi", source, tmp_path / "told", told)
-    assert (meta["source"]["title"], meta["source"]["licence"]) == ("Songs of mine", "CC BY 4.0")
-    assert meta["language"]["language"] == "groove"
-    assert meta["notes"] == [
-        "It looks like a groove set: `musicgen data groove` may read it better."
-    ]
-    silent = prepare("midi", source, tmp_path / "silent", replace(HERE, licence=""))["source"]
-    assert silent["licence"] == "not stated: that of the files"
-
-
-def test_works_are_held_out_for_validation_and_again_for_test(tmp_path: Path):
-    source = disk.polish_keyboard(tmp_path / "source")
-    options = PrepareOptions(workers=0, validation=0.45)
-    meta = prepare("polish-keyboard", source, tmp_path / "set", options)
-    assert (meta["language"]["language"], meta["style"]) == ("ensemble", "keyboard")
-    found = Prepared.open(tmp_path / "set").pieces
-    split = dict(zip(found.names[found.file].tolist(), found.split.tolist(), strict=True))
-    assert split["pl-0.mid"] == split["pl-2.mid"]  # two editions of one work
-    assert len({*split.values()}) > 1
-    assert meta["counts"]["test"]["files"] + meta["counts"]["validation"]["files"] > 0
 
 
 def test_ensemble_is_tested_on_what_other_languages_validate_with(tmp_path: Path):

@@ -8,8 +8,6 @@ import pytest
 from tests.training.data.sources import on_disk as disk
 from tests.training.makers import prepared_set, toy_config
 from tokenization.formats import write_score
-from tokenization.groove.language import Groove
-from tokenization.groove.spelling import DRUMS
 from tokenization.prepared import Prepared
 from training.config import DataConfig
 from training.data.batches import Batches
@@ -51,16 +49,6 @@ def test_rows_of_several_sets_stand_end_to_end(parts: list[str]):
     assert Shards(parts[:1]).checksum == sets[0].meta["checksum"]
 
 
-def test_set_that_is_named_twice_is_trained_on_twice_and_held_out_once(parts: list[str]):
-    once, twice, first = Shards(parts), Shards([parts[0], *parts]), Shards(parts[:1])
-    assert len(twice.rows("train")) == len(once.rows("train")) + len(first.rows("train"))
-    held_out = [[one.ids(row).tolist() for row in one.rows("validation")] for one in (once, twice)]
-    assert held_out[0] == held_out[1]
-    assert twice.counts == once.counts
-    batches = Batches(DataConfig(folder=(parts[0], *parts), length=16), 0)
-    assert (batches.steps(None, 1.0), len(batches.validation(99, 16))) == (2, 4)
-
-
 def test_sets_of_two_languages_are_refused(parts: list[str], pianos: Path):
     with pytest.raises(
         ValueError, match=r"is in another language than .*: remi in its version, no"
@@ -88,30 +76,6 @@ def test_sets_are_drawn_from_by_their_weights(parts: list[str], tmp_path: Path):
     assert plain(config)["data"]["folder"] == weights
     with pytest.raises(ValueError, match="each must be above 0"):
         DataConfig(folder={parts[0]: 0.0})
-
-
-def test_grooves_are_trained_on_beside_songs_and_human_drums(tmp_path: Path):
-    makers = {
-        **{"groove": disk.groove, "groove-songs": disk.groove_songs},
-        "human-drums": disk.human_drums,
-    }
-    folders = [
-        prepared(name, make(tmp_path / name), tmp_path / "data" / name)
-        for name, make in makers.items()
-    ]
-    config = DataConfig(folder=tuple(folders), length=64, batch=8, mix_drums=1.0)
-    batches = Batches(config, seed=3)
-    licences = batches.shards.described("licence")
-    for part in ("not stated", "MMA (GPL-2.0-or-later)", "CC BY 4.0, Google LLC", "changed: "):
-        assert part in licences
-    # Drums come from all of the sets: those of people, which are of four kinds here, beside a bass.
-    mixed = 0
-    for step in range(20):
-        for ids in batches.batch(step):
-            notes = Groove().notes(ids[ids >= 0].astype(np.uint16))
-            drums = notes.pitch[notes.track == DRUMS]
-            mixed += 6 <= len(drums) < len(notes) and {*drums.tolist()} <= {36, 38, 42, 46}
-    assert mixed
 
 
 def test_style_that_is_held_out_may_not_come_in_by_another_set(tmp_path: Path):

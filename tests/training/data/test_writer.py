@@ -68,24 +68,6 @@ def test_foreign_folder_or_file_is_never_written_to(tmp_path: Path, replace: boo
         check_destination(tmp_path, replace=True)
 
 
-@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="/proc takes no folders")
-def test_set_that_cannot_be_made_is_called_by_its_own_name(tmp_path: Path):
-    with pytest.raises(OSError, match=r"the folder /proc/xx cannot be made .*; name another place"):
-        write(Path("/proc/xx"))
-    (tmp_path / "file").touch()
-    with pytest.raises(OSError, match=r"file cannot be made .*; name another place for the set"):
-        write(tmp_path / "file" / "set")
-
-
-def test_empty_folder_and_a_link_to_a_set_will_do(tmp_path: Path):
-    (tmp_path / "real").mkdir()
-    (tmp_path / "link").symlink_to("real")
-    write(tmp_path / "link")
-    write(tmp_path / "link", replace=True)
-    assert (tmp_path / "link").is_symlink()
-    assert len(Prepared.open(tmp_path / "real")) == 4
-
-
 def test_two_runs_at_once_do_not_mix_and_notices_go_beside_the_set(tmp_path: Path):
     (tmp_path / "LICENSE.txt").write_text("MIT")
     with PreparedWriter(tmp_path / "set", replace=False) as writer:

@@ -15,7 +15,6 @@ from training.groove_set import (
     FEWEST_CHORDS,
     FILES,
     _whole,
-    accompaniment,
     charts_of,
     installed,
     make_groove_set,
@@ -72,18 +71,6 @@ def test_same_seed_makes_the_same_bytes_and_fewer_styles_are_some_of_more(
     assert contents(tmp_path / "c") == whole
 
 
-def test_of_styles_whose_files_would_have_one_name_the_first_is_kept(stand_in: Path):
-    library = stand_in / "lib" / "stdlib" / "bossa.mma"
-    library.write_text("Time 4\nDefGroove Bossa.Sus  A beat.\nDefGroove BossaSus  Another.\n")
-    found = made(stand_in / "set", 7)
-    files = [*(stand_in / "set").rglob("*.mid")]
-    table = (stand_in / "set" / "styles.tsv").read_text().splitlines()
-    assert len(files) == sum(found.files.values()) == len(table) - 1 == 2 * FILES
-    assert found.left_out == 2  # one of them, and the duo
-    grooves = [line.split("\t")[2] for line in table if "bossa_bossasus" in line]
-    assert len(set(grooves)) == 1
-
-
 def test_files_are_grooves_that_the_source_reads(stand_in: Path, capsys: pytest.CaptureFixture):
     made(stand_in / "set", 3)
     pieces = sorted((stand_in / "set").rglob("*.mid"))
@@ -116,17 +103,6 @@ def test_what_is_missing_or_full_is_said_and_no_half_of_a_set_is_left(
     assert not [*folder.rglob("*")]
 
 
-@pytest.mark.parametrize("where", ["write_bytes", "write_text"])  # in the program, and before it
-def test_style_is_not_left_out_for_want_of_room(where: str, stand_in: Path, monkeypatch):
-    (stand_in / "bin" / "mma").write_text("#!/bin/sh\nexit 1\n")
-    program, library = installed()
-    given = (program, styles(library, 1)[0], [["C_M"] * 4], 1)
-    assert accompaniment(*given) is None
-    monkeypatch.setattr(Path, where, full)
-    with pytest.raises(OSError, match="is full; free some space, or point TMPDIR to another disk"):
-        accompaniment(*given)
-
-
 def test_folder_that_holds_something_is_left_alone(stand_in: Path):
     with pytest.raises(ValueError, match="is not empty; name a folder that does not exist"):
         made(stand_in, 1)
@@ -145,31 +121,9 @@ def test_folder_that_holds_something_is_left_alone(stand_in: Path):
 # The chords that it is made over
 
 
-def pop909_song(folder: Path, chords: list[tuple[float, str]], beats: int = 80) -> None:
-    folder.mkdir(parents=True)
-    lines = [f"{0.5 * beat} {float(beat % 2 == 0)} {float(beat % 4 == 0)}" for beat in range(beats)]
-    (folder / "beat_midi.txt").write_text("\n".join(lines))
-    ends = [*(start for start, _ in chords[1:]), 0.5 * beats]
-    rows = [f"{start} {end} {chord}" for (start, chord), end in zip(chords, ends, strict=True)]
-    (folder / "chord_midi.txt").write_text("\n".join(rows))
-
-
 def billboard_song(folder: Path, text: str) -> None:
     folder.mkdir(parents=True)
     (folder / "salami_chords.txt").write_text(text)
-
-
-def test_song_of_pop909_begins_with_its_first_chord_and_goes_by_its_beats(tmp_path: Path):
-    changes = [(0.0, "N"), (2.0, "C:maj"), (4.0, "A:min7"), (5.0, "F:maj"), (6.0, "G:sus4(b7)")]
-    for name in ("007", "008"):
-        pop909_song(tmp_path / name, changes)
-    charts, about = charts_of(tmp_path, 0)
-    assert "POP909" in about
-    assert [chart.name for chart in charts] == ["pop007", "pop008"]
-    bars = charts[0].bars(40)
-    assert bars[:3] == [("C_M",) * 4, ("A_m7", "A_m7", "F_M", "F_M"), ("G_sus4",) * 4]
-    assert bars[19] == bars[0]  # 19 bars of its own, and then from the beginning
-    assert len(bars) == 40
 
 
 def test_billboard_annotations_share_a_bar_among_its_chords(tmp_path: Path):
@@ -185,25 +139,6 @@ def test_billboard_annotations_share_a_bar_among_its_chords(tmp_path: Path):
     assert chart.bars(3) == [("C_M",) * 4, ("A_m7", "A_m7", "D_7", "D_7"), ("D_7",) * 4]
     assert len(chart.beats) == BEATS * (4 * 4 + 2 * 2 - 1)
     assert chart.bars(16)[15] == ("G_7", "F_M", "E_m", "C_M")
-
-
-def test_line_that_is_repeated_without_end_counts_once(tmp_path: Path):
-    for number, times in (("0001", 999_999_999), ("0002", 999)):
-        bars = f"| C:maj | F:maj | G:maj | A:min | x4\n9.0\tB, | C:maj | x{times}"
-        billboard_song(tmp_path / number, f"# metre: 4/4\n0.1\tA, {bars}\n")
-    once, often = charts_of(tmp_path, 0)[0]
-    assert len(once.beats) == BEATS * 17
-    assert len(often.beats) == BEATS * (16 + 999)
-
-
-def test_folder_without_two_songs_in_four_is_refused(tmp_path: Path):
-    with pytest.raises(ValueError, match=r"neither chord_midi.txt files .*leave --chords out"):
-        charts_of(tmp_path, 0)
-    for number, metre in (("0001", "3/4"), ("0002", "4/4")):
-        bars = "| C:maj | F:maj | G:maj | A:min | x8"
-        billboard_song(tmp_path / number, f"# metre: {metre}\n0.1\tA, {bars}\n")
-    with pytest.raises(ValueError, match="has 1 charts in 4/4 of 16 bars; two are needed"):
-        charts_of(tmp_path, 0)
 
 
 def test_progressions_of_our_own_are_of_the_vocabulary_and_of_the_seed():

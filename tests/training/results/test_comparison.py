@@ -1,31 +1,21 @@
-import shutil
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from musicgen.storage import checkpoint
-from musicgen.storage.checkpoint import Card
-from tests.musicgen.toys import toy_model
 from tests.names import on_disk
-from tests.training.makers import toy_config
 from training.results.comparison import (
     Compared,
     compared,
     draw_comparison,
     repeated,
     tabulated,
-    without_encoding,
     write_comparison,
 )
 from training.results.curves import (
-    draw_losses,
     draw_position_means,
-    draw_positions,
     read_table,
-    smoothed,
     write_curves,
 )
 from training.run_folder import newest, read_state
@@ -95,40 +85,6 @@ def test_seed_that_failed_on_either_side_makes_no_pair():
     assert (alone.seeds, alone.inside, alone.failed) == (0, None, "the loss was not finite")
 
 
-def test_no_encoding_is_found_where_all_else_is_the_same(tmp_path: Path):
-    def config(position: object, **model: object):
-        return toy_config(tmp_path, tmp_path, model={"position": position, **model})
-
-    configs = {
-        "none": config("none"),
-        "rope": config("rope"),
-        "sine": config({"name": "sine_spe", "realisations": 4}),
-        "none-wide": config({"name": "none"}, width=32),
-        "rope-wide": config("rope", width=32),
-        "rope-deep": config("rope", layers=2),
-    }
-    assert without_encoding(configs) == {"rope": "none", "sine": "none", "rope-wide": "none-wide"}
-
-
-def test_start_brings_its_encoding_unless_another_is_named(tmp_path: Path):
-    for name in ("rope", "none"):
-        card = Card(name=name, language={}, trained_length=32)
-        checkpoint.save(tmp_path / name, toy_model(position={"name": name}), card)
-
-    def config(start: str, **model: object):
-        plain = toy_config(tmp_path, tmp_path)
-        return replace(plain, start=str(tmp_path / start), model=model or None)
-
-    on, spe = config("rope"), config("rope", position={"name": "sine_spe"})
-    none = config("rope", position="none")
-    assert without_encoding({"on": on, "spe": spe}) == {}
-    assert without_encoding({"none": none, "on": on, "spe": spe}) == {"on": "none", "spe": "none"}
-    bare, added = config("none"), config("none", position="rope")
-    assert without_encoding({"bare": bare, "added": added}) == {"added": "bare"}
-    shutil.rmtree(tmp_path / "rope")  # as it may be once the runs have saved
-    assert without_encoding({"on": on, "spe": spe, "none": none}) == {"spe": "none"}
-
-
 # Curves
 
 TABLES = {
@@ -149,24 +105,3 @@ def test_curves_are_drawn_of_a_run_of_any_name_and_length(tmp_path: Path, rows: 
     axes = Figure().subplots()
     draw_position_means(axes, {r"$\foo$": read_table(run / "positions.csv")}, 8)
     axes.figure.savefig(run / "means.png")
-
-
-def test_curve_by_position_is_that_of_the_last_validation(tmp_path: Path):
-    for name, text in TABLES.items():
-        (tmp_path / f"{name}.csv").write_text(text)
-    train, validation, positions = (read_table(tmp_path / f"{name}.csv") for name in TABLES)
-    assert validation["step"].tolist() == [2, 3]
-    assert np.isnan(validation["beyond"]).all()
-    left, right = Figure().subplots(1, 2)
-    draw_losses(left, train, validation)
-    draw_positions(right, positions, 8)
-    means, mark = right.get_lines()
-    assert means.get_xydata().tolist() == [[4, 1], [12, 2]]
-    assert mark.get_xdata()[0] == 8
-    assert len(left.get_lines()) == 3  # nothing was measured past the trained length
-
-
-def test_smoothing_keeps_ends_and_means():
-    values = np.arange(100.0)
-    np.testing.assert_allclose(smoothed(values, 0.1), values)
-    np.testing.assert_allclose(smoothed(np.array([0.0, 3.0, 0.0]), 0.7), [0, 1, 0])

@@ -66,15 +66,6 @@ def test_run_becomes_a_model_with_a_readme_of_facts(pianos: Path, tmp_path: Path
     assert (target / "curves.png").exists()
 
 
-def test_model_with_a_longest_sequence_is_measured_no_further(pianos: Path, tmp_path: Path):
-    config = toy_config(tmp_path, pianos, optimiser={"steps": 5})
-    model = {**config.model, "position": {"name": "learned", "max_length": 40}}
-    config = replace(config, model=model)
-    run = fitted(config)
-    publish(run, tmp_path / "toy-model")
-    assert checkpoint.read_card(tmp_path / "toy-model")[1].training["validation_loss"] > 0
-
-
 def test_untrained_run_or_other_data_are_refused(trained: Path, pianos: Path, tmp_path: Path):
     config = toy_config(tmp_path, pianos)
     Path(config.run).mkdir()

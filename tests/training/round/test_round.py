@@ -130,22 +130,3 @@ def test_what_fails_leaves_the_last_weights(packed: Path, monkeypatch: pytest.Mo
     held = run_folder.newest(home)
     assert held is not None
     assert int(held.name) == 30
-
-
-def test_weights_come_back_in_parts_of_a_size_and_damage_is_refused(
-    packed: Path, pianos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    status, out = run(packed, 10, "--part-mb", "0.004")
-    assert status == 0
-    parts = [*out.glob("model.safetensors.*")]
-    assert len(parts) > 1
-    assert max(path.stat().st_size for path in parts) <= 4000
-    assert not [*out.glob("hold.*")]  # more than eight files would come back
-    home = packed.with_name("home")
-    assert main(["unpack", str(out), str(home)]) == 0
-    checkpoint.load(home / "model")
-    parts[0].write_bytes(parts[0].read_bytes()[:-5])
-    assert main(["unpack", str(out), str(tmp_path / "other")]) == 2
-    assert "bytes of the" in capsys.readouterr().err
-    assert main(["pack", str(toy_file(tmp_path / "x", pianos)), str(tmp_path / "y")]) == 2
-    assert "add --set optimiser.schedule=hold" in capsys.readouterr().err  # not a falling cosine

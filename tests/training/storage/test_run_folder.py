@@ -67,55 +67,6 @@ def test_what_is_no_run_is_not_written_into(config: RunConfig, tmp_path: Path):
     assert [path.name for path in letter.parent.iterdir()] == ["letter.txt"]
 
 
-def test_resuming_what_is_not_there_begins(config: RunConfig):
-    [remark] = begin(config, resume=True)
-    assert "Nothing is saved in" in remark
-    [remark] = begin(config, resume=True)
-    assert "starts over" in remark
-
-
-def test_change_that_matters_is_said_on_resuming(begun: RunConfig):
-    changed = replace(
-        begun,
-        data=replace(begun.data, batch=8, prefetch=1),
-        log_every=1,
-        model={**begun.model, "dropout": 0.5},
-    )
-    before = written(begun).read_bytes()
-    with run_folder(changed, resume=True) as [remark]:
-        assert remark.endswith(
-            "trained otherwise than it was begun: data.batch was 4 and is 8; "
-            "model.dropout was None and is 0.5."
-        )
-    assert written(begun).read_bytes() == before
-    begin(changed, resume=True)
-    assert begin(changed, resume=True) == []  # it is the run's configuration now
-    values = yaml.safe_load(written(begun).read_text())
-    del values["data"]["mix_drums"]
-    written(begun).write_text(yaml.safe_dump(values))
-    assert begin(changed, resume=True) == []  # the setting is younger than the run
-
-
-def test_run_whose_configuration_is_damaged_goes_on_without_it(begun: RunConfig):
-    written(begun).write_text("a: [")
-    with pytest.raises(ValueError, match="delete it, and --resume goes on as you say now"):
-        begin(begun, resume=True)
-    written(begun).unlink()
-    with pytest.raises(ValueError, match="already holds a run, at step 30"):
-        begin(begun)
-    [remark] = begin(begun, resume=True)
-    assert remark == f"{written(begun)} is gone: the run goes on as you say now."
-    assert read(written(begun)) == begun
-
-
-def test_what_it_starts_with_is_found_from_anywhere(config: RunConfig, tmp_path: Path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    begin(replace(config, start="base"))
-    assert read(written(config)).start == str(tmp_path / "base")
-    begin(replace(config, start="groove"), resume=True)  # a shipped one
-    assert read(written(config)).start == "groove"
-
-
 def test_two_programs_do_not_train_in_one_folder(config: RunConfig):
     with run_folder(config, resume=False), pytest.raises(ValueError, match="another program is"):
         begin(config, resume=True)

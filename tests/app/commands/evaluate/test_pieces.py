@@ -1,18 +1,15 @@
 """`musicgen evaluate form`, `infilling` and `accompaniment` print what they say, or one line on what cannot be."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from evaluation.metrics.form import form
-from tests.app.toy_models import write_model
 from tests.training.data.sources.on_disk import piano
 from tokenization.ensemble.language import Ensemble
-from tokenization.score import Meters, Notes, Score
+from tokenization.score import Meters, Notes
 from training.data.prepare import PreparedWriter
 
 PIANO = "untrained:tiny:ensemble"
@@ -81,16 +78,6 @@ def test_form_stands_beside_that_of_the_piece(pianos, measured, evaluate, shared
     assert "end:" not in out
 
 
-def test_more_can_be_written_than_pieces_have(pianos, measured):
-    words = ("form", PIANO, "--data", pianos, "--prompt-bars", 2, "--pieces", 2)
-    longer, long = measured(*words, "--bars", 16, "--piece-bars", 3)
-    assert (longer["bars"], longer["piece_bars"], longer["pieces"]) == (16, 3, 2)
-    found, short = measured(*words, "--bars", 3)
-    assert found["piece_bars"] == 3
-    phrases = [table["phrases"]["written"]["n"] for table in (long, short)]
-    assert phrases == [2, 0]  # of 8 bars
-
-
 def test_infilling_says_what_the_bars_after_a_gap_are_worth(pianos, measured):
     words = ("infilling", PIANO, "untrained:tiny:groove", "--data", pianos, "--gap", 1)
     found, table = measured(*words)
@@ -121,51 +108,6 @@ def test_each_hidden_part_has_a_row_with_what_stands_beside_it(grooves, evaluate
     assert f"2 pieces of {grooves}." in err
 
 
-def test_a_piece_that_fails_is_left_out_and_what_was_measured_is_kept(
-    pianos, tmp_path, evaluate, monkeypatch
-):
-    failed = []
-
-    def fail_once(score: Score, *words: Any) -> Any:
-        if not failed:
-            failed.append(score)
-            raise ValueError("a fault")
-        return form(score, *words)
-
-    monkeypatch.setattr("evaluation.metrics.form.form", fail_once)
-    out = tmp_path / "out"
-    said = evaluate("form", PIANO, "--data", pianos, *FEW_BARS, "--json", "-o", out)
-    found = json.loads(said.out)
-    assert re.search(rf"piece\d is left out of form for {PIANO}: a fault", said.err)
-    assert len(found["failures"]) == 1
-    [model] = found["models"]
-    assert {row["measure"]: row for row in model["table"]}["notes"]["written"]["n"] == 1
-    assert {path.name for path in out.iterdir()} == {".results", "form.json", "form.csv"}
-    assert json.loads((out / "form.json").read_text()) == found
-    assert len(list((out / ".results").iterdir())) == 2
-    assert "written" in (out / "form.csv").read_text()
-
-
-def test_bars_are_counted_in_the_metre_of_the_piece(tmp_path, measured):
-    """Eight bars of 3/4 are six of 4/4, and silence is not measured as music."""
-    pieces = {
-        name: (np.arange(3 * bars) * 24, 24) for name, bars in (("a", 8), ("b", 12), ("c", 8))
-    }
-    words = (*written(tmp_path / "set", pieces, 3), "--prompt-bars", 2, "--bars", 6)
-    assert measured("form", PIANO, *words)[0]["pieces"] == 2
-
-
-def test_pieces_that_ring_on_or_have_silence_where_they_are_cut_are_measured(tmp_path, measured):
-    onset = np.arange(21) * 24
-    length = np.append(0 * onset[:-1] + 24, 8 * 24)  # past the line that its bar ends at
-    pieces = written(tmp_path / "rings", {"a": (onset, length), "b": (onset, length)})
-    _, table = measured("form", PIANO, *pieces, *FEW_BARS)
-    assert (table["end: longer"]["real"]["n"], table["end: longer"]["real"]["mean"]) == (1, 1)
-    onset = np.delete(np.arange(34), [30, 31]) * 96
-    pieces = written(tmp_path / "silent", {"a": (onset, 24), "b": (onset, 24)})
-    assert measured("infilling", PIANO, *pieces, "--gap", 1)[0]["failures"] == []
-
-
 @pytest.mark.parametrize(
     ("words", "spoken", "says"),
     [
@@ -174,23 +116,10 @@ def test_pieces_that_ring_on_or_have_silence_where_they_are_cut_are_measured(tmp
             "ensemble",
             "has no piece of 508 bars in its validation split",
         ),
-        (f"form {PIANO} --bars 0", "ensemble", "--bars is 0; it must be 1 or more"),
         ("form untrained:tiny:groove", "ensemble", "name a model that uses ensemble"),
-        ("infilling untrained:tiny:remi", "ensemble", "name a model that uses ensemble"),
         (f"infilling {PIANO} --gap 17", "ensemble", "--gap is 17; 16 bars at most can be filled"),
-        (
-            "infilling untrained:tiny:remi",
-            "remi",
-            "is in remi, in which no gap is filled; name data",
-        ),
         ("accompaniment untrained:tiny:groove", "groove", "name a model that uses ensemble"),
-        (
-            "accompaniment untrained:tiny",
-            "groove",
-            "for speaking remi: untrained:tiny; name a model",
-        ),
         (f"accompaniment {PIANO} --bars 0", "groove", "--bars is 0; it must be 1 or more"),
-        (f"accompaniment {PIANO}", "groove", "has no piece in its test split; another --split may"),
     ],
 )
 def test_what_cannot_be_measured_is_said_in_a_line(
@@ -198,20 +127,3 @@ def test_what_cannot_be_measured_is_said_in_a_line(
 ):
     sizes = {} if spoken == "remi" else {"train": 2}
     assert says in refused("evaluate", *words.split(), "--data", shared_set(spoken, **sizes))
-
-
-def test_pieces_without_a_part_to_hide_are_no_result(grooves, refused, monkeypatch):
-    monkeypatch.setattr("evaluation.accompaniment.hidden_parts", lambda piece: {})
-    words = ("--data", grooves, "--split", "validation", "--bars", 1, "--workers", 1)
-    said = refused("evaluate", "accompaniment", PIANO, *words)
-    assert f"in none of the 2 pieces of {grooves} is there anything to measure" in said
-
-
-@pytest.mark.parametrize("kind", ["form", "infilling", "accompaniment", "ablation"])
-def test_without_data_that_which_the_model_learned_from_is_looked_for(
-    kind: str, tmp_path, monkeypatch, refused
-):
-    monkeypatch.chdir(tmp_path)
-    model = write_model(Path("known"), "groove", "absolute", data="test pieces")
-    said = refused("evaluate", kind, model)
-    assert "known learned from test pieces, which is not among" in said

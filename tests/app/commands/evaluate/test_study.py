@@ -6,7 +6,6 @@ import csv
 import html
 import json
 import re
-from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,9 +15,6 @@ import pytest
 
 from app.commands.evaluate.positions import _file_names
 from app.commands.evaluate.study_options import data_of
-from evaluation.continuation import experiment
-from evaluation.study import experiments
-from evaluation.study.models import models_of
 from tests.app.toy_models import write_model
 from tests.evaluation.continuation.toys import write_pieces
 from tests.training.makers import prepared_set
@@ -75,22 +71,6 @@ def test_losses_of_the_models_that_speak_the_data(place: Path, tmp_path: Path, e
         assert (tmp_path / "out" / f"extrapolation{name}").stat().st_size > 100
 
 
-def test_the_table_of_losses(place: Path, tmp_path: Path, evaluate):
-    words = ("extrapolation", place / "sine", "untrained:tiny", "--data", place / "remi")
-    out, err = evaluate(*words, "--length", 40, "--pieces", 2)
-    caption, head, sine, untrained = out.splitlines()
-    assert caption.startswith("Loss in nats a token")
-    assert head.split()[:2] == ["model", "trained"]
-    assert "1 … 16" in sine
-    assert "25 … 40" in sine
-    assert "1 … 40" in untrained
-    assert "2 pieces" in err
-    out, _ = evaluate(*words, "--pieces", 1, "-o", tmp_path / "out")  # which have no spread
-    assert "(1)" in out.splitlines()[-1]
-    assert "±" not in "".join(out.splitlines()[1:])
-    assert {row["deviation"] for row in read_csv(tmp_path / "out" / "extrapolation.csv")} == {""}
-
-
 def test_positions_are_probed_and_drawn(place: Path, tmp_path: Path, evaluate):
     bars = write_model(tmp_path / "bars", "groove", {"name": "rope", "time": "music"})
     models = (place / "ape", place / "sine", bars)
@@ -141,17 +121,11 @@ def test_parts_are_taken_away_from_models_of_the_data(place: Path, tmp_path: Pat
     ("words", "says"),
     [
         ("extrapolation trio --data remi", "which none of the models uses"),
-        ("extrapolation ape --data remi --length 0", "--length is 0"),
         ("extrapolation ape --data remi --seed -1", "--seed: '-1' is no seed"),
-        ("extrapolation ape --data nowhere", "there is no prepared data set"),
         ("extrapolation nobody --data remi", "there is no model 'nobody'"),
-        ("extrapolation ape --data remi --split test", "has no piece in its test split"),
         ("ablation ape --data remi -o out", "no model has a part to take away"),
-        ("ablation sine --data groove", "which none of the models uses"),
         ("report trio --limit 0", "--limit is 0"),
-        ("report trio --whole -1", "--whole -1"),
         ("report trio --data groove --prompts none", "there is no folder"),
-        ("report trio --benchmarks midi", "holds no benchmark.json"),
     ],
 )
 def test_what_cannot_be_measured_is_said_in_a_sentence(
@@ -199,17 +173,6 @@ def test_a_model_is_tried_on_what_it_learned_from(shared_set, here: Path):
             found(data=title)
     with pytest.raises(ValueError, match="has learned from no data; name a prepared data set with"):
         found()
-
-
-def test_models_of_one_name_are_told_apart(tmp_path: Path):
-    paths = [tmp_path / run / "model" for run in "abc"]
-    for path in paths:
-        write_model(path, "remi", "none")
-    names = [str(path) for path in paths[:2]]
-    assert [playable.name for playable in models_of(names)] == names
-    other = paths[2].rename(tmp_path / "c" / "other")
-    labels = [playable.name for playable in models_of([names[0], str(other), names[0]])]
-    assert labels == ["model", "other"]
 
 
 class Page(HTMLParser):
@@ -274,72 +237,3 @@ def test_a_report_keeps_to_the_split_and_has_what_whole_pieces_show(
         assert {row["written"]["n"] for model in one["models"] for row in model["table"]} <= {0, 1}
     rows = read_csv(report / "whole_pieces.csv")
     assert {row["side"] for row in rows if row["kind"] == "accompaniment"} >= {"written", "next"}
-
-
-@pytest.mark.long
-def test_reports_of_more_models_overwrite_none_and_measure_only_what_is_new(
-    place: Path, here: Path, evaluate, monkeypatch
-):
-    prepared_set(here / "data" / "mine", "remi")
-    ape = write_model(Path("ape"), "remi", "absolute", data="test pieces")  # which is here
-    models, asked = (
-        [ape, place / "sine", place / "trio"],
-        ("--prompts", place / "midi", "--limit", 1),
-    )
-    evaluate("report", *models[2:], *asked)
-    measured, written = [], []
-    do, go_on = experiments._done, experiment._continued
-
-    def counted(part: Sequence[Any]) -> list[Any]:
-        measured.extend(job.places["model"] for job in part)
-        return do(part)
-
-    monkeypatch.setattr(experiments, "_done", counted)
-    monkeypatch.setattr(
-        experiment, "_continued", lambda *a, **k: written.append(a) or go_on(*a, **k)
-    )
-    out, err = evaluate("report", *models, *asked)
-    assert out.strip() == "report-2/index.html"
-    assert {*measured} == {*map(str, models[:2])}
-    assert written == []
-    assert "left out of continuation, which is in groove, for speaking remi: ape, sine" in err
-    text = page(Path("report-2"))
-    for model in json.loads(Path("report-2/results.json").read_text())["models"]:
-        assert model["sha256"][:12] in text
-    assert {path.stem for path in Path("report-2").glob("*.csv")} >= {
-        *("models", "extrapolation", "realisations", "ablation", "positions"),
-        "continuation_similarity",
-    }
-    taken = read_csv(Path("report-2/ablation.csv"))
-    assert {row["model"] for row in taken} == {
-        "sine"
-    }  # absolute positions have no part to take away
-    for row in taken:
-        assert float(row["within_low"]) <= float(row["within"]) <= float(row["within_high"])
-    assert "What the models rely on" in text
-    del measured[:]
-    for again, folder in ((models[2:], "report"), (models, "report-2")):
-        assert evaluate("report", *again, *asked).out.strip() == f"{folder}/index.html"
-    assert measured == written == []
-
-
-@pytest.mark.long
-def test_a_report_shows_finished_benchmarks_beside_the_papers(
-    place: Path, tmp_path: Path, command, evaluate
-):
-    source, found = tmp_path / "expressions", tmp_path / "listops"
-    source.mkdir()
-    for split in ("train", "test"):
-        lines = ["Source\tTarget", *("( ( [MAX 3 ) 9 ) ]\t9",) * 8]
-        (source / f"basic_{split}.tsv").write_text("\n".join(lines) + "\n")
-    words = ["benchmark", "listops", source, "--short", "--seeds", 2, "--steps", 1]
-    command(*words, "--encodings", "none", "absolute", "-o", found)
-    evaluate("report", place / "trio", "--benchmarks", found, "-o", tmp_path / "report")
-    text = page(tmp_path / "report")
-    assert "this takes a prepared data set" in text
-    section = text.partition("Not music: listops</h2>")[2]
-    for part in ("Liutkus et al.<br>2021:", "37.25", "Each of 2 seeds: 1 step of 8 examples"):
-        assert part in section
-    rows = read_csv(tmp_path / "report" / "benchmarks.csv")
-    measured = {(row["encoding"], row["measure"], row["n"]) for row in rows}
-    assert measured >= {("none", "accuracy", "2"), ("absolute", "accuracy", "2")}

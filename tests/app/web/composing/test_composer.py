@@ -10,15 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.web.composing.composer import (
-    MANY_ROWS,
-    Composer,
-    EngineProcess,
-    Engines,
-    News,
-    RemoteJob,
-    Task,
-)
+from app.web.composing.composer import Composer, EngineProcess, Engines, News, RemoteJob, Task
 from musicgen.common.processes import CONTEXT
 from musicgen.continuation import Continuation
 from musicgen.generation.engine import Engine
@@ -47,25 +39,6 @@ def begun(composer: Composer, wanted: Continuation, **more) -> RemoteJob:
     while not job.steps and not job.ended.is_set():
         time.sleep(0.01)
     return job
-
-
-@pytest.mark.long
-def test_the_same_request_gives_the_same_music_in_any_process(composer: Composer):
-    wanted = work(variations=3, tokens=60)
-    alone = wanted.finish().sequences()
-    stop = threading.Event()
-    crowd = begun(composer, work(variations=MANY_ROWS), cancelled=stop.is_set)
-    first = begun(composer, wanted)  # starts the second process
-    assert first.ended.wait(LATE)
-    while len([process for process in composer.processes if process.ready]) < 2:
-        time.sleep(0.05)
-    second = begun(composer, wanted)
-    assert second.ended.wait(LATE)
-    stop.set()
-    assert crowd.ended.wait(LATE)
-    begin = len(no_prompt(wanted.model.language).ids)
-    assert first.rows == second.rows == [ids[begin:].tolist() for ids in alone]
-    assert composer.requests == 0
 
 
 def test_a_new_process_takes_over_what_another_has_not_begun(composer: Composer):
@@ -117,16 +90,6 @@ def test_a_process_that_dies_or_is_not_understood_loses_its_requests_alone(compo
     with pytest.raises(TypeError, match="pickle"):
         composer.take(MODELS[1], unsent)
     assert composer.requests == 0  # what cannot be sent is nobody's work
-
-
-def test_after_the_end_nobody_works(composer: Composer):
-    job = begun(composer, work())
-    composer.close()
-    steps = job.steps
-    assert not job.ended.wait(0.2)  # nobody is told of an error that is none
-    assert job.steps == steps
-    with pytest.raises(RuntimeError, match="ends"):
-        composer.take(MODELS[1], work().order())
 
 
 # Engines, which work in such a process.

@@ -1,4 +1,4 @@
-"""What the page draws and plays is what the score says, also as it is streamed; and how far it has come."""
+"""What the page draws and plays is what the score says, also as it is streamed."""
 
 from dataclasses import replace
 
@@ -7,12 +7,12 @@ import pytest
 
 import musicgen
 from app.web.composing.requests import MusicRequest, SamplingValues, options_from, streamed_takes
-from app.web.composing.streamed_takes import StreamedTakes, files_of, picture, trained_bars
+from app.web.composing.streamed_takes import StreamedTakes, files_of, picture
 from app.web.offered_models import example
 from musicgen.pieces import read_piece
 from tokenization.language import language
 from tokenization.midi.reading import read_midi
-from tokenization.score import Marker, Meters, Score, Track
+from tokenization.score import Marker, Meters, Score
 
 SAMPLING = SamplingValues(temperature=1, top_p=1, top_k=0, min_p=0, seed=1)
 
@@ -75,22 +75,6 @@ def test_bars_are_those_of_the_metre_that_is_written(begun: int):
     assert grown["now"] in [*lines[:kept], *added]
 
 
-def test_a_piece_from_nothing_gets_its_tracks_as_they_are_written():
-    model = musicgen.load("untrained:tiny:ensemble")
-    options = options_from(bars=4, variations=1, sampling=SAMPLING)
-    takes = streamed_takes(
-        model, None, MusicRequest(kind="continue", model=model.name, options=options)
-    )
-    assert takes.begun()["takes"][0]["piece"]["tracks"] == []
-    (take,) = takes.work.takes()
-    bass = take.score.replace(tracks=(Track("Bass", 33),))
-    takes.work.takes = lambda: [replace(take, score=bass)]
-    view = takes.more(1)
-    assert view is not None
-    track = {"name": "Bass", "program": 33, "drum": False}
-    assert view["takes"][0]["tracks"] == {"keep": 0, "add": [track]}
-
-
 @pytest.mark.parametrize(
     ("kind", "more", "bars"),
     [("continue", {"prompt_bars": 4}, 4), ("infill", {"first": 5, "last": 9}, 16)],
@@ -115,14 +99,3 @@ def test_a_picture_has_every_note_in_order():
     assert (empty["notes"], empty["lines"], empty["chords"]) == ([], [0, 32], [[0, "N_N"]])
     song = language("remi").arrange(read_midi(example("piano-g-minor")))
     assert picture(song)["centre"] in range(-1, 3)  # five places below it is no D♯, six above F♯
-
-
-def test_the_trained_length_falls_into_its_bar():
-    remi = language("remi")
-    ids = remi.encode(remi.arrange(read_midi(example("piano-c-major")))).ids
-    starts = remi.bars(ids)
-    assert trained_bars(remi, ids, 0) is None  # untrained
-    assert trained_bars(remi, ids, len(ids)) is None
-    assert trained_bars(remi, ids, int(starts[5])) == 5
-    halfway = int(starts[5] + starts[6]) // 2
-    assert trained_bars(remi, ids, halfway) == pytest.approx(5.5, abs=0.1)

@@ -15,7 +15,7 @@ import app.web.server.front_door
 from app.web.launch import FULL_DISK
 from app.web.offered_models import example
 from app.web.server.front_door import JSON_BYTES, MOST_VALUES, UPLOAD_BODY_BYTES, FrontDoor
-from app.web.server.jobs import MOST_JOBS, Jobs
+from app.web.server.jobs import Jobs
 from app.web.server.names import Names, Refused
 from app.web.server.sessions import Sessions, Visitors
 from tests.app.web.browser import MODEL, started
@@ -314,26 +314,6 @@ def test_odd_and_half_requests_leave_nothing(server, client: httpx.Client, files
         answer = client.post(f"{API}/upload", files={"files": ("a.abc", b"X:1\nK:C\nC|\n")})
         assert answer.status_code == 200  # sent after it, and done with
         assert {*files.glob(HALF)} <= before
-
-
-@pytest.mark.long
-def test_half_a_request_is_hung_up_on(server):
-    with connected(server) as silent, connected(server) as half:
-        half.sendall(b"GET / HTTP/1.1\r\nHost: loc")
-        assert [silent.recv(1), half.recv(1)] == [b"", b""]
-
-
-@pytest.mark.long
-def test_jobs_that_nobody_waits_for_end(client: httpx.Client):
-    asked = {"data": [None, MODEL, 0, 128, 8, 1, 0.95, 0, 0.02, 1, False, ""]}
-    statuses = [client.post(f"{API}/call/continue", json=asked).status_code for _ in range(50)]
-    assert {*statuses} == {200, 429}
-    assert statuses.count(200) <= MOST_JOBS
-    late = time.monotonic() + 90
-    while (answer := client.post(f"{API}/call/models", json={"data": []})).status_code == 429:
-        assert time.monotonic() < late, "jobs without a client are still at work"
-        time.sleep(1)
-    assert "complete" in client.get(f"{API}/call/models/{answer.json()['event_id']}").text
 
 
 @pytest.mark.long

@@ -14,7 +14,7 @@ from gradio.queueing import Queue
 from app.web.launch import FAULT, FULL_DISK, tell_errors
 from app.web.server import jobs as module
 from app.web.server import sessions as visits
-from app.web.server.jobs import Jobs, let_ends_meet, spare
+from app.web.server.jobs import Jobs, let_ends_meet
 from app.web.server.names import Refused
 from app.web.server.sessions import Sessions, Visitors
 
@@ -148,19 +148,6 @@ def test_gradio_keeps_a_record_of_visitors_alone(visitors: Visitors, monkeypatch
         assert len(kept) == len(held.time_last_used) == left
     jobs.answered("page")
     assert [*kept] == ["page"]
-
-
-def test_an_ended_job_is_not_counted_in_a_table():
-    async def counted() -> None:
-        queue = gradios_queue()
-        own = {*vars(queue), *dir(type(queue))}
-        spare(queue)
-        assert {*vars(queue)} <= own  # what is set is what gradio goes by
-        queue._get_df = lambda records: pytest.fail("a table of all jobs")  # type: ignore[method-assign]
-        queue.events_recorded = 100
-        queue.compute_analytics_summary([{"function": "sound", "status": "success"}])
-
-    done(counted())
 
 
 @pytest.mark.parametrize(

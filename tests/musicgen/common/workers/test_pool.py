@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from musicgen.common.processes import CONTEXT, processors
+from musicgen.common.processes import processors
 from musicgen.common.workers import process
-from musicgen.common.workers.pool import as_done, at_most, in_order
-from musicgen.common.workers.process import Bounds, Failed, Worker
+from musicgen.common.workers.pool import as_done, in_order
+from musicgen.common.workers.process import Failed
 
 LATE = 60  # seconds
 LIMIT = 300.0
@@ -84,12 +84,6 @@ def test_or_as_they_are_done(tmp_path: Path):
         assert [*answers] == [(1, 1), (2, 2), (0, 0)]
 
 
-def test_there_are_no_more_workers_than_tasks_and_one_is_this_process():
-    assert [at_most(4, tasks) for tasks in (0, 1, 2, 9)] == [0, 0, 2, 4]
-    assert at_most(1, 9) == 0
-    assert at_most("tcp://HOST:8786", 1) == "tcp://HOST:8786"
-
-
 def test_whatever_befalls_a_task_costs_that_task_alone():
     fatal = {1: "signal", 4: "exit", 5: "silent exit", 7: "bug", 8: "memory", 9: "error"}
     expected = {
@@ -147,14 +141,6 @@ def test_a_task_is_late_that_works_or_stands_still_too_long(
     assert looks == [False] * (number - late) + [True] * late
 
 
-def test_tasks_are_taken_as_they_are_needed():
-    taken = []
-    tasks = (taken.append(number) or number for number in range(10_000))
-    with closing(in_order(square, tasks, workers=1)) as answers:
-        assert next(answers) == 0
-    assert len(taken) < 100
-
-
 def surroundings(folder: Path, _: int) -> tuple[int, str | None]:
     """Say in which process this is, once two are at work."""
     (folder / str(os.getpid())).touch()
@@ -204,18 +190,3 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path, ending: st
     # Each process holds this pipe open, so it ends when the last of them has ended.
     assert program.communicate(timeout=120) == (None, b"")
     assert program.returncode == (130 if ending == "interrupt" else -signal.SIGKILL)
-
-
-def test_a_worker_that_cannot_start_again_says_why_and_ends_quietly(monkeypatch):
-    worker: Worker[int, int] = Worker(partial(dies_at, {1: "exit"}), Bounds())
-    worker.give(1)
-
-    def no_more(_: object) -> None:
-        raise BlockingIOError("no more processes")
-
-    monkeypatch.setattr(CONTEXT.Process, "start", no_more)
-    assert worker.connection.poll(LATE)
-    with pytest.raises(BlockingIOError, match="no more"):
-        worker.take()
-    worker.stop()
-    worker.stop()

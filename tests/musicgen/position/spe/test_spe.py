@@ -81,15 +81,6 @@ def test_layers_share_one_code_but_for_their_gates(name: str):
 
 
 @both_kinds
-def test_open_and_shut_gates_keep_gradients_finite(name: str):
-    position, given = build(name, realisations=6), inputs(20)
-    with torch.no_grad():
-        position.gates.copy_(torch.linspace(-500, 500, position.gates.numel()).view(3, 2, 8))
-    run(position, given)["q"].sum().backward()
-    assert position.gates.grad.isfinite().all()
-
-
-@both_kinds
 @pytest.mark.parametrize("realisations", [64, 16_384])
 @torch.no_grad()
 def test_products_realise_the_template(name: str, realisations: int):

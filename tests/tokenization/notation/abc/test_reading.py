@@ -100,37 +100,6 @@ def test_a_book_gives_the_tune_that_is_wanted():
         read_abc(book, GENEROUS, "book", tune=2)
 
 
-@pytest.mark.long
-def test_equal_to_music21():
-    """Tunes of another library's corpus are what that library reads."""
-    import warnings
-
-    import music21
-
-    compared = 0
-    for name in ("NorthEndReel", "AmericanHornpipe", "TeaInTheMorningJig"):
-        path = music21.common.getCorpusFilePath() / "ryansMammoth"
-        for file in sorted(path.glob(f"{name}*.abc")):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                parsed = music21.converter.parseData(file.read_text(), format="abc")
-                parsed = parsed.expandRepeats().stripTies()
-            theirs = [
-                (float(n.offset), p.midi)
-                for part in parsed.parts
-                for n in part.flatten().notes
-                for p in n.pitches
-                if not n.duration.isGrace and not isinstance(n, music21.harmony.ChordSymbol)
-            ]
-            ours = heard(read_abc(file.read_bytes(), GENEROUS, name))
-            rest = ours[0][0] - theirs[0][0]  # before a pickup
-            assert [(onset, pitch) for onset, _, pitch in ours] == [
-                (pytest.approx(at + rest), pitch) for at, pitch in theirs
-            ]
-            compared += len(ours)
-    assert compared > 200
-
-
 @pytest.mark.parametrize(
     ("order", "played"),
     [

@@ -256,45 +256,6 @@ def test_a_part_is_added_and_the_others_keep_their_text():
     assert [part.partName for part in opened(text).parts][-1] == "Drums"
 
 
-def test_a_new_drum_of_a_part_is_named():
-    drums = (
-        b'<score-part id="P2"><part-name>Kit</part-name><score-instrument id="k">'
-        b'<instrument-name>snare</instrument-name></score-instrument><midi-instrument id="k">'
-        b"<midi-channel>10</midi-channel><midi-unpitched>39</midi-unpitched></midi-instrument></score-part>"
-    )
-    hits = b"".join(
-        b'<measure number="%d">%s%s</measure>'
-        % (
-            n + 1,
-            b"<attributes><divisions>1</divisions><time><beats>4</beats><beat-type>4</beat-type></time></attributes>"
-            if not n
-            else b"",
-            b"<note><unpitched><display-step>C</display-step><display-octave>5</display-octave>"
-            b'</unpitched><duration>1</duration><instrument id="k"/></note>' * 4,
-        )
-        for n in range(4)
-    )
-    data = written(4).replace(
-        b'<score-part id="P2"><part-name>Piano</part-name></score-part>', drums
-    )
-    data = (
-        data[: data.index(b'<part id="P2">')]
-        + b'<part id="P2">'
-        + hits
-        + b"</part></score-partwise>"
-    )
-    piece = piece_in(data)
-    edit = edited(piece, start=piece.prompt().ticks)
-    index = next(n for n, track in enumerate(piece.score.tracks) if track.is_drum)
-    text = KeptMusicXml(edit).continued(
-        with_rows(
-            piece.score, [(edit.start, 6, 36, 90, index), (edit.start + 24, 6, 38, 90, index)]
-        )
-    )
-    assert [n[2] for n in sorted(heard(text)) if n[0] >= 384] == [36, 38]
-    assert text.count(b'id="P2-new-36"') == 3
-
-
 def test_repeats_are_kept_where_all_of_the_piece_goes_on_and_written_out_elsewhere():
     data = written(4, repeat=True)
     piece = piece_in(data)
@@ -328,11 +289,3 @@ def test_other_encodings_and_archives(encoding: str):
         text = KeptMusicXml(edit).continued(with_rows(piece.score, [(edit.start, 24, 60, 90, 1)]))
         assert heard(text) - heard(data) == Counter({(768, 24, 60, 0): 1})
         assert "Café" in ET.fromstring(text).findtext("work/work-title", "")
-
-
-def test_an_original_of_another_format_goes_by_the_score():
-    piece = piece_in(written())
-    edit = edited(piece, start=piece.prompt().ticks)
-    data, said = file_of(".mid", with_rows(piece.score, [(edit.start, 24, 60, 90, 1)]), edit=edit)
-    assert data.startswith(b"MThd")
-    assert not said

@@ -150,20 +150,6 @@ def test_metres_change_at_their_bars_and_odd_bars_are_as_they_are():
 SUM = "<time>" + 2 * "<beats>{}</beats><beat-type>{}</beat-type>" + "</time>"
 
 
-@pytest.mark.parametrize(
-    ("written", "metre"),
-    [
-        (time("3+2", 8), (5, 8)),
-        (SUM.format(2, 4, 3, 8), (7, 8)),
-        ("<time><senza-misura/></time>", (4, 4)),
-    ],
-)
-def test_times(written: str, metre: tuple[int, int]):
-    content = note("C", 4, metre[0] * 8 // metre[1])
-    said = attributes(f"<divisions>2</divisions>{written}")
-    assert meters(read(score(f"<measure>{said}{content}</measure>"))) == [(0, *metre)]
-
-
 def test_tempos_dynamics_programs_and_chords():
     direction = (
         "<direction><direction-type><metronome><beat-unit>quarter</beat-unit><beat-unit-dot/>"

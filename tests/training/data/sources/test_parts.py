@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from tests.tokenization.notation.scores import bars, compressed, note, score
 from tests.training.data.sources import on_disk as disk
@@ -11,7 +10,6 @@ from tokenization.ensemble.tokens import FLAT, STYLES
 from tokenization.language import language
 from tokenization.score import Score, Track
 from training.data.sources import SOURCES
-from training.data.sources.openscore import sung
 from training.data.sources.pop909 import in_three_ways
 from training.data.sources.source import Piece, joined, list_files
 
@@ -71,49 +69,3 @@ def test_lied_has_a_voice_and_two_hands(tmp_path: Path):
     assert parts(found) == [whole, ["Singstimme", "Piano"], ["Piano"]]
     assert [track.program for track in found[0].tracks] == [52, 0, 0]
     assert all(FLAT in ENSEMBLE.encode(one).ids for one in found)  # it says nothing of loudness
-
-
-@pytest.mark.parametrize(
-    ("name", "program", "heard"),
-    [
-        ("Singstimme Voice", 68, 52),
-        ("Bass", 70, 52),
-        ("Mignon", 68, 52),
-        ("Tenor", 0, 52),
-        ("Piano (staff 2)", 0, 0),
-        ("Harmonium", 20, 20),
-        ("Viola", 41, 41),
-        ("Clarinet in B", 71, 71),
-        ("Bassoon", 70, 70),
-    ],
-)
-def test_what_is_sung_is_a_voice(name: str, program: int, heard: int):
-    tracks = (Track("Voice", 68), Track(name, program))
-    duo = disk.band(names=("Piano", "Guitar")).replace(tracks=tracks)
-    assert sung(duo).tracks == (Track("Voice", 52), Track(name, heard))
-
-
-def test_where_nobody_is_called_a_singer_the_first_part_sings():
-    tracks = (Track("Piano"), Track("Oboe", 68), Track("Flute", 73))
-    trio = disk.band(names=("Piano", "Guitar", "Strings")).replace(tracks=tracks)
-    assert [track.program for track in sung(trio).tracks] == [0, 52, 73]
-    assert sung(disk.piano()).tracks == (Track("piano", 0),)
-
-
-def test_editions_and_movements_of_a_work_have_one_name(tmp_path: Path):
-    works = [
-        piece.work for piece in pieces("polish-keyboard", disk.polish_keyboard(tmp_path / "a"))
-    ]
-    assert works[0] == works[2]
-    assert len({*works}) == 3
-    head = "<work><work-title>String Quartet, Op. 1</work-title></work>"
-    head += '<identification><creator type="composer">E. Mayer &amp; Co</creator></identification>'
-    (tmp_path / "b").mkdir()
-    for number in range(2):
-        data = score(bars(*(note(step, 4 + number, 8) for step in "CDEF")))
-        data = data.replace(b"<part-list>", head.encode() + b"<part-list>")
-        (tmp_path / "b" / f"sq{number}.mxl").write_bytes(compressed(data))
-    source = SOURCES["quartets"]
-    for piece in pieces("quartets", tmp_path / "b"):
-        keys = source.works(piece, source.scores(piece, ENSEMBLE)[0])
-        assert keys == ["title co e mayer: string quartet op 1"]

@@ -2,18 +2,16 @@ import os
 import pickle
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.training.data.sources import on_disk as disk
-from tokenization.analysis.grid import has_beats
 from tokenization.formats import write_score
 from tokenization.language import language
 from tokenization.score import Score
 from training.data.sources import SOURCES, recognise
-from training.data.sources.groove import merged, paper_split
-from training.data.sources.pop_piano import score_of_events, with_chords
-from training.data.sources.source import Found, list_files, read
+from training.data.sources.groove import paper_split
+from training.data.sources.pop_piano import score_of_events
+from training.data.sources.source import Found, list_files
 
 
 def find(name: str, folder: Path, validation: float = 0.05) -> Found:
@@ -91,18 +89,6 @@ def test_folder_has_scores_and_every_tune_of_a_book(tmp_path: Path):
     assert not any("first is read" in remark for row in rows for remark in row.remarks)
 
 
-def test_lieder_keep_the_metre_and_one_part_wherever_they_lie(tmp_path: Path):
-    deep, flat = disk.lieder(tmp_path / "a" / "b"), disk.lieder(tmp_path / "c")
-    assert splits(find("lieder", deep, 0.4)) == splits(find("lieder", flat, 0.4))
-    pieces = find("lieder", flat).pieces
-    assert [piece.name for piece in pieces] == [f"lc{n}.mxl" for n in (100, 101, 102)]
-    score = read(pieces[0])
-    assert [c.tolist() for c in score.meters.columns] == [[0], [3], [4]]
-    assert (score.notes.onset_ticks // score.ticks_per_beat).tolist()[:3] == [2, 3, 3]
-    [arranged] = scores("lieder", flat, "remi")
-    assert (len(arranged.tracks), len(arranged.notes)) == (1, len(score.notes))
-
-
 # Drums that people play
 
 
@@ -131,35 +117,6 @@ def test_human_drums_are_listed_and_odd_ones_are_refused(tmp_path: Path):
     assert score.ticks_per_beat == 480
 
 
-def test_list_of_drums_that_breaks_off_costs_its_last_performance(tmp_path: Path):
-    disk.human_drums(tmp_path)
-    *lines, last = (tmp_path / "info.csv").read_text().splitlines()
-    whole, cells = find("human-drums", tmp_path), last.split(",")
-    for kept in range(1, len(cells)):
-        (tmp_path / "info.csv").write_text("\n".join([*lines, ",".join(cells[:kept])]))
-        found = find("human-drums", tmp_path)
-        assert len(found.pieces) == len(whole.pieces) - 1
-        assert found.skipped[-1].reason == "its line of the list breaks off"
-
-
-@pytest.mark.parametrize(
-    ("added", "says"),
-    [
-        (b"\xff\n", r"info\.csv is no table"),
-        (
-            b"drummer1,rock,beat,4-4,drummer1/0_rock_120_beat_4-4.mid,train\n",
-            r"info\.csv lists drummer1/0_rock.* twice",
-        ),
-    ],
-)
-def test_list_of_drums_that_is_none_is_named(added: bytes, says: str, tmp_path: Path):
-    disk.human_drums(tmp_path)
-    with (tmp_path / "info.csv").open("ab") as file:
-        file.write(added)
-    with pytest.raises(ValueError, match=says):
-        find("human-drums", tmp_path)
-
-
 # Grooves
 
 
@@ -186,68 +143,6 @@ def test_grooves_have_splits_by_folder_and_styles_by_name(tmp_path: Path):
         find("groove", tmp_path)
 
 
-def test_grooves_keep_the_beats_of_the_file_however_loosely_it_plays(tmp_path: Path):
-    score = disk.band()
-    shifts = np.random.default_rng(0).integers(0, disk.TICKS, len(score.notes))
-    notes = score.notes.replace(onset_ticks=score.notes.onset_ticks + shifts).sorted()
-    loose = score.replace(notes=notes)
-    assert not has_beats(loose)
-    (tmp_path / "val").mkdir()
-    write_score(tmp_path / "val" / "pop7.libc_c.mid", loose)
-    for trio in scores("groove", tmp_path, "groove"):
-        assert trio.ticks_per_beat == disk.TICKS
-        assert {*trio.notes.onset_ticks.tolist()} <= {*notes.onset_ticks.tolist()}
-
-
-def test_grooves_without_folders_are_held_out_by_family(tmp_path: Path):
-    for style in range(40):
-        for sub in "ab":
-            (tmp_path / f"pop1.style{style}_{sub}.mid").touch()
-    families: dict[str, set[str]] = {}
-    for piece in find("groove", tmp_path, 0.2).pieces:
-        families.setdefault(piece.style[:-2], set()).add(piece.split)
-    assert all(len(found) == 1 for found in families.values())
-    assert set().union(*families.values()) == {"train", "validation", "test"}
-    songs = find("groove-songs", tmp_path, 0.4)  # which are all to train on
-    assert {piece.split for piece in songs.pieces} == {"train"}
-
-
-def test_groove2groove_uses_the_training_styles_of_two_files(tmp_path: Path):
-    disk.groove2groove(tmp_path)
-    (tmp_path / "midi/train/fixed/maj0.STYLE0_a.mid").unlink()
-    write_score(tmp_path / "pop9.libz_z.mid", disk.band(99))
-    found = find("groove", tmp_path, 0.0)
-    assert len(found.pieces) == 22
-    assert all("/train/fixed/" in piece.name for piece in found.pieces)
-    assert found.remarks[0].startswith("9 files outside train/fixed are not used: ")
-    assert [s.reason for s in found.skipped] == ["style STYLE0_a has 1 file, not 2"]
-
-
-def test_groove2groove_keeps_one_file_of_a_style_held_out(tmp_path: Path):
-    found = find("groove", disk.groove2groove(tmp_path, 12), 0.3)
-    pieces = found.pieces
-    assert found.remarks[-1] == (
-        f"{48 - len(pieces)} files not used: of a style held out the paper takes one file."
-    )
-    held_out = [piece.style for piece in pieces if piece.split != "train"]
-    assert held_out
-    assert len(held_out) == len({*held_out})
-    train = [piece.style for piece in pieces if piece.split == "train"]
-    assert len(train) == 2 * len({*train})
-
-
-def test_groove2groove_loses_the_count_in_and_joins_tracks_of_one_name(tmp_path: Path):
-    disk.groove2groove(tmp_path, 1)
-    rows = scores("groove", tmp_path, "groove")
-    assert [[t.program for t in row.tracks] for row in rows] == [[33, 0, 0], [33, 0, 48]]
-    assert (rows[1].notes.track == 2).sum() == 32
-    for row in rows:
-        assert row.notes.onset_ticks.min() == 0
-        assert not (row.notes.pitch[row.notes.track == 1] == 37).all()
-    together = merged(disk.band(names=("BB Bass", "BB Piano", "BB Bass")))
-    assert np.bincount(together.notes.track).tolist() == [32, 16]
-
-
 def test_groove2groove_is_split_as_the_paper_did():
     families = [f"S{number:04d}" for number in range(1436)]
     found = paper_split(families[::-1])
@@ -272,30 +167,6 @@ def test_pop_piano_is_read_at_its_last_stage_with_markers_as_chords(tmp_path: Pa
     [score] = scores("pop-piano", tmp_path, "remi")
     chords = [(m.onset_ticks, m.text) for m in score.markers]
     assert chords == [(0, "A_m7"), (960, "N_N"), (1920, "C_M")]
-
-
-def test_few_files_with_chords_or_a_pickle_are_no_pop_piano(tmp_path: Path):
-    disk.midi_folder(tmp_path, 5)
-    write_score(tmp_path / "made.mid", disk.piano(9, markers=(disk.Marker(0, "C_M"),)))
-    (tmp_path / "model.pkl").touch()
-    assert recognise(list_files(tmp_path)) is SOURCES["midi"]
-
-
-@pytest.mark.parametrize(
-    ("text", "chords"),
-    [
-        ("Chord-A_m7", ["A_m7"]),
-        ("A#_/o7_C", ["A#_/o7"]),
-        ("Chord-N_N", ["N_N"]),
-        ("Bar-1", []),
-        ("global_bpm_90", []),
-        ("Bb", []),
-        ("", []),
-    ],
-)
-def test_chord_markers_are_known_in_both_spellings(text: str, chords: list[str]):
-    score = with_chords(disk.piano(markers=(disk.Marker(0, text),)))
-    assert [marker.text for marker in score.markers] == chords
 
 
 def test_lists_of_pieces_decide_the_split(tmp_path: Path):
@@ -332,13 +203,9 @@ BAR = {"name": "Bar", "value": None}
     ("content", "message"),
     [
         ({"Bar": 1}, r"no \(bar positions"),
-        ([], r"no \(bar positions"),
         (({}, {}), r"no \(bar positions"),
-        ([{"name": "Beat", "value": 0}], "event 0 is Beat where the first Bar"),
         ([BAR, {"name": "Beat", "value": 16}], "event 1 is Beat 16; 0 to 15"),
-        ([BAR, {"name": "Tempo", "value": "x"}], "event 1 is Tempo 'x'"),
         ([BAR, {"name": "Tempo", "value": 1e400}], "event 1 is Tempo inf"),
-        ([BAR, {"name": "Foo", "value": 1}], "event 1 is 'Foo'"),
         ([BAR, {"name": "Note_Pitch", "value": 60}], "event 2 is the end where Note_Vel"),
     ],
 )

@@ -1,13 +1,11 @@
 """What is held out is held out by name, by style and by work, for ever."""
 
-from collections import Counter
-
 import numpy as np
 import pytest
 
 from tests.training.data.sources.on_disk import piano
 from training.data.sources.source import check_styles, split_by_name
-from training.data.sources.works import opening, split_works, title
+from training.data.sources.works import opening, split_works
 
 NUMBERS = [f"{number:03}" for number in range(2000)]
 
@@ -50,11 +48,6 @@ def test_opening_is_that_of_a_piece_in_every_key_and_resolution():
     assert opening(piano(1, bars=2)) == []  # eight onsets
 
 
-def test_title_is_known_however_it_is_written():
-    assert title("Faisst, Clara", "Ständchen!") == title("Clara  FAISST", "standchen")
-    assert title("Oginski", "") == title("", "Mazur") == []
-
-
 def test_works_that_share_a_key_share_a_split():
     random = np.random.default_rng(1)
     works = [[f"line {random.integers(400)}", f"title {random.integers(400)}"] for _ in range(300)]
@@ -65,16 +58,6 @@ def test_works_that_share_a_key_share_a_split():
         for key in (name, *keys):
             of_key.setdefault(key, set()).add(split)
     assert all(len(splits) == 1 for splits in of_key.values())
-
-
-@pytest.mark.parametrize("by_name", [True, False])
-def test_share_of_works_is_held_out_whatever_lies_beside(by_name: bool):
-    works = [[f"line {number}"] for number in range(2000)]
-    splits = split_works(NUMBERS, works, 0.05, by_name=by_name)
-    counts = Counter(splits)
-    assert 70 < counts["validation"] < 130
-    assert 70 < counts["test"] < 130
-    assert split_works(NUMBERS[::-2], works[::-2], 0.05, by_name=by_name) == splits[::-2]
 
 
 def test_what_earlier_languages_held_out_by_name_is_tested_on():
