@@ -28,6 +28,9 @@ function isPiece(piece) {
 // What may be left unsaid.
 export const isMaybe = (test) => (value) => value === undefined || value === null || test(value);
 const isRegion = (region) => isCount(region?.first) && isCount(region.stop) && region.first < region.stop && isMaybe(isList(isCount))(region.tracks);
+// What a plan asks of bars, by their numbers.
+const isGoal = (goal) => Object.entries(goal ?? {}).every(([curve, value]) => ["density", "register", "loudness"].includes(curve) && between(0, 127)(value));
+const isGoals = (goals) => Object.keys(goals).length <= MOST_SIGNS && Object.entries(goals).every(([bar, goal]) => isCount(Number(bar)) && isGoal(goal));
 const isLikeness = (one) => isText(one?.metric) && isList(isMaybe(Number.isFinite), MOST_WORDS)(one.quarters);
 // What else a piece on the desk can say of itself, and the kind that it is of.
 const SAID = {
@@ -35,7 +38,7 @@ const SAID = {
   ...Object.fromEntries(["number", "bars", "chosen", "fresh"].map((name) => [name, isCount])),
   ...Object.fromEntries(["now", "trainedBars", "made"].map((name) => [name, Number.isFinite])),
   notices: isList((notice) => isText(notice?.text), MOST_WORDS), remarks: isList(isText, MOST_WORDS), likeness: isList(isLikeness, MOST_WORDS),
-  real: (real) => Object.values(real).every(Number.isFinite),
+  goals: isGoals, real: (real) => Object.values(real).every(Number.isFinite),
 };
 const isSaid = (entry) => Object.entries(SAID).every(([name, test]) => isMaybe(test)(entry[name]));
 const isFile = (file) => !file || (typeof file === "string" && /^[A-Za-z0-9+/]*={0,2}$/.test(file));
@@ -45,7 +48,8 @@ const isEntry = (entry) => [entry?.id, entry?.title, entry?.kind, entry?.state].
 function isDesk(found) {
   if (!isList(isEntry)(found?.entries) || !isList(isText)(found.desk?.stars ?? [])) return false;
   const { open } = found.desk, ids = new Set(found.entries.map(({ id }) => id));
-  return open && (open.current === null || ids.has(open.current)) && isList(isText)(open.takes) && isList(isText)(open.listed) && isCount(open.chosen) && isText(open.model);
+  return open && (open.current === null || ids.has(open.current)) && isList(isText)(open.takes) && isList(isText)(open.listed) && isCount(open.chosen) && isText(open.model)
+    && isMaybe(({ of, bars }) => isText(of) && Boolean(bars) && isGoals(bars))(open.goals);
 }
 
 // A take is shown by what is new in it, and what a part was rewritten in by the part.
@@ -76,7 +80,7 @@ const isIdea = (idea) => Boolean(idea) && isMaybe(isList(isText, MOST_TRACKS))(i
   && [idea.style, idea.key, idea.metre, idea.form].every(isMaybe(isText));
 const FITS = {
   mix: isMix, idea: isIdea, chords: isText, bars: within(1, 128), variations: within(1, 8), dense: within(-1, 1), seed: isCount, tempo: between(0.1, 10), transpose: within(-48, 48),
-  temperature: between(0, 10), topP: between(0, 1), topK: isCount, minP: between(0, 1), recall: between(0, 1),
+  temperature: between(0, 10), topP: between(0, 1), topK: isCount, minP: between(0, 1), recall: between(0, 1), curve: (curve) => ["density", "register", "loudness"].includes(curve),
 };
 
 // The settings that are of the kind of those before them.

@@ -2,13 +2,14 @@
 import { fromBase64 } from "../desk/file.js";
 import { newId, woken } from "../desk/state.js";
 import { barAt, barCount, grown, pieceOf, restBefore } from "../music/piece.js";
+import { planAsked } from "../widgets/plan_view.js";
 import { nextNumber, titleOf } from "./titles.js";
 
 const MOST_SEED = 1e6;
 
 // What of a request the chosen model leaves to a related one: {by, why}; the server goes by the same rule.
-function leftTo(model, { kind, ends, chords }) {
-  const needs = kind === "continue" ? [ends && "ends", chords && "chords"] : [kind];
+function leftTo(model, { kind, ends, chords, plan }) {
+  const needs = kind === "continue" ? [ends && "ends", chords && "chords", plan && "plan"] : [kind];
   return needs.filter(Boolean).map((need) => model[need]).find(({ by }) => by) ?? null;
 }
 
@@ -33,7 +34,7 @@ export class Composer {
       ends: ends && can.ends.can, chords: can.chords.can ? chords : "",
       promptBars: current && current.kind !== "nothing" ? open.chosen : null,
       idea: this.app.begins ? settings.idea : null,
-      rest: current ? restBefore(current.piece) : 0, ...what,
+      rest: current ? restBefore(current.piece) : 0, plan: planAsked(this.app, what), ...what,
     };
   }
 
@@ -78,7 +79,7 @@ export class Composer {
       return {
         id: run.ids[number], parent: parent?.id ?? null, kind: "take", how: ask.kind, run: run.id, number: place, made: Date.now(), title: titleOf(parent, place),
         piece, bars, region, file: null, model: ask.model, by: run.other?.by ?? null, byWhy: run.other?.why ?? "", state: "running", seed: ask.sampling.seed, notices: [], remarks: [],
-        keeps: Boolean(keeps), lost: Boolean((parent?.keeps || parent?.lost) && !keeps),
+        goals: ask.plan ? this.app.desk.goals : null, keeps: Boolean(keeps), lost: Boolean((parent?.keeps || parent?.lost) && !keeps),
         real: parent?.real ?? null, trainedBars: null, now: piece.lines[Math.min(region.first, bars)], continues: region.first > 0 || ask.kind !== "continue",
       };
     });

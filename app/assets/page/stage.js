@@ -8,6 +8,7 @@ import { alongMenu, grip } from "../widgets/save_menu.js";
 import { mixer } from "../widgets/mixer.js";
 import { action, alarm, count, icon, make, passFocus, rename, withMark, zoomButtons } from "../widgets/parts.js";
 import { playButton } from "../widgets/play_button.js";
+import { planShown, planView } from "../widgets/plan_view.js";
 import { playIn } from "../widgets/play_in.js";
 import { rangeBar } from "../widgets/range_bar.js";
 import { ideaPart } from "./idea.js";
@@ -35,6 +36,7 @@ export function stagePart(app, lanesNow) {
     acts: {
       choose: (bars) => desk.choose(bars), seek: (tick) => (player.load(entryOf()), player.seek(tick)), play: () => app.play(entryOf()),
       step: (by) => app.stepBars(entryOf(), by), range: (range) => bar.show(range), bar: () => app.barOf(entryOf()),
+      bend: (bars, value) => plan.bend(bars, value),
       chord: (at) => (roll.select({ first: at, stop: at + 1 }), bar.typeChord()),
     },
   });
@@ -70,7 +72,8 @@ export function stagePart(app, lanesNow) {
   hint.setAttribute("role", "status");
   const actions = make("span", "mg-actions");
   actions.append(pencil, menu, link);
-  const zoom = zoomButtons(roll);
+  const zoom = zoomButtons(roll), plan = planView(app, roll, (text) => tell(text));
+  zoom.append(plan.toggle);
   foot.append(play, zoom, hint, make("span", "mg-space"), actions);
   const chip = (name, text, act, more) => {
     const made = action(text, act, "mg-chip", more);
@@ -97,7 +100,7 @@ export function stagePart(app, lanesNow) {
   small.addEventListener("change", fold);
   fold();
   folds.append(mix, played, remarks, examples);
-  card.append(head, said, notices, idea, rolls, bar, foot, folds);
+  card.append(head, said, notices, idea, rolls, plan.row, bar, foot, folds);
 
   let timer;
   function tell(text) {
@@ -115,7 +118,7 @@ export function stagePart(app, lanesNow) {
   function switchHand(on) {
     hand.switch(on);
     app.drawing = on;
-    roll.view.style.height = on ? HIGHER : HIGH;
+    roll.high = on ? HIGHER : HIGH;
     pencil.setAttribute("aria-pressed", String(on));
     if (on) roll.select(null);
     hintUsual();
@@ -152,6 +155,7 @@ export function stagePart(app, lanesNow) {
     for (const part of [foot, played, star, handle]) part.hidden = !entry;
     idea.show();
     for (const part of [facts, rolls, play, zoom]) part.hidden = !entry || app.begins; // there is nothing to see or hear
+    plan.show();
     const takes = desk.open.takes.length;
     if (!takes !== !hadTakes) fold((hadTakes = takes));
     if (!entry) {
@@ -173,7 +177,7 @@ export function stagePart(app, lanesNow) {
       chip.setAttribute("aria-pressed", String(chip.dataset.example === (entry.kind === "nothing" ? "nothing" : entry.example)));
     if (roll.id !== entry.id) roll.chosenNotes = new Set();
     roll.loop = player.loopOf(entry);
-    roll.show(entry, { lanes: lanesNow(), bars: entry.kind === "nothing" ? 0 : Math.min(desk.open.chosen, bars) });
+    roll.show(entry, { lanes: lanesNow(), bars: entry.kind === "nothing" ? 0 : Math.min(desk.open.chosen, bars), plan: planShown(app, entry, roll) });
     pencil.hidden = menu.hidden = entry.kind === "nothing";
     bar.show(roll.range);
     mix.show();

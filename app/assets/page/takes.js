@@ -6,6 +6,7 @@ import { alongMenu, grip } from "../widgets/save_menu.js";
 import { likeness } from "../widgets/likeness.js";
 import { action, alarm, count, icon, make, passFocus, rename, withMark, zoomButtons } from "../widgets/parts.js";
 import { playButton } from "../widgets/play_button.js";
+import { planShown } from "../widgets/plan_view.js";
 import { rangeBar } from "../widgets/range_bar.js";
 
 const WORDS = {
@@ -51,9 +52,9 @@ function takeCard(app, id, axis) {
     const told = [count(fresh, "new note"), entry.by && `by ${entry.by}`, over && `seed ${entry.seed}`];
     const emptied = over && !fresh && entry.how === "infill"; // nothing sounds there any more: that is a take, too
     tell(emptied ? [`These bars are now empty · seed ${entry.seed}`] : over && !fresh ? ["No new notes came; press Continue for another."] : told.filter(Boolean));
-    roll.view.style.height = desk.takes.length === 1 ? HIGH : lanes?.length > 1 ? "234px" : "178px";
+    roll.high = desk.takes.length === 1 ? HIGH : lanes?.length > 1 ? "234px" : "178px";
     roll.loop = player.loopOf(entry);
-    roll.show(entry, { lanes, seen: app.seen(entry) });
+    roll.show(entry, { lanes, seen: app.seen(entry), plan: planShown(app, entry) });
     bar.show(roll.range); // which may be gone; and what can be done with it changes when composing ends
     if (!settled) roll.settle(start());
     settled = true;

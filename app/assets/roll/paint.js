@@ -2,10 +2,11 @@
 import { chordSigns } from "../music/keys.js";
 import { WIDTH, barAt, barCount, beatOf, firstFrom } from "../music/piece.js";
 import { BLACK, NAME, paintGutter, paintNames } from "./gutter.js";
+import { laneOf, paintPlan, paintPlanNames } from "./plan.js";
 
 const FLAG = 18, RULER = 20, CHORDS = 18;
 const GAP = 4, LABEL = 16, FAR = 5;
-const NAMES = ["ground", "given-ground", "shade", "line", "line-strong", "faint", "rest", "ink", "range", ...[0, 1, 2].flatMap((n) => [`given-${n}`, `new-${n}`])];
+const NAMES = ["ground", "given-ground", "shade", "line", "line-strong", "faint", "rest", "ink", "range", "plan-density", "plan-register", "plan-loudness", ...[0, 1, 2].flatMap((n) => [`given-${n}`, `new-${n}`])];
 // What is said of music that is longer than any that its model learned from, as far as there is room.
 const LONG = ["beyond the trained length: quality may drop", "quality may drop", "may drop"];
 const longest = new WeakMap(); // notes → their greatest duration
@@ -201,7 +202,7 @@ function paintFlags({ roll, pen, ink, x, gutter, from, top, height, width }) {
 
 export function paint(roll) {
   const on = sheet(roll), { pen, top } = on;
-  roll.laid = layLanes(roll.lanes, top, on.height);
+  roll.laid = layLanes(roll.lanes, top, on.height - laneOf(roll));
   pen.save();
   pen.beginPath();
   pen.rect(on.gutter, 0, on.width, on.height);
@@ -211,8 +212,10 @@ export function paint(roll) {
   paintBars(on);
   paintChords(on);
   paintNotes(on);
+  paintPlan(on);
   paintFlags(on);
   pen.restore();
   paintGutter(on);
   paintNames(on);
+  paintPlanNames(on);
 }
