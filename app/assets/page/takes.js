@@ -3,6 +3,7 @@ import { aroundNew, barCount, countIn } from "../music/piece.js";
 import { Axis } from "../roll/axis.js";
 import { Roll } from "../roll/roll.js";
 import { alongMenu, grip } from "../widgets/save_menu.js";
+import { blindPart } from "../widgets/blind.js";
 import { likeness } from "../widgets/likeness.js";
 import { action, alarm, count, icon, make, passFocus, rename, withMark, zoomButtons } from "../widgets/parts.js";
 import { playButton } from "../widgets/play_button.js";
@@ -92,10 +93,10 @@ export function takesPart(app, lanesNow) {
     desk.set({ wholeTakes: !desk.settings.wholeTakes });
   }, "mg-chip mg-whole"), by = make("p", "mg-by");
   by.setAttribute("aria-live", "polite");
-  const tools = make("span", "mg-tools"); // for all takes: they share an axis
-  tools.append(whole, zoomButtons({ scale: (factor) => cards[0].roll.scale(factor) }));
+  const tools = make("span", "mg-tools"), compare = blindPart(app); // for all takes: they share an axis
+  tools.append(compare.opener, whole, zoomButtons({ scale: (factor) => cards[0].roll.scale(factor) }));
   status.append(words, bar, tools);
-  box.append(said, status, by, grid);
+  box.append(said, status, by, grid, compare.box);
   grid.append(rest);
   let cards = [], axis = new Axis();
 
@@ -128,6 +129,7 @@ export function takesPart(app, lanesNow) {
     const lanes = lanesNow(), { wholeTakes } = desk.settings, parts = desk.takes.filter((take) => aroundNew(take));
     for (const one of cards) one.show(lanes);
     tools.hidden = !cards.length;
+    compare.show();
     whole.hidden = !parts.length;
     withMark(whole, "whole", parts.some((take) => take.how !== "continue") ? "All bars" : "Show my part too");
     whole.setAttribute("aria-pressed", String(wholeTakes));
