@@ -41,20 +41,22 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         output.write_json(rows)
         return
-    heads = ["work", "size", "best", "spread", "n", "peak memory", "ratio", "with"]
+    heads = ["work", "best, ms", "spread", "n", "GB", "ratio", "with"]
     output.write(output.table([heads, *(_cells(row) for row in rows)]))
+    output.write("")
+    for row in rows:
+        output.write(f"{row['name']}: {row['work'].strip(' …')}\n  {row['size']}")
     for name, value in gpu_facts(rows).items():
         output.write(f"GPU training step: {name.replace('_', ' ')} {value:,.3g}")
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
     return [
-        f"{row['work']} [{row['name']}]",
-        row["size"],
-        f"{row['seconds'] * 1e3:,.1f} ms",
-        f"± {row['spread'] * 1e3:,.1f}",
+        row["name"],
+        f"{row['seconds'] * 1e3:,.1f}",
+        f"{row['spread'] * 1e3:,.1f}",
         str(row["n"]),
-        f"{row['peak_bytes'] / 1e9:.2f} GB",
+        f"{row['peak_bytes'] / 1e9:.2f}",
         f"{row['ratio']:.2f}" if row["ratio"] is not None else "",
         row["against"] or "",
     ]

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
+from torch.profiler import ProfilerActivity, profile
 
 from musicgen.attention.linear_attention import attend
 from musicgen.generation.batch import Batch, RowsAlone, batch_of
@@ -151,6 +152,9 @@ def training_step(
     return step
 
 
+PRODUCTS = {"aten::mm": torch.mm, "aten::addmm": torch.addmm, "aten::bmm": torch.bmm}
+
+
 def paper(**changes: Any) -> Performer:
     """Return the paper's model with gated sineSPE, or a change of it."""
     values = {"vocabulary_size": VOCABULARY, "position": "sine_spe", **changes}
@@ -163,6 +167,24 @@ def six_layers(encoding: str, *, authors: bool = False, bfloat16: bool = False) 
     if authors:
         model.position = PublishedSpe(model.position)  # type: ignore[arg-type]
     return training_step(model, 1024, bfloat16=bfloat16)
+
+
+def products_alone(step: Timed) -> Timed:
+    """Return the matrix products of a step without the rest: its time cannot be less."""
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiled:
+        step()
+    products = [
+        (PRODUCTS[event.name], [torch.randn(shape) for shape in event.input_shapes if shape])
+        for event in profiled.events()
+        if event.name in PRODUCTS
+    ]
+
+    def again() -> None:
+        with torch.inference_mode():
+            for product, operands in products:
+                product(*operands)
+
+    return again
 
 
 def generation_step(position: int, rows: int = 1, count: int = 8) -> Timed:
@@ -253,11 +275,13 @@ PAPER = "24 layers, 76 M parameters"
 WORKLOADS: dict[str, Workload] = {
     "train-sine": Workload(title="training step, sineSPE", size=SIX, against="train-sine-authors",
                        set_up=lambda: six_layers("sine_spe")),
-    "train-sine-authors": Workload(title="  … the authors' way", size=SIX, repeats=2,
+    "train-sine-authors": Workload(title="… the authors' way", size=SIX, repeats=2,
                                set_up=lambda: six_layers("sine_spe", authors=True)),
+    "train-sine-products": Workload(title="… its matrix products alone", size=SIX, against="train-sine-authors",
+                                set_up=lambda: products_alone(six_layers("sine_spe"))),
     "train-conv": Workload(title="training step, convSPE", size=SIX, against="train-conv-authors",
                        set_up=lambda: six_layers("conv_spe")),
-    "train-conv-authors": Workload(title="  … the authors' way", size=SIX, repeats=1,
+    "train-conv-authors": Workload(title="… the authors' way", size=SIX, repeats=1,
                                set_up=lambda: six_layers("conv_spe", authors=True)),
     "train-sine-bf16": Workload(title="training step, sineSPE, bfloat16", size=SIX, against="train-sine",
                             set_up=lambda: six_layers("sine_spe", bfloat16=True)),
@@ -278,7 +302,7 @@ for _name in ("ensemble", "pop-piano"):
         against=f"shipped-{_name}-torch", set_up=lambda name=_name: shipped_step(name, loops=True),
     )  # fmt: skip
     WORKLOADS[f"shipped-{_name}-torch"] = Workload(
-        title="  … by torch", size="two variations, one thread", per=32,
+        title="… by torch", size="two variations, one thread", per=32,
         set_up=lambda name=_name: shipped_step(name, loops=False),
     )  # fmt: skip
 for _rows in (8, 32):
@@ -300,6 +324,6 @@ for _length in LENGTHS:
         set_up=lambda n=_length: attention(n, "chunked"),
     )  # fmt: skip
     WORKLOADS[f"attention-{_length}-ft"] = Workload(
-        title="  … fast-transformers' kernel", size=_size,
+        title="… fast-transformers' kernel", size=_size,
         set_up=lambda n=_length: attention(n, "fast-transformers"),
     )  # fmt: skip

@@ -8,14 +8,15 @@ are asked for, and whatever else is asked of the model meanwhile. It holds to th
 by itself (batch.py). Between machines it holds to rounding: sooner or later another token is drawn.
 
 Who is served when: where there is no room for all, those who had least of the machine's time. Where somebody listens,
-rows that are bars ahead of what is heard stand still while there are others with nothing to hear.
+rows take their first steps before all others, and rows that are bars ahead of what is heard stand still while there
+are others with nothing to hear.
 """
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -184,8 +185,10 @@ def _joint(groups: Iterable[RowGroup]) -> list[JointDraw]:
 MOST_ROWS = 256  # that are here, as far as memory goes
 MOST_BYTES = 3 << 29  # of their states, where this is the one engine
 STEP_ROWS = 64  # in one step: more are no cheaper a row, and each waits the longer
-READ_SECONDS = 0.06  # of reading prompts before others get a step
+READ_SECONDS = 0.2  # of reading prompts before others get a step
 TURN_STEPS = 16  # for which the same rows go on, where not all can
+FIRST_STEPS = 12  # of a row, which reach its first note and go before all others
+FIRST_SECONDS = 1.0  # by which an owner may have had more than others, to go first
 AHEAD_BARS = 2  # of what is heard: more can wait
 
 
@@ -230,7 +233,8 @@ class Engine:
         self._welcome()
         self._dismiss()
         self._admit()
-        self._read()
+        if not self._beginning():
+            self._read()
         self._step()
         return True
 
@@ -272,12 +276,13 @@ class Engine:
         """Read on in prompts: for a moment where others play, else to the end of one."""
         begun = time.monotonic()
         while self._reading:
-            group = self._ranked(self._reading)[0]
+            lengths = {group: len(group.job.ids) for group in self._reading}
+            group = self._ranked(self._reading, lengths)[0]
             since = time.monotonic()
             with self._blaming(group.job):
                 self._read_piece(group)
             self._shares.charge(group.job.owner, time.monotonic() - since)
-            if self._playing and time.monotonic() > begun + READ_SECONDS:
+            if self._playing and (time.monotonic() > begun + READ_SECONDS or self._beginning()):
                 return
             if not self._playing:
                 self._dismiss()
@@ -368,13 +373,15 @@ class Engine:
             turn = self._next_turn(now)
             if turn != self._turn:
                 self._draws.part()
-            self._turn, self._turn_steps = turn, TURN_STEPS
+            self._turn, self._turn_steps = turn, FIRST_STEPS if self._beginning() else TURN_STEPS
         self._turn_steps -= 1
         return list(self._turn)
 
     def _next_turn(self, now: float) -> list[RowGroup]:
         playing, lead = self._playing, dict.fromkeys(self._playing, 0.0)
-        if self._listeners:
+        if beginning := self._beginning():
+            playing = beginning
+        elif self._listeners:
             lead = {group: group.lead(now) for group in playing}
             if self._reading or any(group.heard_since is None for group in playing):
                 playing = [group for group in playing if lead[group] <= AHEAD_BARS]
@@ -386,8 +393,16 @@ class Engine:
             rows += len(group)
         return turn
 
+    def _beginning(self) -> list[RowGroup]:
+        """Return whose first note somebody waits for, but for owners who had much more than others."""
+        if not self._listeners or not self._playing:
+            return []
+        had = {group: self._shares.had(group.job.owner) for group in self._playing}
+        most = min(had.values()) + FIRST_SECONDS
+        return [group for group in had if group.steps < FIRST_STEPS and had[group] <= most]
+
     def _ranked(
-        self, groups: Iterable[RowGroup], lead: dict[RowGroup, float] | None = None
+        self, groups: Iterable[RowGroup], lead: Mapping[RowGroup, float] | None = None
     ) -> list[RowGroup]:
         """Return groups in the order of service: by what their owners had, then by how far ahead they are."""
         had = self._shares.had

@@ -115,7 +115,7 @@ class RowGroup:
         self.scores = np.empty(0)  # the logits of what comes next: (rows, V)
         self.given = np.empty(0, np.int64)  # tokens that were drawn and are to be absorbed
         self.heard_since: float | None = None  # when there was something to hear
-        self._steps = 0
+        self.steps = 0
         self._random: list[np.random.Generator] = []
         # Of these rows, up to when they draw with others.
         self.grammar = after_prompt.select(np.zeros_like(self.live))
@@ -160,8 +160,8 @@ class RowGroup:
             self.job.rows[variation].append(token)
         if stop.end is not None:
             goes_on &= tokens != stop.end
-        self._steps += 1
-        if self._steps == stop.tokens:
+        self.steps += 1
+        if self.steps == stop.tokens:
             goes_on[:] = False
         self.given = tokens
         return goes_on

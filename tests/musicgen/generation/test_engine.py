@@ -301,6 +301,35 @@ def test_who_is_bars_ahead_of_what_is_heard_waits_for_who_has_none(model: Any, m
     run_until(engine, lambda: ahead.steps > waits + 5)
 
 
+def test_first_notes_go_before_all_others_but_not_of_those_who_had_much_more(model: Any):
+    engine = Engine(model, listeners=True)
+    playing = asked(model, [0, 1], Request(seed=1), Endless())
+    engine.add(playing)
+    run_until(engine, lambda: playing.steps > engine_module.FIRST_STEPS)
+    had = playing.steps
+    new = job(model, [0, 1], Request(seed=2, stop=Stop(tokens=40)), owner="new")
+    engine.add(new)
+    run_until(engine, lambda: new.steps == engine_module.FIRST_STEPS)
+    assert playing.steps <= had + 1
+    run_until(engine, lambda: new.ended.is_set())
+    assert playing.steps > had + 20
+    engine._shares.charge("greedy", engine._shares.had("") + 2 * engine_module.FIRST_SECONDS)
+    greedy = job(model, [0, 1], Request(seed=3, stop=Stop(tokens=40)), owner="greedy")
+    engine.add(greedy)
+    had = playing.steps
+    run_until(engine, lambda: greedy.ended.is_set())
+    assert playing.steps >= had + 39
+
+
+def test_short_prompts_are_read_first(model: Any):
+    engine, stop = Engine(model, listeners=True), Stop(tokens=1)
+    long, short = (job(model, np.arange(n) % 11, Request(stop=stop)) for n in (3000, 5))
+    for one in (long, short):
+        engine.add(one)
+    run_until(engine, lambda: short.ended.is_set())
+    assert not long.ended.is_set()
+
+
 def test_who_asks_for_much_waits_the_longer(model: Any, monkeypatch: Any):
     for name, number in (("STEP_ROWS", 8), ("TURN_STEPS", 1), ("MOST_ROWS", 8)):
         monkeypatch.setattr(engine_module, name, number)
