@@ -148,6 +148,7 @@ export function takesPart(app, lanesNow) {
 
   // On a small screen what comes would be out of sight.
   function bring() {
+    if (app.trade?.on) return; // hands are on the keys
     const { top, bottom } = (cards[0]?.card ?? box).getBoundingClientRect(), dock = document.querySelector("#mg-dock");
     const begins = top < window.innerHeight - 300, whole = bottom < dock.getBoundingClientRect().top;
     if (begins && (whole || window.innerWidth > 1000)) return;

@@ -85,15 +85,24 @@ export class Recorder {
     return performance.now() / 1000 - (this.begun ?? 0);
   }
 
-  // Count one bar in, and go on with the metronome; what is played lies behind what there is.
-  start(piece, speed) {
-    const clock = new Clock(piece), end = endTick(piece), bar = end ? barAt(piece, end - 1) + 1 : 0;
+  // The bar behind the last note, at which recording begins.
+  barAfter(piece) {
+    const end = endTick(piece);
+    return end ? barAt(piece, end - 1) + 1 : 0;
+  }
+
+  // Count one bar in, and go on with the metronome; what is played lies behind what there is. Or begin with a bar at a
+  // time, in seconds, without counting in.
+  start(piece, speed, { bar = this.barAfter(piece), at = null } = {}) {
+    const clock = new Clock(piece), end = piece.lines[Math.min(bar, piece.lines.length - 1)];
     this.piece = piece;
     this.bar = bar;
     this.tempo = clock.part("tick", end).ticksPerSecond * (60 / piece.ticksPerBeat) * speed;
     const lines = linesFor(piece, bar + 1), ticks = beatOf({ ...piece, lines }, bar), beats = Math.max(1, Math.round((lines[bar + 1] - lines[bar]) / ticks));
     const beat = (60 / this.tempo) * (ticks / piece.ticksPerBeat);
-    this.begun = performance.now() / 1000 + beats * beat;
+    const lead = at === null ? beats : 0; // beats that are counted in
+    this.begun = at ?? performance.now() / 1000 + beats * beat;
+    for (const note of this.down.values()) note[0] = this.now(); // a key that is down already
     this.played = [];
     this.on = true;
     let next = 0;
@@ -102,10 +111,11 @@ export class Recorder {
       const first = next % beats === 0;
       if (this.player.synth.loaded) this.player.synth.click(...CLICKS[first ? "first" : "other"], this.player.synth.now());
       next += 1;
-      this.timer = setTimeout(tick, 1000 * (this.begun + (next - beats) * beat - performance.now() / 1000));
+      this.timer = setTimeout(tick, 1000 * (this.begun + (next - lead) * beat - performance.now() / 1000));
     };
     this.player.synth.wake();
-    tick();
+    if (lead) tick();
+    else this.timer = setTimeout(tick, 1000 * (this.begun - performance.now() / 1000));
   }
 
   // The piece with what was played, on its grid; null where nothing was.
@@ -113,8 +123,19 @@ export class Recorder {
     for (const pitch of [...this.down.keys()]) this.release(pitch);
     clearTimeout(this.timer);
     this.on = false;
-    const played = this.played.filter(([, off]) => off > 0).map(([on, ...more]) => [Math.max(0, on), ...more]);
+    const { played } = this;
     this.begun = 0;
+    return this.#pieceWith(played);
+  }
+
+  // The same while recording goes on; keys that are down are held up to a time, in seconds.
+  soFar(until) {
+    const held = [...this.down].map(([pitch, [on, velocity]]) => [on, until - this.begun, pitch, velocity]);
+    return this.#pieceWith([...this.played, ...held]);
+  }
+
+  #pieceWith(all) {
+    const played = all.filter(([, off]) => off > 0).map(([on, ...more]) => [Math.max(0, on), ...more]);
     if (!played.length) return null;
     const seconds = Math.max(...played.map(([, off]) => off)), bars = linesFor(this.piece, this.bar + 1);
     const beats = (bars[this.bar + 1] - bars[this.bar]) / this.piece.ticksPerBeat;

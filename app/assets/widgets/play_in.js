@@ -1,6 +1,7 @@
 // Record: a MIDI keyboard or the computer's keys, with a count-in and a metronome, onto the grid of the piece.
 import { barCount } from "../music/piece.js";
 import { Recorder } from "../sound/recorder.js";
+import { Trade } from "../sound/trade.js";
 import { action, choice, make } from "./parts.js";
 
 export function playIn(app) {
@@ -19,7 +20,12 @@ export function playIn(app) {
     show();
   });
   const record = action("● Record", () => (recorder.on ? finish() : begin()), "mg-chip mg-record");
-  row.append(part, midi, keys, record);
+  const trade = new Trade(app, recorder, { said: (text) => (said.textContent = text), changed: () => show() });
+  const bars = choice("mg-trade", "Bars to trade", [2, 4, 8].map((number) => [number, `${number} bars`]), () => {});
+  const swap = action("Trade bars", () => (trade.on ? trade.stop() : trade.start(Number(bars.select.value))), "mg-chip mg-trade");
+  bars.show(4);
+  app.trade = trade;
+  row.append(part, midi, keys, record, bars, swap);
 
   let onto = null; // what is played to
   function begin() {
@@ -45,6 +51,10 @@ export function playIn(app) {
     const entry = app.desk.current;
     record.textContent = recorder.on ? "■ Done" : "● Record";
     record.setAttribute("aria-pressed", String(recorder.on));
+    swap.textContent = trade.on ? "■ Stop trading" : "Trade bars";
+    swap.setAttribute("aria-pressed", String(trade.on));
+    swap.disabled = recorder.on && !trade.on;
+    record.disabled = bars.select.disabled = trade.on;
     keys.setAttribute("aria-pressed", String(recorder.keys));
     const tracks = entry?.piece.tracks ?? [], names = tracks.map((track) => track.name).join();
     if (names !== named && !recorder.on) { // what is being recorded goes to the part that was chosen for it
