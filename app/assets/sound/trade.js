@@ -1,9 +1,12 @@
 // Trade bars: a person plays some bars, the model answers with as many, and so on; all of it is one piece. The answer is
 // asked for before the bar line, and begins as soon as its first beat is there.
-import { beatOf, linesFor, rowsOf, withBars, withRows } from "../music/piece.js";
+import { barCount, beatOf, linesFor, rowsOf, withBars, withRows } from "../music/piece.js";
 
+const KEYS = "A W S E D F T G Y H U J K";
 const LOOK = 20; // milliseconds between two looks at the clock
 const EARLY = 0.03; // seconds before an answer ends, in which the next turn is prepared
+
+const OTHER = "Something else was opened, so trading is over.";
 
 const clock = () => performance.now() / 1000;
 const keyOf = ([onset, , pitch, , track]) => `${onset} ${pitch} ${track}`;
@@ -51,8 +54,8 @@ export class Trade {
     const { player } = app;
     if (app.composer.busy) return this.said("Music is being written; press Stop there first.");
     this.turn = "begins";
-    this.changed();
     if (!recorder.keys && !recorder.devices.length) recorder.useKeys(true);
+    this.changed();
     if (!app.desk.current || app.desk.current.kind === "nothing") app.openGrid();
     player.pause();
     player.start();
@@ -67,23 +70,28 @@ export class Trade {
     return this.#mine(recorder.barAfter(piece), null);
   }
 
-  // Whoever's turn it is: what was played stays.
+  // Whoever's turn it is, what was played stays, and what has come of an answer.
   stop(words = "") {
-    const { app, recorder } = this;
+    const { app, recorder, turn } = this;
     clearTimeout(this.timer);
-    const { turn } = this;
     this.turn = null;
-    if (recorder.on) {
-      const whole = recorder.stop();
-      if (whole && turn === "mine")
-        app.edit(whole, "trading bars", { chosen: whole.lines.length - 1 });
-    }
-    if (turn === "theirs") {
-      app.player.pause();
-      app.composer.stop();
+    if (turn === "asked" || turn === "theirs") app.composer.stop();
+    if (turn === "theirs") app.player.pause();
+    const take = turn === "theirs" ? this.#take() : null;
+    const unheard = turn === "theirs" && !take ? this.whole : null; // to which no answer has begun
+    const whole = recorder.on ? recorder.stop() : unheard;
+    if (take && app.desk.open.current === take.parent) this.#join(take);
+    if (whole) {
+      if (app.desk.open.current !== this.onto) app.recall(this.onto);
+      app.edit(whole, "trading bars", { chosen: barCount(whole), title: this.title });
     }
     this.said(words);
     this.changed();
+  }
+
+  // The answer to what was asked last.
+  #take() {
+    return this.app.desk.takes.find((take) => take.parent === this.onto);
   }
 
   // A person's bars, from a bar and a time on; without a time, a bar is counted in.
@@ -91,6 +99,7 @@ export class Trade {
     const { recorder, app, bars } = this;
     const { piece } = app.desk.current;
     this.turn = "mine";
+    this.onto = app.desk.open.current;
     recorder.start(piece, app.desk.settings.tempo, { bar, at });
     const lines = linesFor(piece, bar + bars);
     const perTick = 60 / (recorder.tempo * piece.ticksPerBeat);
@@ -98,7 +107,8 @@ export class Trade {
     this.askAt = this.line - beatOf({ ...piece, lines }, bar + bars - 1) * perTick;
     this.stopBar = bar + bars;
     const counted = at === null ? "One bar is counted in. " : "";
-    this.said(`${counted}Bars ${bar + 1} to ${bar + bars} are yours.`);
+    const keys = recorder.keys && at === null ? ` The keys ${KEYS} play.` : "";
+    this.said(`${counted}Bars ${bar + 1} to ${bar + bars} are yours.${keys}`);
     this.#look(
       () => clock() >= this.askAt,
       () => this.#ask(),
@@ -108,13 +118,13 @@ export class Trade {
   // What has been played so far goes to the model.
   #ask() {
     const { app, recorder, bars, stopBar } = this;
+    if (app.desk.open.current !== this.onto) return this.stop(OTHER);
     const played = recorder.soFar(this.line);
     if (!played) return this.stop("Nothing was played.");
     this.asked = withBars(played, stopBar);
-    const entry = app.edit(this.asked, "trading bars", { chosen: stopBar });
+    this.onto = app.edit(this.asked, "trading bars", { chosen: stopBar, title: this.title }).id;
     const free = { ends: false, chords: "", dense: 0, plan: null, variations: 1, bars };
     app.composer.start({ kind: "continue", ...free, promptBars: stopBar });
-    this.parent = entry.id;
     this.turn = "asked";
     return this.#look(
       () => clock() >= this.line,
@@ -127,12 +137,11 @@ export class Trade {
     const { app, recorder, stopBar } = this;
     this.whole = recorder.stop();
     this.turn = "theirs";
-    const find = () => app.desk.takes.find((take) => take.parent === this.parent);
     const isHeard = ({ state, now, piece, region }) =>
       state !== "running" || now >= piece.lines[region.first] + piece.ticksPerBeat;
-    const there = () => (find() ? isHeard(find()) : !app.composer.busy);
+    const there = () => (this.#take() ? isHeard(this.#take()) : !app.composer.busy);
     this.#look(there, () => {
-      const take = find();
+      const take = this.#take();
       if (!take) return this.stop(); // the page has said why
       const { region, piece } = take;
       this.said(`The model answers: bars ${stopBar + 1} to ${stopBar + this.bars}.`);
@@ -165,13 +174,13 @@ export class Trade {
     this.#look(isOver, () => {
       const take = now();
       if (!take || player.entry?.id !== id || take.state === "stopped") return this.stop();
-      if (desk.current?.id !== take.parent)
-        return this.stop("Something else was opened; trading is over.");
-      return this.#next(take);
+      if (desk.current?.id !== take.parent) return this.stop(OTHER);
+      return this.#mine(this.#join(take), this.end);
     });
   }
 
-  #next(take) {
+  // Make a take with all that was played the piece; gives the number of its bars.
+  #join(take) {
     const { app } = this;
     const { piece, region } = take;
     const rest = Math.max(0, this.stopBar - region.first);
@@ -180,7 +189,7 @@ export class Trade {
     app.use(take.id, "trading bars", region.stop);
     const more = { chosen: stop, title: this.title, region: { ...region, first, stop } };
     app.edit(made, "trading bars", more);
-    this.#mine(stop, this.end);
+    return stop;
   }
 
   #look(isTime, act) {
