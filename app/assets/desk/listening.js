@@ -76,8 +76,13 @@ export function blind(pair, random = Math.random) {
 
 // The choices, in the browser's own store.
 export class Choices {
-  constructor(store = globalThis.localStorage) {
-    this.store = store;
+  constructor(store = null) {
+    this.given = store;
+  }
+
+  // A browser that is told to keep nothing may not even be asked for it.
+  get store() {
+    return this.given ?? globalThis.localStorage;
   }
 
   get all() {

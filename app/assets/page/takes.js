@@ -96,7 +96,7 @@ export function takesPart(app, lanesNow) {
   const tools = make("span", "mg-tools"), compare = blindPart(app); // for all takes: they share an axis
   tools.append(compare.opener, whole, zoomButtons({ scale: (factor) => cards[0].roll.scale(factor) }));
   status.append(words, bar, tools);
-  box.append(said, status, by, grid, compare.box);
+  box.append(said, status, by, grid);
   grid.append(rest);
   let cards = [], axis = new Axis();
 
@@ -177,7 +177,7 @@ export function takesPart(app, lanesNow) {
     say(ENDINGS[run.state]?.(run, run.ids?.length ?? 0) ?? "");
   };
   return Object.assign(box, {
-    show, composing, progress, composed, fail: said.say, cards: () => cards,
+    show, composing, progress, composed, fail: said.say, cards: () => cards, dialog: compare.box,
     showOne: (id) => cards.find((one) => one.id === id)?.show(lanesNow()),
   });
 }

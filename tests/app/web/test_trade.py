@@ -2,12 +2,13 @@
 
 from playwright.sync_api import Page, expect
 
+from musicgen.loading import DEFAULT
 from tests.app.web.browser import WAIT
 from tests.app.web.hands import NOTES
 from tests.app.web.test_page import checked
 
 # Every note that is sent to the synthesizer, with the time at which it sounds, and what is said of turns.
-# With the person's second turn, trading is over: an untrained model's bars may be short.
+# With the person's second turn, trading is over.
 WATCHED = """() => {
   const { app: { trade }, player: { synth } } = musicgen, on = synth.on.bind(synth);
   window.sounded = [];
@@ -28,6 +29,7 @@ TURN = "(turn) => musicgen.app.trade.turn === turn"
 
 def begin(page: Page) -> None:
     page.locator("[data-example=grid]").click()
+    page.get_by_label("Model").select_option(DEFAULT)  # an untrained one may answer with silence
     page.locator(".mg-play-in summary").click()
     page.get_by_label("Bars to trade").select_option("2")
     page.get_by_role("button", name="Trade bars", exact=True).click()
