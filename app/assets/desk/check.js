@@ -1,8 +1,14 @@
 // What the file of a desk must hold to be opened: it may be damaged, or come from a stranger, and is kept once it is open.
 
 // What the page shows at once without keeping anybody waiting; more than somebody has in years of work here.
-const MOST_TRACKS = 64, MOST_NOTES = 1e5, MOST_SIGNS = 1e5, MOST_BEATS = 1e5, MOST_BAR_BEATS = 1024; // of a piece
-const MOST_PIECES = 5e3, MOST_TAKES = 32, MOST_WORDS = 100; // takes of one request; rows of words with a piece
+const MOST_TRACKS = 64,
+  MOST_NOTES = 1e5,
+  MOST_SIGNS = 1e5,
+  MOST_BEATS = 1e5,
+  MOST_BAR_BEATS = 1024; // of a piece
+const MOST_PIECES = 5e3,
+  MOST_TAKES = 32,
+  MOST_WORDS = 100; // takes of one request; rows of words with a piece
 const MOST_LETTERS = 1e4;
 
 export const isText = (value) => typeof value === "string" && value.length <= MOST_LETTERS;
@@ -11,56 +17,117 @@ const isTick = within(0, 2 ** 31 - 1);
 export const isCount = isTick;
 const between = (low, high) => (value) => Number.isFinite(value) && value >= low && value <= high;
 const isAbove = (low) => (value) => Number.isFinite(value) && value > low;
-const isList = (test, most = MOST_SIGNS) => (value) => Array.isArray(value) && value.length <= most && value.every(test);
-const isRow = (...tests) => (value) => Array.isArray(value) && tests.every((test, place) => test(value[place]));
-const isTrack = (track) => isText(track?.name) && within(0, 127)(track.program) && typeof track.drum === "boolean";
+const isList =
+  (test, most = MOST_SIGNS) =>
+  (value) =>
+    Array.isArray(value) && value.length <= most && value.every(test);
+const isRow =
+  (...tests) =>
+  (value) =>
+    Array.isArray(value) && tests.every((test, place) => test(value[place]));
+const isTrack = (track) =>
+  isText(track?.name) && within(0, 127)(track.program) && typeof track.drum === "boolean";
 
 function isPiece(piece) {
-  if (!piece || !isList(isTrack)(piece.tracks) || !Array.isArray(piece.notes) || piece.notes.length % 5) return false;
+  if (
+    !piece ||
+    !isList(isTrack)(piece.tracks) ||
+    !Array.isArray(piece.notes) ||
+    piece.notes.length % 5
+  )
+    return false;
   const note = [isTick, isTick, within(0, 127), within(0, 127), within(0, piece.tracks.length - 1)];
-  const { lines, ticksPerBeat } = piece, isBar = (ticks) => ticks > 0 && ticks <= MOST_BAR_BEATS * ticksPerBeat;
-  return piece.notes.every((value, place) => note[place % 5](value))
-    && within(1, 1 << 15)(ticksPerBeat) && isList(isTick)(lines) && lines.length > 1 && lines.at(-1) <= MOST_BEATS * ticksPerBeat
-    && lines.every((line, bar) => !bar || isBar(line - lines[bar - 1])) && isList(isRow(Number.isFinite, isAbove(0)))(piece.tempos) && piece.tempos.length > 0
-    && isList(isRow(Number.isFinite, isText))(piece.chords) && isList(isRow(Number.isFinite, isCount, within(1, 64)))(piece.meters);
+  const { lines, ticksPerBeat } = piece,
+    isBar = (ticks) => ticks > 0 && ticks <= MOST_BAR_BEATS * ticksPerBeat;
+  return (
+    piece.notes.every((value, place) => note[place % 5](value)) &&
+    within(1, 1 << 15)(ticksPerBeat) &&
+    isList(isTick)(lines) &&
+    lines.length > 1 &&
+    lines.at(-1) <= MOST_BEATS * ticksPerBeat &&
+    lines.every((line, bar) => !bar || isBar(line - lines[bar - 1])) &&
+    isList(isRow(Number.isFinite, isAbove(0)))(piece.tempos) &&
+    piece.tempos.length > 0 &&
+    isList(isRow(Number.isFinite, isText))(piece.chords) &&
+    isList(isRow(Number.isFinite, isCount, within(1, 64)))(piece.meters)
+  );
 }
 
 // What may be left unsaid.
 export const isMaybe = (test) => (value) => value === undefined || value === null || test(value);
-const isRegion = (region) => isCount(region?.first) && isCount(region.stop) && region.first < region.stop && isMaybe(isList(isCount))(region.tracks);
+const isRegion = (region) =>
+  isCount(region?.first) &&
+  isCount(region.stop) &&
+  region.first < region.stop &&
+  isMaybe(isList(isCount))(region.tracks);
 // What a plan asks of bars, by their numbers.
-const isGoal = (goal) => Object.entries(goal ?? {}).every(([curve, value]) => ["density", "register", "loudness"].includes(curve) && between(0, 127)(value));
-const isGoals = (goals) => Object.keys(goals).length <= MOST_SIGNS && Object.entries(goals).every(([bar, goal]) => isCount(Number(bar)) && isGoal(goal));
-const isLikeness = (one) => isText(one?.metric) && isList(isMaybe(Number.isFinite), MOST_WORDS)(one.quarters);
+const isGoal = (goal) =>
+  Object.entries(goal ?? {}).every(
+    ([curve, value]) =>
+      ["density", "register", "loudness"].includes(curve) && between(0, 127)(value),
+  );
+const isGoals = (goals) =>
+  Object.keys(goals).length <= MOST_SIGNS &&
+  Object.entries(goals).every(([bar, goal]) => isCount(Number(bar)) && isGoal(goal));
+const isLikeness = (one) =>
+  isText(one?.metric) && isList(isMaybe(Number.isFinite), MOST_WORDS)(one.quarters);
 // What else a piece on the desk can say of itself, and the kind that it is of.
 const SAID = {
-  ...Object.fromEntries(["parent", "how", "run", "by", "byWhy", "model", "example", "fileName", "act"].map((name) => [name, isText])),
+  ...Object.fromEntries(
+    ["parent", "how", "run", "by", "byWhy", "model", "example", "fileName", "act"].map((name) => [
+      name,
+      isText,
+    ]),
+  ),
   ...Object.fromEntries(["number", "bars", "chosen", "fresh"].map((name) => [name, isCount])),
   ...Object.fromEntries(["now", "trainedBars", "made"].map((name) => [name, Number.isFinite])),
-  notices: isList((notice) => isText(notice?.text), MOST_WORDS), remarks: isList(isText, MOST_WORDS), likeness: isList(isLikeness, MOST_WORDS),
-  goals: isGoals, real: (real) => Object.values(real).every(Number.isFinite),
+  notices: isList((notice) => isText(notice?.text), MOST_WORDS),
+  remarks: isList(isText, MOST_WORDS),
+  likeness: isList(isLikeness, MOST_WORDS),
+  goals: isGoals,
+  real: (real) => Object.values(real).every(Number.isFinite),
 };
 const isSaid = (entry) => Object.entries(SAID).every(([name, test]) => isMaybe(test)(entry[name]));
 const isFile = (file) => !file || (typeof file === "string" && /^[A-Za-z0-9+/]*={0,2}$/.test(file));
-const isEntry = (entry) => [entry?.id, entry?.title, entry?.kind, entry?.state].every(isText) && isPiece(entry.piece) && isFile(entry.file) && isFile(entry.kept) && isSaid(entry)
-  && (isRegion(entry.region) ? (entry.region.tracks ?? []).every((track) => track < entry.piece.tracks.length) : !entry.region && entry.state !== "running");
+const isEntry = (entry) =>
+  [entry?.id, entry?.title, entry?.kind, entry?.state].every(isText) &&
+  isPiece(entry.piece) &&
+  isFile(entry.file) &&
+  isFile(entry.kept) &&
+  isSaid(entry) &&
+  (isRegion(entry.region)
+    ? (entry.region.tracks ?? []).every((track) => track < entry.piece.tracks.length)
+    : !entry.region && entry.state !== "running");
 
 function isDesk(found) {
   if (!isList(isEntry)(found?.entries) || !isList(isText)(found.desk?.stars ?? [])) return false;
-  const { open } = found.desk, ids = new Set(found.entries.map(({ id }) => id));
-  return open && (open.current === null || ids.has(open.current)) && isList(isText)(open.takes) && isList(isText)(open.listed) && isCount(open.chosen) && isText(open.model)
-    && isMaybe(({ of, bars }) => isText(of) && Boolean(bars) && isGoals(bars))(open.goals);
+  const { open } = found.desk,
+    ids = new Set(found.entries.map(({ id }) => id));
+  return (
+    open &&
+    (open.current === null || ids.has(open.current)) &&
+    isList(isText)(open.takes) &&
+    isList(isText)(open.listed) &&
+    isCount(open.chosen) &&
+    isText(open.model) &&
+    isMaybe(({ of, bars }) => isText(of) && Boolean(bars) && isGoals(bars))(open.goals)
+  );
 }
 
 // A take is shown by what is new in it, and what a part was rewritten in by the part.
-const isTake = ({ kind, how, region }) => kind !== "take" || (region && (how !== "accompany" || region.tracks?.length));
+const isTake = ({ kind, how, region }) =>
+  kind !== "take" || (region && (how !== "accompany" || region.tracks?.length));
 
 const mostOf = (counts) => counts.reduce((most, one) => Math.max(most, one), 0);
 
 // What is wrong with a desk, to go behind its name; "" where nothing is.
 export function faultOf(found) {
-  const entries = Array.isArray(found?.entries) ? found.entries : [], { open = {}, stars } = found?.desk ?? {}, runs = new Map();
-  for (const one of entries) if (one?.kind === "take") runs.set(`${one.parent} ${one.run}`, (runs.get(`${one.parent} ${one.run}`) ?? 0) + 1);
+  const entries = Array.isArray(found?.entries) ? found.entries : [],
+    { open = {}, stars } = found?.desk ?? {},
+    runs = new Map();
+  for (const one of entries)
+    if (one?.kind === "take")
+      runs.set(`${one.parent} ${one.run}`, (runs.get(`${one.parent} ${one.run}`) ?? 0) + 1);
   const size = (list) => list?.length ?? 0;
   const counts = [
     ["pieces", mostOf([entries, open?.listed, stars].map(size)), MOST_PIECES],
@@ -71,20 +138,45 @@ export function faultOf(found) {
   const many = counts.find(([, count, most]) => count > most);
   if (many) return `has ${many[1]} ${many[0]}; the page shows at most ${many[2]}`;
   if (!isDesk(found)) return "isn’t a musicgen project file, or only a part of one";
-  const shown = new Set(open.takes), isWhole = (one) => isTake(one) && (!shown.has(one.id) || one.kind === "take");
+  const shown = new Set(open.takes),
+    isWhole = (one) => isTake(one) && (!shown.has(one.id) || one.kind === "take");
   return entries.every(isWhole) ? "" : "has a take that doesn’t say what is new in it";
 }
 
-const isMix = (mix) => Boolean(mix) && Object.keys(mix).length <= MOST_PIECES && Object.values(mix).every(isList((one) => one === null || typeof one === "object", MOST_TRACKS));
-const isIdea = (idea) => Boolean(idea) && isMaybe(isList(isText, MOST_TRACKS))(idea.parts) && isMaybe(Number.isFinite)(idea.tempo)
-  && [idea.style, idea.key, idea.metre, idea.form].every(isMaybe(isText));
+const isMix = (mix) =>
+  Boolean(mix) &&
+  Object.keys(mix).length <= MOST_PIECES &&
+  Object.values(mix).every(isList((one) => one === null || typeof one === "object", MOST_TRACKS));
+const isIdea = (idea) =>
+  Boolean(idea) &&
+  isMaybe(isList(isText, MOST_TRACKS))(idea.parts) &&
+  isMaybe(Number.isFinite)(idea.tempo) &&
+  [idea.style, idea.key, idea.metre, idea.form].every(isMaybe(isText));
 const FITS = {
-  mix: isMix, idea: isIdea, chords: isText, bars: within(1, 128), variations: within(1, 8), dense: within(-1, 1), seed: isCount, tempo: between(0.1, 10), transpose: within(-48, 48),
-  temperature: between(0, 10), topP: between(0, 1), topK: isCount, minP: between(0, 1), recall: between(0, 1), curve: (curve) => ["density", "register", "loudness"].includes(curve),
+  mix: isMix,
+  idea: isIdea,
+  chords: isText,
+  bars: within(1, 128),
+  variations: within(1, 8),
+  dense: within(-1, 1),
+  seed: isCount,
+  tempo: between(0.1, 10),
+  transpose: within(-48, 48),
+  temperature: between(0, 10),
+  topP: between(0, 1),
+  topK: isCount,
+  minP: between(0, 1),
+  recall: between(0, 1),
+  curve: (curve) => ["density", "register", "loudness"].includes(curve),
 };
 
 // The settings that are of the kind of those before them.
-export const settingsOf = (found, before) => Object.fromEntries(Object.entries(before).flatMap(([name, usual]) => {
-  const value = found?.[name], isOne = typeof value === typeof usual && (typeof usual !== "number" || Number.isFinite(value));
-  return isOne && (FITS[name]?.(value) ?? true) ? [[name, value]] : [];
-}));
+export const settingsOf = (found, before) =>
+  Object.fromEntries(
+    Object.entries(before).flatMap(([name, usual]) => {
+      const value = found?.[name],
+        isOne =
+          typeof value === typeof usual && (typeof usual !== "number" || Number.isFinite(value));
+      return isOne && (FITS[name]?.(value) ?? true) ? [[name, value]] : [];
+    }),
+  );

@@ -8,7 +8,8 @@ const MOST_BYTES = 64 << 20;
 
 export function toBase64(bytes) {
   let text = "";
-  for (let i = 0; i < bytes.length; i += 0x8000) text += String.fromCharCode(...bytes.subarray(i, i + 0x8000));
+  for (let i = 0; i < bytes.length; i += 0x8000)
+    text += String.fromCharCode(...bytes.subarray(i, i + 0x8000));
   return btoa(text);
 }
 
@@ -19,7 +20,9 @@ export async function bytesOf(file) {
   try {
     return new Uint8Array(await file.arrayBuffer());
   } catch {
-    throw new Error(`“${file.name}” cannot be read: it is a folder, or no longer where it was. Drop the files themselves.`);
+    throw new Error(
+      `“${file.name}” cannot be read: it is a folder, or no longer where it was. Drop the files themselves.`,
+    );
   }
 }
 
@@ -38,20 +41,24 @@ export function writeDesk(desk) {
 // A file's text → a desk with new names, so that it does not replace the one it was saved from. Its settings are of the kinds
 // that those `before` it are of.
 export function readDesk(text, name, before) {
-  if (text.length > MOST_BYTES) throw new Error(`“${name}” is larger than the 64 MB that a project may take.`);
+  if (text.length > MOST_BYTES)
+    throw new Error(`“${name}” is larger than the 64 MB that a project may take.`);
   let found = null;
   try {
     found = JSON.parse(text);
   } catch {} // it is none, which is said below
   const fault = faultOf(found?.format === FORMAT ? found : null);
   if (fault) throw new Error(`“${name}” ${fault}.`);
-  const entries = found.entries.map((entry) => woken({
-    ...entry,
-    piece: { ...entry.piece, notes: Int32Array.from(entry.piece.notes) },
-    file: entry.file ? fromBase64(entry.file) : null,
-    kept: entry.kept ? fromBase64(entry.kept) : null,
-  }));
-  const { open, stars } = found.desk, settings = settingsOf(found.desk.settings, before);
+  const entries = found.entries.map((entry) =>
+    woken({
+      ...entry,
+      piece: { ...entry.piece, notes: Int32Array.from(entry.piece.notes) },
+      file: entry.file ? fromBase64(entry.file) : null,
+      kept: entry.kept ? fromBase64(entry.kept) : null,
+    }),
+  );
+  const { open, stars } = found.desk,
+    settings = settingsOf(found.desk.settings, before);
   settings.mix = { ...before.mix, ...settings.mix }; // of the pieces that lie here
   return new Desk({ id: newId(), open, stars, settings }, entries);
 }

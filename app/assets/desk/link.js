@@ -3,7 +3,20 @@
 import { isCount, isMaybe, isText } from "./check.js";
 import { fromBase64, toBase64 } from "./file.js";
 
-const KEPT = ["bars", "variations", "ends", "dense", "chords", "idea", "temperature", "topP", "topK", "minP", "recall", "seed"];
+const KEPT = [
+  "bars",
+  "variations",
+  "ends",
+  "dense",
+  "chords",
+  "idea",
+  "temperature",
+  "topP",
+  "topK",
+  "minP",
+  "recall",
+  "seed",
+];
 const MOST_LETTERS = 60000; // longer addresses are cut by some programs
 
 async function through(bytes, stream) {
@@ -18,11 +31,20 @@ const unsafe = (text) => text.replaceAll("-", "+").replaceAll("_", "/");
 export async function writeLink(address, source, { model, chosen, settings }) {
   const said = { model, chosen, ...Object.fromEntries(KEPT.map((name) => [name, settings[name]])) };
   if (source.example) said.example = source.example;
-  else if (source.bytes) Object.assign(said, { title: source.title, name: source.name, file: safe(toBase64(source.bytes)) });
+  else if (source.bytes)
+    Object.assign(said, {
+      title: source.title,
+      name: source.name,
+      file: safe(toBase64(source.bytes)),
+    });
   else said.nothing = true;
-  const packed = await through(new TextEncoder().encode(JSON.stringify(said)), new CompressionStream("deflate-raw"));
+  const packed = await through(
+    new TextEncoder().encode(JSON.stringify(said)),
+    new CompressionStream("deflate-raw"),
+  );
   const link = `${address.split("#")[0]}#desk=${safe(toBase64(packed))}`;
-  if (link.length > MOST_LETTERS) throw new Error("This piece is too long for a link; save the project as a file instead.");
+  if (link.length > MOST_LETTERS)
+    throw new Error("This piece is too long for a link; save the project as a file instead.");
   return link;
 }
 
@@ -32,11 +54,25 @@ export async function readLink(hash) {
   if (!found) return null;
   try {
     if (hash.length > MOST_LETTERS) throw new Error(); // little text may stand for very much
-    const bytes = await through(fromBase64(unsafe(found[1])), new DecompressionStream("deflate-raw"));
+    const bytes = await through(
+      fromBase64(unsafe(found[1])),
+      new DecompressionStream("deflate-raw"),
+    );
     const said = JSON.parse(new TextDecoder().decode(bytes));
-    if (![said.model, said.title, said.name, said.example].every(isMaybe(isText)) || !isMaybe((file) => typeof file === "string")(said.file) || !isCount(said.chosen)) throw new Error();
-    const settings = Object.fromEntries(KEPT.filter((name) => name in said).map((name) => [name, said[name]]));
-    return { ...said, settings: { ...settings, newSeed: false }, bytes: said.file ? fromBase64(unsafe(said.file)) : null };
+    if (
+      ![said.model, said.title, said.name, said.example].every(isMaybe(isText)) ||
+      !isMaybe((file) => typeof file === "string")(said.file) ||
+      !isCount(said.chosen)
+    )
+      throw new Error();
+    const settings = Object.fromEntries(
+      KEPT.filter((name) => name in said).map((name) => [name, said[name]]),
+    );
+    return {
+      ...said,
+      settings: { ...settings, newSeed: false },
+      bytes: said.file ? fromBase64(unsafe(said.file)) : null,
+    };
   } catch {
     throw new Error("This link is broken: a part of it is missing.");
   }

@@ -20,11 +20,17 @@ function withMix(desk, key, mix) {
 export function remix(desk, entry, index, change) {
   const mix = [...mixOf(desk, entry)];
   mix[index] = { ...mix[index], ...change };
-  withMix(desk, keyOf(desk, entry), Array.from(mix, (one) => one ?? null));
+  withMix(
+    desk,
+    keyOf(desk, entry),
+    Array.from(mix, (one) => one ?? null),
+  );
 }
 
 // The same piece as another model hears it has no parent, and keeps its mix where its tracks are the same.
 export function carryMix(desk, from, to) {
-  const mix = mixOf(desk, from), names = (entry) => keyOf(desk, entry).split(" ").slice(1).join(" ");
-  if (mix.length && keyOf(desk, from) !== keyOf(desk, to) && names(from) === names(to)) withMix(desk, keyOf(desk, to), mix);
+  const mix = mixOf(desk, from),
+    names = (entry) => keyOf(desk, entry).split(" ").slice(1).join(" ");
+  if (mix.length && keyOf(desk, from) !== keyOf(desk, to) && names(from) === names(to))
+    withMix(desk, keyOf(desk, to), mix);
 }

@@ -8,11 +8,29 @@ const MOST_STEPS = 200;
 const OPEN = { current: null, takes: [], listed: [], chosen: 0, model: "", goals: null };
 // How to play and what to ask for: kept, and no step of undo. How freely to draw is the server's to begin with.
 const SETTINGS = {
-  bars: 16, variations: 2, ends: false, dense: 0, chords: "", idea: {}, seed: 0, newSeed: true,
-  tempo: 1, transpose: 0, metronome: false, onlyNew: false, wholeTakes: false, mix: {}, more: false, plan: false, curve: "density",
+  bars: 16,
+  variations: 2,
+  ends: false,
+  dense: 0,
+  chords: "",
+  idea: {},
+  seed: 0,
+  newSeed: true,
+  tempo: 1,
+  transpose: 0,
+  metronome: false,
+  onlyNew: false,
+  wholeTakes: false,
+  mix: {},
+  more: false,
+  plan: false,
+  curve: "density",
 };
 
-export const newId = () => Array.from(crypto.getRandomValues(new Uint8Array(9)), (byte) => byte.toString(36).padStart(2, "0")).join("");
+export const newId = () =>
+  Array.from(crypto.getRandomValues(new Uint8Array(9)), (byte) =>
+    byte.toString(36).padStart(2, "0"),
+  ).join("");
 
 export class Desk extends Watched {
   // `saved` is what `plain` gave, `entries` those that it names.
@@ -83,10 +101,22 @@ export class Desk extends Watched {
   #go(from, to, what) {
     const step = from.pop();
     if (!step) return null;
-    const before = this.open, { listed } = step.open, back = what === "undo";
+    const before = this.open,
+      { listed } = step.open,
+      back = what === "undo";
     const stays = (id) => this.stars.has(id) || this.entries.get(id)?.kind !== "edit";
-    const kept = [...new Set([...listed, ...before.listed.filter(back ? stays : (id) => !step.out?.includes(id))])];
-    to.push({ label: step.label, as: null, open: before, out: back ? listed.filter((id) => !before.listed.includes(id)) : null });
+    const kept = [
+      ...new Set([
+        ...listed,
+        ...before.listed.filter(back ? stays : (id) => !step.out?.includes(id)),
+      ]),
+    ];
+    to.push({
+      label: step.label,
+      as: null,
+      open: before,
+      out: back ? listed.filter((id) => !before.listed.includes(id)) : null,
+    });
     this.open = { ...step.open, listed: kept };
     this.tell("step", { label: step.label, before, what });
     return step.label;
@@ -120,10 +150,19 @@ export class Desk extends Watched {
   // Open a piece that is new here: its takes are yet to come.
   show(entry, label, as = null) {
     this.put(entry);
-    this.step(label, {
-      current: entry.id, takes: [], listed: this.#listing(entry, as), chosen: entry.chosen ?? 0,
-      model: entry.model ?? this.open.model, goals: entry.kind === "edit" && this.open.goals ? { ...this.open.goals, of: entry.id } : null,
-    }, as);
+    this.step(
+      label,
+      {
+        current: entry.id,
+        takes: [],
+        listed: this.#listing(entry, as),
+        chosen: entry.chosen ?? 0,
+        model: entry.model ?? this.open.model,
+        goals:
+          entry.kind === "edit" && this.open.goals ? { ...this.open.goals, of: entry.id } : null,
+      },
+      as,
+    );
   }
 
   // A change by hand takes the place of the one before it in the list; undo still knows both, unless they are one step.
@@ -141,7 +180,9 @@ export class Desk extends Watched {
     const children = this.listed.filter((one) => one.parent === id && one.kind === "take");
     const run = children.at(-1)?.run;
     this.step("going back", {
-      current: id, takes: children.filter((one) => one.run === run).map((one) => one.id), ...this.#choices(entry),
+      current: id,
+      takes: children.filter((one) => one.run === run).map((one) => one.id),
+      ...this.#choices(entry),
     });
   }
 
@@ -153,12 +194,17 @@ export class Desk extends Watched {
   // Where what they are made of lies open no more, they wait in the history.
   begin(entries) {
     for (const entry of entries) this.put(entry);
-    const ids = entries.map((entry) => entry.id), here = entries[0].parent === this.open.current;
-    this.step("composing", { takes: here ? ids : this.open.takes, listed: [...this.open.listed, ...ids] });
+    const ids = entries.map((entry) => entry.id),
+      here = entries[0].parent === this.open.current;
+    this.step("composing", {
+      takes: here ? ids : this.open.takes,
+      listed: [...this.open.listed, ...ids],
+    });
   }
 
   choose(bars) {
-    if (bars !== this.open.chosen) this.step("choosing the prompt", { chosen: bars }, `choose ${this.open.current}`);
+    if (bars !== this.open.chosen)
+      this.step("choosing the prompt", { chosen: bars }, `choose ${this.open.current}`);
   }
 
   // What the plan asks of bars of the piece that lies open: by their numbers, from 0, a value for each curve that is bent.
@@ -174,10 +220,21 @@ export class Desk extends Watched {
 
   remove(id) {
     const without = (ids) => ids.filter((one) => one !== id);
-    const left = without(this.open.listed), { parent } = this.entries.get(id);
-    const next = this.open.current !== id ? this.open.current : left.includes(parent) ? parent : left.at(-1) ?? null;
+    const left = without(this.open.listed),
+      { parent } = this.entries.get(id);
+    const next =
+      this.open.current !== id
+        ? this.open.current
+        : left.includes(parent)
+          ? parent
+          : (left.at(-1) ?? null);
     const takes = this.open.current === id ? [] : without(this.open.takes);
-    this.step("deleting", { takes, listed: left, current: next, ...(next !== this.open.current && this.#choices(this.entries.get(next))) });
+    this.step("deleting", {
+      takes,
+      listed: left,
+      current: next,
+      ...(next !== this.open.current && this.#choices(this.entries.get(next))),
+    });
   }
 
   star(id) {
@@ -187,7 +244,9 @@ export class Desk extends Watched {
 
   // Whether two entries came of one piece, as far back as is known: takes that came of none are related in their run.
   related(one, other) {
-    const [here, there] = [one, other].map((entry) => this.root(entry)).map((root) => root.parent ?? root.run ?? root.id);
+    const [here, there] = [one, other]
+      .map((entry) => this.root(entry))
+      .map((root) => root.parent ?? root.run ?? root.id);
     return here === there;
   }
 
@@ -204,7 +263,10 @@ export class Desk extends Watched {
   // Every entry that lies open, is listed, or that a step leads back to.
   get needed() {
     const ids = new Set(this.stars);
-    for (const { current, takes, listed } of [this.open, ...[...this.past, ...this.future].map((step) => step.open)])
+    for (const { current, takes, listed } of [
+      this.open,
+      ...[...this.past, ...this.future].map((step) => step.open),
+    ])
       for (const id of [current, ...takes, ...listed]) if (id) ids.add(id);
     return ids;
   }
@@ -214,9 +276,23 @@ export class Desk extends Watched {
 // were written anew, all that was given stays.
 export function woken(entry) {
   if (entry.state !== "running") return entry;
-  if (entry.how && entry.how !== "continue") return { ...entry, state: "stopped", chosen: barCount(entry.piece), bars: barCount(entry.piece) };
-  const { piece, region, now = 0 } = entry, bars = Math.min(barCount(piece), Math.max(region.first + 1, barAt(piece, now) + 1));
-  return { ...entry, state: "stopped", bars, chosen: bars, region: { ...region, stop: Math.min(region.stop, bars) }, piece: withBars(piece, bars) };
+  if (entry.how && entry.how !== "continue")
+    return {
+      ...entry,
+      state: "stopped",
+      chosen: barCount(entry.piece),
+      bars: barCount(entry.piece),
+    };
+  const { piece, region, now = 0 } = entry,
+    bars = Math.min(barCount(piece), Math.max(region.first + 1, barAt(piece, now) + 1));
+  return {
+    ...entry,
+    state: "stopped",
+    bars,
+    chosen: bars,
+    region: { ...region, stop: Math.min(region.stop, bars) },
+    piece: withBars(piece, bars),
+  };
 }
 
 // Of a piece that was made by hand of one that is still being written, the bars that there are.

@@ -1,19 +1,23 @@
 // Where desks lie between visits: the browser's own database. A desk is of one tab; another tab gets a copy.
 import { Desk, newId, woken } from "./state.js";
 
-const NAME = "musicgen", DESKS = "desks", ENTRIES = "entries";
+const NAME = "musicgen",
+  DESKS = "desks",
+  ENTRIES = "entries";
 const MOST_DESKS = 24; // older ones are let go of
 const PAUSE = 120; // milliseconds in which changes gather
 const GROWING = 1000; // between two savings of music that is being written
 
-const settled = (request) => new Promise((done, failed) => {
-  request.onsuccess = () => done(request.result);
-  request.onerror = () => failed(request.error);
-});
-const over = (transaction) => new Promise((done, failed) => {
-  transaction.oncomplete = () => done();
-  transaction.onabort = transaction.onerror = () => failed(transaction.error);
-});
+const settled = (request) =>
+  new Promise((done, failed) => {
+    request.onsuccess = () => done(request.result);
+    request.onerror = () => failed(request.error);
+  });
+const over = (transaction) =>
+  new Promise((done, failed) => {
+    transaction.oncomplete = () => done();
+    transaction.onabort = transaction.onerror = () => failed(transaction.error);
+  });
 
 async function database() {
   const asked = indexedDB.open(NAME, 1);
@@ -88,7 +92,7 @@ export class Store {
   }
 
   soon(pause = PAUSE) {
-    if (pause === PAUSE) clearTimeout(this.timer), (this.timer = null);
+    if (pause === PAUSE) (clearTimeout(this.timer), (this.timer = null));
     this.timer ??= setTimeout(() => this.save(), pause);
   }
 
@@ -117,12 +121,16 @@ export class Store {
   // steps, and whoever draws notes leaves a piece for every note.
   // Those of other tabs stay, and all is looked up at once, or what another tab keeps meanwhile would be lost.
   async sweep(desk) {
-    const locks = (await navigator.locks?.query())?.held ?? [], open = new Set(locks.map((lock) => lock.name));
+    const locks = (await navigator.locks?.query())?.held ?? [],
+      open = new Set(locks.map((lock) => lock.name));
     const work = this.base.transaction([DESKS, ENTRIES], "readwrite");
-    const desks = (await settled(work.objectStore(DESKS).getAll())).sort((a, b) => b.saved - a.saved);
+    const desks = (await settled(work.objectStore(DESKS).getAll())).sort(
+      (a, b) => b.saved - a.saved,
+    );
     const old = desks.slice(MOST_DESKS).filter((one) => !open.has(lockOf(one.id)));
     const needed = new Set(desk.needed);
-    for (const one of desks) if (!old.includes(one)) for (const id of new Desk(one).needed) needed.add(id);
+    for (const one of desks)
+      if (!old.includes(one)) for (const id of new Desk(one).needed) needed.add(id);
     for (const one of old) work.objectStore(DESKS).delete(one.id);
     const keys = await settled(work.objectStore(ENTRIES).getAllKeys());
     for (const key of keys) if (!needed.has(key)) work.objectStore(ENTRIES).delete(key);

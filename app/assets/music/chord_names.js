@@ -15,7 +15,8 @@ const SYNONYMS = {
   sus2: "sus2 | sus9 7sus2 9sus2 sus2(b7)",
   sus4: "sus4 sus | 7sus 7sus4 9sus 9sus4 13sus 13sus4 sus47 sus4(b7) sus4(b7,9) sus24",
 };
-const QUALITY = new Map(), RICHER = new Set();
+const QUALITY = new Map(),
+  RICHER = new Set();
 for (const [quality, names] of Object.entries(SYNONYMS)) {
   const [own, richer] = names.split("|").map((some) => some.split(" ").filter(Boolean));
   for (const name of [...own, ...richer]) QUALITY.set(name, quality);
@@ -28,7 +29,8 @@ const NOTE = /^[A-Ga-g][#♯b♭]{0,2}$/;
 
 // As written, without its bass, then without what stands in brackets → its quality, and whether something was left out.
 function qualityOf(text) {
-  const plain = text.startsWith("/o") ? text : text.split("/")[0], bare = plain.replace(/\(.*?\)/g, "");
+  const plain = text.startsWith("/o") ? text : text.split("/")[0],
+    bare = plain.replace(/\(.*?\)/g, "");
   for (const one of [text, plain, bare]) {
     if (!one) return ["M", bare !== plain];
     if (QUALITY.has(one)) return [QUALITY.get(one), RICHER.has(one) || one !== plain];
@@ -46,8 +48,15 @@ export function readName(typed) {
   if (NONE.test(text)) return { root: null, bass: null, quality: null, less: false };
   const [, letter, signs, mark, rest] = NAME.exec(text) ?? [];
   if (!letter) return null;
-  const whole = mark + rest, found = QUALITY.has(whole) ? [QUALITY.get(whole), RICHER.has(whole)] : qualityOf(rest);
+  const whole = mark + rest,
+    found = QUALITY.has(whole) ? [QUALITY.get(whole), RICHER.has(whole)] : qualityOf(rest);
   if (!found) return null;
-  const under = QUALITY.has(whole) || QUALITY.has(rest) ? "" : rest.split("/").slice(1).join("/"), bass = NOTE.test(under) ? upper(under) : null;
-  return { root: upper(letter + signs), bass, quality: found[0], less: found[1] || Boolean(under && !bass) };
+  const under = QUALITY.has(whole) || QUALITY.has(rest) ? "" : rest.split("/").slice(1).join("/"),
+    bass = NOTE.test(under) ? upper(under) : null;
+  return {
+    root: upper(letter + signs),
+    bass,
+    quality: found[0],
+    less: found[1] || Boolean(under && !bass),
+  };
 }

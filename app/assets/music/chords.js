@@ -4,8 +4,17 @@ import { pitchClass, qualitySign } from "./keys.js";
 import { rowsOf, withRows } from "./piece.js";
 
 const TONES = {
-  M: [0, 4, 7], m: [0, 3, 7], o: [0, 3, 6], "+": [0, 4, 8], 7: [0, 4, 7, 10], M7: [0, 4, 7, 11], m7: [0, 3, 7, 10],
-  "/o7": [0, 3, 6, 10], o7: [0, 3, 6, 9], sus2: [0, 2, 7], sus4: [0, 5, 7],
+  M: [0, 4, 7],
+  m: [0, 3, 7],
+  o: [0, 3, 6],
+  "+": [0, 4, 8],
+  7: [0, 4, 7, 10],
+  M7: [0, 4, 7, 11],
+  m7: [0, 3, 7, 10],
+  "/o7": [0, 3, 6, 10],
+  o7: [0, 3, 6, 9],
+  sus2: [0, 2, 7],
+  sus4: [0, 5, 7],
 };
 const NAMES = ["C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B"];
 const signed = (note) => note.replaceAll("b", "♭").replaceAll("#", "♯");
@@ -16,12 +25,18 @@ export function readChord(text) {
   const found = readName(text);
   if (!found) return null;
   if (found.root === null) return { root: null, bass: null, tones: [], stored: "N_N", less: "" };
-  const { quality } = found, root = pitchClass(found.root), bass = found.bass ? pitchClass(found.bass) : root;
-  const tones = TONES[quality].map((step) => (root + step) % 12), low = bass === root ? "" : `/${NAMES[bass]}`;
+  const { quality } = found,
+    root = pitchClass(found.root),
+    bass = found.bass ? pitchClass(found.bass) : root;
+  const tones = TONES[quality].map((step) => (root + step) % 12),
+    low = bass === root ? "" : `/${NAMES[bass]}`;
   const written = low && quality === "/o7" ? "m7b5" : quality; // two strokes would be read by nobody
   const shown = signed(found.root) + qualitySign(quality) + (low && `/${signed(found.bass)}`);
   return {
-    root, bass, tones: tones.includes(bass) ? tones : [bass, ...tones], stored: `${NAMES[root]}_${written}${low}`,
+    root,
+    bass,
+    tones: tones.includes(bass) ? tones : [bass, ...tones],
+    stored: `${NAMES[root]}_${written}${low}`,
     less: found.less ? shown : "",
   };
 }
@@ -37,10 +52,13 @@ export function chordIn(text, steps) {
 export function toldOfLine(line) {
   const taken = new Map();
   for (const text of line.split(/[\s|]+/).filter(Boolean)) {
-    const chord = readChord(text), heard = chord?.less || (chord?.bass !== chord?.root && text);
+    const chord = readChord(text),
+      heard = chord?.less || (chord?.bass !== chord?.root && text);
     if (heard) taken.set(text, heard.split("/")[0]);
   }
-  return taken.size ? `Taken as: ${[...taken].map(([text, heard]) => `${text} → ${heard}`).join(", ")}.` : "";
+  return taken.size
+    ? `Taken as: ${[...taken].map(([text, heard]) => `${text} → ${heard}`).join(", ")}.`
+    : "";
 }
 
 // The nearest pitch whose class is among some; of two as near, the lower.
@@ -61,11 +79,15 @@ export const toldOf = (piece) => told.get(piece) ?? "";
 export function withChord(piece, bar, text) {
   const chord = readChord(text);
   if (!chord) throw new Error(`“${text}” is no chord that is known here; try C, Am7, B♭ or G/B.`);
-  const from = piece.lines[bar], to = piece.lines[bar + 1], rows = rowsOf(piece);
+  const from = piece.lines[bar],
+    to = piece.lines[bar + 1],
+    rows = rowsOf(piece);
   const here = rows.filter((row) => row[0] >= from && row[0] < to && !piece.tracks[row[4]].drum);
   const lowest = Math.min(...here.map((row) => row[2]));
   const sounds = chord.tones.length > 0;
-  if (sounds) for (const row of here) row[2] = nearest(row[2], row[2] === lowest ? [chord.bass] : chord.tones);
+  if (sounds)
+    for (const row of here)
+      row[2] = nearest(row[2], row[2] === lowest ? [chord.bass] : chord.tones);
   if (sounds && !here.length) rows.push(...block(piece, chord, from, to - from));
   const kept = piece.chords.filter(([tick]) => tick < from || tick >= to);
   const held = piece.chords.filter(([tick]) => tick <= to).at(-1);
@@ -80,14 +102,21 @@ export function withChord(piece, bar, text) {
 function once(rows) {
   const seen = new Map();
   for (const row of rows) {
-    const key = `${row[0]} ${row[2]} ${row[4]}`, other = seen.get(key);
+    const key = `${row[0]} ${row[2]} ${row[4]}`,
+      other = seen.get(key);
     if (!other || other[1] < row[1]) seen.set(key, row);
   }
   return [...seen.values()];
 }
 
 function block(piece, chord, onset, length) {
-  const track = Math.max(0, piece.tracks.findLastIndex((one) => !one.drum));
-  const pitches = [36 + chord.bass, ...chord.tones.map((klass) => 60 + ((klass + 12 - (60 % 12)) % 12))];
+  const track = Math.max(
+    0,
+    piece.tracks.findLastIndex((one) => !one.drum),
+  );
+  const pitches = [
+    36 + chord.bass,
+    ...chord.tones.map((klass) => 60 + ((klass + 12 - (60 % 12)) % 12)),
+  ];
   return pitches.map((pitch) => [onset, length, pitch, 80, track]);
 }

@@ -3,17 +3,21 @@ import { countUntil } from "./piece.js";
 
 export class Clock {
   constructor({ tempos, ticksPerBeat }) {
-    const changes = tempos.length && tempos[0][0] <= 0 ? tempos : [[0, tempos[0]?.[1] ?? 120], ...tempos];
+    const changes =
+      tempos.length && tempos[0][0] <= 0 ? tempos : [[0, tempos[0]?.[1] ?? 120], ...tempos];
     let seconds = 0;
     this.parts = changes.map(([tick, tempo], index) => {
-      if (index) seconds += ((tick - changes[index - 1][0]) * 60) / (changes[index - 1][1] * ticksPerBeat);
+      if (index)
+        seconds += ((tick - changes[index - 1][0]) * 60) / (changes[index - 1][1] * ticksPerBeat);
       return { tick, seconds, ticksPerSecond: (tempo * ticksPerBeat) / 60 };
     });
   }
 
   // The last part that begins by a value.
   part(name, value) {
-    return this.parts[Math.max(0, countUntil(this.parts.length, (index) => this.parts[index][name] <= value) - 1)];
+    return this.parts[
+      Math.max(0, countUntil(this.parts.length, (index) => this.parts[index][name] <= value) - 1)
+    ];
   }
 
   tick(seconds) {

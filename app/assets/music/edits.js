@@ -6,33 +6,55 @@ const VELOCITY = 84;
 
 // `chosen` are indices of notes. They move together, and none past an edge.
 export function moved(piece, chosen, ticks, steps) {
-  const rows = rowsOf(piece), some = new Set(chosen), moving = rows.filter((_, index) => some.has(index));
+  const rows = rowsOf(piece),
+    some = new Set(chosen),
+    moving = rows.filter((_, index) => some.has(index));
   if (!moving.length) return piece;
-  const first = Math.min(...moving.map((row) => row[0])), last = Math.max(...moving.map((row) => row[0]));
-  const low = Math.min(...moving.map((row) => row[2])), high = Math.max(...moving.map((row) => row[2]));
-  const by = within(ticks, -first, piece.lines.at(-1) - 1 - last), up = within(steps, -low, 127 - high);
+  const first = Math.min(...moving.map((row) => row[0])),
+    last = Math.max(...moving.map((row) => row[0]));
+  const low = Math.min(...moving.map((row) => row[2])),
+    high = Math.max(...moving.map((row) => row[2]));
+  const by = within(ticks, -first, piece.lines.at(-1) - 1 - last),
+    up = within(steps, -low, 127 - high);
   if (!by && !up) return piece;
-  return withRows(piece, rows.map((row, index) =>
-    some.has(index) ? [row[0] + by, row[1], row[2] + up, row[3], row[4]] : row));
+  return withRows(
+    piece,
+    rows.map((row, index) =>
+      some.has(index) ? [row[0] + by, row[1], row[2] + up, row[3], row[4]] : row,
+    ),
+  );
 }
 
 export function lengthened(piece, chosen, ticks) {
-  const some = new Set(chosen), least = gridOf(piece), rows = rowsOf(piece), end = piece.lines.at(-1);
+  const some = new Set(chosen),
+    least = gridOf(piece),
+    rows = rowsOf(piece),
+    end = piece.lines.at(-1);
   // Up to the end of the piece; what is held past it already stays so.
-  const made = ([onset, length]) => within(length + ticks, Math.min(least, length), Math.max(length, end - onset));
+  const made = ([onset, length]) =>
+    within(length + ticks, Math.min(least, length), Math.max(length, end - onset));
   if (chosen.every((index) => made(rows[index]) === rows[index][1])) return piece;
-  return withRows(piece, rows.map((row, index) => (some.has(index) ? [row[0], made(row), ...row.slice(2)] : row)));
+  return withRows(
+    piece,
+    rows.map((row, index) => (some.has(index) ? [row[0], made(row), ...row.slice(2)] : row)),
+  );
 }
 
 export function removed(piece, chosen) {
   const some = new Set(chosen);
-  return withRows(piece, rowsOf(piece).filter((_, index) => !some.has(index)));
+  return withRows(
+    piece,
+    rowsOf(piece).filter((_, index) => !some.has(index)),
+  );
 }
 
 export function drawn(piece, onset, duration, pitch, track) {
   const left = piece.lines.at(-1) - onset; // up to the end of the piece
   if (onset < 0 || left <= 0 || pitch < 0 || pitch > 127) return piece;
-  return withRows(piece, [...rowsOf(piece), [onset, Math.min(duration, left), pitch, VELOCITY, track]]);
+  return withRows(piece, [
+    ...rowsOf(piece),
+    [onset, Math.min(duration, left), pitch, VELOCITY, track],
+  ]);
 }
 
 // The step that hands move notes by: a sixteenth.
@@ -48,8 +70,11 @@ export const rowsAt = (piece, chosen) => rowsOf(piece).filter((_, index) => chos
 
 // The rows that chosen notes have become in a piece in which all others are as they were.
 export function changedTo(piece, chosen, made) {
-  const others = new Map(), left = (row) => others.get(String(row)) ?? 0;
-  rowsOf(piece).forEach((row, index) => chosen.includes(index) || others.set(String(row), left(row) + 1));
+  const others = new Map(),
+    left = (row) => others.get(String(row)) ?? 0;
+  rowsOf(piece).forEach(
+    (row, index) => chosen.includes(index) || others.set(String(row), left(row) + 1),
+  );
   return rowsOf(made).filter((row) => {
     const found = left(row);
     others.set(String(row), found - 1);

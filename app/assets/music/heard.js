@@ -4,7 +4,8 @@ import { rowsOf, withRows } from "./piece.js";
 
 const FULL = 100; // the volume that every track begins with
 
-export const isHeard = (mix, index) => !mix[index]?.mute && (!mix.some((one) => one?.solo) || Boolean(mix[index]?.solo));
+export const isHeard = (mix, index) =>
+  !mix[index]?.mute && (!mix.some((one) => one?.solo) || Boolean(mix[index]?.solo));
 const volumeOf = (mix, index) => mix[index]?.volume ?? FULL;
 const isSilent = (mix, index) => !isHeard(mix, index) || volumeOf(mix, index) === 0;
 
@@ -14,34 +15,49 @@ function playing(piece) {
   return [...found];
 }
 
-export const isAllSilent = (piece, mix) => piece.notes.length > 0 && playing(piece).every((index) => isSilent(mix, index));
+export const isAllSilent = (piece, mix) =>
+  piece.notes.length > 0 && playing(piece).every((index) => isSilent(mix, index));
 
 // Which tracks are not heard, in words; "" where all are.
 export function silentOf(piece, mix) {
   const silent = piece.tracks.filter((_, index) => isSilent(mix, index));
   if (!silent.length) return "";
-  return isAllSilent(piece, mix) ? "nothing is heard: all is muted" : `${silent.map(({ name }) => name).join(" and ")} muted`;
+  return isAllSilent(piece, mix)
+    ? "nothing is heard: all is muted"
+    : `${silent.map(({ name }) => name).join(" and ")} muted`;
 }
 
 // In what a piece is heard otherwise than it is written, in words.
 export function changesOf(piece, { mix, tempo, transpose }) {
-  const played = playing(piece), other = (test) => played.some((index) => !isSilent(mix, index) && test(index));
-  const program = (index) => !piece.tracks[index].drum && (mix[index]?.program ?? piece.tracks[index].program) !== piece.tracks[index].program;
+  const played = playing(piece),
+    other = (test) => played.some((index) => !isSilent(mix, index) && test(index));
+  const program = (index) =>
+    !piece.tracks[index].drum &&
+    (mix[index]?.program ?? piece.tracks[index].program) !== piece.tracks[index].program;
   return [
-    transpose && `transposed by ${transpose > 0 ? "+" : "−"}${Math.abs(transpose)}`, tempo !== 1 && `at ${Math.round(tempo * 100)} % of the tempo`,
-    played.some((index) => isSilent(mix, index)) && silentOf(piece, mix), other(program) && "other instruments",
+    transpose && `transposed by ${transpose > 0 ? "+" : "−"}${Math.abs(transpose)}`,
+    tempo !== 1 && `at ${Math.round(tempo * 100)} % of the tempo`,
+    played.some((index) => isSilent(mix, index)) && silentOf(piece, mix),
+    other(program) && "other instruments",
     other((index) => volumeOf(mix, index) !== FULL) && "other volumes",
   ].filter(Boolean);
 }
 
 // The piece with those changes in its notes, tracks and tempo, and the volumes that go with it.
 export function asHeard(piece, { mix, tempo, transpose }) {
-  const { tracks } = piece, up = (row) => [row[0], row[1], row[2] + (tracks[row[4]].drum ? 0 : transpose), row[3], row[4]];
-  const rows = rowsOf(piece).filter((row) => !isSilent(mix, row[4])).map(up).filter((row) => row[2] >= 0 && row[2] < 128);
+  const { tracks } = piece,
+    up = (row) => [row[0], row[1], row[2] + (tracks[row[4]].drum ? 0 : transpose), row[3], row[4]];
+  const rows = rowsOf(piece)
+    .filter((row) => !isSilent(mix, row[4]))
+    .map(up)
+    .filter((row) => row[2] >= 0 && row[2] < 128);
   const made = {
-    ...piece, tempos: piece.tempos.map(([tick, beats, ...more]) => [tick, beats * tempo, ...more]),
+    ...piece,
+    tempos: piece.tempos.map(([tick, beats, ...more]) => [tick, beats * tempo, ...more]),
     chords: piece.chords.map(([tick, text, ...more]) => [tick, chordIn(text, transpose), ...more]),
-    tracks: tracks.map((track, index) => (track.drum ? track : { ...track, program: mix[index]?.program ?? track.program })),
+    tracks: tracks.map((track, index) =>
+      track.drum ? track : { ...track, program: mix[index]?.program ?? track.program },
+    ),
   };
   return { piece: withRows(made, rows), volumes: tracks.map((_, index) => volumeOf(mix, index)) };
 }

@@ -1,21 +1,39 @@
 // Names of notes and chords by the key: B♭ and E♭ in G minor, never A♯ and D♯.
 const LINE = "FCGDAEB"; // of fifths: F is −1, C is 0
-const FLAT = "♭", SHARP = "♯";
+const FLAT = "♭",
+  SHARP = "♯";
 const CLASSES = { C: 0, D: 2, E: 4, F: 5, G: 7, A: 9, B: 11 };
-const QUALITIES = { M: "", m: "m", o: "°", "+": "+", 7: "7", M7: "maj7", m7: "m7", o7: "°7", "/o7": "ø7", m7b5: "ø7" };
+const QUALITIES = {
+  M: "",
+  m: "m",
+  o: "°",
+  "+": "+",
+  7: "7",
+  M7: "maj7",
+  m7: "m7",
+  o7: "°7",
+  "/o7": "ø7",
+  m7b5: "ø7",
+};
 
 // Where a piece lies on the line of fifths; one that was kept by an earlier page has the sharps of its key.
 export const centreOf = ({ centre, fifths = 0 }) => centre ?? fifths + 1;
 
 const SCALE = [-1, 0, 1, 2, 3, 4, 5]; // of C, by fifths
-const KEYS = [...Array(12).keys()].map((place) => place - 5).sort((a, b) => Math.abs(a) - Math.abs(b)); // sharps
+const KEYS = [...Array(12).keys()]
+  .map((place) => place - 5)
+  .sort((a, b) => Math.abs(a) - Math.abs(b)); // sharps
 const AROUND = 4; // bars on each side that a bar is heard among
 const mod = (value, by) => ((value % by) + by) % by;
 
 // The centre of the key whose scale holds most of what sounds, as `key_of` of writing.py has it; null for silence.
 function centreFrom(weight) {
-  const scale = (key) => SCALE.map((place) => weight[mod(7 * (key + place), 12)]), sum = (values) => values.reduce((a, b) => a + b, 0);
-  const [key, most] = KEYS.reduce((best, one) => (sum(scale(one)) > best[1] ? [one, sum(scale(one))] : best), [0, 0]);
+  const scale = (key) => SCALE.map((place) => weight[mod(7 * (key + place), 12)]),
+    sum = (values) => values.reduce((a, b) => a + b, 0);
+  const [key, most] = KEYS.reduce(
+    (best, one) => (sum(scale(one)) > best[1] ? [one, sum(scale(one))] : best),
+    [0, 0],
+  );
   if (!most) return null;
   let heard = 0;
   return key + SCALE[scale(key).findIndex((value) => (heard += value) >= most / 2)];
@@ -23,13 +41,17 @@ function centreFrom(weight) {
 
 // The centre around each bar: a piece that modulates is in several keys, and one name for all of it fits none of them.
 function centresOf(piece) {
-  const { notes, lines, tracks } = piece, bars = lines.length - 1, weights = Array.from({ length: bars }, () => new Float64Array(12));
+  const { notes, lines, tracks } = piece,
+    bars = lines.length - 1,
+    weights = Array.from({ length: bars }, () => new Float64Array(12));
   let bar = 0;
   for (let i = 0; i < notes.length; i += 5) {
     while (bar < bars - 1 && lines[bar + 1] <= notes[i]) bar += 1;
     if (!tracks[notes[i + 4]].drum) weights[bar][notes[i + 2] % 12] += notes[i + 1];
   }
-  const around = new Float64Array(12), add = (at, by) => at >= 0 && at < bars && weights[at].forEach((value, klass) => (around[klass] += by * value));
+  const around = new Float64Array(12),
+    add = (at, by) =>
+      at >= 0 && at < bars && weights[at].forEach((value, klass) => (around[klass] += by * value));
   for (let at = 0; at < AROUND; at++) add(at, 1);
   return weights.map((_, at) => {
     add(at + AROUND, 1);
@@ -60,7 +82,8 @@ export const qualitySign = (quality) => QUALITIES[quality] ?? quality;
 
 // A stored chord → its root, quality and bass; null for no chord, and for a word that is none.
 function partsOf(text) {
-  const [, root, quality] = /^([^_]*)_(.*)$/s.exec(text) ?? [], klass = root ? pitchClass(root) : undefined;
+  const [, root, quality] = /^([^_]*)_(.*)$/s.exec(text) ?? [],
+    klass = root ? pitchClass(root) : undefined;
   if (klass === undefined) return null;
   const [chord, bass] = quality.startsWith("/") ? [quality] : quality.split("/");
   return { klass, chord, bass: bass === undefined ? undefined : pitchClass(bass) };
@@ -88,20 +111,24 @@ const signsOf = new WeakMap(); // notes → the chords over them and their signs
 export function chordSigns(piece) {
   const kept = signsOf.get(piece.notes);
   if (kept?.chords === piece.chords) return kept.signs;
-  const { chords, lines } = piece, centres = chords.length ? centresOf(piece) : [];
+  const { chords, lines } = piece,
+    centres = chords.length ? centresOf(piece) : [];
   let bar = 0;
   const placed = chords.map(([tick, text]) => {
     while (bar < lines.length - 2 && lines[bar + 1] <= tick) bar += 1;
-    const parts = partsOf(text), centre = centres[bar] ?? centreOf(piece);
+    const parts = partsOf(text),
+      centre = centres[bar] ?? centreOf(piece);
     return { text, parts, centre, root: parts && singly(parts.klass, centre) };
   });
   const sung = placed.filter(({ parts }) => parts);
   sung.forEach((one, place) => {
-    const beside = [-1, 1].map((by) => {
-      let at = place + by;
-      while (sung[at]?.parts.klass === one.parts.klass) at += by;
-      return sung[at]?.root;
-    }).filter(Boolean);
+    const beside = [-1, 1]
+      .map((by) => {
+        let at = place + by;
+        while (sung[at]?.parts.klass === one.parts.klass) at += by;
+        return sung[at]?.root;
+      })
+      .filter(Boolean);
     const agree = beside.length > 0 && beside.every((root) => root.includes(one.root[1]));
     one.name = (agree ? null : naturalOf(one.parts.klass)) ?? one.root;
   });

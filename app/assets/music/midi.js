@@ -1,7 +1,8 @@
 // A piece as the bytes of a MIDI file: whole, or some of its tracks.
 import { rowsOf } from "./piece.js";
 
-const COARSE = 96, USUAL = 480;
+const COARSE = 96,
+  USUAL = 480;
 const text = new TextEncoder();
 
 function varied(number) {
@@ -11,7 +12,8 @@ function varied(number) {
 }
 
 const meta = (kind, bytes) => [0xff, kind, ...varied(bytes.length), ...bytes];
-const word = (value, bytes) => Array.from({ length: bytes }, (_, i) => (value >>> (8 * (bytes - 1 - i))) & 0xff);
+const word = (value, bytes) =>
+  Array.from({ length: bytes }, (_, i) => (value >>> (8 * (bytes - 1 - i))) & 0xff);
 const chunk = (name, bytes) => [...text.encode(name), ...word(bytes.length, 4), ...bytes];
 
 // Events [tick, rank, bytes] → a track's bytes.
@@ -29,8 +31,10 @@ function track(events) {
 
 function conductor(piece, by, texts) {
   const events = texts.map((said) => [0, 0, meta(1, text.encode(said))]);
-  for (const [tick, tempo] of piece.tempos) events.push([tick * by, 1, meta(0x51, word(Math.min(0xffffff, Math.round(6e7 / tempo)), 3))]);
-  for (const [tick, top, low] of piece.meters) events.push([tick * by, 1, meta(0x58, [top, Math.log2(low), 24, 8])]);
+  for (const [tick, tempo] of piece.tempos)
+    events.push([tick * by, 1, meta(0x51, word(Math.min(0xffffff, Math.round(6e7 / tempo)), 3))]);
+  for (const [tick, top, low] of piece.meters)
+    events.push([tick * by, 1, meta(0x58, [top, Math.log2(low), 24, 8])]);
   for (const [tick, name] of piece.chords) events.push([tick * by, 2, meta(6, text.encode(name))]);
   return track(events);
 }
@@ -50,17 +54,28 @@ function instrument(one, channel, rows, by, volume) {
 // loud each track is.
 export function writeMidi(piece, { made = null, chosen = null, volumes = [] } = {}) {
   const by = piece.ticksPerBeat < COARSE ? Math.floor(USUAL / piece.ticksPerBeat) : 1;
-  const rows = rowsOf(piece), pitched = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15];
-  const ascii = made && JSON.stringify(made).replace(/[^\x20-\x7e]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  const rows = rowsOf(piece),
+    pitched = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15];
+  const ascii =
+    made &&
+    JSON.stringify(made).replace(
+      /[^\x20-\x7e]/g,
+      (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`,
+    );
   const tracks = [conductor(piece, by, ascii ? [`musicgen ${ascii}`] : [])];
   piece.tracks.forEach((one, index) => {
     const own = rows.filter((row) => row[4] === index);
     if (!own.length || (chosen && !chosen.includes(index))) return;
-    tracks.push(instrument(one, one.drum ? 9 : pitched.shift() ?? 0, own, by, volumes[index]));
+    tracks.push(instrument(one, one.drum ? 9 : (pitched.shift() ?? 0), own, by, volumes[index]));
   });
-  const head = chunk("MThd", [...word(1, 2), ...word(tracks.length, 2), ...word(piece.ticksPerBeat * by, 2)]);
+  const head = chunk("MThd", [
+    ...word(1, 2),
+    ...word(tracks.length, 2),
+    ...word(piece.ticksPerBeat * by, 2),
+  ]);
   return Uint8Array.from([head, ...tracks].flat());
 }
 
 // Whether bytes are those of a MIDI file.
-export const isMidi = (bytes) => bytes.length > 4 && String.fromCharCode(...bytes.subarray(0, 4)) === "MThd";
+export const isMidi = (bytes) =>
+  bytes.length > 4 && String.fromCharCode(...bytes.subarray(0, 4)) === "MThd";

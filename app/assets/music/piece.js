@@ -12,7 +12,8 @@ export const barCount = (piece) => piece.lines.length - 1;
 // The notes as rows [onset, duration, pitch, velocity, track].
 export function rowsOf(piece) {
   const rows = [];
-  for (let i = 0; i < piece.notes.length; i += WIDTH) rows.push(Array.from(piece.notes.subarray(i, i + WIDTH)));
+  for (let i = 0; i < piece.notes.length; i += WIDTH)
+    rows.push(Array.from(piece.notes.subarray(i, i + WIDTH)));
   return rows;
 }
 
@@ -26,13 +27,15 @@ export function withRows(piece, rows) {
 // The tick at which the last note ends.
 export function endTick(piece) {
   let end = 0;
-  for (let i = 0; i < piece.notes.length; i += WIDTH) end = Math.max(end, piece.notes[i] + piece.notes[i + 1]);
+  for (let i = 0; i < piece.notes.length; i += WIDTH)
+    end = Math.max(end, piece.notes[i] + piece.notes[i + 1]);
   return end;
 }
 
 // How many of a row of things come before something, found by halving: some pieces change tempo at every beat.
 export function countUntil(length, isBefore) {
-  let low = 0, high = length;
+  let low = 0,
+    high = length;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (isBefore(middle)) low = middle + 1;
@@ -42,10 +45,12 @@ export function countUntil(length, isBefore) {
 }
 
 // Where in the array the first note stands that begins at a tick or later.
-export const firstFrom = (notes, tick) => WIDTH * countUntil(notes.length / WIDTH, (note) => notes[note * WIDTH] < tick);
+export const firstFrom = (notes, tick) =>
+  WIDTH * countUntil(notes.length / WIDTH, (note) => notes[note * WIDTH] < tick);
 
 // The number of the bar, from 0, that a tick lies in.
-export const barAt = ({ lines }, tick) => Math.max(0, countUntil(lines.length, (bar) => lines[bar] <= tick) - 1);
+export const barAt = ({ lines }, tick) =>
+  Math.max(0, countUntil(lines.length, (bar) => lines[bar] <= tick) - 1);
 
 // How many bars are empty before the first note: the server hears a file from the bar that this falls into, or lies just before.
 export function restBefore(piece) {
@@ -74,14 +79,16 @@ export function grown(piece, { notes, ...columns }) {
   flat.set(piece.notes.subarray(0, notes.keep * WIDTH));
   notes.add.forEach((row, index) => flat.set(row, (notes.keep + index) * WIDTH));
   const next = { ...piece, notes: flat };
-  for (const name of ["tracks", "tempos", "chords", "meters", "lines"]) next[name] = changed(piece[name], columns[name]);
+  for (const name of ["tracks", "tempos", "chords", "meters", "lines"])
+    next[name] = changed(piece[name], columns[name]);
   return next;
 }
 
 // A bar line for each bar, also for bars that the piece does not have yet.
 export function linesFor(piece, bars) {
   const lines = piece.lines.slice(0, bars + 1);
-  const last = piece.lines.length > 1 ? piece.lines.at(-1) - piece.lines.at(-2) : 4 * piece.ticksPerBeat;
+  const last =
+    piece.lines.length > 1 ? piece.lines.at(-1) - piece.lines.at(-2) : 4 * piece.ticksPerBeat;
   while (lines.length < bars + 1) lines.push(lines.at(-1) + last);
   return lines;
 }
@@ -90,61 +97,94 @@ export const withBars = (piece, bars) => ({ ...piece, lines: linesFor(piece, bar
 
 // The first bars alone; what is held past them ends there.
 export function trimmed(piece, bars) {
-  const lines = linesFor(piece, bars), end = lines[bars];
+  const lines = linesFor(piece, bars),
+    end = lines[bars];
   const rows = rowsOf(piece).filter((row) => row[0] < end);
   for (const row of rows) row[1] = Math.min(row[1], end - row[0]);
   const early = (rows) => rows.filter(([tick]) => tick < end);
-  return { ...withRows(piece, rows), lines, tempos: early(piece.tempos), chords: early(piece.chords), meters: early(piece.meters) };
+  return {
+    ...withRows(piece, rows),
+    lines,
+    tempos: early(piece.tempos),
+    chords: early(piece.chords),
+    meters: early(piece.meters),
+  };
 }
 
 // Without the bars first … stop − 1: what follows moves up.
 export function without(piece, first, stop) {
-  const from = piece.lines[first], to = piece.lines[stop], length = to - from;
+  const from = piece.lines[first],
+    to = piece.lines[stop],
+    length = to - from;
   const rows = [];
   for (const row of rowsOf(piece)) {
     if (row[0] >= to) rows.push([row[0] - length, ...row.slice(1)]);
     else if (row[0] < from) rows.push([row[0], Math.min(row[1], from - row[0]), ...row.slice(2)]);
   }
-  const lines = [...piece.lines.slice(0, first), ...piece.lines.slice(stop).map((line) => line - length)];
-  return { ...withRows(piece, rows), lines, ...Object.fromEntries(
-    ["tempos", "chords", "meters"].map((name) => [name, shifted(piece[name], from, to)])) };
+  const lines = [
+    ...piece.lines.slice(0, first),
+    ...piece.lines.slice(stop).map((line) => line - length),
+  ];
+  return {
+    ...withRows(piece, rows),
+    lines,
+    ...Object.fromEntries(
+      ["tempos", "chords", "meters"].map((name) => [name, shifted(piece[name], from, to)]),
+    ),
+  };
 }
 
 // Rows that begin with a tick, without those in a gap; the last before its end is in force behind it.
 function shifted(rows, from, to) {
-  const before = rows.filter(([tick]) => tick < from), after = rows.filter(([tick]) => tick >= to);
+  const before = rows.filter(([tick]) => tick < from),
+    after = rows.filter(([tick]) => tick >= to);
   const held = rows.filter(([tick]) => tick < to).at(-1);
   const first = held && held[0] >= from && after[0]?.[0] !== to ? [[to, ...held.slice(1)]] : [];
-  return [...before, ...[...first, ...after].map(([tick, ...more]) => [tick - (to - from), ...more])];
+  return [
+    ...before,
+    ...[...first, ...after].map(([tick, ...more]) => [tick - (to - from), ...more]),
+  ];
 }
 
 // What was written of a piece, by itself: from its first new bar on, with the tempo and metre in force there.
 export function excerptFrom(piece, { first, stop }) {
-  const to = stop >= barCount(piece) ? Infinity : piece.lines[stop], early = (rows) => rows.filter(([tick]) => tick < to);
-  const columns = Object.fromEntries(["tempos", "chords", "meters"].map((name) => [name, early(piece[name])]));
-  return without({ ...withRows(piece, early(rowsOf(piece))), ...columns, lines: piece.lines.slice(0, stop + 1) }, 0, first);
+  const to = stop >= barCount(piece) ? Infinity : piece.lines[stop],
+    early = (rows) => rows.filter(([tick]) => tick < to);
+  const columns = Object.fromEntries(
+    ["tempos", "chords", "meters"].map((name) => [name, early(piece[name])]),
+  );
+  return without(
+    { ...withRows(piece, early(rowsOf(piece))), ...columns, lines: piece.lines.slice(0, stop + 1) },
+    0,
+    first,
+  );
 }
 
 // Whether a note lies in what was written: bars first … stop − 1, of some tracks or of all.
 export function inRegion(region, lines, onset, track) {
   if (!region) return false;
   const stop = lines[Math.min(region.stop, lines.length - 1)];
-  return onset >= lines[Math.min(region.first, lines.length - 1)]
-    && (onset < stop || region.stop >= lines.length - 1)
-    && (!region.tracks || region.tracks.includes(track));
+  return (
+    onset >= lines[Math.min(region.first, lines.length - 1)] &&
+    (onset < stop || region.stop >= lines.length - 1) &&
+    (!region.tracks || region.tracks.includes(track))
+  );
 }
 
 // What of a region is left without the bars first … stop − 1; null where that is nothing.
 export function regionWithout(region, first, stop) {
-  const at = (bar) => Math.min(bar, Math.max(first, bar - (stop - first))), made = region && { ...region, first: at(region.first), stop: at(region.stop) };
+  const at = (bar) => Math.min(bar, Math.max(first, bar - (stop - first))),
+    made = region && { ...region, first: at(region.first), stop: at(region.stop) };
   return made && made.first < made.stop ? made : null;
 }
 
 // The bars around what was written: those before it and behind it that lead in and out; null where that is everything.
 export function aroundNew({ region, piece }) {
-  const bars = barCount(piece), open = region?.stop >= bars;
+  const bars = barCount(piece),
+    open = region?.stop >= bars;
   if (!region || region.tracks || (open && !region.first)) return null;
-  const first = Math.max(0, region.first - (open ? 1 : 2)), stop = Math.min(bars, region.stop + (open ? 0 : 2));
+  const first = Math.max(0, region.first - (open ? 1 : 2)),
+    stop = Math.min(bars, region.stop + (open ? 0 : 2));
   return first || stop < bars ? { first, stop } : null;
 }
 
@@ -157,12 +197,25 @@ export function countIn(piece, region) {
 
 // One empty bar or more in 4/4, to write on.
 const PIANO = [{ name: "Piano", program: 0, drum: false }];
-const TRIO = [{ name: "Bass", program: 33, drum: false }, { name: "Drums", program: 0, drum: true }, { name: "Other", program: 0, drum: false }];
+const TRIO = [
+  { name: "Bass", program: 33, drum: false },
+  { name: "Drums", program: 0, drum: true },
+  { name: "Other", program: 0, drum: false },
+];
 
 // Four empty bars for the tracks of a language.
 export function emptyPiece(language) {
-  return withBars({
-    notes: new Int32Array(), tracks: structuredClone(language === "groove" ? TRIO : PIANO), tempos: [[0, 110]], chords: [],
-    meters: [[0, 4, 4]], ticksPerBeat: 12, lines: [0, 48], centre: 1,
-  }, 4);
+  return withBars(
+    {
+      notes: new Int32Array(),
+      tracks: structuredClone(language === "groove" ? TRIO : PIANO),
+      tempos: [[0, 110]],
+      chords: [],
+      meters: [[0, 4, 4]],
+      ticksPerBeat: 12,
+      lines: [0, 48],
+      centre: 1,
+    },
+    4,
+  );
 }

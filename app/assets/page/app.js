@@ -3,7 +3,15 @@ import { settingsOf } from "../desk/check.js";
 import { bytesOf, readDesk, writeDesk, ENDING, fromBase64 } from "../desk/file.js";
 import { readLink, writeLink } from "../desk/link.js";
 import { newId, soFar, woken } from "../desk/state.js";
-import { aroundNew, barCount, emptyPiece, pieceOf, regionWithout, trimmed, without } from "../music/piece.js";
+import {
+  aroundNew,
+  barCount,
+  emptyPiece,
+  pieceOf,
+  regionWithout,
+  trimmed,
+  without,
+} from "../music/piece.js";
 import { withChord } from "../music/chords.js";
 import { Composer } from "./compose.js";
 import { download, fileName } from "../widgets/parts.js";
@@ -13,7 +21,8 @@ const MOST_BYTES = 1 << 20;
 
 // What a file says of the bars that were written, which may have moved.
 const writtenBars = ({ prompt_bars: prompt, written_bars: written }, region) => ({
-  ...(prompt && { prompt_bars: region?.first ? [1, region.first] : null }), ...(written && { written_bars: region ? [region.first + 1, region.stop] : null }),
+  ...(prompt && { prompt_bars: region?.first ? [1, region.first] : null }),
+  ...(written && { written_bars: region ? [region.first + 1, region.stop] : null }),
 });
 
 export class App {
@@ -59,7 +68,7 @@ export class App {
       const done = await act();
       if (turn === this.opening) done();
     } catch (error) {
-      if (turn === this.opening) return this.fail(error.message), false;
+      if (turn === this.opening) return (this.fail(error.message), false);
     } finally {
       if (turn === this.opening) {
         this.underWay = null;
@@ -85,15 +94,31 @@ export class App {
     }
     return this.attempt(`Reading ${file.name}…`, async () => {
       const bytes = await bytesOf(file);
-      const opened = await this.server.open({ bytes, name: file.name, model: this.model.name, fit: true });
-      return () => this.opened(opened, { kind: "file", file: bytes, fileName: file.name }, "opening a file");
+      const opened = await this.server.open({
+        bytes,
+        name: file.name,
+        model: this.model.name,
+        fit: true,
+      });
+      return () =>
+        this.opened(opened, { kind: "file", file: bytes, fileName: file.name }, "opening a file");
     });
   }
 
   openExample(name) {
     return this.attempt("", async () => {
       const opened = await this.server.open({ example: name, model: this.model.name, fit: true });
-      return () => this.opened(opened, { kind: "example", example: name, file: fromBase64(opened.file), fileName: `${name}.mid` }, "opening an example");
+      return () =>
+        this.opened(
+          opened,
+          {
+            kind: "example",
+            example: name,
+            file: fromBase64(opened.file),
+            fileName: `${name}.mid`,
+          },
+          "opening an example",
+        );
     });
   }
 
@@ -107,20 +132,47 @@ export class App {
   // An empty grid in the language of the model: to draw on, or to play to.
   openGrid() {
     this.supersede();
-    const empty = { piece: emptyPiece(this.model.language), bars: 4, chosen: 4, model: this.model.name };
+    const empty = {
+      piece: emptyPiece(this.model.language),
+      bars: 4,
+      chosen: 4,
+      model: this.model.name,
+    };
     this.desk.show({ ...this.blank("edit", "My piece"), ...empty }, "an empty grid");
     this.follow();
   }
 
   blank(kind, title) {
-    return { id: newId(), parent: null, kind, title, made: Date.now(), state: "done", notices: [], remarks: [], region: null };
+    return {
+      id: newId(),
+      parent: null,
+      kind,
+      title,
+      made: Date.now(),
+      state: "done",
+      notices: [],
+      remarks: [],
+      region: null,
+    };
   }
 
   opened(opened, more, label) {
-    const { piece, title, model, bars, chosen, notices, remarks, region, made, real, sent } = opened;
+    const { piece, title, model, bars, chosen, notices, remarks, region, made, real, sent } =
+      opened;
     const entry = {
-      ...this.blank(more.kind, title), piece: pieceOf(piece), model, bars, chosen: region?.first || chosen, notices, remarks, region, real,
-      provenance: made ?? null, seed: made?.seed, keeps: Boolean(more.file) && !/\.abc$/i.test(more.fileName ?? ""), ...more,
+      ...this.blank(more.kind, title),
+      piece: pieceOf(piece),
+      model,
+      bars,
+      chosen: region?.first || chosen,
+      notices,
+      remarks,
+      region,
+      real,
+      provenance: made ?? null,
+      seed: made?.seed,
+      keeps: Boolean(more.file) && !/\.abc$/i.test(more.fileName ?? ""),
+      ...more,
     };
     this.server.knows(entry, sent);
     this.desk.show(entry, label);
@@ -142,8 +194,23 @@ export class App {
       return () => {
         const { kind, example, file, fileName: named, title, parent } = entry;
         const now = kind === "take" ? "file" : kind; // it is none of its run any more
-        const heard = this.opened({ ...opened, title }, { kind: now, act: `heard by ${model}`, example, file, fileName: named, parent, keeps: Boolean(entry.keeps && !entry.kept), lost: Boolean(entry.lost || (entry.keeps && entry.kept)) }, "changing the model");
-        const listed = this.desk.open.listed.filter((id) => id !== entry.id || this.desk.stars.has(id));
+        const heard = this.opened(
+          { ...opened, title },
+          {
+            kind: now,
+            act: `heard by ${model}`,
+            example,
+            file,
+            fileName: named,
+            parent,
+            keeps: Boolean(entry.keeps && !entry.kept),
+            lost: Boolean(entry.lost || (entry.keeps && entry.kept)),
+          },
+          "changing the model",
+        );
+        const listed = this.desk.open.listed.filter(
+          (id) => id !== entry.id || this.desk.stars.has(id),
+        );
         this.desk.open = { ...this.desk.open, listed };
         this.desk.tell("step", {});
         return heard;
@@ -172,21 +239,43 @@ export class App {
     this.supersede();
     const before = this.desk.current;
     go();
-    const now = this.desk.current, ids = [before?.id, now?.id];
-    if ([before, now].some((one) => one?.kind === "edit" && ids.includes(one.parent))) this.player.update(now, before.id);
+    const now = this.desk.current,
+      ids = [before?.id, now?.id];
+    if ([before, now].some((one) => one?.kind === "edit" && ids.includes(one.parent)))
+      this.player.update(now, before.id);
     this.follow();
   }
 
   // A new piece by hand takes the stage; of one that is still being written, with the bars that there are.
   edit(made, label, more = {}, as = null) {
     this.calm();
-    const before = woken(this.desk.current), piece = soFar(this.desk.current, made), bars = barCount(piece);
+    const before = woken(this.desk.current),
+      piece = soFar(this.desk.current, made),
+      bars = barCount(piece);
     const { region = before.region } = more;
     const entry = {
-      ...before, id: newId(), parent: this.desk.joins(as) ? before.parent : before.id, kind: "edit", made: Date.now(),
-      state: "done", piece, bars, file: null, kept: null, keeps: false, lost: Boolean(before.keeps || before.lost), example: null,
-      chosen: Math.min(this.desk.open.chosen || bars, bars), model: this.model.name, likeness: null, act: label,
-      provenance: before.provenance ? { ...before.provenance, edited: true, ...writtenBars(before.provenance, region) } : null, title: before.title, ...more,
+      ...before,
+      id: newId(),
+      parent: this.desk.joins(as) ? before.parent : before.id,
+      kind: "edit",
+      made: Date.now(),
+      state: "done",
+      piece,
+      bars,
+      file: null,
+      kept: null,
+      keeps: false,
+      lost: Boolean(before.keeps || before.lost),
+      example: null,
+      chosen: Math.min(this.desk.open.chosen || bars, bars),
+      model: this.model.name,
+      likeness: null,
+      act: label,
+      provenance: before.provenance
+        ? { ...before.provenance, edited: true, ...writtenBars(before.provenance, region) }
+        : null,
+      title: before.title,
+      ...more,
     };
     const playing = this.player.entry?.id === before.id;
     this.desk.show(entry, label, as);
@@ -200,7 +289,8 @@ export class App {
     this.calm();
     if (this.player.entry?.id === id) this.player.pause();
     this.desk.remove(id);
-    const { run } = this.composer, { listed } = this.desk.open;
+    const { run } = this.composer,
+      { listed } = this.desk.open;
     if (run?.ids && !run.ids.some((one) => listed.includes(one))) this.composer.stop(); // nobody wants it any more
     this.follow();
   }
@@ -209,7 +299,12 @@ export class App {
   use(id, label = "going on from a take", chosen = null) {
     const entry = this.desk.entries.get(id);
     this.supersede();
-    this.desk.step(label, { current: id, takes: [], chosen: chosen ?? entry.bars, model: entry.model });
+    this.desk.step(label, {
+      current: id,
+      takes: [],
+      chosen: chosen ?? entry.bars,
+      model: entry.model,
+    });
     if (!this.player.playing) this.player.load(entry);
   }
 
@@ -218,21 +313,29 @@ export class App {
     this.calm();
     if (act === "loop") return this.loop(id, { first, stop });
     const { piece, region } = this.desk.entries.get(id);
-    if (act === "delete" && stop - first >= barCount(piece)) throw new Error("These are all bars of the piece; open another one instead.");
+    if (act === "delete" && stop - first >= barCount(piece))
+      throw new Error("These are all bars of the piece; open another one instead.");
     const sung = act === "chord" ? withChord(piece, first, more) : null; // which may be none that is known
     if (this.desk.open.current !== id) this.use(id);
-    if (act === "anew") return this.composer.start({ kind: "infill", first: first + 1, last: stop });
+    if (act === "anew")
+      return this.composer.start({ kind: "infill", first: first + 1, last: stop });
     if (act === "on") {
       this.desk.choose(stop);
       return this.composer.start({ kind: "continue" });
     }
-    if (act === "end") return this.edit(trimmed(piece, stop), "ending here", { region: regionWithout(region, stop, Infinity) });
+    if (act === "end")
+      return this.edit(trimmed(piece, stop), "ending here", {
+        region: regionWithout(region, stop, Infinity),
+      });
     if (sung) return this.edit(sung, "a chord");
-    return this.edit(without(piece, first, stop), "deleting bars", { region: regionWithout(region, first, stop) });
+    return this.edit(without(piece, first, stop), "deleting bars", {
+      region: regionWithout(region, first, stop),
+    });
   }
 
   loop(id, range) {
-    const entry = this.desk.entries.get(id), { lines } = entry.piece;
+    const entry = this.desk.entries.get(id),
+      { lines } = entry.piece;
     this.player.load(entry);
     this.player.loop(range && [lines[range.first], lines[Math.min(range.stop, lines.length - 1)]]);
     if (range && !this.player.playing) this.player.play();
@@ -250,25 +353,42 @@ export class App {
     const same = this.player.entry?.id === entry.id;
     if (same && at === null && this.player.playing) return this.player.pause();
     this.player.load(entry, { at });
-    const lead = this.desk.open.takes.includes(entry.id) ? this.seen(entry)?.first ?? 0 : 0;
-    const seam = entry.piece.lines[Math.min(this.desk.settings.onlyNew && entry.region ? entry.region.first : lead, barCount(entry.piece))];
+    const lead = this.desk.open.takes.includes(entry.id) ? (this.seen(entry)?.first ?? 0) : 0;
+    const seam =
+      entry.piece.lines[
+        Math.min(
+          this.desk.settings.onlyNew && entry.region ? entry.region.first : lead,
+          barCount(entry.piece),
+        )
+      ];
     if (at !== null || this.player.tick < seam) this.player.seek(Math.max(at ?? 0, seam));
     return this.player.playing ? undefined : this.player.play();
   }
 
   saveDesk() {
     const name = fileName(this.desk.current?.title ?? "desk");
-    download(new TextEncoder().encode(writeDesk(this.desk)), `${name}${ENDING}`, "application/json");
+    download(
+      new TextEncoder().encode(writeDesk(this.desk)),
+      `${name}${ENDING}`,
+      "application/json",
+    );
   }
 
   async openDesk(file) {
     this.supersede();
     try {
-      const found = readDesk(new TextDecoder().decode(await bytesOf(file)), file.name, this.desk.settings);
+      const found = readDesk(
+        new TextDecoder().decode(await bytesOf(file)),
+        file.name,
+        this.desk.settings,
+      );
       this.composer.stop();
       for (const [id, entry] of found.entries) this.desk.put(this.desk.entries.get(id) ?? entry); // what is here stays as it is
       for (const star of found.stars) this.desk.stars.add(star);
-      this.desk.step("opening a desk", { ...found.open, listed: [...new Set([...this.desk.open.listed, ...found.open.listed])] });
+      this.desk.step("opening a desk", {
+        ...found.open,
+        listed: [...new Set([...this.desk.open.listed, ...found.open.listed])],
+      });
       this.desk.set(found.settings);
       this.follow();
     } catch (error) {
@@ -277,9 +397,14 @@ export class App {
   }
 
   async link() {
-    const entry = this.desk.current, { bytes, name } = entry.piece.notes.length ? fileOf(entry) : {};
+    const entry = this.desk.current,
+      { bytes, name } = entry.piece.notes.length ? fileOf(entry) : {};
     const source = entry.example ? { example: entry.example } : { title: entry.title, name, bytes };
-    return writeLink(location.href, source, { model: this.model.name, chosen: this.desk.open.chosen, settings: { ...this.desk.settings, seed: entry.seed ?? this.desk.settings.seed } });
+    return writeLink(location.href, source, {
+      model: this.model.name,
+      chosen: this.desk.open.chosen,
+      settings: { ...this.desk.settings, seed: entry.seed ?? this.desk.settings.seed },
+    });
   }
 
   // What a link names is added to what was there, so undo leads back.
@@ -293,11 +418,26 @@ export class App {
     if (!said) return false;
     history.replaceState(null, "", location.pathname + location.search);
     await this.attempt("", async () => {
-      const opened = await this.server.open({ bytes: said.bytes, name: said.name, example: said.example, model: said.model, fit: !this.models.has(said.model) });
+      const opened = await this.server.open({
+        bytes: said.bytes,
+        name: said.name,
+        example: said.example,
+        model: said.model,
+        fit: !this.models.has(said.model),
+      });
       return () => {
         const file = said.bytes ?? (opened.file ? fromBase64(opened.file) : null);
         const kind = said.example ? "example" : said.bytes ? "file" : "nothing";
-        this.opened({ ...opened, title: said.title ?? opened.title, chosen: Math.min(said.chosen, opened.bars), region: null }, { kind, example: said.example, file, fileName: said.name }, "opening a link");
+        this.opened(
+          {
+            ...opened,
+            title: said.title ?? opened.title,
+            chosen: Math.min(said.chosen, opened.bars),
+            region: null,
+          },
+          { kind, example: said.example, file, fileName: said.name },
+          "opening a link",
+        );
         this.desk.set(settingsOf(said.settings, this.desk.settings));
       };
     });

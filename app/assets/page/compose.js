@@ -10,7 +10,12 @@ const MOST_SEED = 1e6;
 // What of a request the chosen model leaves to a related one: {by, why}; the server goes by the same rule.
 function leftTo(model, { kind, ends, chords, plan }) {
   const needs = kind === "continue" ? [ends && "ends", chords && "chords", plan && "plan"] : [kind];
-  return needs.filter(Boolean).map((need) => model[need]).find(({ by }) => by) ?? null;
+  return (
+    needs
+      .filter(Boolean)
+      .map((need) => model[need])
+      .find(({ by }) => by) ?? null
+  );
 }
 
 export class Composer {
@@ -25,32 +30,58 @@ export class Composer {
 
   // What the settings of the desk ask for.
   ask(what) {
-    const { settings, open, current } = this.app.desk, can = this.app.model, { bars, variations, ends, dense, chords, temperature, topP, topK, minP, recall } = settings;
+    const { settings, open, current } = this.app.desk,
+      can = this.app.model,
+      { bars, variations, ends, dense, chords, temperature, topP, topK, minP, recall } = settings;
     const seed = settings.newSeed ? Math.floor(Math.random() * MOST_SEED) : settings.seed;
     if (seed !== settings.seed) this.app.desk.set({ seed });
     return {
-      model: can.name, title: current?.title ?? "", bars, variations, dense,
+      model: can.name,
+      title: current?.title ?? "",
+      bars,
+      variations,
+      dense,
       sampling: { temperature, top_p: topP, top_k: topK, min_p: minP, recall, seed }, // named as on the server
-      ends: ends && can.ends.can, chords: can.chords.can ? chords : "",
+      ends: ends && can.ends.can,
+      chords: can.chords.can ? chords : "",
       promptBars: current && current.kind !== "nothing" ? open.chosen : null,
       idea: this.app.begins ? settings.idea : null,
-      rest: current ? restBefore(current.piece) : 0, plan: planAsked(this.app, what), ...what,
+      rest: current ? restBefore(current.piece) : 0,
+      plan: planAsked(this.app, what),
+      ...what,
     };
   }
 
   async start(what) {
-    const { app } = this, { desk } = app;
+    const { app } = this,
+      { desk } = app;
     // Who asks for a piece, and at once for what follows it, means that piece.
     if ((await app.underWay) === false) return; // it has said why
-    if (this.busy) return app.fail("The last request is still at work; press Stop, or wait for its end.", "takes");
+    if (this.busy)
+      return app.fail(
+        "The last request is still at work; press Stop, or wait for its end.",
+        "takes",
+      );
     app.calm();
-    const parent = desk.current, ask = this.ask(what), other = leftTo(app.model, ask);
+    const parent = desk.current,
+      ask = this.ask(what),
+      other = leftTo(app.model, ask);
     let given = parent && parent.piece.notes.length ? parent : null;
     if (given && other) given = { ...given, file: null, piece: { ...given.piece } }; // it gets what is seen, in these bars
-    const run = (this.run = { id: newId(), other, kind: ask.kind, parts: ask.parts, begun: performance.now(), stopping: new AbortController(), ids: null, part: 0 });
+    const run = (this.run = {
+      id: newId(),
+      other,
+      kind: ask.kind,
+      parts: ask.parts,
+      begun: performance.now(),
+      stopping: new AbortController(),
+      ids: null,
+      part: 0,
+    });
     desk.tell("composing", { run });
     try {
-      for await (const view of app.server.write(given, ask, run.id, run.stopping.signal)) this.take(run, view, ask, parent);
+      for await (const view of app.server.write(given, ask, run.id, run.stopping.signal))
+        this.take(run, view, ask, parent);
     } catch (error) {
       if (error.name !== "AbortError") app.fail(error.message, "takes");
       this.leave(run);
@@ -75,12 +106,36 @@ export class Composer {
     // Whether what is written is written into the file that was opened.
     const keeps = parent?.keeps && !parent.kept && !run.other;
     const entries = view.takes.map(({ number, region, piece: plain }) => {
-      const piece = pieceOf(plain), place = first + number, bars = barCount(piece);
+      const piece = pieceOf(plain),
+        place = first + number,
+        bars = barCount(piece);
       return {
-        id: run.ids[number], parent: parent?.id ?? null, kind: "take", how: ask.kind, run: run.id, number: place, made: Date.now(), title: titleOf(parent, place),
-        piece, bars, region, file: null, model: ask.model, by: run.other?.by ?? null, byWhy: run.other?.why ?? "", state: "running", seed: ask.sampling.seed, notices: [], remarks: [],
-        goals: ask.plan ? this.app.desk.goals : null, keeps: Boolean(keeps), lost: Boolean((parent?.keeps || parent?.lost) && !keeps),
-        real: parent?.real ?? null, trainedBars: null, now: piece.lines[Math.min(region.first, bars)], continues: region.first > 0 || ask.kind !== "continue",
+        id: run.ids[number],
+        parent: parent?.id ?? null,
+        kind: "take",
+        how: ask.kind,
+        run: run.id,
+        number: place,
+        made: Date.now(),
+        title: titleOf(parent, place),
+        piece,
+        bars,
+        region,
+        file: null,
+        model: ask.model,
+        by: run.other?.by ?? null,
+        byWhy: run.other?.why ?? "",
+        state: "running",
+        seed: ask.sampling.seed,
+        notices: [],
+        remarks: [],
+        goals: ask.plan ? this.app.desk.goals : null,
+        keeps: Boolean(keeps),
+        lost: Boolean((parent?.keeps || parent?.lost) && !keeps),
+        real: parent?.real ?? null,
+        trainedBars: null,
+        now: piece.lines[Math.min(region.first, bars)],
+        continues: region.first > 0 || ask.kind !== "continue",
       };
     });
     this.app.desk.begin(entries);
@@ -107,8 +162,14 @@ export class Composer {
   // How far it is: bars, the part of all, and the time that is left at this pace.
   measure(run, view) {
     const parts = view.takes.map(({ number, now }) => {
-      const { piece, region } = this.entry(run, number), from = piece.lines[region.first], to = piece.lines[Math.min(region.stop, barCount(piece))];
-      return { part: Math.min(1, (now - from) / Math.max(1, to - from)), bar: barAt(piece, now) - region.first + 1, bars: region.stop - region.first };
+      const { piece, region } = this.entry(run, number),
+        from = piece.lines[region.first],
+        to = piece.lines[Math.min(region.stop, barCount(piece))];
+      return {
+        part: Math.min(1, (now - from) / Math.max(1, to - from)),
+        bar: barAt(piece, now) - region.first + 1,
+        bars: region.stop - region.first,
+      };
     });
     run.part = parts.reduce((sum, one) => sum + one.part, 0) / parts.length;
     run.bar = Math.min(...parts.map((one) => Math.max(1, Math.min(one.bar, one.bars))));
@@ -118,12 +179,27 @@ export class Composer {
   }
 
   finish(run, take, state) {
-    const entry = this.entry(run, take.number), piece = pieceOf(take.piece);
-    const { kept = null, notKept = null } = take, bytes = kept && fromBase64(kept.data);
+    const entry = this.entry(run, take.number),
+      piece = pieceOf(take.piece);
+    const { kept = null, notKept = null } = take,
+      bytes = kept && fromBase64(kept.data);
     const next = {
-      ...entry, piece, state, ...(notKept && { keeps: false, lost: entry.keeps || entry.lost }), kept: kept && !kept.same ? bytes : null, region: take.region, trainedBars: take.trainedBars, likeness: take.likeness, fresh: take.new, now: undefined,
-      file: kept?.same ? bytes : take.midi ? fromBase64(take.midi) : null, fileName: `${entry.title}${kept?.same ? kept.ending : ".mid"}`, provenance: take.provenance, seed: take.seed,
-      bars: barCount(piece), chosen: barCount(piece),
+      ...entry,
+      piece,
+      state,
+      ...(notKept && { keeps: false, lost: entry.keeps || entry.lost }),
+      kept: kept && !kept.same ? bytes : null,
+      region: take.region,
+      trainedBars: take.trainedBars,
+      likeness: take.likeness,
+      fresh: take.new,
+      now: undefined,
+      file: kept?.same ? bytes : take.midi ? fromBase64(take.midi) : null,
+      fileName: `${entry.title}${kept?.same ? kept.ending : ".mid"}`,
+      provenance: take.provenance,
+      seed: take.seed,
+      bars: barCount(piece),
+      chosen: barCount(piece),
     };
     this.app.player.update(next);
     this.app.desk.put(next);
@@ -144,7 +220,8 @@ export class Composer {
     const { run } = this;
     if (!run || run.stopped) return;
     run.stopped = true;
-    if (run.ids) this.app.server.stop(run.id).catch(() => (run.stopped = false)); // to be asked once more
+    if (run.ids)
+      this.app.server.stop(run.id).catch(() => (run.stopped = false)); // to be asked once more
     else run.stopping.abort(); // still in line
   }
 }

@@ -1,60 +1,163 @@
 // How to continue: words of musicians first, sampling by its names behind "Advanced".
 import { action, check, choice, count, icon, make, rename, slider } from "../widgets/parts.js";
 
-const CREATIVITY = [[0.7, "safe"], [0.85, "careful"], [1, "natural"], [1.1, "bold"], [1.25, "wild"]];
+const CREATIVITY = [
+  [0.7, "safe"],
+  [0.85, "careful"],
+  [1, "natural"],
+  [1.1, "bold"],
+  [1.25, "wild"],
+];
 const DENSE = ["sparse", "natural", "dense"];
 
 export function controlsPart(app) {
-  const { desk, facts } = app, set = (change) => desk.set(change), { settings } = desk;
+  const { desk, facts } = app,
+    set = (change) => desk.set(change),
+    { settings } = desk;
   const box = make("section", "mg-card mg-controls", "", { ariaLabel: "How to continue" });
   const exact = () => CREATIVITY.some(([temperature]) => temperature === desk.settings.temperature);
-  const model = choice("mg-model", "Model", facts.models.map(({ name, player }) => [name, `${name} · ${player}`]), (name) => app.changeModel(name));
-  const prompt = slider("mg-prompt-bars", "Continue after bar", { min: 1, max: 16, value: 8, act: (bars) => desk.choose(bars) });
-  const bars = slider("mg-bars", "Length (bars)", { min: 1, max: facts.mostBars, value: settings.bars, act: (to) => set({ bars: to }) });
-  const takes = slider("mg-variations", "Takes", { min: 1, max: facts.mostVariations, value: settings.variations, act: (to) => set({ variations: to }) });
+  const model = choice(
+    "mg-model",
+    "Model",
+    facts.models.map(({ name, player }) => [name, `${name} · ${player}`]),
+    (name) => app.changeModel(name),
+  );
+  const prompt = slider("mg-prompt-bars", "Continue after bar", {
+    min: 1,
+    max: 16,
+    value: 8,
+    act: (bars) => desk.choose(bars),
+  });
+  const bars = slider("mg-bars", "Length (bars)", {
+    min: 1,
+    max: facts.mostBars,
+    value: settings.bars,
+    act: (to) => set({ bars: to }),
+  });
+  const takes = slider("mg-variations", "Takes", {
+    min: 1,
+    max: facts.mostVariations,
+    value: settings.variations,
+    act: (to) => set({ variations: to }),
+  });
   const daring = slider("mg-daring", "Creativity", {
-    min: 0, max: CREATIVITY.length - 1, value: 2, said: (place) => (exact() ? CREATIVITY[place][1] : `temperature ${desk.settings.temperature}`),
+    min: 0,
+    max: CREATIVITY.length - 1,
+    value: 2,
+    said: (place) => (exact() ? CREATIVITY[place][1] : `temperature ${desk.settings.temperature}`),
     act: (place) => set({ temperature: CREATIVITY[place][0] }),
   });
-  const dense = slider("mg-dense", "Density", { min: -1, max: 1, value: 0, said: (to) => DENSE[to + 1], act: (to) => set({ dense: to }) });
-  const ends = choice("mg-ends", "Ending", [["open", "Leave open"], ["ends", "Write an ending"]], (how) => set({ ends: how === "ends" }));
+  const dense = slider("mg-dense", "Density", {
+    min: -1,
+    max: 1,
+    value: 0,
+    said: (to) => DENSE[to + 1],
+    act: (to) => set({ dense: to }),
+  });
+  const ends = choice(
+    "mg-ends",
+    "Ending",
+    [
+      ["open", "Leave open"],
+      ["ends", "Write an ending"],
+    ],
+    (how) => set({ ends: how === "ends" }),
+  );
   const endWhy = make("span", "mg-info", "", { id: "mg-ends-why" });
   ends.append(endWhy);
   ends.select.setAttribute("aria-describedby", "mg-ends-why");
-  const chords = make("div", "mg-field", "", { id: "mg-chords" }), line = make("input", "mg-text", "", { type: "text", id: "mg-chords-line", placeholder: "C | G/B | Am F | C", spellcheck: false, maxLength: 400 });
+  const chords = make("div", "mg-field", "", { id: "mg-chords" }),
+    line = make("input", "mg-text", "", {
+      type: "text",
+      id: "mg-chords-line",
+      placeholder: "C | G/B | Am F | C",
+      spellcheck: false,
+      maxLength: 400,
+    });
   line.addEventListener("change", () => set({ chords: line.value }));
-  chords.append(make("label", "mg-label", "Chord progression", { htmlFor: "mg-chords-line" }), line);
+  chords.append(
+    make("label", "mg-label", "Chord progression", { htmlFor: "mg-chords-line" }),
+    line,
+  );
 
   const more = make("details", "mg-more", "", { id: "mg-more" });
   more.append(make("summary", "", "Advanced"));
   const fine = (id, name, label, bounds, info) => {
-    const made = slider(id, label, { ...bounds, value: settings[name], act: (to) => set({ [name]: to }), info });
+    const made = slider(id, label, {
+      ...bounds,
+      value: settings[name],
+      act: (to) => set({ [name]: to }),
+      info,
+    });
     more.append(made);
     return [name, made];
   };
   const fines = [
-    fine("mg-temperature", "temperature", "Temperature", { min: 0, max: 2, step: 0.01 }, "0: always the likeliest note"),
+    fine(
+      "mg-temperature",
+      "temperature",
+      "Temperature",
+      { min: 0, max: 2, step: 0.01 },
+      "0: always the likeliest note",
+    ),
     fine("mg-top-p", "topP", "Top-p", { min: 0.05, max: 1, step: 0.01 }, "1: no limit"),
     fine("mg-top-k", "topK", "Top-k", { min: 0, max: 200 }, "0: no limit"),
     fine("mg-min-p", "minP", "Min-p", { min: 0, max: 0.5, step: 0.01 }, "0: no limit"),
-    fine("mg-recall", "recall", "Repetition", { min: 0, max: 1, step: 0.05 }, "0: remembers nothing of the piece"),
+    fine(
+      "mg-recall",
+      "recall",
+      "Repetition",
+      { min: 0, max: 1, step: 0.05 },
+      "0: remembers nothing of the piece",
+    ),
   ];
-  const seed = make("div", "mg-field", "", { id: "mg-seed" }), number = make("input", "mg-number mg-wide-number", "", { type: "number", id: "mg-seed-number", min: 0, max: 2 ** 31 - 1, step: 1 });
-  number.addEventListener("change", () => set({ seed: Math.min(2 ** 31 - 1, Math.max(0, Math.floor(Number(number.value) || 0))), newSeed: false }));
+  const seed = make("div", "mg-field", "", { id: "mg-seed" }),
+    number = make("input", "mg-number mg-wide-number", "", {
+      type: "number",
+      id: "mg-seed-number",
+      min: 0,
+      max: 2 ** 31 - 1,
+      step: 1,
+    });
+  number.addEventListener("change", () =>
+    set({
+      seed: Math.min(2 ** 31 - 1, Math.max(0, Math.floor(Number(number.value) || 0))),
+      newSeed: false,
+    }),
+  );
   const seedHead = make("div", "mg-field-head");
   seedHead.append(make("label", "mg-label", "Seed", { htmlFor: "mg-seed-number" }), number);
   seed.append(seedHead);
   const newSeed = check("mg-new-seed", "Another seed each time", (on) => set({ newSeed: on }));
   more.append(seed, newSeed);
-  more.addEventListener("toggle", () => more.open !== desk.settings.more && set({ more: more.open }));
+  more.addEventListener(
+    "toggle",
+    () => more.open !== desk.settings.more && set({ more: more.open }),
+  );
 
-  const go = action("Continue", () => (sheet(false, false), app.composer.start({ kind: "continue" })), "mg-button mg-go", { id: "mg-go" });
-  const halt = action("Stop", () => app.composer.stop(), "mg-button mg-halt", { id: "mg-halt", hidden: true });
+  const go = action(
+    "Continue",
+    () => (sheet(false, false), app.composer.start({ kind: "continue" })),
+    "mg-button mg-go",
+    { id: "mg-go" },
+  );
+  const halt = action("Stop", () => app.composer.stop(), "mg-button mg-halt", {
+    id: "mg-halt",
+    hidden: true,
+  });
   const row = make("div", "mg-go-row");
   // On a small screen what is asked for lies in a sheet over the music; its button is next to Continue.
-  const how = icon("how", "How to continue", () => sheet(!box.classList.contains("mg-up")), "mg-icon mg-how");
+  const how = icon(
+    "how",
+    "How to continue",
+    () => sheet(!box.classList.contains("mg-up")),
+    "mg-icon mg-how",
+  );
   const top = make("div", "mg-sheet-head");
-  top.append(make("h2", "", "How to continue"), icon("close", "Close", () => sheet(false), "mg-icon mg-sheet-close"));
+  top.append(
+    make("h2", "", "How to continue"),
+    icon("close", "Close", () => sheet(false), "mg-icon mg-sheet-close"),
+  );
   box.id = "mg-controls";
   how.setAttribute("aria-controls", box.id);
   function sheet(open, back = true) {
@@ -67,12 +170,16 @@ export function controlsPart(app) {
   sheet(false);
   how.setAttribute("aria-expanded", "false");
   box.addEventListener("keydown", (event) => event.key === "Escape" && sheet(false));
-  addEventListener("pointerdown", (event) => box.contains(event.target) || sheet(false, false), { capture: true });
+  addEventListener("pointerdown", (event) => box.contains(event.target) || sheet(false, false), {
+    capture: true,
+  });
   row.append(how, go, halt);
   box.append(top, model, prompt, bars, takes, daring, dense, ends, chords, more, row);
 
   function show() {
-    const { settings: now, open, current } = desk, can = app.model, given = current && current.kind !== "nothing" && current.piece.notes.length;
+    const { settings: now, open, current } = desk,
+      can = app.model,
+      given = current && current.kind !== "nothing" && current.piece.notes.length;
     model.show(can.name);
     prompt.hidden = !given || current.piece.lines.length < 3;
     if (given) {
@@ -81,7 +188,13 @@ export function controlsPart(app) {
     }
     bars.show(now.bars);
     takes.show(now.variations);
-    const near = CREATIVITY.reduce((best, [temperature], place) => (Math.abs(temperature - now.temperature) < Math.abs(CREATIVITY[best][0] - now.temperature) ? place : best), 0);
+    const near = CREATIVITY.reduce(
+      (best, [temperature], place) =>
+        Math.abs(temperature - now.temperature) < Math.abs(CREATIVITY[best][0] - now.temperature)
+          ? place
+          : best,
+      0,
+    );
     daring.show(near);
     dense.show(now.dense);
     ends.show(now.ends && can.ends.can ? "ends" : "open");

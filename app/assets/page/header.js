@@ -3,7 +3,8 @@ import { ENDING } from "../desk/file.js";
 import { mark } from "../widgets/icons.js";
 import { able, action, icon, isAble, make, passFocus, rename, withMark } from "../widgets/parts.js";
 
-const MARK = '<svg class="mg-mark" viewBox="0 0 28 28" width="28" height="28" aria-hidden="true"><rect x="1" y="5" width="9" height="5" rx="2.5" class="mg-mark-given"/>' +
+const MARK =
+  '<svg class="mg-mark" viewBox="0 0 28 28" width="28" height="28" aria-hidden="true"><rect x="1" y="5" width="9" height="5" rx="2.5" class="mg-mark-given"/>' +
   '<rect x="7" y="12" width="7" height="5" rx="2.5" class="mg-mark-given"/><rect x="16" y="8" width="11" height="5" rx="2.5" class="mg-mark-new"/><rect x="16" y="17" width="7" height="5" rx="2.5" class="mg-mark-new"/>' +
   '<rect x="14" y="1" width="1.5" height="26" rx="0.75" class="mg-mark-line"/></svg>';
 
@@ -26,20 +27,63 @@ function choose(theme) {
 }
 
 export function headerPart(app) {
-  const { desk } = app, box = make("header", "mg-bar"), name = make("h1", "", "musicgen");
+  const { desk } = app,
+    box = make("header", "mg-bar"),
+    name = make("h1", "", "musicgen");
   name.insertAdjacentHTML("afterbegin", MARK);
-  const pressed = (act) => ({ currentTarget }) => isAble(currentTarget) && act();
-  const undo = action("", pressed(() => app.undo())), redo = action("", pressed(() => app.redo()));
+  const pressed =
+    (act) =>
+    ({ currentTarget }) =>
+      isAble(currentTarget) && act();
+  const undo = action(
+      "",
+      pressed(() => app.undo()),
+    ),
+    redo = action(
+      "",
+      pressed(() => app.redo()),
+    );
   withMark(undo, "undo", "Undo");
   withMark(redo, "redo", "Redo");
-  const menu = make("details", "mg-menu mg-desk-menu"), list = make("div", "mg-menu-list"), file = make("input", "mg-file", "", { type: "file", accept: ENDING, id: "mg-desk-file", ariaLabel: "Open a project" });
+  const menu = make("details", "mg-menu mg-desk-menu"),
+    list = make("div", "mg-menu-list"),
+    file = make("input", "mg-file", "", {
+      type: "file",
+      accept: ENDING,
+      id: "mg-desk-file",
+      ariaLabel: "Open a project",
+    });
   const close = (act) => () => (passFocus(list, menu.firstChild), (menu.open = false), act());
-  file.addEventListener("change", () => (app.openFile(file.files[0]), (file.value = ""), (menu.open = false)));
-  list.append(action("Save the project as a file", close(() => app.saveDesk()), "mg-item"), action("Open a project from a file", () => file.click(), "mg-item"),
-    make("a", "mg-item", "Licences of the sounds", { href: `${app.facts.assets}/vendor/LICENCES.txt`, target: "_blank" }));
+  file.addEventListener(
+    "change",
+    () => (app.openFile(file.files[0]), (file.value = ""), (menu.open = false)),
+  );
+  list.append(
+    action(
+      "Save the project as a file",
+      close(() => app.saveDesk()),
+      "mg-item",
+    ),
+    action("Open a project from a file", () => file.click(), "mg-item"),
+    make("a", "mg-item", "Licences of the sounds", {
+      href: `${app.facts.assets}/vendor/LICENCES.txt`,
+      target: "_blank",
+    }),
+  );
   menu.append(make("summary", "mg-chip", "Project"), list);
-  menu.addEventListener("keydown", (event) => event.key === "Escape" && ((menu.open = false), menu.firstChild.focus()));
-  box.append(name, make("p", "", "Continue a piece of music."), undo, redo, menu, file, themeButton());
+  menu.addEventListener(
+    "keydown",
+    (event) => event.key === "Escape" && ((menu.open = false), menu.firstChild.focus()),
+  );
+  box.append(
+    name,
+    make("p", "", "Continue a piece of music."),
+    undo,
+    redo,
+    menu,
+    file,
+    themeButton(),
+  );
   file.tabIndex = -1;
 
   function show() {
@@ -50,12 +94,17 @@ export function headerPart(app) {
 }
 
 function themeButton() {
-  const button = icon("moon", "", () => {
-    const dark = !document.body.classList.contains("dark");
-    choose(dark ? "dark" : "light");
-    document.body.classList.toggle("dark", dark);
-    name();
-  }, "mg-icon mg-theme");
+  const button = icon(
+    "moon",
+    "",
+    () => {
+      const dark = !document.body.classList.contains("dark");
+      choose(dark ? "dark" : "light");
+      document.body.classList.toggle("dark", dark);
+      name();
+    },
+    "mg-icon mg-theme",
+  );
   const name = () => {
     const dark = document.body.classList.contains("dark");
     button.innerHTML = mark(dark ? "sun" : "moon");

@@ -5,9 +5,17 @@ import { factsOf, splitTitle } from "./titles.js";
 // Each below what it came of, with how far below. Where parents lead in a circle, as the file of a desk may say, it is
 // entered where it comes first.
 export function treeOf(desk) {
-  const entries = desk.listed, ids = new Set(entries.map((one) => one.id)), children = new Map(), rows = new Map();
+  const entries = desk.listed,
+    ids = new Set(entries.map((one) => one.id)),
+    children = new Map(),
+    rows = new Map();
   const root = (entry) => {
-    for (let parent = entry.parent, i = 0; parent && i < 300; i++, parent = desk.entries.get(parent)?.parent) if (ids.has(parent)) return parent;
+    for (
+      let parent = entry.parent, i = 0;
+      parent && i < 300;
+      i++, parent = desk.entries.get(parent)?.parent
+    )
+      if (ids.has(parent)) return parent;
     return null;
   };
   for (const entry of entries) {
@@ -24,8 +32,11 @@ export function treeOf(desk) {
 }
 
 export function historyPart(app) {
-  const { desk } = app, box = make("details", "mg-card mg-history", "", { id: "mg-history" });
-  const summary = make("summary"), only = action("★ only", () => ((starred = !starred), show()), "mg-chip"), list = make("ol", "mg-history-list");
+  const { desk } = app,
+    box = make("details", "mg-card mg-history", "", { id: "mg-history" });
+  const summary = make("summary"),
+    only = action("★ only", () => ((starred = !starred), show()), "mg-chip"),
+    list = make("ol", "mg-history-list");
   const top = make("div", "mg-row");
   let starred = false;
   top.append(only);
@@ -33,28 +44,44 @@ export function historyPart(app) {
   box.addEventListener("toggle", () => show());
 
   function row(entry, depth) {
-    const line = make("li", "mg-history-row"), starIt = icon("star", `Star: ${entry.title}`, () => desk.star(entry.id), "mg-icon mg-star");
+    const line = make("li", "mg-history-row"),
+      starIt = icon("star", `Star: ${entry.title}`, () => desk.star(entry.id), "mg-icon mg-star");
     line.style.setProperty("--depth", Math.min(depth, 8));
     line.dataset.id = entry.id;
     starIt.setAttribute("aria-pressed", String(desk.stars.has(entry.id)));
     const open = action("", () => app.recall(entry.id), "mg-history-open");
-    const { variation } = splitTitle(entry.title), short = depth && variation ? variation[0].toUpperCase() + variation.slice(1) : entry.title;
-    open.append(make("span", "mg-history-title", short), make("span", "mg-facts", factsOf(entry).join(" · ")));
+    const { variation } = splitTitle(entry.title),
+      short = depth && variation ? variation[0].toUpperCase() + variation.slice(1) : entry.title;
+    open.append(
+      make("span", "mg-history-title", short),
+      make("span", "mg-facts", factsOf(entry).join(" · ")),
+    );
     open.title = entry.title;
     if (entry.id === desk.open.current) open.setAttribute("aria-current", "true");
-    line.append(starIt, open, icon("bin", `Delete: ${entry.title}`, () => app.remove(entry.id), "mg-icon mg-drop"));
+    line.append(
+      starIt,
+      open,
+      icon("bin", `Delete: ${entry.title}`, () => app.remove(entry.id), "mg-icon mg-drop"),
+    );
     return line;
   }
 
   function show() {
-    const size = desk.open.listed.length, kept = desk.open.listed.filter((id) => desk.stars.has(id)).length;
+    const size = desk.open.listed.length,
+      kept = desk.open.listed.filter((id) => desk.stars.has(id)).length;
     summary.textContent = `History: ${count(size, "piece")}${kept ? `, ${kept} with a star` : ""}`;
     box.hidden = !size;
     if (!box.open) return;
     only.setAttribute("aria-pressed", String(starred));
-    const focused = document.activeElement, before = [...list.children], at = before.findIndex((one) => one.contains(focused));
-    const rows = treeOf(desk).filter(([entry]) => !starred || desk.stars.has(entry.id)).map(([entry, depth]) => row(entry, starred ? 0 : depth));
-    const same = rows[Math.min(at, rows.length - 1)]?.querySelector(`.${focused.classList[focused.classList.length - 1]}`);
+    const focused = document.activeElement,
+      before = [...list.children],
+      at = before.findIndex((one) => one.contains(focused));
+    const rows = treeOf(desk)
+      .filter(([entry]) => !starred || desk.stars.has(entry.id))
+      .map(([entry, depth]) => row(entry, starred ? 0 : depth));
+    const same = rows[Math.min(at, rows.length - 1)]?.querySelector(
+      `.${focused.classList[focused.classList.length - 1]}`,
+    );
     list.append(...rows);
     passFocus(list, same ?? summary);
     for (const one of before) one.remove();

@@ -4,24 +4,47 @@ import { action, choice, make } from "../widgets/parts.js";
 
 const ANY = ["", "Any"];
 const FORMS = ["A A B A", "A B A C", "A A B B", "A B A B", "A B A"];
-const COMMON = ["piano", "guitar", "bass", "drums", "violin", "cello", "flute", "sax", "trumpet", "voice"]; // the first to be offered
+const COMMON = [
+  "piano",
+  "guitar",
+  "bass",
+  "drums",
+  "violin",
+  "cello",
+  "flute",
+  "sax",
+  "trumpet",
+  "voice",
+]; // the first to be offered
 const SIGNS = { "#": "♯", b: "♭" };
 
 const worded = (name) => (name[0].toUpperCase() + name.slice(1)).replaceAll("_", " ");
 const keyName = (name) => name.replace(/[#b](?= )/, (sign) => SIGNS[sign]);
 
 export function ideaPart(app) {
-  const { desk } = app, box = make("div", "mg-idea", "", { ariaLabel: "How to begin" });
+  const { desk } = app,
+    box = make("div", "mg-idea", "", { ariaLabel: "How to begin" });
   box.setAttribute("role", "group");
   const set = (change) => desk.set({ idea: { ...desk.settings.idea, ...change } });
-  const choose = (name, label) => choice(`mg-idea-${name}`, label, [ANY], (value) => set({ [name]: value }));
-  const style = choose("style", "Style"), key = choose("key", "Key"), metre = choose("metre", "Time signature"), form = choose("form", "Form");
+  const choose = (name, label) =>
+    choice(`mg-idea-${name}`, label, [ANY], (value) => set({ [name]: value }));
+  const style = choose("style", "Style"),
+    key = choose("key", "Key"),
+    metre = choose("metre", "Time signature"),
+    form = choose("form", "Form");
   const tempo = make("div", "mg-field", "", { id: "mg-idea-tempo" });
-  const beats = make("input", "mg-text", "", { type: "number", id: "mg-idea-beats", min: 10, max: 500, placeholder: "Any" });
+  const beats = make("input", "mg-text", "", {
+    type: "number",
+    id: "mg-idea-beats",
+    min: 10,
+    max: 500,
+    placeholder: "Any",
+  });
   beats.addEventListener("change", () => set({ tempo: Number(beats.value) || 0 }));
   tempo.append(make("label", "mg-label", "Tempo (BPM)", { htmlFor: beats.id }), beats);
 
-  const players = make("div", "mg-field mg-players", "", { id: "mg-idea-parts" }), chips = make("div", "mg-tools");
+  const players = make("div", "mg-field mg-players", "", { id: "mg-idea-parts" }),
+    chips = make("div", "mg-tools");
   const name = make("span", "mg-label", "Instruments", { id: "mg-idea-parts-name" });
   chips.setAttribute("role", "group");
   chips.setAttribute("aria-labelledby", name.id);
@@ -49,28 +72,40 @@ export function ideaPart(app) {
 
   let shown = "";
   function offerParts({ parts }) {
-    const picked = chosen(), usual = COMMON.filter((one) => parts.includes(one)), all = [...new Set([...usual, ...picked])];
+    const picked = chosen(),
+      usual = COMMON.filter((one) => parts.includes(one)),
+      all = [...new Set([...usual, ...picked])];
     if (shown !== all.join()) {
       shown = all.join();
       const others = parts.filter((one) => !all.includes(one)).map((one) => [one, worded(one)]);
-      more.replaceChildren(...[["", "Another…"], ...others].map(([value, text]) => make("option", "", text, { value })));
-      chips.replaceChildren(...all.map((part) => {
-        const chip = action(worded(part), () => toggle(part));
-        chip.dataset.part = part;
-        return chip;
-      }), more);
+      more.replaceChildren(
+        ...[["", "Another…"], ...others].map(([value, text]) =>
+          make("option", "", text, { value }),
+        ),
+      );
+      chips.replaceChildren(
+        ...all.map((part) => {
+          const chip = action(worded(part), () => toggle(part));
+          chip.dataset.part = part;
+          return chip;
+        }),
+        more,
+      );
     }
     more.value = "";
-    for (const chip of chips.querySelectorAll("button")) chip.setAttribute("aria-pressed", String(picked.includes(chip.dataset.part)));
+    for (const chip of chips.querySelectorAll("button"))
+      chip.setAttribute("aria-pressed", String(picked.includes(chip.dataset.part)));
   }
 
   function show() {
     box.hidden = !app.begins;
     if (box.hidden) return;
-    const { idea } = app.model, now = desk.settings.idea;
+    const { idea } = app.model,
+      now = desk.settings.idea;
     offer(idea);
     offerParts(idea);
-    for (const [part, field] of Object.entries({ style, key, metre, form })) field.show(now[part] ?? "");
+    for (const [part, field] of Object.entries({ style, key, metre, form }))
+      field.show(now[part] ?? "");
     if (document.activeElement !== beats) beats.value = now.tempo || "";
   }
   return Object.assign(box, { show });

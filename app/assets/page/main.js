@@ -19,31 +19,46 @@ import { takesPart } from "./takes.js";
 const dress = () => document.body.classList.toggle("dark", isDark());
 
 async function start() {
-  const root = make("main", "", "", { id: "mg-desk" }), facts = JSON.parse(document.querySelector("#mg-facts").textContent);
+  const root = make("main", "", "", { id: "mg-desk" }),
+    facts = JSON.parse(document.querySelector("#mg-facts").textContent);
   dress();
   document.body.prepend(root);
   // gradio dresses the page as the system is, when its scripts have started.
-  new MutationObserver(() => document.body.classList.contains("dark") === isDark() || dress()).observe(document.body, { attributeFilter: ["class"] });
-  const store = new Store(), desk = await store.open(), server = new Server();
+  new MutationObserver(
+    () => document.body.classList.contains("dark") === isDark() || dress(),
+  ).observe(document.body, { attributeFilter: ["class"] });
+  const store = new Store(),
+    desk = await store.open(),
+    server = new Server();
   desk.settings = { ...facts.sampling, ...desk.settings };
   const address = new URL(facts.assets, document.baseURI).href;
   const player = new Player(address, {
-    soundOf: (entry) => server.made(entry, "sound"), failed: (text) => app.fail(text),
+    soundOf: (entry) => server.made(entry, "sound"),
+    failed: (text) => app.fail(text),
     related: (one, other) => desk.related(one, other),
   });
   const app = new App({ facts, desk, store, server, player });
   // For the console of a browser, and for tests.
-  window.musicgen = { app, desk, player, store, server, rolls: { stage: () => stage.roll, takes: () => takes.cards().map((one) => one.roll) } };
+  window.musicgen = {
+    app,
+    desk,
+    player,
+    store,
+    server,
+    rolls: { stage: () => stage.roll, takes: () => takes.cards().map((one) => one.roll) },
+  };
 
   let lanes = [];
   const lanesNow = () => {
-    const pieces = [desk.current, ...desk.takes].filter(Boolean).map((entry) => entry.piece), next = pieces.length ? lanesOf(pieces, { drawing: app.drawing }) : [];
+    const pieces = [desk.current, ...desk.takes].filter(Boolean).map((entry) => entry.piece),
+      next = pieces.length ? lanesOf(pieces, { drawing: app.drawing }) : [];
     return (lanes = sameLanes(lanes, next) ? lanes : next);
   };
   app.barOf = (entry) => (player.entry?.id === entry.id ? barAt(entry.piece, player.tick) : 0);
   app.stepBars = (entry, by) => {
     player.load(entry);
-    const at = player.tick, bar = barAt(entry.piece, at + (by > 0 ? 1 : -1)) + (by > 0 ? 1 : 0);
+    const at = player.tick,
+      bar = barAt(entry.piece, at + (by > 0 ? 1 : -1)) + (by > 0 ? 1 : 0);
     player.seek(entry.piece.lines[Math.max(0, Math.min(barCount(entry.piece), bar))]);
   };
   app.recall = (id) => {
@@ -52,8 +67,17 @@ async function start() {
     app.follow();
   };
 
-  const header = headerPart(app), stage = stagePart(app, lanesNow), controls = controlsPart(app), takes = takesPart(app, lanesNow);
-  const history = historyPart(app), dock = dockPart(app), note = make("p", "mg-note", "No trained model is installed, so an untrained one plays: what it writes is valid music, and makes no sense. “make models” trains the real ones.");
+  const header = headerPart(app),
+    stage = stagePart(app, lanesNow),
+    controls = controlsPart(app),
+    takes = takesPart(app, lanesNow);
+  const history = historyPart(app),
+    dock = dockPart(app),
+    note = make(
+      "p",
+      "mg-note",
+      "No trained model is installed, so an untrained one plays: what it writes is valid music, and makes no sense. “make models” trains the real ones.",
+    );
   const columns = make("div", "mg-columns");
   note.hidden = facts.trained;
   columns.append(stage, controls, takes, history);
@@ -66,7 +90,8 @@ async function start() {
   let asked = null;
   const soon = () => (asked ??= requestAnimationFrame(() => ((asked = null), all())));
   desk.watch((what, more) => {
-    if (what === "step" && more.label === "changing the model" && !more.what) carryMix(desk, desk.entries.get(more.before.current), desk.current);
+    if (what === "step" && more.label === "changing the model" && !more.what)
+      carryMix(desk, desk.entries.get(more.before.current), desk.current);
     if (what === "grown") {
       takes.showOne(more.entry.id);
       if (more.entry.state !== "running" || more.entry === desk.current) soon();
@@ -75,10 +100,12 @@ async function start() {
     else if (what === "composing") (takes.composing(more.run), controls.show());
     else if (what === "progress") takes.progress(more.run);
     else if (what === "composed") (takes.composed(more.run), soon());
-    else if (what === "unsaved") stage.fail("The browser has no room left to keep the project: save it as a file.");
+    else if (what === "unsaved")
+      stage.fail("The browser has no room left to keep the project: save it as a file.");
     else if (what !== "entry") soon();
     if (what === "settings") adjust();
-    if (more.change?.chords && toldOfLine(more.change.chords)) stage.tell(toldOfLine(more.change.chords));
+    if (more.change?.chords && toldOfLine(more.change.chords))
+      stage.tell(toldOfLine(more.change.chords));
     if (what === "step" && more.label === "composing") all();
   });
   // What plays has the mix of its own piece, whatever lies on the stage meanwhile.
@@ -87,20 +114,35 @@ async function start() {
   player.watch((what) => (what === "load" && adjust(), all(), run()));
 
   // While something sounds, the cursor goes along on its roll, and faintly on the others.
-  let frame = null, shownAt = null;
+  let frame = null,
+    shownAt = null;
   function run() {
     frame ??= requestAnimationFrame(move);
   }
   function move() {
     frame = null;
-    const { entry } = player, tick = entry ? player.tick : null;
+    const { entry } = player,
+      tick = entry ? player.tick : null;
     if (tick !== shownAt || player.playing) {
       shownAt = tick;
       const beat = entry ? tick / entry.piece.ticksPerBeat : 0;
-      const rolls = [{ id: desk.open.current, roll: stage.roll, play: stage.play }, ...takes.cards()];
+      const rolls = [
+        { id: desk.open.current, roll: stage.roll, play: stage.play },
+        ...takes.cards(),
+      ];
       for (const { id, roll, play } of rolls) {
-        const own = entry?.id === id, sister = !own && entry && roll.piece && takes.cards().some((one) => one.id === id) && takes.cards().some((one) => one.id === entry.id);
-        roll.moveCursor(own ? tick : sister ? beat * roll.piece.ticksPerBeat : null, own && player.playing, !own);
+        const own = entry?.id === id,
+          sister =
+            !own &&
+            entry &&
+            roll.piece &&
+            takes.cards().some((one) => one.id === id) &&
+            takes.cards().some((one) => one.id === entry.id);
+        roll.moveCursor(
+          own ? tick : sister ? beat * roll.piece.ticksPerBeat : null,
+          own && player.playing,
+          !own,
+        );
         if (own) play.show();
       }
       dock.move();
@@ -124,6 +166,7 @@ async function start() {
   requestAnimationFrame(() => player.start()); // the soundfont comes behind what is seen
 }
 
-const firstExample = ({ examples, models }) => (examples.find(({ language }) => language === models[0].language) ?? examples[0]).name;
+const firstExample = ({ examples, models }) =>
+  (examples.find(({ language }) => language === models[0].language) ?? examples[0]).name;
 
 start();

@@ -12,7 +12,9 @@ async function refusal(answer) {
   const said = await answer.json().catch(() => ({}));
   const words = said.detail ?? said.error;
   if (typeof words === "string" && words && answer.status !== 503) return new Refusal(words);
-  return new Refusal("The server did not take the request: too many wait already, or it is gone. Try again soon.");
+  return new Refusal(
+    "The server did not take the request: too many wait already, or it is gone. Try again soon.",
+  );
 }
 
 // What the server answers to what is sent to it, a file or a request.
@@ -21,13 +23,20 @@ async function fetched(path, options, noun) {
   try {
     answer = await fetch(`${API}/${path}`, { method: "POST", ...options });
   } catch {
-    throw new Refusal(`The server did not take the ${noun}: it is gone, or not reached. Your project stays.`);
+    throw new Refusal(
+      `The server did not take the ${noun}: it is gone, or not reached. Your project stays.`,
+    );
   }
   if (!answer.ok) throw await refusal(answer);
   return answer.json();
 }
 
-const asked = (path, body) => fetched(path, { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }, "request");
+const asked = (path, body) =>
+  fetched(
+    path,
+    { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) },
+    "request",
+  );
 
 const handle = (path, name) => ({ path, orig_name: name, meta: { _type: "gradio.FileData" } });
 
@@ -43,7 +52,8 @@ export class Server {
   }
 
   async upload(bytes, name) {
-    const form = new FormData(), ending = isMidi(bytes) && !/\.\w+$/.test(name) ? ".mid" : "";
+    const form = new FormData(),
+      ending = isMidi(bytes) && !/\.\w+$/.test(name) ? ".mid" : "";
     form.append("files", new Blob([bytes]), name.replace(/[\\/]/g, "_").slice(-120) + ending);
     return (await fetched("upload", { body: form }, "file"))[0];
   }
@@ -52,7 +62,8 @@ export class Server {
   place(entry, { again = false } = {}) {
     const key = entry.piece;
     if (again || !this.sent.has(key)) {
-      const { bytes, name } = fileOf(entry), sent = this.upload(bytes, name).then((path) => handle(path, name));
+      const { bytes, name } = fileOf(entry),
+        sent = this.upload(bytes, name).then((path) => handle(path, name));
       this.sent.set(key, sent);
       sent.catch(() => this.sent.delete(key));
     }
@@ -61,7 +72,9 @@ export class Server {
 
   async open({ bytes = null, name = "", example = null, model, fit }) {
     const file = bytes ? handle(await this.upload(bytes, name), name) : null;
-    const { data: [view] } = await asked("run/desk_open", { data: [file, { name, example, model, fit }] });
+    const {
+      data: [view],
+    } = await asked("run/desk_open", { data: [file, { name, example, model, fit }] });
     return { ...JSON.parse(view), sent: file };
   }
 
@@ -73,7 +86,8 @@ export class Server {
 
   // Ask for music; yields what the server says as it comes.
   async *write(entry, ask, job, signal) {
-    for await (const [view] of this.#called("desk_write", entry, [ask, job], signal)) yield JSON.parse(view);
+    for await (const [view] of this.#called("desk_write", entry, [ask, job], signal))
+      yield JSON.parse(view);
   }
 
   // Call an endpoint with an entry's file, and with `more`; where the server has lost the file, once again.
@@ -125,7 +139,13 @@ async function* eventsOf(body) {
       const [, kind, data] = /^event: (\w+)\ndata: (.*)$/s.exec(text.slice(0, end)) ?? [];
       text = text.slice(end + 2);
       const found = data ? JSON.parse(data) : null;
-      if (kind === "error") throw new Refusal(found?.error ?? (typeof found === "string" ? found : "The server failed at this request; its log says how."));
+      if (kind === "error")
+        throw new Refusal(
+          found?.error ??
+            (typeof found === "string"
+              ? found
+              : "The server failed at this request; its log says how."),
+        );
       if (kind === "generating" || (kind === "complete" && found)) yield found;
       if (kind === "complete") return;
     }

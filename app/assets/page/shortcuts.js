@@ -12,7 +12,9 @@ export function shortcuts(app) {
   });
   const isFree = (target) => target === pointed || !target.closest?.(`${FIELDS}, ${PRESSED}`);
   addEventListener("keydown", (event) => {
-    const key = event.key.toLowerCase(), control = event.ctrlKey || event.metaKey, typing = event.target.matches?.("input[type=text], input[type=number], textarea");
+    const key = event.key.toLowerCase(),
+      control = event.ctrlKey || event.metaKey,
+      typing = event.target.matches?.("input[type=text], input[type=number], textarea");
     if (control && key === "z" && !typing) {
       event.preventDefault();
       if (event.shiftKey) app.redo();

@@ -6,7 +6,17 @@ import { Hand } from "../roll/note_editing.js";
 import { Roll } from "../roll/roll.js";
 import { alongMenu, grip } from "../widgets/save_menu.js";
 import { mixer } from "../widgets/mixer.js";
-import { action, alarm, count, icon, make, passFocus, rename, withMark, zoomButtons } from "../widgets/parts.js";
+import {
+  action,
+  alarm,
+  count,
+  icon,
+  make,
+  passFocus,
+  rename,
+  withMark,
+  zoomButtons,
+} from "../widgets/parts.js";
 import { playButton } from "../widgets/play_button.js";
 import { planShown, planView } from "../widgets/plan_view.js";
 import { playIn } from "../widgets/play_in.js";
@@ -15,27 +25,46 @@ import { ideaPart } from "./idea.js";
 import { splitTitle } from "./titles.js";
 
 const KINDS = ".mid,.midi,.kar,audio/midi,.mxl,.musicxml,.xml,.abc,.musicgen";
-const HIGH = "clamp(240px, 34vh, 380px)", HIGHER = "clamp(340px, 52vh, 600px)"; // where notes are drawn, they are to be hit
+const HIGH = "clamp(240px, 34vh, 380px)",
+  HIGHER = "clamp(340px, 52vh, 600px)"; // where notes are drawn, they are to be hit
 
 export function stagePart(app, lanesNow) {
-  const { desk, player, facts: page } = app, entryOf = () => desk.current;
+  const { desk, player, facts: page } = app,
+    entryOf = () => desk.current;
   const card = make("section", "mg-card mg-stage", "", { ariaLabel: "Your piece" });
-  const head = make("div", "mg-head"), title = make("h2", "", "…"), facts = make("span", "mg-facts");
+  const head = make("div", "mg-head"),
+    title = make("h2", "", "…"),
+    facts = make("span", "mg-facts");
   const handle = grip(entryOf, "piece");
   const star = icon("star", "Star", () => desk.star(desk.open.current), "mg-icon mg-star");
-  const picker = make("input", "mg-file", "", { type: "file", accept: KINDS, id: "mg-file", ariaLabel: "Open a file" });
+  const picker = make("input", "mg-file", "", {
+    type: "file",
+    accept: KINDS,
+    id: "mg-file",
+    ariaLabel: "Open a file",
+  });
   picker.addEventListener("change", () => (app.openFile(picker.files[0]), (picker.value = "")));
   const open = make("label", "mg-chip mg-open", "Open…", { htmlFor: "mg-file" });
-  const hands = make("span", "mg-hands"), said = alarm(), notices = make("ul", "mg-notices");
+  const hands = make("span", "mg-hands"),
+    said = alarm(),
+    notices = make("ul", "mg-notices");
   hands.append(star, picker, open);
   head.append(handle, title, facts, hands);
 
-  const rolls = make("div"), foot = make("div", "mg-foot"), chips = make("div", "mg-chips");
+  const rolls = make("div"),
+    foot = make("div", "mg-foot"),
+    chips = make("div", "mg-chips");
   const roll = new Roll(rolls, {
-    label: "Piano roll of your piece", height: HIGH, prompt: true,
+    label: "Piano roll of your piece",
+    height: HIGH,
+    prompt: true,
     acts: {
-      choose: (bars) => desk.choose(bars), seek: (tick) => (player.load(entryOf()), player.seek(tick)), play: () => app.play(entryOf()),
-      step: (by) => app.stepBars(entryOf(), by), range: (range) => bar.show(range), bar: () => app.barOf(entryOf()),
+      choose: (bars) => desk.choose(bars),
+      seek: (tick) => (player.load(entryOf()), player.seek(tick)),
+      play: () => app.play(entryOf()),
+      step: (by) => app.stepBars(entryOf(), by),
+      range: (range) => bar.show(range),
+      bar: () => app.barOf(entryOf()),
       bend: (bars, value) => plan.bend(bars, value),
       chord: (at) => (roll.select({ first: at, stop: at + 1 }), bar.typeChord()),
     },
@@ -47,19 +76,26 @@ export function stagePart(app, lanesNow) {
   const hand = (roll.acts.hand = new Hand(roll, {
     edit: (piece, label) => {
       const { chosen } = hand; // by keys; while a pointer moves notes, none are
-      app.edit(piece, label, {}, chosen.size ? nudges.name(roll.piece, [...chosen], piece, label) : null);
+      app.edit(
+        piece,
+        label,
+        {},
+        chosen.size ? nudges.name(roll.piece, [...chosen], piece, label) : null,
+      );
       show();
     },
     touch: (pitch, track) => player.touch(pitch, { track }),
   }));
-  const bar = rangeBar(app, roll, entryOf), play = playButton(app, entryOf);
+  const bar = rangeBar(app, roll, entryOf),
+    play = playButton(app, entryOf);
   const pencil = action("", () => (switchHand(!hand.on), desk.tell("drawing")));
   withMark(pencil, "pencil", "Edit notes");
   const menu = alongMenu(app, entryOf, said.say);
   const link = action("", async () => {
     try {
       const address = await app.link();
-      await (navigator.clipboard?.writeText(address) ?? Promise.reject()).then( // there is none without TLS
+      await (navigator.clipboard?.writeText(address) ?? Promise.reject()).then(
+        // there is none without TLS
         () => tell("Copied: the link opens this piece with these choices."),
         () => prompt("The link:", address),
       );
@@ -68,11 +104,14 @@ export function stagePart(app, lanesNow) {
     }
   });
   withMark(link, "link", "Copy link");
-  const hint = make("span", "mg-hint"), played = playIn(app), idea = ideaPart(app);
+  const hint = make("span", "mg-hint"),
+    played = playIn(app),
+    idea = ideaPart(app);
   hint.setAttribute("role", "status");
   const actions = make("span", "mg-actions");
   actions.append(pencil, menu, link);
-  const zoom = zoomButtons(roll), plan = planView(app, roll, (text) => tell(text));
+  const zoom = zoomButtons(roll),
+    plan = planView(app, roll, (text) => tell(text));
   zoom.append(plan.toggle);
   foot.append(play, zoom, hint, make("span", "mg-space"), actions);
   const chip = (name, text, act, more) => {
@@ -86,15 +125,31 @@ export function stagePart(app, lanesNow) {
     chips.append(box);
   };
   // A group says what its pieces are, so their chips need not; a screen reader hears the whole title.
-  for (const [language, name] of [["remi", "try a piano"], ["groove", "a trio"]])
-    group(name, page.examples.filter((one) => one.language === language).map(({ name: example, title: text }) =>
-      chip(example, text.replace(/^Piano | trio$/, ""), () => app.openExample(example), { ariaLabel: text })));
-  group("or begin", [chip("nothing", "New idea", () => app.openNothing()), chip("grid", "Blank piece", () => app.openGrid())]);
-  const remarks = make("details", "mg-remarks"), list = make("ul");
+  for (const [language, name] of [
+    ["remi", "try a piano"],
+    ["groove", "a trio"],
+  ])
+    group(
+      name,
+      page.examples
+        .filter((one) => one.language === language)
+        .map(({ name: example, title: text }) =>
+          chip(example, text.replace(/^Piano | trio$/, ""), () => app.openExample(example), {
+            ariaLabel: text,
+          }),
+        ),
+    );
+  group("or begin", [
+    chip("nothing", "New idea", () => app.openNothing()),
+    chip("grid", "Blank piece", () => app.openGrid()),
+  ]);
+  const remarks = make("details", "mg-remarks"),
+    list = make("ul");
   remarks.append(make("summary"), list);
   const folds = make("div", "mg-folds");
   // On a phone, examples make way for the takes of what was chosen: there they are one fold among others.
-  const examples = make("details", "mg-examples"), small = matchMedia("(max-width: 640px)");
+  const examples = make("details", "mg-examples"),
+    small = matchMedia("(max-width: 640px)");
   const fold = () => (examples.open = !small.matches || !desk.open.takes.length);
   examples.append(make("summary", "", "Examples"), chips);
   small.addEventListener("change", fold);
@@ -110,8 +165,13 @@ export function stagePart(app, lanesNow) {
     timer = setTimeout(() => (hint.classList.remove("mg-told"), hintUsual()), 4000);
   }
   function hintUsual() {
-    const blank = desk.current?.kind === "nothing", usual = blank ? "" : "drag across bars to select them";
-    const words = hand.on ? "click to add, drag to move, drag the right edge to resize" : app.begins ? "what you leave open, the model chooses" : usual;
+    const blank = desk.current?.kind === "nothing",
+      usual = blank ? "" : "drag across bars to select them";
+    const words = hand.on
+      ? "click to add, drag to move, drag the right edge to resize"
+      : app.begins
+        ? "what you leave open, the model chooses"
+        : usual;
     if (hint.textContent !== words) hint.textContent = words;
   }
 
@@ -128,25 +188,38 @@ export function stagePart(app, lanesNow) {
   // However long the name of a file is, which variation this is can be read.
   function name(text) {
     const { song, variation } = splitTitle(text);
-    title.replaceChildren(make("span", "mg-song", song), make("span", "mg-comma", variation && ", "), make("span", "mg-variation", variation));
+    title.replaceChildren(
+      make("span", "mg-song", song),
+      make("span", "mg-comma", variation && ", "),
+      make("span", "mg-variation", variation),
+    );
     title.title = text;
   }
 
-  let noted = null, hadTakes = desk.open.takes.length;
+  let noted = null,
+    hadTakes = desk.open.takes.length;
   function showNotices(entry) {
     if (noted === entry) return;
     noted = entry;
     if (toldOf(entry.piece)) tell(toldOf(entry.piece)); // C9 is C7 here
     passFocus(notices, roll.canvas);
-    notices.replaceChildren(...(entry.notices ?? []).map(({ text, model }) => {
-      const line = make("li", "", text);
-      if (model && app.models.has(model)) line.append(action(`Open with ${model}`, () => app.changeModel(model)));
-      return line;
-    }));
+    notices.replaceChildren(
+      ...(entry.notices ?? []).map(({ text, model }) => {
+        const line = make("li", "", text);
+        if (model && app.models.has(model))
+          line.append(action(`Open with ${model}`, () => app.changeModel(model)));
+        return line;
+      }),
+    );
     notices.hidden = !entry.notices?.length;
-    const more = (entry.remarks ?? []).filter((text) => !entry.notices?.some((one) => one.text === text));
+    const more = (entry.remarks ?? []).filter(
+      (text) => !entry.notices?.some((one) => one.text === text),
+    );
     remarks.hidden = !more.length;
-    remarks.firstChild.replaceChildren(make("span", "mg-wordy", "Import notes: "), count(more.length, "remark"));
+    remarks.firstChild.replaceChildren(
+      make("span", "mg-wordy", "Import notes: "),
+      count(more.length, "remark"),
+    );
     list.replaceChildren(...more.map((text) => make("li", "", text)));
   }
 
@@ -169,20 +242,37 @@ export function stagePart(app, lanesNow) {
     if (entry.kind === "nothing" && hand.on) switchHand(false); // there is nothing to draw on
     if (!hint.matches(".mg-told")) hintUsual();
     const bars = barCount(entry.piece);
-    facts.textContent = entry.kind === "nothing" ? "the model begins by itself" : `${count(bars, "bar")} · ${count(noteCount(entry.piece), "note")}`;
+    facts.textContent =
+      entry.kind === "nothing"
+        ? "the model begins by itself"
+        : `${count(bars, "bar")} · ${count(noteCount(entry.piece), "note")}`;
     star.setAttribute("aria-pressed", String(desk.stars.has(entry.id)));
     rename(star, desk.stars.has(entry.id) ? "Starred; remove the star" : "Star");
     showNotices(entry);
     for (const chip of chips.querySelectorAll("[data-example]"))
-      chip.setAttribute("aria-pressed", String(chip.dataset.example === (entry.kind === "nothing" ? "nothing" : entry.example)));
+      chip.setAttribute(
+        "aria-pressed",
+        String(chip.dataset.example === (entry.kind === "nothing" ? "nothing" : entry.example)),
+      );
     if (roll.id !== entry.id) roll.chosenNotes = new Set();
     roll.loop = player.loopOf(entry);
-    roll.show(entry, { lanes: lanesNow(), bars: entry.kind === "nothing" ? 0 : Math.min(desk.open.chosen, bars), plan: planShown(app, entry, roll) });
+    roll.show(entry, {
+      lanes: lanesNow(),
+      bars: entry.kind === "nothing" ? 0 : Math.min(desk.open.chosen, bars),
+      plan: planShown(app, entry, roll),
+    });
     pencil.hidden = menu.hidden = entry.kind === "nothing";
     bar.show(roll.range);
     mix.show();
     play.show();
     played.show();
   }
-  return Object.assign(card, { show, roll, play, fail: said.say, wait: (words) => (words ? name(words) : show()), tell });
+  return Object.assign(card, {
+    show,
+    roll,
+    play,
+    fail: said.say,
+    wait: (words) => (words ? name(words) : show()),
+    tell,
+  });
 }

@@ -18,19 +18,30 @@ export function titleOf(parent, number) {
 
 // Takes of a piece are counted on, so that no two that are kept have one name.
 export const nextNumber = (entries, parent) =>
-  1 + Math.max(-1, ...entries.filter((one) => one.kind === "take" && one.parent === (parent?.id ?? null)).map((one) => one.number));
+  1 +
+  Math.max(
+    -1,
+    ...entries
+      .filter((one) => one.kind === "take" && one.parent === (parent?.id ?? null))
+      .map((one) => one.number),
+  );
 
 const KINDS = { file: "opened", example: "example", nothing: "new idea", edit: "by hand" };
 
 function written({ how, region, piece }) {
-  if (how === "accompany") return `${region.tracks.map((track) => piece.tracks[track].name.toLowerCase()).join(" and ")} rewritten`;
-  const bars = region.stop - region.first > 1 ? `bars ${region.first + 1}–${region.stop}` : `bar ${region.stop}`;
+  if (how === "accompany")
+    return `${region.tracks.map((track) => piece.tracks[track].name.toLowerCase()).join(" and ")} rewritten`;
+  const bars =
+    region.stop - region.first > 1
+      ? `bars ${region.first + 1}–${region.stop}`
+      : `bar ${region.stop}`;
   return how === "infill" ? `${bars} rewritten` : bars;
 }
 
 // The facts of an entry, the most telling first.
 export function factsOf(entry) {
-  const { kind, piece, by, model, seed, made, act } = entry, bars = count(piece.lines.length - 1, "bar");
+  const { kind, piece, by, model, seed, made, act } = entry,
+    bars = count(piece.lines.length - 1, "bar");
   const time = new Date(made).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
   if (kind === "take" && entry.region) return [written(entry), by ?? model, `seed ${seed}`, time];
   return [act ?? KINDS[kind], bars, time].filter(Boolean);

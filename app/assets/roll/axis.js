@@ -1,5 +1,6 @@
 // The time axis of rolls that are seen together: one zoom and one place to scroll to for all of them.
-export const LEAST = 2, MOST = 160; // pixels a beat; by hand none goes below LEAST, but a long piece that fits
+export const LEAST = 2,
+  MOST = 160; // pixels a beat; by hand none goes below LEAST, but a long piece that fits
 
 export class Axis {
   constructor() {
@@ -35,8 +36,10 @@ export class Axis {
 
   // By a factor around the middle of what is seen, or null to fit.
   scale(factor, roll) {
-    const before = roll.beatWidth, middle = (roll.view.scrollLeft + roll.inner / 2) / before;
-    this.zoom = factor === null ? null : Math.min(MOST, Math.max(Math.min(LEAST, before), before * factor));
+    const before = roll.beatWidth,
+      middle = (roll.view.scrollLeft + roll.inner / 2) / before;
+    this.zoom =
+      factor === null ? null : Math.min(MOST, Math.max(Math.min(LEAST, before), before * factor));
     this.touched = factor !== null;
     for (const one of this.rolls) one.layout();
     this.to(middle * roll.beatWidth - roll.inner / 2);

@@ -1,11 +1,15 @@
 // A drag to the edge of a roll, or past it, moves what is seen: the further, the faster.
 const NEAR = 18; // pixels within the edge that do so
-const SLOW = 3, STEEP = 0.35, FAST = 60; // pixels a frame: at the edge, more by each pixel past it, and at most
+const SLOW = 3,
+  STEEP = 0.35,
+  FAST = 60; // pixels a frame: at the edge, more by each pixel past it, and at most
 
 // How far past the edges of what is seen a pointer is, in pixels; 0 for a place between them.
 function past(roll, event) {
-  const left = roll.view.getBoundingClientRect().left + roll.view.clientLeft, x = event.clientX - left;
-  const from = roll.gutter + NEAR, to = roll.view.clientWidth - NEAR;
+  const left = roll.view.getBoundingClientRect().left + roll.view.clientLeft,
+    x = event.clientX - left;
+  const from = roll.gutter + NEAR,
+    to = roll.view.clientWidth - NEAR;
   return x < from ? x - from : Math.max(0, x - to);
 }
 
@@ -30,7 +34,8 @@ export class EdgeScroll {
 
   // By how many pixels the next frame moves it.
   get by() {
-    const far = this.event ? past(this.roll, this.event) : 0, meant = this.left || Math.abs(far) > NEAR;
+    const far = this.event ? past(this.roll, this.event) : 0,
+      meant = this.left || Math.abs(far) > NEAR;
     return far && meant ? Math.sign(far) * Math.min(FAST, SLOW + STEEP * Math.abs(far)) : 0;
   }
 
@@ -38,7 +43,12 @@ export class EdgeScroll {
     this.going = true;
     requestAnimationFrame(() => {
       this.going = false;
-      const { roll: { view, axis }, event, by } = this, most = Math.max(0, view.scrollWidth - view.clientWidth);
+      const {
+          roll: { view, axis },
+          event,
+          by,
+        } = this,
+        most = Math.max(0, view.scrollWidth - view.clientWidth);
       const to = Math.min(most, Math.max(0, view.scrollLeft + by));
       if (!event || to === view.scrollLeft) return;
       axis.to(to);

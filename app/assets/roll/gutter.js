@@ -3,8 +3,12 @@
 export const NAME = 13; // height of a track's name
 export const BLACK = new Set([1, 3, 6, 8, 10]);
 const WELL_KNOWN = [36, 35, 38, 42, 40, 46]; // kick, snare and hat: by these one finds one's way
-const LEAST = 46, MOST = 92, SIDE = 4, STEP = 11; // pixels; STEP: from one name to the next below it
-const small = (family) => `10px ${family}`, strong = (family) => `600 11px ${family}`;
+const LEAST = 46,
+  MOST = 92,
+  SIDE = 4,
+  STEP = 11; // pixels; STEP: from one name to the next below it
+const small = (family) => `10px ${family}`,
+  strong = (family) => `600 11px ${family}`;
 
 let ruler = null;
 function widths(font, texts) {
@@ -17,9 +21,14 @@ const pitchesOf = (lane) => Array.from({ length: lane.rows }, (_, row) => lane.a
 
 // How wide the edge has to be for the names in it.
 export function gutterOf({ view, lanes }) {
-  const { fontFamily } = getComputedStyle(view), drums = lanes.filter((lane) => lane.drum).flatMap((lane) => pitchesOf(lane).map(lane.label));
+  const { fontFamily } = getComputedStyle(view),
+    drums = lanes.filter((lane) => lane.drum).flatMap((lane) => pitchesOf(lane).map(lane.label));
   const names = lanes.length > 1 ? lanes.map((lane) => lane.name) : [];
-  const most = Math.max(0, ...widths(small(fontFamily), drums), ...widths(strong(fontFamily), names));
+  const most = Math.max(
+    0,
+    ...widths(small(fontFamily), drums),
+    ...widths(strong(fontFamily), names),
+  );
   return Math.min(MOST, Math.max(LEAST, Math.ceil(most) + 2 * SIDE));
 }
 
@@ -29,14 +38,25 @@ export function paintGutter({ pen, ink, roll, gutter, height }) {
   pen.fillStyle = ink["line-strong"];
   pen.fillRect(gutter - 1, 0, 1, height);
   for (const lane of roll.laid) {
-    const taken = roll.laid.length > 1 ? [lane.top - NAME / 2 + 2] : [], pitches = pitchesOf(lane), y = (row) => lane.top + (row + 0.5) * lane.step;
+    const taken = roll.laid.length > 1 ? [lane.top - NAME / 2 + 2] : [],
+      pitches = pitchesOf(lane),
+      y = (row) => lane.top + (row + 0.5) * lane.step;
     pen.fillStyle = ink["line-strong"];
-    pitches.forEach((pitch, row) => !lane.drum && BLACK.has(pitch % 12) && pen.fillRect(gutter - 9, y(row) - lane.step / 2 + 0.5, 8, Math.max(1, lane.step - 1)));
+    pitches.forEach(
+      (pitch, row) =>
+        !lane.drum &&
+        BLACK.has(pitch % 12) &&
+        pen.fillRect(gutter - 9, y(row) - lane.step / 2 + 0.5, 8, Math.max(1, lane.step - 1)),
+    );
     pen.fillStyle = ink.faint;
     pen.font = small(pen.font.split("px ")[1]);
     for (const row of namedFirst(lane, pitches)) {
       if (taken.some((other) => Math.abs(other - y(row)) < STEP)) continue;
-      pen.fillText(lane.drum ? lane.label(pitches[row]) : `C${pitches[row] / 12 - 1}`, SIDE, y(row));
+      pen.fillText(
+        lane.drum ? lane.label(pitches[row]) : `C${pitches[row] / 12 - 1}`,
+        SIDE,
+        y(row),
+      );
       taken.push(y(row));
     }
   }
@@ -46,7 +66,8 @@ export function paintGutter({ pen, ink, roll, gutter, height }) {
 function namedFirst(lane, pitches) {
   const rows = [...pitches.keys()];
   if (!lane.drum) return rows.filter((row) => pitches[row] % 12 === 0);
-  const rank = (row) => (WELL_KNOWN.indexOf(pitches[row]) + WELL_KNOWN.length + 1) % (WELL_KNOWN.length + 1); // −1 is the last
+  const rank = (row) =>
+    (WELL_KNOWN.indexOf(pitches[row]) + WELL_KNOWN.length + 1) % (WELL_KNOWN.length + 1); // −1 is the last
   return rows.sort((a, b) => rank(a) - rank(b));
 }
 
@@ -57,7 +78,8 @@ export function paintNames({ pen, ink, roll, gutter }) {
   pen.fillStyle = ink.ink;
   for (const lane of roll.laid) {
     let { name } = lane;
-    while (name.length > 1 && pen.measureText(name).width > gutter - 2 * SIDE) name = `${name.replace(/…$/, "").slice(0, -1)}…`;
+    while (name.length > 1 && pen.measureText(name).width > gutter - 2 * SIDE)
+      name = `${name.replace(/…$/, "").slice(0, -1)}…`;
     pen.fillText(name, SIDE, lane.top - NAME / 2);
   }
 }

@@ -5,8 +5,14 @@ import { WIDTH, rowsOf, withRows } from "../music/piece.js";
 
 const EDGE = 6; // pixels at a note's end that lengthen it: of a short one a third, or its middle could not be held
 const DELETE = { edit: removed, words: "deleting notes" };
-const shift = (ticks, steps = 0) => ({ edit: (piece, chosen) => moved(piece, chosen, ticks, steps), words: "moving notes" });
-const longer = (ticks) => ({ edit: (piece, chosen) => lengthened(piece, chosen, ticks), words: "changing a length" });
+const shift = (ticks, steps = 0) => ({
+  edit: (piece, chosen) => moved(piece, chosen, ticks, steps),
+  words: "moving notes",
+});
+const longer = (ticks) => ({
+  edit: (piece, chosen) => lengthened(piece, chosen, ticks),
+  words: "changing a length",
+});
 
 export class Hand {
   // `acts`: edit(piece, words), touch(pitch, track)
@@ -34,12 +40,20 @@ export class Hand {
   at(tick, pitch, track) {
     const { notes } = this.roll.piece;
     for (let i = notes.length - WIDTH; i >= 0; i -= WIDTH)
-      if (notes[i + 4] === track && notes[i + 2] === pitch && notes[i] <= tick && tick < notes[i] + notes[i + 1]) return i / WIDTH;
+      if (
+        notes[i + 4] === track &&
+        notes[i + 2] === pitch &&
+        notes[i] <= tick &&
+        tick < notes[i] + notes[i + 1]
+      )
+        return i / WIDTH;
     return -1;
   }
 
   down(event, { pitch, lane }) {
-    const { roll } = this, tick = roll.tickAt(event), index = this.at(tick, pitch, lane.index);
+    const { roll } = this,
+      tick = roll.tickAt(event),
+      index = this.at(tick, pitch, lane.index);
     roll.canvas.setPointerCapture(event.pointerId);
     this.acts.touch?.(pitch, lane.index);
     if (index < 0) return this.draw(tick, pitch, lane);
@@ -47,34 +61,49 @@ export class Hand {
       if (!event.shiftKey) this.chosen.clear();
       this.chosen.add(index);
     }
-    this.moving = { tick, pitch, lane, edge: this.atEdge(index, tick), before: roll.piece, chosen: [...this.chosen] };
+    this.moving = {
+      tick,
+      pitch,
+      lane,
+      edge: this.atEdge(index, tick),
+      before: roll.piece,
+      chosen: [...this.chosen],
+    };
     roll.draw();
   }
 
   atEdge(index, tick) {
-    const { roll } = this, [onset, duration] = this.row(index), end = roll.x(onset + duration);
+    const { roll } = this,
+      [onset, duration] = this.row(index),
+      end = roll.x(onset + duration);
     return end - roll.x(tick) < Math.min(EDGE, (end - roll.x(onset)) / 3);
   }
 
   // Before a press, the pointer says what a drag would do.
   hover(event) {
-    const { roll } = this, { part, pitch, lane } = roll.placeAt(event), tick = roll.tickAt(event);
+    const { roll } = this,
+      { part, pitch, lane } = roll.placeAt(event),
+      tick = roll.tickAt(event);
     const index = this.on && part === "notes" ? this.at(tick, pitch, lane.index) : -1;
     roll.canvas.classList.toggle("mg-lengthens", index >= 0 && this.atEdge(index, tick));
   }
 
   draw(tick, pitch, lane) {
-    const { roll } = this, grid = gridOf(roll.piece), onset = Math.floor(tick / grid) * grid;
+    const { roll } = this,
+      grid = gridOf(roll.piece),
+      onset = Math.floor(tick / grid) * grid;
     const piece = drawn(roll.piece, onset, lane.drum ? grid : 4 * grid, pitch, lane.index);
     if (piece === roll.piece) return; // after its end
-    const there = new Set(rowsOf(roll.piece).map(String)), come = rowsOf(piece).filter((row) => !there.has(String(row)));
+    const there = new Set(rowsOf(roll.piece).map(String)),
+      come = rowsOf(piece).filter((row) => !there.has(String(row)));
     this.acts.edit(piece, "drawing a note");
     this.choose(come);
   }
 
   // A pointer may leave the lane that it took the note from; what is another track's there means nothing to this one.
   move(event) {
-    const { moving, roll } = this, steps = roll.pitchIn(moving.lane, event) - moving.pitch;
+    const { moving, roll } = this,
+      steps = roll.pitchIn(moving.lane, event) - moving.pitch;
     const ticks = toGrid(roll.piece, roll.tickAt(event) - moving.tick);
     if (ticks === moving.ticks && steps === moving.steps) return;
     Object.assign(moving, { ticks, steps, act: moving.edge ? longer(ticks) : shift(ticks, steps) });
@@ -84,7 +113,10 @@ export class Hand {
   }
 
   up() {
-    const { moving: { act, before, chosen }, roll } = this;
+    const {
+      moving: { act, before, chosen },
+      roll,
+    } = this;
     this.moving = null;
     if (!act) return;
     roll.piece = before;
@@ -93,13 +125,20 @@ export class Hand {
 
   // Change notes, which are chosen then as they are now; what changes nothing is no step.
   apply({ edit, words }, chosen) {
-    const { piece } = this.roll, made = edit(piece, chosen), alone = withRows(piece, chosen.map((index) => this.row(index)));
+    const { piece } = this.roll,
+      made = edit(piece, chosen),
+      alone = withRows(
+        piece,
+        chosen.map((index) => this.row(index)),
+      );
     if (made !== piece) this.acts.edit(made, words);
     this.choose(rowsOf(edit(alone, [...chosen.keys()])));
   }
 
   choose(rows) {
-    this.roll.chosenNotes = new Set(rows.map((row) => indexOf(this.roll.piece, row)).filter((index) => index >= 0));
+    this.roll.chosenNotes = new Set(
+      rows.map((row) => indexOf(this.roll.piece, row)).filter((index) => index >= 0),
+    );
     this.roll.draw();
   }
 
@@ -109,9 +148,16 @@ export class Hand {
     if (event.key === "Tab") return false;
     if (event.key === "n" || event.key === "N") return this.next(event.shiftKey ? -1 : 1);
     if (!this.chosen.size) return false;
-    const grid = gridOf(this.roll.piece), steps = event.shiftKey ? 12 : 1, along = event.shiftKey ? longer : shift;
+    const grid = gridOf(this.roll.piece),
+      steps = event.shiftKey ? 12 : 1,
+      along = event.shiftKey ? longer : shift;
     const act = {
-      Delete: DELETE, Backspace: DELETE, ArrowUp: shift(0, steps), ArrowDown: shift(0, -steps), ArrowLeft: along(-grid), ArrowRight: along(grid),
+      Delete: DELETE,
+      Backspace: DELETE,
+      ArrowUp: shift(0, steps),
+      ArrowDown: shift(0, -steps),
+      ArrowLeft: along(-grid),
+      ArrowRight: along(grid),
     }[event.key];
     if (act) this.apply(act, [...this.chosen]);
     else if (event.key === "Escape") this.choose([]);
@@ -122,7 +168,9 @@ export class Hand {
   next(by) {
     const count = this.roll.piece.notes.length / WIDTH;
     if (!count) return true;
-    const at = this.chosen.size ? [...this.chosen][0] : by > 0 ? -1 : count, to = (at + by + count) % count, row = this.row(to);
+    const at = this.chosen.size ? [...this.chosen][0] : by > 0 ? -1 : count,
+      to = (at + by + count) % count,
+      row = this.row(to);
     this.roll.chosenNotes = new Set([to]);
     this.acts.touch?.(row[2], row[4]);
     this.roll.acts.seek?.(row[0]);

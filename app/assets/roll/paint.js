@@ -4,9 +4,27 @@ import { WIDTH, barAt, barCount, beatOf, firstFrom } from "../music/piece.js";
 import { BLACK, NAME, paintGutter, paintNames } from "./gutter.js";
 import { laneOf, paintPlan, paintPlanNames } from "./plan.js";
 
-const FLAG = 18, RULER = 20, CHORDS = 18;
-const GAP = 4, LABEL = 16, FAR = 5;
-const NAMES = ["ground", "given-ground", "shade", "line", "line-strong", "faint", "rest", "ink", "range", "plan-density", "plan-register", "plan-loudness", ...[0, 1, 2].flatMap((n) => [`given-${n}`, `new-${n}`])];
+const FLAG = 18,
+  RULER = 20,
+  CHORDS = 18;
+const GAP = 4,
+  LABEL = 16,
+  FAR = 5;
+const NAMES = [
+  "ground",
+  "given-ground",
+  "shade",
+  "line",
+  "line-strong",
+  "faint",
+  "rest",
+  "ink",
+  "range",
+  "plan-density",
+  "plan-register",
+  "plan-loudness",
+  ...[0, 1, 2].flatMap((n) => [`given-${n}`, `new-${n}`]),
+];
 // What is said of music that is longer than any that its model learned from, as far as there is room.
 const LONG = ["beyond the trained length: quality may drop", "quality may drop", "may drop"];
 const longest = new WeakMap(); // notes → their greatest duration
@@ -22,44 +40,79 @@ function longestOf(notes) {
 
 // Where something begins that has a flag above the ruler: what is new, and what is longer than its model learned from.
 function flagsOf({ isPrompt, region, piece, trainedBars = null }) {
-  const bars = barCount(piece), flags = [];
+  const bars = barCount(piece),
+    flags = [];
   if (!isPrompt && region && !region.tracks && (region.first || region.stop < bars))
-    flags.push({ tick: piece.lines[Math.min(region.first, bars)], colour: "new-0", texts: ["new"] });
+    flags.push({
+      tick: piece.lines[Math.min(region.first, bars)],
+      colour: "new-0",
+      texts: ["new"],
+    });
   if (trainedBars !== null && trainedBars < bars) {
-    const bar = Math.floor(trainedBars), tick = piece.lines[bar] + (trainedBars - bar) * (piece.lines[bar + 1] - piece.lines[bar]);
+    const bar = Math.floor(trainedBars),
+      tick = piece.lines[bar] + (trainedBars - bar) * (piece.lines[bar + 1] - piece.lines[bar]);
     flags.push({ tick: Math.max(tick, flags[0]?.tick ?? 0), colour: "faint", texts: LONG });
   }
   return flags;
 }
 
 // What lies above the notes: flags, as that of the prompt, then the ruler and names of chords.
-export const rulerOf = (roll) => ((roll.isPrompt && roll.bars) || flagsOf(roll).length ? FLAG : 0) + RULER;
-export const topOf = (roll, { piece } = roll) => rulerOf(roll) + (piece.chords.some(([, name]) => name && !name.startsWith("N")) ? CHORDS : 0);
+export const rulerOf = (roll) =>
+  ((roll.isPrompt && roll.bars) || flagsOf(roll).length ? FLAG : 0) + RULER;
+export const topOf = (roll, { piece } = roll) =>
+  rulerOf(roll) + (piece.chords.some(([, name]) => name && !name.startsWith("N")) ? CHORDS : 0);
 
 // What a painting needs to know, looked up once.
 function sheet(roll) {
-  const { view, canvas, piece } = roll, style = getComputedStyle(view);
-  const ratio = window.devicePixelRatio || 1, pen = canvas.getContext("2d");
-  const width = view.clientWidth, height = view.clientHeight, left = view.scrollLeft;
+  const { view, canvas, piece } = roll,
+    style = getComputedStyle(view);
+  const ratio = window.devicePixelRatio || 1,
+    pen = canvas.getContext("2d");
+  const width = view.clientWidth,
+    height = view.clientHeight,
+    left = view.scrollLeft;
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.clearRect(0, 0, width, height);
   pen.font = `11px ${style.fontFamily}`;
   pen.textBaseline = "middle";
-  const ink = Object.fromEntries(NAMES.map((name) => [name, style.getPropertyValue(`--mg-${name}`).trim()]));
-  const beat = roll.beatWidth, { begin, gutter } = roll, x = (tick) => gutter + ((tick - begin) / piece.ticksPerBeat) * beat - left;
-  return { roll, piece, pen, width, height, ink, x, gutter, top: topOf(roll), ruler: rulerOf(roll), ticks: piece.ticksPerBeat / beat,
-    from: begin + (left / beat) * piece.ticksPerBeat, to: begin + ((left + width - gutter) / beat) * piece.ticksPerBeat };
+  const ink = Object.fromEntries(
+    NAMES.map((name) => [name, style.getPropertyValue(`--mg-${name}`).trim()]),
+  );
+  const beat = roll.beatWidth,
+    { begin, gutter } = roll,
+    x = (tick) => gutter + ((tick - begin) / piece.ticksPerBeat) * beat - left;
+  return {
+    roll,
+    piece,
+    pen,
+    width,
+    height,
+    ink,
+    x,
+    gutter,
+    top: topOf(roll),
+    ruler: rulerOf(roll),
+    ticks: piece.ticksPerBeat / beat,
+    from: begin + (left / beat) * piece.ticksPerBeat,
+    to: begin + ((left + width - gutter) / beat) * piece.ticksPerBeat,
+  };
 }
 
 // Lays the lanes out: each pitch takes as much room as any other, and a drum twice that, for its name; one of several
 // lanes has its name above it.
 export function layLanes(lanes, top, height) {
-  const share = (lane) => (lane.drum && lanes.length > 1 ? 2 : 1), rows = lanes.reduce((sum, lane) => sum + share(lane) * lane.rows, 0);
-  const name = lanes.length > 1 ? NAME : 0, between = name + GAP;
-  const step = Math.max(0.1, (height - top - 6 - name - between * (lanes.length - 1)) / Math.max(1, rows));
+  const share = (lane) => (lane.drum && lanes.length > 1 ? 2 : 1),
+    rows = lanes.reduce((sum, lane) => sum + share(lane) * lane.rows, 0);
+  const name = lanes.length > 1 ? NAME : 0,
+    between = name + GAP;
+  const step = Math.max(
+    0.1,
+    (height - top - 6 - name - between * (lanes.length - 1)) / Math.max(1, rows),
+  );
   let y = top + 3 + name;
   return lanes.map((lane) => {
-    const own = step * share(lane), laid = { ...lane, top: y, bottom: y + lane.rows * own, step: own };
+    const own = step * share(lane),
+      laid = { ...lane, top: y, bottom: y + lane.rows * own, step: own };
     y = laid.bottom + between;
     return laid;
   });
@@ -70,7 +123,8 @@ function paintGround({ pen, ink, roll, piece, x, gutter, top, width, height }) {
     if (lane.drum) continue;
     pen.fillStyle = ink.shade; // the rows of black keys
     for (let row = 0; row < lane.rows; row++)
-      if (BLACK.has(lane.at(row) % 12)) pen.fillRect(gutter, lane.top + row * lane.step, width, lane.step);
+      if (BLACK.has(lane.at(row) % 12))
+        pen.fillRect(gutter, lane.top + row * lane.step, width, lane.step);
   }
   const given = roll.given;
   if (!given) return;
@@ -85,26 +139,33 @@ function paintOctaves({ pen, ink, roll, gutter, width }) {
   for (const lane of roll.laid) {
     if (lane !== roll.laid.at(-1)) pen.fillRect(0, lane.bottom + GAP / 2, width, 1);
     if (lane.drum) continue;
-    for (let row = 0; row < lane.rows; row++) if (lane.at(row) % 12 === 0) pen.fillRect(gutter, lane.top + (row + 1) * lane.step, width, 1);
+    for (let row = 0; row < lane.rows; row++)
+      if (lane.at(row) % 12 === 0) pen.fillRect(gutter, lane.top + (row + 1) * lane.step, width, 1);
   }
 }
 
 function paintBars(on) {
-  const { pen, ink, piece, roll, x, top, ruler, height, from, to } = on, bars = barCount(piece);
+  const { pen, ink, piece, roll, x, top, ruler, height, from, to } = on,
+    bars = barCount(piece);
   if (roll.loop) {
     pen.fillStyle = ink["given-0"]; // what goes round lies under a bracket
     const [start, stop] = roll.loop.map((tick) => Math.round(x(tick)));
     pen.fillRect(start, ruler - 3, stop - start, 3);
     for (const at of [start, stop - 2]) pen.fillRect(at, ruler - 9, 2, 9);
   }
-  const bar = x(piece.lines[1]) - x(0), far = (pixels, by) => by ** Math.max(0, Math.ceil(Math.log(pixels / bar) / Math.log(by)));
-  const every = far(34, 2), line = far(4, 4); // bars from one number, and from one line to the next
+  const bar = x(piece.lines[1]) - x(0),
+    far = (pixels, by) => by ** Math.max(0, Math.ceil(Math.log(pixels / bar) / Math.log(by)));
+  const every = far(34, 2),
+    line = far(4, 4); // bars from one number, and from one line to the next
   for (let n = Math.max(0, barAt(piece, from)); n <= bars && piece.lines[n] <= to; n++) {
-    const at = Math.round(x(piece.lines[n])), stop = n < bars && bar >= 90 ? piece.lines[n + 1] : 0, beat = beatOf(piece, n);
+    const at = Math.round(x(piece.lines[n])),
+      stop = n < bars && bar >= 90 ? piece.lines[n + 1] : 0,
+      beat = beatOf(piece, n);
     pen.fillStyle = n % 4 ? ink.line : ink["line-strong"];
     if (n % line === 0) pen.fillRect(at, top, 1, height);
     pen.fillStyle = ink.line;
-    for (let tick = piece.lines[n] + beat; tick < stop; tick += beat) pen.fillRect(Math.round(x(tick)), top, 0.5, height);
+    for (let tick = piece.lines[n] + beat; tick < stop; tick += beat)
+      pen.fillRect(Math.round(x(tick)), top, 0.5, height);
     if (n % every || n >= bars) continue;
     pen.fillStyle = ink["line-strong"];
     pen.fillRect(at, ruler - 6, 1, 6);
@@ -119,7 +180,8 @@ function paintChords({ pen, ink, roll, piece, x, gutter, top, ruler, width }) {
   const signs = chordSigns(piece);
   let free = gutter;
   for (const [place, [tick]] of piece.chords.entries()) {
-    const at = x(tick), name = signs[place];
+    const at = x(tick),
+      name = signs[place];
     if (at > width) break;
     const struck = at < prompt - 1 && at + 3 + pen.measureText(name).width > prompt; // by the line of the prompt
     if (!name || struck || at + 2 < free || tick >= piece.lines.at(-1)) continue;
@@ -130,19 +192,38 @@ function paintChords({ pen, ink, roll, piece, x, gutter, top, ruler, width }) {
 }
 
 function paintNotes(on) {
-  const { pen, ink, roll, piece, x, from, to, ticks } = on, { notes } = piece;
-  const lanes = [], end = piece.lines.at(-1), until = to + 1, chosen = roll.chosenNotes;
+  const { pen, ink, roll, piece, x, from, to, ticks } = on,
+    { notes } = piece;
+  const lanes = [],
+    end = piece.lines.at(-1),
+    until = to + 1,
+    chosen = roll.chosenNotes;
   for (const lane of roll.laid) lanes[lane.index] = lane;
   const prompt = roll.isPrompt ? piece.lines[Math.min(roll.given, barCount(piece))] : Infinity;
-  for (let i = firstFrom(notes, from - longestOf(notes)); i < notes.length && notes[i] <= until; i += WIDTH) {
-    const onset = notes[i], track = notes[i + 4], lane = lanes[track];
+  for (
+    let i = firstFrom(notes, from - longestOf(notes));
+    i < notes.length && notes[i] <= until;
+    i += WIDTH
+  ) {
+    const onset = notes[i],
+      track = notes[i + 4],
+      lane = lanes[track];
     const stop = Math.min(onset + notes[i + 1], end);
     if (stop < from || !lane) continue;
-    const { step } = lane, thick = Math.max(2.5, Math.min(step - 0.5, 12)), row = lane.row(notes[i + 2]), far = !lane.drum && !lane.within(notes[i + 2]);
-    const left = x(onset), long = lane.drum ? Math.max(3.5, Math.min(thick, 9)) : Math.max(2.5, (stop - onset) / ticks - 1);
+    const { step } = lane,
+      thick = Math.max(2.5, Math.min(step - 0.5, 12)),
+      row = lane.row(notes[i + 2]),
+      far = !lane.drum && !lane.within(notes[i + 2]);
+    const left = x(onset),
+      long = lane.drum
+        ? Math.max(3.5, Math.min(thick, 9))
+        : Math.max(2.5, (stop - onset) / ticks - 1);
     const fresh = roll.isNew(onset, track);
-    pen.fillStyle = onset >= prompt ? ink.rest : ink[`${fresh ? "new" : "given"}-${lane.index % 3}`];
-    const loud = notes[i + 3] / 127, tall = Math.max(2.5, thick * (0.4 + 0.6 * loud)), y = lane.top + row * step + (step - tall) / 2;
+    pen.fillStyle =
+      onset >= prompt ? ink.rest : ink[`${fresh ? "new" : "given"}-${lane.index % 3}`];
+    const loud = notes[i + 3] / 127,
+      tall = Math.max(2.5, thick * (0.4 + 0.6 * loud)),
+      y = lane.top + row * step + (step - tall) / 2;
     pen.globalAlpha = (0.72 + 0.28 * loud) * (roll.muted?.(track) ? 0.35 : 1);
     if (far) {
       paintFar(pen, left, row ? lane.bottom : lane.top, row ? -1 : 1);
@@ -175,12 +256,17 @@ function paintFar(pen, left, edge, inwards) {
 
 // Lines across the notes with their flags to the right of them; one that would cover another is moved to its right.
 function paintFlags({ roll, pen, ink, x, gutter, from, top, height, width }) {
-  const left = x(from) - gutter, taken = roll.sign ? [roll.sign.map((at) => at + left)] : [];
+  const left = x(from) - gutter,
+    taken = roll.sign ? [roll.sign.map((at) => at + left)] : [];
   for (const { tick, colour, texts } of flagsOf(roll)) {
-    const at = x(tick), fitting = texts.map((text) => {
-      const wide = pen.measureText(text).width + 10, other = taken.find(([start, end]) => at < end && at + wide > start);
-      return { text, wide, place: other ? other[1] + 2 : at };
-    }).find(({ place, wide }) => place + wide <= width);
+    const at = x(tick),
+      fitting = texts
+        .map((text) => {
+          const wide = pen.measureText(text).width + 10,
+            other = taken.find(([start, end]) => at < end && at + wide > start);
+          return { text, wide, place: other ? other[1] + 2 : at };
+        })
+        .find(({ place, wide }) => place + wide <= width);
     if (at < gutter || !fitting) continue;
     const { text, wide, place } = fitting;
     pen.strokeStyle = pen.fillStyle = ink[colour];
@@ -201,7 +287,8 @@ function paintFlags({ roll, pen, ink, x, gutter, from, top, height, width }) {
 }
 
 export function paint(roll) {
-  const on = sheet(roll), { pen, top } = on;
+  const on = sheet(roll),
+    { pen, top } = on;
   roll.laid = layLanes(roll.lanes, top, on.height - laneOf(roll));
   pen.save();
   pen.beginPath();

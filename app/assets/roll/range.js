@@ -13,7 +13,12 @@ export function dragRange(roll) {
     canvas.focus({ preventScroll: true });
     if (roll.acts.hand?.on && place.part === "notes") return roll.acts.hand.down(event, place);
     if (event.pointerType === "touch" && place.part !== "ruler") return; // a finger on the notes scrolls
-    begun = { x: event.clientX, tick: roll.tickAt(event), place, touch: event.pointerType === "touch" };
+    begun = {
+      x: event.clientX,
+      tick: roll.tickAt(event),
+      place,
+      touch: event.pointerType === "touch",
+    };
     canvas.setPointerCapture(event.pointerId);
   });
   canvas.addEventListener("pointermove", (event) => {
@@ -26,8 +31,10 @@ export function dragRange(roll) {
   });
   const drag = (event) => {
     if (roll.acts.hand?.moving) return roll.acts.hand.move(event);
-    const tick = roll.tickAt(event), [from, to] = [begun.tick, tick].sort((a, b) => a - b);
-    const first = barAt(roll.piece, from), stop = Math.max(first + 1, Math.min(barCount(roll.piece), barAt(roll.piece, to) + 1));
+    const tick = roll.tickAt(event),
+      [from, to] = [begun.tick, tick].sort((a, b) => a - b);
+    const first = barAt(roll.piece, from),
+      stop = Math.max(first + 1, Math.min(barCount(roll.piece), barAt(roll.piece, to) + 1));
     if (first >= barCount(roll.piece)) return;
     if (roll.range?.first !== first || roll.range?.stop !== stop) roll.select({ first, stop });
   };
@@ -45,16 +52,28 @@ export function dragRange(roll) {
   };
   canvas.addEventListener("pointerup", over);
   canvas.addEventListener("pointercancel", over);
-  canvas.addEventListener("click", (event) => event.pointerType === "touch" && !roll.acts.hand?.on && roll.placeAt(event).part !== "ruler" && press(event));
+  canvas.addEventListener(
+    "click",
+    (event) =>
+      event.pointerType === "touch" &&
+      !roll.acts.hand?.on &&
+      roll.placeAt(event).part !== "ruler" &&
+      press(event),
+  );
   canvas.addEventListener("dblclick", (event) => {
     const { part } = roll.placeAt(event);
-    if (part === "chords" || part === "ruler") roll.acts.chord?.(Math.min(barCount(roll.piece) - 1, barAt(roll.piece, roll.tickAt(event))));
+    if (part === "chords" || part === "ruler")
+      roll.acts.chord?.(Math.min(barCount(roll.piece) - 1, barAt(roll.piece, roll.tickAt(event))));
   });
   // A finger on the ruler chooses; elsewhere it scrolls.
-  canvas.addEventListener("touchstart", (event) => {
-    const touch = event.touches[0];
-    const { part } = roll.placeAt(touch), bends = part === "plan" && roll.acts.bend;
-    if (part === "ruler" || bends || roll.acts.hand?.on) event.preventDefault();
-  }, { passive: false });
+  canvas.addEventListener(
+    "touchstart",
+    (event) => {
+      const touch = event.touches[0];
+      const { part } = roll.placeAt(touch),
+        bends = part === "plan" && roll.acts.bend;
+      if (part === "ruler" || bends || roll.acts.hand?.on) event.preventDefault();
+    },
+    { passive: false },
+  );
 }
-

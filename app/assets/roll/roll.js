@@ -38,7 +38,8 @@ export class Roll {
     this.sized.observe(this.view);
     this.coloured = new MutationObserver(() => this.draw());
     this.coloured.observe(document.body, { attributeFilter: ["class"] });
-    for (const hand of ["pointerdown", "wheel"]) this.view.addEventListener(hand, () => (axis.touched = true), { passive: true });
+    for (const hand of ["pointerdown", "wheel"])
+      this.view.addEventListener(hand, () => (axis.touched = true), { passive: true });
     this.view.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     this.canvas.addEventListener("keydown", (event) => this.key(event));
     dragPlan(this); // before what else a drag means
@@ -69,25 +70,37 @@ export class Roll {
     if (bars !== null) this.bars = bars;
     const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
     const form = plan && planOf(piece).letters.filter(Boolean).join(" ");
-    this.canvas.setAttribute("aria-label", `${this.label}: ${count(noteCount(piece), "note")} in ${count(barCount(piece), "bar")}. ` +
-      `${this.longFrom ? `From bar ${this.longFrom} on it is longer than its model was trained on: quality may drop. ` : ""}${form ? `Form: ${form}. ` : ""}` +
-      "Space plays, left and right go by bars, with Shift they choose bars, plus and minus zoom.");
+    this.canvas.setAttribute(
+      "aria-label",
+      `${this.label}: ${count(noteCount(piece), "note")} in ${count(barCount(piece), "bar")}. ` +
+        `${this.longFrom ? `From bar ${this.longFrom} on it is longer than its model was trained on: quality may drop. ` : ""}${form ? `Form: ${form}. ` : ""}` +
+        "Space plays, left and right go by bars, with Shift they choose bars, plus and minus zoom.",
+    );
     this.layout();
   }
 
   // The bar from which on it is longer than what its model learned from, counted from 1; null for none.
   get longFrom() {
-    return this.trainedBars !== null && this.trainedBars < barCount(this.piece) ? Math.floor(this.trainedBars) + 1 : null;
+    return this.trainedBars !== null && this.trainedBars < barCount(this.piece)
+      ? Math.floor(this.trainedBars) + 1
+      : null;
   }
 
   get given() {
     if (this.isPrompt) return this.bars;
-    const { region } = this, open = region && !region.tracks && region.stop >= barCount(this.piece);
+    const { region } = this,
+      open = region && !region.tracks && region.stop >= barCount(this.piece);
     return open ? region.first : 0;
   }
 
   isNew(onset, track) {
-    return inRegion(this.region, this.piece.lines, onset, track) || (track < 0 && this.region && !this.region.tracks && onset >= this.piece.lines[Math.min(this.region.first, barCount(this.piece))]);
+    return (
+      inRegion(this.region, this.piece.lines, onset, track) ||
+      (track < 0 &&
+        this.region &&
+        !this.region.tracks &&
+        onset >= this.piece.lines[Math.min(this.region.first, barCount(this.piece))])
+    );
   }
 
   choose(bars) {
@@ -133,7 +146,12 @@ export class Roll {
   }
 
   tickAt(event) {
-    const x = event.clientX - this.view.getBoundingClientRect().left - this.view.clientLeft - this.gutter + this.view.scrollLeft;
+    const x =
+      event.clientX -
+      this.view.getBoundingClientRect().left -
+      this.view.clientLeft -
+      this.gutter +
+      this.view.scrollLeft;
     return Math.max(0, this.begin + (x / this.beatWidth) * this.piece.ticksPerBeat);
   }
 
@@ -159,8 +177,11 @@ export class Roll {
   moveCursor(tick, follow = false, faint = false) {
     this.played = { tick, faint };
     if (!this.placeCursor()) return;
-    const x = this.x(tick), from = this.axis.left + this.gutter, width = this.inner;
-    if (follow && !this.axis.held && (x < from || x > from + width * 0.92)) this.axis.to(x - this.gutter - width * 0.1);
+    const x = this.x(tick),
+      from = this.axis.left + this.gutter,
+      width = this.inner;
+    if (follow && !this.axis.held && (x < from || x > from + width * 0.92))
+      this.axis.to(x - this.gutter - width * 0.1);
   }
 
   // Where the cursor stands; says whether it is seen.
@@ -197,9 +218,14 @@ export class Roll {
   layout() {
     if (!this.piece || !this.view.clientWidth) return;
     this.wide.style.width = `${Math.max(this.view.clientWidth, Math.ceil(this.gutter + this.shownBeats * this.beatWidth))}px`;
-    const ratio = window.devicePixelRatio || 1, { canvas, view } = this;
-    const [width, height] = [Math.round(view.clientWidth * ratio), Math.round(view.clientHeight * ratio)];
-    if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
+    const ratio = window.devicePixelRatio || 1,
+      { canvas, view } = this;
+    const [width, height] = [
+      Math.round(view.clientWidth * ratio),
+      Math.round(view.clientHeight * ratio),
+    ];
+    if (canvas.width !== width || canvas.height !== height)
+      Object.assign(canvas, { width, height });
     canvas.style.width = `${view.clientWidth}px`;
     canvas.style.height = `${view.clientHeight}px`;
     if (Math.abs(view.scrollLeft - this.axis.left) > 1) view.scrollLeft = this.axis.left;
@@ -215,12 +241,20 @@ export class Roll {
     end.style.bottom = `${laneOf(this)}px`; // the plan is bent next to it
     this.sign = null; // from where to where it reaches
     if (end.hidden) return;
-    const bars = Math.min(this.bars, barCount(piece)), most = barCount(piece);
-    for (const [name, value] of [["min", 1], ["max", most], ["now", bars], ["text", `the first ${bars} of ${most} bars`]])
+    const bars = Math.min(this.bars, barCount(piece)),
+      most = barCount(piece);
+    for (const [name, value] of [
+      ["min", 1],
+      ["max", most],
+      ["now", bars],
+      ["text", `the first ${bars} of ${most} bars`],
+    ])
       end.setAttribute(`aria-value${name}`, value);
-    const sign = end.firstChild, x = this.x(piece.lines[bars]);
+    const sign = end.firstChild,
+      x = this.x(piece.lines[bars]);
     sign.textContent = `prompt: ${bars}`;
-    const wide = sign.offsetWidth, last = x + wide > this.wide.clientWidth;
+    const wide = sign.offsetWidth,
+      last = x + wide > this.wide.clientWidth;
     this.sign = last ? [x - wide, x] : [x, x + wide];
     end.style.transform = `translateX(${x}px)`;
     end.classList.toggle("mg-last", last);
@@ -236,7 +270,8 @@ export class Roll {
     const { band, range, piece } = this;
     band.hidden = !range || !piece;
     if (band.hidden) return;
-    const from = this.x(piece.lines[range.first]), to = this.x(piece.lines[Math.min(range.stop, barCount(piece))]);
+    const from = this.x(piece.lines[range.first]),
+      to = this.x(piece.lines[Math.min(range.stop, barCount(piece))]);
     band.style.transform = `translateX(${from}px)`;
     band.style.width = `${to - from}px`;
   }
@@ -244,9 +279,15 @@ export class Roll {
   key(event) {
     if (this.acts.hand?.key(event)) return event.preventDefault();
     const act = {
-      " ": () => this.acts.play?.(), "+": () => this.scale(1.3), "=": () => this.scale(1.3), "-": () => this.scale(1 / 1.3),
-      "0": () => this.scale(null), ArrowLeft: () => this.step(-1, event), ArrowRight: () => this.step(1, event),
-      Home: () => this.acts.seek?.(0), Escape: () => this.range && this.select(null),
+      " ": () => this.acts.play?.(),
+      "+": () => this.scale(1.3),
+      "=": () => this.scale(1.3),
+      "-": () => this.scale(1 / 1.3),
+      0: () => this.scale(null),
+      ArrowLeft: () => this.step(-1, event),
+      ArrowRight: () => this.step(1, event),
+      Home: () => this.acts.seek?.(0),
+      Escape: () => this.range && this.select(null),
     }[event.key];
     if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
@@ -257,7 +298,8 @@ export class Roll {
   // By a bar: the cursor, or with Shift the end of what is chosen.
   step(by, event) {
     if (!event.shiftKey) return this.acts.step?.(by);
-    const bars = barCount(this.piece), at = Math.min(bars - 1, this.acts.bar?.() ?? 0);
+    const bars = barCount(this.piece),
+      at = Math.min(bars - 1, this.acts.bar?.() ?? 0);
     const range = this.range ?? { first: at, stop: at };
     const stop = Math.min(bars, Math.max(range.first + 1, range.stop + by));
     this.select({ first: range.first, stop });
@@ -271,4 +313,3 @@ export class Roll {
     });
   }
 }
-

@@ -3,10 +3,43 @@ import { WIDTH } from "../music/piece.js";
 
 const LEAST = 12; // pitches of a lane
 const DRUMS = {
-  35: "Kick", 36: "Kick", 37: "Rim", 38: "Snare", 39: "Clap", 40: "Snare 2", 41: "Low tom", 42: "Hat", 43: "Floor tom", 44: "Pedal hat",
-  45: "Mid tom", 46: "Open hat", 47: "Mid tom", 48: "High tom", 49: "Crash", 50: "High tom", 51: "Ride", 52: "China", 53: "Bell",
-  54: "Tamb.", 55: "Splash", 56: "Cowbell", 57: "Crash 2", 58: "Vibraslap", 59: "Ride 2", 60: "High bongo", 61: "Low bongo",
-  62: "Mute conga", 63: "Conga", 64: "Low conga", 69: "Cabasa", 70: "Maracas", 75: "Claves", 76: "Woodblock", 77: "Low block", 80: "Mute tri.", 81: "Triangle",
+  35: "Kick",
+  36: "Kick",
+  37: "Rim",
+  38: "Snare",
+  39: "Clap",
+  40: "Snare 2",
+  41: "Low tom",
+  42: "Hat",
+  43: "Floor tom",
+  44: "Pedal hat",
+  45: "Mid tom",
+  46: "Open hat",
+  47: "Mid tom",
+  48: "High tom",
+  49: "Crash",
+  50: "High tom",
+  51: "Ride",
+  52: "China",
+  53: "Bell",
+  54: "Tamb.",
+  55: "Splash",
+  56: "Cowbell",
+  57: "Crash 2",
+  58: "Vibraslap",
+  59: "Ride 2",
+  60: "High bongo",
+  61: "Low bongo",
+  62: "Mute conga",
+  63: "Conga",
+  64: "Low conga",
+  69: "Cabasa",
+  70: "Maracas",
+  75: "Claves",
+  76: "Woodblock",
+  77: "Low block",
+  80: "Mute tri.",
+  81: "Triangle",
 };
 
 const drumName = (pitch) => DRUMS[pitch] ?? `Drum ${pitch}`;
@@ -24,24 +57,30 @@ export function lanesOf(pieces, { drawing = false } = {}) {
   const lanes = [];
   pieces.forEach((piece, place) => {
     const counts = piece.tracks.map(() => new Uint32Array(128));
-    for (let i = 0; i < piece.notes.length; i += WIDTH) counts[piece.notes[i + 4]][piece.notes[i + 2]] += 1;
+    for (let i = 0; i < piece.notes.length; i += WIDTH)
+      counts[piece.notes[i + 4]][piece.notes[i + 2]] += 1;
     piece.tracks.forEach(({ name, drum, program }, index) => {
       lanes[index] ??= { index, name, drum, program, counts: [] };
       lanes[index].counts[place] = counts[index];
     });
   });
   const played = (lane) => lane.counts.some((counts) => counts.some(Boolean));
-  const there = lanes.filter(Boolean), used = there.filter(played);
-  return (used.length && !drawing ? used : there).map((lane) => (lane.drum ? drumLane(lane, drawing) : pitchLane(lane, drawing)));
+  const there = lanes.filter(Boolean),
+    used = there.filter(played);
+  return (used.length && !drawing ? used : there).map((lane) =>
+    lane.drum ? drumLane(lane, drawing) : pitchLane(lane, drawing),
+  );
 }
 
 // The lowest and the highest pitch but for the rare ones, null without notes.
 function range(counts, rare = RARE) {
-  const out = Math.floor(rare * counts.reduce((sum, count) => sum + count, 0)), end = (from, by) => {
-    let left = out, pitch = from;
-    for (; pitch >= 0 && pitch < 128; pitch += by) if ((left -= counts[pitch]) < 0) break;
-    return pitch;
-  };
+  const out = Math.floor(rare * counts.reduce((sum, count) => sum + count, 0)),
+    end = (from, by) => {
+      let left = out,
+        pitch = from;
+      for (; pitch >= 0 && pitch < 128; pitch += by) if ((left -= counts[pitch]) < 0) break;
+      return pitch;
+    };
   const low = end(0, 1);
   return low > 127 ? null : [low, end(127, -1)];
 }
@@ -49,32 +88,62 @@ function range(counts, rare = RARE) {
 const middle = (values) => values.sort((a, b) => a - b)[values.length >> 1];
 
 function pitchLane({ counts, ...lane }, drawing) {
-  const all = counts.map((one) => range(one, 0)).filter(Boolean), ranges = counts.map((one) => range(one)).filter(Boolean);
+  const all = counts.map((one) => range(one, 0)).filter(Boolean),
+    ranges = counts.map((one) => range(one)).filter(Boolean);
   const home = lane.program >= 32 && lane.program < 40 ? 40 : 62; // of a bass, and of what is none
-  const [from, to] = (counts[0] && range(counts[0])) ?? (ranges.length ? [0, 1].map((end) => middle(ranges.map((one) => one[end]))) : [home, home]);
+  const [from, to] =
+    (counts[0] && range(counts[0])) ??
+    (ranges.length ? [0, 1].map((end) => middle(ranges.map((one) => one[end]))) : [home, home]);
   let low = Math.max(from - REACH, Math.min(from, ...all.map((one) => one[0])));
   let high = Math.min(to + REACH, Math.max(to, ...all.map((one) => one[1])));
   const more = Math.max(2, (drawing ? 2 * LEAST : LEAST) - (high - low)) / 2;
   low = Math.max(0, low - Math.floor(more));
   high = Math.min(127, high + Math.ceil(more));
   const row = (pitch) => Math.min(high - low, Math.max(0, high - pitch));
-  return { ...lane, low, high, rows: high - low + 1, row, at: (place) => high - place, within: (pitch) => pitch >= low && pitch <= high };
+  return {
+    ...lane,
+    low,
+    high,
+    rows: high - low + 1,
+    row,
+    at: (place) => high - place,
+    within: (pitch) => pitch >= low && pitch <= high,
+  };
 }
 
 function drumLane({ counts, ...lane }, drawing) {
-  const all = Array.from({ length: 128 }, (_, pitch) => counts.reduce((sum, one) => sum + one[pitch], 0));
-  const struck = [...all.keys()].filter((pitch) => all[pitch]), own = struck.filter((pitch) => counts[0]?.[pitch]);
+  const all = Array.from({ length: 128 }, (_, pitch) =>
+    counts.reduce((sum, one) => sum + one[pitch], 0),
+  );
+  const struck = [...all.keys()].filter((pitch) => all[pitch]),
+    own = struck.filter((pitch) => counts[0]?.[pitch]);
   const often = struck.filter((pitch) => !own.includes(pitch)).sort((a, b) => all[b] - all[a]);
-  const wanted = new Set([...(drawing || !struck.length ? KIT : []), ...own, ...often.slice(0, Math.max(0, MOST_DRUMS - own.length))]);
-  const pitches = [...wanted].sort((a, b) => b - a), rest = often.find((pitch) => !wanted.has(pitch));
+  const wanted = new Set([
+    ...(drawing || !struck.length ? KIT : []),
+    ...own,
+    ...often.slice(0, Math.max(0, MOST_DRUMS - own.length)),
+  ]);
+  const pitches = [...wanted].sort((a, b) => b - a),
+    rest = often.find((pitch) => !wanted.has(pitch));
   if (rest !== undefined) pitches.push(rest); // its row is that of all others
   const row = (pitch) => (wanted.has(pitch) ? pitches.indexOf(pitch) : pitches.length - 1);
   return {
-    ...lane, low: Math.min(...wanted), high: Math.max(...wanted), pitches, rows: pitches.length, row, at: (place) => pitches[place], within: (pitch) => wanted.has(pitch),
+    ...lane,
+    low: Math.min(...wanted),
+    high: Math.max(...wanted),
+    pitches,
+    rows: pitches.length,
+    row,
+    at: (place) => pitches[place],
+    within: (pitch) => wanted.has(pitch),
     label: (pitch) => (pitch === rest ? "Others" : drumName(pitch)),
   };
 }
 
 export const sameLanes = (one, other) =>
-  one.length === other.length
-  && one.every((lane, i) => ["name", "low", "high", "rows"].every((key) => lane[key] === other[i][key]) && String(lane.pitches) === String(other[i].pitches));
+  one.length === other.length &&
+  one.every(
+    (lane, i) =>
+      ["name", "low", "high", "rows"].every((key) => lane[key] === other[i][key]) &&
+      String(lane.pitches) === String(other[i].pitches),
+  );

@@ -6,7 +6,8 @@ import { Synth, canSound } from "./synth.js";
 import { Transport } from "./transport.js";
 
 const PUMP = 25; // milliseconds
-const AHEAD = 0.12, AHEAD_HIDDEN = 1.6; // seconds; hidden pages are called once a second
+const AHEAD = 0.12,
+  AHEAD_HIDDEN = 1.6; // seconds; hidden pages are called once a second
 
 export class Player extends Watched {
   // `soundOf` fetches a piece's WAV where there is no synthesizer; `failed` is told why that could not be had;
@@ -20,11 +21,15 @@ export class Player extends Watched {
     this.entry = null;
     this.held = new Set(); // notes that a hand holds: track and pitch
     this.transport = new Transport({
-      now: this.synth.now, out: this.synth, changed: (what) => this.tell(what),
+      now: this.synth.now,
+      out: this.synth,
+      changed: (what) => this.tell(what),
     });
     this.direct = canSound();
     this.synth.ready.then((can) => this.#settle(can));
-    if (this.direct) for (const event of ["pointerdown", "keydown"]) addEventListener(event, () => this.synth.wake(), { capture: true });
+    if (this.direct)
+      for (const event of ["pointerdown", "keydown"])
+        addEventListener(event, () => this.synth.wake(), { capture: true });
     document.addEventListener("visibilitychange", () => this.#pump());
   }
 
@@ -45,11 +50,12 @@ export class Player extends Watched {
   #useFile() {
     this.audio = new Audio();
     this.audio.preload = "none";
-    for (const event of ["playing", "pause", "ended", "waiting"]) this.audio.addEventListener(event, () => this.tell(event));
+    for (const event of ["playing", "pause", "ended", "waiting"])
+      this.audio.addEventListener(event, () => this.tell(event));
   }
 
   #frontier(entry) {
-    return entry.state === "running" ? entry.now ?? 0 : Infinity;
+    return entry.state === "running" ? (entry.now ?? 0) : Infinity;
   }
 
   // Take a piece to play. If another plays, this one goes on from the same beat.
@@ -88,11 +94,15 @@ export class Player extends Watched {
   }
 
   get waiting() {
-    return this.audio ? !this.audio.paused && this.audio.readyState < 3 : this.transport.waiting || (this.transport.playing && !this.synth.loaded);
+    return this.audio
+      ? !this.audio.paused && this.audio.readyState < 3
+      : this.transport.waiting || (this.transport.playing && !this.synth.loaded);
   }
 
   get tick() {
-    return this.audio && this.entry ? new Clock(this.entry.piece).tick(this.audio.currentTime) : this.transport.tick;
+    return this.audio && this.entry
+      ? new Clock(this.entry.piece).tick(this.audio.currentTime)
+      : this.transport.tick;
   }
 
   get seconds() {
@@ -100,7 +110,9 @@ export class Player extends Watched {
   }
 
   get length() {
-    return this.entry ? this.transport.clock.seconds(endTick(this.entry.piece)) / this.transport.tempo : 0;
+    return this.entry
+      ? this.transport.clock.seconds(endTick(this.entry.piece)) / this.transport.tempo
+      : 0;
   }
 
   async toggle() {
@@ -129,7 +141,8 @@ export class Player extends Watched {
   }
 
   async #playFile() {
-    const { entry } = this, asked = (this.asked = {});
+    const { entry } = this,
+      asked = (this.asked = {});
     if (this.coming?.entry !== entry) this.coming = { entry, address: this.soundOf(entry) };
     try {
       if (this.fetched !== entry.piece) {
@@ -180,13 +193,19 @@ export class Player extends Watched {
     if (!seconds) this.held.add(key);
     await this.synth.wake();
     if (!seconds && !this.held.has(key)) return; // let go before the browser let it sound
-    const channel = track === null ? 0 : this.transport.channels?.[track] ?? 0, now = this.synth.now();
+    const channel = track === null ? 0 : (this.transport.channels?.[track] ?? 0),
+      now = this.synth.now();
     this.synth.on(channel, pitch, velocity, now);
     if (seconds) this.synth.off(channel, pitch, now + seconds);
   }
 
   release(pitch, track = null) {
     this.held.delete(`${track} ${pitch}`);
-    if (this.synth.loaded) this.synth.off(track === null ? 0 : this.transport.channels?.[track] ?? 0, pitch, this.synth.now());
+    if (this.synth.loaded)
+      this.synth.off(
+        track === null ? 0 : (this.transport.channels?.[track] ?? 0),
+        pitch,
+        this.synth.now(),
+      );
   }
 }

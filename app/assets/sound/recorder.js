@@ -9,7 +9,19 @@ const VELOCITY = 88;
 
 export class Recorder {
   constructor(player, { heard, failed }) {
-    Object.assign(this, { player, heard, failed, on: false, keys: false, octave: 5, track: 0, devices: [], down: new Map(), pressed: new Map(), played: [] });
+    Object.assign(this, {
+      player,
+      heard,
+      failed,
+      on: false,
+      keys: false,
+      octave: 5,
+      track: 0,
+      devices: [],
+      down: new Map(),
+      pressed: new Map(),
+      played: [],
+    });
     addEventListener("keydown", (event) => this.#key(event, true));
     addEventListener("keyup", (event) => this.#key(event, false));
     addEventListener("blur", () => [...this.down.keys()].forEach((pitch) => this.release(pitch)));
@@ -17,7 +29,10 @@ export class Recorder {
 
   // Asks the browser for MIDI devices, which asks the person; says whether there is one.
   async useMidi() {
-    if (!navigator.requestMIDIAccess) return this.failed("This browser knows no MIDI keyboards; Chrome, Edge and Firefox do.") ?? false;
+    if (!navigator.requestMIDIAccess)
+      return (
+        this.failed("This browser knows no MIDI keyboards; Chrome, Edge and Firefox do.") ?? false
+      );
     try {
       this.access ??= await navigator.requestMIDIAccess();
     } catch {
@@ -50,15 +65,20 @@ export class Recorder {
   }
 
   #key(event, down) {
-    const place = event.code || event.key, held = this.pressed.get(place);
+    const place = event.code || event.key,
+      held = this.pressed.get(place);
     if (!down && held !== undefined) {
       this.pressed.delete(place); // whatever has changed since: the octave, the focus, another key
       return this.release(held);
     }
-    if (!down || !this.keys || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-    if (event.target.matches?.("input:not([type=range]):not([type=checkbox]), select, textarea")) return;
-    const key = event.key.toLowerCase(), step = KEYS.indexOf(key);
-    if (key === "z" || key === "x") this.octave = Math.min(8, Math.max(1, this.octave + (key === "x" ? 1 : -1)));
+    if (!down || !this.keys || event.ctrlKey || event.metaKey || event.altKey || event.repeat)
+      return;
+    if (event.target.matches?.("input:not([type=range]):not([type=checkbox]), select, textarea"))
+      return;
+    const key = event.key.toLowerCase(),
+      step = KEYS.indexOf(key);
+    if (key === "z" || key === "x")
+      this.octave = Math.min(8, Math.max(1, this.octave + (key === "x" ? 1 : -1)));
     if (step < 0) return;
     event.preventDefault();
     const pitch = 12 * this.octave + step;
@@ -94,11 +114,14 @@ export class Recorder {
   // Count one bar in, and go on with the metronome; what is played lies behind what there is. Or begin with a bar at a
   // time, in seconds, without counting in.
   start(piece, speed, { bar = this.barAfter(piece), at = null } = {}) {
-    const clock = new Clock(piece), end = piece.lines[Math.min(bar, piece.lines.length - 1)];
+    const clock = new Clock(piece),
+      end = piece.lines[Math.min(bar, piece.lines.length - 1)];
     this.piece = piece;
     this.bar = bar;
     this.tempo = clock.part("tick", end).ticksPerSecond * (60 / piece.ticksPerBeat) * speed;
-    const lines = linesFor(piece, bar + 1), ticks = beatOf({ ...piece, lines }, bar), beats = Math.max(1, Math.round((lines[bar + 1] - lines[bar]) / ticks));
+    const lines = linesFor(piece, bar + 1),
+      ticks = beatOf({ ...piece, lines }, bar),
+      beats = Math.max(1, Math.round((lines[bar + 1] - lines[bar]) / ticks));
     const beat = (60 / this.tempo) * (ticks / piece.ticksPerBeat);
     const lead = at === null ? beats : 0; // beats that are counted in
     this.begun = at ?? performance.now() / 1000 + beats * beat;
@@ -109,9 +132,13 @@ export class Recorder {
     const tick = () => {
       if (!this.on) return;
       const first = next % beats === 0;
-      if (this.player.synth.loaded) this.player.synth.click(...CLICKS[first ? "first" : "other"], this.player.synth.now());
+      if (this.player.synth.loaded)
+        this.player.synth.click(...CLICKS[first ? "first" : "other"], this.player.synth.now());
       next += 1;
-      this.timer = setTimeout(tick, 1000 * (this.begun + (next - lead) * beat - performance.now() / 1000));
+      this.timer = setTimeout(
+        tick,
+        1000 * (this.begun + (next - lead) * beat - performance.now() / 1000),
+      );
     };
     this.player.synth.wake();
     if (lead) tick();
@@ -130,17 +157,28 @@ export class Recorder {
 
   // The same while recording goes on; keys that are down are held up to a time, in seconds.
   soFar(until) {
-    const held = [...this.down].map(([pitch, [on, velocity]]) => [on, until - this.begun, pitch, velocity]);
+    const held = [...this.down].map(([pitch, [on, velocity]]) => [
+      on,
+      until - this.begun,
+      pitch,
+      velocity,
+    ]);
     return this.#pieceWith([...this.played, ...held]);
   }
 
   #pieceWith(all) {
-    const played = all.filter(([, off]) => off > 0).map(([on, ...more]) => [Math.max(0, on), ...more]);
+    const played = all
+      .filter(([, off]) => off > 0)
+      .map(([on, ...more]) => [Math.max(0, on), ...more]);
     if (!played.length) return null;
-    const seconds = Math.max(...played.map(([, off]) => off)), bars = linesFor(this.piece, this.bar + 1);
+    const seconds = Math.max(...played.map(([, off]) => off)),
+      bars = linesFor(this.piece, this.bar + 1);
     const beats = (bars[this.bar + 1] - bars[this.bar]) / this.piece.ticksPerBeat;
     const more = Math.max(1, Math.ceil((seconds * this.tempo) / 60 / beats - 0.05));
-    const piece = { ...this.piece, lines: linesFor(this.piece, Math.max(this.piece.lines.length - 1, this.bar + more)) };
+    const piece = {
+      ...this.piece,
+      lines: linesFor(this.piece, Math.max(this.piece.lines.length - 1, this.bar + more)),
+    };
     return quantised(piece, played, this.tempo, this.track, piece.lines[this.bar]);
   }
 }

@@ -1,6 +1,7 @@
 // The synthesizer: a worklet that plays a soundfont, both from this server. Where a browser has no worklets (a page
 // that is served without TLS to another machine), there is none, and the sound is a file from the server.
-const VOLUME = 7, GAIN = 1.6;
+const VOLUME = 7,
+  GAIN = 1.6;
 const HEARD = 12; // messages that the lag is told by
 
 export const canSound = () => Boolean(window.isSecureContext && window.AudioWorkletNode);
@@ -22,13 +23,21 @@ export class Synth {
     this.context = new AudioContext({ latencyHint: "interactive" });
     const [{ WorkletSynthesizer }, font] = await Promise.all([
       import("../vendor/spessasynth/synthesizer.js"),
-      fetch(`${this.address}/soundfont.sf2`).then((answer) => (answer.ok ? answer.arrayBuffer() : Promise.reject(answer))),
+      fetch(`${this.address}/soundfont.sf2`).then((answer) =>
+        answer.ok ? answer.arrayBuffer() : Promise.reject(answer),
+      ),
       this.context.audioWorklet.addModule(`${this.address}/vendor/spessasynth/processor.js`),
     ]);
     this.synth = new WorkletSynthesizer(this.context);
     this.#keepTime();
     this.gain = new GainNode(this.context, { gain: GAIN });
-    const limit = new DynamicsCompressorNode(this.context, { threshold: -6, knee: 6, ratio: 12, attack: 0.002, release: 0.1 });
+    const limit = new DynamicsCompressorNode(this.context, {
+      threshold: -6,
+      knee: 6,
+      ratio: 12,
+      attack: 0.002,
+      release: 0.1,
+    });
     this.synth.connect(this.gain);
     this.gain.connect(limit).connect(this.context.destination);
     this.output = limit;

@@ -10,7 +10,12 @@ const DRUMS = 9; // a channel
 const PITCHED = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14];
 export const CLICKS = { first: [76, 110], other: [77, 80] };
 
-export const noMix = (track) => ({ mute: false, solo: false, volume: 100, program: track?.program ?? 0 });
+export const noMix = (track) => ({
+  mute: false,
+  solo: false,
+  volume: 100,
+  program: track?.program ?? 0,
+});
 
 export class Transport {
   constructor({ now, out, changed = () => {} }) {
@@ -29,7 +34,9 @@ export class Transport {
   // Take another piece; where it still grows, `frontier` is the tick up to which it is known. What plays goes on in
   // it at the same beat; what goes round goes round there, if there is as much of it and its bars are `related`.
   load(piece, frontier = Infinity, related = true) {
-    const scale = piece.ticksPerBeat / (this.piece ?? piece).ticksPerBeat, end = piece.lines.at(-1), loop = this.loop?.map((tick) => tick * scale);
+    const scale = piece.ticksPerBeat / (this.piece ?? piece).ticksPerBeat,
+      end = piece.lines.at(-1),
+      loop = this.loop?.map((tick) => tick * scale);
     this.at = Math.min(this.tick * scale, end);
     this.loop = related && loop?.[1] <= end ? loop : null;
     if (this.playing && !this.waiting) return this.#change(piece, frontier, scale);
@@ -40,7 +47,9 @@ export class Transport {
   // Without a gap: what has been sent is heard to its end, and goes on there in the other piece, whose notes that are
   // held by then sound at once; those that both have are not struck again.
   #change(piece, frontier, scale, keep = true) {
-    const time = Math.max(this.now(), this.#time(this.anchors.at(-1), this.sent)), { at } = this, tracks = JSON.stringify(this.piece.tracks);
+    const time = Math.max(this.now(), this.#time(this.anchors.at(-1), this.sent)),
+      { at } = this,
+      tracks = JSON.stringify(this.piece.tracks);
     this.sent = Math.min(this.sent * scale, piece.lines.at(-1));
     this.#take(piece, frontier);
     const same = keep && scale === 1 && tracks === JSON.stringify(piece.tracks);
@@ -49,25 +58,34 @@ export class Transport {
       if (end > this.sent) note.end = end;
       else this.#off(key, time);
     }
-    this.anchors = [at, this.sent].map((tick, sent) => this.#anchor(sent ? time : this.now(), tick));
-    const { notes } = piece, until = firstFrom(notes, this.sent);
-    for (let i = 0; i < until; i += WIDTH) if (notes[i] + notes[i + 1] > this.sent && !piece.tracks[notes[i + 4]].drum) this.#on(i, time);
+    this.anchors = [at, this.sent].map((tick, sent) =>
+      this.#anchor(sent ? time : this.now(), tick),
+    );
+    const { notes } = piece,
+      until = firstFrom(notes, this.sent);
+    for (let i = 0; i < until; i += WIDTH)
+      if (notes[i] + notes[i + 1] > this.sent && !piece.tracks[notes[i + 4]].drum)
+        this.#on(i, time);
   }
 
   // The same piece, which has grown, or was changed a little while it sounds. What goes round ends with it at the
   // latest, and begins anew where more than that was sent already.
   grow(piece, frontier = Infinity) {
-    const place = this.tick, waited = this.waiting, end = piece.lines.at(-1);
+    const place = this.tick,
+      waited = this.waiting,
+      end = piece.lines.at(-1);
     const retimed = this.playing && !waited && String(piece.tempos) !== String(this.piece.tempos);
     const time = retimed ? Math.max(this.now(), this.#time(this.anchors.at(-1), this.sent)) : 0;
     const around = this.#turn < Infinity;
-    if (this.loop) this.loop = this.loop[0] < end ? [this.loop[0], Math.min(this.loop[1], end)] : null;
+    if (this.loop)
+      this.loop = this.loop[0] < end ? [this.loop[0], Math.min(this.loop[1], end)] : null;
     this.#take(piece, frontier);
     if (this.playing && around && this.sent >= this.loop?.[1]) return this.#restart(this.loop[0]);
     // Of its other tempos, the tick that is heard and the one that was sent up to have other seconds.
     if (retimed) this.anchors = [this.#anchor(this.now(), place), this.#anchor(time, this.sent)];
     for (const [key, note] of this.active) note.end = this.#endOf(key) ?? note.end;
-    if (waited && (frontier > place + piece.ticksPerBeat || this.#turn <= frontier)) this.#restart(place);
+    if (waited && (frontier > place + piece.ticksPerBeat || this.#turn <= frontier))
+      this.#restart(place);
   }
 
   #take(piece, frontier) {
@@ -80,12 +98,14 @@ export class Transport {
 
   #voices() {
     const free = [...PITCHED];
-    this.channels = this.piece.tracks.map((track) => (track.drum ? DRUMS : free.shift() ?? 0));
+    this.channels = this.piece.tracks.map((track) => (track.drum ? DRUMS : (free.shift() ?? 0)));
     this.piece.tracks.forEach((track, index) => this.#voice(index));
   }
 
   #voice(index) {
-    const track = this.piece.tracks[index], mix = { ...noMix(track), ...this.mix[index] }, channel = this.channels[index];
+    const track = this.piece.tracks[index],
+      mix = { ...noMix(track), ...this.mix[index] },
+      channel = this.channels[index];
     const said = `${track.drum ? "drum" : mix.program} ${mix.volume}`;
     this.said ??= {};
     if (this.said[channel] === said) return;
@@ -99,7 +119,9 @@ export class Transport {
     if (!this.playing || !this.anchors.length) return this.at;
     const now = this.now();
     const anchor = this.anchors.findLast((one) => one.time <= now) ?? this.anchors[0];
-    const tick = this.clock.tick(anchor.seconds + Math.max(0, now - anchor.time) * (this.waiting ? 0 : anchor.tempo));
+    const tick = this.clock.tick(
+      anchor.seconds + Math.max(0, now - anchor.time) * (this.waiting ? 0 : anchor.tempo),
+    );
     return Math.min(tick, Math.max(this.end, this.at), this.#turn);
   }
 
@@ -110,7 +132,8 @@ export class Transport {
 
   play() {
     if (this.playing || !this.piece) return;
-    if (this.at >= this.end && !Number.isFinite(this.frontier)) this.at = this.loop ? this.loop[0] : 0;
+    if (this.at >= this.end && !Number.isFinite(this.frontier))
+      this.at = this.loop ? this.loop[0] : 0;
     this.playing = true;
     this.#restart(this.at);
     this.changed("play");
@@ -145,14 +168,18 @@ export class Transport {
     if (!this.playing) return;
     // What has been sent is heard as it was sent, which may be up to the end of a loop and on from its start.
     const time = this.#time(this.anchors.at(-1), this.sent);
-    this.anchors = [...this.anchors.filter((one) => one.time < time).slice(-3), this.#anchor(time, this.sent)];
+    this.anchors = [
+      ...this.anchors.filter((one) => one.time < time).slice(-3),
+      this.#anchor(time, this.sent),
+    ];
   }
 
   setTranspose(steps) {
     if (steps === this.transpose) return;
     const at = this.tick;
     this.transpose = steps;
-    if (this.playing && !this.waiting) Object.assign(this, { at }).#change(this.piece, this.frontier, 1, false);
+    if (this.playing && !this.waiting)
+      Object.assign(this, { at }).#change(this.piece, this.frontier, 1, false);
   }
 
   setLoop(loop) {
@@ -168,7 +195,8 @@ export class Transport {
     this.mix = mix;
     if (!this.piece) return;
     this.#voices();
-    for (const [key, note] of [...this.active]) if (!this.audible(note.track)) this.#off(key, this.now());
+    for (const [key, note] of [...this.active])
+      if (!this.audible(note.track)) this.#off(key, this.now());
   }
 
   audible(index) {
@@ -181,7 +209,9 @@ export class Transport {
     const horizon = this.now() + ahead;
     for (let turns = 0; turns < 64; turns++) {
       const anchor = this.anchors.at(-1);
-      const reach = this.clock.tick(anchor.seconds + Math.max(0, horizon - anchor.time) * anchor.tempo);
+      const reach = this.clock.tick(
+        anchor.seconds + Math.max(0, horizon - anchor.time) * anchor.tempo,
+      );
       const stop = this.#turn;
       const to = Math.min(reach, stop, this.frontier);
       this.#send(this.sent, to, anchor);
@@ -213,7 +243,13 @@ export class Transport {
 
   // At the end of what is known, wait for more, unless a loop goes round there.
   #await() {
-    if (this.waiting || !Number.isFinite(this.frontier) || this.#turn <= this.frontier || this.tick < this.frontier - 1) return;
+    if (
+      this.waiting ||
+      !Number.isFinite(this.frontier) ||
+      this.#turn <= this.frontier ||
+      this.tick < this.frontier - 1
+    )
+      return;
     this.at = this.frontier;
     for (const key of [...this.active.keys()]) this.#off(key, this.now());
     this.anchors = [this.#anchor(this.now(), this.frontier)];
@@ -233,9 +269,11 @@ export class Transport {
 
   #send(from, to, anchor) {
     const { notes } = this.piece;
-    for (const [key, note] of [...this.active]) if (note.end <= to) this.#off(key, this.#time(anchor, note.end));
+    for (const [key, note] of [...this.active])
+      if (note.end <= to) this.#off(key, this.#time(anchor, note.end));
     for (let i = firstFrom(notes, from); i < notes.length && notes[i] < to; i += WIDTH) {
-      const key = this.#on(i, this.#time(anchor, notes[i])), end = notes[i] + notes[i + 1];
+      const key = this.#on(i, this.#time(anchor, notes[i])),
+        end = notes[i] + notes[i + 1];
       if (key && end <= to) this.#off(key, this.#time(anchor, end));
     }
     if (this.metronome) this.#click(from, to, anchor);
@@ -243,8 +281,13 @@ export class Transport {
 
   // Let a note sound, of which its place in the array is given, unless it does already.
   #on(place, time) {
-    const [onset, duration, pitch, velocity, track] = this.piece.notes.subarray(place, place + WIDTH), key = `${onset} ${pitch} ${track}`;
-    const sounding = this.piece.tracks[track].drum ? pitch : pitch + this.transpose, channel = this.channels[track];
+    const [onset, duration, pitch, velocity, track] = this.piece.notes.subarray(
+        place,
+        place + WIDTH,
+      ),
+      key = `${onset} ${pitch} ${track}`;
+    const sounding = this.piece.tracks[track].drum ? pitch : pitch + this.transpose,
+      channel = this.channels[track];
     if (!this.audible(track) || sounding < 0 || sounding > 127 || this.active.has(key)) return null;
     this.out.on(channel, sounding, velocity, time);
     this.active.set(key, { channel, pitch: sounding, end: onset + duration, track, time });
@@ -253,9 +296,21 @@ export class Transport {
 
   #click(from, to, anchor) {
     const { lines } = this.piece;
-    for (let bar = barAt(this.piece, Math.max(0, from)); bar < lines.length - 1 && lines[bar] < to; bar++)
-      for (let tick = lines[bar], beat = beatOf(this.piece, bar); tick < Math.min(lines[bar + 1], to); tick += beat)
-        if (tick >= from) this.out.click(...CLICKS[tick === lines[bar] ? "first" : "other"], this.#time(anchor, tick));
+    for (
+      let bar = barAt(this.piece, Math.max(0, from));
+      bar < lines.length - 1 && lines[bar] < to;
+      bar++
+    )
+      for (
+        let tick = lines[bar], beat = beatOf(this.piece, bar);
+        tick < Math.min(lines[bar + 1], to);
+        tick += beat
+      )
+        if (tick >= from)
+          this.out.click(
+            ...CLICKS[tick === lines[bar] ? "first" : "other"],
+            this.#time(anchor, tick),
+          );
   }
 
   #off(key, time) {
@@ -271,7 +326,8 @@ export class Transport {
 
   // When a note that sounds ends, as far as is known now.
   #endOf(key) {
-    const [onset, pitch, track] = key.split(" ").map(Number), { notes } = this.piece;
+    const [onset, pitch, track] = key.split(" ").map(Number),
+      { notes } = this.piece;
     for (let i = firstFrom(notes, onset); i < notes.length && notes[i] === onset; i += WIDTH)
       if (notes[i + 2] === pitch && notes[i + 4] === track) return onset + notes[i + 1];
     return null;

@@ -7,7 +7,8 @@ export function make(tag, className = "", text = "", more = {}) {
   return made;
 }
 
-export const action = (text, act, className = "mg-chip", more = {}) => make("button", className, text, { type: "button", onclick: act, ...more });
+export const action = (text, act, className = "mg-chip", more = {}) =>
+  make("button", className, text, { type: "button", onclick: act, ...more });
 export const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
 // A button with a mark of icons.js, and a name that is told.
@@ -47,7 +48,11 @@ export function passFocus(box, to) {
 
 export function zoomButtons(roll) {
   const box = make("span", "mg-zoom");
-  for (const [sign, name, factor] of [["less", "Zoom out", 1 / 1.4], ["more", "Zoom in", 1.4], ["fit", "Fit", null]])
+  for (const [sign, name, factor] of [
+    ["less", "Zoom out", 1 / 1.4],
+    ["more", "Zoom in", 1.4],
+    ["fit", "Fit", null],
+  ])
     box.append(icon(sign, name, () => roll.scale(factor)));
   return box;
 }
@@ -57,13 +62,23 @@ export function slider(id, label, { min, max, step = 1, value, act, said = null,
   const box = make("div", "mg-field", "", { id });
   const name = make("label", "mg-label", label, { htmlFor: `${id}-range` });
   const range = make("input", "", "", { type: "range", id: `${id}-range`, min, max, step, value });
-  const number = make("input", "mg-number", "", { type: "number", min, max, step, value, ariaLabel: `${label}, as a number` });
+  const number = make("input", "mg-number", "", {
+    type: "number",
+    min,
+    max,
+    step,
+    value,
+    ariaLabel: `${label}, as a number`,
+  });
   const words = make("span", "mg-said");
   const show = (to, typed = document.activeElement === number) => {
     range.value = to;
     if (!typed) number.value = to; // nobody's typing is written over
     if (said) range.setAttribute("aria-valuetext", (words.textContent = said(Number(to))));
-    range.style.setProperty("--part", `${(100 * (range.value - range.min)) / Math.max(1e-9, range.max - range.min)}%`);
+    range.style.setProperty(
+      "--part",
+      `${(100 * (range.value - range.min)) / Math.max(1e-9, range.max - range.min)}%`,
+    );
   };
   const change = (from) => {
     const { value } = from;
@@ -78,13 +93,20 @@ export function slider(id, label, { min, max, step = 1, value, act, said = null,
   box.append(head, range);
   if (info) box.append(make("span", "mg-info", info));
   show(value, false);
-  return Object.assign(box, { show: (to) => show(to), bounds: (low, high) => Object.assign(range, { min: low, max: high }) && Object.assign(number, { min: low, max: high }) });
+  return Object.assign(box, {
+    show: (to) => show(to),
+    bounds: (low, high) =>
+      Object.assign(range, { min: low, max: high }) &&
+      Object.assign(number, { min: low, max: high }),
+  });
 }
 
 export function choice(id, label, options, act) {
-  const box = make("div", "mg-field", "", { id }), select = make("select", "mg-select", "", { id: `${id}-select` });
+  const box = make("div", "mg-field", "", { id }),
+    select = make("select", "mg-select", "", { id: `${id}-select` });
   const name = make("label", "mg-label", label, { htmlFor: `${id}-select` });
-  const fill = (list) => select.replaceChildren(...list.map(([value, text]) => make("option", "", text, { value })));
+  const fill = (list) =>
+    select.replaceChildren(...list.map(([value, text]) => make("option", "", text, { value })));
   fill(options);
   select.addEventListener("change", () => act(select.value));
   box.append(name, select);
@@ -92,7 +114,8 @@ export function choice(id, label, options, act) {
 }
 
 export function check(id, label, act) {
-  const box = make("label", "mg-check", "", { id }), input = make("input", "", "", { type: "checkbox" });
+  const box = make("label", "mg-check", "", { id }),
+    input = make("input", "", "", { type: "checkbox" });
   input.addEventListener("change", () => act(input.checked));
   box.append(input, label);
   return Object.assign(box, { input, show: (on) => (input.checked = on) });
@@ -115,4 +138,5 @@ export function download(bytes, name, kind) {
 }
 
 // A title as a file's name: without folders, and nothing that turns the direction of letters or is none.
-export const fileName = (title) => title.replace(/[\\/:*?"<>|\p{C}\p{Zl}\p{Zp}]/gu, "_").slice(0, 80);
+export const fileName = (title) =>
+  title.replace(/[\\/:*?"<>|\p{C}\p{Zl}\p{Zp}]/gu, "_").slice(0, 80);

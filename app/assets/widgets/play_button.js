@@ -4,15 +4,22 @@ import { endTick } from "../music/piece.js";
 import { make, rename } from "./parts.js";
 
 export function playButton(app, entryOf) {
-  const box = make("div", "mg-player"), button = make("button", "mg-play", "", { type: "button" }), time = make("span", "mg-time");
+  const box = make("div", "mg-player"),
+    button = make("button", "mg-play", "", { type: "button" }),
+    time = make("span", "mg-time");
   box.append(button, time);
   button.addEventListener("click", () => {
     const entry = entryOf();
     if (entry) app.play(entry);
   });
-  let length = 0, of = null, said = "";
+  let length = 0,
+    of = null,
+    said = "";
   function show() {
-    const entry = entryOf(), { player } = app, own = entry && player.entry?.id === entry.id, on = own && player.playing;
+    const entry = entryOf(),
+      { player } = app,
+      own = entry && player.entry?.id === entry.id,
+      on = own && player.playing;
     button.disabled = !entry || (!entry.piece.notes.length && entry.state !== "running");
     button.classList.toggle("mg-on", Boolean(on));
     button.classList.toggle("mg-waits", Boolean(on && player.waiting));
@@ -21,7 +28,8 @@ export function playButton(app, entryOf) {
       of = entry.piece;
       length = new Clock(of).seconds(endTick(of));
     }
-    const tempo = app.desk.settings.tempo, text = length ? `${clockTime(own ? player.seconds : 0)} / ${clockTime(length / tempo)}` : "";
+    const tempo = app.desk.settings.tempo,
+      text = length ? `${clockTime(own ? player.seconds : 0)} / ${clockTime(length / tempo)}` : "";
     if (text !== said) time.textContent = said = text;
   }
   return Object.assign(box, { show });

@@ -5,10 +5,15 @@ import { Trade } from "../sound/trade.js";
 import { action, choice, make } from "./parts.js";
 
 export function playIn(app) {
-  const box = make("details", "mg-play-in"), row = make("div", "mg-row"), said = make("p", "mg-why");
+  const box = make("details", "mg-play-in"),
+    row = make("div", "mg-row"),
+    said = make("p", "mg-why");
   said.setAttribute("role", "status");
   box.append(make("summary", "", "Record"), row, said);
-  const recorder = new Recorder(app.player, { heard: () => show(), failed: (text) => (said.textContent = text) });
+  const recorder = new Recorder(app.player, {
+    heard: () => show(),
+    failed: (text) => (said.textContent = text),
+  });
   const part = choice("mg-part", "Part", [], (index) => (recorder.track = Number(index)));
   const midi = action("MIDI keyboard", async () => {
     midi.setAttribute("aria-pressed", String(await recorder.useMidi()));
@@ -16,13 +21,27 @@ export function playIn(app) {
   });
   const keys = action("Computer keys", () => {
     recorder.useKeys(!recorder.keys);
-    said.textContent = recorder.keys ? "A W S E D F T G Y H U J K play from C on; Z and X go down and up an octave." : "";
+    said.textContent = recorder.keys
+      ? "A W S E D F T G Y H U J K play from C on; Z and X go down and up an octave."
+      : "";
     show();
   });
   const record = action("● Record", () => (recorder.on ? finish() : begin()), "mg-chip mg-record");
-  const trade = new Trade(app, recorder, { said: (text) => (said.textContent = text), changed: () => show() });
-  const bars = choice("mg-trade", "Bars to trade", [2, 4, 8].map((number) => [number, `${number} bars`]), () => {});
-  const swap = action("Trade bars", () => (trade.on ? trade.stop() : trade.start(Number(bars.select.value))), "mg-chip mg-trade");
+  const trade = new Trade(app, recorder, {
+    said: (text) => (said.textContent = text),
+    changed: () => show(),
+  });
+  const bars = choice(
+    "mg-trade",
+    "Bars to trade",
+    [2, 4, 8].map((number) => [number, `${number} bars`]),
+    () => {},
+  );
+  const swap = action(
+    "Trade bars",
+    () => (trade.on ? trade.stop() : trade.start(Number(bars.select.value))),
+    "mg-chip mg-trade",
+  );
   bars.show(4);
   app.trade = trade;
   row.append(part, midi, keys, record, bars, swap);
@@ -56,11 +75,16 @@ export function playIn(app) {
     swap.disabled = recorder.on && !trade.on;
     record.disabled = bars.select.disabled = trade.on;
     keys.setAttribute("aria-pressed", String(recorder.keys));
-    const tracks = entry?.piece.tracks ?? [], names = tracks.map((track) => track.name).join();
-    if (names !== named && !recorder.on) { // what is being recorded goes to the part that was chosen for it
+    const tracks = entry?.piece.tracks ?? [],
+      names = tracks.map((track) => track.name).join();
+    if (names !== named && !recorder.on) {
+      // what is being recorded goes to the part that was chosen for it
       named = names;
       part.fill(tracks.map((track, index) => [index, track.name]));
-      recorder.track = Math.max(0, tracks.findLastIndex((track) => !track.drum));
+      recorder.track = Math.max(
+        0,
+        tracks.findLastIndex((track) => !track.drum),
+      );
       part.show(recorder.track);
     }
     part.hidden = tracks.length < 2;

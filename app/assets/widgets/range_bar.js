@@ -5,13 +5,15 @@ import { able, action, icon, isAble, make, passFocus } from "./parts.js";
 export function rangeBar(app, roll, entryOf) {
   const box = make("div", "mg-range-bar", "", { hidden: true });
   box.setAttribute("role", "group");
-  const words = make("span", "mg-range-words"), why = make("span", "mg-why");
+  const words = make("span", "mg-range-words"),
+    why = make("span", "mg-why");
   const acts = {};
   const add = (name, text, more) => {
     acts[name] = action(text, () => {
       why.textContent = "";
       if (!isAble(acts[name])) return (why.textContent = acts[name].title);
-      const { range } = roll, from = document.activeElement;
+      const { range } = roll,
+        from = document.activeElement;
       if (name !== "loop") leave();
       try {
         app.bars(entryOf().id, name, range, more?.());
@@ -24,33 +26,67 @@ export function rangeBar(app, roll, entryOf) {
     return acts[name];
   };
   const leave = () => (passFocus(box, roll.canvas), roll.select(null));
-  const typed = make("input", "mg-chord", "", { type: "text", placeholder: "Am7", ariaLabel: "A chord for this bar", maxLength: 12, spellcheck: false });
-  typed.addEventListener("keydown", (event) => event.key === "Enter" && (event.preventDefault(), acts.chord.click()));
+  const typed = make("input", "mg-chord", "", {
+    type: "text",
+    placeholder: "Am7",
+    ariaLabel: "A chord for this bar",
+    maxLength: 12,
+    spellcheck: false,
+  });
+  typed.addEventListener(
+    "keydown",
+    (event) => event.key === "Enter" && (event.preventDefault(), acts.chord.click()),
+  );
   const chord = make("span", "mg-chord-box");
-  chord.append(typed, add("chord", "Set chord", () => typed.value));
-  box.append(words, add("anew", "Rewrite"), add("on", "Continue from here"), add("end", "Cut after this"), add("loop", "Loop"), add("delete", "Delete"), chord,
-    icon("close", "Clear selection", leave), why);
+  chord.append(
+    typed,
+    add("chord", "Set chord", () => typed.value),
+  );
+  box.append(
+    words,
+    add("anew", "Rewrite"),
+    add("on", "Continue from here"),
+    add("end", "Cut after this"),
+    add("loop", "Loop"),
+    add("delete", "Delete"),
+    chord,
+    icon("close", "Clear selection", leave),
+    why,
+  );
   acts.anew.classList.add("mg-new");
 
   function show(range) {
     box.hidden = !range;
     if (!range) return;
-    const { first, stop } = range, model = app.model, one = stop - first === 1, bars = one ? `bar ${stop}` : `bars ${first + 1}–${stop}`;
+    const { first, stop } = range,
+      model = app.model,
+      one = stop - first === 1,
+      bars = one ? `bar ${stop}` : `bars ${first + 1}–${stop}`;
     if (words.textContent.toLowerCase() !== bars) why.textContent = "";
     words.textContent = bars[0].toUpperCase() + bars.slice(1);
     box.setAttribute("aria-label", `What to do with ${bars}`);
-    const given = noteCount(entryOf().piece) > 0, busy = "Something is being composed; press Stop first.", { can, why: reason } = model.infill;
-    able(acts.anew, can && given && !app.composer.busy, can ? (given ? busy : "There are no notes yet to go by.") : reason, [`Write ${bars} anew, everything else stays.`, reason].filter(Boolean).join(" "));
+    const given = noteCount(entryOf().piece) > 0,
+      busy = "Something is being composed; press Stop first.",
+      { can, why: reason } = model.infill;
+    able(
+      acts.anew,
+      can && given && !app.composer.busy,
+      can ? (given ? busy : "There are no notes yet to go by.") : reason,
+      [`Write ${bars} anew, everything else stays.`, reason].filter(Boolean).join(" "),
+    );
     able(acts.on, !app.composer.busy, busy, `Go on after bar ${stop}`);
     // Of bars that are yet to come nothing can be kept, and they have their place already.
-    const { piece, state } = entryOf(), whole = state !== "running", further = stop < barCount(piece);
+    const { piece, state } = entryOf(),
+      whole = state !== "running",
+      further = stop < barCount(piece);
     const growing = "This is still being written; press Stop first, or wait for its end.";
     const last = whole ? "The piece ends here already." : growing;
     able(acts.end, whole && further, last, `The piece ends with bar ${stop}`);
     able(acts.delete, whole, growing, `Take ${bars} out; what follows moves up`);
     able(acts.chord, whole, growing);
     // Why something cannot be done stays until it can: a take that is being written is shown anew with every note.
-    if (!Object.values(acts).some((one) => !isAble(one) && one.title === why.textContent)) why.textContent = "";
+    if (!Object.values(acts).some((one) => !isAble(one) && one.title === why.textContent))
+      why.textContent = "";
     chord.hidden = !one;
   }
   return Object.assign(box, { show, typeChord: () => (typed.focus(), typed.select()) });

@@ -7,35 +7,56 @@ import { isMidi, writeMidi } from "../music/midi.js";
 import { excerptFrom } from "../music/piece.js";
 import { action, download, fileName, make, passFocus } from "./parts.js";
 
-const MIDI = "audio/midi", XML = "application/vnd.recordare.musicxml+xml";
+const MIDI = "audio/midi",
+  XML = "application/vnd.recordare.musicxml+xml";
 
 // The file that was opened, as it was or with what was written into it; else one of the notes.
 const fileKept = (entry) => entry.kept ?? entry.file;
-const midiOf = (entry) => (fileKept(entry) && isMidi(fileKept(entry)) ? fileKept(entry) : writeMidi(entry.piece, { made: entry.provenance ?? null }));
+const midiOf = (entry) =>
+  fileKept(entry) && isMidi(fileKept(entry))
+    ? fileKept(entry)
+    : writeMidi(entry.piece, { made: entry.provenance ?? null });
 
 const isXml = (bytes) => bytes && new TextDecoder().decode(bytes.subarray(0, 5)) === "<?xml";
-const LOST = "Written from the notes alone: what else was in the file that you opened is not in it.";
+const LOST =
+  "Written from the notes alone: what else was in the file that you opened is not in it.";
 
-const settingOf = ({ desk }, entry) => ({ mix: mixOf(desk, entry), tempo: desk.settings.tempo, transpose: desk.settings.transpose });
+const settingOf = ({ desk }, entry) => ({
+  mix: mixOf(desk, entry),
+  tempo: desk.settings.tempo,
+  transpose: desk.settings.transpose,
+});
 
 // What stands for an entry as it is heard: the file says in words what was changed. A file that was opened may hold more
 // than the page plays of it.
 function heardEntry(app, entry) {
-  const setting = settingOf(app, entry), changes = changesOf(entry.piece, setting), { provenance } = entry;
-  if (isAllSilent(entry.piece, setting.mix)) throw new Error("All tracks are muted, so there is nothing to hear; let one be heard first.");
+  const setting = settingOf(app, entry),
+    changes = changesOf(entry.piece, setting),
+    { provenance } = entry;
+  if (isAllSilent(entry.piece, setting.mix))
+    throw new Error("All tracks are muted, so there is nothing to hear; let one be heard first.");
   if (!changes.length && !entry.file) return entry;
-  const { piece, volumes } = asHeard(entry.piece, setting), fileName = `${entry.title}.mid`;
-  const made = provenance && changes.length ? { ...provenance, as_heard: changes.join(", ") } : provenance ?? null;
+  const { piece, volumes } = asHeard(entry.piece, setting),
+    fileName = `${entry.title}.mid`;
+  const made =
+    provenance && changes.length
+      ? { ...provenance, as_heard: changes.join(", ") }
+      : (provenance ?? null);
   return { ...entry, piece, file: writeMidi(piece, { made, volumes }), fileName };
 }
 
 // `DownloadURL` is what a browser hands to whom a drag ends at: a folder, or a program for music.
 export function grip(entryOf, what) {
-  const element = make("span", "mg-grip", "⠿", { title: `Drag this ${what}, as it is written, into another program`, draggable: true, ariaHidden: "true" });
+  const element = make("span", "mg-grip", "⠿", {
+    title: `Drag this ${what}, as it is written, into another program`,
+    draggable: true,
+    ariaHidden: "true",
+  });
   element.addEventListener("dragstart", (event) => {
     const entry = entryOf();
     if (!entry?.piece.notes.length) return event.preventDefault();
-    const name = `${fileName(entry.title)}.mid`, address = `data:${MIDI};base64,${toBase64(midiOf(entry))}`;
+    const name = `${fileName(entry.title)}.mid`,
+      address = `data:${MIDI};base64,${toBase64(midiOf(entry))}`;
     event.dataTransfer.setData("DownloadURL", `${MIDI}:${name}:${address}`);
     event.dataTransfer.setData("text/plain", name);
     event.dataTransfer.effectAllowed = "copy";
@@ -44,44 +65,88 @@ export function grip(entryOf, what) {
 }
 
 export function alongMenu(app, entryOf, failed) {
-  const box = make("details", "mg-menu"), list = make("div", "mg-menu-list");
+  const box = make("details", "mg-menu"),
+    list = make("div", "mg-menu-list");
   box.append(make("summary", "mg-chip", "Save"), list);
-  const save = (text, ending, act, note) => action(text, async (event) => {
-    const entry = entryOf();
-    passFocus(list, box.firstChild);
-    box.open = false;
-    failed("");
-    event.target.disabled = true;
-    try {
-      await act(entry, `${fileName(entry.title)}${ending}`);
-    } catch (error) {
-      failed(error.message);
-    }
-    event.target.disabled = false;
-  }, "mg-item", { title: note });
-  const fromServer = (what, kind, standIn = (entry) => entry) => async (entry, name) => {
-    const answer = await fetch(await app.server.made(standIn(entry), what));
-    if (!answer.ok) throw new Error("The server could not give the file; try again.");
-    download(await answer.arrayBuffer(), name, kind);
-  };
-  const written = (text, ending, fileOf, note) => save(text, ending, (entry, name) => download(fileOf(entry), name, MIDI), note);
+  const save = (text, ending, act, note) =>
+    action(
+      text,
+      async (event) => {
+        const entry = entryOf();
+        passFocus(list, box.firstChild);
+        box.open = false;
+        failed("");
+        event.target.disabled = true;
+        try {
+          await act(entry, `${fileName(entry.title)}${ending}`);
+        } catch (error) {
+          failed(error.message);
+        }
+        event.target.disabled = false;
+      },
+      "mg-item",
+      { title: note },
+    );
+  const fromServer =
+    (what, kind, standIn = (entry) => entry) =>
+    async (entry, name) => {
+      const answer = await fetch(await app.server.made(standIn(entry), what));
+      if (!answer.ok) throw new Error("The server could not give the file; try again.");
+      download(await answer.arrayBuffer(), name, kind);
+    };
+  const written = (text, ending, fileOf, note) =>
+    save(text, ending, (entry, name) => download(fileOf(entry), name, MIDI), note);
   const words = (text) => make("p", "mg-menu-words", text);
   function fill() {
-    const entry = entryOf(), { tracks } = entry.piece, used = new Set(), items = [];
+    const entry = entryOf(),
+      { tracks } = entry.piece,
+      used = new Set(),
+      items = [];
     for (let i = 4; i < entry.piece.notes.length; i += 5) used.add(entry.piece.notes[i]);
-    const changes = changesOf(entry.piece, settingOf(app, entry)), wav = fromServer("sound", "audio/wav", (one) => heardEntry(app, one));
+    const changes = changesOf(entry.piece, settingOf(app, entry)),
+      wav = fromServer("sound", "audio/wav", (one) => heardEntry(app, one));
     if (changes.length) {
       items.push(words(`As heard: ${changes.join(", ")}`));
-      items.push(written("MIDI as heard", ", as heard.mid", (one) => heardEntry(app, one).file, "with these changes"));
-      items.push(save("WAV as heard", ", as heard.wav", wav, "the sound, with these changes"), words("As written"));
+      items.push(
+        written(
+          "MIDI as heard",
+          ", as heard.mid",
+          (one) => heardEntry(app, one).file,
+          "with these changes",
+        ),
+      );
+      items.push(
+        save("WAV as heard", ", as heard.wav", wav, "the sound, with these changes"),
+        words("As written"),
+      );
     }
     if (entry.lost) items.push(words(LOST));
     items.push(written(changes.length ? "MIDI as written" : "MIDI", ".mid", midiOf, "all of it"));
     if (entry.region?.first && !entry.region.tracks)
-      items.push(written("New part as MIDI", ", new part.mid", (one) => writeMidi(excerptFrom(one.piece, one.region), { made: one.provenance }), "what was written, by itself"));
+      items.push(
+        written(
+          "New part as MIDI",
+          ", new part.mid",
+          (one) => writeMidi(excerptFrom(one.piece, one.region), { made: one.provenance }),
+          "what was written, by itself",
+        ),
+      );
     if (used.size > 1)
-      tracks.forEach((track, index) => used.has(index) && items.push(written(`${track.name} as MIDI`, `, ${fileName(track.name)}.mid`, (one) => writeMidi(one.piece, { made: one.provenance, chosen: [index] }), "one track")));
-    const score = fromServer("score", XML), given = async (one, name) => (isXml(fileKept(one)) ? download(fileKept(one), name, XML) : score(one, name));
+      tracks.forEach(
+        (track, index) =>
+          used.has(index) &&
+          items.push(
+            written(
+              `${track.name} as MIDI`,
+              `, ${fileName(track.name)}.mid`,
+              (one) => writeMidi(one.piece, { made: one.provenance, chosen: [index] }),
+              "one track",
+            ),
+          ),
+      );
+    const score = fromServer("score", XML),
+      given = async (one, name) =>
+        isXml(fileKept(one)) ? download(fileKept(one), name, XML) : score(one, name);
     items.push(save("Score (MusicXML)", ".musicxml", given, "for a program that prints music"));
     if (!changes.length) items.push(save("WAV", ".wav", wav, "the sound"));
     list.replaceChildren(...items);
@@ -91,12 +156,22 @@ export function alongMenu(app, entryOf, failed) {
     fill();
     box.classList.toggle("mg-above", box.getBoundingClientRect().top > list.offsetHeight + 8); // where there is room
   });
-  box.addEventListener("focusout", (event) => !box.contains(event.relatedTarget) && event.relatedTarget && (box.open = false));
-  box.addEventListener("keydown", (event) => event.key === "Escape" && ((box.open = false), box.firstChild.focus()));
+  box.addEventListener(
+    "focusout",
+    (event) => !box.contains(event.relatedTarget) && event.relatedTarget && (box.open = false),
+  );
+  box.addEventListener(
+    "keydown",
+    (event) => event.key === "Escape" && ((box.open = false), box.firstChild.focus()),
+  );
   return box;
 }
 
-addEventListener("pointerdown", (event) => {
-  for (const menu of document.querySelectorAll(".mg-menu[open]")) if (!menu.contains(event.target)) menu.open = false;
-}, { capture: true });
-
+addEventListener(
+  "pointerdown",
+  (event) => {
+    for (const menu of document.querySelectorAll(".mg-menu[open]"))
+      if (!menu.contains(event.target)) menu.open = false;
+  },
+  { capture: true },
+);
