@@ -8,7 +8,7 @@ COUNTS ?= build/fuzz.json
 
 WORK ?= build/models
 
-.PHONY: help app test test-all test-profile test-kernels test-matrix smoke lint format fuzz bench model \
+.PHONY: help app test test-all test-profile test-kernels test-matrix smoke lint lint-page format fuzz bench model \
   install fast-transformers vendor clean
 
 help: ## say what can be made
@@ -42,14 +42,27 @@ test-matrix: $(INSTALLED) ## run the tests as on other machines: other kernels, 
 smoke: ## build the wheel, install it into a fresh environment, use it from there (PYTHON=python3.13)
 	$(PYTHON) -m tests.tools.smoke
 
-lint: $(INSTALLED) ## check style and types
+lint: $(INSTALLED) lint-page ## check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright
 
+# The page's scripts and styles, where npx is and has its packages, or a network that it gets them by.
+PRETTIER = npx --yes prettier@3.6.2
+ESLINT = npx --yes eslint@9.36.0
+PAGE = "app/assets/**/*.{js,css}" "!app/assets/vendor/**"
+HAS_NPX = command -v npx >/dev/null && NPM_CONFIG_FETCH_RETRIES=0 $(PRETTIER) --version >/dev/null 2>&1 \
+  && NPM_CONFIG_FETCH_RETRIES=0 $(ESLINT) --version >/dev/null 2>&1
+
+lint-page: ## check the style of the page's scripts
+	@if $(HAS_NPX); then \
+	  $(PRETTIER) --log-level warn --check $(PAGE) && $(ESLINT) --ignore-pattern "app/assets/vendor/**" "app/assets/**/*.js"; \
+	else echo "The page's scripts are not checked: npx, or a package that it runs, is missing."; fi
+
 format: $(INSTALLED) ## put the code into form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	@if $(HAS_NPX); then $(PRETTIER) --log-level warn --write $(PAGE); fi
 
 fuzz: $(INSTALLED) ## mutate MIDI, MusicXML and ABC through readers, languages and writers (SECONDS=600)
 	$(BIN)/python -m tests.tools.fuzz --seconds $(SECONDS) --counts $(COUNTS)

@@ -25,8 +25,8 @@ from musicgen.common.learning import generator_from
 from musicgen.model.block import Attention, Passage
 from musicgen.model.config import needs_linear_attention
 from musicgen.model.performer import Performer, State
+from musicgen.position.base import PERIODS, MusicalFrequencies, waves
 from musicgen.position.flt import Flt
-from musicgen.position.phase import PERIODS, MusicalFrequencies, waves
 from musicgen.position.spe.base import StochasticPosition
 
 WINDOW = 1024  # tokens that pass the layers at once

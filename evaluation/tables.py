@@ -330,6 +330,7 @@ KINDS = {
     "form": "Form of continuations, and endings",
     "infilling": "Gaps filled in",
     "accompaniment": "Parts written to others",
+    "originality": "What of it stands in the training pieces",
 }
 ACCOMPANIMENT_METRICS = {
     **METRICS, HARMONY: "in harmony", NOTES_A_BAR: "notes a bar", SOUNDING: "notes at a time",
@@ -345,6 +346,7 @@ SIDES = {
         "same": "another piece",
         "other": "another style",
     },
+    "originality": {"written": "written", "real": "the real piece"},
 }
 CAPTIONS = {
     "form": """Returns: the share of bars that have most of an earlier bar; repeats: all of one; phrases: how like each
@@ -358,6 +360,9 @@ CAPTIONS = {
     "accompaniment": """Likeness of the style to the hidden part's, 0 to 1; in harmony: the share of notes that are
         tones of the piece's chord; notes a bar and at a time. Mean ± deviation [95 % interval] over n styles, and in
         how many what was written is above another piece.""",
+    "originality": """Each two bars beside the most similar two bars of the training pieces, in any key: which share of
+        all notes of both they share; of how many passages they share half or more, and all. Mean ± deviation
+        [95 % interval] over n pieces.""",
 }
 
 

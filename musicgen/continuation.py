@@ -20,10 +20,9 @@ from musicgen.generation.sampling import Kinds, Sampling
 from musicgen.pieces import Prompt, decode_begun, edit_of, heard_facts
 from tokenization.continuing import continuing
 from tokenization.edit import Edit
-from tokenization.formats import file_of, write_score
+from tokenization.formats import file_of, to_muspy, to_pretty_midi, write_score
 from tokenization.grammar import Grammar
 from tokenization.language import Language
-from tokenization.other_libraries import to_muspy, to_pretty_midi
 from tokenization.score import Score, excerpt
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ import numpy as np
 
 from tokenization.analysis.metres import bar_lines
 from tokenization.edit import Edit
-from tokenization.formats import file_of, write_score
+from tokenization.formats import file_of, kind_of, read_file, to_muspy, to_pretty_midi, write_score
 from tokenization.language import Encoded, Language
-from tokenization.other_libraries import to_muspy, to_pretty_midi
 from tokenization.records import whole_number
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
@@ -89,8 +88,6 @@ class Piece:
 
     def _original(self, kind: str) -> bytes | None:
         """Return the file that it came from, if that is of a kind."""
-        from tokenization.any_file import kind_of
-
         return self.original if self.original and kind_of(self.original) == kind else None
 
     @property
@@ -129,7 +126,6 @@ def read_piece(
 ) -> Piece:
     """Read a file of music as a piece in a language."""
     # Their libraries are not where models train.
-    from tokenization.any_file import read_file
     from tokenization.midi.limits import GENEROUS
     from tokenization.midi.reading import bytes_of, printable
 
@@ -172,8 +168,6 @@ def edit_of(original: bytes | None, heard: Score, language: Language, **where: A
     """Return music that is written to a file as an edit of it; nothing of a piece that came from none."""
     if original is None:
         return None
-    from tokenization.any_file import kind_of  # its libraries are not where models train
-
     kind, steps = kind_of(original), language.onset_steps
     return Edit(original=original, kind=kind, heard=heard, onset_steps=steps, **where)
 

@@ -18,8 +18,8 @@ from musicgen.continuation import Continuation, Take
 from musicgen.generation.request import Options
 from musicgen.generation.sampling import Sampling
 from musicgen.pieces import Piece, no_prompt, piece_of, read_piece
+from tokenization.formats import midi_of
 from tokenization.language import Language
-from tokenization.other_libraries import midi_of
 from tokenization.score import Score
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -27,13 +28,13 @@ from app.cli import COMMANDS, build_parser, main
 from app.commands.data import DESCRIPTIONS
 from app.commands.evaluate.evaluate import EVALUATIONS
 from evaluation.benchmarks.recipe import Recipe
-from evaluation.speed.workloads import WORKLOADS, Workload
+from evaluation.speed.bench import WORKLOADS, Workload
 from musicgen.loading import shipped
 from tests.app.toy_models import write_model
 from tests.app.web.browser import serving
 from tests.training.data.sources import on_disk as disk
 from tests.training.making.stand_in import install as install_mma
-from training.config import CONFIGS, RunConfig
+from training.config import RunConfig, shipped_names
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "docs/training.md", "docs/data.md", "docs/api.md")
@@ -221,7 +222,8 @@ def test_what_was_measured_can_be_measured_again(line: str, place: Path, capsys,
     out = capsys.readouterr().out
     if command == "compare":
         rows = (place / "compare" / "comparison.md").read_text(encoding="utf-8").splitlines()[2:]
-        named = {path for word in shlex.split(line)[2:] for path in CONFIGS.glob(f"{word}.yaml")}
+        given = [word for word in shlex.split(line)[2:] if not word.startswith("-")]
+        named = {name for name in shipped_names() for word in given if fnmatch(name, word)}
         assert len(rows) == len(named)
         assert not [row for row in rows if "failed" in row]
     elif kind == "report":

@@ -1,7 +1,9 @@
 """What a run is: its data, model, optimiser and measurements, read from YAML files that state only what differs.
 
 A file may name another as its `base` (a path relative to it); mappings are merged key by key, and `--set a.b=value` is
-merged last. The model is a preset with overrides, as in musicgen/model/config.py; its vocabulary comes from the data.
+merged last. A file with `variants` holds a configuration for each of them: `groove-rope` is the variant `rope` of
+groove.yaml, which states what differs from the rest of the file, or from another variant, its own `base`. The model is
+a preset with overrides, as in musicgen/model/config.py; its vocabulary comes from the data.
 """
 
 from __future__ import annotations
@@ -245,28 +247,38 @@ def with_meanings(model: Mapping[str, Any], language: Language) -> dict[str, Any
 
 
 def find(name: str) -> Path:
-    """Return the file of a configuration: a path, the folder of a run, or the name of a shipped one."""
-    path = Path(name)
-    if (path / "config.yaml").is_file():
-        return path / "config.yaml"
-    if path.is_file():
-        return path
-    shipped = CONFIGS / f"{name}.yaml"
-    if shipped.is_file():
-        return shipped
-    files = (file.relative_to(CONFIGS).with_suffix("") for file in CONFIGS.rglob("*.yaml"))
-    names = [
-        file.as_posix() for file in files if file.parts[0] != "base"
-    ]  # begun with, not trained
+    """Return the path of a configuration: of a file, the folder of a run, or the name of a shipped one.
+
+    That of a variant is in the folder of its file, as if it were a file of its own: `groove-rope.yaml`.
+    """
+    if (Path(name) / "config.yaml").is_file():
+        return Path(name) / "config.yaml"
+    for path in (Path(name), CONFIGS / f"{name}.yaml"):
+        if path.is_file() or _variant_of(path) is not None:
+            return path
     raise FileNotFoundError(
         f"there is no configuration {name}: it is neither a file nor the name of a shipped one"
-        f"{nearest(name, names, 3)}; those are the names, without .yaml, of the files in {CONFIGS}"
+        f"{nearest(name, shipped_names(), 3)}; those are the names, without .yaml, "
+        f"of the files in {CONFIGS}, with -VARIANT where a file has variants"
     )
+
+
+def shipped_names() -> list[str]:
+    """Return the names of the shipped configurations."""
+    names = []
+    for file in CONFIGS.rglob("*.yaml"):
+        name = file.relative_to(CONFIGS).with_suffix("").as_posix()
+        variants = _stated(file).get("variants")
+        names += [name] if variants is None else [f"{name}-{variant}" for variant in variants]
+    return sorted(names)
 
 
 def read(path: Path, changes: Iterable[str] = ()) -> RunConfig:
     """Read a run from a YAML file and `key=value` changes, or say which key or value is wrong."""
     values = _with_base(path, ())
+    if "variants" in values:
+        names = ", ".join(f"{path.stem}-{variant}" for variant in values["variants"])
+        raise ValueError(f"{path} holds several configurations; name one of them: {names}")
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals or not all(key.split(".")):
@@ -313,12 +325,50 @@ def _with_base(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
     path = path.resolve()
     if path in seen:
         raise ValueError(f"{path} is its own base, by way of {', '.join(str(p) for p in seen)}")
-    values = yaml_of(path)
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} holds no mapping of names to values")
-    base = values.pop("base", None)
+    values, base = _own(path)
     if base is None:
         return values
-    if not isinstance(base, str):
+    below = _with_base(base, (*seen, path))
+    below.pop("variants", None)
+    return merged(below, values)
+
+
+def _own(path: Path) -> tuple[dict[str, Any], Path | None]:
+    """Return what a configuration itself states, and the path of what it differs from."""
+    variant = _variant_of(path)
+    if variant is None:
+        values = _stated(path)
+        base = values.pop("base", None)
+    else:
+        file, name = variant
+        values = dict(_stated(file)["variants"][name])
+        base = values.pop("base", None)
+        if base is None:
+            return values, file
+        base = f"{file.stem}-{base}.yaml"
+    if base is not None and not isinstance(base, str):
         raise ValueError(f"{path}: base is {base!r}, where the path of a file is wanted")
-    return merged(_with_base(path.parent / base, (*seen, path)), values)
+    return values, None if base is None else path.parent / base
+
+
+def _variant_of(path: Path) -> tuple[Path, str] | None:
+    """Return the file that a variant is in, and its name there; None of a path that is no variant."""
+    if path.suffix != ".yaml" or path.is_file():
+        return None
+    words = path.stem.split("-")
+    for count in range(len(words) - 1, 0, -1):
+        file, name = path.with_name("-".join(words[:count]) + ".yaml"), "-".join(words[count:])
+        if file.is_file() and name in _stated(file).get("variants", {}):
+            return file, name
+    return None
+
+
+def _stated(file: Path) -> dict[str, Any]:
+    """Return what a file says."""
+    values = yaml_of(file)
+    if not isinstance(values, dict):
+        raise ValueError(f"{file} holds no mapping of names to values")
+    variants = values.get("variants", {})
+    if not isinstance(variants, dict) or not all(isinstance(v, dict) for v in variants.values()):
+        raise ValueError(f"{file}: variants are not a mapping of names to what each states")
+    return values

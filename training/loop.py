@@ -9,7 +9,7 @@ Long sequences may be learned from in windows, a step each: attention's state is
 sequence read at once, its gradient is not (truncated backpropagation through time: Williams and Peng 1990). Within a
 sequence a stochastic encoding keeps its draw and random features stay. A run saves and stops where a batch of
 sequences ends, so that no state of attention is part of a checkpoint. A run by the clock ends with a tail
-(course/schedule.py), before which it saves and in which it does not.
+(optimiser.py), before which it saves and in which it does not.
 """
 
 from __future__ import annotations
@@ -41,9 +41,8 @@ from training.data.spread import Spread
 from training.devices import FabricModel, Sealed, to_device, whole, whole_model
 from training.disk import full_disk_named
 from training.initial_model import first_model, origin
-from training.optimiser import TIMES, optimiser_of
+from training.optimiser import TIMES, Limit, Schedule, optimiser_of
 from training.run_folder import card_of, has_tail, learned_from
-from training.schedule import Limit, Schedule
 from training.validation import Measured, Validation
 
 if TYPE_CHECKING:
@@ -80,6 +79,11 @@ class Listener(Protocol):
 # What the steps since the last log add up to, kept on the device so that no step waits for it.
 
 
+def _clocks() -> np.ndarray:
+    """Return the time, and how long the processor has worked for this process: (2,) seconds."""
+    return np.array([time.perf_counter(), time.process_time()])
+
+
 class StepSums:
     """Sums of loss and gradient norm, tokens and steps, and the first step that was not finite."""
 
@@ -97,7 +101,7 @@ class StepSums:
             for value in (loss, gradient)
         )
         self._tokens, self._steps = int(tokens), int(steps)
-        self._new_tokens, self._began = 0, time.perf_counter()
+        self._new_tokens, self._began = 0, _clocks()
 
     def add(self, loss: Tensor, tokens: int, step: int) -> None:
         """Take the loss of some tokens of a step, as a sum."""
@@ -115,18 +119,19 @@ class StepSums:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Leave the time inside out of the speed."""
-        began = time.perf_counter()
+        began = _clocks()
         yield
-        self._began += time.perf_counter() - began
+        self._began += _clocks() - began
 
     def total(self) -> Tensor:
         """Return the sums of loss, gradient norms, tokens and steps: (4,)."""
         counts = torch.tensor([self._tokens, self._steps], dtype=self._dtype, device=self._device)
         return torch.cat([torch.stack([self._loss, self._gradient]), counts])
 
-    def speed(self) -> tuple[int, float]:
-        """Return the tokens taken in this session since the last log, and their seconds."""
-        return self._new_tokens, time.perf_counter() - self._began
+    def speed(self) -> tuple[int, float, float]:
+        """Return the tokens taken in this session since the last log, their seconds, and the processor's."""
+        seconds, processor = (_clocks() - self._began).tolist()
+        return self._new_tokens, seconds, processor
 
     def first_bad_step(self) -> int | None:
         """Return the first step whose loss or gradient was not finite; waits for the device."""
@@ -140,7 +145,8 @@ class StepSums:
 
 # The records of a run: CSV always, TensorBoard where it is installed and can take the folder's name.
 
-TRAIN = ("step", "loss", "learning_rate", "gradient_norm", "tokens_per_second", "loader_share")
+TRAIN = ("step", "loss", "learning_rate", "gradient_norm", "tokens_per_second", "loader_share",
+         "processor_seconds")  # fmt: skip
 VALIDATION = ("step", "inside", "beyond", "sequences")
 BY_POSITION = ("step", "from", "to", "loss", "deviation", "n")
 TABLES = {"train": TRAIN, "validation": VALIDATION, "positions": BY_POSITION}
@@ -204,6 +210,7 @@ def _cut(path: Path, header: tuple[str, ...], step: int) -> None:
         text = path.read_text() if path.exists() else ""
         whole = text[: text.rfind("\n") + 1]  # a crash may have torn the last line
         rows = [row for row in csv.reader(whole.splitlines()[1:]) if row and int(row[0]) <= step]
+        rows = [row + [""] * (len(header) - len(row)) for row in rows]  # as earlier versions wrote
     except (ValueError, csv.Error) as error:
         raise ValueError(f"{path} is damaged ({error}); delete it, and the run goes on") from None
     stream = io.StringIO()
@@ -391,7 +398,7 @@ class Run:
     def _log(self, log: Log, listener: Listener, sums: StepSums, rate: float, share: float) -> None:
         self._check(sums)
         loss, gradient, tokens, steps = self._total(sums)
-        new_tokens, seconds = sums.speed()
+        new_tokens, seconds, processor_seconds = sums.speed()
         sums.restart()
         self.state.seconds += seconds
         values = {
@@ -403,6 +410,7 @@ class Run:
             learning_rate=rate,
             gradient_norm=gradient / max(1.0, steps),
             loader_share=share,
+            processor_seconds=processor_seconds,
             **values,
         )
         if self.fabric.is_global_zero:

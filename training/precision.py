@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from musicgen.common.machine import cache_folder, machine, multiplies_bfloat16
+from musicgen.common.processes import cache_folder, machine, multiplies_bfloat16
 from musicgen.loading import folder_of
 from musicgen.model.performer import Performer
 from musicgen.storage.checkpoint import read_card

@@ -32,7 +32,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Print a row a work."""
     from evaluation.speed.bench import bench, gpu_facts
-    from musicgen.common.machine import machine
+    from musicgen.common.processes import machine
 
     check_counts(arguments, "rounds")
     output.remark([f"On {machine()}."])

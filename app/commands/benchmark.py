@@ -38,7 +38,7 @@ examples:
 
 Run again with the same -o, it goes on where it was interrupted; DIR also gets the table with the papers' figures
 (benchmark.md), and `musicgen evaluate report MODEL --benchmarks DIR` shows it on its page. Recipes lie in
-evaluation/benchmarks/recipes, encodings in evaluation/benchmarks/variants.py.
+evaluation/benchmarks/recipes, a file for each task; encodings in evaluation/benchmarks/variants.py.
 """
 
 
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.benchmarks.tables import anchor_tables, failures, plain, result_table
     from evaluation.benchmarks.tasks import TASKS as KNOWN
     from evaluation.benchmarks.tasks import material
-    from musicgen.common.machine import machine
+    from musicgen.common.processes import machine
     from tokenization.records import suggestion
 
     if arguments.task not in KNOWN:
@@ -112,7 +112,7 @@ def _write(folder: Path, task: str, recipe: Recipe, data: Material, rows: list[R
 
     from app.commands.evaluate.study_options import command_line
     from evaluation.benchmarks.tables import SUMMARY, plain, table_beside_papers
-    from musicgen.common.machine import machine
+    from musicgen.common.processes import machine
     from tokenization.whole_file import write_json, write_text
     from tokenization.wording import markdown
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Collection
 from dataclasses import asdict, replace
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -174,12 +175,14 @@ def _of_seeds(config: RunConfig, seeds: int) -> list[RunConfig]:
 
 def _names(pattern: str) -> list[str]:
     """Return the shipped configurations that a pattern means; a name that is no pattern is itself."""
-    from training.config import CONFIGS
+    from training.config import shipped_names
 
     if "*" not in pattern:
         return [pattern]
-    found = CONFIGS.glob(f"{pattern}.yaml")
-    names = sorted(path.relative_to(CONFIGS).with_suffix("").as_posix() for path in found)
+    depth = pattern.count("/")  # which no * goes across
+    names = [
+        name for name in shipped_names() if name.count("/") == depth and fnmatch(name, pattern)
+    ]
     if not names:
         raise ValueError(f"no shipped configuration has a name like {pattern}")
     return names

@@ -35,7 +35,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the tokens, a line a bar; what was dropped or assumed is printed on standard error."""
-    from tokenization.any_file import read_file
+    from tokenization.formats import read_file
     from tokenization.language import language
     from tokenization.midi.limits import GENEROUS
     from tokenization.wording import counted

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +19,8 @@ from app import output
 if TYPE_CHECKING:
     from musicgen.model.performer import Performer
     from training.config import RunConfig
-    from training.loop import Run
-    from training.schedule import Limit
+    from training.loop import Progress, Run
+    from training.optimiser import Limit
 
 LAST_STEP_SECONDS = 60  # for the step, a validation and saving, once the end is asked for
 LAST_OPERATION_SECONDS = 15  # for one multiplication
@@ -29,6 +31,9 @@ examples:
   musicgen train finetune --start ensemble --set data.folder=data/mine
   musicgen train runs/groove-sine-spe --resume
 """
+PLAIN_SECONDS = 60.0  # between two plain lines
+
+Samples = Callable[["Performer", int], list[str]]  # writes samples of music, returns remarks
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +71,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Train, and say what came out."""
-    from training.schedule import Limit
+    from training.optimiser import Limit
 
     if arguments.tail is not None and arguments.seconds is None:
         raise ValueError("--tail is a share of --seconds; give both")
@@ -148,9 +153,8 @@ def _train(config: RunConfig, *, resume: bool, limit: Limit | None) -> dict[str,
 
 
 def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
-    from app.training_line import training_line
     from training import run_folder
-    from training.compiling import compiled
+    from training.devices import compiled
     from training.loop import MODEL, STOPPED
 
     first = run.fabric.is_global_zero
@@ -212,7 +216,7 @@ def _write_samples(run: Run, model: Performer, step: int) -> list[str]:
     validation = run.config.validation
     if not validation.samples:
         return []
-    from training.samples import write_samples
+    from training.validation import write_samples
 
     try:
         paths = write_samples(
@@ -280,3 +284,91 @@ def _signals(run: Run) -> Iterator[None]:
         over.set()
         for name, handler in before.items():
             signal.signal(name, handler)
+
+
+class TrainingLine:
+    """Listens to a run; `say` prints a line, `show` renews the live one."""
+
+    def __init__(
+        self, samples: Samples, say: Callable[[str], None], show: Callable[[int, int, str], None]
+    ) -> None:
+        self._samples, self._say, self._show = samples, say, show
+        self._begun: tuple[int, float] | None = None  # the first step seen, and when
+        self._said: set[str] = set()
+        self._text = ""
+        self._last_line = -PLAIN_SECONDS
+        self.live = True
+
+    def stepped(self, step: int, steps: int) -> None:
+        """Move the bar."""
+        if self._begun is None:
+            self._begun = (step, time.monotonic())
+        self._show(step, steps, self._text)
+
+    def progress(self, progress: Progress) -> None:
+        """Renew the numbers."""
+        self._text = _numbers(progress, self._seconds_left(progress))
+        self._show(progress.step, progress.steps, self._text)
+        due = time.monotonic() - self._last_line >= PLAIN_SECONDS or progress.step == progress.steps
+        if not self.live and due:
+            self._last_line = time.monotonic()
+            self._say(f"step {progress.step:,} of {progress.steps:,}: {self._text}")
+
+    def validated(self, model: Performer, step: int) -> None:
+        """Have samples written; a remark on them is made once."""
+        for remark in self._samples(model, step):
+            if remark not in self._said:
+                self._said.add(remark)
+                self._say(remark)
+
+    def _seconds_left(self, progress: Progress) -> float | None:
+        """Return the time to the last step at the pace since the first one, validations and all."""
+        if self._begun is None or progress.step <= self._begun[0]:
+            return None
+        pace = (time.monotonic() - self._begun[1]) / (progress.step - self._begun[0])
+        return pace * (progress.steps - progress.step)
+
+
+@contextmanager
+def training_line(samples: Samples, *, silent: bool = False) -> Iterator[TrainingLine]:
+    """Give a listener that speaks on the standard error; `silent` is for all processes but the first."""
+    if silent or not sys.stderr.isatty():
+        line = TrainingLine(
+            samples, lambda text: output.remark([] if silent else [text]), lambda *_: None
+        )
+        line.live = False
+        yield line
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    columns = (BarColumn(bar_width=20), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield TrainingLine(
+            samples,
+            lambda text: console.print(text, markup=False, highlight=False),
+            lambda step, steps, text: bar.update(
+                task, completed=step, total=steps, description=text
+            ),
+        )
+
+
+def _numbers(progress: Progress, seconds_left: float | None) -> str:
+    parts = [f"loss {progress.loss:.4f}", f"{progress.tokens_per_second:,.0f} tokens/s"]
+    if progress.validation is not None:
+        parts.append(f"validation {progress.validation:.4f}")
+    if seconds_left is not None:
+        parts.append(f"{duration(seconds_left)} left")
+    return ", ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """Return a time as people say it, such as 2 h 05 min."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

@@ -34,8 +34,7 @@ from app.web.server.sessions import Asker, Visitors, client_of
 from musicgen import loading
 from musicgen.generation.sampling import MUSICAL
 from musicgen.pieces import Piece
-from tokenization import any_file
-from tokenization.formats import midi
+from tokenization.formats import ENDINGS, is_midi, midi
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
 from tokenization.wording import sentence
@@ -77,7 +76,7 @@ def with_sampling(action: Callable[..., Answer]) -> Callable[..., Answer]:
 
 
 Files = tuple[list[str], list[dict[str, Any]]]
-ENDINGS: list[str] = list(any_file.ENDINGS)
+FILE_TYPES: list[str] = list(ENDINGS)
 
 
 class Api:
@@ -169,7 +168,7 @@ class Api:
     def sound(self, file: str, request: gr.Request) -> str:
         """Play a file of music: a WAV file."""
         data, score = self._score(file, request)
-        if not any_file.is_midi(data):
+        if not is_midi(data):
             data = midi(score)
         path = self._path(file, "wav", request)
         render_to(path, data, self.soundfont)
@@ -272,8 +271,8 @@ def add_api(api: Api) -> None:
     models, waits = api.actions.models, {"concurrency_limit": TOGETHER, "concurrency_id": "music"}
     reads = {"concurrency_limit": TOGETHER, "concurrency_id": "reading"}  # Readers share it out
     with gr.Row(visible=False):
-        file = gr.File(label="file", file_types=ENDINGS, type="filepath")
-        other = gr.File(label="output", file_types=ENDINGS, type="filepath")
+        file = gr.File(label="file", file_types=FILE_TYPES, type="filepath")
+        other = gr.File(label="output", file_types=FILE_TYPES, type="filepath")
         model = gr.Textbox(models.first, label="model", info=", ".join(models.languages))
         prompt_bars = _whole("prompt_bars", 0, 0, info="0: all")
         first, last = _whole("first", 1, 1), _whole("last", 1, 1)

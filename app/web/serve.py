@@ -10,11 +10,11 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppres
 from pathlib import Path
 from typing import Any
 
-from app.web.server.folder import delete_left_behind
 from app.web.server.names import Names
 from app.web.server.process import (
     allow_many_connections,
     be_quiet_outside,
+    delete_left_behind,
     free,
     keep_memory_flat,
     silence_other_threads,

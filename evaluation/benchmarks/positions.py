@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 
 from musicgen.position.base import Position, Shape, Window
 from musicgen.position.flt import AppendedFeatures, FltCode, weighted
-from musicgen.position.permutation import PermutationPowers, permuted
+from musicgen.position.permuteformer import PermutationPowers, permuted
 from musicgen.position.spe.base import Placement, SpeConfig, StochasticPosition, contract
 from tokenization.records import check_fields
 

@@ -1,22 +1,22 @@
-"""A benchmark's recipe: its model, its training and the size of its data, from a YAML file in `recipes`.
+"""A benchmark's recipe: its model, its training and the size of its data, from the YAML file of its task in `recipes`.
 
 A recipe named TASK-short is for two cores and our own; TASK is of the size of the papers; TASK-PAPER has what a paper's
-tables print. Each file says what is printed and what is our own choice.
+tables print. Each says what is printed and what is our own choice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from evaluation.benchmarks.pathfinder import Paths
 from evaluation.benchmarks.training import Optimiser
 from evaluation.benchmarks.variants import Variant, variant, with_choice
-from tokenization.records import from_plain, from_yaml, suggestion
+from tokenization.records import from_plain, suggestion, yaml_of
 
-FOLDER = files("evaluation.benchmarks") / "recipes"
+FOLDER = Path(__file__).parent / "recipes"
 FULL = {"language": "language-flt"}  # of a task, where it is not named as the task
 
 
@@ -69,8 +69,7 @@ class Recipe:
 
 def names() -> list[str]:
     """Return the names of all recipes."""
-    found = (file.name for file in FOLDER.iterdir())
-    return sorted(name.removesuffix(".yaml") for name in found if name.endswith(".yaml"))
+    return sorted(name for file in FOLDER.iterdir() for name in yaml_of(file))
 
 
 def recipe(name: str) -> Recipe:
@@ -78,7 +77,8 @@ def recipe(name: str) -> Recipe:
     if name not in names():
         raise ValueError(f"there is no recipe {name!r}{suggestion(name, names())}")
     where = f"recipe {name}"
-    values = from_yaml((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"), where)
+    task = name.partition("-")[0]
+    values = {"task": task, **yaml_of(FOLDER / f"{task}.yaml")[name]}
     found = from_plain(Recipe, values, where)
     if not isinstance(found.model, Mapping) or not isinstance(found.optimiser, Mapping):
         raise ValueError(f"{where}: model and optimiser are mappings of names to values")

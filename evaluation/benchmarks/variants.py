@@ -18,11 +18,9 @@ from evaluation.benchmarks.positions import (
     SpaceFlt,
     SpaceFltConfig,
 )
-from musicgen.attention.causal_sums import CHUNK, parallel_sums
 from musicgen.attention.features import FeatureMap
-from musicgen.attention.linear_attention import GUARD, Features
-from musicgen.layers.linear import Linear
-from musicgen.layers.precision import without_autocast
+from musicgen.attention.linear_attention import CHUNK, GUARD, Features, parallel_sums
+from musicgen.layers.linear import Linear, without_autocast
 from musicgen.model.block import Attention, Block, Passage
 from musicgen.model.config import ModelConfig, check_sense
 from musicgen.model.performer import Performer

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tokenization.analysis.metres import bar_lines
-from tokenization.any_file import ENDINGS, read_file
+from tokenization.formats import ENDINGS, read_file
 from tokenization.language import Language
 from tokenization.score import Marker, Notes, Score
 

@@ -1,17 +1,191 @@
-"""The ablations as an experiment: each part of each model taken away, the same pieces read."""
+"""What trained models rely on: the loss with a part taken away, less the loss with it, the same pieces read.
+
+The model has learned with the part and not to do without. So a large change says that it uses the part, and a small one
+that it does not; what a model would come to that learned without it, only training says (`musicgen compare`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Generator, Tensor
 
+from evaluation.likelihood import Loss, piece_loss
+from evaluation.metrics.estimates import estimate
 from evaluation.study.experiments import Experiment, Found, HeldOut, job_of
 from evaluation.study.losses import rows_by_job
 from evaluation.study.models import probed_length
+from musicgen.common.learning import generator_from
 from musicgen.loading import load
+from musicgen.model.performer import Performer
 from musicgen.playable import Playable
+from musicgen.position import Position
+from musicgen.position.base import MusicalFrequencies
+from musicgen.position.lrpe import Lrpe
+from musicgen.position.permuteformer import PermutationPowers
+from musicgen.position.rope import Rope
+from musicgen.position.spe.sine import SineSpe
+
+WHOLE, LAYER = "whole", "layer "
+OPEN, SHUT = 60.0, -1000.0  # of what goes through a sigmoid: 1, and 0
+_OTHER = 1_000_003  # added to the seed, for another draw
+
+
+def parts_of(model: Performer, *, layers: bool = False) -> list[str]:
+    """Return the names of the parts that a model has, or of its layers."""
+    if layers:
+        return [f"{LAYER}{number}" for number in range(1, model.config.layers + 1)]
+    return [part for part, (has, _) in _PARTS.items() if has(model)]
+
+
+def part_losses(
+    model: Performer,
+    part: str,
+    pieces: Sequence[tuple[int, np.ndarray]],
+    edges: Sequence[int],
+    seed: int,
+) -> list[Loss]:
+    """Return the loss of pieces, (number, ids) each, without a part of a model, or of the whole one."""
+    if part == REDRAWN:
+        seed += _OTHER
+    changed = model if part == WHOLE else without(model, part, seed)
+    return [piece_loss(changed, ids, edges, seed + number) for number, ids in pieces]
+
+
+@torch.no_grad()
+def without(model: Performer, part: str, seed: int = 0) -> Performer:
+    """Return a copy of a model that lacks a part; the seed is that of a shuffle."""
+    changed = copy.deepcopy(model)
+    if part.startswith(LAYER):
+        _silence(changed, int(part.removeprefix(LAYER)) - 1)
+    else:
+        _PARTS[part][1](changed, generator_from(seed))
+    return changed
+
+
+def changes(whole: Sequence[Loss], changed: Sequence[Loss]) -> dict[str, Any]:
+    """Return by how much the loss changes within the trained length and past it, the two stretches of each piece.
+
+    Means over the pieces that reach there, with 95 % intervals; None where none does.
+    """
+    both = []
+    for stretch in (0, 1):
+        differences = [
+            (b["sums"][stretch] - a["sums"][stretch]) / a["tokens"][stretch]
+            for a, b in zip(whole, changed, strict=True)
+            if len(a["sums"]) > stretch and a["tokens"][stretch]
+        ]
+        both.append(estimate(differences))
+    within, past = both
+    return {
+        "within": within.mean,
+        "past": past.mean,
+        "interval": {"within": [within.low, within.high], "past": [past.low, past.high]},
+        "pieces": {"within": within.n, "past": past.n},
+    }
+
+
+def _open_gates(model: Performer, _: Generator) -> None:
+    _gates(model).fill_(OPEN)
+
+
+def _gates(model: Performer) -> Tensor:
+    return model.get_parameter("position.gates")
+
+
+def _has_waves(model: Performer) -> bool:
+    position = model.position
+    rotates = isinstance(position, Lrpe) and position.config.type != "permutation"
+    return rotates or isinstance(position, SineSpe | Rope)
+
+
+def _shuffle(model: Performer, generator: Generator) -> None:
+    learned = _learned(model.position)
+    if learned is None:
+        tensor = _frequencies(model.position)
+        rows = tensor.flatten(1) if tensor.ndim == 4 else tensor.view(1, -1)  # a slot each
+        order = torch.randperm(rows.shape[1], generator=generator)
+        tensor.copy_(rows[:, order].view_as(tensor))
+        return
+    order = torch.randperm(learned.harmonics.numel(), generator=generator)
+    period = learned.period.expand_as(learned.harmonics)
+    learned.period = period.flatten()[order].view_as(learned.harmonics)
+    learned.harmonics = learned.harmonics.flatten()[order].view_as(learned.harmonics)
+    offsets = learned.offsets.view(-1, len(order))
+    learned.offsets.copy_(offsets[:, order].view_as(learned.offsets))
+
+
+def _stop(model: Performer, _: Generator) -> None:
+    """Let no token stand elsewhere than the first, for the encoding."""
+    position = model.position
+    for module in position.modules():
+        if isinstance(module, PermutationPowers):
+            module.permutation.copy_(torch.arange(module.permutation.shape[1]))
+            module.find_cycles()
+    learned = _learned(position)
+    if learned is not None:
+        learned.harmonics.zero_()
+        learned.offsets.zero_()
+    elif _has_waves(model):
+        _frequencies(position).fill_(SHUT if isinstance(position, SineSpe) else 0.0)
+
+
+def _learned(position: Position) -> MusicalFrequencies | None:
+    found = getattr(position, "learned", None)
+    return found if isinstance(found, MusicalFrequencies) else None
+
+
+def _frequencies(position: Position) -> Tensor:
+    """Return what the frequencies by token number are made of."""
+    names = {SineSpe: "raw_frequencies", Lrpe: "angles", Rope: "frequencies"}
+    return next(
+        getattr(position, name) for kind, name in names.items() if isinstance(position, kind)
+    )
+
+
+def _cut_metric_heads(model: Performer, _: Generator) -> None:
+    for block in model.blocks:
+        output: Any = block.get_submodule("attention.output")
+        output.weight[:, model.config.width :] = 0
+
+
+def _forget(model: Performer, _: Generator) -> None:
+    model.recall = None
+
+
+def _end_decay(model: Performer, _: Generator) -> None:
+    model.position.forgetting = None
+    if isinstance(ratio := getattr(model.position, "ratio", None), Tensor):  # PermuteFormer's own
+        ratio.fill_(1)
+
+
+def _silence(model: Performer, layer: int) -> None:
+    """Let a layer add nothing."""
+    for name in ("attention.output", "feedforward.output"):
+        for parameter in model.blocks[layer].get_submodule(name).parameters():
+            parameter.zero_()
+
+
+def _leave(model: Performer, _: Generator) -> None:
+    """Change nothing: another draw is all."""
+
+
+REDRAWN = "noise redrawn"
+_Has = Callable[[Performer], bool]
+_Take = Callable[[Performer, Generator], None]
+_PARTS: dict[str, tuple[_Has, _Take]] = {
+    "gates open": (lambda m: hasattr(m.position, "gates"), _open_gates),
+    "positions all one": (lambda m: _has_waves(m) or hasattr(m.position, "powers"), _stop),
+    "frequencies shuffled": (_has_waves, _shuffle),
+    REDRAWN: (lambda m: type(m.position).begin is not Position.begin, _leave),
+    "recall": (lambda m: m.recall is not None, _forget),
+    "metric heads cut": (lambda m: m.config.metre is not None, _cut_metric_heads),
+    "decay off": (lambda m: m.position.decay is not None, _end_decay),
+}
 
 
 def ablation(
@@ -33,8 +207,6 @@ def ablation(
         ]
 
     def compose(found: Found) -> dict[str, Any]:
-        from evaluation.ablation import WHOLE, changes
-
         read: dict[str, dict[str, list[dict[str, Any]]]] = {}
         for playable, _, done in found:
             of_model = read.setdefault(playable.name, {})
@@ -62,7 +234,6 @@ def without_parts(
     layers: bool,
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the loss of some pieces of a data set by part: of the whole model, and without each part that it has."""
-    from evaluation.ablation import WHOLE, part_losses, parts_of
     from tokenization.prepared import Prepared
 
     performer, prepared = load(model, device).performer, Prepared.open(data)

@@ -1,30 +1,132 @@
-"""Evaluations of whole pieces as experiments: the form of continuations, how they end, and how gaps are filled."""
+"""Evaluations of whole pieces as experiments: the form of continuations, how they end, and how gaps are filled.
+
+Of a filled gap, some bars of a real piece are taken out, written again between the others, and compared:
+
+    loss       nats a token of the true bars, given the bars before and after the gap, and given those before alone
+    f1         of the cells (sixteenth, pitch) of the gap: the written ones found in the true ones, and the reverse
+    likeness   of the gap's style to the bars around it, of what was written and of the true bars: by the profiles of
+               style.py, those of pitched notes without drums and that of drums; 0 for a profile that the bars
+               around have and the gap has not
+    leap       semitones from the highest of the last notes that begin before the seam to that of the first after it
+
+Tokens that only count bars, and those that give what comes after the gap, are in no loss.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from evaluation.metrics.estimates import estimate
+from evaluation.metrics.estimates import estimate, mean
+from evaluation.metrics.form import CELLS_A_BEAT
+from evaluation.metrics.style import cosine, in_bars, onset_drum, onset_duration, time_pitch
 from evaluation.study.experiments import Experiment, taking_part
 from evaluation.study.piece_jobs import Choice, Measure, Rows, by_piece, drawn, facts, model_of
-from musicgen.continuation import Continuation
+from musicgen.completion import WholeIds
+from musicgen.continuation import Continuation, Player
+from musicgen.generation.likelihood import position_losses
 from musicgen.generation.request import Options
 from musicgen.generation.sampling import MUSICAL
 from musicgen.pieces import Piece
 from musicgen.playable import Playable
 from tokenization.analysis.metres import bar_lines
-from tokenization.language import Encoded, Language
+from tokenization.ensemble.layouts import gap
+from tokenization.language import SEAM, Encoded, Language
 from tokenization.prepared import Prepared
-from tokenization.score import Score
+from tokenization.score import Notes, Score
 
 LONGEST = 96  # bars of a piece of which some are taken out
 END = "end: "  # before the name of a sign of one, which a piece shows or not
 SURROUNDING = 4  # bars left before and after them, where there are so many
+
+
+def fill(
+    model: Player,
+    ids: np.ndarray,
+    start: int,
+    stop: int,
+    *,
+    seed: int,
+    recall: float = MUSICAL.recall,
+) -> WholeIds:
+    """Return the work to write the bars start … stop − 1 of a piece."""
+    goal = model.language.infilling(ids, start, stop)
+    options = Options(seed=seed, sampling=replace(MUSICAL, recall=recall))
+    return WholeIds(model, goal, options)
+
+
+class GapLosses(NamedTuple):
+    """The mean loss of the true bars of a gap, nats a token."""
+
+    aware: float  # given what comes after it
+    alone: float  # not given
+
+
+def gap_losses(playable: Playable, ids: np.ndarray, start: int, stop: int, seed: int) -> GapLosses:
+    """Return the losses of a gap."""
+    language, performer = playable.language, playable.performer
+    ids = np.asarray(ids, dtype=np.int64)
+    lines = np.append(language.bars(ids), len(ids) - 1)
+    # What comes after the gap, what comes before, the gap.
+    laid_out = gap(ids, start, stop)
+    counting = language.vocabulary[SEAM].holds(laid_out)
+    first = int(counting.argmax()) - 1  # the token that begins the gap's first bar
+    written = np.arange(first, len(laid_out) - 1)
+    written = written[~counting[written]]
+    until = ids[: lines[stop]]
+    aware, alone = (position_losses(performer, each, seed) for each in (laid_out, until))
+    return GapLosses(float(aware[written - 1].mean()), float(alone[lines[start] - 1 :].mean()))
+
+
+def f1(true: Score, written: Score, start: int, stop: int) -> float | None:
+    """Return how well the cells of a gap agree; None where both are silent."""
+    a, b = (_cells(score, start, stop) for score in (true, written))
+    return 2 * len(a & b) / (len(a) + len(b)) if a or b else None
+
+
+def likeness(score: Score, start: int, stop: int, bars: int) -> float | None:
+    """Return how like a gap's style is to that of all around it, on average over its profiles; None in silence."""
+    line, seam, end = (int(bar_lines(score, bars)[bar]) for bar in (start, stop, bars))
+    onset, drums, beat = score.notes.onset_ticks, score.on_drums, score.ticks_per_beat
+    inside = (onset >= line) & (onset < seam)
+    around = ~inside & (onset < end)
+    placed = in_bars(score)
+    found = []
+    for profile, notes, own in (
+        (onset_duration, placed, ~drums),
+        (time_pitch, score.notes, ~drums),
+        (onset_drum, placed, drums),
+    ):
+        expected = profile(notes[around & own], beat)
+        if expected.any():
+            found.append(cosine(expected, profile(notes[inside & own], beat)) or 0.0)
+    return mean(found)
+
+
+def leap(score: Score, seam_bar: int) -> float | None:
+    """Return by how many semitones the top moves over a seam; None where a side is silent."""
+    seam = int(bar_lines(score, seam_bar)[-1])
+    notes = score.pitched
+    before, after = notes[notes.onset_ticks < seam], notes[notes.onset_ticks >= seam]
+    if not len(before) or not len(after):
+        return None
+    return float(abs(_top(after, after.onset_ticks.min()) - _top(before, before.onset_ticks.max())))
+
+
+def _top(notes: Notes, onset: int) -> int:
+    return int(notes.pitch[notes.onset_ticks == onset].max())
+
+
+def _cells(score: Score, start: int, stop: int) -> set[tuple[int, int, int]]:
+    lines = bar_lines(score, stop)
+    notes = score.notes
+    notes = notes[(notes.onset_ticks >= lines[start]) & (notes.onset_ticks < lines[stop])]
+    place = notes.onset_ticks * CELLS_A_BEAT // score.ticks_per_beat
+    return set(zip(place.tolist(), notes.pitch.tolist(), notes.track.tolist(), strict=True))
 
 
 def form(
@@ -70,17 +172,17 @@ def infilling(
     return long_pieces(measure_infilling, able, choice, arguments, left_out, fewest_bars=gap + 2)
 
 
-def _table(rows: Rows) -> Rows:
+def estimates(rows: Rows) -> Rows:
     """Return a row a measure: estimates over pieces of what was written and of what it is compared with."""
     table = []
     for measure in dict.fromkeys(row["measure"] for row in rows):
         own = [row for row in rows if row["measure"] == measure]
         sides = [key for key in own[0] if key not in ("measure", "piece")]
         shares = measure.startswith(END)  # nothing else is so of a piece or is not
-        estimates = {
+        found = {
             side: asdict(estimate([row[side] for row in own], shares=shares)) for side in sides
         }
-        table.append({"measure": measure, **estimates})
+        table.append({"measure": measure, **found})
     return table
 
 
@@ -92,7 +194,7 @@ def long_pieces(
     left_out: list[str],
     *,
     fewest_bars: int,
-    table: Callable[[Rows], Rows] = _table,
+    table: Callable[[Rows], Rows] = estimates,
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment that measures models with pieces of so many bars, and its facts."""
     prepared, data, split = choice.prepared, choice.data, choice.split
@@ -159,8 +261,6 @@ def measure_infilling(
     seed: int,
 ) -> Measure:
     """Return how a gap of a piece was filled, compared with the true bars."""
-    from evaluation.infilling import f1, fill, gap_losses, leap, likeness
-
     loaded = model_of(model, device)
     language, piece = loaded.language, held_out_piece(data, row, loaded.language)
     bars = piece.bars

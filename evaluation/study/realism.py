@@ -1,11 +1,28 @@
-"""How well bars that models write are told from those of real pieces, as an experiment."""
+"""How well bars that models write are told from those of real pieces by numbers that describe them, songs held apart.
+
+A random forest learns from some songs and scores the windows of the others; no song is in both. The AUC of all scores
+is how often a window of the one kind is scored above one of the other: 1 where they are always told apart, 0.5 where
+they are indistinguishable by these numbers. Its 95 % interval is by resampling songs with their scores (percentiles
+of the bootstrap); what another forest would say is not in it. So it is too narrow: with written and real exchanged at
+random, song by song, the AUC had a standard deviation of 0.07 and 0.08 (60 exchanges each of 30 songs of pop909 and of
+24 of lieder, forests of 100 trees), where the interval stands for 0.04 to 0.05. The largest AUC of any one statistic
+was 0.60 in the median and below 0.65 and 0.66 in 95 of 100 exchanges: less than that is no difference.
+
+The control is the same with real music alone: songs are put into two halves by a hash of their names, paired one of
+either half, and pairs are held apart as songs are, so that each is of both kinds. It lies near 0.5.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from evaluation.metrics.telling_apart import telling
+import numpy as np
+
+from evaluation.metrics.estimates import mean
+from evaluation.metrics.window import LOUDNESS
 from evaluation.study.experiments import Experiment, taking_part
 from evaluation.study.form_and_infilling import held_out_piece, long_pieces, score_of
 from evaluation.study.piece_jobs import Choice, Measure, model_of
@@ -14,6 +31,156 @@ from musicgen.generation.request import Options
 from musicgen.playable import Playable
 
 WINDOW = 8  # bars
+FOLDS = 5
+TREES = 300
+FEWEST_IN_A_LEAF = 3
+DRAWS = 300  # of songs, for an interval
+SEED = 0
+BEST = 5  # statistics that are named
+ALL, WITHOUT_LOUDNESS, CONTROL = "all statistics", "without loudness", "real against real"
+Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Apart:
+    """How well two kinds are told apart; None is what too few songs do not tell."""
+
+    auc: float | None
+    low: float | None  # of the 95 % interval
+    high: float | None
+    songs: int
+    windows: int
+
+
+def auc(scores: np.ndarray, kind: np.ndarray) -> float | None:
+    """Return how often one with `kind` is scored above one without, ties half; None where one side is empty."""
+    kind = np.asarray(kind, dtype=bool)
+    ours, theirs = int(kind.sum()), int((~kind).sum())
+    if not ours or not theirs:
+        return None
+    _, place, count = np.unique(scores, return_inverse=True, return_counts=True)
+    rank = (np.cumsum(count) - (count - 1) / 2)[place]  # the mean rank of equal ones
+    return float((rank[kind].sum() - ours * (ours + 1) / 2) / (ours * theirs))
+
+
+def folds(songs: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return rows to learn from and rows to score, all windows of a song on one side; none of less than two songs."""
+    from sklearn.model_selection import GroupKFold  # takes seconds to import
+
+    number = numbered(songs)
+    several = min(FOLDS, len(np.unique(number)))
+    return [*GroupKFold(several).split(number, groups=number)] if several > 1 else []
+
+
+def numbered(songs: np.ndarray) -> np.ndarray:
+    """Return songs as numbers in the order in which they come, whatever they are called."""
+    _, first, place = np.unique(songs, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[place]
+
+
+def scored(values: np.ndarray, kind: np.ndarray, songs: np.ndarray) -> np.ndarray | None:
+    """Return a score for each window by a forest that does not know its song; None where none can learn.
+
+    values (N, F), kind (N,) bool, songs (N,). What is NaN is taken for the median of the songs that are learned from.
+    """
+    from sklearn.ensemble import RandomForestClassifier  # takes seconds to import
+
+    scores = np.full(len(values), np.nan)
+    for learned, tested in folds(songs):
+        if kind[learned].all() or not kind[learned].any():
+            return None
+        known = values[learned]
+        there = ~np.isnan(known).all(axis=0)
+        middle = np.zeros(values.shape[1])
+        middle[there] = np.nanmedian(known[:, there], axis=0)
+        whole = np.where(np.isnan(values), middle, values)
+        forest = RandomForestClassifier(
+            TREES, min_samples_leaf=FEWEST_IN_A_LEAF, random_state=SEED
+        ).fit(whole[learned], kind[learned])
+        scores[tested] = forest.predict_proba(whole[tested])[:, 1]
+    return None if np.isnan(scores).any() else scores
+
+
+def told_apart(values: np.ndarray, kind: np.ndarray, songs: np.ndarray) -> Apart:
+    """Return how well windows of a kind are told from the others."""
+    scores = scored(values, kind, songs) if len(values) else None
+    found = None if scores is None else auc(scores, kind)
+    low, high = (None, None) if scores is None else interval(scores, kind, songs)
+    return Apart(auc=found, low=low, high=high, songs=len(np.unique(songs)), windows=len(values))
+
+
+def interval(
+    scores: np.ndarray, kind: np.ndarray, songs: np.ndarray
+) -> tuple[float | None, float | None]:
+    """Return the 95 % interval of the AUC by resampling songs."""
+    number = numbered(songs)
+    of_song = [np.flatnonzero(number == song) for song in range(number.max() + 1)]
+    random, found = np.random.default_rng(SEED), []
+    for _ in range(DRAWS):
+        drawn = random.integers(len(of_song), size=len(of_song))
+        rows = np.concatenate([of_song[song] for song in drawn])
+        found.append(auc(scores[rows], kind[rows]))
+    known = [value for value in found if value is not None]
+    if not known:
+        return None, None
+    low, high = np.percentile(known, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def pairs(songs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the pair of each window's song and which half it is in: (N,) both; −1 where a song is left over."""
+    names = np.unique(songs)
+    order = sorted(names, key=lambda name: hashlib.sha256(str(name).encode()).digest())
+    many = len(order) // 2
+    where = {name: (n % many, n >= many) for n, name in enumerate(order[: 2 * many])}
+    found = [where.get(song, (-1, False)) for song in songs]
+    return np.array([pair for pair, _ in found]), np.array([half for _, half in found], dtype=bool)
+
+
+def telling(rows: Rows) -> list[dict[str, Any]]:
+    """Return how well written windows are told from real ones, the control, and the statistics that tell most.
+
+    A row has `piece`, `side` (written or real) and `statistics` by name. The AUC of one statistic is of its values,
+    whichever way they differ.
+    """
+    names = [*dict.fromkeys(name for row in rows for name in row["statistics"])]
+    values = np.array(
+        [[row["statistics"].get(name) for name in names] for row in rows], dtype=np.float64
+    ).reshape(len(rows), len(names))
+    written = np.array([row["side"] == "written" for row in rows], dtype=bool)
+    songs = np.array([row["piece"] for row in rows], dtype=object).astype(str)
+    quiet = np.array([name not in LOUDNESS for name in names], dtype=bool)
+    pair, half = pairs(songs[~written])
+    paired = pair >= 0
+    control = told_apart(values[~written][paired], half[paired], pair[paired])
+    found = {
+        ALL: told_apart(values, written, songs),
+        WITHOUT_LOUDNESS: told_apart(values[:, quiet], written, songs),
+        CONTROL: Apart(**{**vars(control), "songs": 2 * control.songs}),
+    }
+    none = {"written": None, "real": None}
+    table = [{"measure": measure, **asdict(apart), **none} for measure, apart in found.items()]
+    alone = [
+        _alone(name, column, written, songs) for name, column in zip(names, values.T, strict=True)
+    ]
+    alone = [row for row in alone if row["auc"] is not None]
+    return [*table, *sorted(alone, key=lambda row: -row["auc"])[:BEST]]
+
+
+def _alone(name: str, column: np.ndarray, written: np.ndarray, songs: np.ndarray) -> dict[str, Any]:
+    """Return how well one statistic tells the sides apart, where it is there, and its mean of either."""
+    there = ~np.isnan(column)
+    one_way = auc(column[there], written[there])
+    return {
+        "measure": name,
+        "auc": None if one_way is None else max(one_way, 1 - one_way),
+        "low": None,
+        "high": None,
+        "songs": len(np.unique(songs[there])),
+        "windows": int(there.sum()),
+        "written": mean(column[there & written]),
+        "real": mean(column[there & ~written]),
+    }
 
 
 def realism(

@@ -2,29 +2,243 @@
 
 A row is what goes on with one sequence. Rows join and leave between steps, and some may stand still while the others
 go on. What a step computes of a row does not depend, to the last bit, on which others there are: the compiled loops
-take each row by itself (step.py), and where a model has something that the loops lack, each row takes its step alone.
+take each row by itself, and where a model has something that the loops lack, each row takes its step alone.
+
+The loops (layers/loops.py) know models in float32 on a CPU with linear attention and no encoding, SPE, rotations, or
+vectors added to the embeddings. `supports` says which; all others take their steps by `Performer.step`.
 
 A row's state stays at its slot, and the number of its slot is the row's number.
+
+B rows, L layers, H heads, D head width, R realisations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Protocol
 
+import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from musicgen.generation.step import CompiledStep, supports
-from musicgen.layers.precision import quantise, restore
-from musicgen.metre.clock import Times
+from musicgen.attention.features import PROJECTION_OVER_NORM, Elu, Favor, Relu
+from musicgen.attention.linear_attention import GUARD
+from musicgen.layers import loops
+from musicgen.layers.linear import codes_of, quantise, restore, without_autocast
+from musicgen.metre.heads import LEAST, Times
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, State
-from musicgen.model.recall import Recollection
+from musicgen.model.recall import Recollection, heard
+from musicgen.position import Position
+from musicgen.position.rope import Rope
+from musicgen.position.spe.base import RowCodes, StochasticPosition
 
-LEAST = 8  # rows that there is room for at first
+FEWEST_SLOTS = 8  # rows that there is room for at first
 WORN = 30.0  # nats by which a return to a bar that was said too often is less likely
+Array = np.ndarray[Any, Any]
+_FEATURES = {Relu: loops.RELU, Elu: loops.ELU, Favor: loops.FAVOR}
+
+
+def supports(model: Performer) -> bool:
+    """Return whether the loops can take this model's steps."""
+    position = model.position
+    plain = type(position).qk is Position.qk or isinstance(position, StochasticPosition | Rope)
+    untouched = type(position).features is Position.features and position.normaliser_is_positioned
+    known = all(
+        type(block.attention.features) in _FEATURES  # type: ignore[union-attr]
+        for block in model.blocks
+    )
+    weights = model.embedding.weight
+    on_cpu = weights.device.type == "cpu" and weights.dtype == torch.float32
+    return plain and untouched and known and on_cpu
+
+
+class CompiledStep:
+    """A model's weights as the loops read them; they are copied, so it belongs to the weights of that moment."""
+
+    @torch.inference_mode()
+    def __init__(self, model: Performer) -> None:
+        self._model = model
+        blocks: list[Any] = list(model.blocks)
+        attentions = [block.attention for block in blocks]
+        metre = attentions[0].metre
+        qkv = [[one.qkv] if metre is None else [one.qkv, one.metre.qkv] for one in attentions]
+        metric = (0, 0, 0) if metre is None else (metre.heads, metre.features, LEAST)
+        position = model.position
+        decay = torch.ones(model.config.heads) if position.decay is None else position.decay
+        head = model.embedding if model.head is None else model.head
+        self._packed = loops.Model(
+            qkv=_matrices(qkv),
+            output=_matrices([[one.output] for one in attentions]),
+            inner=_matrices([[block.feedforward.inner] for block in blocks]),
+            outer=_matrices([[block.feedforward.output] for block in blocks]),
+            head=_matrices([[head]]),
+            norms=_norms(model),
+            features=_features(attentions),
+            decay=_array(decay),
+            activation=loops.RELU if blocks[0].feedforward.activation is F.relu else loops.GELU,
+            metric=np.array(metric, np.float32),
+            guard=np.float32(GUARD),
+        )
+        self._gains: Array | None = None
+
+    def __call__(
+        self,
+        tokens: Tensor,
+        codes: Sequence[Any],
+        positions: Sequence[int],
+        times: Times | None,
+        slots: Tensor,
+        sums: Tensor,
+        memory: Tensor,
+        recalls: Sequence[Recollection],
+    ) -> tuple[Tensor, Sequence[Any], Times | None]:
+        """Absorb a token a row, (B,) → (B, V), and return the codes and the times after it.
+
+        The states of the rows lie at their slots, (B,): sums (L, slots, H, M, D + 1) and the memory of metric heads
+        (L, slots, R, N, D + 1). What each row recalls takes its token.
+        """
+        model = self._model
+        with without_autocast(tokens.device):
+            x, around, metre = model.embedding(tokens), None, None
+            if model.time is not None:
+                assert times is not None, "a state of a model that counts musical time has times"
+                after = model.time.after(tokens.unsqueeze(1), times.ticks).squeeze(1)
+                newest, goal = times.newest, times.goal
+                if model.metre is not None:
+                    metre, newest = model.metre.step(after, times.ticks, newest, slots)
+                if model.position.musical:
+                    around = torch.stack([after, times.ticks]).unsqueeze(-1)
+                if model.goals is not None:
+                    goal = model.goals.standing(tokens.unsqueeze(1), goal).squeeze(1)
+                    x = x + model.goals(goal)
+                times = Times(after, newest, goal)
+            if model.recall is not None and recalls:
+                x = x + model.recall(*heard(recalls, tokens.unsqueeze(1))).squeeze(1)
+            x = (x * math.sqrt(model.config.width)).unsqueeze(1)
+            x = model.position.embed(x, torch.tensor(positions).unsqueeze(1)).squeeze(1)
+            code, after_codes = model.position.cover_rows(codes, positions, around)
+            places = _NOWHERE if metre is None else metre.arrays
+            logits = x.new_empty(len(tokens), model.config.vocabulary_size)
+            loops.step(
+                self._packed,
+                self._encoding(code),
+                loops.Places(slots.numpy(), *places),
+                x.contiguous().numpy(),
+                sums.numpy(),
+                memory.flatten(1, 2).numpy(),
+                logits.numpy(),
+            )
+        return logits, after_codes, times
+
+    def _encoding(self, code: Any) -> loops.Encoding:
+        """Return what the encoding made ready for these rows."""
+        position, shape = self._model.position, self._model.position.shape
+        heads = 2 * shape.heads
+        kind, gains = loops.COPY, np.zeros((0, 0, 0, 0), np.float32)
+        codes = np.zeros((0, 0, 0, 0, 0), np.float32)
+        waves = (np.zeros((0, 0, 0), np.float32),) * 2
+        if isinstance(code, RowCodes):
+            kind, codes = loops.CONTRACT, _stacked(code, shape.heads)
+            if self._gains is None:
+                ones = torch.ones(shape.layers, heads, 1, shape.head_width)
+                self._gains = _array(torch.stack(code.sides_mix) if code.sides_mix else ones)
+            gains = self._gains
+        elif isinstance(position, Rope):
+            kind = loops.ROTATE
+            # (1, B, 1, 1, D/2) or (2, B, 1, H, D/2) each → (B, 2H, D/2)
+            by_side = (wave.squeeze(2).transpose(0, 1).flatten(1, 2) for wave in code.rows)
+            waves = tuple(
+                _array((wave if wave.shape[1] > 1 else wave.expand(-1, heads, -1)).float())
+                for wave in by_side
+            )
+        return loops.Encoding(kind, gains, codes, *waves)
+
+
+_NOWHERE = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32)
+
+
+def _array(x: Tensor) -> Array:
+    return x.detach().contiguous().numpy()
+
+
+def _matrices(layers: Sequence[Sequence[Any]]) -> loops.Matrices:
+    """Return the linear layers of all layers, those of one layer one after the other: by codes if all have some."""
+    weights = [[one.weight.detach() for one in each] for each in layers]
+    biases = [torch.cat([_bias(one) for one in each]) for each in layers]
+    found = [codes_of(weight) for each in weights for weight in each]
+    coded = [one for one in found if one is not None]
+    if len(coded) == len(found):
+        rows = [len(each) for each in weights]
+        codes, scales = (_by_layer(part, rows) for part in zip(*coded, strict=True))
+    else:
+        codes = torch.stack([torch.cat(each) for each in weights])
+        scales = codes.new_ones(codes.shape[:2])
+    return loops.Matrices(_array(codes.mT), _array(scales), _array(torch.stack(biases)))
+
+
+def _by_layer(parts: Iterable[Tensor], counts: Iterable[int]) -> Tensor:
+    """Return tensors as one, those of a layer one after the other: so many of each."""
+    rest = iter(parts)
+    return torch.stack([torch.cat([*islice(rest, count)]) for count in counts])
+
+
+def _bias(layer: Any) -> Tensor:
+    bias = getattr(layer, "bias", None)
+    return layer.weight.new_zeros(len(layer.weight)) if bias is None else bias.detach()
+
+
+def _norms(model: Performer) -> loops.Norms:
+    def both(norm: Any) -> Tensor:
+        return torch.stack([norm.weight, norm.bias])
+
+    blocks: list[Any] = list(model.blocks)
+    before = model.config.norm == "pre"
+    last = both(model.norm) if before else torch.zeros(2, model.config.width)
+    return loops.Norms(
+        first=_array(torch.stack([both(block.attention_norm) for block in blocks])),
+        second=_array(torch.stack([both(block.feedforward_norm) for block in blocks])),
+        last=_array(last),
+        least=np.float32(blocks[0].attention_norm.eps),
+        come_first=before,
+    )
+
+
+def _features(attentions: Sequence[Any]) -> loops.Features:
+    """Return the feature map: for FAVOR+, what bounds a vector in terms that all bounds have in common."""
+    first = attentions[0].features
+    kind = _FEATURES[type(first)]
+    if first.omega is None:
+        omega = torch.zeros(len(attentions), first.width, 0)
+    else:
+        omega = torch.stack([one.features.omega.float() for one in attentions])
+    floor, favor = np.float32(0), (np.float32(0),) * 4
+    if isinstance(first, Favor):
+        omega, bounds = omega / PROJECTION_OVER_NORM, first.bounds
+        favor = tuple(np.float32(bound) for bound in bounds)
+    else:
+        floor = np.float32(first.config.floor)
+    return loops.Features(kind, _array(omega), floor, *favor)
+
+
+def _stacked(code: RowCodes, heads: int) -> Array:
+    """Return the codes of all rows as one array, (1 or L, B, 2H, K·D, R)."""
+    slots = []
+    for rows in code.rows:
+        first = rows[0][0]
+        out = first.new_empty(len(rows), 2 * heads, *first.shape[1:])
+        for row, sides in zip(out, rows, strict=True):
+            if len(sides) == 1:
+                row.copy_(sides[0])
+            else:
+                row[:heads], row[heads:] = sides
+        slots.append(out)
+    stacked = slots[0].unsqueeze(0) if len(slots) == 1 else torch.stack(slots)
+    return _array(stacked.float())
 
 
 class Batch(Protocol):
@@ -123,7 +337,7 @@ class RowsTogether:
     def _grow(self, like: State, wanted: int) -> None:
         """Make room: twice as much as there was, or as is wanted."""
         had = len(self) + len(self._free)
-        room = max(LEAST if wanted <= LEAST else 2 * had, wanted)
+        room = max(FEWEST_SLOTS if wanted <= LEAST else 2 * had, wanted)
         layers, first = len(like.layers), like.layers[0]
 
         def grown(x: Tensor, of: Tensor | None) -> Tensor:

@@ -21,7 +21,7 @@ import numba
 import numpy as np
 from numba.core import config
 
-from musicgen.common.machine import cache_folder
+from musicgen.common.processes import cache_folder
 
 if cache_folder().is_absolute() and not config.CACHE_DIR:  # pyright: ignore[reportAttributeAccessIssue]
     config.CACHE_DIR = str(cache_folder() / "compiled")  # pyright: ignore[reportAttributeAccessIssue]

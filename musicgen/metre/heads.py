@@ -2,14 +2,14 @@
 
 Accompaniments repeat: in the grooves that one model here learns from, nine of ten drum notes come again in four bars.
 An attention over tokens has to find them: a bar may be 50 tokens or 200 long, and the features of linear attention are
-too few to single one of so many out. But time is known, from the tokens (clock.py). So with t_i the time after token i
+too few to single one of so many out. But time is known, from the tokens (`Clock`). So with t_i the time after token i
 (where the next one is going to stand) and s_j the time before token j (where it stood itself), a head of period P has
 
     w_ij = [t_i ≡ s_j mod P] r^((t_i − s_j) / P) φ(q_i)·φ(k_j),   out_i = Σ_{j≤i} w_ij v_j / Σ_{j≤i} w_ij
 
 It sees only what stood at the same place of this bar and earlier ones (of this period and earlier), and of those the
 latest with most weight. That depends on t_i − s_j alone: it is a kernel of position, the comb that encodings in musical
-time make of waves (position/phase.py), by exact codes. A time's is a one-hot row, 1 at the time mod P. And it is
+time make of waves (position/base.py), by exact codes. A time's is a one-hot row, 1 at the time mod P. And it is
 linear attention: φ(k_j) is filed under the row s_j mod P of a memory of P rows, and a query reads the row t_i mod P; a
 step costs the same at any position.
 
@@ -17,7 +17,11 @@ A row fades only when it is written to: its newest entry has the weight 1, and `
 What a query sees it weighs from the newest of it on, since a factor above and below the fraction is none: so weights
 never vanish together, however long a row was silent.
 
-First come the rows and weights, which all layers share, then the heads of a layer.
+A language moves its time by some of its tokens: a groove's time shift goes on by whole beats and then to a tick of that
+beat, REMI's bar goes on by one bar and its sub-beat to a place in it. Both are moves (steps, tick): on by so many whole
+steps, then to that tick of the step. Time is counted in ticks from the first token.
+
+First come the clock, the rows and weights, which all layers share, then the heads of a layer.
 
 B batch, T time, H metric heads, M features, D value width, c positions of a stretch, R rows of all heads together.
 """
@@ -36,18 +40,88 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from musicgen.attention.linear_attention import GUARD
-from musicgen.layers.linear import Linear
-from musicgen.layers.precision import eager_on_cpu, without_autocast
-from musicgen.metre.clock import Clock
-from musicgen.metre.dense_sums import Touched, touched, touched_sums
-from musicgen.metre.sorted_sums import Sorted, sorted_sums, sorted_times
+from musicgen.layers.linear import Linear, eager_on_cpu, without_autocast
+from musicgen.metre.sums import (
+    Sorted,
+    Touched,
+    sorted_sums,
+    sorted_times,
+    touched,
+    touched_sums,
+)
 
 FADED = 1e-20  # what no weight falls below: far from GUARD, and far below what float32 can add to 1
 MOST_BARS = 64  # of a period: a memory has a row a tick of it
 MOST_ROWS = 1 << 16  # of all heads of a layer
 # Positions a stretch: in the cache of the one, and large kernels for the other.
 CHUNKS = {"cpu": 128, "cuda": 256}
-DENSE_CHUNK = 16  # … where dense products are taken (dense_sums.py)
+DENSE_CHUNK = 16  # … where dense products are taken (sums.py)
+MOST_STEPS = 1 << 20  # that a token goes on by
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clock:
+    """How the tokens of a language move its time."""
+
+    bar_ticks: int
+    step_ticks: int  # of the steps that moves count
+    moves: tuple[tuple[int, ...], ...]  # (token, steps, tick) of each token that moves time
+
+    def __post_init__(self) -> None:
+        if min(self.bar_ticks, self.step_ticks) < 1:
+            raise ValueError(
+                f"a bar has {self.bar_ticks} ticks and a step {self.step_ticks}; both are at least 1"
+            )
+        for move in self.moves:
+            if len(move) != 3 or min(move) < 0 or move[2] >= self.step_ticks:
+                raise ValueError(
+                    f"{list(move)} is not a move: a token, steps, and a tick below {self.step_ticks} are wanted"
+                )
+            if move[1] > MOST_STEPS:
+                raise ValueError(f"{list(move)} goes on by more than {MOST_STEPS} steps")
+
+
+class Times(NamedTuple):
+    """How far each sequence is, in musical time and towards its goal."""
+
+    ticks: Tensor  # after the last token: (B,)
+    newest: Tensor  # what metric heads keep (heads.py): (B, R), R = 0 without any
+    goal: Tensor  # which one stands (model/performer.py), 0 before the first: (B,)
+
+
+class Timekeeper(nn.Module):
+    """Reads the time off tokens, any number at once."""
+
+    steps: Tensor
+    tick: Tensor
+
+    def __init__(self, clock: Clock, vocabulary_size: int) -> None:
+        super().__init__()
+        self.step_ticks = clock.step_ticks
+        steps = torch.zeros(vocabulary_size, dtype=torch.long)
+        tick = torch.full((vocabulary_size,), -1)
+        for token, on, to in clock.moves:
+            steps[token], tick[token] = on, to
+        self.register_buffer("steps", steps, persistent=False)
+        self.register_buffer("tick", tick, persistent=False)
+
+    def after(self, tokens: Tensor, ticks: Tensor) -> Tensor:
+        """Return the time after each token, (B, T), of sequences that stand at `ticks`, (B,).
+
+        It may go back inside a step: the parts of a bar stand one after the other.
+        """
+        ticks = ticks.unsqueeze(1)
+        steps = ticks // self.step_ticks + self.steps[tokens].cumsum(1)
+        tick = self.tick[tokens]
+        place = torch.arange(1, tokens.shape[1] + 1, device=tokens.device) * (tick >= 0)
+        last = place.cummax(1).values  # the latest token that moved time, 0 before the first
+        named = torch.cat([ticks, steps * self.step_ticks + tick], 1)
+        return named.gather(1, last)
+
+    def around(self, tokens: Tensor, ticks: Tensor) -> Tensor:
+        """Return the times after and before each token, (2, B, T)."""
+        after = self.after(tokens, ticks)
+        return torch.stack([after, torch.cat([ticks.unsqueeze(1), after[:, :-1]], 1)])
 
 
 @dataclass(frozen=True, kw_only=True)

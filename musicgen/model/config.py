@@ -14,8 +14,7 @@ from typing import Any, Literal
 
 from musicgen.attention.features import FEATURES
 from musicgen.attention.linear_attention import BACKENDS
-from musicgen.metre.clock import Clock
-from musicgen.metre.heads import MetreConfig
+from musicgen.metre.heads import Clock, MetreConfig
 from musicgen.model.recall import RecallConfig
 from musicgen.position import POSITIONS, Position, Shape
 from tokenization.records import check_fields, from_plain, from_yaml, suggestion

@@ -7,7 +7,7 @@ What is unusual about it:
   more token from the state alone (linear_attention.py). Both give the same numbers.
 - Order enters through one object, the encoding of position, whose hooks act on embeddings, on queries and keys before
   the feature map, and on the features after it (position/base.py). It serves all layers (block.py).
-- The encoding may count musical time instead of tokens (metre/clock.py), and there may be heads that
+- The encoding may count musical time instead of tokens (metre/heads.py), and there may be heads that
   do (metre/heads.py).
 - Every position may be told what the music is to arrive at (`Goals`), and what came next when the piece was last here
   (recall.py).
@@ -34,8 +34,7 @@ from torch.utils.checkpoint import checkpoint
 from musicgen.attention.features import FEATURES, FeatureMap
 from musicgen.common.learning import generator_from
 from musicgen.layers.linear import Dropout, Linear, linear
-from musicgen.metre.clock import Timekeeper, Times
-from musicgen.metre.heads import Metre
+from musicgen.metre.heads import Metre, Timekeeper, Times
 from musicgen.model.block import Attention, Block, FeedForward, Passage
 from musicgen.model.config import ModelConfig
 from musicgen.model.recall import Recall, Recollection, heard
@@ -69,7 +68,7 @@ def redraw_features(model: nn.Module, generator: Generator) -> None:
 #
 # A goal token comes once a bar (tokenization/language.py). A later token of that bar would have to retrieve one token
 # among thousands, which linear attention can hardly do: in the last bar of songs, the countdown before it was worth
-# 0.07 nats a token of 2.4. But which goal came last can be computed from the tokens, as time is (metre/clock.py). So
+# 0.07 nats a token of 2.4. But which goal came last can be computed from the tokens, as time is (metre/heads.py). So
 # a learned vector of it is added to each position's token embedding; nothing before the first goal.
 #
 # B batch, T time, G goals, C model width.
@@ -226,7 +225,7 @@ class Performer(nn.Module):
 
     @torch.inference_mode()
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Absorb one token a row, (B,) → (B, V): the definition of what generation/step.py computes faster."""
+        """Absorb one token a row, (B,) → (B, V): the definition of what generation/batch.py computes faster."""
         return self.prefill(tokens[:, None], state)
 
     def with_realisations(self, realisations: int, seed: int = 0) -> Performer:

@@ -35,13 +35,14 @@ ORDER = 4  # tokens that have to be the same
 LONGEST = 64  # tokens that are compared
 TABLE = 1 << 14  # places of the latest ORDER tokens, by their hash
 PHRASE = 4  # bars
+AGREES = 3  # last tokens of a bar that are those of its source, from which on it is a copy
+COPIED = 8  # levels of plans that it counts for to follow a bar that was copied
 FAITHFUL = 0.8  # of the temperature in a bar that returns: drawn as freely as others, it would lose its source
 TIMES = 4  # that the notes of a bar may be said: nine real pieces in ten say none oftener (docs/results.md)
 MANY = 1 << 30
 
 # Kinds of tokens. From VALUES on a token sets a value of the notes after it, and each block is a kind.
 OTHER, BAR, PART, PLACE, NOTE, SAID, PLAN, RETURN, RESTART, VALUES = range(10)
-UNNAMED = -1  # bars back: an earlier bar that has no name
 
 # What was asked of the bar that has begun.
 NOTHING, NEW, NAMED, UNNAMED_RETURN = range(4)
@@ -74,7 +75,9 @@ class RecallConfig:
     values: tuple[tuple[int, int], ...]  # of notes, such as lengths
     said: int  # from here on tokens say nothing that sounds
     plan: tuple[tuple[int, int], ...]
-    returns: tuple[tuple[int, int], ...]  # (token, bars back): 0 for a new bar, UNNAMED
+    returns: tuple[
+        tuple[int, int], ...
+    ]  # (token, bars back): 0 for a new bar, −1 for an earlier one without a name
 
     def kinds(self, vocabulary: int) -> np.ndarray:
         """Return the kind of each token, and its value: (2, V)."""
@@ -216,7 +219,8 @@ def _follow(
                 _go_back(at, bars)
         elif kind < SAID or kind >= VALUES:
             if kind == BAR:
-                at[LAST] = at[SOURCE] if at[ASKED] > NEW else at[LAST]
+                copied = at[ASKED] > NEW and at[AGREED] >= AGREES
+                at[LAST] = at[SOURCE] if copied else -1
                 at[ASKED], at[SOURCE], at[BACK], at[PART_NOW] = NOTHING, -1, -1, -1
                 if bar >= 0:
                     _count(bar, kinds, avoided, at, ids, bars)
@@ -264,7 +268,7 @@ def _count(bar: int, kinds: Any, avoided: Any, at: Any, ids: Any, bars: Any) -> 
 def _likest(bar: int, at: Any, bars: Any, named: Any) -> int:
     """Return the bar whose plan is the most like this bar's, of those that have no name; −1 if there is none.
 
-    The bar after the last one that was followed is preferred, then one whole phrases back.
+    The plans of the bars before the two are compared too. A bar that follows one that was copied is preferred.
     """
     best, chosen = 0, -1
     for other in range(at[FIRST], bar):
@@ -274,15 +278,13 @@ def _likest(bar: int, at: Any, bars: Any, named: Any) -> int:
             has_name |= one == back
         if has_name or bars[other, SAID_TIMES] >= at[MOST]:
             continue
-        common = 0
-        for family in range(OF_PLAN, bars.shape[1]):
-            if bars[bar, family] >= 0 and bars[bar, family] == bars[other, family]:
-                common += 1
-        if at[LAST] >= 0 and other == at[LAST] + 1:
-            common += 2
-        if back % PHRASE == 0:
-            common += 1
-        if common >= best:
+        common = COPIED if at[LAST] >= 0 and other == at[LAST] + 1 else 0
+        for before in range(2 if other > at[FIRST] else 1):
+            for family in range(OF_PLAN, bars.shape[1]):
+                level = bars[bar - before, family]
+                if level >= 0 and level == bars[other - before, family]:
+                    common += 1
+        if common > best:
             best, chosen = common, other
     return chosen
 

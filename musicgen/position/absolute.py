@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from musicgen.position.base import Position, Shape
-from musicgen.position.phase import geometric, waves
+from musicgen.position.base import Position, Shape, geometric, waves
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,7 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from musicgen.position.base import Position, Shape, Window
-from musicgen.position.phase import exact, waves
+from musicgen.position.base import Position, Shape, Window, exact, waves
 from tokenization.records import check_fields
 
 _SAFE = 1e-6  # keeps the gradient of √|g/p| finite where g = 0; it cancels in the product

@@ -3,7 +3,7 @@
 W_s = Pᴴ Λ⁽ˢ⁾ P. As W_sᴴ W_t = W_{t−s}, similarities depend on the distance alone, and Pᴴ cancels
 in them, so that features are encoded by Λ⁽ˢ⁾ P. Encoded features may be negative: attention's
 denominator is computed from the features before. In musical time s is a tick, and α starts at
-harmonics of bars (phase.py).
+harmonics of bars (base.py).
 """
 
 from __future__ import annotations
@@ -15,9 +15,16 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from musicgen.position.base import Position, Shape, Window
-from musicgen.position.permutation import PermutationPowers
-from musicgen.position.phase import MusicalFrequencies, exact, geometric, waves
+from musicgen.position.base import (
+    MusicalFrequencies,
+    Position,
+    Shape,
+    Window,
+    exact,
+    geometric,
+    waves,
+)
+from musicgen.position.permuteformer import PermutationPowers
 from musicgen.position.rope import rotate
 from tokenization.records import check_fields
 

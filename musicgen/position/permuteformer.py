@@ -3,7 +3,7 @@
 φ(q_i) ← rⁱ πⁱ φ(q_i) and φ(k_j) ← r⁻ʲ πʲ φ(k_j) (equation 11), with a permutation π and a ratio r a
 head. The powers of r are left to attention, as a decay of its state: r⁻ʲ itself overflows float32
 near position 700. In musical time the exponent of π is the tick; what is forgotten, is forgotten
-token by token all the same.
+token by token all the same. Powers of a permutation come from its cycles.
 """
 
 from __future__ import annotations
@@ -12,11 +12,73 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor, nn
 
 from musicgen.position.base import Position, Shape, Window
-from musicgen.position.permutation import PermutationPowers, permuted
 from tokenization.records import check_fields
+
+
+class PermutationPowers(nn.Module):
+    """One permutation a head, and its powers by walking along its cycles.
+
+    π moves f to π(f), the next of its cycle; πⁱ moves it i places on, modulo the cycle's length. So
+    no power has to be kept, and exponents have no limit. `permutation` is drawn from the seed and
+    saved with the model, as generators may differ between versions of torch.
+    """
+
+    permutation: Tensor  # (H, M)
+    members: Tensor  # (H, M), the features listed cycle after cycle
+    cycle_start: Tensor  # (H, M), of each feature: where in `members` its cycle begins,
+    cycle_length: Tensor  # … how long that cycle is,
+    cycle_index: Tensor  # … and the feature's own place in it
+
+    def __init__(self, heads: int, features: int, seed: int) -> None:
+        super().__init__()
+        generator = Generator().manual_seed(seed)
+        rows = [torch.randperm(features, generator=generator) for _ in range(heads)]
+        self.register_buffer("permutation", torch.stack(rows))
+        for name in ("members", "cycle_start", "cycle_length", "cycle_index"):
+            self.register_buffer(name, torch.empty(0, dtype=torch.long), persistent=False)
+        self.find_cycles()
+        self.register_load_state_dict_post_hook(lambda module, _: module.find_cycles())
+
+    def find_cycles(self) -> None:
+        """Derive the cycles from `permutation`, on its device."""
+        permutation, features = self.permutation.tolist(), range(self.permutation.shape[1])
+        if any(sorted(row) != [*features] for row in permutation):  # as in a damaged file
+            raise ValueError(f"a permutation of {len(features)} features does not hold each once")
+        found = torch.tensor([_cycles(row) for row in permutation]).to(self.permutation.device)
+        self.members, self.cycle_start, self.cycle_length, self.cycle_index = found.unbind(1)
+
+    def forward(self, places: Tensor) -> Tensor:
+        """Return πⁱ for places i, (T,) or (2, B, T), as indices to gather with: (*, H, M)."""
+        exponents = places.to(self.permutation.device)[..., None, None]
+        found = self.cycle_start + (self.cycle_index + exponents) % self.cycle_length
+        return self.members.expand_as(found).gather(-1, found)  # (*, H, M)
+
+
+def permuted(fq: Tensor, fk: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
+    """Return features of queries and keys, (B, T, H, M) each, gathered by powers of permutations, (*, H, M)."""
+    both = torch.stack([fq, fk])
+    found = both.gather(-1, indices.expand_as(both))
+    return found[0], found[1]
+
+
+def _cycles(permutation: list[int]) -> list[list[int]]:
+    """Return members, and each element's cycle start, cycle length and place in its cycle."""
+    size = len(permutation)
+    members: list[int] = []
+    start, length, index = [-1] * size, [0] * size, [0] * size
+    for first in range(size):
+        if start[first] >= 0:
+            continue
+        cycle = [first]
+        while (following := permutation[cycle[-1]]) != first:
+            cycle.append(following)
+        for place, member in enumerate(cycle):
+            start[member], length[member], index[member] = len(members), len(cycle), place
+        members += cycle
+    return [members, start, length, index]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Rotary encoding of queries and keys (RoPE; Su et al., 2021), before the feature map.
 
-In musical time the angles are learned, from harmonics of bars on (phase.py).
+In musical time the angles are learned, from harmonics of bars on (base.py).
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from musicgen.position.base import Position, Shape, Window
-from musicgen.position.phase import MusicalFrequencies, geometric, waves
+from musicgen.position.base import MusicalFrequencies, Position, Shape, Window, geometric, waves
 from tokenization.records import check_fields
 
 

@@ -22,7 +22,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from musicgen.layers.precision import quantise, restore
+from musicgen.layers.linear import quantise, restore
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, parameter_count
 from musicgen.model.recall import MATCHED_LEVELS, PLANNED_LEVELS

@@ -9,8 +9,8 @@ import pytest
 
 import app.audio
 from app.audio import AudioError, default_soundfont, render_to
+from app.web.launch import ASSETS
 from app.web.offered_models import example
-from app.web.page import ASSETS
 from tokenization.analysis.beats import tempo_map
 from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi

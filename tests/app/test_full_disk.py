@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from app.audio import default_soundfont
+from app.commands.train import training_line
 from app.options import claim
-from app.training_line import training_line
 from app.web.offered_models import example
 from musicgen.storage.checkpoint import load, save
 from tokenization.whole_file import write_whole
@@ -53,7 +53,7 @@ def test_a_result_is_whole_or_not_there(room, command, tmp_path: Path):
 
 
 def test_sound_is_made_where_memory_is_limited():
-    words = [sys.executable, "-m", "app.render", str(default_soundfont()), str(3 << 30)]
+    words = [sys.executable, "-m", "app.audio", str(default_soundfont()), str(3 << 30)]
     ended = subprocess.run(
         words, cwd=ROOT, input=example("trio-jazz"), capture_output=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30)),

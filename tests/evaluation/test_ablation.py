@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.ablation import WHOLE, changes, part_losses, parts_of, without
+from evaluation.study.ablation import WHOLE, changes, part_losses, parts_of, without
 from musicgen.metre.heads import MetreConfig
 from musicgen.model.performer import Performer
 from tests.musicgen.toys import generator, toy_config, toy_tokens

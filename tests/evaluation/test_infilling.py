@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evaluation.infilling import f1, fill, gap_losses, leap, likeness
+from evaluation.study.form_and_infilling import f1, fill, gap_losses, leap, likeness
 from musicgen.generation.likelihood import position_losses
 from musicgen.playable import Playable
 from tests.evaluation.scores import piano_of

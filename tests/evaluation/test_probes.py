@@ -20,7 +20,7 @@ from evaluation.probes import (
     probe,
     translation_invariance,
 )
-from musicgen.metre.clock import Clock
+from musicgen.metre.heads import Clock
 from tests.musicgen.toys import MUSICAL, VOCABULARY, toy_model
 
 GOLDEN = np.load(Path(__file__).parent.parent / "golden" / "position_probes.npz")

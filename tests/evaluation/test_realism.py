@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from evaluation.metrics import telling_apart
-from evaluation.metrics.telling_apart import (
+from evaluation.metrics.window import LOUDNESS, cut, statistics
+from evaluation.study import realism as telling_apart
+from evaluation.study.realism import (
     ALL,
     BEST,
     CONTROL,
@@ -17,7 +18,6 @@ from evaluation.metrics.telling_apart import (
     telling,
     told_apart,
 )
-from evaluation.metrics.window import LOUDNESS, cut, statistics
 from tests.evaluation.scores import BASS, DRUMS, OTHER, trio
 from tokenization.score import Meters, Score
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Generator
 
-from musicgen.metre.clock import Clock
+from musicgen.metre.heads import Clock
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.model.recall import RecallConfig

@@ -11,7 +11,7 @@ import pytest
 
 from tests.tokenization.midi import files as make
 from tests.tokenization.notation.scores import bars, compressed, note, rest, score
-from tokenization.any_file import is_midi, read_file
+from tokenization.formats import is_midi, read_file
 from tokenization.midi.limits import UPLOAD, MidiError
 
 TUNE = b"X:1\nT:tune\nM:4/4\nL:1/4\nK:C\nCDEF|G4|\n"
@@ -132,7 +132,7 @@ def test_damaged_files_are_read_or_refused(seed: bytes):
 def test_reading_imports_no_large_library():
     """Of the libraries that could read scores none is needed: together they take 2 seconds to import."""
     code = (
-        "import sys\nfrom tokenization.any_file import read_file\n"
+        "import sys\nfrom tokenization.formats import read_file\n"
         f"assert len(read_file({TUNE!r}).notes) == 5\nassert len(read_file({SONG!r}).notes) == 2\n"
         "print(sorted({'music21', 'muspy', 'scipy'} & {*sys.modules}))"
     )

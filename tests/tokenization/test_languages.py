@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musicgen.metre.clock import Clock, Timekeeper
+from musicgen.metre.heads import Clock, Timekeeper
 from tests.tokenization.ensemble import cases as ensemble
 from tests.tokenization.grammar_cases import damages, ids_of, stepwise_fault
 from tests.tokenization.groove import cases as groove

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.training.data.sources.on_disk import piano
-from tokenization.any_file import read_file
-from tokenization.formats import FORMATS, write_score
+from tokenization.formats import FORMATS, read_file, write_score
 from tokenization.whole_file import make_folder, write_bytes, write_csv, write_json, write_whole
 from tokenization.wording import counted, listed, sentence
 

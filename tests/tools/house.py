@@ -19,13 +19,14 @@ import os
 import subprocess
 import sys
 import threading
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import CodeType, FrameType
+from types import CodeType, FrameType, SimpleNamespace
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
@@ -183,10 +184,11 @@ def evaluate_form(folder: Path) -> Request:
 def click_on_continue(folder: Path) -> Request:
     """Go on with a groove by one bar as the page asks for it: from its values to the last view of the take.
 
-    gradio's part is left out. The process that composes is a thread here, so that its work is counted too.
+    gradio's part is left out. The process that composes is a thread here, and the file is read in the server's own
+    process, so that their work is counted too.
     """
     from app.web import actions
-    from app.web.composing import composer, engines
+    from app.web.composing import composer
     from app.web.composing.requests import request_from
     from app.web.offered_models import OfferedModels
 
@@ -196,10 +198,11 @@ def click_on_continue(folder: Path) -> Request:
             args = (Connection(os.dup(pipe.fileno())), share)
             super().__init__(target=target, args=args, daemon=daemon)
 
-    composer.CONTEXT.Process = Composing
-    engines.end_with_parent = lambda: None
+    composer.CONTEXT = SimpleNamespace(Pipe=composer.CONTEXT.Pipe, Process=Composing)
+    composer.end_with_parent = lambda: None
     page = actions.PageActions(OfferedModels("ensemble"))
     page.composer.start()
+    page.reader.apart = lambda asker, name, function, *values: function(*values)
     groove = (ROOT / "tests" / "seeds" / "groove_short.mid").read_bytes()
     sampling = {"temperature": 1, "top_p": 0.95, "top_k": 0, "min_p": 0.02, "seed": 3}
     values = {
@@ -239,13 +242,19 @@ def _walk(name: str) -> None:
     """Walk through one request and print what it entered, as JSON."""
     walk = Walk()
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
-    with TemporaryDirectory() as folder:
-        request = WALKS[name](Path(folder))
-        walk.noting = True
-        request()
-        walk.noting = False
-    print(json.dumps(sorted(walk.entered)), file=sys.__stdout__, flush=True)
-    os._exit(0)  # a thread that composes still waits
+    code = 1
+    try:
+        with TemporaryDirectory() as folder:
+            request = WALKS[name](Path(folder))
+            walk.noting = True
+            request()
+            walk.noting = False
+        print(json.dumps(sorted(walk.entered)), file=sys.__stdout__, flush=True)
+        code = 0
+    except BaseException:
+        traceback.print_exc(file=sys.__stderr__)
+    finally:
+        os._exit(code)  # a thread that composes still waits
 
 
 def print_walks(with_files: bool) -> None:

@@ -6,7 +6,7 @@ import yaml
 
 from musicgen.model.performer import Performer
 from tokenization.language import language
-from training.config import CONFIGS, find, merged, read
+from training.config import CONFIGS, find, merged, read, shipped_names
 
 SMALL = {"layers": 1, "width": 32, "heads": 2, "feedforward": 32}
 
@@ -23,18 +23,18 @@ def minimal(tmp_path: Path, **changes) -> Path:
 
 def test_every_shipped_configuration_loads_and_builds_a_toy():
     built = set()
-    for path in CONFIGS.rglob("*.yaml"):
-        if path.parent.name == "base" or path.stem == "finetune":  # a trained model as it is
+    for name in shipped_names():
+        if name == "finetune":  # a trained model as it is
             continue
-        config = read(path)
+        config = read(find(name))
         told = (config.model or {}).get("goals")
-        spoken = language("ensemble" if told else "groove" if "groove" in path.stem else "remi")
+        spoken = language("ensemble" if told else "groove" if "groove" in name else "remi")
         size = len(spoken.vocabulary)
         wanted = config.model_config(size, spoken)
         assert wanted.shape()
         smaller = replace(config, model={**config.model, **SMALL}).model_config(size, spoken)
         assert smaller.position_name == wanted.position_name
-        assert path.stem in config.run
+        assert Path(name).name in config.run
         if str(smaller) not in built:
             built.add(str(smaller))
             Performer(smaller)
@@ -58,7 +58,8 @@ def test_values_of_the_papers_are_there():
 @pytest.mark.parametrize("folder", ["headline", "headline-full"])
 def test_headline_differs_in_the_encoding_alone(folder: str):
     """As the paper's: deep, FAVOR+, normalised after a branch; nothing of ours that knows order; measured to 4 N."""
-    configs = [read(path, ["model.preset=tiny"]) for path in (CONFIGS / folder).glob("*.yaml")]
+    shown = [name for name in shipped_names() if name.startswith(f"{folder}/")]
+    configs = [read(find(name), ["model.preset=tiny"]) for name in shown]
     names = {(c.model["position"]["name"], c.model["position"].get("gated")) for c in configs}
     spe = {(name, gated) for name in ("conv_spe", "sine_spe") for gated in (None, False)}
     assert names - {("rope", None)} == {("absolute", None), ("none", None), *spe}
@@ -165,7 +166,7 @@ def test_configuration_is_found_by_path_by_name_and_by_run(tmp_path: Path):
     ("name", "meant"),
     [
         ("groove-ropes", "groove-rope"),
-        ("base/ensembl", "models/ensemble"),  # a base is nothing to train
+        ("ensemble", "models/ensemble"),
         ("qwxz", ""),
     ],
 )
@@ -174,6 +175,20 @@ def test_unknown_name_is_told_what_is_like_it_and_where_to_look(name: str, meant
         find(name)
     said = str(found.value)
     assert (f"did you mean {meant!r}" in said) == bool(meant)
-    assert "'base/" not in said
-    assert said.endswith(f"of the files in {CONFIGS}")
-    assert len(said) < 300 + len(str(CONFIGS))
+    assert f"of the files in {CONFIGS}, with -VARIANT" in said
+    assert len(said) < 320 + len(str(CONFIGS))
+
+
+def test_file_of_variants_holds_a_configuration_for_each(tmp_path: Path):
+    variants = {"deep": {"model": {"layers": 3}}, "deep-wide": {"base": "deep", "seed": 4}}
+    file = minimal(tmp_path, seed=2, variants=variants).rename(tmp_path / "my-own.yaml")
+    config = read(tmp_path / "my-own-deep-wide.yaml")
+    assert (config.model, config.seed) == ({"preset": "tiny", "layers": 3}, 4)
+    assert config.run == "runs/my-own-deep-wide"
+    child = write(tmp_path / "child.yaml", base="my-own-deep.yaml", seed=5)
+    assert read(child) == replace(read(tmp_path / "my-own-deep.yaml"), seed=5, run="runs/child")
+    with pytest.raises(ValueError, match="name one of them: my-own-deep, my-own-deep-wide"):
+        read(file)
+    write(file, variants={"deep": 3})
+    with pytest.raises(ValueError, match="variants are not a mapping of names"):
+        read(file)

@@ -18,9 +18,8 @@ from musicgen.model.performer import Performer
 from musicgen.storage import checkpoint
 from tests.training.makers import Heard, outcome, toy_config, toy_file, toy_run
 from training import devices
-from training.compiling import compiled
 from training.config import DeviceConfig
-from training.devices import OneDevice
+from training.devices import OneDevice, compiled
 from training.loop import Run
 from training.precision import _measured, fastest, with_precision
 

@@ -16,7 +16,7 @@ from training import run_folder
 from training.initial_model import first_model
 from training.loop import FINISHED, OUT_OF_PATIENCE, REDRAW, STOPPED, Diverged
 from training.results.curves import read_table
-from training.samples import write_samples
+from training.validation import write_samples
 
 MUSIC = {
     "position": {"name": "sine_spe", "realisations": 4, "sines": 2, "time": "music"},

@@ -84,7 +84,6 @@ def _ranks() -> np.ndarray:
 
 
 KIND, RANK = _kinds(), _ranks()
-STEP_OF = np.arange(len(VOCABULARY)) - AT.start
 ABOUT_IDS = np.flatnonzero(KIND == ABOUT)
 VALUES = slice(PITCH.start, CHORD.stop)
 

@@ -143,7 +143,7 @@ LEFT_1, SEAM_1 = VOCABULARY["left"].start, VOCABULARY["seam"].start
 EXTRA_START = STYLE.start
 PLAN_START, PLAN_STOP = VOCABULARY[PLAN[0]].start, VOCABULARY[PLAN[-1]].stop
 PLAYERS_1 = VOCABULARY["players"].start
-DRUMS_ID, HARMONY_ID = PART.start + DRUMS, PART.start + HARMONY
+HARMONY_ID = PART.start + HARMONY
 
 
 def label_of(name: str) -> str:

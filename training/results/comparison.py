@@ -99,17 +99,25 @@ def tabulated(folder: Path) -> dict[str, int | None]:
 
 
 def draw_comparison(runs: Mapping[str, Sequence[Path]], folder: Path, trained_length: int) -> Path:
-    """Draw comparison.png, the mean loss of each name's runs by position; raises ImportError without matplotlib."""
+    """Draw comparison.png, the mean losses of each name's runs by processor time and by position.
+
+    Raises ImportError without matplotlib.
+    """
     from matplotlib.figure import Figure
 
-    from training.results.curves import draw_position_means
+    from training.results.curves import draw_by_time, draw_position_means
 
-    figure = Figure(figsize=(8, 5), layout="constrained")
+    figure = Figure(figsize=(12, 5), layout="constrained")
+    by_time, by_position = figure.subplots(1, 2)
     tables = {
         name: _mean_table([read_table(run / "positions.csv") for run in of_name])
         for name, of_name in runs.items()
     }
-    draw_position_means(figure.subplots(), tables, trained_length)
+    trained = {
+        name: [read_table(run / "train.csv") for run in of_name] for name, of_name in runs.items()
+    }
+    draw_by_time(by_time, trained)
+    draw_position_means(by_position, tables, trained_length)
     with beside(folder / "comparison.png") as part:
         figure.savefig(part, dpi=150, format="png")
     return folder / "comparison.png"

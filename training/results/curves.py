@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,6 +64,20 @@ def draw_losses(axes: Axes, train: Table, validation: Table) -> Axes:
     return axes
 
 
+def draw_by_time(axes: Axes, tables: Mapping[str, Sequence[Table]]) -> Axes:
+    """Draw the mean training loss of each name's runs, smoothed, over the processor time that a run has taken."""
+    for (name, runs), (color, dash) in zip(tables.items(), _looks(), strict=False):
+        rows = min(len(table["loss"]) for table in runs)
+        if not rows or not all("processor_seconds" in table for table in runs):
+            continue  # of an earlier version
+        loss = np.mean([smoothed(table["loss"][:rows], 0.05) for table in runs], axis=0)
+        took = np.mean([table["processor_seconds"][:rows] for table in runs], axis=0)
+        axes.plot(took.cumsum() / 60, loss, dash, color=color, label=_plain(name))
+    axes.set(xlabel="processor minutes", ylabel="training loss (nats a token)")
+    axes.grid(alpha=0.3)
+    return axes
+
+
 def draw_positions(axes: Axes, positions: Table, trained_length: int) -> Axes:
     """Draw the loss by position at the last validation, with one deviation over the sequences to both sides."""
     middle, loss, deviation = _last(positions)
@@ -82,11 +96,14 @@ def draw_positions(axes: Axes, positions: Table, trained_length: int) -> Axes:
 
 def draw_position_means(axes: Axes, tables: Mapping[str, Table], trained_length: int) -> Axes:
     """Draw the loss by position of several runs, by name, at their last validation."""
-    looks = cycle([(color, dash) for dash in DASHES for color in SERIES])
-    for (name, table), (color, dash) in zip(tables.items(), looks, strict=False):
+    for (name, table), (color, dash) in zip(tables.items(), _looks(), strict=False):
         middle, loss, _ = _last(table)
         axes.plot(middle, loss, dash, marker="o", markersize=3, color=color, label=_plain(name))
     return _with_positions(axes, trained_length)
+
+
+def _looks() -> Iterator[tuple[str, str]]:
+    return cycle([(color, dash) for dash in DASHES for color in SERIES])
 
 
 def _plain(name: str) -> str:

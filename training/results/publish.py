@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from musicgen.common.learning import seed_of
-from musicgen.common.machine import machine
+from musicgen.common.processes import machine
 from musicgen.metre.heads import MetreConfig
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer

@@ -76,7 +76,7 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def _unpack(given: argparse.Namespace) -> int:
-    from training.round.unpack import unpack
+    from training.round.pack import unpack
 
     for key, value in unpack(given.folder, given.run).items():
         print(f"{key}: {value}")

@@ -45,6 +45,26 @@ export function headerPart(app) {
     );
   withMark(undo, "undo", "Undo");
   withMark(redo, "redo", "Redo");
+  const { menu, file } = projectMenu(app);
+  box.append(
+    name,
+    make("p", "", "Continue a piece of music."),
+    undo,
+    redo,
+    menu,
+    file,
+    themeButton(),
+  );
+
+  function show() {
+    able(undo, Boolean(desk.undoes), "There is nothing to undo.", `Undo: ${desk.undoes}`);
+    able(redo, Boolean(desk.redoes), "There is nothing to redo.", `Redo: ${desk.redoes}`);
+  }
+  return Object.assign(box, { show });
+}
+
+// The menu of the project, and the field for the file that it opens.
+function projectMenu(app) {
   const menu = make("details", "mg-menu mg-desk-menu"),
     list = make("div", "mg-menu-list"),
     file = make("input", "mg-file", "", {
@@ -75,22 +95,8 @@ export function headerPart(app) {
     "keydown",
     (event) => event.key === "Escape" && ((menu.open = false), menu.firstChild.focus()),
   );
-  box.append(
-    name,
-    make("p", "", "Continue a piece of music."),
-    undo,
-    redo,
-    menu,
-    file,
-    themeButton(),
-  );
   file.tabIndex = -1;
-
-  function show() {
-    able(undo, Boolean(desk.undoes), "There is nothing to undo.", `Undo: ${desk.undoes}`);
-    able(redo, Boolean(desk.redoes), "There is nothing to redo.", `Redo: ${desk.redoes}`);
-  }
-  return Object.assign(box, { show });
+  return { menu, file };
 }
 
 function themeButton() {

@@ -43,21 +43,8 @@ export function ideaPart(app) {
   beats.addEventListener("change", () => set({ tempo: Number(beats.value) || 0 }));
   tempo.append(make("label", "mg-label", "Tempo (BPM)", { htmlFor: beats.id }), beats);
 
-  const players = make("div", "mg-field mg-players", "", { id: "mg-idea-parts" }),
-    chips = make("div", "mg-tools");
-  const name = make("span", "mg-label", "Instruments", { id: "mg-idea-parts-name" });
-  chips.setAttribute("role", "group");
-  chips.setAttribute("aria-labelledby", name.id);
-  const more = make("select", "mg-select", "", { ariaLabel: "Another instrument" });
-  more.addEventListener("change", () => more.value && toggle(more.value));
-  players.append(name, chips);
+  const players = playersField(desk, set);
   box.append(style, key, tempo, metre, form, players);
-
-  const chosen = () => desk.settings.idea.parts ?? [];
-  function toggle(part) {
-    const parts = chosen();
-    set({ parts: parts.includes(part) ? parts.filter((one) => one !== part) : [...parts, part] });
-  }
 
   let offered = null;
   function offer(idea) {
@@ -70,8 +57,39 @@ export function ideaPart(app) {
     form.fill(list(FORMS, (one) => one));
   }
 
+  function show() {
+    box.hidden = !app.begins;
+    if (box.hidden) return;
+    const { idea } = app.model,
+      now = desk.settings.idea;
+    offer(idea);
+    players.show(idea);
+    for (const [part, field] of Object.entries({ style, key, metre, form }))
+      field.show(now[part] ?? "");
+    if (document.activeElement !== beats) beats.value = now.tempo || "";
+  }
+  return Object.assign(box, { show });
+}
+
+// Which instruments play: the usual ones and those that are chosen, each to be pressed, and a list of the others.
+function playersField(desk, set) {
+  const players = make("div", "mg-field mg-players", "", { id: "mg-idea-parts" }),
+    chips = make("div", "mg-tools");
+  const name = make("span", "mg-label", "Instruments", { id: "mg-idea-parts-name" });
+  chips.setAttribute("role", "group");
+  chips.setAttribute("aria-labelledby", name.id);
+  const more = make("select", "mg-select", "", { ariaLabel: "Another instrument" });
+  more.addEventListener("change", () => more.value && toggle(more.value));
+  players.append(name, chips);
+
+  const chosen = () => desk.settings.idea.parts ?? [];
+  function toggle(part) {
+    const parts = chosen();
+    set({ parts: parts.includes(part) ? parts.filter((one) => one !== part) : [...parts, part] });
+  }
+
   let shown = "";
-  function offerParts({ parts }) {
+  function show({ parts }) {
     const picked = chosen(),
       usual = COMMON.filter((one) => parts.includes(one)),
       all = [...new Set([...usual, ...picked])];
@@ -96,17 +114,5 @@ export function ideaPart(app) {
     for (const chip of chips.querySelectorAll("button"))
       chip.setAttribute("aria-pressed", String(picked.includes(chip.dataset.part)));
   }
-
-  function show() {
-    box.hidden = !app.begins;
-    if (box.hidden) return;
-    const { idea } = app.model,
-      now = desk.settings.idea;
-    offer(idea);
-    offerParts(idea);
-    for (const [part, field] of Object.entries({ style, key, metre, form }))
-      field.show(now[part] ?? "");
-    if (document.activeElement !== beats) beats.value = now.tempo || "";
-  }
-  return Object.assign(box, { show });
+  return Object.assign(players, { show });
 }

@@ -149,8 +149,8 @@ export function takesPart(app, lanesNow) {
     ),
     by = make("p", "mg-by");
   by.setAttribute("aria-live", "polite");
-  const tools = make("span", "mg-tools"),
-    compare = blindPart(app); // for all takes: they share an axis
+  const tools = make("span", "mg-tools"); // for all takes: they share an axis
+  const compare = blindPart(app);
   tools.append(
     compare.opener,
     whole,

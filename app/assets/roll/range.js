@@ -52,6 +52,11 @@ export function dragRange(roll) {
   };
   canvas.addEventListener("pointerup", over);
   canvas.addEventListener("pointercancel", over);
+  listenForTaps(roll, press);
+}
+
+function listenForTaps(roll, press) {
+  const { canvas } = roll;
   canvas.addEventListener(
     "click",
     (event) =>

@@ -64,9 +64,8 @@ export function planView(app, roll, tell) {
     const { low, high, step } = CURVES[curve];
     const { first, stop } = roll.range ?? nextOf(app);
     const bars = Array.from({ length: stop - first }, (_, bar) => first + bar);
-    const before = planOf(roll.piece)
-      [curve].slice(0, first + 1)
-      .findLast((value) => value !== null);
+    const values = planOf(roll.piece)[curve].slice(0, first + 1);
+    const before = values.findLast((value) => value !== null);
     const from =
       desk.goals[first]?.[curve] ?? Math.round((before ?? (low + high) / 2) / step) * step;
     desk.set({ curve });

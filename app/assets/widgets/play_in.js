@@ -14,7 +14,7 @@ export function playIn(app) {
     heard: () => show(),
     failed: (text) => (said.textContent = text),
   });
-  const part = choice("mg-part", "Part", [], (index) => (recorder.track = Number(index)));
+  const part = partChoice(recorder);
   const midi = action("MIDI keyboard", async () => {
     midi.setAttribute("aria-pressed", String(await recorder.useMidi()));
     if (recorder.devices.length) said.textContent = `Connected: ${recorder.devices.join(", ")}.`;
@@ -27,24 +27,11 @@ export function playIn(app) {
     show();
   });
   const record = action("● Record", () => (recorder.on ? finish() : begin()), "mg-chip mg-record");
-  const trade = new Trade(app, recorder, {
+  const trade = tradeButtons(app, recorder, {
     said: (text) => (said.textContent = text),
     changed: () => show(),
   });
-  const bars = choice(
-    "mg-trade",
-    "Bars to trade",
-    [2, 4, 8].map((number) => [number, `${number} bars`]),
-    () => {},
-  );
-  const swap = action(
-    "Trade bars",
-    () => (trade.on ? trade.stop() : trade.start(Number(bars.select.value))),
-    "mg-chip mg-trade",
-  );
-  bars.show(4);
-  app.trade = trade;
-  row.append(part, midi, keys, record, bars, swap);
+  row.append(part, midi, keys, record, trade.bars, trade.swap);
 
   let onto = null; // what is played to
   function begin() {
@@ -65,20 +52,25 @@ export function playIn(app) {
     show();
   }
 
-  let named = "";
   function show() {
     const entry = app.desk.current;
     record.textContent = recorder.on ? "■ Done" : "● Record";
     record.setAttribute("aria-pressed", String(recorder.on));
-    swap.textContent = trade.on ? "■ Stop trading" : "Trade bars";
-    swap.setAttribute("aria-pressed", String(trade.on));
-    swap.disabled = recorder.on && !trade.on;
-    record.disabled = bars.select.disabled = trade.on;
+    record.disabled = app.trade.on;
+    trade.show();
     keys.setAttribute("aria-pressed", String(recorder.keys));
-    const tracks = entry?.piece.tracks ?? [],
-      names = tracks.map((track) => track.name).join();
+    part.offer(entry?.piece.tracks ?? []);
+  }
+  return Object.assign(box, { show, recorder });
+}
+
+// The part that is recorded to: while something is being recorded, it stays the one that was chosen for it.
+function partChoice(recorder) {
+  const part = choice("mg-part", "Part", [], (index) => (recorder.track = Number(index)));
+  let named = "";
+  function offer(tracks) {
+    const names = tracks.map((track) => track.name).join();
     if (names !== named && !recorder.on) {
-      // what is being recorded goes to the part that was chosen for it
       named = names;
       part.fill(tracks.map((track, index) => [index, track.name]));
       recorder.track = Math.max(
@@ -89,5 +81,30 @@ export function playIn(app) {
     }
     part.hidden = tracks.length < 2;
   }
-  return Object.assign(box, { show, recorder });
+  return Object.assign(part, { offer });
+}
+
+// Trading bars with the model: how many bars each plays in turn, and the button that begins and ends it.
+function tradeButtons(app, recorder, acts) {
+  const trade = new Trade(app, recorder, acts);
+  app.trade = trade;
+  const bars = choice(
+    "mg-trade",
+    "Bars to trade",
+    [2, 4, 8].map((number) => [number, `${number} bars`]),
+    () => {},
+  );
+  bars.show(4);
+  const swap = action(
+    "Trade bars",
+    () => (trade.on ? trade.stop() : trade.start(Number(bars.select.value))),
+    "mg-chip mg-trade",
+  );
+  function show() {
+    swap.textContent = trade.on ? "■ Stop trading" : "Trade bars";
+    swap.setAttribute("aria-pressed", String(trade.on));
+    swap.disabled = recorder.on && !trade.on;
+    bars.select.disabled = trade.on;
+  }
+  return { bars, swap, show };
 }

@@ -271,8 +271,8 @@ def run_and_print(
     doing: str,
     *,
     tables: Tables | None = None,
-) -> None:
-    """Do the work and print a row a model and measure; `tables` are its own, for people and for programs."""
+) -> dict[str, Any]:
+    """Do the work, print a row a model and measure, and return all; `tables` are its own, for people and programs."""
     from evaluation.tables import whole_pieces_rows, whole_pieces_table
     from tokenization.wording import counted
 
@@ -294,9 +294,10 @@ def run_and_print(
         _write(arguments.output, name, result, as_rows(result))
     if arguments.json:
         output.write_json(result)
-        return
+        return result
     output.write(output.captioned(to_read(found)))
     output.remark([f"{counted(facts['pieces'], 'piece')} of {facts['data']}."])
+    return result
 
 
 def _write(folder: Path, name: str, result: dict[str, Any], rows: list[dict[str, Any]]) -> None:

@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _read(name: str, grid: int | None) -> Score:
-    from tokenization.any_file import read_file
+    from tokenization.formats import read_file
 
     if grid is not None and grid < 1:
         raise ValueError(f"--grid is {grid}; it must be a number of ticks a beat, 12 say")

@@ -13,7 +13,7 @@ from evaluation.metrics.style import ALL, METRICS, profiles, quarters, similarit
 from musicgen.continuation import MusicGeneration, Take
 from musicgen.pieces import piece_of
 from tokenization.analysis.metres import bar_count, bar_lines
-from tokenization.any_file import read_file
+from tokenization.formats import read_file
 from tokenization.language import Language
 from tokenization.midi.limits import UPLOAD
 from tokenization.notation.musicxml.writing import key_of

@@ -1,4 +1,7 @@
-"""The process of a server: quiet to the outside, flat in memory, with room for many connections."""
+"""The process of a server: quiet to the outside, flat in memory, with room for many connections.
+
+Its folder is locked while it runs, so that the next start knows which ones were left behind.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,11 @@ import ctypes
 import gc
 import logging
 import os
+import shutil
 import socket
+import stat
 import sys
+import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -16,10 +22,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
+from musicgen.common.processes import CAN_LOCK, locked
+
 M_ARENA_MAX, M_MMAP_THRESHOLD = -8, -3  # of mallopt
 LARGE_BYTES = 1 << 21  # given back the moment it is free; with 128 KB, a prompt takes 0.1 s longer
 GIVE_BACK_SECONDS = 10  # between two times at which memory is given back, a millisecond …
 COLLECTED = 3  # … of which each third looks for rings first
+PREFIX = "musicgen-app-"
+LOCK = "in-use.lock"
 
 
 def be_quiet_outside(folder: Path, host: str = "127.0.0.1") -> None:
@@ -112,3 +122,64 @@ def leave(code: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+class ServerFolder:
+    """A folder for this process alone, until it is closed; `path` is where."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self._lock = _hold(self.path)
+
+    def close(self) -> None:
+        """Delete the folder."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+        _delete(self.path)
+
+
+def delete_left_behind() -> None:
+    """Delete the folders of servers that were killed.
+
+    The system lets go of a lock when its process ends, however it ends. Without a lock in it, or of
+    another user, a folder is none of ours.
+    """
+    if not CAN_LOCK:  # not a Unix: what a killed server leaves is left to the system
+        return
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):  # locked, another's, or gone by now
+            if not _is_ours(folder):
+                continue
+            lock = locked(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            if lock is None:
+                continue
+            try:
+                _delete(folder)
+            finally:
+                os.close(lock)
+
+
+def _hold(folder: Path) -> int | None:
+    """Lock a folder; the lock has its name only when it is held, and nobody takes it for one let go."""
+    early = folder / f"{LOCK}.new"
+    lock = locked(early, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    if lock is not None:
+        os.replace(early, folder / LOCK)
+    return lock
+
+
+def _is_ours(folder: Path) -> bool:
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+
+
+def _delete(folder: Path) -> None:
+    """Delete a folder, its lock last: interrupted, the next start goes on with it."""
+    with suppress(FileNotFoundError):
+        for entry in folder.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            elif entry.name != LOCK:
+                entry.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.web.server.folder import ServerFolder
 from app.web.server.names import Refused
+from app.web.server.process import ServerFolder
 from app.web.server.uploads import files_below
 
 MOST_SESSIONS = 200

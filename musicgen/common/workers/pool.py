@@ -2,13 +2,27 @@
 
 An executor of the standard library would do, but for its answer to a death: it drops all tasks under way and does not
 say which one ended the process. Here every process holds one task at a time.
+
+On many machines the workers of a dask scheduler do the work (https://distributed.dask.org). A worker of the cluster
+hands each task to a process of its own, which may die or be ended without it. So a task that fails does so by the same
+rules and in the same words as on one machine. If a worker is lost with its machine, dask gives its tasks to another.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import multiprocessing
+import os
+import re
+import uuid
+import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import wait
-from typing import TypeVar
+from threading import Lock
+from typing import Any, TypeVar
 
 from musicgen.common.processes import processors
 from musicgen.common.workers.process import LOOK_SECONDS, Bounds, Failed, Worker
@@ -18,6 +32,16 @@ Answer = TypeVar("Answer")
 Workers = int | str  # how many processes of this machine, or the address of a scheduler of others
 
 AHEAD = 32  # tasks a process may be ahead of the slowest: it bounds the answers that wait
+
+ALIKE = ("dask", "distributed")  # what all machines have in the same version
+SUBMITTED = 256  # tasks that are with the scheduler, beyond the oldest that is not done
+ADDRESS = re.compile(r"(tcp|tls)://(\[[\da-fA-F:]+\]|[\w.-]+):\d{1,5}")
+CONNECT_SECONDS = 15
+IDLE_SECONDS = 600  # a process ends that waits for so long: whoever gave it tasks is gone
+
+_processes: dict[str, list[Worker[Any, Any]]] = {}  # those that wait for a task, by run
+_ended: set[str] = set()  # runs
+_lock = Lock()
 
 
 def at_most(workers: Workers, tasks: int) -> Workers:
@@ -66,8 +90,6 @@ def as_done(
     bounds = Bounds(seconds=limit_seconds, memory_bytes=memory_bytes)
     numbered = enumerate(tasks)
     if isinstance(workers, str):
-        from musicgen.common.workers.cluster import as_done_elsewhere
-
         yield from as_done_elsewhere(function, numbered, workers, bounds)
     elif workers < 1:
         yield from ((index, function(task)) for index, task in numbered)
@@ -113,3 +135,152 @@ def _run(
             for answer in worker.take():
                 idle.append(under_way.pop(index))
                 yield index, answer
+
+
+def as_done_elsewhere(
+    function: Callable[[Task], Answer],
+    tasks: Iterator[tuple[int, Task]],
+    address: str,
+    bounds: Bounds,
+) -> Iterator[tuple[int, Answer | Failed]]:
+    """Yield the number of a task and function(task) as soon as that is there."""
+    run, folder = uuid.uuid4().hex, os.getcwd()
+    with _client(address) as client:
+        from distributed import as_completed
+
+        under_way: dict[Any, int] = {}
+        completed = as_completed(loop=client.loop)
+        given, more = 0, True
+        try:
+            while True:
+                while more and given < min(under_way.values(), default=given) + SUBMITTED:
+                    numbered = next(tasks, None)
+                    more = numbered is not None
+                    if numbered is not None:
+                        future = client.submit(
+                            do, run, function, bounds, folder, numbered[1], pure=False
+                        )
+                        under_way[future] = numbered[0]
+                        completed.add(future)
+                        given += 1
+                if not under_way:
+                    return
+                future = next(completed)
+                yield under_way.pop(future), _answer(future, address)
+        finally:
+            with suppress(Exception):  # there may be no scheduler any more
+                client.cancel([*under_way], force=True)
+                client.run(end, run)
+
+
+def do(
+    run: str,
+    function: Callable[[Task], Answer],
+    bounds: Bounds,
+    folder: str,
+    task: Task,
+) -> Answer | Failed:
+    """Do a task in a process of this worker's; those of a run go on to its next tasks."""
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"a worker does not see {folder}; with a scheduler, all see it")
+    # Dask's workers are daemons, which may have no children; these end by themselves when their parent does.
+    multiprocessing.current_process().daemon = False
+    with _lock:
+        idle = _processes.get(run)
+        process = idle.pop() if idle else None
+    process = process or Worker(function, bounds, folder=folder, idle_seconds=IDLE_SECONDS)
+    process.give(task)
+    answers: list[Answer | Failed] = []
+    while not answers:
+        wait([process.connection], timeout=LOOK_SECONDS)
+        answers = process.take()
+    with _lock:
+        if run not in _ended:
+            _processes.setdefault(run, []).append(process)
+            return answers[0]
+    process.stop()
+    return answers[0]
+
+
+def end(run: str) -> None:
+    """End the processes that a run has left on this worker."""
+    with _lock:
+        _ended.add(run)
+        left = _processes.pop(run, [])
+    for process in left:
+        process.stop()
+
+
+def _answer(future: Any, address: str) -> Any:
+    from distributed import KilledWorker
+
+    try:
+        return future.result()
+    except KilledWorker:
+        return Failed("the workers that had it were lost, one after the other")
+    except CancelledError as error:
+        raise ConnectionError(f"the scheduler at {address} is gone") from error
+    except (OSError, ValueError):
+        raise
+    except Exception as error:  # what dask says where it cannot make sense of a task
+        raise ValueError(
+            f"{address} cannot do this work: is musicgen on its machines? {error}"
+        ) from error
+
+
+@contextmanager
+def _client(address: str) -> Iterator[Any]:
+    try:
+        import distributed
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            "a scheduler takes dask: run pip install '.[cluster]' in the clone of musicgen"
+        ) from error
+    if not ADDRESS.fullmatch(address):
+        raise ValueError(f"{address} is no address of a scheduler; tcp://HOST:8786 is one")
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said here
+    warnings.filterwarnings("ignore", "Mismatched versions")
+    _check_versions({f"the scheduler at {address}": _versions_at(address)})
+    with distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False) as client:
+        try:
+            client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+        except TimeoutError as error:
+            raise ValueError(
+                f"the scheduler at {address} has no workers: dask worker {address}"
+            ) from error
+        found: Any = client.get_versions()
+        _check_versions({f"the worker at {name}": has for name, has in found["workers"].items()})
+        yield client
+
+
+def _versions_at(address: str) -> Any:
+    """Return what a scheduler says it has; whatever else listens there may say anything, or nothing for ever."""
+    from distributed.core import rpc
+    from distributed.security import Security
+
+    async def asked() -> Any:
+        settings = Security().get_connection_args("client")
+        async with rpc(address, timeout=CONNECT_SECONDS, connection_args=settings) as scheduler:
+            return await scheduler.versions()
+
+    try:
+        return asyncio.run(asyncio.wait_for(asked(), 2 * CONNECT_SECONDS))
+    except (OSError, asyncio.TimeoutError) as error:
+        raise ValueError(f"no scheduler answers at {address}") from error
+    except Exception as error:  # of bytes that are none of dask's, it raises anything
+        raise ValueError(f"what answers at {address} is no scheduler of dask") from error
+
+
+def _check_versions(everyone: dict[str, Any]) -> None:
+    """Refuse another dask than ours: they may understand each other in part, or wait for ever."""
+    from distributed.versions import get_versions
+
+    ours = get_versions()["packages"]
+    for who, answer in everyone.items():
+        theirs = (answer or {}).get("packages") or {}
+        for name in ALIKE:
+            if theirs.get(name) != ours[name]:
+                raise ValueError(
+                    f"{who} has {name} {theirs.get(name)}, and here is {ours[name]}; "
+                    f"on all machines: pip install {name}=={ours[name]}"
+                )

@@ -5,7 +5,7 @@ with the same Gaussian Z. The offset θ turns cosine into sine, so it may turn Z
 whole sequence it does, and queries and keys have their waves in common.
 
 In musical time (`time: music`) m and n are times, other ones in each row of a batch and for queries
-and keys, and the frequencies start at harmonics of bars (position/phase.py), with offsets of 0.
+and keys, and the frequencies start at harmonics of bars (position/base.py), with offsets of 0.
 
 The realised product has noise of its own: the terms of different features and waves, z·z′ of
 independent rows of Z and ε, vanish only on average. `orthogonal` draws these rows orthogonal to each
@@ -28,8 +28,7 @@ from torch import Generator, Tensor, nn
 from torch.autograd import Function
 
 from musicgen.attention.features import orthogonal_matrices
-from musicgen.position.base import Shape
-from musicgen.position.phase import MusicalFrequencies, exact, phases, waves
+from musicgen.position.base import MusicalFrequencies, Shape, exact, phases, waves
 from musicgen.position.spe.base import (
     SpeCode,
     SpeConfig,

@@ -7,7 +7,7 @@ import pytest
 
 from app.web.offered_models import example
 from tests.tokenization.notation.scores import bars, compressed, note, score
-from tokenization.any_file import read_file
+from tokenization.formats import read_file
 from tokenization.midi.reading import read_midi
 
 SEEDS = Path(__file__).parents[2] / "seeds"

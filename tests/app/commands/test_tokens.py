@@ -9,8 +9,7 @@ import pytest
 
 from tests.tokenization.quantised import quantised
 from tests.training.data.sources.on_disk import band, piano
-from tokenization.any_file import read_file
-from tokenization.formats import write_score
+from tokenization.formats import read_file, write_score
 from tokenization.language import language
 from tokenization.midi.reading import read_midi
 from tokenization.score import Marker

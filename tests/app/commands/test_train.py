@@ -145,7 +145,7 @@ def test_asked_to_end_it_saves_first(toy: Path, number: int, command, monkeypatc
             asked.set()
             signal.raise_signal(number)
 
-    monkeypatch.setattr("app.training_line.TrainingLine.stepped", ask)
+    monkeypatch.setattr("app.commands.train.TrainingLine.stepped", ask)
     said = command("train", toy, code=130).err
     assert "Saving after the step under way; once more ends at once." in said
     assert "Saved at step 1 of 4; --resume goes on." in said
@@ -186,7 +186,7 @@ def test_samples_that_fail_do_not_end_the_training(toy: Path, command, monkeypat
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr("training.samples.write_samples", fail)
+    monkeypatch.setattr("training.validation.write_samples", fail)
     said = command("train", toy).err
     assert "No samples of music are written at step 2: out of memory" in said
 

@@ -21,8 +21,8 @@ from app.web.composing.requests import (
     request_from,
     with_able_model,
 )
+from app.web.launch import page_facts
 from app.web.offered_models import EXAMPLES, OfferedModels, example
-from app.web.page import page_facts
 from app.web.server.sessions import Asker
 from musicgen.generation.sampling import MUSICAL
 from musicgen.loading import DEFAULT

@@ -6,9 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from evaluation.speed import workloads as authors_way
-from evaluation.speed.bench import bench, gpu_facts, names
-from evaluation.speed.workloads import WORKLOADS, PublishedSpe
+from evaluation.speed import bench as authors_way
+from evaluation.speed.bench import WORKLOADS, PublishedSpe, bench, gpu_facts, names
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.position import POSITIONS, Shape

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from evaluation import ablation as parts
 from evaluation import likelihood
 from evaluation.metrics.estimates import estimate
+from evaluation.study import ablation as parts
 from evaluation.study.ablation import ablation
 from evaluation.study.accompaniment import accompanied, accompaniment
 from evaluation.study.experiments import HeldOut, conduct, held_out

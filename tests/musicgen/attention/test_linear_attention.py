@@ -11,14 +11,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from musicgen.attention.causal_sums import (
+from musicgen.attention.linear_attention import (
     Sums,
+    attend,
     blockwise_sums,
     exact_sums,
     parallel_sums,
     step_sums,
 )
-from musicgen.attention.linear_attention import attend
 from musicgen.model.block import softmax_attend
 from tests.musicgen.toys import generator
 

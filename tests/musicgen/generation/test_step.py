@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from musicgen.generation.batch import Batch, RowsAlone, RowsTogether, batch_of
-from musicgen.layers.precision import quantise, restore
+from musicgen.layers.linear import quantise, restore
 from musicgen.metre.heads import MetreConfig
 from musicgen.model.performer import Performer, State
 from tests.musicgen.toys import ENCODINGS, generator, stirred, toy_model, toy_tokens, unlimited

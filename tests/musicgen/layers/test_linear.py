@@ -7,8 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from musicgen.layers.linear import Dropout, Linear, gelu_linear
-from musicgen.layers.precision import quantise, restore, without_autocast
+from musicgen.layers.linear import Dropout, Linear, gelu_linear, quantise, restore, without_autocast
 from tests.musicgen.toys import generator
 
 SIZE = 400_003  # no multiple of the four numbers that share a random word

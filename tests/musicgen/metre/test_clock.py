@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from musicgen.metre.clock import Clock, Timekeeper
+from musicgen.metre.heads import Clock, Timekeeper
 from tests.tokenization.groove.cases import walk as groove_walk
 from tests.tokenization.remi.cases import walk as remi_walk
 from tokenization.groove.language import Groove

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from musicgen.metre import heads as metre
-from musicgen.metre.clock import Timekeeper
-from musicgen.metre.heads import LEAST, Metre, MetreConfig, MetricHeads, Stretches
+from musicgen.metre.heads import LEAST, Metre, MetreConfig, MetricHeads, Stretches, Timekeeper
 from musicgen.model.performer import Performer
 from tests.musicgen.metre.toys import LENGTH, METRE, config, music, toy
 from tests.musicgen.toys import CLOCK, VOCABULARY, check_prompt_and_steps, generator, toy_tokens

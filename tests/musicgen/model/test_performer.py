@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from musicgen.attention.features import FEATURES
-from musicgen.metre.clock import Times
+from musicgen.metre.heads import Times
 from musicgen.model.config import ModelConfig, needs_linear_attention
 from musicgen.model.performer import Goals, Performer, State, parameter_count
 from tests.musicgen.metre.toys import METRE

@@ -77,6 +77,35 @@ def test_a_return_without_a_name_goes_to_the_bar_with_the_likest_plan() -> None:
     assert planned(text.replace("return_other density_3", "return_other density_1")) == "piano"
 
 
+def test_a_return_without_a_name_goes_to_where_the_bars_before_are_alike_too() -> None:
+    text = "begin piano flute "
+    for number in range(12):
+        instrument = "flute" if number == 6 else "piano"
+        text += f"bar return_new density_{number if number in (1, 5) else 3} {instrument} "
+    before = "bar return_new density_5 piano bar return_other density_3"
+    assert planned(text + before) == "flute"
+    assert planned(text + before.replace("density_5", "density_1")) == "piano"
+
+
+@pytest.mark.parametrize("copied", [True, False])
+def test_a_return_without_a_name_goes_on_after_a_bar_that_was_copied(copied: bool) -> None:
+    text = "begin piano flute "
+    for number in range(6):
+        instrument = "flute" if number == 2 else "piano"
+        notes = f"{instrument} at_0 length_24 loudness_8 pitch_{60 + number} at_24 pitch_62"
+        text += f"bar return_new density_{number} register_{number} {notes} "
+    again = (
+        "at_0 length_24 loudness_8 pitch_61 at_24 pitch_62"
+        if copied
+        else "at_12 length_12 pitch_70"
+    )
+    text += f"bar return_other density_1 piano {again} "
+    # Its plan is that of the fifth bar, which is not where the music was.
+    assert planned(text + "bar return_other density_4 register_4") == (
+        "flute" if copied else "piano"
+    )
+
+
 def test_bars_that_are_known_to_return_do_so() -> None:
     text = "begin piano flute bar flute bar piano bar piano bar return_1"
     assert planned(text) == "piano"

@@ -18,11 +18,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import musicgen.position
 from musicgen.position import POSITIONS, Shape
-from musicgen.position.base import ratios
+from musicgen.position.base import PERIODS, MusicalFrequencies, ratios, waves
 from musicgen.position.flt import Flt
 from musicgen.position.lrpe import odd_even
-from musicgen.position.permutation import PermutationPowers
-from musicgen.position.phase import PERIODS, MusicalFrequencies, waves
+from musicgen.position.permuteformer import PermutationPowers
 from musicgen.position.spe.sine import orthogonal_rows
 from tests.musicgen.position.makers import (
     CASES,

@@ -6,8 +6,7 @@ import pytest
 
 from musicgen.common.workers.pool import in_order
 from tests.tokenization.notation.scores import bars, compressed, score
-from tokenization.any_file import read_file
-from tokenization.formats import musicxml
+from tokenization.formats import musicxml, read_file
 from tokenization.midi.limits import UPLOAD, MidiError
 
 SECONDS, MEMORY_BYTES = 2, 1 << 30  # SECURITY.md, first table

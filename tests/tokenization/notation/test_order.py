@@ -5,7 +5,7 @@ import pytest
 import tokenization.notation.played
 from tests.tokenization.notation.scores import bars, heard, note
 from tests.tokenization.notation.scores import score as score_of
-from tokenization.any_file import read_file
+from tokenization.formats import read_file
 from tokenization.midi.limits import GENEROUS, MidiError
 from tokenization.notation.abc.reading import read_abc
 from tokenization.notation.played import TooLong, play_order, section_order

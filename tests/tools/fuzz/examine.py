@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 
 from tests.tokenization.quantised import quantised
-from tokenization.any_file import read_file
-from tokenization.formats import musicxml
+from tokenization.formats import musicxml, read_file
 from tokenization.language import Language
 from tokenization.midi.limits import UPLOAD, Limits, MidiError
 from tokenization.midi.reading import read_midi

@@ -9,7 +9,7 @@ import numpy as np
 
 PARTS = 5  # of the time, each told by its mean
 KINDS = {  # by what a command line holds, the first that fits
-    "app.render": "sound",
+    "app.audio": "sound",
     "resource_tracker": "tracker",
     "spawn_main": "composing",
 }

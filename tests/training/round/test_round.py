@@ -11,7 +11,7 @@ import torch
 
 from musicgen.storage import checkpoint
 from tests.training.makers import toy_file
-from training import run_folder, schedule
+from training import optimiser, run_folder
 from training.config import read
 from training.loop import Run
 from training.round.__main__ import main
@@ -48,7 +48,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
         return plain(self, part, sums)
 
     monkeypatch.setattr(Run, "_learn", learn)
-    monkeypatch.setattr(schedule, "time", SimpleNamespace(monotonic=lambda: ticks[0]))
+    monkeypatch.setattr(optimiser, "time", SimpleNamespace(monotonic=lambda: ticks[0]))
 
 
 def run(packed: Path, seconds: float = 10, *more: str) -> tuple[int, Path]:

@@ -3,12 +3,14 @@
 import resource
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from tests.training.makers import Heard, outcome, toy_config, toy_run
 from training import run_folder
 from training.loop import TABLES, Log, Run
+from training.results.curves import read_table
 from training.run_folder import card_of
 from training.validation import Measured
 
@@ -69,7 +71,8 @@ def test_newest_are_kept_and_leavings_go(learned: Run, tmp_path: Path):
 MEASURED = Measured(
     inside=2.0, beyond=None, sequences=3, rows=[(0, 8, 2.5, 0.1, 3), (8, 16, 1.5, 0.2, 3)]
 )
-SPEED = {"learning_rate": 0.1, "gradient_norm": 1.0, "tokens_per_second": 5.0, "loader_share": 0.0}
+SPEED = {"learning_rate": 0.1, "gradient_norm": 1.0, "tokens_per_second": 5.0, "loader_share": 0.0,
+         "processor_seconds": 1.0}  # fmt: skip
 
 
 def tables(folder: Path, first: int, last: int) -> dict[str, str]:
@@ -85,7 +88,7 @@ def tables(folder: Path, first: int, last: int) -> dict[str, str]:
 def test_tables_have_a_header_and_a_row_a_record(tmp_path: Path):
     found = tables(tmp_path, 0, 2)
     assert found["train"].splitlines()[0].split(",") == list(TABLES["train"])
-    assert found["train"].splitlines()[1:] == ["1,9,0.1,1.0,5.0,0.0", "2,8,0.1,1.0,5.0,0.0"]
+    assert found["train"].splitlines()[1:] == ["1,9,0.1,1.0,5.0,0.0,1.0", "2,8,0.1,1.0,5.0,0.0,1.0"]
     assert found["validation"].splitlines()[1] == "1,2.0,,3"
     assert found["positions"].splitlines()[-1] == "2,8,16,1.5,0.2,3"
     assert list((tmp_path / "tensorboard").iterdir())
@@ -100,6 +103,13 @@ def test_rows_after_the_checkpoint_and_torn_lines_are_dropped_on_resuming(tmp_pa
     with (tmp_path / "cut" / "train.csv").open("a") as file:
         file.write("1")  # of a row of step 12, say: not one of step 1
     assert tables(tmp_path / "cut", 3, 6) == tables(tmp_path / "whole", 0, 6)
+
+
+def test_rows_of_an_earlier_version_are_kept_without_what_it_did_not_measure(tmp_path: Path):
+    (tmp_path / "train.csv").write_text("step,loss,learning_rate,gradient_norm\n1,9,0.1,1.0\n")
+    rows = tables(tmp_path, 1, 2)["train"].splitlines()
+    assert rows[1:] == ["1,9,0.1,1.0,,,", "2,8,0.1,1.0,5.0,0.0,1.0"]
+    assert np.isnan(read_table(tmp_path / "train.csv")["processor_seconds"][0])
 
 
 @pytest.mark.parametrize("damage", [b"\xff\n", b"many,2\n", b'"' + b"1" * 200_000 + b"\n"])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tokenization.any_file import ENDINGS, MIDI_ENDINGS, read_file
+from tokenization.formats import ENDINGS, MIDI_ENDINGS, read_file
 from tokenization.groove.language import trios
 from tokenization.language import Language
 from tokenization.prepared import SPLITS

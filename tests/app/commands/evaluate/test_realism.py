@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.metrics import telling_apart
-from evaluation.metrics.telling_apart import ALL
+from evaluation.study import realism as telling_apart
+from evaluation.study.realism import ALL
 from tests.training.makers import prepared_set
 
 MODEL = "untrained:tiny:remi"

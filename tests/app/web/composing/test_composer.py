@@ -10,8 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.web.composing.composer import MANY_ROWS, Composer, EngineProcess, RemoteJob
-from app.web.composing.engines import Engines, News, Task
+from app.web.composing.composer import (
+    MANY_ROWS,
+    Composer,
+    EngineProcess,
+    Engines,
+    News,
+    RemoteJob,
+    Task,
+)
 from musicgen.common.processes import CONTEXT
 from musicgen.continuation import Continuation
 from musicgen.generation.engine import Engine

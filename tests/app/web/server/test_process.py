@@ -14,9 +14,8 @@ from gradio_client import Client
 from app.cli import main
 from app.commands.app import warnings
 from app.web.serve import TunnelError, public_address
-from app.web.server.folder import PREFIX
 from app.web.server.front_door import POLICY
-from app.web.server.process import be_quiet_outside
+from app.web.server.process import PREFIX, be_quiet_outside
 from tests.app.web.browser import MODEL, started
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from app.web.server import sessions as module
-from app.web.server.folder import LOCK, PREFIX, ServerFolder, delete_left_behind
 from app.web.server.names import Refused
+from app.web.server.process import LOCK, PREFIX, ServerFolder, delete_left_behind
 from app.web.server.sessions import Sessions, Visitors
 
 
@@ -145,7 +145,7 @@ def killed(place: Path) -> Path:
     """Return the folder of a process that was killed while it held it."""
     program = (
         "import sys, tempfile; tempfile.tempdir = sys.argv[1]\n"
-        "from app.web.server.folder import ServerFolder\n"
+        "from app.web.server.process import ServerFolder\n"
         "kept = ServerFolder(); (kept.path / 'visitor').mkdir()\n"
         "(kept.path / 'visitor' / 'a.wav').write_bytes(b'RIFF')\n"
         "print(kept.path, flush=True); sys.stdin.read()"

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from musicgen.common.workers import cluster
+from musicgen.common.workers import pool as cluster
 from musicgen.common.workers.pool import in_order
 from musicgen.common.workers.process import Failed
 
@@ -102,7 +102,7 @@ def test_a_cluster_of_another_version_is_told(who: str, address: str, monkeypatc
 
 def test_an_address_without_a_scheduler_is_told(monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("musicgen.common.workers.cluster.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("musicgen.common.workers.pool.CONNECT_SECONDS", 0.5)
     with pytest.raises(ValueError, match=r"no scheduler answers at tcp://127\.0\.0\.1:1$"):
         list(in_order(abs, [-1], workers="tcp://127.0.0.1:1"))
     for address in ("nowhere", "tcp://", "ftp://127.0.0.1:1", "tcp://a b:1", "tcp://a:x"):
@@ -136,7 +136,7 @@ def listening(said: bytes | None) -> Iterator[str]:
 )
 def test_what_is_no_scheduler_is_told(said: bytes | None, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("musicgen.common.workers.cluster.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("musicgen.common.workers.pool.CONNECT_SECONDS", 0.5)
     with listening(said) as address, pytest.raises(ValueError, match="no scheduler"):
         list(in_order(abs, [-1], workers=address))
 

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from musicgen.pieces import Piece, edit_of, read_piece
 from tokenization.analysis.metres import bar_lines
-from tokenization.any_file import read_file
 from tokenization.edit import Edit
-from tokenization.formats import file_of
+from tokenization.formats import file_of, read_file
 from tokenization.language import language
 from tokenization.notation.musicxml.keeping import KeptMusicXml
 from tokenization.score import Notes, Score, Track

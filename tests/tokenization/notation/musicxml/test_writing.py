@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tokenization.any_file import read_file
+from tokenization.formats import read_file
 from tokenization.notation.musicxml.writing import (
     MOST_VOICES,
     key_of,

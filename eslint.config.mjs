@@ -1,0 +1,29 @@
+// The rules for the page's scripts. eslint comes by npx and so is not in this folder: its own packages
+// are found from where it lies.
+import { realpathSync } from "node:fs";
+import { createRequire } from "node:module";
+
+const ofEslint = createRequire(realpathSync(process.argv[1]));
+const { configs } = ofEslint("@eslint/js");
+const globals = ofEslint("globals");
+
+export default [
+  configs.recommended,
+  {
+    languageOptions: { globals: { ...globals.browser, ...globals.audioWorklet } },
+    rules: {
+      "no-empty": ["error", { allowEmptyCatch: true }],
+      "max-lines-per-function": ["error", { max: 60, skipComments: true, skipBlankLines: true }],
+    },
+  },
+  {
+    // Each holds a part of the page that is one function, with what its inner functions share: to be divided.
+    files: [
+      "app/assets/page/{controls,dock,main,stage,takes}.js",
+      "app/assets/widgets/{range_bar,save_menu}.js",
+    ],
+    rules: {
+      "max-lines-per-function": ["error", { max: 240, skipComments: true, skipBlankLines: true }],
+    },
+  },
+];
