@@ -207,7 +207,8 @@ export class Desk extends Watched {
       this.step("choosing the prompt", { chosen: bars }, `choose ${this.open.current}`);
   }
 
-  // What the plan asks of bars of the piece that lies open: by their numbers, from 0, a value for each curve that is bent.
+  // What the plan asks of bars of the piece that lies open: by their numbers, from 0, a value for each curve that is
+  // bent.
   get goals() {
     const { goals, current } = this.open;
     return goals?.of === current ? goals.bars : {};

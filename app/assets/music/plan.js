@@ -1,5 +1,5 @@
-// The plan of a piece, as the language `ensemble` states it: for each bar its density, register and loudness, computed from
-// the notes as tokenization/ensemble/layouts.py does it; and the letters of its form.
+// The plan of a piece, as the language `ensemble` states it: for each bar its density, register and loudness, computed
+// from the notes as tokenization/ensemble/layouts.py does it; and the letters of its form.
 import { WIDTH, barCount } from "./piece.js";
 
 // The curves of a plan, each with the least and the greatest value that is drawn.
@@ -104,7 +104,8 @@ export function planOf(piece) {
   return plan;
 }
 
-// Where a value lies between the least (0) and the greatest (1) that is drawn, and back. Few notes differ as much as many.
+// Where a value lies between the least (0) and the greatest (1) that is drawn, and back. Few notes differ as much as
+// many.
 export function heightOf(curve, value) {
   const { low, high } = CURVES[curve];
   const part = Math.min(1, Math.max(0, (value - low) / (high - low)));

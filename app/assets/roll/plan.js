@@ -1,5 +1,5 @@
-// The plan over a roll: a lane at its foot with a curve each for density, register and loudness, and the letters of the form.
-// Of bars that are to be written, the chosen curve is bent by hand.
+// The plan over a roll: a lane at its foot with a curve each for density, register and loudness, and the letters of the
+// form. Of bars that are to be written, the chosen curve is bent by hand.
 import { barAt, barCount } from "../music/piece.js";
 import { CURVES, PHRASE, heightOf, planOf, valueAt } from "../music/plan.js";
 

@@ -1,5 +1,5 @@
-// Trade bars: a person plays some bars, the model answers with as many, and so on; all of it is one piece. The answer is
-// asked for before the bar line, and begins as soon as its first beat is there.
+// Trade bars: a person plays some bars, the model answers with as many, and so on; all of it is one piece. The answer
+// is asked for before the bar line, and begins as soon as its first beat is there.
 import { barCount, beatOf, linesFor, rowsOf, withBars, withRows } from "../music/piece.js";
 
 const KEYS = "A W S E D F T G Y H U J K";
@@ -11,8 +11,8 @@ const OTHER = "Something else was opened, so trading is over.";
 const clock = () => performance.now() / 1000;
 const keyOf = ([onset, , pitch, , track]) => `${onset} ${pitch} ${track}`;
 
-// A take whose answer begins at a bar: where the last bars of a turn were silent, the model has gone on from the bar of the
-// last note. Bars of rest are put in front of what it wrote.
+// A take whose answer begins at a bar: where the last bars of a turn were silent, the model has gone on from the bar of
+// the last note. Bars of rest are put in front of what it wrote.
 export function answeredAt(piece, first, bar) {
   if (first >= bar) return piece;
   const from = piece.lines[first];

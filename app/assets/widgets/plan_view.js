@@ -1,4 +1,5 @@
-// The plan of a piece on the page: whether it is seen, which of its curves a hand bends, and what is asked of bars by it.
+// The plan of a piece on the page: whether it is seen, which of its curves a hand bends, and what is asked of bars by
+// it.
 import { barCount, linesFor } from "../music/piece.js";
 import { CURVES, askedOf, planOf, valueSaid } from "../music/plan.js";
 import { action, make, withMark } from "./parts.js";
