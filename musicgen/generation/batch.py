@@ -332,7 +332,7 @@ class RowsTogether:
             assert self._times is not None, "times come of times"
             for mine, new in zip(self._times, after, strict=True):
                 mine[slots] = new
-        return _as_free(logits, recalls) if recalls else logits
+        return _returning(logits, recalls) if recalls else logits
 
     def _grow(self, like: State, wanted: int) -> None:
         """Make room: twice as much as there was, or as is wanted."""
@@ -358,10 +358,13 @@ class RowsTogether:
         self._free = [*range(room - 1, had - 1, -1), *self._free]
 
 
-def _as_free(logits: Tensor, recalls: Sequence[Recollection]) -> Tensor:
-    """Return logits of rows, (B, V), by which what returns is drawn less freely, and no bar returns too often."""
-    logits = logits / logits.new_tensor([one.freedom for one in recalls]).unsqueeze(1)
+def _returning(logits: Tensor, recalls: Sequence[Recollection]) -> Tensor:
+    """Return logits of rows, (B, V), by which bars that return follow their source, and no bar returns too often."""
+    logits = logits.clone()
     for row, one in enumerate(recalls):
+        token, likelier = one.followed()
+        if token >= 0:
+            logits[row, token] += likelier
         if one.strength:
             logits[row, one.worn()] -= WORN  # still drawn where nothing else may come
     return logits
@@ -411,7 +414,7 @@ class RowsAlone:
         for number, token in zip(numbers, tokens.split(1), strict=True):
             found, self._states[number] = self._model.step(token, self._states[number])
             recalls = self._states[number].recalls
-            logits.append(_as_free(found, recalls) if recalls else found)
+            logits.append(_returning(found, recalls) if recalls else found)
         return torch.cat(logits)
 
 

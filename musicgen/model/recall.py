@@ -35,9 +35,13 @@ ORDER = 4  # tokens that have to be the same
 LONGEST = 64  # tokens that are compared
 TABLE = 1 << 14  # places of the latest ORDER tokens, by their hash
 PHRASE = 4  # bars
+NEAR = 8  # bars back, up to which a return has a name or is none
 AGREES = 3  # last tokens of a bar that are those of its source, from which on it is a copy
 COPIED = 8  # levels of plans that it counts for to follow a bar that was copied
-FAITHFUL = 0.8  # of the temperature in a bar that returns: drawn as freely as others, it would lose its source
+# Nats by which, in a bar that is drawn to return, the next token of its source is likelier: in one whose source has a
+# name, and in another. The network learned to trust a source as far as it is the right one, and a guess is often wrong;
+# in what is written, the source that is followed is the right one. Chosen on validation songs (docs/results.md).
+TO_NAMED, TO_GUESSED = 0.8, 2.5
 TIMES = 4  # that the notes of a bar may be said: nine real pieces in ten say none oftener (docs/results.md)
 MANY = 1 << 30
 
@@ -126,10 +130,13 @@ class Recollection:
             if back <= now and self._bars[now - back, SAID_TIMES] >= most
         ]
 
-    @property
-    def freedom(self) -> float:
-        """By what the temperature of the next token is multiplied."""
-        return FAITHFUL if self.strength and self._at[BACK] >= 0 else 1.0
+    def followed(self) -> tuple[int, float]:
+        """Return the next token of the bar that this one returns to, or −1, and by how many nats it is likelier."""
+        back = int(self._at[BACK])
+        if back < 0 or not self.strength:
+            return -1, 0.0
+        likelier = TO_NAMED if self._at[ASKED] == NAMED else TO_GUESSED
+        return int(self._ids[back]), likelier * self.strength
 
     def copy(self) -> Self:
         """Return one that goes on for itself."""
@@ -271,7 +278,7 @@ def _likest(bar: int, at: Any, bars: Any, named: Any) -> int:
     The plans of the bars before the two are compared too. A bar that follows one that was copied is preferred.
     """
     best, chosen = 0, -1
-    for other in range(at[FIRST], bar):
+    for other in range(at[FIRST], bar - NEAR):
         back = bar - other
         has_name = False
         for one in named:

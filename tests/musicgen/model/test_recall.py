@@ -7,13 +7,15 @@ import torch
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.model.recall import (
-    FAITHFUL,
     MATCHED,
     MATCHED_LEVEL,
+    NEAR,
     ORDER,
     PLANNED,
     PLANNED_LEVEL,
     TIMES,
+    TO_GUESSED,
+    TO_NAMED,
     Recall,
     RecallConfig,
 )
@@ -72,7 +74,7 @@ def test_a_return_without_a_name_goes_to_the_bar_with_the_likest_plan() -> None:
     text = "begin piano flute "
     for bar in range(6):
         text += f"bar return_new density_{bar} register_{bar} {'flute' if bar == 3 else 'piano'} "
-    text += "bar return_other density_3"
+    text += NEAR * "bar " + "bar return_other density_3"
     assert planned(text + " register_3") == "flute"
     assert planned(text.replace("return_other density_3", "return_other density_1")) == "piano"
 
@@ -82,6 +84,7 @@ def test_a_return_without_a_name_goes_to_where_the_bars_before_are_alike_too() -
     for number in range(12):
         instrument = "flute" if number == 6 else "piano"
         text += f"bar return_new density_{number if number in (1, 5) else 3} {instrument} "
+    text += NEAR * "bar "
     before = "bar return_new density_5 piano bar return_other density_3"
     assert planned(text + before) == "flute"
     assert planned(text + before.replace("density_5", "density_1")) == "piano"
@@ -99,7 +102,7 @@ def test_a_return_without_a_name_goes_on_after_a_bar_that_was_copied(copied: boo
         if copied
         else "at_12 length_12 pitch_70"
     )
-    text += f"bar return_other density_1 piano {again} "
+    text += NEAR * "bar " + f"bar return_other density_1 piano {again} "
     # Its plan is that of the fifth bar, which is not where the music was.
     assert planned(text + "bar return_other density_4 register_4") == (
         "flute" if copied else "piano"
@@ -204,7 +207,10 @@ def test_a_bar_that_has_been_said_too_often_is_recalled_no_more(times: int) -> N
     found = one.take(ids("begin piano " + times * BAR + "bar return_1 piano at_0 length_24"))[-1]
     again = 2 * times - 1 < TIMES  # within a phrase they count twice
     assert (found[PLANNED] > 0, found[MATCHED] > 0) == (again, again)
-    assert one.freedom == (FAITHFUL if again else 1)
+    token, likelier = one.followed()
+    assert (VOCABULARY.names[token], likelier) == (
+        ("loudness_8", TO_NAMED) if again else (VOCABULARY.names[-1], 0)
+    )
     assert one.worn() == ([] if again else [VOCABULARY.id("return_1")])
     softer = BAR.replace("loudness_8", "loudness_5")
     found = RECALL.begin().take(ids("begin piano " + times * softer + "bar return_1"))[-1]
@@ -221,10 +227,29 @@ def test_a_piece_that_says_one_bar_over_and_over_may_go_on(others: int) -> None:
     assert (found[PLANNED] > 0, found[MATCHED] > 0) == (others == 0,) * 2
 
 
-def test_nothing_recalled_is_drawn_as_freely_as_all() -> None:
-    one = RECALL.begin(strength=0.0)
+@pytest.mark.parametrize(
+    ("strength", "likelier"), [(1.0, TO_NAMED), (0.5, TO_NAMED / 2), (0.0, 0.0)]
+)
+def test_the_source_of_a_bar_is_followed_as_strongly_as_is_recalled(
+    strength: float, likelier: float
+) -> None:
+    one = RECALL.begin(strength=strength)
     one.take(ids("begin piano " + BAR + "bar return_1"))
-    assert one.freedom == 1
+    token, more = one.followed()
+    assert more == likelier
+    assert (token == VOCABULARY.id("piano")) == (strength > 0)
+
+
+def test_a_guessed_source_is_followed_more_strongly() -> None:
+    one = RECALL.begin()
+    one.take(
+        ids(
+            "begin piano "
+            + "bar return_new density_3 piano at_0 " * 9
+            + "bar return_other density_3"
+        )
+    )
+    assert one.followed() == (VOCABULARY.id("piano"), TO_GUESSED)
 
 
 def test_bars_that_are_to_be_others_are_not_recalled() -> None:
