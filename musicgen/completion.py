@@ -56,6 +56,7 @@ class Completion(MusicGeneration):
                 "piece": self.piece.name,
                 **heard_facts(self.piece.encoded.ids, self.piece.tracks),
                 **self._written,
+                **({"plan": self.options.plan} if self.options.plan else {}),
             },
         )
 

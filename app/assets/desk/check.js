@@ -60,6 +60,15 @@ const isRegion = (region) =>
   isCount(region.stop) &&
   region.first < region.stop &&
   isMaybe(isList(isCount))(region.tracks);
+// What a plan asks of bars, by their numbers.
+const isGoal = (goal) =>
+  Object.entries(goal ?? {}).every(
+    ([curve, value]) =>
+      ["density", "register", "loudness"].includes(curve) && between(0, 127)(value),
+  );
+const isGoals = (goals) =>
+  Object.keys(goals).length <= MOST_SIGNS &&
+  Object.entries(goals).every(([bar, goal]) => isCount(Number(bar)) && isGoal(goal));
 const isLikeness = (one) =>
   isText(one?.metric) && isList(isMaybe(Number.isFinite), MOST_WORDS)(one.quarters);
 // What else a piece on the desk can say of itself, and the kind that it is of.
@@ -75,6 +84,7 @@ const SAID = {
   notices: isList((notice) => isText(notice?.text), MOST_WORDS),
   remarks: isList(isText, MOST_WORDS),
   likeness: isList(isLikeness, MOST_WORDS),
+  goals: isGoals,
   real: (real) => Object.values(real).every(Number.isFinite),
 };
 const isSaid = (entry) => Object.entries(SAID).every(([name, test]) => isMaybe(test)(entry[name]));
@@ -99,7 +109,8 @@ function isDesk(found) {
     isList(isText)(open.takes) &&
     isList(isText)(open.listed) &&
     isCount(open.chosen) &&
-    isText(open.model)
+    isText(open.model) &&
+    isMaybe(({ of, bars }) => isText(of) && Boolean(bars) && isGoals(bars))(open.goals)
   );
 }
 
@@ -156,6 +167,7 @@ const FITS = {
   topK: isCount,
   minP: between(0, 1),
   recall: between(0, 1),
+  curve: (curve) => ["density", "register", "loudness"].includes(curve),
 };
 
 // The settings that are of the kind of those before them.

@@ -5,7 +5,7 @@ import { barAt, barCount, trimmed, withBars } from "../music/piece.js";
 import { Watched } from "./watched.js";
 
 const MOST_STEPS = 200;
-const OPEN = { current: null, takes: [], listed: [], chosen: 0, model: "" };
+const OPEN = { current: null, takes: [], listed: [], chosen: 0, model: "", goals: null };
 // How to play and what to ask for: kept, and no step of undo. How freely to draw is the server's to begin with.
 const SETTINGS = {
   bars: 16,
@@ -23,6 +23,8 @@ const SETTINGS = {
   wholeTakes: false,
   mix: {},
   more: false,
+  plan: false,
+  curve: "density",
 };
 
 export const newId = () =>
@@ -156,6 +158,8 @@ export class Desk extends Watched {
         listed: this.#listing(entry, as),
         chosen: entry.chosen ?? 0,
         model: entry.model ?? this.open.model,
+        goals:
+          entry.kind === "edit" && this.open.goals ? { ...this.open.goals, of: entry.id } : null,
       },
       as,
     );
@@ -201,6 +205,18 @@ export class Desk extends Watched {
   choose(bars) {
     if (bars !== this.open.chosen)
       this.step("choosing the prompt", { chosen: bars }, `choose ${this.open.current}`);
+  }
+
+  // What the plan asks of bars of the piece that lies open: by their numbers, from 0, a value for each curve that is
+  // bent.
+  get goals() {
+    const { goals, current } = this.open;
+    return goals?.of === current ? goals.bars : {};
+  }
+
+  bend(bars) {
+    const { current } = this.open;
+    this.step("bending the plan", { goals: { of: current, bars } }, `bend ${current}`);
   }
 
   remove(id) {

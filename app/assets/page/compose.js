@@ -2,13 +2,14 @@
 import { fromBase64 } from "../desk/file.js";
 import { newId, woken } from "../desk/state.js";
 import { barAt, barCount, grown, pieceOf, restBefore } from "../music/piece.js";
+import { planAsked } from "../widgets/plan_view.js";
 import { nextNumber, titleOf } from "./titles.js";
 
 const MOST_SEED = 1e6;
 
 // What of a request the chosen model leaves to a related one: {by, why}; the server goes by the same rule.
-function leftTo(model, { kind, ends, chords }) {
-  const needs = kind === "continue" ? [ends && "ends", chords && "chords"] : [kind];
+function leftTo(model, { kind, ends, chords, plan }) {
+  const needs = kind === "continue" ? [ends && "ends", chords && "chords", plan && "plan"] : [kind];
   return (
     needs
       .filter(Boolean)
@@ -46,6 +47,7 @@ export class Composer {
       promptBars: current && current.kind !== "nothing" ? open.chosen : null,
       idea: this.app.begins ? settings.idea : null,
       rest: current ? restBefore(current.piece) : 0,
+      plan: planAsked(this.app, what),
       ...what,
     };
   }
@@ -127,6 +129,7 @@ export class Composer {
         seed: ask.sampling.seed,
         notices: [],
         remarks: [],
+        goals: ask.plan ? this.app.desk.goals : null,
         keeps: Boolean(keeps),
         lost: Boolean((parent?.keeps || parent?.lost) && !keeps),
         real: parent?.real ?? null,

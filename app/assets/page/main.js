@@ -81,7 +81,7 @@ async function start() {
   const columns = make("div", "mg-columns");
   note.hidden = facts.trained;
   columns.append(stage, controls, takes, history);
-  root.replaceChildren(header, note, columns);
+  root.replaceChildren(header, note, columns, takes.dialog);
   document.body.append(dock);
 
   const all = () => {

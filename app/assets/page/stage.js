@@ -18,6 +18,7 @@ import {
   zoomButtons,
 } from "../widgets/parts.js";
 import { playButton } from "../widgets/play_button.js";
+import { planShown, planView } from "../widgets/plan_view.js";
 import { playIn } from "../widgets/play_in.js";
 import { rangeBar } from "../widgets/range_bar.js";
 import { ideaPart } from "./idea.js";
@@ -64,6 +65,7 @@ export function stagePart(app, lanesNow) {
       step: (by) => app.stepBars(entryOf(), by),
       range: (range) => bar.show(range),
       bar: () => app.barOf(entryOf()),
+      bend: (bars, value) => plan.bend(bars, value),
       chord: (at) => (roll.select({ first: at, stop: at + 1 }), bar.typeChord()),
     },
   });
@@ -108,7 +110,9 @@ export function stagePart(app, lanesNow) {
   hint.setAttribute("role", "status");
   const actions = make("span", "mg-actions");
   actions.append(pencil, menu, link);
-  const zoom = zoomButtons(roll);
+  const zoom = zoomButtons(roll),
+    plan = planView(app, roll, (text) => tell(text));
+  zoom.append(plan.toggle);
   foot.append(play, zoom, hint, make("span", "mg-space"), actions);
   const chip = (name, text, act, more) => {
     const made = action(text, act, "mg-chip", more);
@@ -151,7 +155,7 @@ export function stagePart(app, lanesNow) {
   small.addEventListener("change", fold);
   fold();
   folds.append(mix, played, remarks, examples);
-  card.append(head, said, notices, idea, rolls, bar, foot, folds);
+  card.append(head, said, notices, idea, rolls, plan.row, bar, foot, folds);
 
   let timer;
   function tell(text) {
@@ -174,7 +178,7 @@ export function stagePart(app, lanesNow) {
   function switchHand(on) {
     hand.switch(on);
     app.drawing = on;
-    roll.view.style.height = on ? HIGHER : HIGH;
+    roll.high = on ? HIGHER : HIGH;
     pencil.setAttribute("aria-pressed", String(on));
     if (on) roll.select(null);
     hintUsual();
@@ -224,6 +228,7 @@ export function stagePart(app, lanesNow) {
     for (const part of [foot, played, star, handle]) part.hidden = !entry;
     idea.show();
     for (const part of [facts, rolls, play, zoom]) part.hidden = !entry || app.begins; // there is nothing to see or hear
+    plan.show();
     const takes = desk.open.takes.length;
     if (!takes !== !hadTakes) fold((hadTakes = takes));
     if (!entry) {
@@ -254,6 +259,7 @@ export function stagePart(app, lanesNow) {
     roll.show(entry, {
       lanes: lanesNow(),
       bars: entry.kind === "nothing" ? 0 : Math.min(desk.open.chosen, bars),
+      plan: planShown(app, entry, roll),
     });
     pencil.hidden = menu.hidden = entry.kind === "nothing";
     bar.show(roll.range);

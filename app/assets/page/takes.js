@@ -3,6 +3,7 @@ import { aroundNew, barCount, countIn } from "../music/piece.js";
 import { Axis } from "../roll/axis.js";
 import { Roll } from "../roll/roll.js";
 import { alongMenu, grip } from "../widgets/save_menu.js";
+import { blindPart } from "../widgets/blind.js";
 import { likeness } from "../widgets/likeness.js";
 import {
   action,
@@ -16,6 +17,7 @@ import {
   zoomButtons,
 } from "../widgets/parts.js";
 import { playButton } from "../widgets/play_button.js";
+import { planShown } from "../widgets/plan_view.js";
 import { rangeBar } from "../widgets/range_bar.js";
 
 const WORDS = {
@@ -94,9 +96,9 @@ function takeCard(app, id, axis) {
           ? ["No new notes came; press Continue for another."]
           : told.filter(Boolean),
     );
-    roll.view.style.height = desk.takes.length === 1 ? HIGH : lanes?.length > 1 ? "234px" : "178px";
+    roll.high = desk.takes.length === 1 ? HIGH : lanes?.length > 1 ? "234px" : "178px";
     roll.loop = player.loopOf(entry);
-    roll.show(entry, { lanes, seen: app.seen(entry) });
+    roll.show(entry, { lanes, seen: app.seen(entry), plan: planShown(app, entry) });
     bar.show(roll.range); // which may be gone; and what can be done with it changes when composing ends
     if (!settled) roll.settle(start());
     settled = true;
@@ -148,7 +150,12 @@ export function takesPart(app, lanesNow) {
     by = make("p", "mg-by");
   by.setAttribute("aria-live", "polite");
   const tools = make("span", "mg-tools"); // for all takes: they share an axis
-  tools.append(whole, zoomButtons({ scale: (factor) => cards[0].roll.scale(factor) }));
+  const compare = blindPart(app);
+  tools.append(
+    compare.opener,
+    whole,
+    zoomButtons({ scale: (factor) => cards[0].roll.scale(factor) }),
+  );
   status.append(words, bar, tools);
   box.append(said, status, by, grid);
   grid.append(rest);
@@ -189,6 +196,7 @@ export function takesPart(app, lanesNow) {
       parts = desk.takes.filter((take) => aroundNew(take));
     for (const one of cards) one.show(lanes);
     tools.hidden = !cards.length;
+    compare.show();
     whole.hidden = !parts.length;
     withMark(
       whole,
@@ -211,6 +219,7 @@ export function takesPart(app, lanesNow) {
 
   // On a small screen what comes would be out of sight.
   function bring() {
+    if (app.trade?.on) return; // hands are on the keys
     const { top, bottom } = (cards[0]?.card ?? box).getBoundingClientRect(),
       dock = document.querySelector("#mg-dock");
     const begins = top < window.innerHeight - 300,
@@ -264,6 +273,7 @@ export function takesPart(app, lanesNow) {
     composed,
     fail: said.say,
     cards: () => cards,
+    dialog: compare.box,
     showOne: (id) => cards.find((one) => one.id === id)?.show(lanesNow()),
   });
 }

@@ -2,6 +2,7 @@
 import { chordSigns } from "../music/keys.js";
 import { WIDTH, barAt, barCount, beatOf, firstFrom } from "../music/piece.js";
 import { BLACK, NAME, paintGutter, paintNames } from "./gutter.js";
+import { laneOf, paintPlan, paintPlanNames } from "./plan.js";
 
 const FLAG = 18,
   RULER = 20,
@@ -19,6 +20,9 @@ const NAMES = [
   "rest",
   "ink",
   "range",
+  "plan-density",
+  "plan-register",
+  "plan-loudness",
   ...[0, 1, 2].flatMap((n) => [`given-${n}`, `new-${n}`]),
 ];
 // What is said of music that is longer than any that its model learned from, as far as there is room.
@@ -285,7 +289,7 @@ function paintFlags({ roll, pen, ink, x, gutter, from, top, height, width }) {
 export function paint(roll) {
   const on = sheet(roll),
     { pen, top } = on;
-  roll.laid = layLanes(roll.lanes, top, on.height);
+  roll.laid = layLanes(roll.lanes, top, on.height - laneOf(roll));
   pen.save();
   pen.beginPath();
   pen.rect(on.gutter, 0, on.width, on.height);
@@ -295,8 +299,10 @@ export function paint(roll) {
   paintBars(on);
   paintChords(on);
   paintNotes(on);
+  paintPlan(on);
   paintFlags(on);
   pen.restore();
   paintGutter(on);
   paintNames(on);
+  paintPlanNames(on);
 }

@@ -75,7 +75,9 @@ function listenForTaps(roll, press) {
     "touchstart",
     (event) => {
       const touch = event.touches[0];
-      if (roll.placeAt(touch).part === "ruler" || roll.acts.hand?.on) event.preventDefault();
+      const { part } = roll.placeAt(touch),
+        bends = part === "plan" && roll.acts.bend;
+      if (part === "ruler" || bends || roll.acts.hand?.on) event.preventDefault();
     },
     { passive: false },
   );

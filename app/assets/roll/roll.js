@@ -1,20 +1,21 @@
 // The piano roll: a view of a piece with a cursor, zoom and scroll, bars to be chosen, and the prompt's end to be dragged.
 // The canvas is as wide as what is seen, and paint.js paints it anew at every scroll.
 import { barCount, inRegion, noteCount } from "../music/piece.js";
+import { planOf } from "../music/plan.js";
 import { Axis, MOST } from "./axis.js";
 import { gutterOf } from "./gutter.js";
 import { layLanes, paint, rulerOf, topOf } from "./paint.js";
+import { LANE, dragPlan, laneOf, linesOf } from "./plan.js";
 import { dragPrompt } from "./prompt.js";
 import { dragRange } from "./range.js";
 import { lanesOf } from "./scale.js";
 
 export class Roll {
-  // `acts`: seek(tick), play(), step(bars), bar(), range({first, stop} or null), choose(bars), chord(bar, at), hand (of note_editing.js)
+  // `acts`: seek(tick), play(), step(bars), bar(), range({first, stop} or null), choose(bars), chord(bar, at), bend(bars, value), hand (of note_editing.js)
   constructor(parent, { label, height, axis = new Axis(), acts = {}, prompt = false }) {
     Object.assign(this, { label, axis, acts, isPrompt: prompt });
     this.view = document.createElement("div");
     this.view.className = "mg-roll";
-    this.view.style.height = height;
     this.view.innerHTML =
       '<div class="mg-wide"><canvas></canvas><div class="mg-range" hidden></div><div class="mg-cursor" hidden></div>' +
       '<div class="mg-end" role="slider" tabindex="0" aria-label="Bars of the prompt" hidden><span></span></div></div>';
@@ -25,6 +26,8 @@ export class Roll {
     this.canvas.setAttribute("aria-roledescription", "piano roll");
     parent.append(this.view);
     this.piece = this.region = this.range = null;
+    this.plan = null; // what is shown of it, and asked: {curve, goals, lines, next, isOpen(bar)}
+    this.high = height;
     this.lanes = this.laid = [];
     this.gutter = gutterOf(this); // pixels
     this.bars = 0;
@@ -39,6 +42,7 @@ export class Roll {
       this.view.addEventListener(hand, () => (axis.touched = true), { passive: true });
     this.view.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     this.canvas.addEventListener("keydown", (event) => this.key(event));
+    dragPlan(this); // before what else a drag means
     dragRange(this);
     if (prompt) dragPrompt(this);
   }
@@ -50,8 +54,10 @@ export class Roll {
   }
 
   // `lanes` are those of all rolls together; without, the piece's own. `seen` are the bars to show, null for all.
-  show(entry, { lanes = null, bars = null, seen = null } = {}) {
+  show(entry, { lanes = null, bars = null, seen = null, plan = null } = {}) {
     const { piece } = entry;
+    this.plan = plan;
+    this.high = this.height; // higher by the lane of the plan
     if (this.id !== entry.id || this.range?.stop > barCount(piece)) this.range = null; // its bars are gone; others stay chosen
     this.id = entry.id;
     this.isBlank = entry.kind === "nothing"; // the model begins by itself: there are no bars to choose
@@ -63,10 +69,11 @@ export class Roll {
     this.seen = seen;
     if (bars !== null) this.bars = bars;
     const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+    const form = plan && planOf(piece).letters.filter(Boolean).join(" ");
     this.canvas.setAttribute(
       "aria-label",
       `${this.label}: ${count(noteCount(piece), "note")} in ${count(barCount(piece), "bar")}. ` +
-        `${this.longFrom ? `From bar ${this.longFrom} on it is longer than its model was trained on: quality may drop. ` : ""}` +
+        `${this.longFrom ? `From bar ${this.longFrom} on it is longer than its model was trained on: quality may drop. ` : ""}${form ? `Form: ${form}. ` : ""}` +
         "Space plays, left and right go by bars, with Shift they choose bars, plus and minus zoom.",
     );
     this.layout();
@@ -102,13 +109,19 @@ export class Roll {
     this.draw();
   }
 
+  // How high the notes are, as CSS says it; the lane of the plan comes to that.
+  set high(height) {
+    this.height = height;
+    this.view.style.height = this.plan ? `calc(${height} + ${LANE}px)` : height;
+  }
+
   // Pixels next to the keys.
   get inner() {
     return Math.max(1, this.view.clientWidth - this.gutter);
   }
 
   get beats() {
-    return (this.piece?.lines.at(-1) ?? 48) / (this.piece?.ticksPerBeat ?? 12);
+    return ((this.piece && linesOf(this).at(-1)) ?? 48) / (this.piece?.ticksPerBeat ?? 12);
   }
 
   // The ticks between which it is seen.
@@ -147,7 +160,9 @@ export class Roll {
     const y = event.clientY - this.view.getBoundingClientRect().top - this.view.clientTop;
     if (y < rulerOf(this)) return { part: "ruler" };
     if (y < topOf(this)) return { part: "chords" };
-    this.laid = layLanes(this.lanes, topOf(this), this.view.clientHeight);
+    const foot = this.view.clientHeight - laneOf(this);
+    if (y > foot) return { part: "plan" };
+    this.laid = layLanes(this.lanes, topOf(this), foot);
     const lane = this.laid.find((one) => y < one.bottom + 5) ?? this.laid.at(-1);
     if (!lane) return { part: "ruler" };
     return { part: "notes", lane, pitch: this.pitchIn(lane, event), y };
@@ -223,6 +238,7 @@ export class Roll {
   placeEnd() {
     const { piece, line: end } = this;
     end.hidden = !this.isPrompt || !this.bars || !piece;
+    end.style.bottom = `${laneOf(this)}px`; // the plan is bent next to it
     this.sign = null; // from where to where it reaches
     if (end.hidden) return;
     const bars = Math.min(this.bars, barCount(piece)),

@@ -105,11 +105,17 @@ export class Recorder {
     return performance.now() / 1000 - (this.begun ?? 0);
   }
 
-  // Count one bar in, and go on with the metronome; what is played lies behind what there is.
-  start(piece, speed) {
+  // The bar behind the last note, at which recording begins.
+  barAfter(piece) {
+    const end = endTick(piece);
+    return end ? barAt(piece, end - 1) + 1 : 0;
+  }
+
+  // Count one bar in, and go on with the metronome; what is played lies behind what there is. Or begin with a bar at a
+  // time, in seconds, without counting in.
+  start(piece, speed, { bar = this.barAfter(piece), at = null } = {}) {
     const clock = new Clock(piece),
-      end = endTick(piece),
-      bar = end ? barAt(piece, end - 1) + 1 : 0;
+      end = piece.lines[Math.min(bar, piece.lines.length - 1)];
     this.piece = piece;
     this.bar = bar;
     this.tempo = clock.part("tick", end).ticksPerSecond * (60 / piece.ticksPerBeat) * speed;
@@ -117,7 +123,9 @@ export class Recorder {
       ticks = beatOf({ ...piece, lines }, bar),
       beats = Math.max(1, Math.round((lines[bar + 1] - lines[bar]) / ticks));
     const beat = (60 / this.tempo) * (ticks / piece.ticksPerBeat);
-    this.begun = performance.now() / 1000 + beats * beat;
+    const lead = at === null ? beats : 0; // beats that are counted in
+    this.begun = at ?? performance.now() / 1000 + beats * beat;
+    for (const note of this.down.values()) note[0] = this.now(); // a key that is down already
     this.played = [];
     this.on = true;
     let next = 0;
@@ -129,11 +137,12 @@ export class Recorder {
       next += 1;
       this.timer = setTimeout(
         tick,
-        1000 * (this.begun + (next - beats) * beat - performance.now() / 1000),
+        1000 * (this.begun + (next - lead) * beat - performance.now() / 1000),
       );
     };
     this.player.synth.wake();
-    tick();
+    if (lead) tick();
+    else this.timer = setTimeout(tick, 1000 * (this.begun - performance.now() / 1000));
   }
 
   // The piece with what was played, on its grid; null where nothing was.
@@ -141,10 +150,26 @@ export class Recorder {
     for (const pitch of [...this.down.keys()]) this.release(pitch);
     clearTimeout(this.timer);
     this.on = false;
-    const played = this.played
+    const { played } = this;
+    this.begun = 0;
+    return this.#pieceWith(played);
+  }
+
+  // The same while recording goes on; keys that are down are held up to a time, in seconds.
+  soFar(until) {
+    const held = [...this.down].map(([pitch, [on, velocity]]) => [
+      on,
+      until - this.begun,
+      pitch,
+      velocity,
+    ]);
+    return this.#pieceWith([...this.played, ...held]);
+  }
+
+  #pieceWith(all) {
+    const played = all
       .filter(([, off]) => off > 0)
       .map(([on, ...more]) => [Math.max(0, on), ...more]);
-    this.begun = 0;
     if (!played.length) return null;
     const seconds = Math.max(...played.map(([, off]) => off)),
       bars = linesFor(this.piece, this.bar + 1);

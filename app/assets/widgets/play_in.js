@@ -1,6 +1,7 @@
 // Record: a MIDI keyboard or the computer's keys, with a count-in and a metronome, onto the grid of the piece.
 import { barCount } from "../music/piece.js";
 import { Recorder } from "../sound/recorder.js";
+import { Trade } from "../sound/trade.js";
 import { action, choice, make } from "./parts.js";
 
 export function playIn(app) {
@@ -26,7 +27,11 @@ export function playIn(app) {
     show();
   });
   const record = action("● Record", () => (recorder.on ? finish() : begin()), "mg-chip mg-record");
-  row.append(part, midi, keys, record);
+  const trade = tradeButtons(app, recorder, {
+    said: (text) => (said.textContent = text),
+    changed: () => show(),
+  });
+  row.append(part, midi, keys, record, trade.bars, trade.swap);
 
   let onto = null; // what is played to
   function begin() {
@@ -51,6 +56,8 @@ export function playIn(app) {
     const entry = app.desk.current;
     record.textContent = recorder.on ? "■ Done" : "● Record";
     record.setAttribute("aria-pressed", String(recorder.on));
+    record.disabled = app.trade.on;
+    trade.show();
     keys.setAttribute("aria-pressed", String(recorder.keys));
     part.offer(entry?.piece.tracks ?? []);
   }
@@ -75,4 +82,29 @@ function partChoice(recorder) {
     part.hidden = tracks.length < 2;
   }
   return Object.assign(part, { offer });
+}
+
+// Trading bars with the model: how many bars each plays in turn, and the button that begins and ends it.
+function tradeButtons(app, recorder, acts) {
+  const trade = new Trade(app, recorder, acts);
+  app.trade = trade;
+  const bars = choice(
+    "mg-trade",
+    "Bars to trade",
+    [2, 4, 8].map((number) => [number, `${number} bars`]),
+    () => {},
+  );
+  bars.show(4);
+  const swap = action(
+    "Trade bars",
+    () => (trade.on ? trade.stop() : trade.start(Number(bars.select.value))),
+    "mg-chip mg-trade",
+  );
+  function show() {
+    swap.textContent = trade.on ? "■ Stop trading" : "Trade bars";
+    swap.setAttribute("aria-pressed", String(trade.on));
+    swap.disabled = recorder.on && !trade.on;
+    bars.select.disabled = trade.on;
+  }
+  return { bars, swap, show };
 }

@@ -17,6 +17,7 @@ EVALUATIONS = {
     "infilling": "take bars out of real pieces, and compare what models write in their place",
     "form": "continue real pieces, and compare what returns, how chords move, how it ends",
     "realism": "continue real pieces, and have a classifier tell written bars from real ones",
+    "listening": "count what people preferred in blind comparisons on the page",
     "originality": "continue real pieces, and look for what is written in the training pieces",
     "report": "put all evaluations of models on one page",
 }

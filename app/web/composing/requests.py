@@ -25,6 +25,7 @@ MOST_VARIATIONS = 8
 KINDS = ("continue", "infill", "accompany")
 LONGEST_CHORDS = 2000  # letters
 LONGEST_NAME = 40
+CURVES = ("density", "register", "loudness")  # of a plan, which the page draws
 MOST_PARTS = 32  # that are named; a language says how many it can write
 
 
@@ -80,8 +81,9 @@ def options_from(
     ends: bool = False,
     chords: str = "",
     form: str = "",
+    plan: Mapping[str, Any] | None = None,
 ) -> Options:
-    """Return options from plain values; no chords are all chords, and no form is any."""
+    """Return options from plain values; no chords are all chords, no form is any, and no plan leaves bars free."""
     bars, variations = whole("bars", bars), whole("variations", variations)
     drawn = sampling.checked()
     line = str(chords or "").strip()
@@ -94,7 +96,8 @@ def options_from(
         sampling=drawn,
         ends=bool(ends),
         chords=read_chords(line) if line else None,
-        plan={"form": form.strip()[:LONGEST_NAME]} if form.strip() else None,
+        plan={**({"form": name} if (name := form.strip()[:LONGEST_NAME]) else {}), **(plan or {})}
+        or None,
     )
     check(options)
     return options
@@ -136,6 +139,7 @@ def request_from(plain: Any) -> MusicRequest:
         ends=bool(given.get("ends")),
         chords=str(given.get("chords") or ""),
         form=idea.pop("form", ""),
+        plan=_plan_from(given.get("plan")),
     )
     request = MusicRequest(kind=kind, model=str(given.get("model") or ""), options=options)
     rest = max(0, min(MOST_REST, whole("rest", given.get("rest", 0))))
@@ -173,6 +177,25 @@ def idea_from(plain: Any) -> dict[str, Any]:
     return idea
 
 
+def _plan_from(plain: Any) -> dict[str, list[float | None]]:
+    """Return what is asked of each new bar, from plain values; what it may be, the language says."""
+    if plain is None:
+        return {}
+    if not isinstance(plain, Mapping):
+        raise ValueError("a plan is not an object with names and values")
+    plan = {}
+    for name, each in plain.items():
+        if name not in CURVES:
+            raise ValueError(f"a plan of bars has {wording.listed(CURVES)}")
+        if not isinstance(each, list) or len(each) > MOST_BARS:
+            raise ValueError(f"the plan's {name} is a list of numbers, {MOST_BARS} at most")
+        for number in each:
+            if number is not None:
+                _check_number(name, number)
+        plan[name] = each
+    return plan
+
+
 def _check_names(where: str, given: Mapping[str, Any], names: Sequence[str]) -> None:
     if missing := [name for name in names if name not in given]:
         raise ValueError(
@@ -205,6 +228,7 @@ ACTS = {
     "infill": "fill in bars",
     "accompany": "write parts to others",
     "chords": "follow given chords",
+    "plan": "follow a plan",
 }
 
 
@@ -261,6 +285,7 @@ def _abilities(language: Language) -> dict[str, Any]:
             "chords" in able,
             f"This model uses the language {language.name}, which names no chords{missing}",
         ),
+        "plan": _ability("plan" in able, f"{old}follow a plan{missing}"),
     }
 
 
@@ -276,7 +301,9 @@ def _needs(request: MusicRequest) -> list[str]:
     if request.kind != "continue":
         return [request.kind]
     options = request.options
-    return [need for need, wanted in (("ends", options.ends), ("chords", options.chords)) if wanted]
+    bent = any(name in CURVES for name in options.plan or ())  # a form is asked of new ideas alone
+    wants = {"ends": options.ends, "chords": options.chords, "plan": bent}
+    return [need for need, wanted in wants.items() if wanted]
 
 
 # Dispatches a request to a model: a piece goes on, bars of it are rewritten, or parts of it are written to the others.

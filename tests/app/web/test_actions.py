@@ -278,6 +278,11 @@ def test_bars_and_parts_are_written_by_models_that_can(actions: PageActions):
         ({"idea": [1]}, "an idea is not an object"),
         ({"idea": {"tempo": "fast"}}, "tempo is not a number"),
         ({"idea": {"parts": 7}}, "parts is a list of 32 instruments"),
+        ({"plan": [1]}, "a plan is not an object"),
+        ({"plan": {"speed": [1]}}, "a plan of bars has density, register and loudness"),
+        ({"plan": {"density": 4}}, "the plan's density is a list of numbers, 128 at most"),
+        ({"plan": {"density": [1] * 129}}, "the plan's density is a list"),
+        ({"plan": {"loudness": ["loud"]}}, "loudness is not a number"),
     ],
 )  # fmt: skip
 def test_wrong_requests_are_refused_in_a_sentence(wrong: dict, sentence: str):
@@ -285,6 +290,22 @@ def test_wrong_requests_are_refused_in_a_sentence(wrong: dict, sentence: str):
         request_from({**PLAIN, **wrong})
     with pytest.raises(ValueError, match="is not an object"):
         request_from([1])
+
+
+@pytest.mark.parametrize("actions", [LATER], indirect=True)
+def test_bars_are_asked_for_what_is_planned_of_them(actions: PageActions):
+    plan = {"density": [1, None], "loudness": [None, 100]}
+    asked = {"model": LATER, "bars": 2, "plan": plan}
+    [take] = written(actions, JAZZ, **asked)[-1]["takes"]
+    assert take["provenance"]["plan"] == plan
+    groove = request_from({**PLAIN, **asked, "model": "groove"})  # which follows none
+    assert with_able_model(actions.models, groove).model == LATER
+    for wrong, sentence in (
+        ([1], "has 1 numbers for 2 bars"),
+        ([1, 25], "density is 25; it goes from 0 to 24"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            written(actions, JAZZ, **{**asked, "plan": {"density": wrong}})
 
 
 def test_a_piece_begins_as_it_is_asked_to_where_the_model_can(actions: PageActions):

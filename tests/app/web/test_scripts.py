@@ -44,7 +44,7 @@ def test_scripts_do_as_they_say(where: str, request: pytest.FixtureRequest):
 
     page.route("http://localhost/**", give)
     page.goto("http://localhost/")
-    for file in ("state", "transport", "music", "app", "painting"):
+    for file in ("state", "transport", "music", "app", "painting", "plan", "listening", "trade"):
         count, failed = page.evaluate(RUN, file)
         assert count > 1
         assert failed == []

@@ -1,10 +1,13 @@
 """The page sounds by itself, at once and by each track's settings; what is played in goes to its piece."""
 
+import struct
+
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.app.web.hands import NOTES, SHOWN, open_example
+from app.web.composing.opened_files import made_here
+from tests.app.web.hands import NOTES, SHOWN, await_end, downloaded, go_on, open_example
 
 pytestmark = pytest.mark.long
 
@@ -81,6 +84,30 @@ def test_a_press_sounds_at_once_as_the_tracks_are_set_and_without_a_request(page
     page.get_by_label("Instrument of Bass").select_option("Cello")
     assert page.evaluate("musicgen.player.transport.mix[0].program") == 42
     assert asked == []
+
+
+def test_what_is_saved_as_heard_is_what_the_page_plays(page: Page):
+    page.evaluate("() => musicgen.desk.set({ seed: 9, newSeed: false })")  # of which notes come
+    go_on(page, bars=1)
+    await_end(page)
+    page.get_by_text("Tracks", exact=True).click()
+    page.get_by_role("button", name="Mute Bass").click()
+    page.locator("#mg-tempo input").fill("200")
+    page.locator("#mg-transpose input").fill("3")
+    said, says = (made_here(downloaded(page, f"MIDI as {how}")) for how in ("heard", "written"))
+    assert said
+    assert said.pop("as_heard") == "transposed by +3, at 200 % of the tempo, Bass muted"
+    assert said == says
+    page.evaluate("musicgen.player.load(musicgen.desk.takes[0])")
+    length = page.evaluate("musicgen.player.length")
+    sound = downloaded(page, "WAV as heard")
+    rate = struct.unpack_from("<I", sound, 24)[0]
+    assert abs((len(sound) - 44) / 4 / rate - length) < 2  # not ten seconds
+    for name in ("Drums", "Other"):
+        page.get_by_role("button", name=f"Mute {name}").click()
+    page.locator(".mg-take .mg-menu > summary").click()
+    page.get_by_role("button", name="WAV as heard").click()
+    expect(page.locator(".mg-take > [role=alert]")).to_contain_text("All tracks are muted")
 
 
 def test_what_is_played_goes_to_the_piece_that_it_was_played_to(page: Page):

@@ -1,0 +1,120 @@
+// Blind comparisons: which pairs there are to compare, what of them is heard, and the choices that the browser keeps.
+// `musicgen evaluate listening` counts them: evaluation/listening.py reads what is written here.
+import { barCount, countIn, excerptFrom, firstFrom } from "../music/piece.js";
+import { newId } from "./state.js";
+
+const KEPT = "musicgen-listening";
+const FORMAT = "musicgen listening 1";
+const LEAD = 2; // bars before what is compared
+const MOST = 16; // bars that are compared
+
+// Bars of what a take was written to that no model wrote: a file that was opened, or an example.
+function isReal(entry) {
+  return (entry?.kind === "file" || entry?.kind === "example") && !entry.provenance;
+}
+
+// How the piece itself goes on where a take was written; null where it does not, or is not known to be real.
+function realOf(desk, take) {
+  const parent = desk.entries.get(take.parent);
+  if (!isReal(parent) || take.how === "accompany") return null;
+  const { piece } = parent;
+  const { first } = take.region;
+  const goesOn =
+    first < barCount(piece) && firstFrom(piece.notes, piece.lines[first]) < piece.notes.length;
+  return goesOn ? { entry: parent, facts: { what: "the real piece", source: "real" } } : null;
+}
+
+function takeOf(entry) {
+  const { number, seed, provenance } = entry;
+  const source = entry.by ?? entry.model;
+  const facts = { what: `take ${number + 1}`, source, seed, weights: provenance?.weights_sha256 };
+  return { entry, facts };
+}
+
+// The pairs of sides {entry, facts}: two takes, or a take and the real piece.
+export function pairsOf(desk) {
+  const takes = desk.takes.filter(
+    (take) => take.state !== "running" && countIn(take.piece, take.region),
+  );
+  const two = takes.flatMap((one, place) =>
+    takes.slice(place + 1).map((other) => [takeOf(one), takeOf(other)]),
+  );
+  const real = takes.flatMap((take) => {
+    const other = realOf(desk, take);
+    return other ? [[takeOf(take), other]] : [];
+  });
+  return [...two, ...real];
+}
+
+// The bars that both sides have: from a little before the new ones on.
+function barsOf(pair) {
+  const take = pair[0].entry;
+  const { first, stop } = take.region;
+  const least = Math.min(stop, ...pair.map(({ entry }) => barCount(entry.piece)));
+  return { first: Math.max(0, first - LEAD), stop: Math.min(least, first + MOST) };
+}
+
+// A pair as it is heard: {A, B, bars}, each side with a piece of its own that has no mark. `random` gives 0 to 1.
+export function blind(pair, random = Math.random) {
+  const bars = barsOf(pair);
+  const sides = pair.map(({ entry, facts }) => ({
+    facts,
+    entry: {
+      id: `blind ${newId()}`,
+      parent: pair[0].entry.parent,
+      kind: "file",
+      title: "",
+      state: "done",
+      piece: excerptFrom(entry.piece, bars),
+    },
+  }));
+  const [A, B] = random() < 0.5 ? sides : sides.reverse();
+  A.entry.title = "A";
+  B.entry.title = "B";
+  return { A, B, bars };
+}
+
+// The choices, in the browser's own store.
+export class Choices {
+  constructor(store = null) {
+    this.given = store;
+  }
+
+  // A browser that is told to keep nothing may not even be asked for it.
+  get store() {
+    return this.given ?? globalThis.localStorage;
+  }
+
+  get all() {
+    try {
+      const found = JSON.parse(this.store.getItem(KEPT) ?? "[]"); // another tab may have added some
+      return Array.isArray(found) ? found : [];
+    } catch {
+      return this.left ?? []; // a browser that keeps nothing
+    }
+  }
+
+  // `chosen` is "A", "B" or "none".
+  add({ A, B, bars }, chosen, title) {
+    const choice = { id: newId(), made: new Date().toISOString(), title };
+    this.#keep([
+      ...this.all,
+      { ...choice, bars: [bars.first + 1, bars.stop], A: A.facts, B: B.facts, chosen },
+    ]);
+  }
+
+  clear() {
+    this.#keep([]);
+  }
+
+  #keep(choices) {
+    this.left = choices;
+    try {
+      this.store.setItem(KEPT, JSON.stringify(choices));
+    } catch {} // for this visit, then
+  }
+
+  text() {
+    return JSON.stringify({ format: FORMAT, choices: this.all }, null, 1);
+  }
+}

@@ -1,0 +1,138 @@
+// The plan of a piece, as the language `ensemble` states it: for each bar its density, register and loudness, computed
+// from the notes as tokenization/ensemble/layouts.py does it; and the letters of its form.
+import { WIDTH, barCount } from "./piece.js";
+
+// The curves of a plan, each with the least and the greatest value that is drawn.
+export const CURVES = {
+  density: { name: "Density", low: 0, high: 12, step: 0.5 },
+  register: { name: "Register", low: 45, high: 90, step: 1 },
+  loudness: { name: "Loudness", low: 16, high: 124, step: 1 },
+};
+const FLAT = 72; // the velocity of every note of a piece without dynamics
+const LEVELS = 16; // of loudness
+const LIKE = 0.6; // the share of common notes from which a bar is like another one
+export const PHRASE = 4; // bars that have one letter
+const PITCHES = ["C", "C♯", "D", "E♭", "E", "F", "F♯", "G", "A♭", "A", "B♭", "B"];
+const DYNAMICS = ["pp", "p", "mp", "mf", "f", "ff"];
+
+const levelOf = (velocity) => Math.floor((velocity * LEVELS) / 128);
+const velocityOf = (level) => (level + 0.5) * (128 / LEVELS);
+
+// What is counted of a bar, note by note.
+const empty = () => ({
+  notes: 0,
+  velocity: 0,
+  tops: new Map(),
+  pitched: new Set(),
+  all: new Set(),
+});
+
+function counted(piece) {
+  const { notes, lines, tracks } = piece;
+  const bars = Array.from({ length: barCount(piece) }, empty);
+  for (let i = 0, at = 0; i < notes.length; i += WIDTH) {
+    const [onset, , pitch, velocity, track] = notes.subarray(i, i + WIDTH);
+    while (at < bars.length - 1 && lines[at + 1] <= onset) at += 1;
+    const bar = bars[at];
+    const place = `${onset - lines[at]} ${track} ${pitch}`;
+    if (bar.all.has(place)) continue; // struck twice at once
+    bar.all.add(place);
+    bar.notes += 1;
+    bar.velocity += velocityOf(levelOf(velocity));
+    if (tracks[track].drum) continue;
+    bar.pitched.add(place);
+    bar.tops.set(onset, Math.max(pitch, bar.tops.get(onset) ?? 0));
+  }
+  return bars;
+}
+
+function isFlat({ notes }) {
+  for (let i = 3; i < notes.length; i += WIDTH) if (notes[i] !== FLAT) return false;
+  return true;
+}
+
+const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+
+// Dice's coefficient of what sounds in two bars.
+function likeness(one, other) {
+  let common = 0;
+  for (const place of one) if (other.has(place)) common += 1;
+  return (2 * common) / Math.max(1, one.size + other.size);
+}
+
+// Whether at least half of the bars of a phrase are like those of another one.
+function isLike(phrase, other) {
+  const played = phrase.map((bar, place) => [bar, other[place]]).filter(([bar]) => bar.size);
+  const alike = played.filter(([bar, before]) => before && likeness(bar, before) >= LIKE).length;
+  return played.length > 0 && 2 * alike >= played.length;
+}
+
+const letterOf = (number) =>
+  String.fromCharCode(65 + (number % 26)) + (Math.floor(number / 26) || "");
+
+// A letter for each phrase: one that comes again has the letter of its first time; "" where nothing sounds.
+function lettersOf(bars) {
+  const firsts = [];
+  const letters = [];
+  for (let from = 0; from < bars.length; from += PHRASE) {
+    const phrase = bars.slice(from, from + PHRASE);
+    let number = firsts.findIndex((first) => isLike(phrase, first));
+    if (number < 0 && phrase.some((bar) => bar.size)) number = firsts.push(phrase) - 1;
+    letters.push(number < 0 ? "" : letterOf(number));
+  }
+  return letters;
+}
+
+const plans = new WeakMap(); // notes → the bar lines and the plan, which is painted often
+
+// {density, register, loudness, letters}: a value for each bar, null where nothing sounds that has it, and a letter for
+// each phrase.
+export function planOf(piece) {
+  const kept = plans.get(piece.notes);
+  if (kept?.lines === piece.lines) return kept.plan;
+  const bars = counted(piece);
+  const { lines, ticksPerBeat } = piece;
+  const flat = isFlat(piece);
+  const pitched = bars.some((bar) => bar.pitched.size);
+  const plan = {
+    density: bars.map(({ notes }, bar) => (notes * ticksPerBeat) / (lines[bar + 1] - lines[bar])),
+    register: bars.map(({ tops }) => (tops.size ? mean([...tops.values()]) : null)),
+    loudness: bars.map(({ notes, velocity }) => (notes && !flat ? velocity / notes : null)),
+    letters: lettersOf(bars.map((bar) => (pitched ? bar.pitched : bar.all))),
+  };
+  plans.set(piece.notes, { lines, plan });
+  return plan;
+}
+
+// Where a value lies between the least (0) and the greatest (1) that is drawn, and back. Few notes differ as much as
+// many.
+export function heightOf(curve, value) {
+  const { low, high } = CURVES[curve];
+  const part = Math.min(1, Math.max(0, (value - low) / (high - low)));
+  return curve === "density" ? Math.sqrt(part) : part;
+}
+
+export function valueAt(curve, height) {
+  const { low, high, step } = CURVES[curve];
+  const part = Math.min(1, Math.max(0, height));
+  const value = low + (high - low) * (curve === "density" ? part * part : part);
+  return Math.max(low, Math.round(value / step) * step);
+}
+
+// A value as a musician says it.
+export function valueSaid(curve, value) {
+  if (curve === "density") return `${value} ${value === 1 ? "note" : "notes"} a beat`;
+  if (curve === "register")
+    return `highest notes around ${PITCHES[value % 12]}${Math.floor(value / 12) - 1}`;
+  return `loudness ${value} (${DYNAMICS[Math.min(5, Math.floor((value * 6) / 128))]})`;
+}
+
+// What is asked of so many bars from one on, as the server takes it; null where that is nothing.
+export function askedOf(goals, first, count) {
+  const asked = {};
+  for (const curve of Object.keys(CURVES)) {
+    const values = Array.from({ length: count }, (_, bar) => goals[first + bar]?.[curve] ?? null);
+    if (values.some((value) => value !== null)) asked[curve] = values;
+  }
+  return Object.keys(asked).length ? asked : null;
+}

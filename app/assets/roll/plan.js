@@ -1,0 +1,166 @@
+// The plan over a roll: a lane at its foot with a curve each for density, register and loudness, and the letters of the
+// form. Of bars that are to be written, the chosen curve is bent by hand.
+import { barAt, barCount } from "../music/piece.js";
+import { CURVES, PHRASE, heightOf, planOf, valueAt } from "../music/plan.js";
+
+const LETTERS = 18; // pixels of the line with the letters
+const CURVED = 62; // pixels of the curves
+const EDGE = 6; // pixels above and below them
+export const LANE = LETTERS + CURVED;
+const DASHES = { density: [], register: [6, 3], loudness: [2, 3] }; // so that they differ without colours, too
+
+export const laneOf = (roll) => (roll.plan ? LANE : 0);
+
+// The bar lines, also of bars that are yet to be written.
+export const linesOf = (roll) => roll.plan?.lines ?? roll.piece.lines;
+
+const heightIn = (curve, value, bottom) =>
+  bottom - EDGE - heightOf(curve, value) * (CURVED - 2 * EDGE);
+
+// Where the values of bars lie on the lane, null for bars without one.
+function pointsOf({ roll, x, height }, curve, values, first, stop) {
+  const lines = linesOf(roll);
+  const points = [];
+  for (let bar = first; bar < stop; bar++)
+    points.push(
+      (values[bar] ?? null) === null
+        ? null
+        : [(x(lines[bar]) + x(lines[bar + 1])) / 2, heightIn(curve, values[bar], height)],
+    );
+  return points;
+}
+
+function stroke(pen, points) {
+  pen.beginPath();
+  let before = null;
+  for (const point of points) {
+    if (point && before) pen.lineTo(...point);
+    else if (point) pen.moveTo(...point);
+    before = point;
+  }
+  pen.stroke();
+}
+
+function dot(pen, [x, y], radius, hollow = null) {
+  pen.beginPath();
+  pen.arc(x, y, radius, 0, 7);
+  pen.fill();
+  if (!hollow) return;
+  pen.fillStyle = hollow;
+  pen.beginPath();
+  pen.arc(x, y, radius - 2, 0, 7);
+  pen.fill();
+}
+
+function paintCurve(on, curve, shown, first, stop) {
+  const { pen, ink, roll, piece } = on;
+  const { goals, curve: chosen } = roll.plan;
+  const strong = chosen === curve;
+  pen.strokeStyle = pen.fillStyle = ink[`plan-${curve}`];
+  pen.lineWidth = strong ? 2.5 : 1.5;
+  const points = pointsOf(on, curve, shown[curve], first, Math.min(stop, barCount(piece)));
+  pen.setLineDash(DASHES[curve]);
+  stroke(pen, points);
+  pen.setLineDash([]);
+  for (const point of points) if (point) dot(pen, point, strong ? 2.5 : 1.5);
+  const asked = Array.from({ length: stop }, (_, bar) => goals[bar]?.[curve]);
+  for (const point of pointsOf(on, curve, asked, first, stop)) {
+    pen.fillStyle = ink[`plan-${curve}`];
+    if (point) dot(pen, point, strong ? 5.5 : 4, ink.ground);
+  }
+}
+
+// The letter of each phrase over its bars, in a frame.
+function paintLetters({ pen, ink, piece, x, height, gutter }, letters, first, stop) {
+  const top = height - LANE + 2;
+  for (let number = Math.floor(first / PHRASE); number * PHRASE < stop; number++) {
+    const from = x(piece.lines[number * PHRASE]);
+    const to = x(piece.lines[Math.min((number + 1) * PHRASE, barCount(piece))]);
+    if (!letters[number] || to - from < 10) continue;
+    pen.fillStyle = ink.line;
+    pen.beginPath();
+    pen.roundRect(from + 1, top, to - from - 2, LETTERS - 3, 3);
+    pen.fill();
+    pen.fillStyle = ink.ink;
+    const middle = (Math.max(from, gutter) + to) / 2 - pen.measureText(letters[number]).width / 2;
+    pen.fillText(letters[number], middle, top + LETTERS / 2 - 1);
+  }
+}
+
+// Bars that Continue writes next.
+function paintNext({ pen, ink, roll, x, top, height }) {
+  const { next } = roll.plan;
+  if (!next) return;
+  const lines = linesOf(roll);
+  const [from, to] = [next.first, next.stop].map((bar) => x(lines[bar]));
+  pen.fillStyle = ink["new-0"];
+  pen.globalAlpha = 0.09;
+  pen.fillRect(from, top, to - from, height - top);
+  pen.globalAlpha = 1;
+}
+
+export function paintPlan(on) {
+  const { pen, ink, roll, piece, x, from, to, gutter, width, height } = on;
+  if (!roll.plan) return;
+  const lines = linesOf(roll);
+  const first = Math.max(0, barAt({ lines }, from) - 1);
+  const stop = Math.min(lines.length - 1, barAt({ lines }, to) + 2);
+  const shown = planOf(piece);
+  pen.fillStyle = ink.ground;
+  pen.fillRect(gutter, height - LANE, width, LANE);
+  paintNext(on);
+  pen.fillStyle = ink["line-strong"];
+  pen.fillRect(gutter, height - LANE - 1, width, 1);
+  pen.fillStyle = ink.line;
+  for (let bar = first; bar <= stop; bar++)
+    if (x(lines[1]) - x(0) > 8 || bar % PHRASE === 0)
+      pen.fillRect(Math.round(x(lines[bar])), height - CURVED, 1, CURVED);
+  paintLetters(on, shown.letters, first, Math.min(stop, barCount(piece)));
+  const order = Object.keys(CURVES).sort(
+    (a, b) => (a === roll.plan.curve) - (b === roll.plan.curve),
+  );
+  for (const curve of order) paintCurve(on, curve, shown, first, stop);
+  pen.lineWidth = 1;
+}
+
+// At the left edge, what the lines of the lane are.
+export function paintPlanNames({ pen, ink, roll, height }) {
+  if (!roll.plan) return;
+  pen.fillStyle = ink.faint;
+  pen.fillText("Form", 4, height - LANE + LETTERS / 2 + 1);
+  pen.fillText("Plan", 4, height - CURVED / 2);
+}
+
+// A hand bends the chosen curve: a press sets a bar's goal, a drag those of all bars that it goes over.
+export function dragPlan(roll) {
+  const { canvas } = roll;
+  let last = null;
+  const placeOf = (event) => {
+    const box = roll.view.getBoundingClientRect();
+    const bottom = box.top + roll.view.clientTop + roll.view.clientHeight - EDGE;
+    const lines = linesOf(roll);
+    return {
+      bar: Math.min(lines.length - 2, barAt({ lines }, roll.tickAt(event))),
+      value: valueAt(roll.plan.curve, (bottom - event.clientY) / (CURVED - 2 * EDGE)),
+    };
+  };
+  const bend = (event) => {
+    const { bar, value } = placeOf(event);
+    const way = Math.sign(bar - (last ?? bar));
+    const bars = [bar]; // and those that a fast hand went over
+    for (let over = bar - way; way && over !== last; over -= way) bars.unshift(over);
+    roll.acts.bend(bars.filter(roll.plan.isOpen), value);
+    last = bar;
+  };
+  canvas.addEventListener("pointerdown", (event) => {
+    if (!roll.piece || event.button || roll.placeAt(event).part !== "plan") return;
+    if (!roll.acts.bend || !roll.plan.isOpen(placeOf(event).bar)) return;
+    event.stopImmediatePropagation();
+    canvas.focus({ preventScroll: true });
+    canvas.setPointerCapture(event.pointerId);
+    bend(event);
+  });
+  canvas.addEventListener("pointermove", (event) => last !== null && bend(event));
+  for (const over of ["pointerup", "pointercancel"])
+    canvas.addEventListener(over, () => (last = null));
+}

@@ -1,0 +1,201 @@
+// Trade bars: a person plays some bars, the model answers with as many, and so on; all of it is one piece. The answer
+// is asked for before the bar line, and begins as soon as its first beat is there.
+import { barCount, beatOf, linesFor, rowsOf, withBars, withRows } from "../music/piece.js";
+
+const KEYS = "A W S E D F T G Y H U J K";
+const LOOK = 20; // milliseconds between two looks at the clock
+const EARLY = 0.03; // seconds before an answer ends, in which the next turn is prepared
+
+const OTHER = "Something else was opened, so trading is over.";
+
+const clock = () => performance.now() / 1000;
+const keyOf = ([onset, , pitch, , track]) => `${onset} ${pitch} ${track}`;
+
+// A take whose answer begins at a bar: where the last bars of a turn were silent, the model has gone on from the bar of
+// the last note. Bars of rest are put in front of what it wrote.
+export function answeredAt(piece, first, bar) {
+  if (first >= bar) return piece;
+  const from = piece.lines[first];
+  const rest = linesFor({ ...piece, lines: piece.lines.slice(0, first + 1) }, bar);
+  const by = rest[bar] - from;
+  const later = (rows) => rows.map(([tick, ...more]) => [tick < from ? tick : tick + by, ...more]);
+  const columns = ["tempos", "chords", "meters"].map((name) => [name, later(piece[name])]);
+  const lines = [...rest, ...piece.lines.slice(first + 1).map((line) => line + by)];
+  return { ...withRows(piece, later(rowsOf(piece))), ...Object.fromEntries(columns), lines };
+}
+
+// A take with the notes that were played after it had been asked for, on its own grid and tracks.
+export function withLate(take, asked, whole) {
+  const known = new Set(rowsOf(asked).map(keyOf));
+  const by = take.ticksPerBeat / whole.ticksPerBeat;
+  const pitched = take.tracks.findIndex((one) => !one.drum);
+  const late = rowsOf(whole).filter((row) => !known.has(keyOf(row)));
+  const rows = late.map(([onset, length, pitch, velocity, track]) => {
+    const named = take.tracks.findIndex(({ name }) => name === whole.tracks[track].name);
+    const to = named < 0 ? Math.max(0, pitched) : named;
+    return [Math.round(onset * by), Math.max(1, Math.round(length * by)), pitch, velocity, to];
+  });
+  return rows.length ? withRows(take, [...rowsOf(take), ...rows]) : take;
+}
+
+export class Trade {
+  // `said` takes a sentence on whose turn it is; `changed` is called when trading begins or ends.
+  constructor(app, recorder, { said, changed }) {
+    Object.assign(this, { app, recorder, said, changed, turn: null });
+    this.delays = []; // seconds from the bar line to each answer
+  }
+
+  get on() {
+    return this.turn !== null;
+  }
+
+  async start(bars) {
+    const { app, recorder } = this;
+    const { player } = app;
+    if (app.composer.busy) return this.said("Music is being written; press Stop there first.");
+    this.turn = "begins";
+    if (!recorder.keys && !recorder.devices.length) recorder.useKeys(true);
+    this.changed();
+    if (!app.desk.current || app.desk.current.kind === "nothing") app.openGrid();
+    player.pause();
+    player.start();
+    await player.synth.wake();
+    if (!(await player.synth.ready))
+      return this.stop("Bars can only be traded where the browser makes the sound.");
+    if (!this.on) return undefined;
+    this.bars = bars;
+    this.delays = [];
+    const { piece, title } = app.desk.current;
+    this.title = title; // of the piece, however many answers it takes in
+    return this.#mine(recorder.barAfter(piece), null);
+  }
+
+  // Whoever's turn it is, what was played stays, and what has come of an answer.
+  stop(words = "") {
+    const { app, recorder, turn } = this;
+    clearTimeout(this.timer);
+    this.turn = null;
+    if (turn === "asked" || turn === "theirs") app.composer.stop();
+    if (turn === "theirs") app.player.pause();
+    const take = turn === "theirs" ? this.#take() : null;
+    const unheard = turn === "theirs" && !take ? this.whole : null; // to which no answer has begun
+    const whole = recorder.on ? recorder.stop() : unheard;
+    if (take && app.desk.open.current === take.parent) this.#join(take);
+    if (whole) {
+      if (app.desk.open.current !== this.onto) app.recall(this.onto);
+      app.edit(whole, "trading bars", { chosen: barCount(whole), title: this.title });
+    }
+    this.said(words);
+    this.changed();
+  }
+
+  // The answer to what was asked last.
+  #take() {
+    return this.app.desk.takes.find((take) => take.parent === this.onto);
+  }
+
+  // A person's bars, from a bar and a time on; without a time, a bar is counted in.
+  #mine(bar, at) {
+    const { recorder, app, bars } = this;
+    const { piece } = app.desk.current;
+    this.turn = "mine";
+    this.onto = app.desk.open.current;
+    recorder.start(piece, app.desk.settings.tempo, { bar, at });
+    const lines = linesFor(piece, bar + bars);
+    const perTick = 60 / (recorder.tempo * piece.ticksPerBeat);
+    this.line = recorder.begun + (lines[bar + bars] - lines[bar]) * perTick;
+    this.askAt = this.line - beatOf({ ...piece, lines }, bar + bars - 1) * perTick;
+    this.stopBar = bar + bars;
+    const counted = at === null ? "One bar is counted in. " : "";
+    const keys = recorder.keys && at === null ? ` The keys ${KEYS} play.` : "";
+    this.said(`${counted}Bars ${bar + 1} to ${bar + bars} are yours.${keys}`);
+    this.#look(
+      () => clock() >= this.askAt,
+      () => this.#ask(),
+    );
+  }
+
+  // What has been played so far goes to the model.
+  #ask() {
+    const { app, recorder, bars, stopBar } = this;
+    if (app.desk.open.current !== this.onto) return this.stop(OTHER);
+    const played = recorder.soFar(this.line);
+    if (!played) return this.stop("Nothing was played.");
+    this.asked = withBars(played, stopBar);
+    this.onto = app.edit(this.asked, "trading bars", { chosen: stopBar, title: this.title }).id;
+    const free = { ends: false, chords: "", dense: 0, plan: null, variations: 1, bars };
+    app.composer.start({ kind: "continue", ...free, promptBars: stopBar });
+    this.turn = "asked";
+    return this.#look(
+      () => clock() >= this.line,
+      () => this.#answer(),
+    );
+  }
+
+  // The bar line: the person's turn is over, and what has come of the answer begins.
+  #answer() {
+    const { app, recorder, stopBar } = this;
+    this.whole = recorder.stop();
+    this.turn = "theirs";
+    const isHeard = ({ state, now, piece, region }) =>
+      state !== "running" || now >= piece.lines[region.first] + piece.ticksPerBeat;
+    const there = () => (this.#take() ? isHeard(this.#take()) : !app.composer.busy);
+    this.#look(there, () => {
+      const take = this.#take();
+      if (!take) return this.stop(); // the page has said why
+      const { region, piece } = take;
+      this.said(`The model answers: bars ${stopBar + 1} to ${stopBar + this.bars}.`);
+      app.player.load(take, { at: piece.lines[region.first] });
+      app.player.seek(piece.lines[region.first]);
+      app.player.play();
+      return this.#listen(take.id);
+    });
+  }
+
+  // Until the answer ends; it may wait for what is still being written.
+  #listen(id) {
+    const { app } = this;
+    const { player, desk } = app;
+    const { transport, synth } = player;
+    const now = () => desk.entries.get(id);
+    let begun = false;
+    const isOver = () => {
+      const take = now();
+      const anchor = transport.anchors.at(-1);
+      if (!take || player.entry?.id !== id) return true; // something else was opened
+      if (transport.waiting || !(begun || transport.playing)) return false;
+      const offset = clock() - synth.now();
+      if (!begun) this.delays.push(anchor.time + offset - this.line);
+      begun = true;
+      const left = transport.clock.seconds(take.piece.lines[take.region.stop]) - anchor.seconds;
+      this.end = anchor.time + left / anchor.tempo + offset;
+      return take.state !== "running" && clock() >= this.end - EARLY;
+    };
+    this.#look(isOver, () => {
+      const take = now();
+      if (!take || player.entry?.id !== id || take.state === "stopped") return this.stop();
+      if (desk.current?.id !== take.parent) return this.stop(OTHER);
+      return this.#mine(this.#join(take), this.end);
+    });
+  }
+
+  // Make a take with all that was played the piece; gives the number of its bars.
+  #join(take) {
+    const { app } = this;
+    const { piece, region } = take;
+    const rest = Math.max(0, this.stopBar - region.first);
+    const made = withLate(answeredAt(piece, region.first, this.stopBar), this.asked, this.whole);
+    const [first, stop] = [region.first + rest, region.stop + rest];
+    app.use(take.id, "trading bars", region.stop);
+    const more = { chosen: stop, title: this.title, region: { ...region, first, stop } };
+    app.edit(made, "trading bars", more);
+    return stop;
+  }
+
+  #look(isTime, act) {
+    clearTimeout(this.timer);
+    if (!this.on) return;
+    if (isTime()) act();
+    else this.timer = setTimeout(() => this.#look(isTime, act), LOOK);
+  }
+}

@@ -1,0 +1,151 @@
+// Compare blind: two takes, or a take and the real piece, as A and B in an order that nobody knows; which is better?
+import { Choices, blind, pairsOf } from "../desk/listening.js";
+import { action, download, icon, make, withMark } from "./parts.js";
+
+const HOW =
+  "A and B are two takes, or a take and the piece as it really goes on, in an order that is drawn by chance. " +
+  "Hear both, then choose.";
+const CHOICES = { A: "A is better", none: "No difference", B: "B is better" };
+
+// What the dialog shows and is pressed: `acts` are close(), play(side), choose(chosen), draw(), save() and forget().
+function dialogFor(acts) {
+  const box = make("dialog", "mg-blind");
+  const name = make("h2", "", "Compare blind", { id: "mg-blind-name" });
+  box.setAttribute("aria-labelledby", name.id);
+  const head = make("div", "mg-field-head");
+  head.append(
+    name,
+    icon("close", "Close", () => acts.close()),
+  );
+  const players = make("div", "mg-row");
+  const verdicts = make("div", "mg-row");
+  const foot = make("div", "mg-row");
+  const said = make("p", "mg-blind-said");
+  said.setAttribute("role", "status");
+  const plays = ["A", "B"].map((side) => action("", () => acts.play(side), "mg-chip mg-side"));
+  const buttons = Object.entries(CHOICES).map(([chosen, text]) => {
+    const button = action(text, () => acts.choose(chosen));
+    button.dataset.chosen = chosen;
+    return button;
+  });
+  const next = action("Next pair", () => acts.draw(), "mg-chip mg-further");
+  const save = action("", () => acts.save());
+  const forget = action("Delete choices", () => acts.forget());
+  players.append(...plays);
+  verdicts.append(...buttons);
+  foot.append(next, save, forget);
+  box.append(head, make("p", "mg-said", HOW), players, verdicts, said, foot);
+  return { box, plays, buttons, said, next, save, forget };
+}
+
+// Show the pair at hand: which of its sides plays, the sides that are `known`, and what was `told` after the choice.
+function showPair({ plays, buttons, said, next }, { heard, pairs, known, told }, player) {
+  for (const [place, side] of ["A", "B"].entries()) {
+    const on = player.entry?.id === heard[side].entry.id && player.playing;
+    plays[place].textContent = on ? `❚❚ ${side}` : `▶ ${side}`;
+    plays[place].ariaLabel = `${on ? "Pause" : "Play"} ${side}`;
+    plays[place].setAttribute("aria-pressed", String(on));
+  }
+  for (const button of buttons) button.disabled = known.size < 2 || Boolean(told);
+  said.textContent = told || (known.size < 2 ? "Hear A and B first." : "Which is better?");
+  next.hidden = !told;
+  next.textContent = pairs.length > 1 ? "Next pair" : "Once more";
+}
+
+// Show how many choices are kept, where there are any.
+function showKept({ save, forget }, kept) {
+  save.textContent = `Download choices (${kept})`;
+  for (const button of [save, forget]) button.hidden = !kept;
+}
+
+// One of the pairs by chance, and another one than `heard` where there are several.
+function drawn(pairs, heard) {
+  const same = (pair) =>
+    heard &&
+    pair.every(({ facts }) => [heard.A, heard.B].some((side) => side.facts.what === facts.what));
+  const others = pairs.filter((pair) => !same(pair));
+  const among = others.length ? others : pairs;
+  return blind(among[Math.floor(Math.random() * among.length)]);
+}
+
+// Lay aside what the player has loaded; returns what brings it back.
+function layAside(app) {
+  const { desk, player } = app;
+  const { entry, tick } = player;
+  player.pause();
+  player.loop(null);
+  return () => {
+    player.pause();
+    if (entry && desk.entries.has(entry.id)) player.load(desk.entries.get(entry.id), { at: tick });
+    else app.follow();
+  };
+}
+
+// The button, and the dialog that it opens. `show` says whether there is something to compare.
+export function blindPart(app) {
+  const { desk, player } = app;
+  const choices = new Choices();
+  const opener = action("", () => open());
+  withMark(opener, "blind", "Compare blind");
+  const save = () =>
+    download(new TextEncoder().encode(choices.text()), "listening.json", "application/json");
+  const forget = () => (choices.clear(), show());
+  const view = dialogFor({ close: () => view.box.close(), play, choose, draw, save, forget });
+  const { box, plays, next } = view;
+
+  let heard = null; // {A, B, bars}: the pair at hand
+  let pairs = [];
+  let known = new Set(); // the sides that have been heard
+  let told = "";
+  let bringBack = null; // to what was loaded before
+
+  function open() {
+    bringBack = layAside(app);
+    draw();
+    box.showModal();
+    plays[0].focus();
+  }
+
+  function draw() {
+    pairs = pairsOf(desk);
+    player.pause();
+    heard = drawn(pairs, heard);
+    known = new Set();
+    told = "";
+    show();
+    plays[0].focus();
+  }
+
+  function play(side) {
+    const { entry } = heard[side];
+    if (player.entry?.id === entry.id && player.playing) return player.pause();
+    player.load(entry, { at: 0 });
+    player.seek(0);
+    known.add(side);
+    player.play();
+    show();
+  }
+
+  function choose(chosen) {
+    player.pause();
+    choices.add(heard, chosen, desk.current?.title ?? "");
+    told = `A was ${heard.A.facts.what}, B ${heard.B.facts.what}.`;
+    show();
+    next.focus();
+  }
+
+  box.addEventListener("close", () => {
+    heard = null;
+    bringBack();
+    opener.focus();
+  });
+  player.watch(() => box.open && show());
+
+  function show() {
+    opener.hidden = !pairsOf(desk).length;
+    if (!heard) return;
+    showPair(view, { heard, pairs, known, told }, player);
+    showKept(view, choices.all.length);
+  }
+  return { opener, box, show };
+}

@@ -1,0 +1,102 @@
+// The plan of a piece on the page: whether it is seen, which of its curves a hand bends, and what is asked of bars by
+// it.
+import { barCount, linesFor } from "../music/piece.js";
+import { CURVES, askedOf, planOf, valueSaid } from "../music/plan.js";
+import { action, make, withMark } from "./parts.js";
+
+const within = (range, bar) => Boolean(range) && bar >= range.first && bar < range.stop;
+
+// Whether a plan can be asked for: the model on the page follows one, or leaves such music to one that does.
+const canAsk = ({ desk, model }) => model.plan.can && desk.current?.piece.notes.length > 0;
+
+// The bars that Continue writes.
+const nextOf = ({ desk: { open, settings } }) => ({
+  first: open.chosen,
+  stop: open.chosen + settings.bars,
+});
+
+// What a roll shows of the plan of a piece, null for nothing. On the stage, `roll`, the bars are open that are to be
+// written: those after the prompt, and those that are chosen to be rewritten.
+export function planShown(app, entry, roll = null) {
+  const { desk } = app;
+  const { plan, curve } = desk.settings;
+  const { piece } = entry;
+  if (!plan || entry.kind === "nothing") return null;
+  if (!roll) return { curve, goals: entry.goals ?? {}, lines: piece.lines };
+  const next = canAsk(app) ? nextOf(app) : null;
+  const isOpen = (bar) => canAsk(app) && (within(next, bar) || within(roll.range, bar));
+  const bars = Math.max(barCount(piece), next?.stop ?? 0);
+  return { curve, goals: desk.goals, lines: linesFor(piece, bars), next, isOpen };
+}
+
+// What is asked of the bars that are written next; what is not seen is not asked.
+export function planAsked(app, { kind = "continue", first, last }) {
+  const { goals, open, settings } = app.desk;
+  if (!settings.plan || !canAsk(app)) return null;
+  if (kind === "infill") return askedOf(goals, first - 1, last - first + 1);
+  return kind === "continue" ? askedOf(goals, open.chosen, settings.bars) : null;
+}
+
+// The button that shows the plan, and the row under a roll that names its curves.
+export function planView(app, roll, tell) {
+  const { desk } = app;
+  const toggle = action("", () => desk.set({ plan: !desk.settings.plan }));
+  withMark(toggle, "plan", "Plan");
+  const row = make("div", "mg-plan-row", "", { ariaLabel: "Plan" });
+  row.setAttribute("role", "group");
+  const hint = make("span", "mg-said");
+  const clear = action("Clear the plan", () => desk.bend({}));
+
+  function bend(bars, value) {
+    const { curve } = desk.settings;
+    const { goals } = desk;
+    if (bars.every((bar) => goals[bar]?.[curve] === value)) return;
+    const added = bars.map((bar) => [bar, { ...goals[bar], [curve]: value }]);
+    desk.bend({ ...goals, ...Object.fromEntries(added) });
+    const last = bars.at(-1) + 1;
+    tell(`Bar ${last}: ${valueSaid(curve, value)}.`);
+  }
+
+  // By keys, all bars that are to be written go up or down together: those that are chosen, or those after the prompt.
+  function nudge(event, curve) {
+    const by = { ArrowUp: 1, ArrowDown: -1 }[event.key];
+    if (!by || !canAsk(app)) return;
+    event.preventDefault();
+    const { low, high, step } = CURVES[curve];
+    const { first, stop } = roll.range ?? nextOf(app);
+    const bars = Array.from({ length: stop - first }, (_, bar) => first + bar);
+    const values = planOf(roll.piece)[curve].slice(0, first + 1);
+    const before = values.findLast((value) => value !== null);
+    const from =
+      desk.goals[first]?.[curve] ?? Math.round((before ?? (low + high) / 2) / step) * step;
+    desk.set({ curve });
+    bend(bars, Math.min(high, Math.max(low, from + by * step * (step < 1 ? 1 : 4))));
+  }
+
+  const names = Object.entries(CURVES).map(([curve, { name }]) => {
+    const button = action(name, () => desk.set({ curve }), "mg-chip mg-curve");
+    button.dataset.curve = curve;
+    button.addEventListener("keydown", (event) => nudge(event, curve));
+    return button;
+  });
+  row.append(...names, hint, clear);
+
+  function show() {
+    const { plan, curve } = desk.settings;
+    const entry = desk.current;
+    toggle.setAttribute("aria-pressed", String(plan));
+    row.hidden = !plan || !entry || entry.kind === "nothing";
+    if (row.hidden) return;
+    for (const button of names) {
+      button.setAttribute("aria-pressed", String(button.dataset.curve === curve));
+      button.title = canAsk(app)
+        ? `${button.textContent}: drag its curve over bars to be written, or press the up and down keys here`
+        : button.textContent;
+    }
+    clear.hidden = !Object.keys(desk.goals).length;
+    hint.textContent = canAsk(app)
+      ? `drag over the orange bars to bend the ${curve}`
+      : app.model.plan.why;
+  }
+  return { toggle, row, show, bend };
+}

@@ -1,0 +1,103 @@
+"""Which music people preferred that did not know whose it was: the choices of the page's blind comparison, counted.
+
+A pair is of two sources: the names of models, or the real piece. Of two takes of one model, the sides are A and B as
+they were heard, so that the count says whether the first or the second is preferred for its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from evaluation.metrics.estimates import Estimate, estimate
+from evaluation.tables import NONE, Table, number
+from tokenization.records import json_of
+
+FORMAT = "musicgen listening 1"  # as app/assets/desk/listening.js writes it
+REAL = "real"  # the source of what no model wrote
+CHOSEN = ("A", "B", "none")
+HEAD = ("pair", "heard", "first", "second", "equal", "share of first")
+CAPTION = (
+    "How often each side of a pair was preferred without knowing whose it was; the\n"
+    "share is of those who preferred one, with its 95 % interval (Wilson)."
+)
+LONGEST_SOURCE = 12  # letters of a name in the table
+
+
+def choices_of(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    """Return the choices in some files; one that stands in several of them counts once."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in paths:
+        content = json_of(path)
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise ValueError(
+                f"{path} has no choices of blind comparisons; the page's “Compare blind” downloads a file of them"
+            )
+        choices = content.get("choices")
+        if not isinstance(choices, list) or not all(map(_is_choice, choices)):
+            raise ValueError(f"{path} is damaged: one of its choices is not whole")
+        found.update({choice["id"]: choice for choice in choices})
+    return [*found.values()]
+
+
+def _is_choice(choice: Any) -> bool:
+    if not isinstance(choice, dict) or choice.get("chosen") not in CHOSEN:
+        return False
+    sides = [choice.get(side) for side in ("A", "B")]
+    named = all(isinstance(side, dict) and isinstance(side.get("source"), str) for side in sides)
+    return named and isinstance(choice.get("id"), str)
+
+
+def counted(choices: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row for each pair of sources, in the order of their names, the real piece last."""
+    rows: dict[tuple[str, str], list[int]] = {}
+    for choice in choices:
+        heard = choice["A"]["source"], choice["B"]["source"]
+        pair = min(heard, heard[::-1], key=lambda two: (two[0] == REAL, two))
+        first = "A" if pair == heard else "B"
+        verdict = 2 if choice["chosen"] == "none" else int(choice["chosen"] != first)
+        rows.setdefault(pair, [0, 0, 0])[verdict] += 1
+    return [
+        {
+            "pair": list(pair),
+            "heard": sum(counts),
+            "first": counts[0],
+            "second": counts[1],
+            "equal": counts[2],
+            "share": vars(_share(*counts[:2])),
+        }
+        for pair, counts in sorted(rows.items())
+    ]
+
+
+def _share(first: int, second: int) -> Estimate:
+    return estimate([1.0] * first + [0.0] * second, shares=True)
+
+
+def table(rows: Sequence[dict[str, Any]]) -> Table:
+    """Return the rows as a table; of two takes of one model, the first side is A."""
+    cells = [
+        [
+            _named(*row["pair"]),
+            *(str(row[name]) for name in ("heard", "first", "second", "equal")),
+            _estimated(row["share"]),
+        ]
+        for row in rows
+    ]
+    return Table(head=HEAD, rows=cells, caption=CAPTION)
+
+
+def _estimated(share: dict[str, Any]) -> str:
+    if share["mean"] is None:
+        return NONE
+    between = "" if share["low"] is None else f" [{number(share['low'])}, {number(share['high'])}]"
+    return f"{number(share['mean'])}{between}"
+
+
+def _named(first: str, second: str) -> str:
+    names = [
+        name if len(name) <= LONGEST_SOURCE else f"{name[: LONGEST_SOURCE - 1]}…"
+        for name in (first, second)
+    ]
+    return f"{names[0]}, A and B" if first == second else " / ".join(names)

@@ -1,0 +1,129 @@
+// Blind comparisons: what there is to compare, what is heard of it, and what is kept of a choice.
+import { Choices, blind, pairsOf } from "../../../../app/assets/desk/listening.js";
+import { Desk } from "../../../../app/assets/desk/state.js";
+import { barCount, rowsOf } from "../../../../app/assets/music/piece.js";
+import { equal, ok, piece } from "./check.js";
+
+// A piece of so many bars, each of which begins with a note; what is written has other ones from a bar on.
+const song = (bars, from = bars) =>
+  piece(
+    Array.from({ length: bars }, (_, bar) => [48 * bar, 12, bar < from ? 60 : 70, 80, 0]),
+    { bars },
+  );
+
+const made = (id, more) => ({ id, title: id, state: "done", model: "ensemble", ...more });
+
+const take = (number, more = {}) =>
+  made(`take ${number}`, {
+    kind: "take",
+    how: "continue",
+    parent: "song",
+    number,
+    seed: 5,
+    piece: song(8, 4),
+    region: { first: 4, stop: 8, tracks: null },
+    ...more,
+  });
+
+function desked(parent, ...takes) {
+  const desk = new Desk();
+  desk.show(made("song", { kind: "file", piece: song(12), ...parent }), "opening a file");
+  desk.begin(takes);
+  return desk;
+}
+
+const named = (desk) =>
+  pairsOf(desk).map((pair) => pair.map(({ facts }) => facts.what).join(" and "));
+
+// What a browser keeps.
+function store() {
+  const kept = new Map();
+  return {
+    getItem: (name) => kept.get(name) ?? null,
+    setItem: (name, text) => kept.set(name, text),
+  };
+}
+
+export const tests = {
+  "two takes are compared, and each with the piece where it really goes on"() {
+    const three = ["take 1 and take 2", "take 1 and the real piece", "take 2 and the real piece"];
+    equal(named(desked({}, take(0), take(1))), three);
+    const two = [take(0), take(1)];
+    equal(named(desked({ piece: song(4) }, ...two)), three.slice(0, 1)); // it ends there
+    equal(named(desked({ provenance: { model: "groove" } }, ...two)), three.slice(0, 1)); // a model wrote it
+    equal(named(desked({ kind: "edit" }, ...two)), three.slice(0, 1));
+    const growing = take(1, { state: "running" });
+    equal(named(desked({ piece: song(4) }, take(0), growing)), []);
+    const parts = take(0, { how: "accompany", region: { first: 0, stop: 8, tracks: [0] } });
+    equal(named(desked({}, parts)), []);
+  },
+  "the same bars are heard of both, from two before what is new on"() {
+    const desk = desked({}, take(0)),
+      [pair] = pairsOf(desk);
+    const { A, B, bars } = blind(pair, () => 0);
+    equal(bars, { first: 2, stop: 8 });
+    equal(
+      [A, B].map(({ entry }) => barCount(entry.piece)),
+      [6, 6],
+    );
+    equal(
+      rowsOf(A.entry.piece).map((row) => row[2]),
+      [60, 60, 70, 70, 70, 70],
+    );
+    equal(
+      rowsOf(B.entry.piece).map((row) => row[2]),
+      [60, 60, 60, 60, 60, 60],
+    );
+    equal(
+      [A, B].map(({ entry }) => entry.title),
+      ["A", "B"],
+    );
+    const long = take(0, { piece: song(60, 4), region: { first: 4, stop: 60, tracks: null } });
+    equal(blind(pairsOf(desked({ piece: song(80) }, long))[0]).bars, { first: 2, stop: 20 });
+  },
+  "either side may come first"() {
+    const [pair] = pairsOf(desked({}, take(0)));
+    const sources = [0.1, 0.9].map((drawn) => blind(pair, () => drawn).A.facts.source);
+    equal(sources, ["ensemble", "real"]);
+    equal(
+      [0.1, 0.9].map((drawn) => blind(pair, () => drawn).A.entry.title),
+      ["A", "A"],
+    );
+  },
+  "a choice is kept with what it was between, and can be written and deleted"() {
+    const choices = new Choices(store()),
+      [pair] = pairsOf(desked({}, take(0)));
+    choices.add(
+      blind(pair, () => 0),
+      "B",
+      "song",
+    );
+    choices.add(
+      blind(pair, () => 0),
+      "none",
+      "song",
+    );
+    const { format, choices: written } = JSON.parse(choices.text());
+    equal([format, written.length], ["musicgen listening 1", 2]);
+    const [{ id, made: when, ...first }, second] = written;
+    ok(id !== second.id && when);
+    equal(first, {
+      title: "song",
+      bars: [3, 8],
+      A: { what: "take 1", source: "ensemble", seed: 5 },
+      B: { what: "the real piece", source: "real" },
+      chosen: "B",
+    });
+    choices.clear();
+    equal(choices.all, []);
+  },
+  "a browser that keeps nothing has them for this visit"() {
+    const refuse = () => {
+      throw new Error("not here");
+    };
+    const choices = new Choices({ getItem: refuse, setItem: refuse }),
+      [pair] = pairsOf(desked({}, take(0)));
+    choices.add(blind(pair), "A", "song");
+    equal(choices.all.length, 1);
+  },
+};

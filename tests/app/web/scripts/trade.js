@@ -1,0 +1,74 @@
+// Trading bars: what of a turn reaches the piece, and a recorder that begins at a bar line of its own.
+import { rowsOf } from "../../../../app/assets/music/piece.js";
+import { Recorder } from "../../../../app/assets/sound/recorder.js";
+import { answeredAt, withLate } from "../../../../app/assets/sound/trade.js";
+import { equal, ok, piece } from "./check.js";
+
+// A recorder without a page, on a piece at 60 beats a minute, begun at a time in seconds from now.
+function recording(song, more) {
+  const clicks = [];
+  const synth = { loaded: true, now: () => 0, wake() {}, click: (...click) => clicks.push(click) };
+  const player = { synth, touch() {}, release() {} };
+  const before = globalThis.addEventListener;
+  globalThis.addEventListener = () => {};
+  const recorder = new Recorder(player, { heard() {}, failed() {} });
+  globalThis.addEventListener = before;
+  recorder.start({ ...song, tempos: [[0, 60]] }, 1, more);
+  return { recorder, clicks };
+}
+
+const now = () => performance.now() / 1000;
+
+export const tests = {
+  "what was played after the answer had been asked for is in the piece, too"() {
+    const asked = piece([[0, 12, 60, 88, 1]], { tracks: 2 });
+    const whole = piece([[0, 9, 60, 88, 1], [36, 6, 64, 88, 1]], { tracks: 2 }); // prettier-ignore
+    const take = {
+      ...piece([[0, 24, 60, 88, 0], [192, 24, 67, 80, 0]]), // prettier-ignore
+      ticksPerBeat: 24,
+      tracks: [{ name: "Track 1", drum: false }],
+    };
+    const made = withLate(take, asked, whole);
+    equal(rowsOf(made), [
+      [0, 24, 60, 88, 0],
+      [72, 12, 64, 88, 0],
+      [192, 24, 67, 80, 0],
+    ]);
+    ok(withLate(take, asked, asked) === take);
+  },
+  "silent bars at the end of a turn stay in front of the answer"() {
+    const take = { ...piece([[0, 60, 60, 88, 0], [48, 12, 67, 80, 0]], { bars: 3 }), chords: [[0, "C_M"], [48, "G_M"]] }; // prettier-ignore
+    const made = answeredAt(take, 1, 2);
+    equal(made.lines, [0, 48, 96, 144, 192]);
+    equal(rowsOf(made), [
+      [0, 60, 60, 88, 0],
+      [96, 12, 67, 80, 0],
+    ]);
+    equal(made.chords, [
+      [0, "C_M"],
+      [96, "G_M"],
+    ]);
+    ok(answeredAt(take, 2, 2) === take);
+  },
+  "a turn begins at a bar and a time, without counting in"() {
+    const { recorder, clicks } = recording(piece([[0, 12, 60, 80, 0]]), { bar: 2, at: now() - 1 });
+    equal(clicks.length, 0); // as many as there would be of a bar that is counted in
+    recorder.press(62, 88);
+    const held = rowsOf(recorder.soFar(recorder.begun + 3));
+    equal(held, [
+      [0, 12, 60, 80, 0],
+      [96 + 12, 24, 62, 88, 0],
+    ]);
+    ok(recorder.on);
+    equal(rowsOf(recorder.stop())[1].slice(2), [62, 88, 0]);
+  },
+  "a key that is down already sounds from the beginning on"() {
+    const { recorder } = recording(piece([]), { at: now() + 60 });
+    recorder.stop();
+    recorder.press(62, 88);
+    recorder.start(piece([], { tempos: [[0, 60]] }), 1, { bar: 0, at: now() - 2 });
+    const [[onset, length]] = rowsOf(recorder.soFar(recorder.begun + 3));
+    recorder.stop();
+    equal([onset, length], [24, 12]);
+  },
+};

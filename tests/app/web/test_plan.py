@@ -1,0 +1,118 @@
+"""The plan over the roll: what it shows is what the language says, and what is bent is what is asked for."""
+
+import re
+from collections.abc import Iterable
+from typing import Literal
+
+import numpy as np
+from playwright.sync_api import Page, expect
+
+from app.web.offered_models import EXAMPLES, example
+from musicgen.pieces import piece_of
+from tests.app.web.hands import await_end, choose_bars, fill, go_on, open_example, rest, saved
+from tokenization.ensemble.language import Ensemble
+from tokenization.ensemble.layouts import DENSITY_EDGES, REGISTER_EDGES, plan_of
+from tokenization.ensemble.tokens import DYNAMICS
+from tokenization.midi.reading import read_midi
+
+PLANNED = """async () => {
+  const { planOf } = await import(new URL(`${musicgen.app.facts.assets}/music/plan.js`, document.baseURI));
+  return planOf(musicgen.desk.current.piece);
+}"""
+# Where a bar's middle lies on the lane of the plan, of the stage's roll, at a height between 0 and 1.
+SPOT = """([bar, height]) => {
+  const roll = musicgen.rolls.stage(), { lines } = roll.plan;
+  roll.view.scrollIntoView({ block: "center" });
+  const box = roll.view.getBoundingClientRect();
+  const x = roll.x((lines[bar] + lines[bar + 1]) / 2) - roll.view.scrollLeft;
+  return [box.left + x, box.bottom - 8 - 48 * height];
+}"""
+
+
+def show_plan(page: Page) -> None:
+    page.get_by_role("button", name="Plan", exact=True).click()
+    expect(page.locator(".mg-plan-row")).to_be_visible()
+    rest(page)
+
+
+def bend(page: Page, *spots: tuple[int, float]) -> None:
+    """Drag the chosen curve through heights over some bars, which are counted from 0."""
+    places = [page.evaluate(SPOT, [*spot]) for spot in spots]
+    page.mouse.move(*places[0])
+    page.mouse.down()
+    for place in places[1:]:
+        page.mouse.move(*place, steps=5)
+    page.mouse.up()
+
+
+def levels(
+    edges: np.ndarray, values: Iterable[float | None], side: Literal["left", "right"]
+) -> list[int]:
+    return [-1 if v is None else int(np.searchsorted(edges, v, side=side)) for v in values]
+
+
+def test_what_is_shown_is_what_the_language_says(page: Page):
+    ensemble = Ensemble()
+    for name in EXAMPLES:
+        open_example(page, name)
+        shown = page.evaluate(PLANNED)
+        ids = piece_of(ensemble, read_midi(example(name)), name).encoded.ids
+        said = plan_of(ensemble.sheet(ids))
+        assert len(shown["letters"]) == -(-len(said["density"]) // 4)
+        assert levels(DENSITY_EDGES, shown["density"], "left") == said["density"].tolist()
+        assert levels(REGISTER_EDGES, shown["register"], "right") == said["register"].tolist()
+        loud = [-1 if v is None else int(v * DYNAMICS / 128) for v in shown["loudness"]]
+        assert loud == said["dynamics"].tolist()
+
+
+def test_the_plan_is_bent_for_the_bars_to_be_written(page: Page):
+    roll, clear = page.locator(".mg-stage .mg-roll canvas"), page.get_by_text("Clear the plan")
+    fill(page, "bars", 3)
+    low = roll.bounding_box()
+    show_plan(page)
+    high = roll.bounding_box()
+    assert low is not None
+    assert high is not None
+    assert high["height"] > low["height"]  # the notes keep their room
+    expect(roll).to_have_attribute("aria-label", re.compile("Form: A B C D"))
+    expect(clear).to_be_hidden()
+    bend(page, (2, 0.5), (4, 0.5))  # of bars that are not to be written, as on the ruler
+    assert page.evaluate("musicgen.desk.goals") == {}
+    roll.press("Escape")  # they are chosen, and what is chosen may be rewritten
+    bend(page, (16, 0.1), (18, 0.9))
+    expect(clear).to_be_visible()
+    expect(page.locator(".mg-stage .mg-hint")).to_contain_text("notes a beat")
+    density = page.evaluate("[16, 17, 18].map((bar) => musicgen.desk.goals[bar].density)")
+    assert density == sorted(density)
+    assert density[0] <= 1 < 8 < density[2]
+    page.get_by_role("button", name="Register", exact=True).press("ArrowUp")
+    goals = page.evaluate("[16, 17, 18].map((bar) => musicgen.desk.goals[bar])")
+    assert [goal["density"] for goal in goals] == density
+    assert len({goal["register"] for goal in goals}) == 1  # by keys, all bars go up together
+    go_on(page, bars=3)
+    await_end(page)
+    take = page.evaluate("musicgen.desk.takes[0]")
+    asked = take["provenance"]["plan"]
+    assert asked == {name: [goal[name] for goal in goals] for name in ("density", "register")}
+    assert take["goals"]["16"]["density"] == density[0]
+    page.evaluate("() => musicgen.app.undo()")  # composing
+    page.evaluate("() => musicgen.app.undo()")
+    expect(clear).to_be_hidden()
+    page.evaluate("() => musicgen.app.redo()")
+    expect(clear).to_be_visible()
+    saved(page)
+    page.reload()
+    expect(clear).to_be_visible()  # a project keeps it
+
+
+def test_chosen_bars_are_rewritten_by_the_plan(page: Page):
+    show_plan(page)
+    page.get_by_role("button", name="Loudness", exact=True).click()
+    choose_bars(page, 3, 4)
+    bend(page, (2, 0.8), (3, 0.8))
+    page.locator(".mg-stage .mg-range-bar").get_by_role("button", name="Rewrite").click()
+    await_end(page)
+    made = page.evaluate("musicgen.desk.takes[0].provenance")
+    assert made["written_bars"] == [3, 4]
+    first, second = made["plan"]["loudness"]
+    assert first == second > 90

@@ -1,0 +1,82 @@
+"""Bars are traded: a person plays, the model answers behind the bar line, and all of it is one piece."""
+
+from playwright.sync_api import Page, expect
+
+from musicgen.loading import DEFAULT
+from tests.app.web.browser import WAIT
+from tests.app.web.hands import NOTES
+from tests.app.web.test_page import checked
+
+# Every note that is sent to the synthesizer, with the time at which it sounds, and what is said of turns.
+# With the person's second turn, trading is over.
+WATCHED = """() => {
+  const { app: { trade }, player: { synth } } = musicgen, on = synth.on.bind(synth);
+  window.sounded = [];
+  synth.on = (channel, pitch, velocity, time) => {
+    sounded.push({ time: performance.now() / 1000 + time - synth.now(), turn: trade.turn, pitch });
+    on(channel, pitch, velocity, time);
+  };
+  const say = trade.said;
+  window.sentences = [];
+  trade.said = (text) => {
+    say(text);
+    sentences.push(text);
+    if (text.endsWith("are yours.")) setTimeout(() => trade.stop());
+  };
+}"""
+TURN = "(turn) => musicgen.app.trade.turn === turn"
+
+
+def begin(page: Page) -> None:
+    page.locator("[data-example=grid]").click()
+    page.get_by_label("Model").select_option(DEFAULT)  # an untrained one may answer with silence
+    page.locator(".mg-play-in summary").click()
+    page.get_by_label("Bars to trade").select_option("2")
+    page.get_by_role("button", name="Trade bars", exact=True).click()
+    page.wait_for_function(TURN, arg="mine", timeout=WAIT)
+
+
+def test_trade_bars(page: Page, record_property):
+    begin(page)
+    said = page.locator(".mg-play-in [role=status]")
+    page.evaluate(WATCHED)
+    expect(said).to_contain_text("One bar is counted in. Bars 1 to 2 are yours. The keys A W S")
+    expect(page.get_by_role("button", name="● Record")).to_be_disabled()
+    assert not checked(page, lambda: None)
+    page.keyboard.down("g")  # held across the request, up to the bar line
+    page.wait_for_function(TURN, arg="asked", timeout=WAIT)
+    page.keyboard.press("k")  # after it
+    line = page.evaluate("musicgen.app.trade.line")
+    page.wait_for_function(TURN, arg="theirs", timeout=WAIT)
+    page.keyboard.up("g")  # its turn was over at the bar line
+    page.wait_for_function(TURN, arg=None, timeout=2 * WAIT)
+    assert page.evaluate("sentences") == [
+        "The model answers: bars 3 to 4.",
+        "Bars 5 to 6 are yours.",
+        "",
+    ]
+    sounded = page.evaluate("sounded")
+    answer = [note["time"] for note in sounded if note["turn"] == "theirs"]
+    [delay] = page.evaluate("musicgen.app.trade.delays")
+    record_property("seconds from the bar line to the answer", round(delay, 3))
+    assert answer
+    assert min(answer) >= line + delay - 0.05  # nothing of it sounds before
+    assert delay >= 0
+    expect(page.locator(".mg-stage .mg-facts")).to_contain_text("4 bars")
+    expect(page.locator(".mg-stage h2")).to_have_text("My piece")
+    notes = page.evaluate(NOTES)
+    rows = [notes[i : i + 5] for i in range(0, len(notes), 5)]
+    third = page.evaluate("musicgen.desk.current.piece.lines[2]")
+    mine = [pitch for onset, _, pitch, *_ in rows if onset < third]
+    assert sorted(mine) == [67, 72]  # what was played after the request, too
+    assert [row for row in rows if row[0] >= third]
+    expect(page.get_by_role("button", name="● Record")).to_be_enabled()
+
+
+def test_a_turn_in_which_nothing_is_played_ends_the_trade(page: Page):
+    begin(page)
+    expect(page.locator(".mg-play-in [role=status]")).to_have_text(
+        "Nothing was played.", timeout=WAIT
+    )
+    expect(page.get_by_role("button", name="Trade bars", exact=True)).to_be_visible()
+    assert page.evaluate("musicgen.app.trade.on") is False
