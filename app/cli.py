@@ -8,7 +8,9 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
@@ -69,6 +71,39 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see {self.prog} --help")
+
+    def format_help(self) -> str:
+        """Return the help, with the text after the options in as many columns as those have."""
+        if self.epilog:
+            width = shutil.get_terminal_size().columns - 2  # as argparse
+            parts = (_in_columns(part, width) for part in self.epilog.split("\n\n"))
+            self.epilog = "\n\n".join(parts)
+        return super().format_help()
+
+
+def _in_columns(part: str, width: int) -> str:
+    """Return a paragraph, or examples, in lines of a width; a comment goes above an example that is too long."""
+    if "\n " not in part:
+        return textwrap.fill(part, width)
+    lines = []
+    for line in part.rstrip().split("\n"):
+        command, _, comment = line.partition("  #")
+        if len(line) <= width or not line.startswith(" "):
+            lines.append(line)
+            continue
+        if comment:
+            lines.append(
+                textwrap.fill(comment, width, initial_indent="  #", subsequent_indent="  #")
+            )
+        lines.append(" \\\n      ".join(_broken(command.rstrip(), width - 8)))
+    return "\n".join(lines)
+
+
+def _broken(command: str, width: int) -> list[str]:
+    """Return a command in parts that fit into a width, each but the first beginning with an option."""
+    if len(command) <= width or (at := command.rfind(" --", 4, width)) < 0:
+        return [command]
+    return [command[:at], *_broken(command[at + 1 :], width)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

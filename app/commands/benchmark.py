@@ -20,15 +20,15 @@ EXAMPLES = """\
 Models that differ in their encoding of position alone are trained on the same examples in the same order, from several
 seeds; given are means with 95 % intervals (Student's), what rules without a model come to, and what the papers report.
 
-tasks:
-  listops     nested operations on digits      made on the spot, or the benchmark's files
-  pathfinder  are two marks on one path?       pictures of our own, or the benchmark's files
-  points      the field of charges in space    made on the spot
-  text        film reviews, by bytes           SOURCE: aclImdb
-  retrieval   does one paper cite another?     SOURCE: the folder of new_aan_pairs.train.tsv
-  image       CIFAR-10, by grey pixels         SOURCE: cifar-10-batches-bin
-  patches     your own pictures                SOURCE: a .npz of images and labels
-  language    the next byte or word            SOURCE: a folder of text files, or WikiText-103's
+tasks:                                        SOURCE
+  listops     nested operations on digits     none, or the benchmark's files
+  pathfinder  are two marks on one path?      none, or the benchmark's files
+  points      the field of charges in space   none
+  text        film reviews, by bytes          aclImdb
+  retrieval   does one paper cite another?    with new_aan_pairs.train.tsv
+  image       CIFAR-10, by grey pixels        cifar-10-batches-bin
+  patches     your own pictures               a .npz of images and labels
+  language    the next byte or word           texts, or WikiText-103's files
 
 examples:
   musicgen benchmark listops --short -o runs/listops

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from app.cli import COMMANDS, LONGEST_SENTENCE, NO_MEMORY, main, sentence
+from app.commands.evaluate.evaluate import EVALUATIONS
 
 PROGRAM = [sys.executable, "-m", "app.cli"]
 SONG = Path(__file__).parents[1] / "seeds" / "groove.mid"
@@ -62,8 +63,10 @@ def test_help_lists_all_commands_and_imports_none():
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_each_command_has_help_with_an_example_and_imports_little(name: str, command):
+def test_each_command_has_help_with_an_example_and_imports_little(name: str, command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     shown = command(name, "--help").out
+    assert max(map(len, shown.splitlines())) <= 80
     assert f"usage: musicgen {name} " in shown
     assert f"  musicgen {name} " in shown.partition("example")[2]
     tree = ast.parse(
@@ -73,6 +76,14 @@ def test_each_command_has_help_with_an_example_and_imports_little(name: str, com
         (node.module or "").split(".")[0] for node in tree.body if isinstance(node, ast.ImportFrom)
     }
     assert not tops & {"tokenization", "training", "musicgen", "evaluation", "torch", "numpy"}
+
+
+@pytest.mark.parametrize("name", EVALUATIONS)
+def test_each_evaluation_has_help_in_80_columns_with_an_example(name: str, command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = command("evaluate", name, "--help").out
+    assert f"  musicgen evaluate {name} " in shown.partition("example")[2]
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
