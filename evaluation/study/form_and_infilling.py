@@ -142,13 +142,10 @@ def form(
     They have as many bars after the prompt as are written, or at least `piece_bars`.
     """
     arguments = {"prompt_bars": prompt_bars, "bars": bars}
-    language = choice.prepared.language
-    able = [model for model in playables if model.language.name == language.name]
-    left_out = taking_part(able, playables, "form", language.name)
     enough = min(piece_bars or bars, bars)
     fewest = prompt_bars + enough
     experiment, described = long_pieces(
-        measure_form, able, choice, arguments, left_out, fewest_bars=fewest
+        "form", measure_form, playables, choice, arguments, fewest_bars=fewest
     )
     return experiment, {**described, "piece_bars": enough}
 
@@ -166,10 +163,10 @@ def infilling(
         raise ValueError(
             f"{choice.data} is in {language.name}, in which no gap is filled; name data in ensemble"
         )
-    able = [model for model in playables if model.language.name == language.name]
-    left_out = taking_part(able, playables, "infilling", language.name)
     arguments = {"gap": gap, "recall": recall}
-    return long_pieces(measure_infilling, able, choice, arguments, left_out, fewest_bars=gap + 2)
+    return long_pieces(
+        "infilling", measure_infilling, playables, choice, arguments, fewest_bars=gap + 2
+    )
 
 
 def estimates(rows: Rows) -> Rows:
@@ -187,18 +184,20 @@ def estimates(rows: Rows) -> Rows:
 
 
 def long_pieces(
+    name: str,
     measure: Callable[..., Measure],
-    able: Sequence[Playable],
+    playables: Sequence[Playable],
     choice: Choice,
     arguments: Mapping[str, Any],
-    left_out: list[str],
     *,
     fewest_bars: int,
     table: Callable[[Rows], Rows] = estimates,
 ) -> tuple[Experiment, dict[str, Any]]:
-    """Return the experiment that measures models with pieces of so many bars, and its facts."""
+    """Return the experiment that measures the models of a data set's language with long pieces, and its facts."""
     prepared, data, split = choice.prepared, choice.data, choice.split
     language, random = prepared.language, np.random.default_rng(choice.seed)
+    able = [model for model in playables if model.language.name == language.name]
+    left_out = taking_part(able, playables, name, language.name)
     rows, places = drawn(prepared, split, random, fewest_bars=fewest_bars)
     others = [model.language for model in able if model.language.spec() != language.spec()]
     # As all of them count bars.

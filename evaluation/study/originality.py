@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.study.experiments import Experiment, taking_part
+from evaluation.study.experiments import Experiment
 from evaluation.study.form_and_infilling import estimates, held_out_piece, long_pieces, score_of
 from evaluation.study.piece_jobs import Choice, Measure, Rows, model_of
 from musicgen.continuation import Continuation
@@ -28,16 +28,13 @@ def originality(
 
     if bars < BARS:
         raise ValueError(f"--bars is {bars}; passages of {BARS} bars are looked for")
-    language = choice.prepared.language
-    able = [model for model in playables if model.language.name == language.name]
-    left_out = taking_part(able, playables, "originality", language.name)
     arguments = {"prompt_bars": prompt_bars, "bars": bars}
     return long_pieces(
+        "originality",
         measure_originality,
-        able,
+        playables,
         choice,
         arguments,
-        left_out,
         fewest_bars=prompt_bars + bars,
         table=without_cases,
     )

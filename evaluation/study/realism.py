@@ -23,7 +23,7 @@ import numpy as np
 
 from evaluation.metrics.estimates import mean
 from evaluation.metrics.window import LOUDNESS
-from evaluation.study.experiments import Experiment, taking_part
+from evaluation.study.experiments import Experiment
 from evaluation.study.form_and_infilling import held_out_piece, long_pieces, score_of
 from evaluation.study.piece_jobs import Choice, Measure, model_of
 from musicgen.continuation import Continuation
@@ -189,16 +189,13 @@ def realism(
     """Return the experiment that continues pieces and has what is written told from the same bars of them."""
     if bars < WINDOW:
         raise ValueError(f"--bars is {bars}; {WINDOW} or more are told apart, {WINDOW} at a time")
-    language = choice.prepared.language
-    able = [model for model in playables if model.language.name == language.name]
-    left_out = taking_part(able, playables, "realism", language.name)
     arguments = {"prompt_bars": prompt_bars, "bars": bars}
     return long_pieces(
+        "realism",
         measure_realism,
-        able,
+        playables,
         choice,
         arguments,
-        left_out,
         fewest_bars=prompt_bars + bars,
         table=telling,
     )

@@ -395,11 +395,12 @@ class Engine:
 
     def _beginning(self) -> list[RowGroup]:
         """Return whose first note somebody waits for, but for owners who had much more than others."""
-        if not self._listeners or not self._playing:
+        beginning = [group for group in self._playing if group.steps < FIRST_STEPS]
+        if not self._listeners or not beginning:
             return []
-        had = {group: self._shares.had(group.job.owner) for group in self._playing}
-        most = min(had.values()) + FIRST_SECONDS
-        return [group for group in had if group.steps < FIRST_STEPS and had[group] <= most]
+        had = self._shares.had
+        most = min(had(group.job.owner) for group in self._playing) + FIRST_SECONDS
+        return [group for group in beginning if had(group.job.owner) <= most]
 
     def _ranked(
         self, groups: Iterable[RowGroup], lead: Mapping[RowGroup, float] | None = None

@@ -79,9 +79,8 @@ class RecallConfig:
     values: tuple[tuple[int, int], ...]  # of notes, such as lengths
     said: int  # from here on tokens say nothing that sounds
     plan: tuple[tuple[int, int], ...]
-    returns: tuple[
-        tuple[int, int], ...
-    ]  # (token, bars back): 0 for a new bar, −1 for an earlier one without a name
+    # (token, bars back): 0 for a new bar, −1 for an earlier one without a name.
+    returns: tuple[tuple[int, int], ...]
 
     def kinds(self, vocabulary: int) -> np.ndarray:
         """Return the kind of each token, and its value: (2, V)."""
