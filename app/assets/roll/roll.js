@@ -1,5 +1,5 @@
 // The piano roll: a view of a piece with a cursor, zoom and scroll, bars to be chosen, and the prompt's end to be dragged.
-// The canvas is as wide as what is seen, and paint.js paints it anew at every scroll.
+// The canvas is as wide as what is seen, and paint.js repaints it at every scroll.
 import { barCount, inRegion, noteCount } from "../music/piece.js";
 import { planOf } from "../music/plan.js";
 import { Axis, MOST } from "./axis.js";

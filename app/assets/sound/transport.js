@@ -69,7 +69,7 @@ export class Transport {
   }
 
   // The same piece, which has grown, or was changed a little while it sounds. What goes round ends with it at the
-  // latest, and begins anew where more than that was sent already.
+  // latest, and begins again where more than that was sent already.
   grow(piece, frontier = Infinity) {
     const place = this.tick,
       waited = this.waiting,

@@ -38,7 +38,7 @@ export function mixer(app) {
   });
 }
 
-// A track: mute, solo, volume, instrument, and a part that is written anew; what that lacks is said in `why`.
+// A track: mute, solo, volume, instrument, and a part to rewrite; what that lacks is said in `why`.
 function trackLine(app, track, index, why) {
   const { desk } = app;
   const mixOn = () => ({ ...noMix(track), ...mixOf(desk, desk.current)[index] });

@@ -72,7 +72,7 @@ export function rangeBar(app, roll, entryOf) {
       acts.anew,
       can && given && !app.composer.busy,
       can ? (given ? busy : "There are no notes yet to go by.") : reason,
-      [`Write ${bars} anew, everything else stays.`, reason].filter(Boolean).join(" "),
+      [`Rewrite ${bars}; everything else stays.`, reason].filter(Boolean).join(" "),
     );
     able(acts.on, !app.composer.busy, busy, `Go on after bar ${stop}`);
     // Of bars that are yet to come nothing can be kept, and they have their place already.
@@ -84,7 +84,7 @@ export function rangeBar(app, roll, entryOf) {
     able(acts.end, whole && further, last, `The piece ends with bar ${stop}`);
     able(acts.delete, whole, growing, `Take ${bars} out; what follows moves up`);
     able(acts.chord, whole, growing);
-    // Why something cannot be done stays until it can: a take that is being written is shown anew with every note.
+    // Why something cannot be done stays until it can: a take that is being written is shown again with every note.
     if (!Object.values(acts).some((one) => !isAble(one) && one.title === why.textContent))
       why.textContent = "";
     chord.hidden = !one;
