@@ -9,12 +9,15 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from textwrap import fill, wrap
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from evaluation.tables import Table
 
 
+COLUMNS = 80  # of a terminal, which tables fit
+SHORTEST_LINE = 8  # letters to which a title is folded
 INTERRUPTED = 130  # the exit code of what was ended by a signal, as shells report it
 
 # What moves a terminal's cursor, begins a command to it, turns the direction of text, or is no character.
@@ -78,12 +81,21 @@ def drop(stream: TextIO) -> None:
 
 
 def table(rows: Sequence[Sequence[object]]) -> str:
-    """Return rows in columns: the first to the left, numbers with separators to the right."""
+    """Return rows in columns: the first to the left, numbers with separators to the right.
+
+    What is too wide for a terminal is folded: first the titles in the first row, then the columns, a block of them
+    under the other, each with the words that name its rows.
+    """
     cells = [
         [f"{cell:,}" if isinstance(cell, int) else visible(str(cell)) for cell in row]
         for row in rows
     ]
-    widths = [max(len(cell) for cell in column) for column in zip(*cells, strict=True)]
+    blocks = [cells] if _width(cells) <= COLUMNS else _blocks(_folded(cells))
+    return "\n\n".join(_aligned(block) for block in blocks)
+
+
+def _aligned(cells: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = (
         [row[0].ljust(widths[0])]
         + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
@@ -92,10 +104,58 @@ def table(rows: Sequence[Sequence[object]]) -> str:
     return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
+def _width(cells: Sequence[Sequence[str]]) -> int:
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _folded(cells: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """Return rows with the titles of the first in several rows, no wider than what is under them."""
+    head, *body = cells
+    below = [max(map(len, column)) for column in zip(*body, strict=True)] or [0] * len(head)
+    titles = [
+        wrap(title, max(width, SHORTEST_LINE), break_long_words=False) or [""]
+        for title, width in zip(head, below, strict=True)
+    ]
+    lines = max(map(len, titles))
+    padded = [[""] * (lines - len(title)) + title for title in titles]
+    return [*zip(*padded, strict=True), *body]
+
+
+def _blocks(cells: Sequence[Sequence[str]]) -> list[list[list[str]]]:
+    """Return rows in blocks of as many columns as fit; each has the columns of words that come first."""
+    columns = [*zip(*cells, strict=True)]
+    words = next((n for n, column in enumerate(columns) if n and _is_number(column[-1])), 1)
+    named, blocks = columns[:words], [columns[:words]]
+    for column in columns[words:]:
+        if len(blocks[-1]) > words and _width([*zip(*blocks[-1], column, strict=True)]) > COLUMNS:
+            blocks.append([*named])
+        blocks[-1].append(column)
+    whole = [[[*row] for row in zip(*block, strict=True)] for block in blocks]
+    return [[row for row in block if any(row)] for block in whole]
+
+
+def _is_number(cell: str) -> bool:
+    return cell[:1].isdigit() or cell[:1] in "+-−–"
+
+
 def captioned(content: Table, *, across: bool = True) -> str:
-    """Return a table of the evaluation under what its numbers are; not `across`, its rows become columns."""
-    rows = [[" ".join(title.split()) for title in content.head], *content.rows]
-    return f"{content.caption}\n{table(rows if across else [*zip(*rows, strict=True)])}"
+    """Return a table of the evaluation under what its numbers are; not `across`, its rows become columns.
+
+    Models of several rows each have a table of their own.
+    """
+    caption = "\n".join(fill(line, COLUMNS) for line in content.caption.splitlines())
+    head, rows = [" ".join(title.split()) for title in content.head], content.rows
+    if not across:
+        return f"{caption}\n{table([*zip(head, *rows, strict=True)])}"
+    models = [*dict.fromkeys(row[0] for row in rows)]
+    if head[0] != "model" or len(models) == len(rows):
+        return f"{caption}\n{table([head, *rows])}"
+    parts = [
+        f"{visible(model)}\n{table([head[1:], *(row[1:] for row in rows if row[0] == model)])}"
+        for model in models
+    ]
+    return "\n\n".join([caption, *parts])
 
 
 def visible(text: str, *, lines: bool = False) -> str:

@@ -63,7 +63,13 @@ def run(arguments: argparse.Namespace) -> None:
     """Train all, and write the table."""
     from app.options import claim, own_folder
     from tokenization.whole_file import make_folder
-    from training.results.comparison import ranked, repeated, without_encoding, write_comparison
+    from training.results.comparison import (
+        comparison_table,
+        ranked,
+        repeated,
+        without_encoding,
+        write_comparison,
+    )
 
     check_counts(arguments, "seeds")
     named = arguments.output is not None
@@ -91,7 +97,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         output.write_json([asdict(row) for row in ranked(rows)])
     else:
-        output.write((arguments.output / "comparison.md").read_text(encoding="utf-8").rstrip())
+        output.write(output.table(comparison_table(rows)))
         _beside_the_paper(rows)
 
 

@@ -35,16 +35,12 @@ class Compared:
     failed: str = ""
 
 
+INTERVAL = "_interval"  # at the end of the name of half an interval
 HEADINGS = {  # of columns that are not called as their fields
     "name": "run",
     "inside": "loss, trained length",
-    "inside_interval": "±",
     "beyond": "loss, past it",
-    "beyond_interval": "±",
-    "against": "beside",
-    "change_interval": "±",
     "change_beyond": "change, past it",
-    "change_beyond_interval": "±",
     "tokens_per_second": "tokens/s",
 }
 
@@ -73,12 +69,23 @@ def ranked(rows: Sequence[Any]) -> list[Any]:
 
 def write_comparison(rows: Sequence[Any], folder: Path) -> None:
     """Write comparison.csv and comparison.md, ranked: a row a run, or what several of them come to."""
+    write_csv(folder / "comparison.csv", [asdict(row) for row in ranked(rows)])
+    write_text(folder / "comparison.md", f"{markdown(comparison_table(rows))}\n")
+
+
+def comparison_table(rows: Sequence[Any]) -> list[list[str]]:
+    """Return titles and a row for each of the rows, ranked; an interval stands behind its mean."""
     plain = [asdict(row) for row in ranked(rows)]
-    write_csv(folder / "comparison.csv", plain)
-    names = [name for name in plain[0] if name != "failed" or any(row["failed"] for row in plain)]
-    lines = [[_cell(row[name]) for name in names] for row in plain]
-    text = markdown([[HEADINGS.get(name, name) for name in names], *lines])
-    write_text(folder / "comparison.md", f"{text}\n")
+    names = [
+        name
+        for name in plain[0]
+        if not name.endswith(INTERVAL) and (name != "failed" or any(row["failed"] for row in plain))
+    ]
+    head = [HEADINGS.get(name, name) for name in names]
+    return [
+        head,
+        *([_cell(row[name], row.get(name + INTERVAL)) for name in names] for row in plain),
+    ]
 
 
 def tabulated(folder: Path) -> dict[str, int | None]:
@@ -132,11 +139,12 @@ def _mean_table(tables: Sequence[Table]) -> Table:
     }
 
 
-def _cell(value: object) -> str:
+def _cell(value: object, interval: float | None = None) -> str:
     if value is None:
         return "–"
     if isinstance(value, float):
-        return f"{value:,.0f}" if value >= 1000 else f"{value:.4f}"
+        between = "" if interval is None else f" ± {interval:.4f}"
+        return f"{value:,.0f}" if value >= 1000 else f"{value:.4f}{between}"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 

@@ -99,11 +99,11 @@ def test_each_hidden_part_has_a_row_with_what_stands_beside_it(grooves, evaluate
     assert 0 <= row["written"]["mean"] <= 1
     assert row["same"]["mean"] is not None  # pieces without a style count as one
     out, err = evaluate("accompaniment", PIANO, "untrained:tiny:groove", *how)
-    caption, header, line, _, last = out.splitlines()
-    assert caption.startswith("Likeness of the style to the hidden part's")
-    assert header.split()[:2] == ["model", "measure"]
-    assert line.split()[:3] == [PIANO, "drums:", "onset–drum"]
-    assert last.split()[:6] == [PIANO, "drums:", "notes", "at", "a", "time"]
+    assert out.startswith("Likeness of the style to the hidden part's")
+    assert f"\n\n{PIANO}\n" in out
+    assert "\ndrums: onset–drum " in out
+    assert "\ndrums: notes at a time " in out
+    assert max(map(len, out.splitlines())) <= 80
     assert "for speaking groove: untrained:tiny:groove\n" in err
     assert f"2 pieces of {grooves}." in err
 
