@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app import output
 from app.commands.making_music import (
@@ -17,6 +18,10 @@ from app.commands.making_music import (
 )
 from app.options import add_tracks, tracks_of
 
+if TYPE_CHECKING:
+    from musicgen.generation.request import Options
+    from musicgen.playable import Playable
+
 EXAMPLES = """\
 examples:
   musicgen continue song.mid
@@ -26,6 +31,7 @@ examples:
   musicgen continue prompts/*.mid --bars 16 -o output
   musicgen end song.mid --bars 4
   musicgen continue song.mid --chords "C | G7 | Am F | C"
+  musicgen continue prompt.json --mirex --variations 8 -o samples
 """
 
 
@@ -40,6 +46,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prompt-bars", default="all", metavar="N|all", help="go on from its first N bars"
     )
+    parser.add_argument(
+        "--mirex", action="store_true",
+        help="PROMPT is a prompt in the JSON of MIREX's task; writes bars 5 to 16 in it, as FILE.json or "
+        "sample_01.json … in the folder of -o",
+    )  # fmt: skip
     add_tracks(parser)
     add_options(parser)
     parser.epilog = EXAMPLES
@@ -52,6 +63,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     bars, options = _bars(arguments.prompt_bars), options_of(arguments)
     model = load(arguments.model, arguments.device)
+    if arguments.mirex:
+        return _in_mirex_form(arguments, options, model)
     tracks = tracks_of(arguments.tracks, model.language.name)
     makings: list[Making] = []
     failed: list[Failure] = []  # a list, since a file may be given twice
@@ -80,6 +93,26 @@ def run(arguments: argparse.Namespace) -> None:
         )
     if silent is not None:
         raise silent
+
+
+def _in_mirex_form(arguments: argparse.Namespace, options: Options, model: Playable) -> None:
+    """Continue one prompt of MIREX's task, and write each take in its form."""
+    from evaluation.mirex import GENERATION, PROMPT, continued, numbered, read, write
+
+    if len(arguments.prompts) > 1:
+        raise ValueError(f"--mirex takes one prompt, not {len(arguments.prompts)}")
+    if options.tokens or arguments.prompt_bars != "all":
+        raise ValueError("--mirex gives 5 bars and writes 12; leave out --tokens and --prompt-bars")
+    prompt, place = read(Path(arguments.prompts[0]), PROMPT), arguments.output
+    to_file = place.suffix == ".json"
+    if to_file and (place.exists() or options.variations > 1):
+        why = "is there" if place.exists() else "holds one continuation"
+        raise ValueError(f"{place} {why}; give -o a folder")
+    takes = continued(model, [prompt], options, output.progress_bar)[0]
+    paths = [place] if to_file else numbered(place, "sample", len(takes))
+    for path, notes in zip(paths, takes, strict=True):
+        write(path, GENERATION, notes)
+        output.write(str(path))
 
 
 def _named(name: str, error: Exception) -> str:

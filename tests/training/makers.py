@@ -34,14 +34,15 @@ TOY = {
 
 
 def prepared_set(
-    folder: Path, spoken: str, *, train: int = 8, held_out: int = 2, first: int = 0
+    folder: Path, spoken: str, *, train: int = 8, held_out: int = 2, first: int = 0, bars: int = 6
 ) -> Path:
     """Write a prepared set of a language: the pieces from the first number on."""
     speaker = language(spoken)
     with PreparedWriter(folder, replace=False) as writer:
         for number in range(train + held_out):
             rows = [
-                speaker.encode(speaker.arrange(score)) for score in _scores(spoken, first + number)
+                speaker.encode(speaker.arrange(score))
+                for score in _scores(spoken, first + number, bars)
             ]
             split = "train" if number < train else "validation"
             writer.add(f"piece{number}", rows, split=split)
@@ -55,9 +56,9 @@ def prepared_set(
     return folder
 
 
-def _scores(spoken: str, number: int) -> list[Score]:
+def _scores(spoken: str, number: int, bars: int) -> list[Score]:
     if language(spoken).name == "remi":
-        return [piano(number, bars=6)]
+        return [piano(number, bars=bars)]
     return [band(number, names=("Bass", "Drums", other)) for other in ("Piano", "Guitar")]
 
 

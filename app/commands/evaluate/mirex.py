@@ -1,0 +1,78 @@
+"""`musicgen evaluate mirex`: continuations in the form of MIREX's task, checked, and measured next to real pieces."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from app import output
+from app.commands.evaluate.study_options import add_choice, command_line, seed
+from app.options import add_device, check_counts
+
+EXAMPLES = """\
+MIREX's task Symbolic Music Generation (2025): a pickup bar and four bars for piano are given as JSON, twelve are
+written, and listeners judge. FOLDER has a folder for each prompt: prompt.json, real.json where the piece is known,
+and the continuations of any system, NAME_01.json, NAME_02.json, and so on. Every file is checked against the rules of
+the task, and each system is measured next to the real pieces.
+
+--data adds prompts and real continuations from pieces in 4/4, until there are --pieces; --models writes one
+continuation of each prompt that has none by that model. What is there is kept.
+
+examples:
+  musicgen evaluate mirex prompts --data data/pop909 --models ensemble pop-piano
+  musicgen evaluate mirex prompts --json
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="of prompts and continuations")
+    parser.add_argument("--data", type=Path, metavar="DEST", help="a prepared data set")
+    add_choice(parser, 20, "test")
+    parser.add_argument("--models", nargs="+", metavar="MODEL", default=[], help="to continue them")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of all that is drawn")
+    add_device(parser)
+    output.add_json(parser)
+    parser.epilog = EXAMPLES
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Write what is asked for, measure all, and print the table."""
+    from evaluation.mirex import measured, mirex_table, prompts_in, write_prompts
+
+    check_counts(arguments, "pieces")
+    folder = arguments.folder
+    if arguments.data is not None:
+        write_prompts(arguments.data, arguments.split, arguments.pieces, arguments.seed, folder)
+    if not prompts_in(folder):
+        raise ValueError(f"{folder} has no prompts, as in NAME/prompt.json; --data makes some")
+    for name in arguments.models:
+        _continue_all(name, arguments)
+    result = {"command": command_line(), **measured(folder)}
+    if not result["table"]:
+        raise ValueError(f"{folder} has no continuations yet; --models writes some")
+    output.remark([one["why"] for one in result["broken"]])
+    if arguments.json:
+        output.write_json(result)
+    else:
+        output.write(output.captioned(mirex_table(result["table"])))
+
+
+def _continue_all(name: str, arguments: argparse.Namespace) -> None:
+    """Write one continuation by a model of each prompt that has none."""
+    from evaluation.mirex import GENERATION, PROMPT, continued, prompts_in, read, write
+    from musicgen.generation.request import Options
+    from musicgen.loading import load
+
+    model = load(name, arguments.device)
+    label = model.name.replace(":", "-")
+    paths = [place / f"{label}_01.json" for place in prompts_in(arguments.folder)]
+    paths = [path for path in paths if not path.exists()]
+    prompts = [read(path.parent / f"{PROMPT}.json", PROMPT) for path in paths]
+    if not prompts:
+        return
+    options = Options(seed=arguments.seed)
+    for path, [notes] in zip(
+        paths, continued(model, prompts, options, output.progress_bar), strict=True
+    ):
+        write(path, GENERATION, notes)

@@ -1,0 +1,314 @@
+"""The form of MIREX's task Symbolic Music Generation (2025: piano continuation), and what is measured in it.
+
+A prompt is `{"prompt": [{"start": 16, "pitch": 72, "duration": 6}, …]}`: a bar for a pickup, which may be empty, and
+four bars of 4/4 in sixteenths, 0 to 79. A continuation is `{"generation": […]}`: twelve bars, 80 to 271. MIREX has
+listeners judge them; what is measured here needs none, and stands next to what real pieces do.
+
+A folder holds a folder for each prompt: `prompt.json`, `real.json` where the piece is known, and the continuations of
+each system, `NAME_01.json`, `NAME_02.json`, and so on.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evaluation.metrics import style, window
+from evaluation.metrics.estimates import estimate, mean
+from evaluation.metrics.form import form
+from evaluation.metrics.statistics import SCALES
+from evaluation.study.realism import told_apart
+from evaluation.tables import NONE, Table
+from musicgen.continuation import Continuation, Player, together
+from musicgen.generation.request import Options
+from musicgen.pieces import piece_of
+from tokenization.analysis.metres import bar_lines
+from tokenization.prepared import Prepared
+from tokenization.records import json_of
+from tokenization.score import Meters, Notes, Score, Tempos, Track, excerpt
+from tokenization.whole_file import make_folder, write_whole
+
+PROMPT, GENERATION = "prompt", "generation"
+BAR, BEAT = 16, 4  # sixteenths
+FIRST, LAST = 80, 272  # a continuation begins before and ends at
+GIVEN_BARS, BARS = FIRST // BAR, LAST // BAR
+STARTS = {PROMPT: range(FIRST), GENERATION: range(FIRST, LAST)}
+FIELDS = ("start", "pitch", "duration")
+REAL = "real"
+PICKUP = 8  # bar of a piece, from 1, that a prompt has for its pickup: four bars after the first phrase follow
+TEMPO, VELOCITY = 100.0, 80  # the form has neither
+FEWEST_APART = 10  # prompts from which on a classifier is asked
+
+MEASURES = {
+    "notes": "notes a bar",
+    "sounding": "pitches at a time",
+    "scale": "in the prompt's scale",
+    "onset_duration": "onset–duration, as prompt",
+    "time_pitch": "time–pitch, as prompt",
+    "returns": "bars that return",
+    "repeats": "bars repeated exactly",
+    "top_repeated": "highest note again",
+}
+APART = "told from real, AUC"
+CAPTION = """Bars 5 to 16 of each prompt's continuation, mean [95 % interval] over prompts. Likeness of the style to the
+    prompt's is a cosine. AUC: how well a classifier tells a system from the real pieces, prompts held apart; 0.5 is
+    chance. Rules broken: how many files the task would not take."""
+
+
+def read(path: Path, key: str) -> Notes:
+    """Return the notes of a file in the form, in sixteenths; a ValueError names the rule that it breaks."""
+    content = json_of(path)
+    notes = content.get(key) if isinstance(content, dict) else None
+    if not isinstance(notes, list):
+        raise ValueError(f'{path} is not in MIREX\'s form: it has no list "{key}"')
+    for number, note in enumerate(notes, 1):
+        if wrong := _wrong(note, STARTS[key]):
+            raise ValueError(f"{path}: note {number} of {len(notes)} {wrong}")
+    if not notes:
+        raise ValueError(f"{path} has no note")
+    start, pitch, duration = (np.array([note[name] for note in notes]) for name in FIELDS)
+    zeros = np.zeros_like(start)
+    return Notes(start, np.minimum(duration, LAST - start), pitch, zeros + VELOCITY, zeros).sorted()
+
+
+def _wrong(note: Any, starts: range) -> str:
+    """Return what is wrong with a note, or nothing."""
+    if not isinstance(note, dict) or not all(type(note.get(name)) is int for name in FIELDS):
+        return f"does not have whole numbers for {', '.join(FIELDS)}"
+    if note["start"] not in starts:
+        return f"starts at {note['start']}, which is not in {starts.start} to {starts.stop - 1}"
+    if note["pitch"] not in range(128):
+        return f"has pitch {note['pitch']}, which is not in 0 to 127"
+    return "" if note["duration"] > 0 else f"lasts {note['duration']} sixteenths, less than 1"
+
+
+def write(path: Path, key: str, notes: Notes) -> None:
+    """Write notes in sixteenths in the form; a file that is there is not replaced."""
+    rows = zip(
+        notes.onset_ticks.tolist(), notes.pitch.tolist(), notes.duration_ticks.tolist(), strict=True
+    )
+    content = {key: [dict(zip(FIELDS, row, strict=True)) for row in rows]}
+    write_whole(path, (json.dumps(content) + "\n").encode(), new=True)
+
+
+def piano(notes: Notes) -> Score:
+    """Return notes in sixteenths as a piece for piano in 4/4."""
+    return Score(
+        ticks_per_beat=BEAT,
+        notes=notes,
+        tracks=(Track("Piano"),),
+        tempos=Tempos(np.array([0]), np.array([TEMPO])),
+        meters=Meters(np.array([0]), np.array([4]), np.array([4])),
+        beats_known=True,
+    )
+
+
+def in_sixteenths(score: Score) -> Notes:
+    """Return the pitched notes of a score at the nearest sixteenths; of one pitch at one time, the longest."""
+    notes = score.replace(notes=score.pitched).rescaled(BEAT).notes
+    zeros = np.zeros(len(notes), dtype=int)
+    notes = notes.replace(track=zeros, velocity=zeros + VELOCITY).sorted()[::-1]
+    _, first = np.unique(notes.onset_ticks * 128 + notes.pitch, return_index=True)
+    return notes[first]
+
+
+def continued(
+    model: Player,
+    prompts: Sequence[Notes],
+    options: Options,
+    bar: Callable[[str], AbstractContextManager[Callable[[int, int], None]]],
+) -> list[list[Notes]]:
+    """Return each prompt's continuations to the sixteenth bar, all written in one batch.
+
+    A model gets no rest at the beginning, and what rests at the end of a prompt is for it to write.
+    """
+    rests = [int(prompt.onset_ticks.min()) // BAR for prompt in prompts]
+    given = [piece_of(model.language, piano(prompt), "the prompt").prompt() for prompt in prompts]
+    lengths = [BARS - rest - each.bars for rest, each in zip(rests, given, strict=True)]
+    works = [
+        Continuation(model, each, replace(options, bars=bars))
+        for each, bars in zip(given, lengths, strict=True)
+    ]
+    with bar(f"{model.name}: bars") as progress:
+        for _ in together(works):
+            progress(sum(work.bars for work in works), sum(lengths))
+    return [[*_takes(work, rest * BAR)] for work, rest in zip(works, rests, strict=True)]
+
+
+def _takes(work: Continuation, rest: int) -> Iterator[Notes]:
+    work.check()
+    for take in work.takes():
+        notes = in_sixteenths(take.score)
+        notes = notes.replace(onset_ticks=notes.onset_ticks + rest)
+        new = notes[(notes.onset_ticks >= FIRST) & (notes.onset_ticks < LAST)]
+        yield new.replace(duration_ticks=np.minimum(new.duration_ticks, LAST - new.onset_ticks))
+
+
+def numbered(folder: Path, name: str, several: int) -> list[Path]:
+    """Return so many paths NAME_01.json … in a folder, which is made, after those that are there."""
+    make_folder(folder, "give another one")
+    taken = [
+        int(path.stem[len(name) + 1 :])
+        for path in folder.glob(f"{name}_*.json")
+        if path.stem[len(name) + 1 :].isdecimal()
+    ]
+    first = max(taken, default=0) + 1
+    return [folder / f"{name}_{number:02}.json" for number in range(first, first + several)]
+
+
+def prompts_in(folder: Path) -> list[Path]:
+    """Return the folders of prompts in a folder."""
+    return sorted(path.parent for path in folder.glob(f"*/{PROMPT}.json"))
+
+
+def write_prompts(data: Path, split: str, pieces: int, seed: int, folder: Path) -> int:
+    """Write prompts and real continuations from pieces in 4/4 of a data set; return how many the folder has."""
+    prepared = Prepared.open(data)
+    rows = np.random.default_rng(seed).permutation(prepared.rows(split))
+    # Of a piece that is there with some of its parts, too, the row with most of it.
+    whole: dict[int, int] = {}
+    for row in rows.tolist():
+        file = int(prepared.pieces.file[row])
+        if file not in whole or prepared.pieces.length[row] > prepared.pieces.length[whole[file]]:
+            whole[file] = row
+    for row in whole.values():
+        if len(prompts_in(folder)) >= pieces:
+            break
+        found = _passage(prepared, row)
+        name = re.sub(r"[^\w-]+", "_", Path(prepared.name(row)).stem)
+        if found is None or (folder / name).exists():
+            continue
+        make_folder(folder / name, "name another one")
+        for kind, key, notes in zip((PROMPT, REAL), (PROMPT, GENERATION), found, strict=True):
+            write(folder / name / f"{kind}.json", key, notes)
+    return len(prompts_in(folder))
+
+
+def _passage(prepared: Prepared, row: int) -> tuple[Notes, Notes] | None:
+    """Return a prompt of a piece and how it goes on; None without so many bars of 4/4, or notes in both."""
+    score = prepared.language.decode(np.asarray(prepared.ids(row)))
+    if len(prepared.bars(row)) < PICKUP - 1 + BARS:
+        return None
+    lines = bar_lines(score, PICKUP - 1 + BARS)[PICKUP - 1 :]
+    notes = in_sixteenths(excerpt(score, int(lines[0]), int(lines[-1])))
+    notes = notes[notes.onset_ticks < LAST]
+    of_bar = np.bincount(notes.onset_ticks // BAR, minlength=BARS)
+    if (np.diff(lines) != 4 * score.ticks_per_beat).any() or not of_bar[[1, GIVEN_BARS]].all():
+        return None
+    notes = notes.replace(duration_ticks=np.minimum(notes.duration_ticks, LAST - notes.onset_ticks))
+    return notes[notes.onset_ticks < FIRST], notes[notes.onset_ticks >= FIRST]
+
+
+def measured(folder: Path) -> dict[str, Any]:
+    """Return the measures of every continuation in a folder of prompts, and which files break a rule."""
+    rows: list[dict[str, Any]] = []
+    broken: list[dict[str, str]] = []
+    for place in prompts_in(folder):
+        prompt = read(place / f"{PROMPT}.json", PROMPT)
+        for path in sorted(place.glob("*.json")):
+            if path.stem == PROMPT:
+                continue
+            system = re.sub(r"_\d+$", "", path.stem)
+            try:
+                found = _measures(prompt, read(path, GENERATION))
+            except ValueError as error:
+                broken.append({"system": system, "why": str(error)})
+            else:
+                rows.append({"prompt": place.name, "system": system, "file": path.name, **found})
+    return {"rows": rows, "broken": broken, "table": _summary(rows, broken)}
+
+
+def _measures(prompt: Notes, written: Notes) -> dict[str, Any]:
+    given, whole = piano(prompt), piano(Notes.concatenate([prompt, written]).sorted())
+    new = piano(written)
+    likeness = style.similarities(style.profiles(given), style.profiles(new))
+    measured = window.statistics(whole, GIVEN_BARS, BARS)
+    of_form = form(whole, GIVEN_BARS, BARS)
+    assert measured is not None, "a file without a note is not read"
+    return {
+        "notes": of_form["notes"],
+        "sounding": measured["sounding"],
+        "scale": _in_scale(prompt, written),
+        **likeness,
+        "returns": of_form["returns"],
+        "repeats": of_form["repeats"],
+        "top_repeated": measured["top_repeated"],
+        "statistics": measured,
+    }
+
+
+def _in_scale(prompt: Notes, written: Notes) -> float:
+    """Return the share of notes in the major or minor scale that has most of the prompt's."""
+    scale = SCALES[(SCALES @ np.bincount(prompt.pitch % 12, minlength=12)).argmax()]
+    return float(scale[written.pitch % 12].mean())
+
+
+def _summary(
+    rows: Sequence[Mapping[str, Any]], broken: Sequence[Mapping[str, str]]
+) -> list[dict[str, Any]]:
+    """Return a row a system, the real pieces first: estimates over prompts of the means over its continuations."""
+    systems = sorted(
+        {row["system"] for row in (*rows, *broken)}, key=lambda name: (name != REAL, name)
+    )
+    real = [row for row in rows if row["system"] == REAL]
+    table = []
+    for system in systems:
+        own = [row for row in rows if row["system"] == system]
+        prompts = sorted({row["prompt"] for row in own})
+        found = {
+            name: asdict(
+                estimate(
+                    mean(row[name] for row in own if row["prompt"] == prompt) for prompt in prompts
+                )
+            )
+            for name in MEASURES
+        }
+        table.append({
+            "system": system,
+            "prompts": len(prompts),
+            "files": len(own),
+            "broken": sum(row["system"] == system for row in broken),
+            **found,
+            "apart": None if system == REAL else _apart(own, real),
+        })  # fmt: skip
+    return table
+
+
+def _apart(
+    own: Sequence[Mapping[str, Any]], real: Sequence[Mapping[str, Any]]
+) -> dict[str, Any] | None:
+    """Return how well a system's continuations are told from the real ones of its prompts; None of few prompts."""
+    prompts = {row["prompt"] for row in own} & {row["prompt"] for row in real}
+    both = [row for row in (*own, *real) if row["prompt"] in prompts]
+    if len(prompts) < FEWEST_APART:
+        return None
+    values = np.array([[*row["statistics"].values()] for row in both], dtype=np.float64)
+    written = np.array([row["system"] != REAL for row in both])
+    return asdict(told_apart(values, written, np.array([row["prompt"] for row in both])))
+
+
+def mirex_table(table: Sequence[Mapping[str, Any]]) -> Table:
+    """Return a row a measure and a column a system."""
+    rows = [
+        ["prompts · files", *(f"{row['prompts']} · {row['files']}" for row in table)],
+        ["rules broken", *(str(row["broken"]) for row in table)],
+        *([title, *(_cell(row[name]) for row in table)] for name, title in MEASURES.items()),
+        [APART, *(_cell(row["apart"], "auc") for row in table)],
+    ]
+    return Table(
+        head=["", *(row["system"] for row in table)], rows=rows, caption=" ".join(CAPTION.split())
+    )
+
+
+def _cell(found: Mapping[str, Any] | None, value: str = "mean") -> str:
+    if found is None or found[value] is None:
+        return NONE
+    between = "" if found["low"] is None else f" [{found['low']:.2f}, {found['high']:.2f}]"
+    return f"{found[value]:.2f}{between}"

@@ -1,0 +1,121 @@
+"""MIREX's form of continuation: what is read and refused, what is written, and what is measured next to real pieces."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evaluation import mirex
+from evaluation.mirex import FIRST, GENERATION, LAST, PROMPT
+from tests.training.makers import prepared_set
+from tokenization.score import Notes
+
+MODEL = "untrained:tiny:ensemble"
+
+
+def note(start: int, pitch: int = 60, duration: int = 4) -> dict[str, int]:
+    return {"start": start, "pitch": pitch, "duration": duration}
+
+
+def given(folder: Path, *notes: dict[str, int], key: str = PROMPT) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{key}.json"
+    path.write_text(json.dumps({key: notes}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ({"output": []}, 'it has no list "generation"'),
+        ({GENERATION: []}, "has no note"),
+        ({GENERATION: [note(80), note(79)]}, "note 2 of 2 starts at 79, which is not in 80 to 271"),
+        ({GENERATION: [note(272)]}, "starts at 272, which is not in 80 to 271"),
+        ({GENERATION: [note(80, 128)]}, "has pitch 128, which is not in 0 to 127"),
+        ({GENERATION: [note(80, 60, 0)]}, "lasts 0 sixteenths, less than 1"),
+        ({GENERATION: [note(80.5)]}, "does not have whole numbers for start, pitch, duration"),
+        ({GENERATION: [{"start": 80, "pitch": 60}]}, "does not have whole numbers"),
+    ],
+)
+def test_a_file_that_breaks_a_rule_is_refused_in_a_sentence(tmp_path: Path, content, says: str):
+    path = tmp_path / "one.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"one\.json") as refused:
+        mirex.read(path, GENERATION)
+    assert says in str(refused.value)
+
+
+def test_a_note_that_lasts_past_the_end_is_cut_as_the_task_says(tmp_path: Path):
+    path = given(tmp_path, note(270, 60, 9), key=GENERATION)
+    assert mirex.read(path, GENERATION).end_ticks.tolist() == [LAST]
+
+
+@pytest.mark.parametrize("starts", [(0, 16, 64), (16, 30, 79), (40,)])
+def test_a_prompt_goes_on_for_twelve_bars(tmp_path: Path, command, starts: tuple[int, ...]):
+    """With a pickup, without one, and with rests at either end."""
+    prompt = given(tmp_path, *map(note, starts))
+    out = tmp_path / "out.json"
+    words = ("continue", prompt, "--mirex", "--model", MODEL, "--seed", 3)
+    assert command(*words, "-o", out).out == f"{out}\n"
+    written = mirex.read(out, GENERATION)
+    assert written.onset_ticks.min() >= FIRST
+    bars = (written.onset_ticks.max() - FIRST) // 16
+    assert bars >= 8  # of 12, the last of which an untrained model may leave empty
+    keys = written.onset_ticks * 128 + written.pitch
+    assert len(np.unique(keys)) == len(keys)
+    folder = tmp_path / "samples"
+    for first in (1, 3):  # what is there is kept
+        names = command(*words, "-o", folder, "--variations", 2).out.split()
+        assert [Path(name).name for name in names] == [
+            f"sample_{first + n:02}.json" for n in (0, 1)
+        ]
+
+
+def test_what_cannot_be_continued_in_the_form_is_said(tmp_path: Path, refused):
+    prompt = given(tmp_path, note(16))
+    words = ("continue", prompt, "--mirex", "--model", MODEL)
+    assert "is there; give -o a folder" in refused(*words, "-o", prompt)
+    more = ("-o", tmp_path / "a.json", "--variations", 2)
+    assert "holds one continuation; give -o a folder" in refused(*words, *more)
+    assert "takes one prompt, not 2" in refused(*words[:2], prompt, *words[2:])
+    assert "leave out --tokens" in refused(*words, "--tokens", 9)
+
+
+def test_systems_are_measured_next_to_the_real_pieces(tmp_path: Path, command):
+    data, folder = prepared_set(tmp_path / "data", "remi", train=3, bars=26), tmp_path / "prompts"
+    words = ("evaluate", "mirex", folder, "--data", data, "--split", "train", "--pieces", 2)
+    found = json.loads(command(*words, "--models", MODEL, "--json").out)
+    label = MODEL.replace(":", "-")
+    real, ours = found["table"]
+    assert [(row["system"], row["prompts"], row["broken"]) for row in (real, ours)] == [
+        ("real", 2, 0),
+        (label, 2, 0),
+    ]
+    assert ours["apart"] is None  # of two prompts a classifier is not asked
+    place = mirex.prompts_in(folder)[0]
+    prompt = mirex.read(place / "prompt.json", PROMPT)
+    again = {GENERATION: [note(FIRST, int(prompt.pitch[0]))]}
+    (place / "theirs_01.json").write_text(json.dumps(again))
+    (place / "theirs_02.json").write_text(json.dumps({GENERATION: [note(0)]}))
+    out, err = command("evaluate", "mirex", folder)
+    assert "theirs_02.json: note 1 of 1 starts at 0" in err
+    assert max(map(len, out.splitlines())) <= 80
+    assert "rules broken" in out
+    rows = {row["system"]: row for row in mirex.measured(folder)["table"]}
+    assert (rows["theirs"]["files"], rows["theirs"]["broken"]) == (1, 1)
+    assert rows["theirs"]["notes"]["mean"] == pytest.approx(1 / 12)
+
+
+def test_the_same_pitch_at_once_is_one_note():
+    notes = Notes([0, 1, 6], [6, 12, 6], [60, 60, 60], [80, 80, 80], [0, 0, 0])
+    score = mirex.piano(Notes.empty()).replace(ticks_per_beat=24, notes=notes)
+    found = mirex.in_sixteenths(score)
+    assert found.onset_ticks.tolist() == [0, 1]
+    assert found.duration_ticks.tolist() == [2, 1]
+
+
+def test_a_folder_without_prompts_or_continuations_is_said(tmp_path: Path, refused):
+    assert "has no prompts" in refused("evaluate", "mirex", tmp_path)
+    given(tmp_path / "one", note(16))
+    assert "has no continuations yet" in refused("evaluate", "mirex", tmp_path)
