@@ -1,0 +1,64 @@
+"""Three splits: models learn from the first, choices are made on the second, and the third is what is reported."""
+
+import argparse
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.cli import build_parser
+from tests.test_readme_commands import quoted
+from tests.training.data.sources.on_disk import piano
+from tests.training.makers import Heard, toy_config, toy_run
+from tokenization.language import language
+from tokenization.prepared import SPLITS, Prepared
+from training.data.prepare import PreparedWriter
+
+RESULTS = (Path(__file__).parent.parent / "docs" / "results.md").read_text(encoding="utf-8")
+CHOICES = "Chosen on validation pieces"  # the heading under which numbers of that split stand
+
+
+def commands(text: str) -> list[str]:
+    """Return the commands in a page that measure with pieces of a set."""
+    return [words for words in quoted(text) if re.match(r"(musicgen|python) .* --data ", words)]
+
+
+def split_of(command: str) -> str:
+    """Return the split that a command takes its pieces from."""
+    program, *words = shlex.split(command)
+    if program == "python":
+        return words[words.index("--split") + 1]
+    parsed: argparse.Namespace = build_parser(words[0], words[1]).parse_args(words)
+    return parsed.split
+
+
+def test_what_is_reported_is_measured_on_the_last_split():
+    reported, _, chosen = RESULTS.partition(f"\n## {CHOICES}\n")
+    assert len(commands(reported)) >= 8
+    assert {line: split_of(line) for line in commands(reported)} == dict.fromkeys(
+        commands(reported), "test"
+    )
+    assert {split_of(line) for line in commands(chosen)} == {"validation"}
+
+
+def test_training_reads_no_piece_of_the_last_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    speaker = language("remi")
+    with PreparedWriter(tmp_path / "data", replace=False) as writer:
+        for number, split in enumerate(["train"] * 4 + ["validation"] * 2 + ["test"] * 4):
+            rows = [speaker.encode(speaker.arrange(piano(number, bars=6)))]
+            writer.add(f"piece{number}", rows, split=split)
+        source = {"name": "test", "title": "test pieces", "licence": "MIT"}
+        vocabulary = speaker.vocabulary.to_json()
+        writer.commit({"language": speaker.spec(), "vocabulary": vocabulary, "source": source})
+    read: set[str] = set()
+    ids = Prepared.ids
+
+    def noted(prepared: Prepared, row: int) -> np.ndarray:
+        read.add(SPLITS[prepared.pieces.split[row]])
+        return ids(prepared, row)
+
+    monkeypatch.setattr(Prepared, "ids", noted)
+    toy_run(toy_config(tmp_path, tmp_path / "data")).fit(Heard())
+    assert read == {"train", "validation"}
