@@ -331,6 +331,7 @@ KINDS = {
     "infilling": "Gaps filled in",
     "accompaniment": "Parts written to others",
     "originality": "What of it stands in the training pieces",
+    "plan": "Plans that are asked for",
 }
 ACCOMPANIMENT_METRICS = {
     **METRICS, HARMONY: "in harmony", NOTES_A_BAR: "notes a bar", SOUNDING: "notes at a time",
@@ -347,13 +348,15 @@ SIDES = {
         "other": "another style",
     },
     "originality": {"written": "written", "real": "the real piece"},
+    "plan": {"written": "as asked", "free": "written freely"},
 }
 CAPTIONS = {
     "form": """Returns: the share of bars that have most of an earlier bar; repeats: all of one; phrases: how like each
         8 bars are to earlier ones (all 0 to 1); circles: the longest run of bars that repeat each other; contrast and
-        swell: by how many semitones and by which share phrases differ in height and in notes. End: the share of pieces
-        whose last bar shows a sign of one. Mean ± deviation [95 % interval: Student's, of shares of pieces Wilson's]
-        over n pieces.""",
+        swell: by how many semitones and by which share phrases differ in height and in notes; loudness: the share of
+        notes of the commonest; collapses: the share of pieces that become twice as dense or repeat one high note. End:
+        the share of pieces whose last bar shows a sign of one. Mean ± deviation [95 % interval: Student's, of shares of
+        pieces Wilson's] over n pieces.""",
     "infilling": """Loss: of the true bars, in nats a token; f1: how many of the true notes were written; likeness: of
         the style to the bars around; leap: semitones into the bar after. Mean ± deviation [95 % interval] over n
         pieces.""",
@@ -363,6 +366,9 @@ CAPTIONS = {
     "originality": """Each two bars beside the most similar two bars of the training pieces, in any key: which share of
         all notes of both they share; of how many passages they share half or more, and all. Mean ± deviation
         [95 % interval] over n pieces.""",
+    "plan": """How what is asked of each bar correlates with what is written, −1 to 1; return: the share of bars asked to
+        return that have most of the bar that is named. Written freely: the same of music of which nothing was asked.
+        Mean ± deviation [95 % interval] over n pieces.""",
 }
 
 

@@ -15,6 +15,9 @@ None. What a model writes is compared with the same bars of real pieces.
     notes       notes a bar
     changes     chord changes a bar, of chords recognised from the notes
     downbeat    share of bars with a bass note on their line: the lowest note of the bar's first half begins there
+    loudness    share of notes of the commonest velocity
+    collapses   1 where some phrase has over twice the notes a bar of all before the first, or where the highest note
+                is the one before again at over half of its times, else 0
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ import math
 import numpy as np
 
 from evaluation.metrics.estimates import mean
+from evaluation.metrics.window import commonest
 from tokenization.analysis.chords import NO_CHORD, ROOTS, recognise, tonic
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.score import Notes, Score
@@ -73,6 +77,7 @@ def _last_root(score: Score, notes: Notes, stop: int) -> int:
     return ROOTS.index(root) if root in ROOTS else int(notes.pitch.min()) % 12
 
 
+COLLAPSES = "collapses"
 MEASURES = (
     "returns",
     "phrases",
@@ -83,6 +88,8 @@ MEASURES = (
     "notes",
     "changes",
     "downbeat",
+    "loudness",
+    COLLAPSES,
 )
 FAR = 4  # bars back from which a bar is a return
 PHRASE = 8
@@ -113,7 +120,23 @@ def form(score: Score, start: int, stop: int) -> dict[str, float | None]:
         "notes": float(inside.sum()) / (stop - start),
         "changes": _changes(score, int(lines[start]), int(lines[stop])) / (stop - start),
         "downbeat": mean([_on_the_line(score, *lines[bar : bar + 2]) for bar in playing]),
+        "loudness": commonest(notes.velocity[inside]),
+        COLLAPSES: _collapses(score, lines, start, spans),
     }
+
+
+def _collapses(
+    score: Score, lines: np.ndarray, start: int, spans: list[np.ndarray]
+) -> float | None:
+    """Say whether music becomes more than twice as dense as before, or repeats its highest note mostly."""
+    onset = score.notes.onset_ticks
+    before = int((onset < lines[start]).sum()) / max(start, 1)
+    if not before or not spans:
+        return None
+    fullest = max(int(((onset >= a) & (onset < b)).sum()) / PHRASE for a, b in spans)
+    tops = tops(score, int(lines[start]), int(lines[-1]))
+    again = (np.diff(tops) == 0).mean() if len(tops) > 1 else 0.0
+    return float(fullest > 2 * before or again > 0.5)
 
 
 def cells(score: Score, bars: int) -> list[Cells]:
@@ -170,14 +193,20 @@ def _circles(bars: list[Cells], start: int) -> float | None:
 
 def _height(score: Score, start: int, stop: int) -> float | None:
     """Return how high the top of pitched music lies between two times; None of a few notes."""
+    onset = score.pitched.onset_ticks
+    if ((onset >= start) & (onset < stop)).sum() < FEW:
+        return None
+    return float(np.percentile(tops(score, start, stop), 80))
+
+
+def tops(score: Score, start: int, stop: int) -> np.ndarray:
+    """Return the highest pitched note at each time between two at which one begins."""
     notes = score.pitched
     notes = notes[(notes.onset_ticks >= start) & (notes.onset_ticks < stop)]
-    if len(notes) < FEW:
-        return None
-    begins = np.unique(notes.onset_ticks, return_inverse=True)[1]
-    tops = np.zeros(begins.max() + 1)
+    times, begins = np.unique(notes.onset_ticks, return_inverse=True)
+    tops = np.zeros(len(times), dtype=np.int64)
     np.maximum.at(tops, begins, notes.pitch)
-    return float(np.percentile(tops, 80))
+    return tops
 
 
 def _fullness(score: Score, start: int, stop: int) -> float | None:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evaluation.metrics.estimates import estimate, mean
-from evaluation.metrics.form import CELLS_A_BEAT
+from evaluation.metrics.form import CELLS_A_BEAT, COLLAPSES
 from evaluation.metrics.style import cosine, in_bars, onset_drum, onset_duration, time_pitch
 from evaluation.study.experiments import Experiment, taking_part
 from evaluation.study.piece_jobs import Choice, Measure, Rows, by_piece, drawn, facts, model_of
@@ -175,7 +175,7 @@ def estimates(rows: Rows) -> Rows:
     for measure in dict.fromkeys(row["measure"] for row in rows):
         own = [row for row in rows if row["measure"] == measure]
         sides = [key for key in own[0] if key not in ("measure", "piece")]
-        shares = measure.startswith(END)  # nothing else is so of a piece or is not
+        shares = measure.startswith(END) or measure == COLLAPSES  # so of a piece, or not
         found = {
             side: asdict(estimate([row[side] for row in own], shares=shares)) for side in sides
         }
@@ -293,6 +293,90 @@ def measure_infilling(
 
 def _row(piece: str, measure: str, **sides: float | None) -> dict[str, Any]:
     return {"piece": piece, "measure": measure, **sides}
+
+
+# What is asked of bars: for each four of them one of these values, and a form.
+ASKED = {
+    "density": (2, 3, 4, 6),
+    "register": (64, 70, 76, 82),
+    "loudness": (50, 65, 80, 95),
+}
+FORM = "A A B A"
+STRETCH = 4  # bars
+
+
+def plan(
+    playables: Sequence[Playable], choice: Choice, *, prompt_bars: int, bars: int
+) -> tuple[Experiment, dict[str, Any]]:
+    """Return the experiment that asks for plans and measures how they are followed."""
+    choice.prepared.language.plan({"form": FORM}, bars)  # refused where bars have no plan
+    arguments = {"prompt_bars": prompt_bars, "bars": bars}
+    return long_pieces("plan", measure_plan, playables, choice, arguments, fewest_bars=prompt_bars)
+
+
+def measure_plan(
+    *, model: str, data: str, device: str, row: int, prompt_bars: int, bars: int, seed: int
+) -> Measure:
+    """Return how what was asked of bars agrees with what was written, and with what is written freely."""
+    from evaluation.metrics.form import cells, overlap
+
+    loaded = model_of(model, device)
+    piece = held_out_piece(data, row, loaded.language)
+    random = np.random.default_rng([seed, row])
+    stretches = -(-bars // STRETCH)
+    asked: dict[str, Any] = {
+        name: np.repeat(random.choice(values, stretches), STRETCH)[:bars].tolist()
+        for name, values in ASKED.items()
+    }
+    plans = [{}, *({name: value} for name, value in asked.items()), {"form": FORM}]
+    prompt = piece.prompt(prompt_bars)
+    works = [
+        Continuation(loaded, prompt, Options(bars=bars, seed=seed, plan=plan or None))
+        for plan in plans
+    ]
+    yield works
+    free, *written = (score_of(work) for work in works)
+    stop, rows = prompt_bars + bars, []
+    for name, score in zip(asked, written, strict=False):
+        sides = {"written": score, "free": free}
+        agreed = {
+            side: _correlation(asked[name], _of_bars(name, each, prompt_bars, stop))
+            for side, each in sides.items()
+        }
+        rows.append(_row(piece.name, name, **agreed))
+    back = enumerate(loaded.language.bars_back({"form": FORM}, bars), prompt_bars)
+    pairs = [(bar, bar - far) for bar, far in back if far]
+    returned = {}
+    for side, score in (("written", written[-1]), ("free", free)):
+        held = cells(score, stop)
+        found = [overlap(held[bar], held[source]) for bar, source in pairs]
+        returned[side] = mean(None if one is None else float(one > 0.5) for one in found)
+    return [*rows, _row(piece.name, "return", **returned)]
+
+
+def _of_bars(name: str, score: Score, start: int, stop: int) -> list[float]:
+    """Return what each bar is like of what was asked; NaN of a silent one."""
+    from evaluation.metrics.form import tops
+
+    lines = bar_lines(score, stop)
+    notes, found = score.notes, []
+    for line, end in zip(lines[start:stop], lines[start + 1 :], strict=False):
+        own = notes[(notes.onset_ticks >= line) & (notes.onset_ticks < end)]
+        if name == "density":
+            found.append(len(own) * score.ticks_per_beat / (end - line))
+        else:
+            values = tops(score, line, end) if name == "register" else own.velocity
+            found.append(float(np.mean(values)) if len(values) else np.nan)
+    return found
+
+
+def _correlation(asked: Sequence[float], got: Sequence[float]) -> float | None:
+    """Return Pearson's; None where either is the same throughout."""
+    a, b = np.asarray(asked, dtype=float), np.asarray(got)
+    a, b = a[~np.isnan(b)], b[~np.isnan(b)]
+    if len(a) < 2 or not a.std() or not b.std():
+        return None
+    return float(np.corrcoef(a, b)[0, 1])
 
 
 def held_out_piece(data: str, row: int, speaker: Language) -> Piece:

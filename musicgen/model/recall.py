@@ -42,6 +42,7 @@ COPIED = 8  # levels of plans that it counts for to follow a bar that was copied
 # name, and in another. The network learned to trust a source as far as it is the right one, and a guess is often wrong;
 # in what is written, the source that is followed is the right one. Chosen on validation songs (docs/results.md).
 TO_NAMED, TO_GUESSED = 0.8, 2.5
+TO_KNOWN = 3.0
 TIMES = 4  # that the notes of a bar may be said: nine real pieces in ten say none oftener (docs/results.md)
 MANY = 1 << 30
 
@@ -135,6 +136,8 @@ class Recollection:
         if back < 0 or not self.strength:
             return -1, 0.0
         likelier = TO_NAMED if self._at[ASKED] == NAMED else TO_GUESSED
+        if self._bars[self._at[BARS] - 1, KNOWN] >= 0:
+            likelier = TO_KNOWN
         return int(self._ids[back]), likelier * self.strength
 
     def copy(self) -> Self:

@@ -18,6 +18,7 @@ EVALUATIONS = {
     "form": "continue real pieces, and compare what returns, how chords move, how it ends",
     "realism": "continue real pieces, and have a classifier tell written bars from real ones",
     "listening": "count what people preferred in blind comparisons on the page",
+    "plan": "ask for plans, and compare what is written with what was asked",
     "mirex": "check and measure continuations in the form of MIREX's task",
     "originality": "continue real pieces, and look for what is written in the training pieces",
     "report": "put all evaluations of models on one page",
