@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from musicgen.continuation import Take
-    from musicgen.generation.request import Options
+    from musicgen.generation.request import Request
     from musicgen.generation.sampling import Sampling
     from musicgen.loading import find, load, models
     from musicgen.model.config import ModelConfig
@@ -31,7 +31,17 @@ if TYPE_CHECKING:
     from tokenization.score import Score
 
 __all__ = [
-    "ModelConfig", "Options", "Performer", "Piece", "Playable", "Sampling", "Score", "Take", "find", "language", "load",
+    "ModelConfig",
+    "Performer",
+    "Piece",
+    "Playable",
+    "Request",
+    "Sampling",
+    "Score",
+    "Take",
+    "find",
+    "language",
+    "load",
     "models",
 ]  # fmt: skip
 
@@ -41,7 +51,7 @@ _PLACES = {
     "musicgen.loading": ("find", "load", "models"),
     "musicgen.model.config": ("ModelConfig",),
     "musicgen.model.performer": ("Performer",),
-    "musicgen.generation.request": ("Options",),
+    "musicgen.generation.request": ("Request",),
     "musicgen.pieces": ("Piece",),
     "musicgen.playable": ("Playable",),
     "tokenization.language": ("language",),

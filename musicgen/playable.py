@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from musicgen.completion import accompaniment, infilling
 from musicgen.continuation import Continuation, Take
-from musicgen.generation.request import Options
+from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
 from musicgen.pieces import Piece, no_prompt, piece_of, read_piece
 from tokenization.formats import midi_of
@@ -90,11 +90,11 @@ class Playable:
         tracks: Any = None,
         bars: int | None = None,
         tokens: int | None = None,
-        variations: int = Options.variations,
-        seed: int = Options.seed,
-        sampling: Sampling = Options.sampling,
-        may_end: bool = Options.may_end,
-        ends: bool = Options.ends,
+        variations: int = Request.variations,
+        seed: int = Request.seed,
+        sampling: Sampling = Request.sampling,
+        may_end: bool = Request.may_end,
+        ends: bool = Request.ends,
         chords: str | None = None,
         plan: dict[str, Any] | None = None,
         idea: dict[str, Any] | None = None,
@@ -114,8 +114,8 @@ class Playable:
             raise ValueError(
                 f"bars is {bars} and tokens is {tokens}; give one of them as the length"
             )
-        options = Options(
-            bars=Options.bars if bars is None else bars,
+        request = Request(
+            bars=Request.bars if bars is None else bars,
             tokens=tokens,
             variations=variations,
             seed=seed,
@@ -131,7 +131,7 @@ class Playable:
             raise ValueError("an idea is for a piece from nothing: leave it out, or the piece")
         else:
             prompt = self.read(source, tracks=tracks).prompt(prompt_bars)
-        return Continuation(self, prompt, options).finish().takes()
+        return Continuation(self, prompt, request).finish().takes()
 
     def infill(
         self,
@@ -139,14 +139,14 @@ class Playable:
         bars: tuple[int, int],
         *,
         tracks: Any = None,
-        variations: int = Options.variations,
-        seed: int = Options.seed,
-        sampling: Sampling = Options.sampling,
+        variations: int = Request.variations,
+        seed: int = Request.seed,
+        sampling: Sampling = Request.sampling,
         plan: dict[str, Any] | None = None,
     ) -> list[Take]:
         """Return the piece with its bars from the first to the last one rewritten, counted from 1."""
-        options = Options(variations=variations, seed=seed, sampling=sampling, plan=plan)
-        return infilling(self, self.read(source, tracks=tracks), bars, options).finish().takes()
+        request = Request(variations=variations, seed=seed, sampling=sampling, plan=plan)
+        return infilling(self, self.read(source, tracks=tracks), bars, request).finish().takes()
 
     def accompany(
         self,
@@ -154,13 +154,13 @@ class Playable:
         write: str | Collection[str],
         *,
         tracks: Any = None,
-        variations: int = Options.variations,
-        seed: int = Options.seed,
-        sampling: Sampling = Options.sampling,
+        variations: int = Request.variations,
+        seed: int = Request.seed,
+        sampling: Sampling = Request.sampling,
         plan: dict[str, Any] | None = None,
     ) -> list[Take]:
         """Return the piece with some parts written to the rest: instruments, or bass, drums and other of a groove."""
-        options = Options(variations=variations, seed=seed, sampling=sampling, plan=plan)
+        request = Request(variations=variations, seed=seed, sampling=sampling, plan=plan)
         parts = [write] if isinstance(write, str) else [*dict.fromkeys(write)]
         piece = self.read(source, tracks=tracks)
-        return accompaniment(self, piece, parts, options).finish().takes()
+        return accompaniment(self, piece, parts, request).finish().takes()

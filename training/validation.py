@@ -103,7 +103,7 @@ def write_samples(
     They have the same seed at every step. Raises ImportError where the libraries for MIDI are missing.
     """
     from musicgen.continuation import Continuation
-    from musicgen.generation.request import Options
+    from musicgen.generation.request import Request
     from musicgen.pieces import no_prompt
     from musicgen.playable import Playable
     from tokenization.midi.writing import write_midi
@@ -112,8 +112,8 @@ def write_samples(
     player = Playable(
         name=f"step {step}", language=language, weights=lambda: model, longest_ticks=longest_ticks
     )
-    options = Options(tokens=tokens, variations=count, may_end=True)
-    work = Continuation(player, no_prompt(language), options).finish()
+    request = Request(tokens=tokens, variations=count, may_end=True)
+    work = Continuation(player, no_prompt(language), request).finish()
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for take in work.takes():

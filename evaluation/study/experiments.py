@@ -20,7 +20,7 @@ from evaluation.study.models import identity_of, probed_length
 from musicgen.common.workers.pool import Workers, as_done, at_most
 from musicgen.common.workers.process import Failed
 from musicgen.continuation import Continuation, Generation, together
-from musicgen.generation.request import Options
+from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
 from musicgen.loading import load
 from musicgen.pieces import no_prompt
@@ -100,8 +100,8 @@ def pictures(*, model: str, length: int, seed: int, device: str) -> dict[str, An
 def _written(model: Playable, tokens: int, seed: int) -> np.ndarray:
     """Return so many tokens that the model wrote from nothing."""
     sampling = Sampling(temperature=1.0, top_p=0.95)
-    options = Options(tokens=tokens - 1, seed=seed, sampling=sampling)
-    return Continuation(model, no_prompt(model.language), options).finish().sequences()[0]
+    request = Request(tokens=tokens - 1, seed=seed, sampling=sampling)
+    return Continuation(model, no_prompt(model.language), request).finish().sequences()[0]
 
 
 # Measurements as jobs: each is done once, by one of several processes or machines, and its result stored as JSON.

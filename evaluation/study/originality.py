@@ -12,7 +12,7 @@ from evaluation.study.experiments import Experiment
 from evaluation.study.form_and_infilling import estimates, held_out_piece, long_pieces, score_of
 from evaluation.study.piece_jobs import Choice, Measure, Rows, model_of
 from musicgen.continuation import Continuation
-from musicgen.generation.request import Options
+from musicgen.generation.request import Request
 from musicgen.playable import Playable
 from tokenization.prepared import Prepared
 
@@ -72,7 +72,7 @@ def measure_originality(
 
     loaded = model_of(model, device)
     piece = held_out_piece(data, row, loaded.language)
-    work = Continuation(loaded, piece.prompt(prompt_bars), Options(bars=bars, seed=seed))
+    work = Continuation(loaded, piece.prompt(prompt_bars), Request(bars=bars, seed=seed))
     yield [work]
     known, stop = training_passages(data), prompt_bars + bars
     likeness: dict[str, list[float]] = {}

@@ -101,7 +101,7 @@ class JointDraw:
     def __init__(self, groups: Sequence[RowGroup]) -> None:
         first, *others = groups
         self._groups, self._sampling = groups, first.job.request.sampling
-        self._kinds = first.job.request.kinds
+        self._kinds = first.job.order.kinds
         self._grammar = first.grammar
         if others:
             self._grammar = first.grammar.joined([group.grammar for group in others])
@@ -291,7 +291,7 @@ class Engine:
         job = group.job
         if job.after_prompt is None:
             if job.reading is None:
-                job.reading = read_by_layers(self.model, job.ids, job.request)
+                job.reading = read_by_layers(self.model, job.order)
             try:
                 next(job.reading)
             except StopIteration as end:
