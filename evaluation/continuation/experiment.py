@@ -44,11 +44,10 @@ from evaluation.metrics.style import (
 )
 from musicgen.common.workers.pool import Workers, as_done, at_most
 from musicgen.common.workers.process import Failed
-from musicgen.continuation import Generation, longest_ticks, together
+from musicgen.continuation import Generation, continuing, longest_ticks, together
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
 from musicgen.playable import Playable
-from tokenization.continuing import continuing
 from tokenization.formats import write_score
 from tokenization.score import Score, excerpt
 from tokenization.whole_file import make_folder, write_whole

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musicgen.continuation import continuing
 from tests.tokenization.grammar_cases import ids_of, uniform
 from tests.tokenization.grammar_cases import written as written_by
 from tests.tokenization.remi.cases import REMI, walk
-from tokenization.continuing import continuing
 from tokenization.grammar import Grammar
 from tokenization.remi.chord_line import read_chords, simplified
 
