@@ -112,7 +112,7 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
 
 def chosen_device(arguments: argparse.Namespace) -> str:
     """Return the device to compute on."""
-    from musicgen.loading import device_of
+    from musicgen.playable import device_of
 
     return device_of(arguments.device)
 

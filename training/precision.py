@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from musicgen.common.processes import cache_folder, machine, multiplies_bfloat16
-from musicgen.loading import folder_of
 from musicgen.model.performer import Performer
+from musicgen.playable import folder_of
 from musicgen.storage.checkpoint import read_card
 from tokenization.records import json_of, yaml_of
 from tokenization.whole_file import write_json

@@ -24,9 +24,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load as tensors_of
 from torch.optim import Optimizer
 
-from musicgen.loading import shipped
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
+from musicgen.playable import shipped
 from musicgen.storage import checkpoint
 from musicgen.storage.checkpoint import CONFIG as MODEL_CONFIG
 from musicgen.storage.checkpoint import Card

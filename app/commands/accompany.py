@@ -38,7 +38,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Write NAME.accompany_0.mid …, the given parts with those that were written."""
     from musicgen.completion import accompaniment
-    from musicgen.loading import load
+    from musicgen.playable import load
 
     if arguments.write is None:
         raise ValueError("no part is named: --write drums, say, or any instrument")

@@ -47,8 +47,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write NAME.prompt_cont_0.mid …, the piece with what follows, and NAME.cont_0.mid …, that alone."""
-    from musicgen.loading import load
     from musicgen.pieces import read_piece
+    from musicgen.playable import load
 
     bars, request = _bars(arguments.prompt_bars), request_of(arguments)
     model = load(arguments.model, arguments.device)

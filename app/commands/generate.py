@@ -36,8 +36,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write MODEL.cont_0.mid …"""
-    from musicgen.loading import load
     from musicgen.pieces import no_prompt
+    from musicgen.playable import load
 
     request = request_of(arguments)
     model = load(arguments.model, arguments.device)

@@ -136,7 +136,7 @@ def add_options(
 ) -> None:
     """Declare what the commands take; `lengths` for those that write a given length."""
     from musicgen.generation.request import Request
-    from musicgen.loading import DEFAULT
+    from musicgen.playable import DEFAULT
 
     parser.add_argument(
         "-o", "--output", metavar="DIR", type=Path, default=Path("."),
@@ -227,7 +227,7 @@ def request_of(arguments: argparse.Namespace) -> Request:
     """Return what is asked for, checked before anything is read."""
     from musicgen.generation.request import Request
     from musicgen.generation.sampling import Sampling
-    from tokenization.remi.chord_line import read_chords, simplified
+    from tokenization.analysis.chords import read_chords, simplified
 
     if arguments.soundfont is not None and not arguments.soundfont.is_file():
         raise FileNotFoundError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")

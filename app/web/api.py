@@ -26,7 +26,7 @@ from app.web.composing.requests import (
 from app.web.composing.streamed_takes import StreamedTakes, by_quarter
 from app.web.server.jobs import TOGETHER
 from app.web.server.sessions import Asker, Visitors, client_of
-from musicgen import loading
+from musicgen import playable
 from musicgen.generation.sampling import MUSICAL
 from musicgen.pieces import Piece
 from tokenization.formats import ENDINGS, is_midi, midi
@@ -88,7 +88,7 @@ class Api:
     @answering
     def models(self) -> list[dict[str, Any]]:
         """List the models that can be asked for, with what is known of them."""
-        known = {row["name"]: row for row in loading.models()}
+        known = {row["name"]: row for row in playable.models()}
         return [
             known.get(name, {"name": name, "language": language.name})
             for name, language in self.actions.models.languages.items()

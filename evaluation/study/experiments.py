@@ -22,9 +22,8 @@ from musicgen.common.workers.process import Failed
 from musicgen.continuation import Continuation, Generation, together
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
-from musicgen.loading import load
 from musicgen.pieces import no_prompt
-from musicgen.playable import Playable
+from musicgen.playable import Playable, load
 from tokenization.whole_file import make_folder, write_whole
 from tokenization.wording import listed
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
-from musicgen.loading import find
-from musicgen.playable import Playable
+from musicgen.playable import Playable, find
 
 UNTRAINED_LENGTH = 512  # as which an untrained model is probed
 

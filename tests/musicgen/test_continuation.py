@@ -8,10 +8,10 @@ import pytest
 
 from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
-from musicgen.loading import load
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.pieces import read_piece
+from musicgen.playable import load
 
 GROOVE_FILE = Path(__file__).parent.parent / "seeds" / "groove.mid"
 LONGEST = [7, 1, 30]

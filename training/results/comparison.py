@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from musicgen.common.intervals import mean_interval
-from musicgen.loading import folder_of
+from musicgen.playable import folder_of
 from musicgen.storage.checkpoint import read_card
 from tokenization.whole_file import beside, write_csv, write_text
 from tokenization.wording import markdown

@@ -16,8 +16,8 @@ from musicgen.generation.sampling import MUSICAL, Sampling
 from musicgen.pieces import Piece, no_prompt
 from musicgen.playable import Playable
 from tokenization import wording
+from tokenization.analysis.chords import read_chords
 from tokenization.language import Language
-from tokenization.remi.chord_line import read_chords
 
 MOST_BARS = 128  # to continue; a gap is bounded by its goal, parts by the piece
 MOST_REST = 128  # empty bars in front of a piece: no bound on what is asked for

@@ -20,7 +20,7 @@ from app.web.composing.requests import (
 from app.web.launch import page_facts
 from app.web.offered_models import EXAMPLES, OfferedModels, example
 from app.web.server.sessions import Asker
-from musicgen.loading import DEFAULT
+from musicgen.playable import DEFAULT
 from tests.tokenization.notation.scores import bars, note, rest, score
 from tokenization.formats import midi
 from tokenization.language import language

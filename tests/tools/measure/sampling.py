@@ -24,9 +24,8 @@ from evaluation.metrics.style import ALL, profiles, similarities
 from musicgen.continuation import Continuation, together
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
-from musicgen.loading import load
 from musicgen.pieces import Piece
-from musicgen.playable import Playable
+from musicgen.playable import Playable, load
 from tokenization.language import Encoded, Language
 from tokenization.prepared import Prepared
 from tokenization.score import Score, excerpt

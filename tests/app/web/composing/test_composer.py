@@ -15,8 +15,8 @@ from musicgen.common.processes import CONTEXT
 from musicgen.continuation import Continuation
 from musicgen.generation.engine import Engine
 from musicgen.generation.request import Request
-from musicgen.loading import find
 from musicgen.pieces import no_prompt
+from musicgen.playable import find
 
 LATE = 60  # seconds
 MODELS = [find(name) for name in ("untrained:tiny", "untrained:tiny:groove")]
