@@ -207,7 +207,7 @@ def read_by_models(
     kind: str, make: Callable[..., Experiment], arguments: argparse.Namespace, doing: str
 ) -> dict[str, Any]:
     """Return the result of an experiment in which the models read pieces, after remarks on what it does without."""
-    from evaluation.study.models import models_of
+    from evaluation.study.experiments import models_of
 
     named = models_of(arguments.models)
     data = arguments.data or data_of(named)
@@ -256,7 +256,7 @@ def add_bars(parser: argparse.ArgumentParser, bars: int, written: str = "bars wr
 
 def chosen(arguments: argparse.Namespace) -> tuple[list[Playable], Choice]:
     """Return the models that are measured, with which pieces and how; counts are checked."""
-    from evaluation.study.models import models_of
+    from evaluation.study.experiments import models_of
     from evaluation.study.piece_jobs import Choice
 
     check_counts(arguments, "prompt-bars", "bars", "piece-bars", "gap", "pieces")
