@@ -13,9 +13,9 @@ from tokenization.whole_file import make_folder, write_bytes, write_json
 
 
 def check_counts(arguments: argparse.Namespace, *options: str) -> None:
-    """Refuse what is below 1; an option that was left out is not looked at."""
+    """Refuse what is below 1; options that were left out, or that a command lacks, are not looked at."""
     for option in options:
-        value = getattr(arguments, option.replace("-", "_"))
+        value = getattr(arguments, option.replace("-", "_"), None)
         if value is not None and value < 1:
             raise ValueError(f"--{option} is {value}; it must be 1 or more")
 
@@ -112,7 +112,7 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
 
 def chosen_device(arguments: argparse.Namespace) -> str:
     """Return the device to compute on."""
-    from musicgen.loading import device_of
+    from musicgen.playable import device_of
 
     return device_of(arguments.device)
 

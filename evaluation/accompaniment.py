@@ -28,7 +28,7 @@ from evaluation.metrics.estimates import estimate, mean
 from evaluation.metrics.statistics import HARMONY, NOTES_A_BAR, SOUNDING, in_harmony
 from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
 from musicgen.completion import WholeIds
-from musicgen.generation.request import Options
+from musicgen.generation.request import Request
 from musicgen.playable import Playable
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.score import Notes, Score, Track, excerpt
@@ -74,7 +74,7 @@ def hidden_parts(piece: Score) -> dict[str, int]:
 
 def accompany(model: Playable, ids: np.ndarray, part: str, *, seed: int) -> WholeIds:
     """Return the work to write one part of a piece to the others."""
-    return WholeIds(model, model.language.accompanying(ids, [part]), Options(seed=seed))
+    return WholeIds(model, model.language.accompanying(ids, [part]), Request(seed=seed))
 
 
 def part_of(score: Score | None, track: int | None) -> Notes | None:

@@ -22,9 +22,8 @@ from torch import Tensor
 
 from musicgen.attention.features import Favor
 from musicgen.common.learning import generator_from
-from musicgen.model.block import Attention, Passage
 from musicgen.model.config import needs_linear_attention
-from musicgen.model.performer import Performer, State
+from musicgen.model.performer import Attention, Passage, Performer, State
 from musicgen.position.base import PERIODS, MusicalFrequencies, waves
 from musicgen.position.flt import Flt
 from musicgen.position.spe.base import StochasticPosition

@@ -20,30 +20,28 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from musicgen.continuation import Take
-    from musicgen.generation.request import Options
+    from musicgen.generation.request import Request
     from musicgen.generation.sampling import Sampling
-    from musicgen.loading import find, load, models
     from musicgen.model.config import ModelConfig
     from musicgen.model.performer import Performer
     from musicgen.pieces import Piece
-    from musicgen.playable import Playable
+    from musicgen.playable import Playable, find, load, models
     from tokenization.language import language
     from tokenization.score import Score
 
 __all__ = [
-    "ModelConfig", "Options", "Performer", "Piece", "Playable", "Sampling", "Score", "Take", "find", "language", "load",
+    "ModelConfig", "Performer", "Piece", "Playable", "Request", "Sampling", "Score", "Take", "find", "language", "load",
     "models",
 ]  # fmt: skip
 
 _PLACES = {
     "musicgen.continuation": ("Take",),
     "musicgen.generation.sampling": ("Sampling",),
-    "musicgen.loading": ("find", "load", "models"),
+    "musicgen.playable": ("Playable", "find", "load", "models"),
     "musicgen.model.config": ("ModelConfig",),
     "musicgen.model.performer": ("Performer",),
-    "musicgen.generation.request": ("Options",),
+    "musicgen.generation.request": ("Request",),
     "musicgen.pieces": ("Piece",),
-    "musicgen.playable": ("Playable",),
     "tokenization.language": ("language",),
     "tokenization.score": ("Score",),
 }

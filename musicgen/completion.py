@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from musicgen.continuation import Generation, MusicGeneration, Player, Take
-from musicgen.generation.request import Options
+from musicgen.generation.request import Request
 from musicgen.pieces import Piece, heard_facts
 from tokenization.analysis.metres import bar_lines
 from tokenization.language import Goal
@@ -24,7 +24,7 @@ class Completion(MusicGeneration):
         model: Player,
         piece: Piece,
         goal: Goal,
-        options: Options,
+        request: Request,
         written: dict[str, Any],
         is_new: Callable[[Notes], np.ndarray],
         where: dict[str, Any],
@@ -34,8 +34,11 @@ class Completion(MusicGeneration):
         `written` says in a file what was asked for, `is_new` which notes of a whole piece the model wrote, be they the
         same as those that stood there: (N,) bool; `where` says so of an edit of the piece's file.
         """
-        known = {"elsewhere": goal.elsewhere.tolist(), "unlike": goal.replaced.tolist()}
-        super().__init__(model, goal.prompt, goal.grammar, options, **known)
+        known = {
+            "elsewhere": tuple(goal.elsewhere.tolist()),
+            "unlike": tuple(goal.replaced.tolist()),
+        }
+        super().__init__(model, goal.prompt, goal.grammar, request, **known)
         self.piece, self.goal, self._written, self._is_new = piece, goal, written, is_new
         self._edit = piece.edit(**where)
 
@@ -56,7 +59,7 @@ class Completion(MusicGeneration):
                 "piece": self.piece.name,
                 **heard_facts(self.piece.encoded.ids, self.piece.tracks),
                 **self._written,
-                **({"plan": self.options.plan} if self.options.plan else {}),
+                **({"plan": self.request.plan} if self.request.plan else {}),
             },
         )
 
@@ -64,10 +67,10 @@ class Completion(MusicGeneration):
 class WholeIds(Generation):
     """The tokens of a piece on their way to a goal of it, drawn as `Completion` is."""
 
-    def __init__(self, model: Player, goal: Goal, options: Options) -> None:
+    def __init__(self, model: Player, goal: Goal, request: Request) -> None:
         """Take a goal in the model's language."""
-        elsewhere = goal.elsewhere.tolist()
-        super().__init__(model, goal.prompt, goal.grammar, options, elsewhere=elsewhere)
+        elsewhere = tuple(goal.elsewhere.tolist())
+        super().__init__(model, goal.prompt, goal.grammar, request, elsewhere=elsewhere)
         self.goal = goal
 
     def whole(self) -> np.ndarray:
@@ -76,14 +79,14 @@ class WholeIds(Generation):
         return self.goal.whole(self.sequences()[0])
 
 
-def infilling(model: Player, piece: Piece, bars: tuple[int, int], options: Options) -> Completion:
+def infilling(model: Player, piece: Piece, bars: tuple[int, int], request: Request) -> Completion:
     """Return the work to rewrite the bars from the first to the last one, counted from 1."""
     try:
         first, last = bars
     except (TypeError, ValueError):
         raise ValueError(f"bars is {bars!r}, where the first and the last one are wanted") from None
     first, last = (whole_number(bar, "a bar to rewrite") for bar in (first, last))
-    plan = _plan(model, options, piece.bars, first - 1, last)
+    plan = _plan(model, request, piece.bars, first - 1, last)
     goal = model.language.infilling(piece.encoded.ids, first - 1, last, plan=plan)
     line, seam = bar_lines(piece.score, last)[[first - 1, last]]
 
@@ -91,31 +94,31 @@ def infilling(model: Player, piece: Piece, bars: tuple[int, int], options: Optio
         return (notes.onset_ticks >= line) & (notes.onset_ticks < seam)
 
     written, where = {"written_bars": [first, last]}, {"start": int(line), "stop": int(seam)}
-    return Completion(model, piece, goal, options, written, is_new, where)
+    return Completion(model, piece, goal, request, written, is_new, where)
 
 
 def _plan(
-    model: Player, options: Options, bars: int, first: int, stop: int
+    model: Player, request: Request, bars: int, first: int, stop: int
 ) -> dict[str, np.ndarray] | None:
     """Return the plan of a piece of so many bars, of which some are asked for something."""
-    if not options.plan:
+    if not request.plan:
         return None
     plan = {}
-    for name, level in model.language.plan(options.plan, stop - first).items():
+    for name, level in model.language.plan(request.plan, stop - first).items():
         plan[name] = np.full(bars, -1)
         plan[name][first:stop] = level
     return plan
 
 
 def accompaniment(
-    model: Player, piece: Piece, write: Collection[str], options: Options
+    model: Player, piece: Piece, write: Collection[str], request: Request
 ) -> Completion:
     """Return the work to write some parts to the others."""
-    plan = _plan(model, options, piece.bars, 0, piece.bars)
+    plan = _plan(model, request, piece.bars, 0, piece.bars)
     goal = model.language.accompanying(piece.encoded.ids, write, plan=plan)
 
     def is_new(notes: Notes) -> np.ndarray:
         return np.isin(notes.track, goal.tracks)
 
     where = {"tracks": goal.tracks}
-    return Completion(model, piece, goal, options, {"written_parts": list(write)}, is_new, where)
+    return Completion(model, piece, goal, request, {"written_parts": list(write)}, is_new, where)

@@ -15,10 +15,9 @@ import numpy as np
 from typing_extensions import Self
 
 from musicgen.common.processes import program
-from musicgen.generation.request import Options, Order, Progress, Request, Stop, order
-from musicgen.generation.sampling import Kinds, Sampling
+from musicgen.generation.request import Order, Progress, Request, order
+from musicgen.generation.sampling import Kinds
 from musicgen.pieces import Prompt, decode_begun, edit_of, heard_facts
-from tokenization.continuing import continuing
 from tokenization.edit import Edit
 from tokenization.formats import file_of, to_muspy, to_pretty_midi, write_score
 from tokenization.grammar import Grammar
@@ -92,55 +91,26 @@ class Generation:
     """Music being drawn for one request: iterate to do the work; there are sequences at any time."""
 
     def __init__(
-        self,
-        model: Player,
-        ids: np.ndarray,
-        grammar: Grammar,
-        options: Options,
-        *,
-        elsewhere: Sequence[int] = (),
-        unlike: Sequence[int] = (),
-        sources: Mapping[int, int] | None = None,
-        **stop: int | None,
+        self, model: Player, ids: np.ndarray, grammar: Grammar, request: Request, **more: Any
     ) -> None:
-        """Go on from ids by a grammar, until the end token or what else is to stop it.
-
-        `elsewhere` is what is known of the piece besides, `unlike` are bars that are not to be recalled; `sources`
-        names the bar that each bar returns to, of those of which that is asked.
-        """
-        self.model, self.options = model, options
-        self._ids, self._grammar, self._stop = ids, grammar, stop
-        self._elsewhere, self._unlike = tuple(elsewhere), tuple(unlike)
-        self._sources = dict(sources or {})
+        """Go on from ids by a grammar, until the end token or what else is to stop it; `more` is the Order's."""
+        sampling = request.sampling
+        if sampling.by_kind is None:
+            sampling = replace(sampling, by_kind=model.language.draws_by_kind)
+        self.model, self.request = model, replace(request, sampling=sampling)
+        self._ids, self._grammar, self._more = ids, grammar, more
         self._job: Progress | None = None
-
-    @property
-    def sampling(self) -> Sampling:
-        """How freely this is drawn, with what was left open decided."""
-        asked = self.options.sampling
-        if asked.by_kind is not None:
-            return asked
-        return replace(asked, by_kind=self.model.language.draws_by_kind)
 
     def order(self) -> Order:
         """Return what is to be written, for a process that has the model."""
         language = self.model.language
-        request = Request(
-            variations=self.options.variations,
-            seed=self.options.seed,
-            sampling=self.sampling,
-            kinds=Kinds(language.kinds(), language.plan_tokens())
-            if self.sampling.by_kind
-            else None,
-            stop=Stop(end=self.model.language.end, **self._stop),
-            elsewhere=self._elsewhere,
-            unlike=self._unlike,
-            sources=self._sources,
-        )
+        by_kind = self.request.sampling.by_kind
+        kinds = Kinds(language.kinds(), language.plan_tokens()) if by_kind else None
         ids = self._ids.astype(np.int64)
         # What stands before a gap is said by its grammar alone: there is no such piece.
-        valid = self.model.language.validate(ids) is None
-        return order(ids, request, self._grammar, valid=valid)
+        valid = language.validate(ids) is None
+        more = {"end": language.end, "kinds": kinds, **self._more}
+        return order(self.request, ids, self._grammar, valid=valid, **more)
 
     def follow(self, job: Progress) -> None:
         """Take what has come so far, in `sequences` and `takes`, from a job at work elsewhere."""
@@ -148,15 +118,15 @@ class Generation:
 
     def begin(self) -> Job:
         """Return the work as a job for an engine; what has come of it so far is in `sequences`."""
-        from musicgen.generation.job import job_of  # torch comes with it
+        from musicgen.generation.job import Job  # torch comes with it
 
-        job = job_of(self.model.performer, self.order())
+        job = Job(self.model.performer, self.order())
         self.follow(job)
         return job
 
     def refuse(self, error: Exception) -> None:
         """End the work before it has begun."""
-        self._job = Progress(self.options.variations)
+        self._job = Progress(self.request.variations)
         self._job.error = error
         self._job.ended.set()
 
@@ -194,7 +164,7 @@ class Generation:
 
     def sequences(self) -> list[np.ndarray]:
         """Return the variations as far as they have come, each with what it goes on from at its beginning."""
-        new = [[]] * self.options.variations if self._job is None else self._job.rows
+        new = [[]] * self.request.variations if self._job is None else self._job.rows
         ids = self._ids.astype(np.uint16)
         return [np.concatenate([ids, np.array(row[:], np.uint16)]) for row in new]
 
@@ -244,56 +214,55 @@ class MusicGeneration(Generation):
             "model": self.model.name,
             "weights_sha256": self.model.sha256,
             "program": program(),
-            "seed": self.options.seed,
+            "seed": self.request.seed,
             "variation": number,
-            "sampling": asdict(self.sampling),
+            "sampling": asdict(self.request.sampling),
         }
 
 
 class Continuation(MusicGeneration):
     """A prompt that goes on."""
 
-    def __init__(self, model: Player, prompt: Prompt, options: Options) -> None:
+    def __init__(self, model: Player, prompt: Prompt, request: Request) -> None:
         """Refuse at once what the model's language has no words for, and what is no length."""
         self.prompt = prompt
-        by_bars = options.tokens is None
-        if by_bars and options.bars < 1:
-            raise ValueError(f"bars is {options.bars}; to continue at all it is 1 or more")
-        if options.ends and not by_bars:
+        by_bars = request.tokens is None
+        if by_bars and request.bars < 1:
+            raise ValueError(f"bars is {request.bars}; to continue at all it is 1 or more")
+        if request.ends and not by_bars:
             raise ValueError("music ends with a bar: to have it end, give bars and not tokens")
         closed = model.language.close(prompt.ids, prompt.bars)  # what sounds at its end, too
         plan, sources = None, dict[int, int]()
-        if options.plan:
+        if request.plan:
             if not by_bars:
                 raise ValueError("a plan is for bars: give the length in bars, not in tokens")
-            plan = model.language.plan(options.plan, options.bars)
-            back = model.language.bars_back(options.plan, options.bars)
+            plan = model.language.plan(request.plan, request.bars)
+            back = model.language.bars_back(request.plan, request.bars)
             sources = {bar: bar - far for bar, far in enumerate(back, prompt.bars) if far}
         grammar = continuing(
             model.language,
             prompt.ids,
             prompt_bars=prompt.bars,
-            may_end=options.may_end,
-            end_in=options.bars if options.ends else None,
-            chords=options.chords,
+            may_end=request.may_end,
+            end_in=request.bars if request.ends else None,
+            chords=request.chords,
             longest_ticks=longest_ticks(model, closed, prompt.score),
             plan=plan,
-            **({"bars": options.bars} if by_bars else {}),
+            **({"bars": request.bars} if by_bars else {}),
         )
-        before_bar = prompt.bars + options.bars if by_bars and not options.ends else None
+        before_bar = prompt.bars + request.bars if by_bars and not request.ends else None
         super().__init__(
             model,
             prompt.ids,
             grammar,
-            options,
+            request,
             sources=sources,
-            tokens=options.tokens,
             before_bar=before_bar,
         )
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
-        prompt, options = self.prompt, self.options
-        bars = None if options.tokens else prompt.bars + options.bars
+        prompt, request = self.prompt, self.request
+        bars = None if request.tokens else prompt.bars + request.bars
         score = decode_begun(self.model.language, ids, bars, prompt.setting)
         return Take(
             number=number,
@@ -307,10 +276,10 @@ class Continuation(MusicGeneration):
                 "prompt": prompt.name or None,
                 "prompt_bars": [1, prompt.bars] if prompt.bars else None,
                 **heard_facts(prompt.ids, prompt.tracks),
-                "length": options.length(),
+                "length": request.length(),
                 **({"idea": prompt.idea} if prompt.idea else {}),
-                **({"chords": options.chords} if options.chords else {}),
-                **({"plan": options.plan} if options.plan else {}),
+                **({"chords": request.chords} if request.chords else {}),
+                **({"plan": request.plan} if request.plan else {}),
             },
         )
 
@@ -327,3 +296,77 @@ def longest_ticks(model: Player, ids: np.ndarray, score: Score) -> list[int] | N
     assert lengths is not None, "a language that bounds notes measures them"
     beat = score.ticks_per_beat
     return [min(most, max(here, beat)) for most, here in zip(known, lengths, strict=True)]
+
+
+# The grammar that music is generated by: one for the page, the commands, the experiments and training.
+
+# A grammar that forbids the end token, for music of a length that was asked for.
+
+
+class Endless(Grammar):
+    """Another grammar without the end token."""
+
+    def __init__(self, grammar: Grammar, end: int) -> None:
+        self._grammar, self._end = grammar, end
+
+    @property
+    def bars(self) -> np.ndarray:
+        """How many bars each row has begun."""
+        return self._grammar.bars
+
+    def allowed(self) -> np.ndarray:
+        """Return which tokens may come next, without the end."""
+        mask = self._grammar.allowed().copy()
+        mask[:, self._end] = False
+        return mask
+
+    def instead(self, tokens: np.ndarray) -> np.ndarray:
+        """Return what a row takes in place of a token."""
+        return self._grammar.instead(tokens)
+
+    def advance(self, tokens: np.ndarray) -> None:
+        """Take one more token a row."""
+        self._grammar.advance(tokens)
+
+
+MOST_BARS = 512  # that are scripted where the length is given in tokens
+
+
+def continuing(
+    language: Language,
+    prompt: np.ndarray,
+    *,
+    prompt_bars: int = 0,
+    may_end: bool = False,
+    end_in: int | None = None,
+    chords: list[list[str]] | None = None,
+    longest_ticks: Sequence[int] | None = None,
+    bars: int = MOST_BARS,
+    plan: Mapping[str, np.ndarray] | None = None,
+) -> Grammar:
+    """Return the grammar of sequences that begin with a prompt; it stands before the prompt's first token.
+
+    `longest_ticks` is what `Language.longest` found in the data that the model learned from. `Language.close` completes
+    what is generated so.
+
+    The bars after the prompt keep to the line of `chords`, over and over.
+
+    With `end_in`, the music ends with the last of so many bars, and says in each how many are left; the prompt has
+    begun the first of them. A `plan` says what the new bars, so many, are to be like.
+    """
+    if plan is not None or chords is not None or end_in is not None:
+        ends, count = end_in is not None, bars if end_in is None else end_in
+        if grammar := language.directed(prompt, count, ends=ends, chords=chords, plan=plan):
+            return grammar
+    if end_in is not None:
+        raise ValueError(
+            f"this model uses the language {language.name}, in which an end cannot be asked for; leave --end out, "
+            "or choose one that uses ensemble"
+        )
+    if chords is not None:
+        grammar = language.on_chords(chords, prompt_bars)
+    else:
+        grammar = language.grammar(
+            prompt_tokens=len(prompt), prompt_bars=prompt_bars, longest_ticks=longest_ticks
+        )
+    return grammar if may_end else Endless(grammar, language.end)

@@ -1,4 +1,4 @@
-"""A model with its language: it reads music, goes on from it, and knows itself; loading.py finds it by name.
+"""A model with its language: it reads music, goes on from it, and knows itself; models are found by name.
 
 model = musicgen.load("ensemble")
 takes = model.continue_("song.mid", prompt_bars=8, bars=16, variations=2, seed=7)
@@ -9,24 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from musicgen.completion import accompaniment, infilling
 from musicgen.continuation import Continuation, Take
-from musicgen.generation.request import Options
+from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
 from musicgen.pieces import Piece, no_prompt, piece_of, read_piece
 from tokenization.formats import midi_of
-from tokenization.language import Language
+from tokenization.language import Language, language, language_from_spec
+from tokenization.records import json_of, suggestion, value_of
 from tokenization.score import Score
 
 if TYPE_CHECKING:
     from muspy import Music
     from pretty_midi import PrettyMIDI
 
+    from musicgen.model.config import ModelConfig
     from musicgen.model.performer import Performer
+
 
 Source: TypeAlias = "bytes | str | Path | Score | Piece | PrettyMIDI | Music"
 """Music from anywhere: a file's path or bytes (MIDI, MusicXML, ABC), a score, a piece, or an object of pretty_midi or
@@ -90,11 +94,11 @@ class Playable:
         tracks: Any = None,
         bars: int | None = None,
         tokens: int | None = None,
-        variations: int = Options.variations,
-        seed: int = Options.seed,
-        sampling: Sampling = Options.sampling,
-        may_end: bool = Options.may_end,
-        ends: bool = Options.ends,
+        variations: int = Request.variations,
+        seed: int = Request.seed,
+        sampling: Sampling = Request.sampling,
+        may_end: bool = Request.may_end,
+        ends: bool = Request.ends,
         chords: str | None = None,
         plan: dict[str, Any] | None = None,
         idea: dict[str, Any] | None = None,
@@ -108,14 +112,14 @@ class Playable:
         "C | G7 | Am F | C", a bar between bars, kept to over and over. `plan` says what
         the new bars are to be like: {"density": 4, "form": "A A B A"} (tokenization/ensemble/plans.py).
         """
-        from tokenization.remi.chord_line import read_chords
+        from tokenization.analysis.chords import read_chords
 
         if bars is not None and tokens is not None:
             raise ValueError(
                 f"bars is {bars} and tokens is {tokens}; give one of them as the length"
             )
-        options = Options(
-            bars=Options.bars if bars is None else bars,
+        request = Request(
+            bars=Request.bars if bars is None else bars,
             tokens=tokens,
             variations=variations,
             seed=seed,
@@ -131,7 +135,7 @@ class Playable:
             raise ValueError("an idea is for a piece from nothing: leave it out, or the piece")
         else:
             prompt = self.read(source, tracks=tracks).prompt(prompt_bars)
-        return Continuation(self, prompt, options).finish().takes()
+        return Continuation(self, prompt, request).finish().takes()
 
     def infill(
         self,
@@ -139,14 +143,14 @@ class Playable:
         bars: tuple[int, int],
         *,
         tracks: Any = None,
-        variations: int = Options.variations,
-        seed: int = Options.seed,
-        sampling: Sampling = Options.sampling,
+        variations: int = Request.variations,
+        seed: int = Request.seed,
+        sampling: Sampling = Request.sampling,
         plan: dict[str, Any] | None = None,
     ) -> list[Take]:
         """Return the piece with its bars from the first to the last one rewritten, counted from 1."""
-        options = Options(variations=variations, seed=seed, sampling=sampling, plan=plan)
-        return infilling(self, self.read(source, tracks=tracks), bars, options).finish().takes()
+        request = Request(variations=variations, seed=seed, sampling=sampling, plan=plan)
+        return infilling(self, self.read(source, tracks=tracks), bars, request).finish().takes()
 
     def accompany(
         self,
@@ -154,13 +158,186 @@ class Playable:
         write: str | Collection[str],
         *,
         tracks: Any = None,
-        variations: int = Options.variations,
-        seed: int = Options.seed,
-        sampling: Sampling = Options.sampling,
+        variations: int = Request.variations,
+        seed: int = Request.seed,
+        sampling: Sampling = Request.sampling,
         plan: dict[str, Any] | None = None,
     ) -> list[Take]:
         """Return the piece with some parts written to the rest: instruments, or bass, drums and other of a groove."""
-        options = Options(variations=variations, seed=seed, sampling=sampling, plan=plan)
+        request = Request(variations=variations, seed=seed, sampling=sampling, plan=plan)
         parts = [write] if isinstance(write, str) else [*dict.fromkeys(write)]
         piece = self.read(source, tracks=tracks)
-        return accompaniment(self, piece, parts, options).finish().takes()
+        return accompaniment(self, piece, parts, request).finish().takes()
+
+
+# Models by name: those in the package, any folder by its path, and untrained ones as `untrained:PRESET[:LANGUAGE]`.
+
+UNTRAINED = "untrained"
+DEFAULT = "ensemble"
+
+
+def shipped() -> dict[str, Path]:
+    """Return the models inside the package, name → folder."""
+    root = Path(str(files("musicgen") / "pretrained"))
+    found = sorted(p for p in root.glob("*") if (p / "config.json").is_file())
+    return {path.name: path for path in found}
+
+
+def folder_of(name: str) -> Path:
+    """Return the folder of a model given by name or path."""
+    by_name = shipped()
+    if name in by_name:
+        return by_name[name]
+    path = Path(name)
+    if (path / "config.json").is_file():
+        return path
+    if (path / "model" / "config.json").is_file():  # the folder of a training run
+        return path / "model"
+    raise FileNotFoundError(
+        f"there is no model {name!r}: it is neither the name of one in the package nor a folder with a config.json"
+        f"{suggestion(name, by_name)}"
+    )
+
+
+def load(name: str | Path = DEFAULT, device: str = "auto") -> Playable:
+    """Return a model by name or path, its weights read."""
+    model = find(name, device)
+    model.performer  # noqa: B018  what is wrong with its weights is to be known now
+    return model
+
+
+def find(name: str | Path, device: str = "auto") -> Playable:
+    """Return a model by name or path; its weights are read when they are first needed."""
+    name = str(name)
+    if name.split(":")[0] == UNTRAINED:
+        return _untrained(name, device)
+    from musicgen.storage.checkpoint import read_card
+
+    folder = folder_of(name)
+    config, card = read_card(folder)
+    where, stored = f"{folder}: longest_ticks", card.training.get("longest_ticks")
+    speaks = language_from_spec(card.language)
+    longest = speaks.checked_longest(value_of(tuple[int, ...] | None, stored, where))
+    if (size := config.vocabulary_size) != len(speaks.vocabulary):
+        raise ValueError(
+            f"{folder} has {size} tokens, but its language has {len(speaks.vocabulary)}; save the model again"
+        )
+    return Playable(
+        name=card.name,
+        language=speaks,
+        weights=partial(_read_weights, folder, device, card.sha256),
+        trained_length=card.trained_length,
+        sha256=card.sha256,
+        longest_ticks=None if longest is None else [*longest],
+        given=name,
+        encoding=encoding_of(config),
+        parameters=card.parameters,
+        config=config.plain(),
+        training=card.training,
+    )
+
+
+def language_of(name: str) -> Language:
+    """Return the language of a model without its weights, and without importing torch."""
+    if name.split(":")[0] == UNTRAINED:
+        return language(name.split(":")[2] if name.count(":") > 1 else "remi")
+    path = folder_of(name) / "config.json"
+    try:
+        spec = json_of(path)["card"]["language"]
+        return language_from_spec({**spec})
+    except (KeyError, TypeError):
+        raise ValueError(
+            f"{path} does not describe a model; copy or save the model again"
+        ) from None
+
+
+def models() -> list[dict[str, Any]]:
+    """Return what is known of each model in the package, without reading weights."""
+    return [described(name, folder) for name, folder in shipped().items()]
+
+
+def described(name: str, folder: Path) -> dict[str, Any]:
+    """Return what `musicgen models` says of one model."""
+    from musicgen.storage.checkpoint import read_card
+
+    config, card = read_card(folder)
+    spoken = language_from_spec(card.language)
+    return {
+        "name": name,
+        "plays": spoken.plays,
+        "can": spoken.abilities(),
+        "data": card.training.get("data"),
+        "language": card.language.get("language"),
+        "encoding": config.position_name,
+        "parameters": card.parameters,
+        "trained_length": card.trained_length,
+        "validation_loss": card.training.get("validation_loss"),
+    }
+
+
+def device_of(name: str) -> str:
+    """Return a device of torch; `auto` takes a GPU where there is one."""
+    import torch
+
+    available = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    if name == "auto":
+        return next(device for device, here in available.items() if here)
+    if name not in available:
+        raise ValueError(f"there is no device {name!r}; there are auto, {', '.join(available)}")
+    if not available[name]:
+        raise ValueError(
+            f"device {name} is not at hand on this machine; --device auto finds one that is"
+        )
+    return name
+
+
+def encoding_of(config: ModelConfig) -> str:
+    """Return the encoding's name, with the choices that the papers tell variants by."""
+    position = config.position
+    ungated = getattr(position, "gated", True) is False
+    variant = getattr(position, "type", None) or getattr(position, "mask", None)
+    name = config.position_name + (" ungated" if ungated else "")
+    if getattr(position, "time", "tokens") == "music":
+        name += " in musical time"
+    return f"{name} ({variant})" if variant else name
+
+
+def _read_weights(folder: Path, device: str, sha256: str) -> Performer:
+    """Return the weights with this hash: what is said to come of a model does not come of one saved since."""
+    from musicgen.storage.checkpoint import load as load_checkpoint
+
+    performer, card = load_checkpoint(folder, device_of(device))
+    if card.sha256 != sha256:
+        raise ValueError("this model was saved again since it was found; start again")
+    return performer
+
+
+def _untrained(name: str, device: str) -> Playable:
+    """Return a preset with random weights: it writes valid music that makes no sense."""
+    from musicgen.model.config import ModelConfig
+    from musicgen.model.performer import Performer, parameter_count
+
+    speaks = language_of(name)
+    preset = name.split(":")[1] if ":" in name else ""
+    config = ModelConfig.preset(
+        preset or "tiny", vocabulary_size=len(speaks.vocabulary), position="sine_spe"
+    )
+    return Playable(
+        name=name,
+        language=speaks,
+        weights=partial(_random_weights, config, device),
+        given=name,
+        encoding=encoding_of(config),
+        parameters=parameter_count(Performer(config, seed=None)),
+        config=config.plain(),
+    )
+
+
+def _random_weights(config: ModelConfig, device: str) -> Performer:
+    from musicgen.model.performer import Performer
+
+    return Performer(config, seed=0).to(device_of(device)).eval()

@@ -29,7 +29,7 @@ FLOORS = {
 MUSICGEN_FLOORS = (
     "common", "layers", "attention", "position", "metre", "model", "generation", "storage", "options",
     "pieces", "continuation",
-    "completion", "playable", "loading",
+    "completion", "playable",
 )  # fmt: skip
 # What lies on the lowest floor for all to use, and knows no music either.
 WITHOUT_MUSIC = {"tokenization.grammar", "tokenization.records", "tokenization.whole_file"}

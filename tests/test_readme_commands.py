@@ -29,7 +29,7 @@ from app.commands.data import DESCRIPTIONS
 from app.commands.evaluate.evaluate import EVALUATIONS
 from evaluation.benchmarks.recipe import Recipe
 from evaluation.speed.bench import WORKLOADS, Workload
-from musicgen.loading import shipped
+from musicgen.playable import shipped
 from tests.app.toy_models import write_model
 from tests.app.web.browser import serving
 from tests.training.data.sources import on_disk as disk
@@ -216,7 +216,7 @@ def test_what_was_measured_can_be_measured_again(line: str, place: Path, capsys,
     _, command, kind, name, *_ = shlex.split(line)
     if kind == "report":  # of a toy: the model that ships would be probed for minutes
         toy = Path(write_model(place / name, name, "sine_spe", data="a groove set"))
-        monkeypatch.setattr("musicgen.loading.shipped", lambda: {name: toy})
+        monkeypatch.setattr("musicgen.playable.shipped", lambda: {name: toy})
         monkeypatch.setattr("musicgen.common.processes.processors", lambda: 1)  # who know the toy
     musicgen(line)
     out = capsys.readouterr().out

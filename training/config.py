@@ -18,6 +18,7 @@ from tokenization.language import Language
 from tokenization.records import check_fields, from_plain, from_yaml, nearest, yaml_of
 from tokenization.whole_file import is_text
 
+CONFIG = "config.yaml"  # in the folder of a run
 CONFIGS = Path(__file__).parent / "configs"
 _ALTERNATIVES = {"steps": "epochs", "epochs": "steps"}  # to set one is to unset the other
 

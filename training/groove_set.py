@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from musicgen.common.processes import full_disk_named
 from tokenization.analysis.chords import NO_CHORD, ROOTS, parse
 from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
@@ -29,7 +30,6 @@ from tokenization.score import Score, Track
 from tokenization.whole_file import make_folder, write_bytes, write_text
 from training.data.sources.pop909 import BEATS_FILE, CHORDS_FILE, read_beats, read_chords
 from training.data.sources.source import split_by_name
-from training.disk import full_disk_named
 
 # Chord charts to accompany: of POP909's songs, of the McGill Billboard annotations, or progressions of our own.
 #

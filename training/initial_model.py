@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musicgen.loading import folder_of
 from musicgen.metre.heads import MetreConfig
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
+from musicgen.playable import folder_of
 from musicgen.storage.checkpoint import load, read_card
 from tokenization.language import language_from_spec
 from tokenization.records import from_plain

@@ -31,15 +31,14 @@ import torch
 from torch import Tensor
 
 from musicgen.common.learning import generator_of, seed_of
+from musicgen.common.processes import full_disk_named
 from musicgen.model.performer import Performer
 from musicgen.storage import checkpoint
 from tokenization.whole_file import is_text, write_whole
 from training import run_folder
 from training.config import RunConfig
-from training.data.batches import IGNORED, Batches, Loader, Part, next_token_loss
-from training.data.spread import Spread
+from training.data.batches import IGNORED, Batches, Loader, Part, Spread, next_token_loss
 from training.devices import FabricModel, Sealed, to_device, whole, whole_model
-from training.disk import full_disk_named
 from training.initial_model import first_model, origin
 from training.optimiser import TIMES, Limit, Schedule, optimiser_of
 from training.run_folder import card_of, has_tail, learned_from

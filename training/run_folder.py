@@ -24,18 +24,18 @@ from safetensors import SafetensorError
 from safetensors.torch import load as tensors_of
 from torch.optim import Optimizer
 
-from musicgen.loading import shipped
+from musicgen.common.processes import full_disk_named, held
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
+from musicgen.playable import shipped
 from musicgen.storage import checkpoint
 from musicgen.storage.checkpoint import CONFIG as MODEL_CONFIG
 from musicgen.storage.checkpoint import Card
 from tokenization.records import from_plain, json_of, yaml_of
 from tokenization.whole_file import make_folder, sync, write_whole
-from training.config import RunConfig
+from training.config import CONFIG, RunConfig
 from training.data.batches import Batches
 from training.devices import laid_out_like, whole
-from training.disk import full_disk_named, held
 from training.optimiser import kept_of
 
 TAIL_FROM = "tail_from"  # of a card: the step before the tail that the model comes from
@@ -274,7 +274,6 @@ def _advice(folder: Path) -> str:
     return f"delete {folder} to go on from the checkpoint before it, {max(earlier)}"
 
 
-CONFIG = "config.yaml"
 # What may differ when a run goes on, and it stays the same run.
 _FREE = (
     *("run", "log_every", "save_every", "keep", "data.folder", "data.prefetch", "data.workers"),

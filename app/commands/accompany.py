@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from app.commands.making_music import add_options, completing, given_piece, options_of, write_all
+from app.commands.making_music import add_options, completing, given_piece, request_of, write_all
 from app.options import add_tracks
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Write NAME.accompany_0.mid …, the given parts with those that were written."""
     from musicgen.completion import accompaniment
-    from musicgen.loading import load
+    from musicgen.playable import load
 
     if arguments.write is None:
         raise ValueError("no part is named: --write drums, say, or any instrument")
-    options = options_of(arguments)
+    request = request_of(arguments)
     model = load(arguments.model, arguments.device)
     piece = given_piece(arguments, model)
-    work = accompaniment(model, piece, arguments.write or [_other_than(piece)], options)
+    work = accompaniment(model, piece, arguments.write or [_other_than(piece)], request)
     write_all(arguments, completing(piece, work, "accompany", piece.bars))
 
 

@@ -118,11 +118,11 @@ def _beside_the_paper(rows: list[Any]) -> None:
 
 def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
     """Return all configurations, each with a run in the output folder: a wrong one is known before any trains."""
-    from training.config import find, read
+    from training.config import CONFIG, find, read
     from training.data.shards import Shards
+    from training.devices import with_precision
     from training.initial_model import model_config
-    from training.precision import with_precision
-    from training.run_folder import CONFIG, differences
+    from training.run_folder import differences
 
     changes = [f"optimiser.steps={arguments.steps}", *arguments.changes]
     configs, paths = {}, {}

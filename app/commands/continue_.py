@@ -13,7 +13,7 @@ from app.commands.making_music import (
     Making,
     add_options,
     going_on,
-    options_of,
+    request_of,
     write_all,
 )
 from app.options import add_tracks, tracks_of
@@ -58,10 +58,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write NAME.prompt_cont_0.mid …, the piece with what follows, and NAME.cont_0.mid …, that alone."""
-    from musicgen.loading import load
     from musicgen.pieces import read_piece
+    from musicgen.playable import load
 
-    bars, options = _bars(arguments.prompt_bars), options_of(arguments)
+    bars, request = _bars(arguments.prompt_bars), request_of(arguments)
     model = load(arguments.model, arguments.device)
     if arguments.mirex:
         return _in_mirex_form(arguments, options, model)
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> None:
         name = path.name or given  # of a folder, such as `.`
         try:
             prompt = read_piece(model.language, path, name=name, tracks=tracks).prompt(bars)
-            makings.append(replace(going_on(options, model, prompt, path.stem), name=given))
+            makings.append(replace(going_on(request, model, prompt, path.stem), name=given))
         except (ValueError, OSError) as error:
             if not several:
                 raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from app.commands.making_music import add_options, going_on, options_of, write_all
+from app.commands.making_music import add_options, going_on, request_of, write_all
 
 EXAMPLES = """\
 examples:
@@ -36,13 +36,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write MODEL.cont_0.mid …"""
-    from musicgen.loading import load
     from musicgen.pieces import no_prompt
+    from musicgen.playable import load
 
-    options = options_of(arguments)
+    request = request_of(arguments)
     model = load(arguments.model, arguments.device)
-    prompt = no_prompt(model.language, _idea(arguments), options.plan)
-    write_all(arguments, going_on(options, model, prompt, model.name.replace(":", "-")))
+    prompt = no_prompt(model.language, _idea(arguments), request.plan)
+    write_all(arguments, going_on(request, model, prompt, model.name.replace(":", "-")))
 
 
 def _idea(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 
-from app.commands.making_music import add_options, completing, given_piece, options_of, write_all
+from app.commands.making_music import add_options, completing, given_piece, request_of, write_all
 from app.options import add_tracks
 
 EXAMPLES = """\
@@ -30,12 +30,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Write NAME.infill_0.mid …, the whole piece with these bars rewritten."""
     from musicgen.completion import infilling
-    from musicgen.loading import load
+    from musicgen.playable import load
 
-    (first, last), options = _bars(arguments.range), options_of(arguments)
+    (first, last), request = _bars(arguments.range), request_of(arguments)
     model = load(arguments.model, arguments.device)
     piece = given_piece(arguments, model)
-    work = infilling(model, piece, (first, last), options)
+    work = infilling(model, piece, (first, last), request)
     bars = last - first + 1
     write_all(arguments, completing(piece, work, "infill", bars, whole_counts=True))
 

@@ -23,7 +23,7 @@ from tokenization.wording import counted
 
 if TYPE_CHECKING:
     from musicgen.continuation import MusicGeneration, Take
-    from musicgen.generation.request import Options
+    from musicgen.generation.request import Request
     from musicgen.pieces import Piece, Prompt
     from musicgen.playable import Playable
     from tokenization.score import Score
@@ -135,8 +135,8 @@ def add_options(
     parser: argparse.ArgumentParser, *, model: str | None = None, lengths: bool = True
 ) -> None:
     """Declare what the commands take; `lengths` for those that write a given length."""
-    from musicgen.generation.request import Options
-    from musicgen.loading import DEFAULT
+    from musicgen.generation.request import Request
+    from musicgen.playable import DEFAULT
 
     parser.add_argument(
         "-o", "--output", metavar="DIR", type=Path, default=Path("."),
@@ -149,7 +149,7 @@ def add_options(
     if lengths:
         _add_lengths(parser)
     parser.add_argument(
-        "--variations", type=int, default=Options.variations, metavar="K", help="how many to write"
+        "--variations", type=int, default=Request.variations, metavar="K", help="how many to write"
     )
     drawn = (
         ("temperature", "T", "how daring: 0 always takes the likeliest token, 1 is the model itself"),
@@ -158,7 +158,7 @@ def add_options(
         ("recall", "R", "how much counts what the piece said before, 0 to 1; 0: nothing"),
     )  # fmt: skip
     for name, letter, text in drawn:
-        value = getattr(Options.sampling, name.replace("-", "_"))
+        value = getattr(Request.sampling, name.replace("-", "_"))
         parser.add_argument(f"--{name}", type=float, default=value, metavar=letter, help=text)
     parser.add_argument(
         "--top-k", type=int, metavar="K", help="only the K likeliest tokens (default: any)"
@@ -170,7 +170,7 @@ def add_options(
     )  # fmt: skip
     _add_plan(parser)
     parser.add_argument(
-        "--seed", type=int, default=Options.seed, help="the same seed, the same music"
+        "--seed", type=int, default=Request.seed, help="the same seed, the same music"
     )
     add_device(parser)
     parser.add_argument(
@@ -182,10 +182,10 @@ def add_options(
 
 
 def _add_lengths(parser: argparse.ArgumentParser) -> None:
-    from musicgen.generation.request import Options
+    from musicgen.generation.request import Request
 
     length = parser.add_mutually_exclusive_group()
-    length.add_argument("--bars", type=int, default=Options.bars, metavar="N", help="bars to write")
+    length.add_argument("--bars", type=int, default=Request.bars, metavar="N", help="bars to write")
     length.add_argument("--tokens", type=int, metavar="N", help="tokens to write, instead of bars")
     end = parser.add_mutually_exclusive_group()
     end.add_argument("--may-end", action="store_true", help="let the music end before that length")
@@ -223,11 +223,11 @@ def _plan_of(arguments: argparse.Namespace) -> dict[str, Any] | None:
     return {**asked, **{name: value for name, value in said.items() if value is not None}} or None
 
 
-def options_of(arguments: argparse.Namespace) -> Options:
+def request_of(arguments: argparse.Namespace) -> Request:
     """Return what is asked for, checked before anything is read."""
-    from musicgen.generation.request import Options
+    from musicgen.generation.request import Request
     from musicgen.generation.sampling import Sampling
-    from tokenization.remi.chord_line import read_chords, simplified
+    from tokenization.analysis.chords import read_chords, simplified
 
     if arguments.soundfont is not None and not arguments.soundfont.is_file():
         raise FileNotFoundError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")
@@ -246,7 +246,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
             "bars": arguments.bars, "tokens": tokens, "may_end": arguments.may_end, "ends": arguments.end,
             "chords": chords,
         }  # fmt: skip
-    return Options(
+    return Request(
         variations=arguments.variations,
         seed=arguments.seed,
         plan=_plan_of(arguments),
@@ -282,7 +282,7 @@ class Making:
     whole_counts: bool = False  # a take is one if the whole of it has a note: bars may be emptied
 
 
-def going_on(options: Options, model: Playable, prompt: Prompt, name: str) -> Making:
+def going_on(request: Request, model: Playable, prompt: Prompt, name: str) -> Making:
     """Return a prompt to be continued."""
     from musicgen.continuation import Continuation
 
@@ -294,8 +294,8 @@ def going_on(options: Options, model: Playable, prompt: Prompt, name: str) -> Ma
 
     return Making(
         name=label,
-        work=Continuation(model, prompt, options),
-        bars=None if options.tokens else options.bars,
+        work=Continuation(model, prompt, request),
+        bars=None if request.tokens else request.bars,
         kinds=(f"{name}.cont_", f"{name}.prompt_cont_"),
         scores=scores,
     )
@@ -358,7 +358,7 @@ def write_all(
     rows = [row for _, own in sorted(results.items()) for row in own]
     if arguments.json:
         output.write_json(rows)
-    wanted = sum(makings[number].work.options.variations for number in results)
+    wanted = sum(makings[number].work.request.variations for number in results)
     lengths = {makings[number].bars for number in results}
     output.remark(_summary(wanted, lengths, rows, time.perf_counter() - began))
     try:
@@ -378,13 +378,13 @@ def _write(
     work = making.work
     work.check()
     output.remark(work.remarks)
-    model, options = work.model, work.options
+    model, request = work.model, work.request
     written = [
         (take, take.score if making.whole_counts else take.continuation) for take in work.takes()
     ]
     takes = [take for take, score in written if len(score.notes)]
     if not takes:
-        more = f"more --{'tokens' if options.tokens else 'bars'}, " if "bars" in arguments else ""
+        more = f"more --{'tokens' if request.tokens else 'bars'}, " if "bars" in arguments else ""
         raise ValueError(
             f"{model.name} wrote no note; {more}another --seed or a higher --temperature may help"
         )
@@ -393,7 +393,7 @@ def _write(
         scores = partial(making.scores, take)
         number, paths = write_take(folder, take, scores, number, with_score=arguments.score)
         midi_files += paths
-        facts = {"seconds": round(seconds, 3), "seed": options.seed, "model": model.name}
+        facts = {"seconds": round(seconds, 3), "seed": request.seed, "model": model.name}
         results.append({"midi": str(paths[0]), "tokens": take.tokens, **facts})
         if not arguments.json:
             output.write(str(paths[0]))
@@ -402,7 +402,7 @@ def _write(
 
 def _progress(making: Making) -> tuple[int, int]:
     """Return how much of a work is done, and how much there is to do: in bars, or in tokens where it is asked so."""
-    total = making.bars or making.work.options.tokens or 0
+    total = making.bars or making.work.request.tokens or 0
     if making.work.ended:
         return total, total
     return min(total, making.work.bars if making.bars else making.work.steps), total

@@ -29,7 +29,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print a paragraph a model."""
-    from musicgen.loading import UNTRAINED, described, folder_of, models
+    from musicgen.playable import UNTRAINED, described, folder_of, models
 
     if made := [name for name in arguments.folder if name.split(":")[0] == UNTRAINED]:
         raise ValueError(f"{made[0]} is not a folder: untrained models are made when they are used")
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _about(row: dict[str, Any]) -> str:
     """Return what a model plays, can do and has learned from, in lines that fit a terminal."""
-    from musicgen.loading import DEFAULT
+    from musicgen.playable import DEFAULT
 
     loss = row["validation_loss"]
     facts = (

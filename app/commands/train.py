@@ -92,8 +92,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def configured(arguments: argparse.Namespace) -> RunConfig:
     """Return the configuration that a command line names."""
-    from training.config import find, read
-    from training.run_folder import CONFIG
+    from training.config import CONFIG, find, read
 
     options = {
         "start": arguments.start,
@@ -126,10 +125,9 @@ def train(config: RunConfig, *, resume: bool, limit: Limit | None = None) -> dic
 
 def _train(config: RunConfig, *, resume: bool, limit: Limit | None) -> dict[str, Any] | None:
     from training.data.batches import Batches
-    from training.devices import check_device, is_first_process, start_fabric
+    from training.devices import check_device, is_first_process, start_fabric, with_precision
     from training.initial_model import model_config
     from training.loop import Run
-    from training.precision import with_precision
     from training.run_folder import check_folder, run_folder
 
     # All that may be wrong is looked at before anything is written, or other processes are started; first of all the
@@ -237,7 +235,7 @@ def _write_samples(run: Run, model: Performer, step: int) -> list[str]:
 
 
 def _draw_curves(run: Run) -> list[str]:
-    from training.results.curves import write_curves
+    from training.validation import write_curves
 
     try:
         write_curves(run.folder, run.config.data.trained_length)

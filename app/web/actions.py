@@ -31,7 +31,7 @@ from app.web.composing.streamed_takes import StreamedTakes, likeness, picture
 from app.web.offered_models import EXAMPLES, OfferedModels, example
 from app.web.server.sessions import Asker
 from musicgen.continuation import Continuation
-from musicgen.generation.request import Options
+from musicgen.generation.request import Request
 from musicgen.pieces import no_prompt
 from tokenization.score import excerpt
 
@@ -63,7 +63,7 @@ class PageActions:
     def warm(self) -> None:
         """Let the first model play two notes, so that nobody waits for its weights."""
         model = self.models.find(self.models.first)
-        work = Continuation(model, no_prompt(model.language), Options(tokens=2))
+        work = Continuation(model, no_prompt(model.language), Request(tokens=2))
         self.composer.take(model, work.order())
 
     def open(

@@ -19,19 +19,14 @@ from app.web.composing.requests import (
     MOST_BARS,
     MOST_VARIATIONS,
     SAMPLING,
-    MusicRequest,
-    SamplingValues,
-    idea_from,
-    options_from,
     request_from,
     streamed_takes,
-    whole,
     with_able_model,
 )
 from app.web.composing.streamed_takes import StreamedTakes, by_quarter
 from app.web.server.jobs import TOGETHER
 from app.web.server.sessions import Asker, Visitors, client_of
-from musicgen import loading
+from musicgen import playable
 from musicgen.generation.sampling import MUSICAL
 from musicgen.pieces import Piece
 from tokenization.formats import ENDINGS, is_midi, midi
@@ -64,7 +59,9 @@ def with_sampling(action: Callable[..., Answer]) -> Callable[..., Answer]:
 
     @functools.wraps(action)
     def called(*values: Any) -> Answer:
-        return action(*values[:first], SamplingValues(*values[first:stop]), *values[stop:])
+        return action(
+            *values[:first], dict(zip(SAMPLING, values[first:stop], strict=True)), *values[stop:]
+        )
 
     one_by_one = [
         inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in SAMPLING
@@ -75,6 +72,7 @@ def with_sampling(action: Callable[..., Answer]) -> Callable[..., Answer]:
     return called
 
 
+Sampled = dict[str, float]  # by the names of SAMPLING
 Files = tuple[list[str], list[dict[str, Any]]]
 FILE_TYPES: list[str] = list(ENDINGS)
 
@@ -90,7 +88,7 @@ class Api:
     @answering
     def models(self) -> list[dict[str, Any]]:
         """List the models that can be asked for, with what is known of them."""
-        known = {row["name"]: row for row in loading.models()}
+        known = {row["name"]: row for row in playable.models()}
         return [
             known.get(name, {"name": name, "language": language.name})
             for name, language in self.actions.models.languages.items()
@@ -113,56 +111,59 @@ class Api:
     @answering
     @with_sampling
     def go_on(
-        self, file: str | None, model: str, prompt_bars: int, bars: int, variations: int, sampling: SamplingValues,
+        self, file: str | None, model: str, prompt_bars: int, bars: int, variations: int, sampling: Sampled,
         ends: bool, chords: str, request: gr.Request,
     ) -> Files:  # fmt: skip
         """Continue a file of music, or begin from nothing: a MIDI file a variation, and what is known of each."""
-        options = options_from(
-            bars=bars, variations=variations, sampling=sampling, ends=ends, chords=chords
-        )
-        first = whole("prompt_bars", prompt_bars)
-        wanted = MusicRequest(
-            kind="continue", model=model, options=options, prompt_bars=first or None
-        )
+        wanted = {
+            "model": model, "promptBars": prompt_bars, "bars": bars, "variations": variations, "sampling": sampling,
+            "ends": ends, "chords": chords,
+        }  # fmt: skip
         return self._written(file, wanted, "cont", request)
 
     @answering
     @with_sampling
     def begin(
         self, model: str, style: str, key: str, tempo: float, metre: str, parts: str, form: str,
-        bars: int, variations: int, sampling: SamplingValues, ends: bool, chords: str, request: gr.Request,
+        bars: int, variations: int, sampling: Sampled, ends: bool, chords: str, request: gr.Request,
     ) -> Files:  # fmt: skip
         """Begin a piece from nothing, in a style, key, tempo, metre, parts and form; what is empty is left open."""
-        options = options_from(
-            bars=bars, variations=variations, sampling=sampling, ends=ends, chords=chords, form=form or ""
-        )  # fmt: skip
-        said = {"style": style, "key": key, "tempo": tempo, "metre": metre, "parts": parts}
-        wanted = MusicRequest(kind="continue", model=model, options=options, idea=idea_from(said))
+        idea = {
+            "style": style,
+            "key": key,
+            "tempo": tempo,
+            "metre": metre,
+            "parts": parts,
+            "form": form,
+        }
+        wanted = {
+            "model": model, "idea": idea, "bars": bars, "variations": variations, "sampling": sampling,
+            "ends": ends, "chords": chords,
+        }  # fmt: skip
         return self._written(None, wanted, "cont", request)
 
     @answering
     @with_sampling
     def infill(
-        self, file: str, model: str, first: int, last: int, variations: int, sampling: SamplingValues,
+        self, file: str, model: str, first: int, last: int, variations: int, sampling: Sampled,
         request: gr.Request,
     ) -> Files:  # fmt: skip
         """Rewrite some bars of a file; every note outside them stays as it is."""
-        options = options_from(bars=1, variations=variations, sampling=sampling)
-        first, last = whole("first", first), whole("last", last)
-        wanted = MusicRequest(kind="infill", model=model, options=options, first=first, last=last)
-        return self._written(self._given(file), wanted, "infill", request)
+        wanted = {"kind": "infill", "model": model, "first": first, "last": last}
+        drawn = {"bars": 1, "variations": variations, "sampling": sampling}
+        return self._written(self._given(file), {**wanted, **drawn}, "infill", request)
 
     @answering
     @with_sampling
     def accompany(
-        self, file: str, model: str, parts: str, variations: int, sampling: SamplingValues,
+        self, file: str, model: str, parts: str, variations: int, sampling: Sampled,
         request: gr.Request,
     ) -> Files:  # fmt: skip
         """Write parts of a file, such as "bass drums", to its other parts, which stay note for note."""
-        options = options_from(bars=1, variations=variations, sampling=sampling)
-        named = tuple(str(parts or "").replace(",", " ").split()[:8])
-        wanted = MusicRequest(kind="accompany", model=model, options=options, parts=named)
-        return self._written(self._given(file), wanted, "accompany", request)
+        named = str(parts or "").replace(",", " ").split()[:8]
+        wanted = {"kind": "accompany", "model": model, "parts": named}
+        drawn = {"bars": 1, "variations": variations, "sampling": sampling}
+        return self._written(self._given(file), {**wanted, **drawn}, "accompany", request)
 
     @answering
     def sound(self, file: str, request: gr.Request) -> str:
@@ -193,9 +194,9 @@ class Api:
         return self.actions.reader.apart(asker, "one of these files", by_quarter, *both)
 
     def _written(
-        self, file: str | None, wanted: MusicRequest, kind: str, request: gr.Request
+        self, file: str | None, plain: dict[str, Any], kind: str, request: gr.Request
     ) -> Files:
-        wanted = with_able_model(self.actions.models, wanted)
+        wanted = with_able_model(self.actions.models, request_from(plain))
         piece = self._piece(file, wanted.model, request) if file else None
         playing = self.actions.models.find(wanted.model)
         streamed = streamed_takes(playing, piece, wanted)
@@ -287,7 +288,7 @@ def add_api(api: Api) -> None:
             "min_p": gr.Number(MUSICAL.min_p, label="min_p"),
             "seed": _whole("seed", 0, 0),
         }
-        sampling = [*named.values()]  # the first fields of SamplingValues, in its order
+        sampling = [*named.values()]  # in the order of SAMPLING
         ends = gr.Checkbox(False, label="ends", info="with the last of these bars")
         chords = gr.Textbox("", label="chords", info="C | G7 | Am F | C")
         idea = {

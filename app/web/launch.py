@@ -35,15 +35,14 @@ from app.web.api import Api, add_api, add_desk_api
 from app.web.composing.composer import Composer
 from app.web.composing.requests import MOST_BARS, MOST_VARIATIONS, offered
 from app.web.offered_models import EXAMPLES, OfferedModels, language_of_example
-from app.web.server.front_door import UPLOAD_BYTES, FrontDoor
+from app.web.server.front_door import UPLOAD_BYTES, FrontDoor, close_slow_connections
 from app.web.server.jobs import IN_LINE, THREADS, Jobs, let_ends_meet, spare
 from app.web.server.names import Names
 from app.web.server.sessions import MOST_SESSIONS, Sessions, Visitors
-from app.web.server.slow_connections import close_slow_connections
 from app.web.server.uploads import delete_broken_off, forget_deleted
+from musicgen.common.processes import FULL
 from musicgen.generation.sampling import MUSICAL
 from tokenization.wording import sentence
-from training.disk import FULL
 
 TITLE = "musicgen"
 ASSETS = Path(__file__).parent.parent / "assets"

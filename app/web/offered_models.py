@@ -6,7 +6,7 @@ import threading
 from importlib.resources import files
 from pathlib import Path
 
-from musicgen import loading
+from musicgen import playable
 from musicgen.playable import Playable
 from tokenization.language import Language
 
@@ -41,13 +41,15 @@ class OfferedModels:
     """Models by name; `first` is offered first."""
 
     def __init__(self, first: str | None = None) -> None:
-        spoken = {name: loading.language_of(name) for name in loading.shipped()}
+        spoken = {name: playable.language_of(name) for name in playable.shipped()}
         # Those that can do all come before those of the same kind that go on alone.
-        found = sorted(spoken, key=lambda n: (n != loading.DEFAULT, not spoken[n].can_end(), n))
-        self.trained = bool(found) or not (first or loading.UNTRAINED).startswith(loading.UNTRAINED)
+        found = sorted(spoken, key=lambda n: (n != playable.DEFAULT, not spoken[n].can_end(), n))
+        self.trained = bool(found) or not (first or playable.UNTRAINED).startswith(
+            playable.UNTRAINED
+        )
         names = ([first] if first else []) + (found or list(UNTRAINED))
         self.languages: dict[str, Language] = {
-            name: spoken.get(name) or loading.language_of(name) for name in names
+            name: spoken.get(name) or playable.language_of(name) for name in names
         }
         self._found: dict[str, Playable] = {}
         self._lock = threading.Lock()
@@ -72,7 +74,7 @@ class OfferedModels:
         with self._lock:  # the second to want it waits for the first
             if name not in self._found:
                 try:
-                    self._found[name] = loading.find(name)
+                    self._found[name] = playable.find(name)
                 except OSError:  # its folder was moved or deleted since the server began
                     raise ValueError("this model is not there any more; choose another") from None
             return self._found[name]

@@ -28,8 +28,7 @@ from evaluation.benchmarks.variants import (
 from musicgen.attention.features import FEATURES, FeatureMap
 from musicgen.common.learning import decayed, generator_of, learning_rate, seed_of
 from musicgen.layers.linear import Dropout, Linear
-from musicgen.model.block import Block, FeedForward
-from musicgen.model.performer import Performer, draw_weights, redraw_features
+from musicgen.model.performer import Block, FeedForward, Performer, draw_weights, redraw_features
 from tokenization.records import check_fields
 
 # A classifier of whole sequences, or of pairs of them: the blocks of the music models without their causal mask.

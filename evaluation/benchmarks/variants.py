@@ -21,9 +21,8 @@ from evaluation.benchmarks.positions import (
 from musicgen.attention.features import FeatureMap
 from musicgen.attention.linear_attention import CHUNK, GUARD, Features, parallel_sums
 from musicgen.layers.linear import Linear, without_autocast
-from musicgen.model.block import Attention, Block, Passage
 from musicgen.model.config import ModelConfig, check_sense
-from musicgen.model.performer import Performer
+from musicgen.model.performer import Attention, Block, Passage, Performer
 from musicgen.position import POSITIONS, Position
 from tokenization.records import from_plain, suggestion
 

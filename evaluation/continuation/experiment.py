@@ -44,11 +44,10 @@ from evaluation.metrics.style import (
 )
 from musicgen.common.workers.pool import Workers, as_done, at_most
 from musicgen.common.workers.process import Failed
-from musicgen.continuation import Generation, longest_ticks, together
-from musicgen.generation.request import Options
+from musicgen.continuation import Generation, continuing, longest_ticks, together
+from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
 from musicgen.playable import Playable
-from tokenization.continuing import continuing
 from tokenization.formats import write_score
 from tokenization.score import Score, excerpt
 from tokenization.whole_file import make_folder, write_whole
@@ -120,7 +119,8 @@ def read_samples(
 
 def continuing_work(model: Playable, prompt: PromptedPiece, plan: Plan) -> Generation:
     """Return the work to continue a prompt as often and as far as planned."""
-    options = Options(
+    request = Request(
+        tokens=plan.tokens - len(prompt.ids),
         variations=plan.samples,
         seed=zlib.crc32(f"{plan.seed} {prompt.name}".encode(errors="replace")),
         sampling=Sampling(temperature=plan.temperature),
@@ -132,8 +132,7 @@ def continuing_work(model: Playable, prompt: PromptedPiece, plan: Plan) -> Gener
         prompt_bars=prompt.bars,
         longest_ticks=longest_ticks(model, closed, prompt.piece),
     )
-    new = plan.tokens - len(prompt.ids)
-    return Generation(model, prompt.ids, grammar, options, tokens=new)
+    return Generation(model, prompt.ids, grammar, request)
 
 
 def sequences(work: Generation, plan: Plan) -> list[np.ndarray]:

@@ -25,9 +25,9 @@ from torch.profiler import ProfilerActivity, profile
 from musicgen.attention.linear_attention import attend
 from musicgen.common.processes import module_command
 from musicgen.generation.batch import Batch, RowsAlone, batch_of
-from musicgen.loading import load
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, State
+from musicgen.playable import load
 from musicgen.position.base import Position
 from musicgen.position.spe.convolutional import ConvSpe
 from musicgen.position.spe.sine import SineSpe

@@ -16,13 +16,11 @@ from torch import Generator, Tensor
 
 from evaluation.likelihood import Loss, piece_loss
 from evaluation.metrics.estimates import estimate
-from evaluation.study.experiments import Experiment, Found, HeldOut, job_of
+from evaluation.study.experiments import Experiment, Found, HeldOut, job_of, probed_length
 from evaluation.study.losses import rows_by_job
-from evaluation.study.models import probed_length
 from musicgen.common.learning import generator_from
-from musicgen.loading import load
 from musicgen.model.performer import Performer
-from musicgen.playable import Playable
+from musicgen.playable import Playable, load
 from musicgen.position import Position
 from musicgen.position.base import MusicalFrequencies
 from musicgen.position.lrpe import Lrpe

@@ -6,30 +6,89 @@ import hashlib
 import json
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from inspect import isgeneratorfunction
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evaluation.study.models import identity_of, probed_length
 from musicgen.common.workers.pool import Workers, as_done, at_most
 from musicgen.common.workers.process import Failed
 from musicgen.continuation import Continuation, Generation, together
-from musicgen.generation.request import Options
+from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
-from musicgen.loading import load
 from musicgen.pieces import no_prompt
-from musicgen.playable import Playable
+from musicgen.playable import Playable, find, load
 from tokenization.whole_file import make_folder, write_whole
 from tokenization.wording import listed
 
 if TYPE_CHECKING:
     from tokenization.prepared import Prepared
+
+
+UNTRAINED_LENGTH = 512  # as which an untrained model is probed
+
+
+def models_of(names: Sequence[str], device: str = "auto") -> list[Playable]:
+    """Return the models of these names, each once, numbered, with names that differ; no weights are read yet."""
+    found = [find(name, device) for name in dict.fromkeys(names)]
+    # What a model is called by itself, else its folder, else the whole path.
+    choices = [(model.name, PurePath(model.given).name, model.given) for model in found]
+    taken = [Counter(column) for column in zip(*choices, strict=True)]
+    return [
+        replace(
+            model,
+            number=number,
+            name=next(
+                (name for name, seen in zip(of_model, taken, strict=True) if seen[name] == 1),
+                model.given,
+            ),
+        )
+        for number, (model, of_model) in enumerate(zip(found, choices, strict=True))
+    ]
+
+
+def of_one_language(models: Sequence[Playable]) -> tuple[list[Playable], list[str]]:
+    """Return those of the first one's language, and sentences on the others."""
+    first = models[0]
+    able = [model for model in models if model.language.spec() == first.language.spec()]
+    left_out = [
+        f"{model.name} uses the language {model.language.name}, but {first.name} {first.language.name}: "
+        "one table compares models of one language, so it is left out"
+        for model in models
+        if model not in able
+    ]
+    return able, left_out
+
+
+def probed_length(model: Playable) -> int:
+    """Return the trained length, or one in its stead."""
+    return model.trained_length or UNTRAINED_LENGTH
+
+
+def identity_of(model: Playable) -> dict[str, Any]:
+    """Return what results depend on besides settings."""
+    return {"weights": model.sha256 or model.given, "config": model.config}
+
+
+def facts_of(model: Playable) -> dict[str, Any]:
+    """Return what is known of a model as plain data."""
+    return {
+        "given": model.given,
+        "label": model.name,
+        "language": model.language.name,
+        "encoding": model.encoding,
+        "trained_length": model.trained_length,
+        "parameters": model.parameters,
+        "sha256": model.sha256,
+        "config": model.config,
+        "training": model.training,
+        "number": model.number,
+    }
 
 
 # What the evaluations measure of a model given by name, each a function of plain data, to be done in any process.
@@ -100,8 +159,8 @@ def pictures(*, model: str, length: int, seed: int, device: str) -> dict[str, An
 def _written(model: Playable, tokens: int, seed: int) -> np.ndarray:
     """Return so many tokens that the model wrote from nothing."""
     sampling = Sampling(temperature=1.0, top_p=0.95)
-    options = Options(tokens=tokens - 1, seed=seed, sampling=sampling)
-    return Continuation(model, no_prompt(model.language), options).finish().sequences()[0]
+    request = Request(tokens=tokens - 1, seed=seed, sampling=sampling)
+    return Continuation(model, no_prompt(model.language), request).finish().sequences()[0]
 
 
 # Measurements as jobs: each is done once, by one of several processes or machines, and its result stored as JSON.

@@ -29,7 +29,7 @@ from evaluation.study.piece_jobs import Choice, Measure, Rows, by_piece, drawn, 
 from musicgen.completion import WholeIds
 from musicgen.continuation import Continuation, Player
 from musicgen.generation.likelihood import position_losses
-from musicgen.generation.request import Options
+from musicgen.generation.request import Request
 from musicgen.generation.sampling import MUSICAL
 from musicgen.pieces import Piece
 from musicgen.playable import Playable
@@ -55,8 +55,8 @@ def fill(
 ) -> WholeIds:
     """Return the work to write the bars start … stop − 1 of a piece."""
     goal = model.language.infilling(ids, start, stop)
-    options = Options(seed=seed, sampling=replace(MUSICAL, recall=recall))
-    return WholeIds(model, goal, options)
+    request = Request(seed=seed, sampling=replace(MUSICAL, recall=recall))
+    return WholeIds(model, goal, request)
 
 
 class GapLosses(NamedTuple):
@@ -226,9 +226,9 @@ def measure_form(
     piece = held_out_piece(data, row, loaded.language)
     prompt = piece.prompt(prompt_bars)
     stop = prompt_bars + bars
-    works = [Continuation(loaded, prompt, Options(bars=bars, seed=seed))]
+    works = [Continuation(loaded, prompt, Request(bars=bars, seed=seed))]
     if loaded.language.can_end():
-        works.append(Continuation(loaded, prompt, Options(bars=bars, seed=seed, ends=True)))
+        works.append(Continuation(loaded, prompt, Request(bars=bars, seed=seed, ends=True)))
     yield works
     written, *ended = (score_of(work) for work in works)
     own = form_of(written, prompt_bars, stop)

@@ -11,8 +11,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from evaluation.study import experiments
-from evaluation.study.experiments import Experiment, Found, HeldOut, Job, job_of, named
-from evaluation.study.models import probed_length
+from evaluation.study.experiments import (
+    Experiment,
+    Found,
+    HeldOut,
+    Job,
+    job_of,
+    named,
+    probed_length,
+)
 from musicgen.playable import Playable
 
 if TYPE_CHECKING:

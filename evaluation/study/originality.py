@@ -2,19 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from evaluation.metrics.window import cut
 from evaluation.study.experiments import Experiment
 from evaluation.study.form_and_infilling import estimates, held_out_piece, long_pieces, score_of
 from evaluation.study.piece_jobs import Choice, Measure, Rows, model_of
 from musicgen.continuation import Continuation
-from musicgen.generation.request import Options
+from musicgen.generation.request import Request
 from musicgen.playable import Playable
 from tokenization.prepared import Prepared
+from tokenization.score import Score
+
+BARS = 2
+LEAST_NOTES = 8
+SEMITONES = range(-6, 7)
+PITCHES = 512  # keys a place: pitches, and drums from DRUMS on
+DRUMS = 192
+ROOM = 12  # below the lowest pitch, so that a shift leaves a place's own keys to none
+
+
+@dataclass(frozen=True, kw_only=True)
+class Match:
+    """The passage of a collection that is most like another one."""
+
+    likeness: float  # 0 to 1, all notes
+    piece: str
+    bar: int  # from 0
+
+
+def passages(
+    score: Score, start: int, stop: int, step: int = BARS
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield the passages of the bars start … stop − 1 by their first bar, as sorted keys of their notes."""
+    for bar in range(start, stop - BARS + 1, step):
+        window = cut(score, bar, bar + BARS)
+        pitches = window.notes.pitch.astype(np.int64)
+        of_place = np.where(window.drum, DRUMS + pitches, ROOM + pitches)
+        keys = np.unique(window.notes.onset_ticks.astype(np.int64) * PITCHES + of_place)
+        if len(keys) >= LEAST_NOTES:
+            yield bar, keys
+
+
+class Collection:
+    """Passages of many pieces, found by their notes."""
+
+    def __init__(self, pieces: Iterable[tuple[str, Score, int]]) -> None:
+        """Take pieces by name, with how many bars they have."""
+        self._where: list[tuple[str, int]] = []
+        found = []
+        for name, score, bars in pieces:
+            for bar, keys in passages(score, 0, bars, 1):
+                self._where.append((name, bar))
+                found.append(keys)
+        self._sizes = np.array([len(keys) for keys in found], dtype=np.int64)
+        keys = np.concatenate([np.empty(0, np.int64), *found])
+        order = np.argsort(keys, kind="stable")
+        self._keys = keys[order]
+        self._passages = np.repeat(np.arange(len(found)), self._sizes)[order]
+
+    def __len__(self) -> int:
+        """Return how many passages there are."""
+        return len(self._where)
+
+    def closest(self, keys: np.ndarray) -> Match:
+        """Return the passage that is most like one of these keys, moved or not."""
+        pitched = keys % PITCHES < DRUMS
+        best = Match(likeness=0.0, piece="", bar=0)
+        for shift in SEMITONES:
+            moved = np.where(pitched, keys + shift, keys)
+            first, last = (np.searchsorted(self._keys, moved, side) for side in ("left", "right"))
+            holders = [self._passages[a:b] for a, b in zip(first, last, strict=True)]
+            shared = np.bincount(np.concatenate(holders), minlength=len(self))
+            likeness = shared / (self._sizes + len(keys) - shared)
+            at = int(likeness.argmax())
+            if likeness[at] > best.likeness:
+                piece, bar = self._where[at]
+                best = Match(likeness=float(likeness[at]), piece=piece, bar=bar)
+        return best
+
 
 ALIKE = 0.5  # from which on half of all notes of two passages are the same
 CASES = 10  # that are named
@@ -24,7 +95,6 @@ def originality(
     playables: Sequence[Playable], choice: Choice, *, prompt_bars: int, bars: int
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment that continues pieces and looks for what is written in the training pieces."""
-    from evaluation.metrics.originality import BARS
 
     if bars < BARS:
         raise ValueError(f"--bars is {bars}; passages of {BARS} bars are looked for")
@@ -54,7 +124,6 @@ def closest_cases(rows: Rows) -> Rows:
 @lru_cache(maxsize=1)
 def training_passages(data: str) -> Any:
     """Return the passages of the training pieces of a data set, in its own language."""
-    from evaluation.metrics.originality import Collection
 
     prepared = Prepared.open(data)
     pieces = (held_out_piece(data, int(row), prepared.language) for row in prepared.rows("train"))
@@ -68,11 +137,10 @@ def measure_originality(
     *, model: str, data: str, device: str, row: int, prompt_bars: int, bars: int, seed: int
 ) -> Measure:
     """Return how like the training pieces a continuation is, and the same bars of the piece are."""
-    from evaluation.metrics.originality import passages
 
     loaded = model_of(model, device)
     piece = held_out_piece(data, row, loaded.language)
-    work = Continuation(loaded, piece.prompt(prompt_bars), Options(bars=bars, seed=seed))
+    work = Continuation(loaded, piece.prompt(prompt_bars), Request(bars=bars, seed=seed))
     yield [work]
     known, stop = training_passages(data), prompt_bars + bars
     likeness: dict[str, list[float]] = {}

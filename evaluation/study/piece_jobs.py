@@ -11,8 +11,7 @@ import numpy as np
 
 from evaluation.study.experiments import Experiment, Found, job_of
 from musicgen.continuation import Generation
-from musicgen.loading import find, load
-from musicgen.playable import Playable
+from musicgen.playable import Playable, find, load
 from tokenization.prepared import Prepared
 
 Rows = list[dict[str, Any]]

@@ -27,7 +27,7 @@ from evaluation.study.experiments import Experiment
 from evaluation.study.form_and_infilling import held_out_piece, long_pieces, score_of
 from evaluation.study.piece_jobs import Choice, Measure, model_of
 from musicgen.continuation import Continuation
-from musicgen.generation.request import Options
+from musicgen.generation.request import Request
 from musicgen.playable import Playable
 
 WINDOW = 8  # bars
@@ -209,7 +209,7 @@ def measure_realism(
 
     loaded = model_of(model, device)
     piece = held_out_piece(data, row, loaded.language)
-    work = Continuation(loaded, piece.prompt(prompt_bars), Options(bars=bars, seed=seed))
+    work = Continuation(loaded, piece.prompt(prompt_bars), Request(bars=bars, seed=seed))
     yield [work]
     sides = {"written": score_of(work), "real": piece.score}
     found = []

@@ -91,8 +91,6 @@ class ServedTime:
 
 Ended = list[tuple[RowGroup, np.ndarray]]
 """Groups in which rows have ended, with which of their rows go on: (rows,) bool."""
-Failed = list[tuple[Job, Exception]]
-"""Jobs that go no further, and why: those of all rows that draw together, if that fails."""
 
 
 class JointDraw:
@@ -101,7 +99,7 @@ class JointDraw:
     def __init__(self, groups: Sequence[RowGroup]) -> None:
         first, *others = groups
         self._groups, self._sampling = groups, first.job.request.sampling
-        self._kinds = first.job.request.kinds
+        self._kinds = first.job.order.kinds
         self._grammar = first.grammar
         if others:
             self._grammar = first.grammar.joined([group.grammar for group in others])
@@ -141,40 +139,6 @@ class JointDraw:
                 group.grammar = self._grammar.select(np.arange(rows.start, rows.stop))
 
 
-class Draws:
-    """Groups in as few parts as can draw together, for as long as they are the same."""
-
-    def __init__(self) -> None:
-        self._joint: list[JointDraw] = []
-
-    def look(self, groups: Iterable[RowGroup]) -> tuple[Ended, Failed]:
-        """Ask what may come."""
-        return self._each(groups, JointDraw.look)
-
-    def take(self, groups: Iterable[RowGroup]) -> tuple[Ended, Failed]:
-        """Draw a token a row, and let the groups take theirs."""
-        return self._each(groups, JointDraw.take)
-
-    def part(self) -> None:
-        """Give each group its own rows back; to be done before any of them leaves, or another one comes."""
-        for joint in self._joint:
-            joint.part()
-        self._joint = []
-
-    def _each(
-        self, groups: Iterable[RowGroup], act: Callable[[JointDraw], Ended]
-    ) -> tuple[Ended, Failed]:
-        self._joint = self._joint or _joint(group for group in groups if len(group))
-        ended: Ended = []
-        failed: Failed = []
-        for joint in self._joint:
-            try:
-                ended += act(joint)
-            except Exception as error:
-                failed += [(job, error) for job in joint.jobs]
-        return ended, failed
-
-
 def _joint(groups: Iterable[RowGroup]) -> list[JointDraw]:
     alike: dict[Any, list[RowGroup]] = defaultdict(list)
     for group in groups:
@@ -208,7 +172,9 @@ class Engine:
         self._most = MOST_ROWS if listeners else STEP_ROWS
         self._room = 0  # rows; not known yet
         self._shares = ServedTime()
-        self._draws = Draws()  # of those whose turn it is
+        self._joint: list[
+            JointDraw
+        ] = []  # of those whose turn it is, for as long as they are the same
         self._turn: list[RowGroup] = []
         self._turn_steps = 0
 
@@ -291,7 +257,7 @@ class Engine:
         job = group.job
         if job.after_prompt is None:
             if job.reading is None:
-                job.reading = read_by_layers(self.model, job.ids, job.request)
+                job.reading = read_by_layers(self.model, job.order)
             try:
                 next(job.reading)
             except StopIteration as end:
@@ -338,26 +304,43 @@ class Engine:
             self.model.position.check(len(job.ids) + len(job.rows[group.live[0]]))
         except ValueError as error:
             job.bound = error
-            self._let_go([(group, np.zeros(len(group), bool))], [])
+            self._let_go([(group, np.zeros(len(group), bool))])
 
     def _draw(self, groups: Sequence[RowGroup]) -> None:
         """Draw a token a row, and let groups take them."""
-        while self._let_go(*self._draws.look(groups)):
+        while self._each_joint(groups, JointDraw.look):
             pass
-        self._let_go(*self._draws.take(groups))
+        self._each_joint(groups, JointDraw.take)
 
-    def _let_go(self, ended: Ended, failed: Failed) -> bool:
-        """Let go what has ended with a draw; says whether anything has."""
-        if not ended and not failed:
-            return False
-        self._draws.part()
+    def _each_joint(self, groups: Sequence[RowGroup], act: Callable[[JointDraw], Ended]) -> bool:
+        """Let rows that draw together act, and let go what has ended with that; says whether anything has."""
+        self._joint = self._joint or _joint(group for group in groups if len(group))
+        ended: Ended = []
+        failed: list[tuple[Job, Exception]] = []
+        for joint in self._joint:
+            try:
+                ended += act(joint)
+            except Exception as error:  # of all that draw together
+                failed += [(job, error) for job in joint.jobs]
+        self._let_go(ended, failed)
+        return bool(ended or failed)
+
+    def _let_go(self, ended: Ended, failed: Sequence[tuple[Job, Exception]] = ()) -> None:
+        """Let jobs go that failed, and rows that have ended."""
+        if ended or failed:
+            self._part()
         for job, error in failed:
             job.error = job.error or error
             self._end(job)
         for group, goes_on in ended:
             if len(group):  # another's error may have ended its job
                 self._drop(group, group.keep(goes_on))
-        return True
+
+    def _part(self) -> None:
+        """Give each group its own rows of the grammar back: before any of them leaves, or another one comes."""
+        for joint in self._joint:
+            joint.part()
+        self._joint = []
 
     def _hand_out(self, groups: Sequence[RowGroup], scores: np.ndarray) -> None:
         finite = np.isfinite(scores).all()
@@ -372,7 +355,7 @@ class Engine:
         if self._turn_steps <= 0:
             turn = self._next_turn(now)
             if turn != self._turn:
-                self._draws.part()
+                self._part()
             self._turn, self._turn_steps = turn, FIRST_STEPS if self._beginning() else TURN_STEPS
         self._turn_steps -= 1
         return list(self._turn)
@@ -427,7 +410,7 @@ class Engine:
 
     def _end(self, job: Job) -> None:
         """Let a job go, done or not."""
-        self._draws.part()
+        self._part()
         for group in job.groups:
             self._batch.leave(group.numbers)
             group.numbers, group.live = [], group.live[:0]

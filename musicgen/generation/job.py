@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from musicgen.common.learning import generator_from
-from musicgen.generation.request import Order, Progress, Request, checked
+from musicgen.generation.request import Order, Progress
 from musicgen.layers.linear import MOST
 from musicgen.model.performer import Performer, State
 from tokenization.grammar import Grammar
@@ -24,19 +24,17 @@ WINDOW = 1024  # tokens read by the same products: bounds the memory of any prom
 After = tuple[Tensor, State]  # the logits after the last token, (1, V), and the state there
 
 
-def read_by_layers(
-    model: Performer, ids: np.ndarray, request: Request
-) -> Generator[None, None, After]:
+def read_by_layers(model: Performer, wanted: Order) -> Generator[None, None, After]:
     """Return the logits and the state after a prompt; yields after each piece of the work: a window in one layer.
 
     Cut in time instead, products would have other sizes, and with them other last bits.
     """
-    tokens = torch.from_numpy(ids).to(model.embedding.weight.device)[None]
-    state = model.start(generator_from(request.seed))
+    tokens = torch.from_numpy(wanted.ids).to(model.embedding.weight.device)[None]
+    state = model.start(generator_from(wanted.request.seed))
     if model.recall is not None:
         recalls = model.recall.begin(
-            elsewhere=request.elsewhere, unlike=request.unlike, sources=request.sources,
-            strength=request.sampling.recall,
+            elsewhere=wanted.elsewhere, unlike=wanted.unlike, sources=wanted.sources,
+            strength=wanted.request.sampling.recall,
         )  # fmt: skip
         state = replace(state, recalls=(recalls,))
     logits = None
@@ -58,32 +56,46 @@ def state_after_a_token(model: Performer) -> State:
 BAR_SECONDS = 2.0  # how long a bar of four takes at 120 beats a minute
 
 
-def job_of(
-    model: Performer,
-    wanted: Order,
-    cancelled: Callable[[], bool] = lambda: False,
-    owner: str = "",
-) -> Job:
-    """Return an order to a model as a job; a prompt of another language is refused."""
-    checked(model, wanted.ids)
-    return Job(wanted, cancelled, owner)
+def checked(model: Performer, prompt: Any) -> np.ndarray:
+    """Return a prompt's tokens, or say what is wrong with them."""
+    ids = np.asarray(prompt).astype(np.int64)
+    size = model.config.vocabulary_size
+    if ids.ndim != 1:
+        raise ValueError(f"the prompt has {ids.ndim} dimensions; it must be one sequence of tokens")
+    if not len(ids):
+        raise ValueError("the prompt is empty; give at least one token, the begin token say")
+    if ids.min() < 0 or ids.max() >= size:
+        wrong = ids[(ids < 0) | (ids >= size)][0]
+        raise ValueError(
+            f"the prompt has token {wrong}, but the model knows 0 … {size - 1}; is it of another language?"
+        )
+    if model.training:
+        raise ValueError("the model is in training mode; call its eval() before generating")
+    return ids
 
 
 class Job(Progress):
     """A request at work."""
 
-    def __init__(self, wanted: Order, cancelled: Callable[[], bool], owner: str) -> None:
-        request = wanted.request
-        super().__init__(request.variations)
-        self.ids, self.request = wanted.ids, request
+    def __init__(
+        self,
+        model: Performer,
+        wanted: Order,
+        cancelled: Callable[[], bool] = lambda: False,
+        owner: str = "",
+    ) -> None:
+        """Refuse a prompt of another language."""
+        variations = wanted.request.variations
+        super().__init__(variations)
+        self.ids, self.order, self.request = checked(model, wanted.ids), wanted, wanted.request
         self.cancelled, self.owner = cancelled, owner
         self.reading: Any = None  # the prompt, piece by piece
         self.after_prompt: After | None = None
         self.groups = [
-            RowGroup(self, range(first, min(first + MOST, request.variations)), wanted.grammar)
-            for first in range(0, request.variations, MOST)
+            RowGroup(self, range(first, min(first + MOST, variations)), wanted.grammar)
+            for first in range(0, variations, MOST)
         ]
-        self._seen = [0] * request.variations
+        self._seen = [0] * variations
 
     @property
     def bars(self) -> int:
@@ -152,16 +164,16 @@ class RowGroup:
 
     def take(self, tokens: np.ndarray, begun: np.ndarray) -> np.ndarray:
         """Take a token a row, with which so many bars have begun, (rows,) each; returns which rows go on."""
-        stop, goes_on = self.job.request.stop, np.ones(len(tokens), bool)
+        order, goes_on = self.job.order, np.ones(len(tokens), bool)
         self._begun = begun
-        if stop.before_bar is not None:
-            goes_on &= begun <= stop.before_bar
+        if order.before_bar is not None:
+            goes_on &= begun <= order.before_bar
         for variation, token in zip(self.live[goes_on], tokens[goes_on].tolist(), strict=True):
             self.job.rows[variation].append(token)
-        if stop.end is not None:
-            goes_on &= tokens != stop.end
+        if order.end is not None:
+            goes_on &= tokens != order.end
         self.steps += 1
-        if self.steps == stop.tokens:
+        if self.steps == order.request.tokens:
             goes_on[:] = False
         self.given = tokens
         return goes_on

@@ -1,11 +1,11 @@
-"""What is asked of a model: how many variations, how freely, how far, by which grammar; and what has come of it."""
+"""What is asked of a model, all that it takes to draw it, and what has come of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,16 +13,14 @@ from musicgen.generation.sampling import MUSICAL, Kinds, Sampling
 from tokenization.grammar import Grammar
 from tokenization.records import whole_number
 
-if TYPE_CHECKING:
-    from musicgen.model.performer import Performer
-
-
-# What a person asks for. Commands take their defaults from here.
-
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """How to go on; the length is `tokens` where given, else `bars`."""
+class Request:
+    """What a person asks for; the length is `tokens` where given, else `bars`. Commands take their defaults from here.
+
+    Command, page and library make it, and it comes as it is to the engine. The same request to the same model gives
+    the same tokens.
+    """
 
     bars: int = 16
     tokens: int | None = None
@@ -39,6 +37,12 @@ class Options:
         for name in ("bars", "tokens", "variations", "seed"):
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, whole_number(value, name))
+        if self.tokens is not None and self.tokens < 1:
+            raise ValueError(f"tokens is {self.tokens}; to continue at all it is 1 or more")
+        if self.variations < 1:
+            raise ValueError(f"variations is {self.variations}; it must be 1 or more")
+        if not 0 <= self.seed < 1 << 63:
+            raise ValueError(f"seed is {self.seed}; it must be 0 or more, and less than 2**63")
 
     def length(self) -> dict[str, int | bool]:
         """Return how far the music was to go, as a file says it."""
@@ -48,7 +52,46 @@ class Options:
         return {"bars": self.bars, **{name: True for name, asked in end.items() if asked}}
 
 
-# What the engine is asked for.
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """A request after a prompt, whole: any process that has the model can do it.
+
+    A variation ends with the request's number of tokens, or where this says; else when it is cancelled.
+    """
+
+    request: Request
+    ids: np.ndarray  # of the prompt
+    grammar: Grammar  # of one row, that has taken the prompt
+    end: int | None = None  # the token that ends a variation, which is still given out
+    # It ends before the token that begins this bar, from 0 at the first of the prompt.
+    before_bar: int | None = None
+    # What a model that recalls is given: what is known of the piece besides, bars that are not to be recalled, and the
+    # bars that some bars return to.
+    elsewhere: tuple[int, ...] = ()
+    unlike: tuple[int, ...] = ()
+    sources: Mapping[int, int] = field(default_factory=dict)
+    kinds: Kinds | None = None  # of tokens, to draw within
+
+    def __post_init__(self) -> None:
+        if self.request.sampling.by_kind and self.kinds is None:
+            raise ValueError("to draw by kind takes the kinds of the language's tokens")
+
+
+def order(
+    request: Request, ids: np.ndarray, grammar: Grammar, *, valid: bool = False, **more: Any
+) -> Order:
+    """Return what is to be written after a prompt; a grammar that stands before the prompt is copied, and takes it.
+
+    `valid`: it is known that the prompt's tokens may stand there, which takes a grammar long to find out.
+    """
+    grammar = grammar.select(np.zeros(1, dtype=np.int64))
+    for place, token in enumerate(ids):
+        if not valid and not grammar.allowed()[0, token]:
+            raise ValueError(
+                f"token {token} at place {place} of the prompt may not stand there in this language"
+            )
+        grammar.advance(ids[place : place + 1])
+    return Order(request=request, ids=ids, grammar=grammar, **more)
 
 
 class Progress:
@@ -74,85 +117,3 @@ class Progress:
         """Raise what ended the work, or kept it from its length, if that was an error."""
         if (error := self.error or self.bound) is not None:
             raise error
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stop:
-    """When a variation ends: whichever comes first; with none of these, when it is cancelled."""
-
-    tokens: int | None = None  # so many new tokens
-    # Before the token that begins it, from 0 at the first of the prompt.
-    before_bar: int | None = None
-    end: int | None = None  # this token, which is still given out
-
-    def __post_init__(self) -> None:
-        for name in ("tokens", "before_bar"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} is {value}; to continue at all it is 1 or more")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """What is asked for; the same request to the same model gives the same tokens."""
-
-    variations: int = 1
-    seed: int = 0
-    sampling: Sampling = field(default_factory=Sampling)
-    stop: Stop = field(default_factory=Stop)
-    # What a model that recalls is given: what is known of the piece besides, bars that are not to be recalled, and the
-    # bars that some bars return to.
-    elsewhere: tuple[int, ...] = ()
-    unlike: tuple[int, ...] = ()
-    sources: Mapping[int, int] = field(default_factory=dict, compare=False)
-    kinds: Kinds | None = field(default=None, compare=False)  # of tokens, to draw within
-
-    def __post_init__(self) -> None:
-        if self.variations < 1:
-            raise ValueError(f"variations is {self.variations}; it must be 1 or more")
-        if self.sampling.by_kind and self.kinds is None:
-            raise ValueError("to draw by kind takes the kinds of the language's tokens")
-        if not 0 <= self.seed < 1 << 63:
-            raise ValueError(f"seed is {self.seed}; it must be 0 or more, and less than 2**63")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Order:
-    """What is to be written, whole: any process that has the model can do it."""
-
-    ids: np.ndarray  # of the prompt
-    request: Request
-    grammar: Grammar  # of one row, that has taken the prompt
-
-
-def order(ids: np.ndarray, request: Request, grammar: Grammar, *, valid: bool = False) -> Order:
-    """Return what is to be written after a prompt; a grammar that stands before the prompt is copied, and takes it.
-
-    `valid`: it is known that the prompt's tokens may stand there, which takes a grammar long to find out.
-    """
-    grammar = grammar.select(np.zeros(1, dtype=np.int64))
-    for place, token in enumerate(ids):
-        if not valid and not grammar.allowed()[0, token]:
-            raise ValueError(
-                f"token {token} at place {place} of the prompt may not stand there in this language"
-            )
-        grammar.advance(ids[place : place + 1])
-    return Order(ids=ids, request=request, grammar=grammar)
-
-
-def checked(model: Performer, prompt: Any) -> np.ndarray:
-    """Return a prompt's tokens, or say what is wrong with them."""
-    ids = np.asarray(prompt).astype(np.int64)
-    size = model.config.vocabulary_size
-    if ids.ndim != 1:
-        raise ValueError(f"the prompt has {ids.ndim} dimensions; it must be one sequence of tokens")
-    if not len(ids):
-        raise ValueError("the prompt is empty; give at least one token, the begin token say")
-    if ids.min() < 0 or ids.max() >= size:
-        wrong = ids[(ids < 0) | (ids >= size)][0]
-        raise ValueError(
-            f"the prompt has token {wrong}, but the model knows 0 … {size - 1}; is it of another language?"
-        )
-    if model.training:
-        raise ValueError("the model is in training mode; call its eval() before generating")
-    return ids

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -45,30 +46,24 @@ class Kinds:
         self._of = np.cumsum(begins) - 1  # (V,)
         self._untouched = np.isin(self._order, [*untouched])  # (V,)
 
-    def chances(
-        self,
-        scores: np.ndarray,
-        *,
-        temperature: float,
-        top_k: int | None,
-        top_p: float,
-        min_p: float,
-    ) -> np.ndarray:
+    def chances(self, scores: np.ndarray, sampling: Sampling) -> np.ndarray:
         """Return the distribution to sample from, of the logarithms of chances: (B, V) → (B, V)."""
         scores = np.take(scores, self._order, axis=1)
         of_kinds = self._sums(np.exp(scores - scores.max(axis=-1, keepdims=True)))  # (B, K)
-        of_kinds = np.where(of_kinds >= min_p * of_kinds.max(axis=-1, keepdims=True), of_kinds, 0)
+        of_kinds = np.where(
+            of_kinds >= sampling.min_p * of_kinds.max(axis=-1, keepdims=True), of_kinds, 0
+        )
         highest = self._most(scores)
         apart = scores - np.where(highest > -np.inf, highest, 0)
         with np.errstate(over="ignore"):  # a temperature near 0 sends all but the likeliest to −∞
-            freedom = np.where(self._untouched, 1.0, temperature)
+            freedom = np.where(self._untouched, 1.0, sampling.temperature)
             whole = within = self._shares(np.exp(apart / freedom))
-        if top_k is not None:
-            within = self._shares(self._likeliest(within, lambda _, rank: rank < top_k))
-        if top_p < 1:
-            within = self._likeliest(within, lambda before, _: before < top_p)
-        if min_p > 0:
-            within = np.where(within >= min_p * self._most(within), within, 0)
+        if (most := sampling.top_k) is not None:
+            within = self._shares(self._likeliest(within, lambda _, rank: rank < most))
+        if sampling.top_p < 1:  # Holtzman et al. 2020, section 3.1
+            within = self._likeliest(within, lambda before, _: before < sampling.top_p)
+        if sampling.min_p > 0:
+            within = np.where(within >= sampling.min_p * self._most(within), within, 0)
         within = np.where(self._untouched, whole, within)
         chances = self._shares(within) * self._of_each(of_kinds)
         found = np.empty_like(scores)
@@ -155,36 +150,15 @@ def probabilities(
         first = np.zeros_like(scores)
         first[np.arange(len(scores)), scores.argmax(axis=-1)] = 1
         return first
-    if sampling.by_kind and kinds is not None:
-        return kinds.chances(
-            scores,
-            temperature=sampling.temperature,
-            top_k=sampling.top_k,
-            top_p=sampling.top_p,
-            min_p=sampling.min_p,
-        )
-    with np.errstate(over="ignore"):  # a temperature near 0 sends all but the likeliest to −∞
-        scores /= sampling.temperature
-    if sampling.top_k is not None and sampling.top_k < scores.shape[-1]:
-        kth = np.partition(scores, -sampling.top_k, axis=-1)[:, -sampling.top_k, None]
-        scores = np.where(scores >= kth, scores, -np.inf)
-    chances = np.exp(scores)
-    chances /= chances.sum(axis=-1, keepdims=True)
-    if sampling.top_p < 1:
-        chances = _nucleus(chances, sampling.top_p)
-    if sampling.min_p > 0:
-        chances = np.where(
-            chances >= sampling.min_p * chances.max(axis=-1, keepdims=True), chances, 0
-        )
-    return chances / chances.sum(axis=-1, keepdims=True)
+    if kinds is None or not sampling.by_kind:
+        kinds = _one_kind(scores.shape[-1])
+    return kinds.chances(scores, sampling)
 
 
-def _nucleus(chances: np.ndarray, top_p: float) -> np.ndarray:
-    """Keep the fewest likeliest tokens that reach top_p (Holtzman et al. 2020, section 3.1), and their ties."""
-    falling = -np.sort(-chances, axis=-1)
-    before = falling.cumsum(axis=-1) - falling  # the probability of all likelier tokens
-    last = (before < top_p).sum(axis=-1, keepdims=True) - 1
-    return np.where(chances >= np.take_along_axis(falling, last, axis=-1), chances, 0)
+@cache
+def _one_kind(size: int) -> Kinds:
+    """Return so many tokens as one kind: the limits hold over all of them."""
+    return Kinds(np.zeros(size, np.int64))
 
 
 def draw(chances: np.ndarray, uniforms: np.ndarray) -> np.ndarray:

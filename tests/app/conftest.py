@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.cli import main
-from musicgen.loading import load
+from musicgen.playable import load
 from musicgen.storage.checkpoint import Card, save
 from tests.training.makers import prepared_set
 

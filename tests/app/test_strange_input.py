@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from musicgen.loading import load
+from musicgen.playable import load
 from musicgen.storage.checkpoint import Card, save
 
 ROOT = Path(__file__).parent.parent.parent

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from musicgen.continuation import Continuation
-from musicgen.generation.request import Options
-from musicgen.loading import load
+from musicgen.generation.request import Request
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.pieces import read_piece
+from musicgen.playable import load
 
 GROOVE_FILE = Path(__file__).parent.parent / "seeds" / "groove.mid"
 LONGEST = [7, 1, 30]
@@ -24,7 +24,7 @@ def test_a_groove_keeps_to_its_prompt_and_to_notes_as_long_as_its_model_knows():
     closed = model.language.close(prompt.ids, PROMPT_BARS)
     heard = np.maximum(model.language.longest([closed]), prompt.score.ticks_per_beat)
     assert (heard < LONGEST).any()
-    work = Continuation(model, prompt, Options(bars=6, variations=3, seed=0))
+    work = Continuation(model, prompt, Request(bars=6, variations=3, seed=0))
     assert list(work)
     for take in work.takes():
         notes = take.continuation.notes
@@ -43,11 +43,11 @@ def test_a_length_that_is_none_is_refused(name: str):
     prompt = read_piece(model.language, GROOVE_FILE, name="groove.mid").prompt(PROMPT_BARS)
     for none in (0, -1):
         with pytest.raises(ValueError, match=f"bars is {none}; to continue at all it is 1 or more"):
-            Continuation(model, prompt, Options(bars=none))
+            Continuation(model, prompt, Request(bars=none))
     with pytest.raises(ValueError, match="give bars and not tokens"):
-        Continuation(model, prompt, Options(tokens=9, ends=True))
+        Continuation(model, prompt, Request(tokens=9, ends=True))
     with pytest.raises(ValueError, match="tokens is 0"):
-        Continuation(model, prompt, Options(tokens=0)).finish()
+        Continuation(model, prompt, Request(tokens=0)).finish()
 
 
 def test_music_that_meets_a_bound_of_its_encoding_stands_and_says_so():

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from musicgen.continuation import continuing
 from tests.evaluation.scores import OTHER, trio
 from tests.tokenization.grammar_cases import take, written
-from tokenization.continuing import continuing
 from tokenization.grammar import Grammar
 from tokenization.language import COUNTED, LEFT, SEAM, Language, Vocabulary, language
-from tokenization.remi.chord_line import ChordLine
+from tokenization.remi.grammar import ChordLine
 
 PIECE = trio([(12 * n, 12, 60 + n % 5, OTHER) for n in range(16)])  # 4 bars
 PROMPT_BARS = 2

@@ -9,8 +9,7 @@ import torch
 from tests.training.makers import Heard, outcome, toy_config, toy_run
 from training import devices
 from training.config import DeviceConfig
-from training.devices import OneDevice
-from training.precision import fastest
+from training.devices import OneDevice, fastest
 
 # One device without Lightning Fabric
 
@@ -68,10 +67,10 @@ def test_processor_trains_in_the_precision_that_is_faster_here(
         processor(**abilities)
         for times, expected in (((1.0, 1.5), "32-true"), ((1.0, 0.5), "bf16-mixed")):
             given = dict(zip(("32-true", "bf16-mixed"), times, strict=True))
-            monkeypatch.setattr("training.precision._measured", lambda model: given)  # noqa: B023
+            monkeypatch.setattr("training.devices._measured", lambda model: given)  # noqa: B023
             (tmp_path / "musicgen" / "precision.json").unlink(missing_ok=True)
             assert fastest(on_cpu)[0] == expected
-        monkeypatch.setattr("training.precision._measured", lambda model: 1 / 0)
+        monkeypatch.setattr("training.devices._measured", lambda model: 1 / 0)
         assert fastest(anywhere)[0] == expected, "what was measured is stored"
     monkeypatch.delattr(torch.cpu, "_is_amx_tile_supported")  # as of an older torch
     monkeypatch.delattr(torch.cpu, "_is_avx512_bf16_supported")

@@ -12,8 +12,7 @@ from tests.training.makers import Heard, Stopper, outcome, prepared_set, toy_con
 from tokenization.midi.reading import read_midi
 from training import run_folder
 from training.loop import FINISHED, OUT_OF_PATIENCE, REDRAW, STOPPED, Diverged
-from training.results.curves import read_table
-from training.validation import write_samples
+from training.validation import read_table, write_samples
 
 MUSIC = {
     "position": {"name": "sine_spe", "realisations": 4, "sines": 2, "time": "music"},

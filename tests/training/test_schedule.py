@@ -13,8 +13,8 @@ from training.data.batches import Batches
 from training.devices import start_fabric
 from training.loop import FINISHED, STOPPED, Run
 from training.optimiser import Limit, Schedule
-from training.results.curves import read_table
 from training.run_folder import TAIL_FROM
+from training.validation import read_table
 
 HOLD = {"schedule": "hold", "warmup": 2, "final_rate": 0.1}
 

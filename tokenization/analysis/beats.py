@@ -1,4 +1,4 @@
-"""Seconds ↔ beats: where the beats of a piece lie."""
+"""Where the beats of a piece lie, and any score on the beat grid of a language."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenization.score import FileTimes, Meters, Score, Tempos
+from tokenization.analysis.chords import named
+from tokenization.analysis.metres import bars_of, made_of, usable_signatures
+from tokenization.score import FileTimes, Marker, Meters, Score, Tempos, steps_of
+from tokenization.wording import Remark, listed
 
 BEATS_PER_BAR = 4
 DEFAULT_BEATS_PER_MINUTE = 120.0
@@ -135,3 +138,305 @@ def _tempos(beat_map: BeatMap, ticks_per_beat: int) -> Tempos:
     onset_ticks, beats_per_minute = onset_ticks[last], beats_per_minute[last]
     changes = np.append(True, ~np.isclose(np.diff(beats_per_minute), 0, atol=0.01))
     return Tempos(onset_ticks[changes], beats_per_minute[changes])
+
+
+# Any score on the beat grid of a language: its own bars or 4/4, with a remark on what that took.
+
+# Where the beats of a performance lie whose file does not say so: a recording from a keyboard.
+#
+# The tempo is the period at which the onsets repeat best; the beats are then the path through the piece that meets
+# strong onsets at a steady pace, by dynamic programming (Ellis, "Beat Tracking by Dynamic Programming", 2007); bars
+# of four start on the beats where the longest notes do.
+
+# With fewer onsets, or sparser ones, neither the fit nor an estimate would mean much.
+FEWEST_ONSETS, MOST_SECONDS_AN_ONSET = 24, 2.0
+FEWEST_CHORDS = 4
+FINEST_WRITTEN, WRITTEN_SHARE = 48, 0.9  # divisions of a beat; share of the onsets on them
+BEAT_DIVISIONS = (1, 2, 3, 4)
+FIT_ON_THE_BEAT = 0.4  # a piece played to a click has 0.6 to 1; against one, 0 to 0.2
+
+FRAME_SECONDS = 0.02
+SLOWEST, USUAL, FASTEST = 40.0, 85.0, 220.0  # beats a minute
+USUAL_SPREAD = 0.7  # standard deviation of the tempo around the usual one, in octaves
+# How much being alike at a multiple of the beat speaks for it: in halves, and in fours.
+LIKENESS = {0.25: 0.5, 0.5: 0.5, 1: 1.0, 2: 0.5, 4: 1.0}
+STEADINESS = 100.0  # price of a beat that is early or late
+SNAP_SECONDS = 0.04  # onsets as close to a beat say where it is exactly
+
+
+def has_beats(score: Score) -> bool:
+    """Say whether the notes lie on the score's own beats.
+
+    They do where most of them are written on exact divisions, or where chords are marked on beats:
+    somebody has laid the grid, if only an annotator. Else, for each division of the beat,
+    the mean cosine of the onsets' phase is 1 where all onsets lie on it, and about 0 where they
+    have nothing to do with it. A score of few or sparse onsets is believed, which also bounds the
+    time that an estimate takes by the number of notes.
+    """
+    ticks = np.unique(score.notes.onset_ticks)
+    if len(ticks) < FEWEST_ONSETS or _is_sparse(score, ticks) or _marks_beats(score):
+        return True
+    exact = ticks * FINEST_WRITTEN % score.ticks_per_beat == 0
+    phase = 2 * np.pi * np.outer(BEAT_DIVISIONS, ticks / score.ticks_per_beat)
+    return bool(
+        exact.mean() >= WRITTEN_SHARE or np.cos(phase).mean(axis=1).max() >= FIT_ON_THE_BEAT
+    )
+
+
+def _is_sparse(score: Score, onset_ticks: np.ndarray) -> bool:
+    first, last = tempo_map(score).to_seconds(onset_ticks[[0, -1]] / score.ticks_per_beat)
+    return last - first > MOST_SECONDS_AN_ONSET * len(onset_ticks)
+
+
+def _marks_beats(score: Score) -> bool:
+    chords = named(score)
+    return len(chords) >= FEWEST_CHORDS and all(
+        chord.onset_ticks % score.ticks_per_beat == 0 for chord in chords
+    )
+
+
+def estimated(score: Score) -> BeatMap:
+    """Return the map of estimated beats, beat 0 at the start of a bar; the score has notes."""
+    seconds, weights = _onsets(score)
+    envelope, origin = _envelope(seconds, weights)
+    period = _period(envelope)
+    beats = origin + FRAME_SECONDS * _beat_frames(envelope, period)
+    beats = _snapped(beats, seconds, weights)
+    if len(beats) < 2:
+        beats = seconds[0] + period * FRAME_SECONDS * np.arange(2)
+    return BeatMap(beats, np.arange(len(beats)) + _bar_phase(beats, score))
+
+
+def _onsets(score: Score) -> tuple[np.ndarray, np.ndarray]:
+    """Return when notes start, in order, and how much each says about the beat."""
+    notes = score.notes.sorted()
+    seconds = tempo_map(score).to_seconds(notes.onset_ticks / score.ticks_per_beat)
+    length = np.clip(notes.duration_ticks / score.ticks_per_beat, 0.1, 4)
+    return seconds, np.sqrt(length) * notes.velocity / 64
+
+
+def _envelope(seconds: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the strength of onsets by frame, smoothed over three, and the time of frame 0."""
+    origin = float(seconds[0]) - FRAME_SECONDS
+    frames = np.rint((seconds - origin) / FRAME_SECONDS).astype(np.int64)
+    strength = np.sqrt(np.bincount(frames, weights, frames[-1] + 3))
+    return np.convolve(strength, (0.5, 1, 0.5), mode="same"), origin
+
+
+def _period(envelope: np.ndarray) -> float:
+    """Return the length of a beat in frames: where the envelope is most like itself, later."""
+    longest = round(60 / SLOWEST / FRAME_SECONDS)
+    lags = longest * max(LIKENESS) + 2
+    size = 1 << int(len(envelope) + lags).bit_length()
+    spectrum = np.fft.rfft(envelope - envelope.mean(), size)
+    likeness = np.fft.irfft(np.abs(spectrum) ** 2, size)[: lags + 1]
+    periods = np.geomspace(60 / FASTEST, 60 / SLOWEST, 400) / FRAME_SECONDS
+    score = sum(
+        weight * np.interp(multiple * periods, np.arange(lags + 1), likeness)
+        for multiple, weight in LIKENESS.items()
+    )
+    octaves = np.log2(periods * FRAME_SECONDS * USUAL / 60)
+    usual = np.exp(-0.5 * (octaves / USUAL_SPREAD) ** 2)
+    return float(periods[np.argmax(np.maximum(score, 0) * usual)])
+
+
+def _beat_frames(envelope: np.ndarray, period: float) -> np.ndarray:
+    """Return the frames of the best path of beats through the envelope."""
+    shortest, longest = max(round(period / 2), 1), round(2 * period)
+    steps = np.arange(longest, shortest - 1, -1)
+    price = STEADINESS * np.log(steps / period) ** 2
+    strength = envelope / max(float(envelope.std()), 1e-9)
+    total = np.zeros(longest + len(strength))  # silence before the first frame
+    before = np.full(len(strength), -1)
+    # A block no longer than the shortest step depends only on frames before it.
+    for start in range(0, len(strength), shortest):
+        stop = min(start + shortest, len(strength))
+        reach = np.lib.stride_tricks.sliding_window_view(
+            total[start : stop - shortest + longest], len(steps)
+        )
+        gain = reach - price  # (block, steps)
+        best = gain.argmax(axis=1)
+        gained = gain[np.arange(len(best)), best]
+        total[longest + start : longest + stop] = strength[start:stop] + gained
+        before[start:stop] = np.arange(start, stop) - steps[best]
+    frame = int(len(strength) - longest + total[-longest:].argmax()) if len(strength) else -1
+    path = []
+    while frame >= 0:
+        path.append(frame)
+        frame = int(before[frame])
+    return np.array(path[::-1], dtype=np.float64)
+
+
+def _snapped(beats: np.ndarray, seconds: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Move beats to the mean of the onsets at them, as far as they stay in order."""
+    if len(beats) < 2:
+        return beats
+    nearest = np.clip(np.searchsorted(beats, seconds), 1, len(beats) - 1)
+    nearest -= seconds - beats[nearest - 1] < beats[nearest] - seconds
+    off = seconds - beats[nearest]
+    at = np.abs(off) <= SNAP_SECONDS
+    weight = np.bincount(nearest[at], weights[at], len(beats))
+    moved = np.bincount(nearest[at], (weights * off)[at], len(beats))
+    return beats + np.divide(moved, weight, out=np.zeros_like(moved), where=weight > 0)
+
+
+def _bar_phase(beats: np.ndarray, score: Score) -> int:
+    """Return the number in its bar of the first beat: bars start where long notes start."""
+    notes, seconds = score.notes, tempo_map(score)
+    onset, end = (
+        BeatMap(beats, np.arange(len(beats))).to_beats(
+            seconds.to_seconds(at / score.ticks_per_beat)
+        )
+        for at in (notes.onset_ticks, notes.end_ticks)
+    )
+    beat = np.rint(onset).astype(np.int64)
+    length = np.clip(end - onset, 0.1, BEATS_PER_BAR)
+    weight = length**1.5 * notes.velocity * (np.abs(onset - beat) < EARLY_BEATS)
+    votes = np.bincount(beat % BEATS_PER_BAR, weight, BEATS_PER_BAR)
+    return -int(votes.argmax()) % BEATS_PER_BAR
+
+
+FINE_TICKS_PER_BEAT = 480
+FOUR_FOUR = Meters(np.array([0]), np.array([BEATS_PER_BAR]), np.array([4]))
+
+
+def on_four_four(score: Score) -> Score:
+    """Lay any score on the 4/4 grid, beat by beat.
+
+    Where its notes do not lie on its own beats, the beats are estimated, unless they are known to
+    be right, however loosely the notes are played. Its meter may be any: a
+    quarter note stays a quarter note, in every meter, and no note moves against another: bars
+    are laid end to end. Only the rest in front is chosen: so that as many notes as possible, of
+    those in bars of four beats, keep their bar lines. An upbeat becomes a whole bar that way.
+    """
+    score = score if score.beats_known else _with_beats(score)
+    start, length, name = _sections(score)
+    bar = BEATS_PER_BAR * score.ticks_per_beat
+    before = np.searchsorted(np.sort(score.notes.onset_ticks), start)
+    notes = np.diff(np.append(before, len(score.notes)))
+    phases, section = np.unique(start % bar, return_inverse=True)
+    votes = np.bincount(section, weights=notes * (length == bar), minlength=len(phases))
+    kept = int(votes.max())
+    shift = -int(phases[votes.argmax()]) % bar if kept else 0
+    result = later(score, shift).replace(meters=FOUR_FOUR)
+    return result.remark(*_remarks(name, shift / score.ticks_per_beat, kept, len(score.notes)))
+
+
+def on_own_bars(score: Score) -> Score:
+    """Lay any score on the bars of its own metres.
+
+    Where its notes do not lie on its own beats, these are estimated, as for `on_four_four`, in bars
+    of four. A first bar that is shorter than those after it is an upbeat, and becomes a whole one,
+    unless two metres come bar by bar in turn, as 3/8 and 2/4 do where they stand for 7/8. A bar that
+    no metre has is laid as several that make it up, and said.
+    """
+    score = score if score.beats_known else _with_beats(score)
+    start, length, names = _sections(score)
+    meters = Meters(start, *np.array([name.split("/") for name in names], dtype=np.int64).T)
+    remarks = _remarks_on_other_bars(names)
+    in_turn = names[2:3] == names[:1] and (np.diff(start[:3]) == length[:2]).all()
+    if len(start) > 1 and start[1] < length[1] and start[1] <= length[0] and not in_turn:
+        rest = round(length[1] - start[1])
+        score = later(score, rest)
+        meters = meters[1:].replace(onset_ticks=np.append(0, meters.onset_ticks[2:] + rest))
+        remarks.append(_upbeat(rest / score.ticks_per_beat))
+    return score.replace(meters=meters).remark(*remarks)
+
+
+def _remarks_on_other_bars(names: list[str]) -> list[str]:
+    """Say which bars are written as others."""
+    remarks = []
+    for name in dict.fromkeys(names):
+        numerator, denominator = map(int, name.split("/"))
+        parts = made_of(numerator, denominator)
+        if parts != (name,):
+            message = f"Bars of {name} are written as bars of {listed(parts)}."
+            remarks.append(Remark(message, "metre"))
+    return remarks
+
+
+def without_rest_in_front(score: Score) -> Score:
+    """Return the score from the bar that its first note falls into, or lies just before."""
+    first = steps_of(score.notes.onset_ticks.min(), score.ticks_per_beat, 4)
+    front = bars_of(score.meters, score.ticks_per_beat, int(first))
+    bars, rest = len(front) - 1, int(front.start[-1]) * score.ticks_per_beat // 4
+    if not bars:
+        return score
+
+    def earlier(ticks: np.ndarray) -> np.ndarray:
+        return np.maximum(ticks - rest, 0)
+
+    meters = score.meters
+    past = np.flatnonzero(meters.onset_ticks <= rest)[:-1]  # the last of these is in force there
+    meters = meters[np.setdiff1d(np.arange(len(meters)), past)]
+    score = score.replace(
+        notes=score.notes.replace(onset_ticks=earlier(score.notes.onset_ticks)),
+        tempos=score.tempos.replace(onset_ticks=earlier(score.tempos.onset_ticks)),
+        meters=meters.replace(onset_ticks=earlier(meters.onset_ticks)),
+        markers=tuple(Marker(max(m.onset_ticks - rest, 0), m.text) for m in score.markers),
+        file_times=score.file_times.later(-rest / score.ticks_per_beat),
+    )
+    count = "1 bar of rest is" if bars == 1 else f"{bars} bars of rest are"
+    return score.remark(f"{count} left out at the start.")
+
+
+def _with_beats(score: Score) -> Score:
+    if has_beats(score):
+        return score
+    beat_map = estimated(score)
+    tempo = np.median(beat_map.beats_per_minute)
+    message = (
+        "The notes do not lie on the file's beats, as in a recording; "
+        f"the beats are estimated: about {tempo:.0f} a minute."
+    )
+    return remap(score, beat_map, FINE_TICKS_PER_BEAT).remark(Remark(message, "beats"))
+
+
+def _sections(score: Score) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Return where meters start, how long their bars are (ticks), and what they are called."""
+    usable = usable_signatures(score.meters)
+    at, numerator, denominator = (np.array(column) for column in zip(*usable, strict=True))
+    last = np.append(np.diff(at) > 0, True)
+    length = numerator * 4 * score.ticks_per_beat / denominator
+    names = [f"{n}/{d}" for (_, n, d), keep in zip(usable, last, strict=True) if keep]
+    return at[last], length[last], names
+
+
+def _remarks(names: list[str], rest_beats: float, kept: int, notes: int) -> list[str]:
+    meters = list(dict.fromkeys(names))
+    remarks = []
+    if len(meters) > 1 and kept < notes:
+        shown = ", ".join(meters[:4]) + (", …" if len(meters) > 4 else "")
+        message = (
+            f"The meter changes ({shown}); all is laid on the 4/4 grid beat by beat, "
+            f"and {kept} of {notes} notes keep their bar lines."
+        )
+        remarks.append(Remark(message, "metre"))
+    elif meters[0] not in ("4/4", "2/2", "8/8") and kept < notes:
+        message = (
+            f"The meter is {meters[0]}; it is laid on the 4/4 grid beat by beat, "
+            "so bar lines fall elsewhere than in the file."
+        )
+        remarks.append(Remark(message, "metre"))
+    if rest_beats:
+        remarks.append(_upbeat(rest_beats))
+    return remarks
+
+
+def _upbeat(rest_beats: float) -> str:
+    message = f"The first bar is an upbeat and starts with {rest_beats:g} beats of rest."
+    return Remark(message, "upbeat")
+
+
+def later(score: Score, ticks: int) -> Score:
+    """Return the score later by some ticks; its metres stay."""
+    if not ticks:
+        return score
+    tempos = score.tempos.onset_ticks
+    tempos = score.tempos.replace(onset_ticks=np.where(tempos > 0, tempos + ticks, 0))
+    return score.timed(
+        lambda old: old + ticks,
+        tempos=tempos,
+        meters=score.meters,
+        file_times=score.file_times.later(ticks / score.ticks_per_beat),
+    )

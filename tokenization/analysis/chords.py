@@ -321,3 +321,41 @@ def key(pitch: np.ndarray, weight: np.ndarray) -> int:
     profiles = _KEYS - _KEYS.mean(1, keepdims=True)
     likeness = profiles @ (classes - classes.mean()) / np.linalg.norm(profiles, axis=1)
     return int(likeness.argmax())
+
+
+# A line of chords that music keeps to. A bar stands between bars, `C | G7 | Am F | C`, of which a double one, `||`, is
+# one; the line is repeated as often as the music needs. A bar without a chord, `| |`, goes on with the one before.
+
+MOST_A_BAR = 4
+
+
+def read_chords(text: str) -> list[list[str]]:
+    """Return the chords of each bar of a line, as the vocabulary names them; what is none raises ValueError."""
+    single = re.sub(r"\|+", "|", text.strip())
+    bars = single.removeprefix("|").removesuffix("|").split("|")
+    line = []
+    for number, bar in enumerate(bars, 1):
+        names = bar.split()
+        chords = [parse(name) for name in names]
+        if None in chords:
+            raise ValueError(
+                f"{names[chords.index(None)]!r} in bar {number} of the chords is no chord; "
+                "C, Am7, F#m7b5, Bbsus4 and N would be read"
+            )
+        if len(chords) > MOST_A_BAR:
+            raise ValueError(
+                f"bar {number} of the chords has {len(chords)}; a bar takes {MOST_A_BAR} at most"
+            )
+        line.append([chord for chord in chords if chord is not None])
+    if not any(line):
+        raise ValueError(
+            "the line of chords names none; one such as 'C | G7 | Am F | C' would be read"
+        )
+    return line
+
+
+def simplified(text: str) -> list[str]:
+    """Return a remark on the chords of a line of which less is kept to than they say; none where all is."""
+    names = [name for name in dict.fromkeys(text.replace("|", " ").split()) if says_more(name)]
+    taken = ", ".join(f"{name} as {parse(name)}" for name in names)
+    return [f"Basses and extensions of chords are left out: {taken}."] if names else []

@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE
+from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE, on_own_bars, without_rest_in_front
 from tokenization.analysis.chords import CHORDS, named, recognise
-from tokenization.analysis.grid import on_own_bars, without_rest_in_front
 from tokenization.analysis.metres import FOUR_FOUR, bar_count, bar_lines
 from tokenization.analysis.parts import find_drums, find_tracks, label, note_counts, parts_of
-from tokenization.analysis.pedal import sustained
 from tokenization.ensemble import goals
 from tokenization.ensemble.grammar import EnsembleGrammar
 from tokenization.ensemble.layouts import about, body_start, key_of, plain, plan_of, planned
@@ -61,7 +59,7 @@ from tokenization.ensemble.tokens import (
     VOCABULARY,
 )
 from tokenization.language import Encoded, Language
-from tokenization.score import Marker, Score, Tempos, Track, steps_of
+from tokenization.score import Marker, Score, Tempos, Track, steps_of, sustained
 from tokenization.wording import Remark, listed
 
 MOST_TRACKS = MOST_PARTS - 1  # the chords are a part too

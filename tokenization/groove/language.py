@@ -14,8 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE, tempo_map
-from tokenization.analysis.grid import FOUR_FOUR, on_four_four, without_rest_in_front
+from tokenization.analysis.beats import (
+    DEFAULT_BEATS_PER_MINUTE,
+    FOUR_FOUR,
+    on_four_four,
+    tempo_map,
+    without_rest_in_front,
+)
 from tokenization.analysis.parts import (
     find_bass,
     find_drums,
@@ -27,7 +32,6 @@ from tokenization.analysis.parts import (
     parts_of,
     sources_of,
 )
-from tokenization.analysis.pedal import sustained
 from tokenization.groove import grammar
 from tokenization.groove.grammar import FAR_TICKS, GrooveGrammar
 from tokenization.groove.spelling import (
@@ -53,7 +57,7 @@ from tokenization.groove.spelling import (
     spell_events,
 )
 from tokenization.language import Encoded, Language
-from tokenization.score import Notes, Score, Tempos, Track, steps_of
+from tokenization.score import Notes, Score, Tempos, Track, steps_of, sustained
 from tokenization.wording import Remark, listed
 
 # A trio on the groove grid: rounding there, and what the tokens leave unsaid.

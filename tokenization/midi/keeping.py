@@ -21,8 +21,8 @@ import numpy as np
 
 from tokenization.analysis.chords import named
 from tokenization.edit import Edit, NotKept, homes, new_bars, shared
+from tokenization.midi.chunks import LAST_TICK, MARKER, METER, TRACK_NAME
 from tokenization.midi.reading import DRUM_CHANNEL, SUSTAIN, programs_set_apart, read_midi
-from tokenization.midi.repair import LAST_TICK, MARKER, METER, TRACK_NAME
 from tokenization.midi.tracks import (
     AFTER,
     AMID,

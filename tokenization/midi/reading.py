@@ -15,22 +15,25 @@ import numpy as np
 import symusic
 
 from tokenization.analysis.metres import bar_count, bar_lines
-from tokenization.midi.chunks import END_OF_TRACK, HEADER, TRACK, split_chunks
-from tokenization.midi.conventions import complete, finished, without_far_events
-from tokenization.midi.limits import GENEROUS, REPAIRABLE_BYTES, Limits, MidiError
-from tokenization.midi.repair import (
+from tokenization.midi.chunks import (
     BYTES,
     END,
+    END_OF_TRACK,
+    HEADER,
     LAST_TICK,
     LONGEST_HANGING_BEATS,
+    TRACK,
     DamagedTrack,
     RepairedTrack,
     meta_event,
     repair_track,
     serialised,
+    split_chunks,
     track_events,
     variable_length,
 )
+from tokenization.midi.conventions import complete, finished, without_far_events
+from tokenization.midi.limits import GENEROUS, REPAIRABLE_BYTES, Limits, MidiError
 from tokenization.score import (
     Columns,
     FileTimes,

@@ -8,8 +8,17 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from tokenization.edit import NotKept
-from tokenization.midi.chunks import HEADER, LEADING_BYTES, TRACK, split_chunks
-from tokenization.midi.repair import BYTES, END, DamagedTrack, all_events, variable_length
+from tokenization.midi.chunks import (
+    BYTES,
+    END,
+    HEADER,
+    LEADING_BYTES,
+    TRACK,
+    DamagedTrack,
+    all_events,
+    split_chunks,
+    variable_length,
+)
 
 TEXT, SEQUENCE_NUMBER = 0xFF01, 0xFF00
 BEFORE, AMID, AFTER = range(3)  # the kept events of a tick: notes end, signs change, notes begin

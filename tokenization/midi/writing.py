@@ -14,11 +14,9 @@ import miditoolkit
 import numpy as np
 from miditoolkit.midi import containers
 
-from tokenization.analysis.pedal import united
-from tokenization.midi.chunks import HEADER, TRACK
+from tokenization.midi.chunks import HEADER, LAST_TICK, TRACK, variable_length
 from tokenization.midi.conventions import DENOMINATORS, LONGEST_BEAT_MICROSECONDS
-from tokenization.midi.repair import LAST_TICK, variable_length
-from tokenization.score import Score, Track
+from tokenization.score import Score, Track, united
 
 COARSE_TICKS_PER_BEAT = 96  # players are known to stumble over coarser time
 USUAL_TICKS_PER_BEAT = 480

@@ -18,6 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
+from tokenization.analysis.chords import MOST_A_BAR
 from tokenization.analysis.metres import Bars, uniform
 from tokenization.grammar import Grammar
 from tokenization.remi.spelling import (
@@ -25,6 +26,7 @@ from tokenization.remi.spelling import (
     BAR_SUBBEATS,
     BEGIN,
     CHORD,
+    CHORD_INDEX,
     DURATION_IDS,
     END,
     KEYS,
@@ -32,6 +34,7 @@ from tokenization.remi.spelling import (
     SUBBEAT_IDS,
     SUBBEAT_OF,
     SUBBEAT_TICKS,
+    SUBBEATS_PER_BEAT,
     TEMPO,
     TICKS_OF,
     VOCABULARY,
@@ -348,3 +351,98 @@ def _why_no_change(before: Reading, token: int, name: str, previous: str, kind: 
     if right_place and token in past[-1:]:
         return f"the {family} is {name} already"
     return f"{name} may stand only directly after {front}, not after {previous}"
+
+
+# The rules where a line of chords is kept to. A chord stands where its share of the bar begins, on a beat. It needs no
+# training: whatever a model draws that would pass the place of a chord, it goes to that place instead, and there the
+# chord is the only one to choose. Between these places no other chord is named.
+#
+# Letters: B rows of a batch, M chords a bar at most, N bars of the line.
+
+NONE = -1
+
+
+def _places() -> np.ndarray:
+    """Return the sub-beats, on beats, at which each of so many chords stands in a bar: (M + 1, M)."""
+    places = np.zeros((MOST_A_BAR + 1, MOST_A_BAR), dtype=np.int64)
+    for count in range(1, MOST_A_BAR + 1):
+        share = np.arange(count) * BAR_SUBBEATS / count
+        places[count, :count] = np.rint(share / SUBBEATS_PER_BEAT) * SUBBEATS_PER_BEAT
+    return places
+
+
+PLACES = _places()
+
+
+class ChordLine(RemiGrammar):
+    """What may follow where a line of chords is kept to from a bar on."""
+
+    def __init__(self, line: list[list[str]], start: int) -> None:
+        """Stand at the start of one sequence; the line begins with bar `start`, from 0."""
+        super().__init__()
+        chords = np.full((len(line), MOST_A_BAR), NONE)
+        for bar, names in enumerate(line):
+            chords[bar, : len(names)] = [CHORD.start + CHORD_INDEX[name] for name in names]
+        self._line = _Line(chords)
+        self._start = start
+        self._done = np.zeros(1, dtype=np.int64)  # chords of the bar that stand already
+
+    def allowed(self) -> np.ndarray:
+        """Return which tokens may come next: (B, V) bool."""
+        plain = super().allowed()
+        mask = plain.copy()
+        place, chord = self._due()
+        inside = self._inside()
+        mask[inside, CHORD.start : CHORD.stop] = False
+        at = (place == self.subbeat) & np.isin(self.kind, (AFTER_SUBBEAT, AFTER_TEMPO))
+        for row in np.flatnonzero(at):
+            mask[row] &= KIND == AFTER_TEMPO
+            mask[row, chord[row]] = plain[row, chord[row]]
+        stuck = ~mask.any(axis=1)  # where every key sounds, a chord is the only way on
+        mask[stuck] = plain[stuck]
+        return mask
+
+    def instead(self, tokens: np.ndarray) -> np.ndarray:
+        """Return tokens; of one that would pass the place of a chord, the way there."""
+        tokens = np.asarray(tokens, dtype=np.int64)
+        kind, (place, _) = KIND[tokens], self._due()
+        passes = (kind == AFTER_BAR) | (kind == AFTER_END)
+        passes |= (kind == AFTER_SUBBEAT) & (SUBBEAT_OF[tokens] > place)
+        rows = np.flatnonzero(passes & (place != NONE) & (self.kind != AFTER_END))
+        if not len(rows):
+            return tokens
+        there = SUBBEAT_IDS[np.maximum(place, 0)]
+        taken = tokens.copy()
+        can = self.allowed()[rows, there[rows]]
+        taken[rows[can]] = there[rows[can]]
+        return taken
+
+    def advance(self, tokens: np.ndarray) -> None:
+        """Take one more token a row."""
+        super().advance(tokens)
+        kind = KIND[np.asarray(tokens, dtype=np.int64)]
+        named = (kind == AFTER_CHORD) & self._inside()
+        self._done = np.where(kind == AFTER_BAR, 0, self._done + named)
+        for _ in range(MOST_A_BAR):  # what sounds already need not be named
+            _, chord = self._due()
+            self._done = self._done + ((chord != NONE) & (chord == self._chord))
+
+    def _inside(self) -> np.ndarray:
+        """Say which rows are in a bar of the line."""
+        return self._bars > self._start
+
+    def _due(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the place and the token of the chord that comes next in each row's bar, or NONE: (B,) each."""
+        chords = self._line.chords[(self._bars - 1 - self._start) % len(self._line.chords)]
+        done = np.minimum(self._done, MOST_A_BAR - 1)[:, None]
+        chord = np.take_along_axis(chords, done, axis=1)[:, 0]
+        chord = np.where(self._inside() & (self._done < MOST_A_BAR), chord, NONE)
+        count = (chords != NONE).sum(axis=1)
+        return np.where(chord == NONE, NONE, PLACES[count, done[:, 0]]), chord
+
+
+class _Line:
+    """The chords of each bar by token, NONE past the last of a bar: (N, M); not a row of a batch."""
+
+    def __init__(self, chords: np.ndarray) -> None:
+        self.chords = chords

@@ -16,8 +16,14 @@ import numpy as np
 
 from tokenization.analysis.chords import QUALITIES, ROOTS
 from tokenization.language import Encoded, Language
-from tokenization.remi.chord_line import ChordLine
-from tokenization.remi.grammar import AFTER_CHORD, AFTER_TEMPO, Reading, RemiGrammar, explain
+from tokenization.remi.grammar import (
+    AFTER_CHORD,
+    AFTER_TEMPO,
+    ChordLine,
+    Reading,
+    RemiGrammar,
+    explain,
+)
 from tokenization.remi.spelling import (
     BAR,
     BAR_BEATS,

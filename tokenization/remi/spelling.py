@@ -11,9 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE
+from tokenization.analysis.beats import (
+    DEFAULT_BEATS_PER_MINUTE,
+    on_four_four,
+    without_rest_in_front,
+)
 from tokenization.analysis.chords import CHORDS, named, recognise
-from tokenization.analysis.grid import on_four_four, without_rest_in_front
 from tokenization.analysis.metres import Bars, uniform
 from tokenization.analysis.parts import (
     find_drums,
@@ -23,9 +26,8 @@ from tokenization.analysis.parts import (
     parts_of,
     sources_of,
 )
-from tokenization.analysis.pedal import sustained
 from tokenization.language import Vocabulary
-from tokenization.score import Marker, Notes, Score, Tempos, Track, steps_of
+from tokenization.score import Marker, Notes, Score, Tempos, Track, steps_of, sustained
 from tokenization.wording import Remark, listed
 
 BAR_BEATS = 4

@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO
 
+from musicgen.common.processes import full_disk_named
 from training.data.sources.source import Skipped
-from training.disk import full_disk_named
 
 MOST_BYTES = 32 << 30
 FREE_BYTES, MOST_TIMES = 1 << 28, 100  # music is packed to a fifth of its size, not to a hundredth

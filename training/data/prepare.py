@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from musicgen.common.processes import processors, program
+from musicgen.common.processes import full_disk_named, held, processors, program
 from musicgen.common.workers.pool import Workers, in_order
 from musicgen.common.workers.process import Failed
 from tokenization.language import Encoded, Language, language
@@ -39,7 +39,6 @@ from training.data.archive import unpacked
 from training.data.sources import SOURCES, recognise
 from training.data.sources.source import Found, Listing, Piece, Skipped, Source, list_files
 from training.data.sources.works import split_works
-from training.disk import full_disk_named, held
 
 # The report on a prepared set: what was skipped, lost and assumed, over all of its files.
 

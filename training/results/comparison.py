@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from musicgen.common.intervals import mean_interval
-from musicgen.loading import folder_of
+from musicgen.playable import folder_of
 from musicgen.storage.checkpoint import read_card
 from tokenization.whole_file import beside, write_csv, write_text
 from tokenization.wording import markdown
 from training import run_folder
 from training.config import RunConfig
 from training.loop import MODEL
-from training.results.curves import Table, read_table
+from training.validation import Table, read_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +112,7 @@ def draw_comparison(runs: Mapping[str, Sequence[Path]], folder: Path, trained_le
     """
     from matplotlib.figure import Figure
 
-    from training.results.curves import draw_by_time, draw_position_means
+    from training.validation import draw_by_time, draw_position_means
 
     figure = Figure(figsize=(12, 5), layout="constrained")
     by_time, by_position = figure.subplots(1, 2)

@@ -32,8 +32,7 @@ from training.data.batches import Batches
 from training.devices import compiled, start_fabric
 from training.loop import MODEL, Progress, Run
 from training.optimiser import Limit
-from training.round.pack import ROUND, START
-from training.round.parts import join_parts, write_checkpoint, write_parts
+from training.round.pack import ROUND, START, join_parts, write_checkpoint, write_parts
 from training.run_folder import card_of
 
 FILLED = 0.85  # of a card's memory that a larger batch may be expected to take

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from app.commands.evaluate.study_options import add_whole_pieces, chosen, run_and_print
-from app.options import check_counts
 
 EXAMPLES = """\
 Of each held-out piece the busiest bass, drums and other part are hidden, one at a time, and written to the
@@ -36,7 +35,6 @@ def run(arguments: argparse.Namespace) -> None:
     """Write the parts, compare, and print the tables."""
     from evaluation.study.accompaniment import accompaniment
 
-    check_counts(arguments, "bars", "pieces")
     models, choice = chosen(arguments)
     experiment, facts = accompaniment(models, choice, hide=arguments.hide, bars=arguments.bars)
     run_and_print("accompaniment", experiment, facts, arguments, "Accompanying")

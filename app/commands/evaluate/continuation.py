@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.continuation.experiment import SAMPLES
     from evaluation.continuation.experiment import run as experiment
     from evaluation.continuation.plan import Plan
-    from evaluation.study.models import models_of, of_one_language
+    from evaluation.study.experiments import models_of, of_one_language
 
     plan = Plan(
         prompt_bars=arguments.prompt_bars,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.evaluate.study_options import add_whole_pieces, chosen, run_and_print
-from app.options import check_counts
+from app.commands.evaluate.study_options import add_bars, add_whole_pieces, chosen, run_and_print
 
 EXAMPLES = """\
 Real pieces are continued from their first bars. Measured of the bars written, and of the same bars of the
@@ -23,8 +22,7 @@ examples:
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_whole_pieces(parser, 20)
-    parser.add_argument("--prompt-bars", type=int, default=8, metavar="N", help="bars given")
-    parser.add_argument("--bars", type=int, default=56, metavar="N", help="written")
+    add_bars(parser, 56)
     parser.add_argument(
         "--piece-bars", type=int, metavar="N",
         help="bars after the prompt that pieces have at least, to write more than they have (default: as are written)",
@@ -36,7 +34,6 @@ def run(arguments: argparse.Namespace) -> None:
     """Continue, measure, and print the tables."""
     from evaluation.study.form_and_infilling import form
 
-    check_counts(arguments, "prompt-bars", "bars", "piece-bars", "pieces")
     models, choice = chosen(arguments)
     prompt_bars, bars = arguments.prompt_bars, arguments.bars
     experiment, facts = form(

@@ -6,7 +6,6 @@ import argparse
 from dataclasses import replace
 
 from app.commands.evaluate.study_options import add_whole_pieces, chosen, run_and_print
-from app.options import check_counts
 from musicgen.generation.sampling import MUSICAL
 
 EXAMPLES = """\
@@ -37,7 +36,6 @@ def run(arguments: argparse.Namespace) -> None:
     """Fill, measure, and print the tables."""
     from evaluation.study.form_and_infilling import infilling
 
-    check_counts(arguments, "gap", "pieces")
     if arguments.gap > 16:
         raise ValueError(f"--gap is {arguments.gap}; 16 bars at most can be filled at once")
     models, choice = chosen(arguments)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 
 from app import output
-from app.commands.evaluate.study_options import add_whole_pieces, chosen, run_and_print
-from app.options import check_counts
+from app.commands.evaluate.study_options import add_bars, add_whole_pieces, chosen, run_and_print
 
 EXAMPLES = """\
 Real pieces are continued from their first bars. For each two bars that are written, and for the same bars of the
@@ -22,8 +21,7 @@ examples:
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_whole_pieces(parser, 20, split="test")
-    parser.add_argument("--prompt-bars", type=int, default=8, metavar="N", help="bars given")
-    parser.add_argument("--bars", type=int, default=24, metavar="N", help="bars written")
+    add_bars(parser, 24)
     parser.epilog = EXAMPLES
 
 
@@ -31,7 +29,6 @@ def run(arguments: argparse.Namespace) -> None:
     """Continue, look for what is written, and print the table and the closest cases."""
     from evaluation.study.originality import closest_cases, originality
 
-    check_counts(arguments, "prompt-bars", "bars", "pieces")
     models, choice = chosen(arguments)
     experiment, facts = originality(
         models, choice, prompt_bars=arguments.prompt_bars, bars=arguments.bars

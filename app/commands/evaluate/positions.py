@@ -37,8 +37,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Measure, write and print."""
-    from evaluation.study.experiments import positions
-    from evaluation.study.models import models_of
+    from evaluation.study.experiments import models_of, positions
     from evaluation.tables import positions_table
 
     check_counts(arguments, "tokens")

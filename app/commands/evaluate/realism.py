@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.evaluate.study_options import add_whole_pieces, chosen, run_and_print
-from app.options import check_counts
+from app.commands.evaluate.study_options import add_bars, add_whole_pieces, chosen, run_and_print
 
 EXAMPLES = """\
 Real pieces are continued from their first bars. What is written and the same bars of the piece are cut into windows
@@ -23,10 +22,7 @@ examples:
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_whole_pieces(parser, 40, split="test")
-    parser.add_argument("--prompt-bars", type=int, default=8, metavar="N", help="bars given")
-    parser.add_argument(
-        "--bars", type=int, default=24, metavar="N", help="written, of which each 8 are a window"
-    )
+    add_bars(parser, 24, "bars written, of which each 8 are a window")
     parser.epilog = EXAMPLES
 
 
@@ -35,7 +31,6 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.study.realism import realism
     from evaluation.tables import realism_rows, realism_table
 
-    check_counts(arguments, "prompt-bars", "bars", "pieces")
     models, choice = chosen(arguments)
     experiment, facts = realism(
         models, choice, prompt_bars=arguments.prompt_bars, bars=arguments.bars

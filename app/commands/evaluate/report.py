@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> None:
     from app.commands.evaluate.study_options import data_by_language
     from app.options import claim, own_folder
     from evaluation.continuation.experiment import SAMPLES
-    from evaluation.study.models import facts_of, models_of
+    from evaluation.study.experiments import facts_of, models_of
 
     if arguments.limit < 1 or arguments.whole < 0:
         raise ValueError(

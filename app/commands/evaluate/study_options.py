@@ -207,7 +207,7 @@ def read_by_models(
     kind: str, make: Callable[..., Experiment], arguments: argparse.Namespace, doing: str
 ) -> dict[str, Any]:
     """Return the result of an experiment in which the models read pieces, after remarks on what it does without."""
-    from evaluation.study.models import models_of
+    from evaluation.study.experiments import models_of
 
     named = models_of(arguments.models)
     data = arguments.data or data_of(named)
@@ -248,11 +248,18 @@ def add_whole_pieces(
     add_choice(parser, pieces, split)
 
 
+def add_bars(parser: argparse.ArgumentParser, bars: int, written: str = "bars written") -> None:
+    """Declare how many bars of a piece are given, and how many are written."""
+    parser.add_argument("--prompt-bars", type=int, default=8, metavar="N", help="bars given")
+    parser.add_argument("--bars", type=int, default=bars, metavar="N", help=written)
+
+
 def chosen(arguments: argparse.Namespace) -> tuple[list[Playable], Choice]:
-    """Return the models that are measured, with which pieces and how."""
-    from evaluation.study.models import models_of
+    """Return the models that are measured, with which pieces and how; counts are checked."""
+    from evaluation.study.experiments import models_of
     from evaluation.study.piece_jobs import Choice
 
+    check_counts(arguments, "prompt-bars", "bars", "piece-bars", "gap", "pieces")
     models = models_of(arguments.models)
     return models, Choice(
         data=str(arguments.data or data_of(models)),

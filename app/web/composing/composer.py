@@ -319,7 +319,7 @@ class Engines:
 
     def _take(self, task: Task) -> None:
         from musicgen.generation.engine import MOST_BYTES, Engine  # torch comes with it
-        from musicgen.generation.job import job_of
+        from musicgen.generation.job import Job
 
         model, name = self._model(task.model), task.model.given
 
@@ -327,7 +327,7 @@ class Engines:
             long = task.most_tokens is not None and job.steps >= task.most_tokens
             return long or self._at_work[task.number].given_up
 
-        job = job_of(model.performer, task.order, over, task.owner)
+        job = Job(model.performer, task.order, over, task.owner)
         if name not in self._engines:  # who comes has no claim from when nobody wanted it
             most_bytes = MOST_BYTES // self._share
             engine = Engine(model.performer, listeners=True, most_bytes=most_bytes)

@@ -28,7 +28,7 @@ from app.web.server.sessions import Asker
 from musicgen.common.workers.process import Bounds, Failed, Worker
 from musicgen.continuation import Take
 from musicgen.pieces import Piece, in_file, piece_of
-from tokenization.analysis.grid import later
+from tokenization.analysis.beats import later
 from tokenization.analysis.metres import bar_lines
 from tokenization.formats import kind_of, musicxml, read_file
 from tokenization.language import Language

@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from app.web.composing.streamed_takes import Region, StreamedTakes
 from app.web.offered_models import ANY_PARTS, OfferedModels
 from musicgen.completion import accompaniment, infilling
 from musicgen.continuation import Continuation
-from musicgen.generation.request import Options
+from musicgen.generation.request import Request
 from musicgen.generation.sampling import MUSICAL, Sampling
 from musicgen.pieces import Piece, no_prompt
 from musicgen.playable import Playable
 from tokenization import wording
+from tokenization.analysis.chords import read_chords
 from tokenization.language import Language
-from tokenization.remi.chord_line import read_chords
 
 MOST_BARS = 128  # to continue; a gap is bounded by its goal, parts by the piece
 MOST_REST = 128  # empty bars in front of a piece: no bound on what is asked for
@@ -30,14 +30,13 @@ MOST_PARTS = 32  # that are named; a language says how many it can write
 
 
 @dataclass(frozen=True, kw_only=True)
-class MusicRequest:
-    """What is to be written to a piece, by which model and how."""
+class MusicRequest(Request):
+    """A request to a piece on the page: what is to be written, and by which model."""
 
-    kind: str
-    model: str
-    options: Options
+    kind: str = "continue"
+    model: str = ""
     title: str = ""
-    prompt_bars: int | None = None  # of what is continued; None for all
+    prompt_bars: int | None = None  # of what is continued; None or 0 for all
     rest: int = 0  # bars in front that are empty on the page, and count as bars there
     first: int = 1  # of the bars to be rewritten
     last: int = 1
@@ -46,117 +45,76 @@ class MusicRequest:
     dense: int = 0  # of more attempts than are shown, −1 the sparsest and 1 the densest are
 
 
-class SamplingValues(NamedTuple):
-    """How notes are drawn, as plain values that came from outside; endpoints for programs take them in this order."""
-
-    temperature: float
-    top_p: float
-    top_k: int  # 0 for no limit
-    min_p: float
-    seed: int
-    recall: float = MUSICAL.recall  # which came later: programs do not say it
-
-    def checked(self) -> Sampling:
-        """Return them for a model; a value that is not a number is refused."""
-        for name, value in self._asdict().items():
-            (whole if name in ("top_k", "seed") else _check_number)(name, value)
-        return Sampling(
-            temperature=float(self.temperature),
-            top_p=float(self.top_p),
-            top_k=int(self.top_k) or None,
-            min_p=float(self.min_p),
-            recall=float(self.recall),
-        )
-
-
-SAMPLING = [name for name in SamplingValues._fields if name not in SamplingValues._field_defaults]
-"""What has to be said of it."""
-
-
-def options_from(
-    *,
-    bars: float,
-    variations: float,
-    sampling: SamplingValues,
-    ends: bool = False,
-    chords: str = "",
-    form: str = "",
-    plan: Mapping[str, Any] | None = None,
-) -> Options:
-    """Return options from plain values; no chords are all chords, no form is any, and no plan leaves bars free."""
-    bars, variations = whole("bars", bars), whole("variations", variations)
-    drawn = sampling.checked()
-    line = str(chords or "").strip()
-    if len(line) > LONGEST_CHORDS:
-        raise ValueError(f"the chords take {len(line)} letters; {LONGEST_CHORDS} are read")
-    options = Options(
-        bars=bars,
-        variations=variations,
-        seed=int(sampling.seed),
-        sampling=drawn,
-        ends=bool(ends),
-        chords=read_chords(line) if line else None,
-        plan={**({"form": name} if (name := form.strip()[:LONGEST_NAME]) else {}), **(plan or {})}
-        or None,
-    )
-    check(options)
-    return options
-
-
-def check(options: Options) -> None:
-    """Refuse what would keep the machine too long from others."""
-    if not 1 <= options.bars <= MOST_BARS:
-        raise ValueError(
-            f"{options.bars} bars were asked for; 1 to {MOST_BARS} can be asked for at a time"
-        )
-    if not 1 <= options.variations <= MOST_VARIATIONS:
-        raise ValueError(
-            f"{options.variations} variations were asked for; at most {MOST_VARIATIONS} can be"
-        )
+SAMPLING = ("temperature", "top_p", "top_k", "min_p", "seed")
+"""What has to be said of how notes are drawn; endpoints for programs take it in this order."""
 
 
 def request_from(plain: Any) -> MusicRequest:
-    """Return what the page asks for; it sends one object with names and values."""
+    """Return what the page or a program asks for: one object with names and values, which are checked."""
     if not isinstance(plain, Mapping):
         raise ValueError("what is to be written is not an object with names and values")
-    given = dict(plain)
-    names = ("bars", "variations", "sampling")
-    _check_names("", given, names)
-    sampling = given["sampling"]
-    if not isinstance(sampling, Mapping):
-        raise ValueError("sampling is not an object with names and values")
-    _check_names("of sampling, ", sampling, SAMPLING)
-    idea = idea_from(given.get("idea") or {})
-    kind = str(given.get("kind", "continue"))
-    if kind not in KINDS:
-        raise ValueError(f"that cannot be done to a piece; {wording.listed(KINDS)} can")
-    options = options_from(
-        bars=given["bars"],
-        variations=given["variations"],
-        sampling=SamplingValues(
-            **{name: sampling[name] for name in SamplingValues._fields if name in sampling}
-        ),
-        ends=bool(given.get("ends")),
-        chords=str(given.get("chords") or ""),
-        form=idea.pop("form", ""),
-        plan=_plan_from(given.get("plan")),
+    _check_names("", plain, ("bars", "variations", "sampling"))
+    seed, sampling = _sampling_from(plain["sampling"])
+    idea = idea_from(plain.get("idea") or {})
+    form = {"form": name} if (name := idea.pop("form", "")) else {}
+    return MusicRequest(
+        **_of_its_kind(plain, idea),
+        model=str(plain.get("model") or ""),
+        title=str(plain.get("title") or "")[:80],
+        rest=max(0, min(MOST_REST, whole("rest", plain.get("rest", 0)))),
+        bars=_up_to(MOST_BARS, "bars", plain["bars"]),
+        variations=_up_to(MOST_VARIATIONS, "variations", plain["variations"]),
+        seed=seed,
+        sampling=sampling,
+        ends=bool(plain.get("ends")),
+        chords=_chords_from(plain.get("chords")),
+        plan={**form, **_plan_from(plain.get("plan"))} or None,
     )
-    request = MusicRequest(kind=kind, model=str(given.get("model") or ""), options=options)
-    rest = max(0, min(MOST_REST, whole("rest", given.get("rest", 0))))
-    request = replace(request, title=str(given.get("title") or "")[:80], rest=rest)
+
+
+def _of_its_kind(plain: Mapping[str, Any], idea: dict[str, Any]) -> dict[str, Any]:
+    """Return what only requests of one kind have."""
+    kind = str(plain.get("kind", "continue"))
     if kind == "continue":
-        bars = given.get("promptBars")
-        dense = max(-1, min(1, whole("dense", given.get("dense", 0))))
+        bars = plain.get("promptBars")
         first = None if bars is None else whole("promptBars", bars)
-        return replace(request, prompt_bars=first, dense=dense, idea=idea)
+        dense = max(-1, min(1, whole("dense", plain.get("dense", 0))))
+        return {"kind": kind, "prompt_bars": first, "dense": dense, "idea": idea}
     if kind == "infill":
-        return replace(
-            request, first=whole("first", given.get("first")), last=whole("last", given.get("last"))
-        )
-    parts = given.get("parts")
+        return {"kind": kind, **{name: whole(name, plain.get(name)) for name in ("first", "last")}}
+    if kind != "accompany":
+        raise ValueError(f"that cannot be done to a piece; {wording.listed(KINDS)} can")
+    parts = plain.get("parts")
     if not isinstance(parts, Sequence) or isinstance(parts, str) or not 1 <= len(parts) <= 8:
         raise ValueError("parts is a list of the parts to write")
-    return replace(request, parts=tuple(str(part)[:40] for part in parts))
+    return {"kind": kind, "parts": tuple(str(part)[:LONGEST_NAME] for part in parts)}
+
+
+def _sampling_from(plain: Any) -> tuple[int, Sampling]:
+    """Return the seed and how notes are drawn, from plain values; programs do not say how much is recalled."""
+    if not isinstance(plain, Mapping):
+        raise ValueError("sampling is not an object with names and values")
+    _check_names("of sampling, ", plain, SAMPLING)
+    given = {"recall": MUSICAL.recall, **plain}
+    seed, top_k = (whole(name, given[name]) for name in ("seed", "top_k"))
+    names = ("temperature", "top_p", "min_p", "recall")
+    numbers: dict[str, Any] = {name: float(_check_number(name, given[name])) for name in names}
+    return seed, Sampling(top_k=top_k or None, **numbers)
+
+
+def _chords_from(plain: Any) -> list[list[str]] | None:
+    """Return a line of chords; an empty one is any chords."""
+    line = str(plain or "").strip()
+    if len(line) > LONGEST_CHORDS:
+        raise ValueError(f"the chords take {len(line)} letters; {LONGEST_CHORDS} are read")
+    return read_chords(line) if line else None
+
+
+def _up_to(most: int, name: str, number: Any) -> int:
+    """Return a count, unless it would keep the machine too long from others."""
+    if not 1 <= (count := whole(name, number)) <= most:
+        raise ValueError(f"{count} {name} were asked for; 1 to {most} can be asked for at a time")
+    return count
 
 
 def idea_from(plain: Any) -> dict[str, Any]:
@@ -300,9 +258,8 @@ def _can(ability: dict[str, Any]) -> bool:
 def _needs(request: MusicRequest) -> list[str]:
     if request.kind != "continue":
         return [request.kind]
-    options = request.options
-    bent = any(name in CURVES for name in options.plan or ())  # a form is asked of new ideas alone
-    wants = {"ends": options.ends, "chords": options.chords, "plan": bent}
+    bent = any(name in CURVES for name in request.plan or ())  # a form is asked of new ideas alone
+    wants = {"ends": request.ends, "chords": request.chords, "plan": bent}
     return [need for need, wanted in wants.items() if wanted]
 
 
@@ -330,21 +287,20 @@ def _continued(model: Playable, piece: Piece | None, request: MusicRequest) -> S
     prompt = (
         piece.prompt(request.prompt_bars or None)
         if piece
-        else no_prompt(model.language, request.idea, request.options.plan)
+        else no_prompt(model.language, request.idea, request.plan)
     )
     spare = 0
-    options = request.options
     if request.dense or (piece is None and model.language.name == "groove"):
-        spare = max(0, min(SPARE, MOST_TOGETHER - options.variations))
-        options = replace(options, variations=options.variations + spare)
+        spare = max(0, min(SPARE, MOST_TOGETHER - request.variations))
+        request = replace(request, variations=request.variations + spare)
     region = Region(
         first=prompt.bars,
-        stop=prompt.bars + options.bars,
+        stop=prompt.bars + request.bars,
         prompt=prompt.score if prompt.bars else None,
         is_open=True,
         begun=len(model.language.bars(prompt.ids)),
     )
-    work = Continuation(model, prompt, options)
+    work = Continuation(model, prompt, request)
     return StreamedTakes(work, region, bars=region.stop, spare=spare, dense=request.dense)
 
 
@@ -358,16 +314,11 @@ def _infilled(model: Playable, piece: Piece, request: MusicRequest) -> StreamedT
             else ""
         )
         raise ValueError(f"bars {first} to {last} were asked for, of {piece.bars}{silent}")
-    work = infilling(model, piece, (first, last), _free(request.options))
+    work = infilling(model, piece, (first, last), request)
     return StreamedTakes(work, Region(first=first - 1, stop=last, begun=first), bars=piece.bars)
 
 
 def _accompanied(model: Playable, piece: Piece, request: MusicRequest) -> StreamedTakes:
-    work = accompaniment(model, piece, request.parts, _free(request.options))
+    work = accompaniment(model, piece, request.parts, request)
     region = Region(first=0, stop=piece.bars, tracks=work.goal.tracks, begun=1)
     return StreamedTakes(work, region, bars=piece.bars)
-
-
-def _free(options: Options) -> Options:
-    """Return options without what only a continuation has."""
-    return replace(options, ends=False, chords=None)

@@ -182,8 +182,8 @@ class StreamedTakes:
         self, work: MusicGeneration, region: Region, *, bars: int, spare: int = 0, dense: int = 0
     ) -> None:
         self.work, self.region, self.bars, self.dense = work, region, bars, dense
-        self._rows: list[int] | None = None if spare else [*range(work.options.variations)]
-        self._shown = work.options.variations - spare
+        self._rows: list[int] | None = None if spare else [*range(work.request.variations)]
+        self._shown = work.request.variations - spare
         self._last: list[dict[str, list[Any]]] = []
         self._now: list[int] = []
 
@@ -257,7 +257,7 @@ class StreamedTakes:
             "piece": picture(take.score, bars),
             "new": int(new.sum()),
             "likeness": like,
-            "seed": self.work.options.seed,
+            "seed": self.work.request.seed,
             "provenance": take.provenance,
             **self._where(take, stop=min(bars, self.region.stop)),
         }

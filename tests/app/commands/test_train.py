@@ -13,8 +13,8 @@ from app.cli import main
 from musicgen.storage import checkpoint
 from tests.training.makers import outcome, toy_file
 from training import run_folder
-from training.results.curves import read_table
 from training.run_folder import TAIL_FROM
+from training.validation import read_table
 
 ROOT = Path(__file__).parents[3]
 QUICK = {"optimiser": {"steps": 4}, "validation": {"every": 2, "samples": 1, "sample_tokens": 60}}

@@ -22,7 +22,7 @@ next_turn = Engine._next_turn
 
 def is_held(group: RowGroup) -> bool:
     """Say whether a variation has to wait for somebody who stops it."""
-    return (group.job.request.stop.before_bar or 0) >= LONG and group.bars >= HELD_AFTER
+    return (group.job.order.before_bar or 0) >= LONG and group.bars >= HELD_AFTER
 
 
 def turn_of_others(engine: Engine, now: float) -> list[RowGroup]:

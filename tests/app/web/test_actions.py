@@ -14,15 +14,13 @@ from app.web.composing import opened_files
 from app.web.composing.opened_files import FileReader, made_here, title_of
 from app.web.composing.requests import (
     MusicRequest,
-    SamplingValues,
-    options_from,
     request_from,
     with_able_model,
 )
 from app.web.launch import page_facts
 from app.web.offered_models import EXAMPLES, OfferedModels, example
 from app.web.server.sessions import Asker
-from musicgen.loading import DEFAULT
+from musicgen.playable import DEFAULT
 from tests.tokenization.notation.scores import bars, note, rest, score
 from tokenization.formats import midi
 from tokenization.language import language
@@ -35,7 +33,6 @@ MODEL, PIANO, LATER = "untrained:tiny:groove", "pop-piano", "untrained:tiny:ense
 ASKER = Asker(client="")
 SAMPLING = {"temperature": 1, "top_p": 0.95, "top_k": 0, "min_p": 0.02, "seed": 3}
 PLAIN = {"model": MODEL, "bars": 1, "variations": 1, "sampling": SAMPLING}
-OPTIONS = options_from(bars=1, variations=1, sampling=SamplingValues(**SAMPLING))
 JAZZ = example("trio-jazz")
 
 
@@ -55,7 +52,7 @@ def actions(composing: PageActions, request: pytest.FixtureRequest) -> PageActio
 
 
 def request(kind: str = "continue", model: str = MODEL, **more) -> MusicRequest:
-    return MusicRequest(kind=kind, model=model, options=OPTIONS, **more)
+    return replace(request_from(PLAIN), kind=kind, model=model, **more)
 
 
 def written(

@@ -2,7 +2,7 @@
 
 from playwright.sync_api import Page, expect
 
-from musicgen.loading import DEFAULT
+from musicgen.playable import DEFAULT
 from tests.app.web.browser import WAIT
 from tests.app.web.hands import NOTES
 from tests.app.web.test_page import checked

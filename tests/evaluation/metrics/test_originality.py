@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from evaluation.metrics.originality import BARS, Collection, passages
+from evaluation.study.originality import BARS, Collection, passages
 from tokenization.score import Notes, Score, Track
 
 BEAT = 24

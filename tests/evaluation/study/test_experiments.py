@@ -12,10 +12,9 @@ from evaluation import likelihood
 from evaluation.study import ablation as parts
 from evaluation.study.ablation import ablation
 from evaluation.study.accompaniment import accompaniment
-from evaluation.study.experiments import HeldOut, conduct, held_out
+from evaluation.study.experiments import HeldOut, conduct, held_out, models_of
 from evaluation.study.form_and_infilling import form, infilling
 from evaluation.study.losses import extrapolation, realisations
-from evaluation.study.models import models_of
 from evaluation.study.piece_jobs import Choice
 from tests.app.toy_models import write_model
 from tests.training.makers import prepared_set

@@ -19,7 +19,7 @@ from musicgen.attention.linear_attention import (
     parallel_sums,
     step_sums,
 )
-from musicgen.model.block import softmax_attend
+from musicgen.model.performer import softmax_attend
 from tests.musicgen.toys import generator
 
 CHUNK = 8

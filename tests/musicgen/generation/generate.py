@@ -9,8 +9,8 @@ import numpy as np
 
 from musicgen.generation.batch import RowsAlone, RowsTogether
 from musicgen.generation.engine import Engine, one_thread
-from musicgen.generation.job import Job, job_of
-from musicgen.generation.request import Request, checked, order
+from musicgen.generation.job import Job, checked
+from musicgen.generation.request import Request, order
 from musicgen.model.performer import Performer
 from tests.musicgen.toys import Anything
 
@@ -18,11 +18,16 @@ ENDED = -1  # stands in the stream for a variation that has ended, or has no tok
 
 
 def asked(
-    model: Performer, prompt: Any, request: Request, grammar: Any = None, *more: Any, **named: Any
-) -> Job:  # fmt: skip
-    """Return a request to a model as a job."""
+    model: Performer,
+    prompt: Any,
+    request: Request,
+    grammar: Any = None,
+    ordered: dict[str, Any] | None = None,
+    **named: Any,
+) -> Job:
+    """Return a request to a model as a job; `ordered` is what else an order says."""
     ids, rules = checked(model, prompt), grammar or Anything()
-    return job_of(model, order(ids, request, rules), *more, **named)
+    return Job(model, order(request, ids, rules, **(ordered or {})), **named)
 
 
 def generate(
@@ -34,18 +39,20 @@ def generate(
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[np.ndarray]:
     """Yield the new tokens of all variations as they come: an array (variations,) a step, ENDED where one has ended."""
-    job = asked(model, prompt, request, grammar, cancelled)
+    job = asked(model, prompt, request, grammar, cancelled=cancelled)
     engine = Engine(model)
     engine.add(job)
     return _stream(engine, job)
 
 
-def written(model: Performer, prompt: Any, request: Request, *, grammar: Any = None) -> np.ndarray:
+def written(
+    model: Performer, prompt: Any, request: Request, *, grammar: Any = None, **ordered: Any
+) -> np.ndarray:
     """Return the new tokens of all variations, (variations, T), ENDED after the end of each.
 
     More than eight are written in groups, of which some may be a few steps ahead of others.
     """
-    job = asked(model, prompt, request, grammar)
+    job = asked(model, prompt, request, grammar, ordered)
     engine = Engine(model)
     engine.add(job)
     for _ in _stream(engine, job):

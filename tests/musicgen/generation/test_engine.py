@@ -12,7 +12,7 @@ import torch
 from musicgen.generation import engine as engine_module
 from musicgen.generation.engine import Engine
 from musicgen.generation.job import Job
-from musicgen.generation.request import Request, Stop
+from musicgen.generation.request import Request
 from musicgen.generation.sampling import Kinds, Sampling
 from tests.musicgen.generation.generate import asked
 from tests.musicgen.metre.toys import METRE
@@ -28,18 +28,22 @@ from tests.musicgen.toys import (
 
 # Of variations that end at different steps, with all that a row remembers for itself.
 KINDS = np.arange(VOCABULARY) % 4
-RECALLING = Request(
-    variations=6, seed=3, stop=Stop(end=Alternating.END, tokens=150), kinds=Kinds(KINDS),
-    sampling=Sampling(temperature=0.9, by_kind=True, recall=0.7), elsewhere=(0, 1, 3, 6, 7), sources={3: 0},
-)  # fmt: skip
+DARING = Sampling(temperature=0.9, by_kind=True, recall=0.7)
+RECALLING = Request(variations=6, seed=3, tokens=150, sampling=DARING)
+RECALLED = {
+    "end": Alternating.END,
+    "kinds": Kinds(KINDS),
+    "elsewhere": (0, 1, 3, 6, 7),
+    "sources": {3: 0},
+}
 REQUESTS = [
-    ([0, 3, 0, 5, 0, 3, 0, 5], RECALLING, True),
-    ([4, 3, 2, 1], Request(variations=2, seed=1, stop=Stop(tokens=23)), False),
-    ([4, 3, 2, 1, 0, 7], Request(variations=9, seed=1, stop=Stop(tokens=9)), False),
-    ([0, 1, 0, 3], Request(variations=3, seed=5, stop=Stop(before_bar=4, tokens=40)), True),
-    ([2, 7], Request(seed=2, stop=Stop(tokens=31), sampling=Sampling(temperature=0.5)), True),
-    (np.arange(50) % 11, Request(variations=2, seed=9, stop=Stop(end=5, tokens=60)), False),
-    ([4], Request(variations=4, seed=1, sampling=Sampling(top_k=3), stop=Stop(tokens=17)), False),
+    ([0, 3, 0, 5, 0, 3, 0, 5], RECALLING, True, RECALLED),
+    ([4, 3, 2, 1], Request(variations=2, seed=1, tokens=23), False),
+    ([4, 3, 2, 1, 0, 7], Request(variations=9, seed=1, tokens=9), False),
+    ([0, 1, 0, 3], Request(variations=3, seed=5, tokens=40), True, {"before_bar": 4}),
+    ([2, 7], Request(seed=2, tokens=31, sampling=Sampling(temperature=0.5)), True),
+    (np.arange(50) % 11, Request(variations=2, seed=9, tokens=60), False, {"end": 5}),
+    ([4], Request(variations=4, seed=1, sampling=Sampling(top_k=3), tokens=17), False),
 ]
 # All that a row of a model remembers for itself; what other encodings do with rows is of the same kinds.
 MODELS = {
@@ -52,8 +56,10 @@ MODELS = {
 AT_ONCE = (*list(MODELS)[:1], "sine_spe", "conv_spe", "flt", "rope in music", "softmax")
 
 
-def job(model: Any, prompt: Any, request: Request, ruled: bool = False, **more: Any) -> Job:
-    return asked(model, prompt, request, Alternating() if ruled else None, **more)
+def job(
+    model: Any, prompt: Any, request: Request, ruled: bool = False, ordered: Any = None, **more: Any
+) -> Job:
+    return asked(model, prompt, request, Alternating() if ruled else None, ordered, **more)
 
 
 def finish(engine: Engine, *jobs: Job) -> None:
@@ -64,9 +70,9 @@ def finish(engine: Engine, *jobs: Job) -> None:
         pass
 
 
-def alone(model: Any, prompt: Any, request: Request, ruled: bool = False) -> list[list[int]]:
+def alone(model: Any, *given: Any) -> list[list[int]]:
     """Return what a request gets by itself."""
-    wanted = job(model, prompt, request, ruled)
+    wanted = job(model, *given)
     finish(Engine(model), wanted)
     wanted.check()
     return wanted.rows
@@ -180,7 +186,7 @@ def test_who_fails_fails_alone(model: Any, rules: Faulty | None, variations: int
 
 def test_who_grows_past_a_bound_of_the_encoding_is_told_so_and_the_others_go_on():
     model = toy_model(position={"name": "learned", "max_length": 20})
-    long, short = endless(model), job(model, [4, 3], Request(stop=Stop(tokens=18)))
+    long, short = endless(model), job(model, [4, 3], Request(tokens=18))
     finish(Engine(model), long, short)
     with pytest.raises(ValueError, match=r"reaches 21 tokens, but .* maximal length of 20"):
         long.check()
@@ -215,7 +221,7 @@ def test_a_prompt_is_read_between_the_steps_of_others(model: Any, monkeypatch: A
     engine, playing = Engine(model), endless(model)
     engine.add(playing)
     run_until(engine, lambda: playing.steps >= 2)
-    late = job(model, np.arange(3000) % 11, Request(stop=Stop(tokens=1)))
+    late = job(model, np.arange(3000) % 11, Request(tokens=1))
     engine.add(late)
     before = playing.steps
     while not late.ended.is_set():
@@ -295,14 +301,14 @@ def test_first_notes_go_before_all_others_but_not_of_those_who_had_much_more(mod
     engine.add(playing)
     run_until(engine, lambda: playing.steps > engine_module.FIRST_STEPS)
     had = playing.steps
-    new = job(model, [0, 1], Request(seed=2, stop=Stop(tokens=40)), owner="new")
+    new = job(model, [0, 1], Request(seed=2, tokens=40), owner="new")
     engine.add(new)
     run_until(engine, lambda: new.steps == engine_module.FIRST_STEPS)
     assert playing.steps <= had + 1
     run_until(engine, lambda: new.ended.is_set())
     assert playing.steps > had + 20
     engine._shares.charge("greedy", engine._shares.had("") + 2 * engine_module.FIRST_SECONDS)
-    greedy = job(model, [0, 1], Request(seed=3, stop=Stop(tokens=40)), owner="greedy")
+    greedy = job(model, [0, 1], Request(seed=3, tokens=40), owner="greedy")
     engine.add(greedy)
     had = playing.steps
     run_until(engine, lambda: greedy.ended.is_set())
@@ -310,8 +316,8 @@ def test_first_notes_go_before_all_others_but_not_of_those_who_had_much_more(mod
 
 
 def test_short_prompts_are_read_first(model: Any):
-    engine, stop = Engine(model, listeners=True), Stop(tokens=1)
-    long, short = (job(model, np.arange(n) % 11, Request(stop=stop)) for n in (3000, 5))
+    engine = Engine(model, listeners=True)
+    long, short = (job(model, np.arange(n) % 11, Request(tokens=1)) for n in (3000, 5))
     for one in (long, short):
         engine.add(one)
     run_until(engine, lambda: short.ended.is_set())
@@ -321,8 +327,8 @@ def test_short_prompts_are_read_first(model: Any):
 def test_who_asks_for_much_waits_the_longer(model: Any, monkeypatch: Any):
     for name, number in (("STEP_ROWS", 8), ("TURN_STEPS", 1), ("MOST_ROWS", 8)):
         monkeypatch.setattr(engine_module, name, number)
-    engine, order, stop = Engine(model, listeners=True), [], Stop(tokens=40)
-    requests = [Request(variations=4, seed=seed, stop=stop) for seed in range(13)]
+    engine, order = Engine(model, listeners=True), []
+    requests = [Request(variations=4, seed=seed, tokens=40) for seed in range(13)]
     jobs = [job(model, [4, 3], one, owner="greedy") for one in requests[:12]]
     modest = job(model, [4, 3], requests[12], owner="modest")
     for one in jobs:
@@ -342,7 +348,7 @@ def test_who_asks_for_much_waits_the_longer(model: Any, monkeypatch: Any):
 def test_states_keep_within_the_memory_that_they_may_have(model: Any):
     for most_bytes, most_rows in ((1, 1), (1 << 30, 4)):
         engine, seen = Engine(model, most_bytes=most_bytes), 0
-        jobs = [job(model, [4, 3, 2], Request(seed=n, stop=Stop(tokens=9))) for n in range(4)]
+        jobs = [job(model, [4, 3, 2], Request(seed=n, tokens=9)) for n in range(4)]
         for one in jobs:
             engine.add(one)
         while engine.work():

@@ -10,18 +10,23 @@ import numpy as np
 import pytest
 import torch
 
-from musicgen.generation.request import Request, Stop
+from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
 from tests.musicgen.generation.generate import ENDED, counted, generate, written
 from tests.musicgen.metre.toys import METRE
 from tests.musicgen.toys import VOCABULARY, Alternating, generator, toy_config, toy_model
 
 PROMPT = np.array([4, 3, 2, 1])
+PLAIN = Sampling()
 
 
-def run(model: Any, prompt: Any = PROMPT, grammar: Any = None, **request: Any) -> np.ndarray:
+def run(
+    model: Any, prompt: Any = PROMPT, grammar: Any = None, *, tokens: int | None = None, variations: int = 1,
+    seed: int = 0, sampling: Sampling = PLAIN, **ordered: Any,
+) -> np.ndarray:  # fmt: skip
     """Return all tokens, (variations, steps)."""
-    return written(model, prompt, Request(**request), grammar=grammar)
+    request = Request(tokens=tokens, variations=variations, seed=seed, sampling=sampling)
+    return written(model, prompt, request, grammar=grammar, **ordered)
 
 
 @pytest.fixture(scope="module")
@@ -30,16 +35,16 @@ def model() -> Any:
 
 
 def test_the_same_request_gives_the_same_tokens_and_another_seed_others(model: Any):
-    request = {"variations": 2, "stop": Stop(tokens=40)}
+    request = {"variations": 2, "tokens": 40}
     first = run(model, seed=1, **request)
     np.testing.assert_array_equal(first, run(model, seed=1, **request))
     assert (first != run(model, seed=2, **request)).any()
     assert (first[0] != first[1]).any()
-    many = run(model, seed=1, variations=70, stop=Stop(tokens=40))[:2]  # whose groups go apart
+    many = run(model, seed=1, variations=70, tokens=40)[:2]  # whose groups go apart
     for row, own in zip(many, first, strict=True):
         np.testing.assert_array_equal(row[row != ENDED], own)
     # A number of more than 32 bits is several numbers to numpy, as are a seed and a variation.
-    far = run(toy_model(position="none"), seed=1 + (1 << 32), stop=Stop(tokens=40))
+    far = run(toy_model(position="none"), seed=1 + (1 << 32), tokens=40)
     assert (far[0] != run(toy_model(position="none"), seed=1, **request)[1]).any()
 
 
@@ -47,7 +52,7 @@ def test_the_same_request_gives_the_same_tokens_and_another_seed_others(model: A
 def test_generation_follows_the_model_step_by_step(attention: str):
     position = "sine_spe" if attention == "linear" else "absolute"
     model = toy_model(position=position, attention=attention, layers=2)
-    tokens = run(model, sampling=Sampling(temperature=0), stop=Stop(tokens=20))[0]
+    tokens = run(model, sampling=Sampling(temperature=0), tokens=20)[0]
     whole = torch.from_numpy(np.concatenate([PROMPT, tokens]))[None]
     with torch.no_grad():
         logits = model(whole, code=model.begin(generator()))
@@ -57,7 +62,7 @@ def test_generation_follows_the_model_step_by_step(attention: str):
 
 def test_a_grammar_is_obeyed_and_left_as_it_was(model: Any):
     grammar = Alternating()
-    tokens = run(model, grammar=grammar, variations=3, stop=Stop(tokens=300))
+    tokens = run(model, grammar=grammar, variations=3, tokens=300)
     parity = np.concatenate([np.full((3, 1), PROMPT[-1]), tokens], axis=1)
     live = tokens != ENDED
     assert ((parity[:, 1:] + parity[:, :-1]) % 2 == 1)[live].all()
@@ -69,7 +74,7 @@ def test_a_grammar_is_obeyed_and_left_as_it_was(model: Any):
 
 def test_the_end_token_ends_a_variation_and_drops_it_from_the_batch(model: Any, monkeypatch: Any):
     rows = counted(monkeypatch)
-    tokens = run(model, variations=4, seed=1, stop=Stop(end=5, tokens=300))
+    tokens = run(model, variations=4, seed=1, end=5, tokens=300)
     ends = [row.tolist().index(5) for row in tokens]
     assert len(set(ends)) > 1
     for row, end in zip(tokens, ends, strict=True):
@@ -82,8 +87,8 @@ def test_the_end_token_ends_a_variation_and_drops_it_from_the_batch(model: Any, 
 def test_music_stops_before_the_token_that_begins_a_bar(model: Any):
     prompt = [0, 1, 0, 3]  # has begun the bars 0 and 1
     free, limited = (
-        run(model, prompt, Alternating(), variations=3, seed=5, stop=stop)
-        for stop in (Stop(tokens=400), Stop(before_bar=4))
+        run(model, prompt, Alternating(), variations=3, seed=5, **stop)
+        for stop in ({"tokens": 400}, {"before_bar": 4})
     )
     for a, b in zip(free, limited, strict=True):
         third = np.flatnonzero(a == 0)[2:3]
@@ -130,9 +135,9 @@ def test_the_state_does_not_grow(position: str, metre: Any):
 
 def test_a_long_prompt_is_absorbed_in_windows(model: Any, monkeypatch: Any):
     prompt = np.arange(50) % VOCABULARY
-    whole = run(model, prompt, stop=Stop(tokens=5))
+    whole = run(model, prompt, tokens=5)
     monkeypatch.setattr("musicgen.generation.job.WINDOW", 7)
-    np.testing.assert_array_equal(run(model, prompt, stop=Stop(tokens=5)), whole)
+    np.testing.assert_array_equal(run(model, prompt, tokens=5), whole)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +163,7 @@ def test_what_else_cannot_work_is_refused(model: Any):
     with pytest.raises(ValueError, match="seed is -1"):
         Request(seed=-1)
     with pytest.raises(ValueError, match="tokens is 0"):
-        Stop(tokens=0)
+        Request(tokens=0)
     damaged = toy_model()
     torch.nn.init.constant_(damaged.embedding.weight, torch.nan)
     with pytest.raises(ValueError, match="output is not finite"):

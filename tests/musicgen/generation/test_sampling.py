@@ -11,9 +11,9 @@ import torch.nn.functional as F
 
 from musicgen.generation import likelihood
 from musicgen.generation.likelihood import position_losses, stretch
-from musicgen.generation.request import Request
+from musicgen.generation.request import Request, order
 from musicgen.generation.sampling import Kinds, Sampling, draw, probabilities
-from tests.musicgen.toys import generator, toy_model, toy_tokens
+from tests.musicgen.toys import Anything, generator, toy_model, toy_tokens
 from tokenization.language import LANGUAGES, language
 
 LOGITS = np.log(np.array([[0.5, 0.25, 0.15, 0.1], [0.1, 0.1, 0.2, 0.6]]))
@@ -142,7 +142,7 @@ def test_without_temperature_kinds_take_the_likeliest():
 
 def test_without_kinds_a_request_to_draw_by_them_is_refused():
     with pytest.raises(ValueError, match="takes the kinds"):
-        Request(sampling=Sampling(by_kind=True))
+        order(Request(sampling=Sampling(by_kind=True)), np.array([1]), Anything())
 
 
 @pytest.mark.parametrize("name", LANGUAGES)

@@ -7,14 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenization.analysis.beats import BeatMap, first_seconds, remap, tempo_map
-from tokenization.analysis.grid import (
+from tokenization.analysis.beats import (
     FEWEST_ONSETS,
     FOUR_FOUR,
+    BeatMap,
     estimated,
+    first_seconds,
     has_beats,
     on_four_four,
     on_own_bars,
+    remap,
+    tempo_map,
     without_rest_in_front,
 )
 from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Track

@@ -17,8 +17,7 @@ from tokenization.analysis.metres import (
     pulse_of,
     uniform,
 )
-from tokenization.analysis.pedal import sustained
-from tokenization.score import Meters, Notes, Pedals, Score, Track
+from tokenization.score import Meters, Notes, Pedals, Score, Track, sustained
 
 SIGNATURE = st.tuples(st.integers(1, 20), st.sampled_from([1, 2, 4, 8, 16, 32]))
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from musicgen.continuation import Continuation
-from musicgen.generation.request import Options
+from musicgen.generation.request import Request
 from musicgen.pieces import no_prompt
 from tests.evaluation.toys import toy_playable
 from tests.tokenization.ensemble.cases import LANGUAGE
@@ -41,7 +41,7 @@ def test_music_is_in_the_tempo_metre_and_parts_that_are_asked_for():
     prompt = no_prompt(
         LANGUAGE, {"tempo": 91, "metre": "3/4", "parts": ["flute", "cello"], "key": "A minor"}
     )
-    work = Continuation(toy_playable(LANGUAGE), prompt, Options(bars=3, ends=True))
+    work = Continuation(toy_playable(LANGUAGE), prompt, Request(bars=3, ends=True))
     [take] = work.finish().takes()
     assert take.score.tempos.beats_per_minute.tolist() == [91]
     assert [track.name for track in take.score.tracks] == ["Flute", "Cello"]
@@ -54,8 +54,8 @@ def test_music_is_in_the_tempo_metre_and_parts_that_are_asked_for():
 def test_all_parts_that_are_asked_for_play(more: dict[str, Any]):
     """In the first bar, and in each that says as many players as there are parts."""
     prompt = no_prompt(LANGUAGE, {"parts": ["piano", "drums", "piano", "flute"], "metre": "3/4"})
-    options = Options(bars=4, variations=4, **more)
-    for take in Continuation(toy_playable(LANGUAGE), prompt, options).finish().takes():
+    request = Request(bars=4, variations=4, **more)
+    for take in Continuation(toy_playable(LANGUAGE), prompt, request).finish().takes():
         players = plan_of(LANGUAGE.sheet(LANGUAGE.close(plain(take.ids), 4)))["players"] + 1
         assert (players[0] if "plan" not in more else players.min()) == 4
         first = LANGUAGE.text(take.ids).split("\n")[1]
@@ -81,8 +81,8 @@ def test_the_first_bar_is_as_a_plan_asks():
     asked, plan = {"parts": ["flute", "harp"]}, {"players": [1, 2], "density": 4, "form": "A A"}
     prompt = no_prompt(LANGUAGE, asked, plan)
     assert LANGUAGE.text(prompt.ids).endswith("return_new density_4 players_1")
-    options = Options(bars=2, plan=plan)
-    [take] = Continuation(toy_playable(LANGUAGE), prompt, options).finish().takes()
+    request = Request(bars=2, plan=plan)
+    [take] = Continuation(toy_playable(LANGUAGE), prompt, request).finish().takes()
     first, second = LANGUAGE.text(take.ids).split("\n")[1:]
     assert first.startswith("bar return_new density_4 players_1")
     assert second.startswith("bar return_1 density_4 players_2")

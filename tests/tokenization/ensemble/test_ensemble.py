@@ -147,7 +147,7 @@ def test_parts_are_written_to_the_others(write: str, seed: int):
 def test_a_gap_in_any_metre_is_rewritten(beats: int):
     in_metre = song().replace(meters=Meters(*np.array([[0, beats, 4]]).T))
     goal = infilling(LANGUAGE, LANGUAGE.encode(LANGUAGE.arrange(in_metre)).ids, 3, 5)
-    order(goal.prompt, Request(), goal.grammar)  # which refuses what may not stand there
+    order(Request(), goal.prompt, goal.grammar)  # which refuses what may not stand there
 
 
 def test_a_new_part_is_asked_to_play_where_another_one_plays():

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musicgen.continuation import continuing
 from tests.tokenization.grammar_cases import ids_of, uniform
 from tests.tokenization.grammar_cases import written as written_by
 from tests.tokenization.remi.cases import REMI, walk
-from tokenization.continuing import continuing
+from tokenization.analysis.chords import read_chords, simplified
 from tokenization.grammar import Grammar
-from tokenization.remi.chord_line import read_chords, simplified
 
 SEEDS = st.integers(0, 2**32 - 1)
 NAMES = REMI.vocabulary.names

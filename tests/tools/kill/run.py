@@ -24,7 +24,7 @@ from musicgen.storage import checkpoint
 from tests.training.makers import Heard, outcome, prepared_set, toy_config, toy_run
 from training import run_folder
 from training.loop import TABLES
-from training.results.curves import read_table
+from training.validation import read_table
 
 ROOT = Path(__file__).parents[3]
 STEPS = 240

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pretty_midi
 
-from tokenization.analysis.beats import tempo_map
-from tokenization.analysis.grid import estimated, has_beats
+from tokenization.analysis.beats import estimated, has_beats, tempo_map
 from tokenization.midi.reading import read_midi
 from tokenization.score import Score
 from training.data.sources.pop909 import BEATS_FILE, read_beats

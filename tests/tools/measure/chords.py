@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from tokenization.analysis.chords import CHORDS, NO_CHORD, QUALITIES, recognise
-from tokenization.analysis.pedal import sustained
-from tokenization.score import Marker
+from tokenization.score import Marker, sustained
 from training.data.sources.pop909 import read_song
 
 NONE = CHORDS.index(NO_CHORD)

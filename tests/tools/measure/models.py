@@ -10,7 +10,7 @@ import argparse
 import numpy as np
 
 from musicgen.generation.likelihood import position_losses
-from musicgen.loading import load
+from musicgen.playable import load
 from tokenization.language import Language
 from tokenization.prepared import Prepared
 from tokenization.score import Score

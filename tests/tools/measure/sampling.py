@@ -22,11 +22,10 @@ from evaluation.metrics.form import form
 from evaluation.metrics.statistics import distances, statistics
 from evaluation.metrics.style import ALL, profiles, similarities
 from musicgen.continuation import Continuation, together
-from musicgen.generation.request import Options
+from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
-from musicgen.loading import load
 from musicgen.pieces import Piece
-from musicgen.playable import Playable
+from musicgen.playable import Playable, load
 from tokenization.language import Encoded, Language
 from tokenization.prepared import Prepared
 from tokenization.score import Score, excerpt
@@ -74,7 +73,7 @@ def continued(
 ) -> list[Described]:
     """Return the statistics of what a model follows each prompt by."""
     works = [
-        Continuation(model, piece.prompt(prompt_bars), Options(bars=bars, sampling=how))
+        Continuation(model, piece.prompt(prompt_bars), Request(bars=bars, sampling=how))
         for piece in pieces
     ]
     for _ in together(works):

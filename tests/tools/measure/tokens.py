@@ -16,13 +16,12 @@ import numpy as np
 
 from tests.tokenization.groove.cases import golden_cases, golden_tokens, golden_trio
 from tests.tokenization.quantised import quantised
+from tokenization.analysis.beats import on_four_four, without_rest_in_front
 from tokenization.analysis.chords import recognise
-from tokenization.analysis.grid import on_four_four, without_rest_in_front
-from tokenization.analysis.pedal import sustained
 from tokenization.groove.language import trios
 from tokenization.language import Language, language
 from tokenization.midi.reading import read_midi
-from tokenization.score import Score, Track
+from tokenization.score import Score, Track, sustained
 from training.data.sources.pop909 import read_song
 
 

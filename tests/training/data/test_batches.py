@@ -13,8 +13,7 @@ from tests.training.makers import prepared_set
 from tokenization.groove.language import Groove
 from tokenization.prepared import META_FILE, Prepared
 from training.config import DataConfig
-from training.data.batches import IGNORED, Batches, Loader
-from training.data.spread import Spread
+from training.data.batches import IGNORED, Batches, Loader, Spread
 
 GOALS = {"endings": 0.3, "gaps": 0.3}
 ALL_GOALS = {"accompaniments": 0.3, "drop_track": 0.2, **GOALS}

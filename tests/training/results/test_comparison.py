@@ -13,12 +13,12 @@ from training.results.comparison import (
     tabulated,
     write_comparison,
 )
-from training.results.curves import (
+from training.run_folder import newest, read_state
+from training.validation import (
     draw_position_means,
     read_table,
     write_curves,
 )
-from training.run_folder import newest, read_state
 
 
 def test_run_is_what_it_came_to_at_its_last_step(trained: Path, tmp_path: Path):

@@ -10,9 +10,8 @@ import torch
 from tests.training.makers import Heard, outcome, toy_config, toy_run
 from training import run_folder
 from training.loop import TABLES, Log, Run
-from training.results.curves import read_table
 from training.run_folder import card_of
-from training.validation import Measured
+from training.validation import Measured, read_table
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ import numpy as np
 
 from musicgen.common.workers.pool import in_order
 from musicgen.common.workers.process import Failed
+from tokenization.analysis.beats import FOUR_FOUR
 from tokenization.analysis.chords import parse
-from tokenization.analysis.grid import FOUR_FOUR
 from tokenization.language import Language
 from tokenization.score import Marker, Notes, Score, Tempos, Track
 from training.data.sources.restricted_pickle import read_pickle

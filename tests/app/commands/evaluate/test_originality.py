@@ -9,7 +9,7 @@ MODEL = "untrained:tiny:remi"
 
 
 def test_the_command_prints_a_table_and_the_closest_cases(tmp_path: Path, command, monkeypatch):
-    monkeypatch.setattr("evaluation.metrics.originality.LEAST_NOTES", 1)
+    monkeypatch.setattr("evaluation.study.originality.LEAST_NOTES", 1)
     data = prepared_set(tmp_path / "data", "remi", train=2)
     words = ("evaluate", "originality", MODEL, "--data", data, "--split", "train")
     words = (*words, "--prompt-bars", 1, "--bars", 4, "--workers", 1, "-o", tmp_path / "out")

@@ -14,17 +14,17 @@ from app.web.composing.composer import Composer, EngineProcess, Engines, News, R
 from musicgen.common.processes import CONTEXT
 from musicgen.continuation import Continuation
 from musicgen.generation.engine import Engine
-from musicgen.generation.request import Options
-from musicgen.loading import find
+from musicgen.generation.request import Request
 from musicgen.pieces import no_prompt
+from musicgen.playable import find
 
 LATE = 60  # seconds
 MODELS = [find(name) for name in ("untrained:tiny", "untrained:tiny:groove")]
 
 
 def work(model=MODELS[1], variations: int = 1, tokens: int | None = None) -> Continuation:
-    options = Options(tokens=tokens, bars=10_000, variations=variations, seed=5)
-    return Continuation(model, no_prompt(model.language), options)
+    request = Request(tokens=tokens, bars=10_000, variations=variations, seed=5)
+    return Continuation(model, no_prompt(model.language), request)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import musicgen
-from app.web.composing.requests import MusicRequest, SamplingValues, options_from, streamed_takes
+from app.web.composing.requests import MusicRequest, streamed_takes
 from app.web.composing.streamed_takes import StreamedTakes, files_of, picture
 from app.web.offered_models import example
 from musicgen.pieces import read_piece
@@ -14,15 +14,12 @@ from tokenization.language import language
 from tokenization.midi.reading import read_midi
 from tokenization.score import Marker, Meters, Score
 
-SAMPLING = SamplingValues(temperature=1, top_p=1, top_k=0, min_p=0, seed=1)
-
 
 def streamed(spoken: str, kind: str, *, ends: bool = False, **more) -> StreamedTakes:
     """Return what is asked of an example, without a note so far."""
     name, trio = f"untrained:tiny:{spoken}", spoken.startswith("groove")
     model = musicgen.load(name)
-    options = options_from(bars=9, variations=1, sampling=SAMPLING, ends=ends)
-    request = MusicRequest(kind=kind, model=name, options=options, **more)
+    request = MusicRequest(kind=kind, model=name, bars=9, seed=1, ends=ends, **more)
     data = example("trio-jazz" if trio else "piano-c-major")
     return streamed_takes(model, read_piece(model.language, data, name="A piece"), request)
 

@@ -10,8 +10,8 @@ from threading import Thread
 import pytest
 import uvicorn
 
-from app.web.server import slow_connections
-from app.web.server.slow_connections import ImpatientProtocol
+from app.web.server import front_door
+from app.web.server.front_door import ImpatientProtocol
 
 ANSWER = bytes(32 << 20)  # more than the system keeps for a connection
 ASKED = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -64,7 +64,7 @@ def awaited(is_so) -> None:
 
 @pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\nHost: loc"])
 def test_half_a_request_is_hung_up_on(begun: bytes, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(slow_connections, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(front_door, "HEAD_SECONDS", 0.3)
     with connection() as (one, _):
         one.sendall(begun)
         assert one.recv(1) == b""
@@ -72,7 +72,7 @@ def test_half_a_request_is_hung_up_on(begun: bytes, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("requests", [1, 50])
 def test_who_does_not_read_is_hung_up_on(requests: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(slow_connections, "UNREAD_SECONDS", 0.3)
+    monkeypatch.setattr(front_door, "UNREAD_SECONDS", 0.3)
     with connection() as (one, server):
         one.sendall(requests * ASKED)
         awaited(lambda: server.server_state.total_requests)
@@ -81,7 +81,7 @@ def test_who_does_not_read_is_hung_up_on(requests: int, monkeypatch: pytest.Monk
 
 
 def test_one_client_leaves_connections_to_others(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(slow_connections, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(front_door, "MOST_CONNECTIONS", 3)
     with connection() as (one, server):
         address = one.getsockname()[0], one.getpeername()[1]
         many = [socket.create_connection(address, timeout=60) for _ in range(5)]
@@ -101,7 +101,7 @@ def test_one_client_leaves_connections_to_others(monkeypatch: pytest.MonkeyPatch
 
 def test_who_reads_gets_all_of_it(monkeypatch: pytest.MonkeyPatch):
     """Also who takes longer than a head may take to come."""
-    monkeypatch.setattr(slow_connections, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(front_door, "HEAD_SECONDS", 0.2)
     with connection() as (one, _):
         one.sendall(ASKED)
         time.sleep(0.5)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.training.data.sources import on_disk as disk
-from tokenization.analysis.grid import FOUR_FOUR
+from tokenization.analysis.beats import FOUR_FOUR
 from tokenization.formats import write_score
 from tokenization.midi.reading import read_midi
 from tokenization.score import Marker, Notes, Pedals, Score, Tempos, Track
