@@ -27,7 +27,7 @@ from evaluation.metrics.statistics import SCALES
 from evaluation.study.realism import told_apart
 from evaluation.tables import NONE, Table
 from musicgen.continuation import Continuation, Player, together
-from musicgen.generation.request import Options
+from musicgen.generation.request import Request
 from musicgen.pieces import piece_of
 from tokenization.analysis.metres import bar_lines
 from tokenization.prepared import Prepared
@@ -122,7 +122,7 @@ def in_sixteenths(score: Score) -> Notes:
 def continued(
     model: Player,
     prompts: Sequence[Notes],
-    options: Options,
+    request: Request,
     bar: Callable[[str], AbstractContextManager[Callable[[int, int], None]]],
 ) -> list[list[Notes]]:
     """Return each prompt's continuations to the sixteenth bar, all written in one batch.
@@ -133,7 +133,7 @@ def continued(
     given = [piece_of(model.language, piano(prompt), "the prompt").prompt() for prompt in prompts]
     lengths = [BARS - rest - each.bars for rest, each in zip(rests, given, strict=True)]
     works = [
-        Continuation(model, each, replace(options, bars=bars))
+        Continuation(model, each, replace(request, bars=bars))
         for each, bars in zip(given, lengths, strict=True)
     ]
     with bar(f"{model.name}: bars") as progress:

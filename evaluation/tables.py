@@ -366,9 +366,9 @@ CAPTIONS = {
     "originality": """Each two bars beside the most similar two bars of the training pieces, in any key: which share of
         all notes of both they share; of how many passages they share half or more, and all. Mean ± deviation
         [95 % interval] over n pieces.""",
-    "plan": """How what is asked of each bar correlates with what is written, −1 to 1; return: the share of bars asked to
-        return that have most of the bar that is named. Written freely: the same of music of which nothing was asked.
-        Mean ± deviation [95 % interval] over n pieces.""",
+    "plan": """How what is asked of each bar correlates with what is written, −1 to 1; return: the share of bars asked
+        to return that have most of the bar that is named. Written freely: the same of music of which nothing was
+        asked. Mean ± deviation [95 % interval] over n pieces.""",
 }
 
 

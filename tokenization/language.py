@@ -368,7 +368,7 @@ class Language(ABC):
         return []
 
     def plan_stretches(self) -> list[list[int]]:
-        """Return the ids, [start, stop), of the token that begins a bar and of each kind of them; none without plans."""
+        """Return the ids, [start, stop), of what begins a bar and of each kind of them; none without plans."""
         return []
 
     def recalled(self) -> dict[str, Any] | None:

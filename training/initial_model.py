@@ -22,7 +22,7 @@ from training.run_folder import FREE, newest
 # Weights of a trained model for one that has more parts: at first it computes what was learned.
 #
 # - Metric heads in addition to those that there are: what they find counts 0 times at first.
-# - What tells each position of goals and plans (model/performer.py) begins as zeros.
+# - What tells each position of goals and plans (model/goals.py) begins as zeros.
 # - Another encoding of position begins as it does untrained. That one changes what is computed.
 
 

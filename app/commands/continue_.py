@@ -19,7 +19,7 @@ from app.commands.making_music import (
 from app.options import add_tracks, tracks_of
 
 if TYPE_CHECKING:
-    from musicgen.generation.request import Options
+    from musicgen.generation.request import Request
     from musicgen.playable import Playable
 
 EXAMPLES = """\
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
     bars, request = _bars(arguments.prompt_bars), request_of(arguments)
     model = load(arguments.model, arguments.device)
     if arguments.mirex:
-        return _in_mirex_form(arguments, options, model)
+        return _in_mirex_form(arguments, request, model)
     tracks = tracks_of(arguments.tracks, model.language.name)
     makings: list[Making] = []
     failed: list[Failure] = []  # a list, since a file may be given twice
@@ -95,20 +95,20 @@ def run(arguments: argparse.Namespace) -> None:
         raise silent
 
 
-def _in_mirex_form(arguments: argparse.Namespace, options: Options, model: Playable) -> None:
+def _in_mirex_form(arguments: argparse.Namespace, request: Request, model: Playable) -> None:
     """Continue one prompt of MIREX's task, and write each take in its form."""
     from evaluation.mirex import GENERATION, PROMPT, continued, numbered, read, write
 
     if len(arguments.prompts) > 1:
         raise ValueError(f"--mirex takes one prompt, not {len(arguments.prompts)}")
-    if options.tokens or arguments.prompt_bars != "all":
+    if request.tokens or arguments.prompt_bars != "all":
         raise ValueError("--mirex gives 5 bars and writes 12; leave out --tokens and --prompt-bars")
     prompt, place = read(Path(arguments.prompts[0]), PROMPT), arguments.output
     to_file = place.suffix == ".json"
-    if to_file and (place.exists() or options.variations > 1):
+    if to_file and (place.exists() or request.variations > 1):
         why = "is there" if place.exists() else "holds one continuation"
         raise ValueError(f"{place} {why}; give -o a folder")
-    takes = continued(model, [prompt], options, output.progress_bar)[0]
+    takes = continued(model, [prompt], request, output.progress_bar)[0]
     paths = [place] if to_file else numbered(place, "sample", len(takes))
     for path, notes in zip(paths, takes, strict=True):
         write(path, GENERATION, notes)

@@ -134,8 +134,8 @@ def _collapses(
     if not before or not spans:
         return None
     fullest = max(int(((onset >= a) & (onset < b)).sum()) / PHRASE for a, b in spans)
-    tops = tops(score, int(lines[start]), int(lines[-1]))
-    again = (np.diff(tops) == 0).mean() if len(tops) > 1 else 0.0
+    highest = tops(score, int(lines[start]), int(lines[-1]))
+    again = (np.diff(highest) == 0).mean() if len(highest) > 1 else 0.0
     return float(fullest > 2 * before or again > 0.5)
 
 

@@ -331,7 +331,7 @@ def measure_plan(
     plans = [{}, *({name: value} for name, value in asked.items()), {"form": FORM}]
     prompt = piece.prompt(prompt_bars)
     works = [
-        Continuation(loaded, prompt, Options(bars=bars, seed=seed, plan=plan or None))
+        Continuation(loaded, prompt, Request(bars=bars, seed=seed, plan=plan or None))
         for plan in plans
     ]
     yield works

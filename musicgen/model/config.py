@@ -19,7 +19,7 @@ from musicgen.model.recall import RecallConfig
 from musicgen.position import POSITIONS, Position, Shape
 from tokenization.records import check_fields, from_plain, from_yaml, suggestion
 
-MOST_OF_A_KIND, MOST_KINDS = 63, 10  # of what plans say: all of it is one number (performer.py)
+MOST_OF_A_KIND, MOST_KINDS = 63, 10  # of what plans say: all of it is one number (goals.py)
 LARGEST = 1 << 20  # of all sizes; no computer holds a model that has one beyond
 
 

@@ -9,8 +9,8 @@ What is unusual about it:
   the feature map, and on the features after it (position/base.py). It serves all layers.
 - The encoding may count musical time instead of tokens (metre/heads.py), and there may be heads that
   do (metre/heads.py).
-- Every position may be told what the music is to arrive at and what the plan of its bar is (`Goals`), and what came next when the piece was last here
-  (recall.py).
+- Every position may be told what the music is to arrive at and what its bar is planned to be (`Goals`), and what came
+  next when the piece was last here (recall.py).
 - What a stochastic encoding draws is the `code` of a sequence: drawn by `begin` from an explicit generator, once a
   batch in training, once a piece in generation.
 - Nothing is remembered on the module: `State` is passed in and returned.
@@ -21,7 +21,7 @@ B batch, T time, H heads, D head width, M features, C model width, V vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from collections.abc import Generator as Steps
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -37,6 +37,7 @@ from musicgen.common.learning import generator_from
 from musicgen.layers.linear import Dropout, Linear, gelu_linear, linear
 from musicgen.metre.heads import Metre, MetricHeads, Stretches, Timekeeper, Times
 from musicgen.model.config import ModelConfig
+from musicgen.model.goals import Goals
 from musicgen.model.recall import Recall, Recollection, heard
 from musicgen.position import POSITIONS, Position
 
@@ -216,74 +217,6 @@ def redraw_features(model: nn.Module, generator: Generator) -> None:
     for module in model.modules():
         if isinstance(module, FeatureMap):
             module.redraw(generator)
-
-
-# Goal embeddings: every position is conditioned on the latest goal token, such as the bars left or a gap to be
-# filled, and on what the plan of its bar says.
-#
-# Such a token comes once a bar (tokenization/language.py). A later token of that bar would have to retrieve one token
-# among thousands, which linear attention can hardly do: in the last bar of songs, the countdown before it was worth
-# 0.07 nats a token of 2.4. But which goal came last can be computed from the tokens, as time is (metre/heads.py). So
-# learned vectors of it and of the plan are added to each position's token embedding; nothing before the first goal,
-# and of what a bar's plan leaves open.
-#
-# B batch, T time, K kinds (goals, and one for each thing that a plan says), C model width.
-
-KIND_BITS = 6  # of a number that says what stands of all kinds
-
-
-class Goals(nn.Module):
-    """Computes the goal in force and the bar's plan from the tokens, and holds an embedding of each, zeros at first.
-
-    What stands is one number, with KIND_BITS for each kind: 0 for nothing, else which of its tokens.
-    """
-
-    number: Tensor
-    shift: Tensor
-    before: Tensor
-
-    def __init__(
-        self,
-        tokens: Sequence[int],
-        vocabulary_size: int,
-        width: int,
-        plans: Sequence[Sequence[int]] = (),
-    ) -> None:
-        super().__init__()
-        kinds = [list(tokens), *(list(range(*stretch)) for stretch in plans[1:])]
-        number = torch.full((len(kinds), vocabulary_size), -1)  # of what says nothing of a kind
-        for row, kind in zip(number, kinds, strict=True):
-            row[kind] = torch.arange(1, len(kind) + 1)
-        if plans:
-            number[1:, slice(*plans[0])] = 0  # a new bar, of which nothing has been said
-        sizes = torch.tensor([len(kind) for kind in kinds])
-        self.register_buffer("number", number, persistent=False)
-        self.register_buffer("shift", KIND_BITS * torch.arange(len(kinds)), persistent=False)
-        self.register_buffer("before", sizes.cumsum(0) - sizes, persistent=False)
-        self.vectors = nn.Embedding(int(sizes.sum()), width)
-        nn.init.zeros_(self.vectors.weight)
-
-    def standing(self, tokens: Tensor, goal: Tensor) -> Tensor:
-        """Return what stands at each token, itself included, (B, T), of sequences of which `goal` stands, (B,)."""
-        found = torch.cat(
-            [self._each(goal).unsqueeze(1), self.number.T[tokens]], 1
-        )  # (B, T + 1, K)
-        places = torch.arange(found.shape[1], device=found.device)[:, None] * (found >= 0)
-        latest = found.gather(1, places.cummax(1).values)[:, 1:]
-        return (latest << self.shift).sum(-1)
-
-    def _each(self, standing: Tensor) -> Tensor:
-        """Return which token of each kind stands, from 1, or 0: (…,) → (…, K)."""
-        return standing.unsqueeze(-1) >> self.shift & (1 << KIND_BITS) - 1
-
-    def forward(self, standing: Tensor) -> Tensor:
-        """Return the vectors of what stands, (…,) → (…, C)."""
-        weight = self.vectors.weight
-        vectors = torch.cat([weight.new_zeros(1, weight.shape[1]), weight])
-        each = self._each(standing)
-        rows = torch.where(each > 0, each + self.before, 0)
-        # Not by an index: its gradient adds thousands of positions to a vector one after the other on a GPU.
-        return F.embedding(rows, vectors, padding_idx=0).sum(-2)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -61,8 +61,8 @@ def run(arguments: argparse.Namespace) -> None:
 def _continue_all(name: str, arguments: argparse.Namespace) -> None:
     """Write one continuation by a model of each prompt that has none."""
     from evaluation.mirex import GENERATION, PROMPT, continued, prompts_in, read, write
-    from musicgen.generation.request import Options
-    from musicgen.loading import load
+    from musicgen.generation.request import Request
+    from musicgen.playable import load
 
     model = load(name, arguments.device)
     label = model.name.replace(":", "-")
@@ -71,8 +71,8 @@ def _continue_all(name: str, arguments: argparse.Namespace) -> None:
     prompts = [read(path.parent / f"{PROMPT}.json", PROMPT) for path in paths]
     if not prompts:
         return
-    options = Options(seed=arguments.seed)
+    request = Request(seed=arguments.seed)
     for path, [notes] in zip(
-        paths, continued(model, prompts, options, output.progress_bar), strict=True
+        paths, continued(model, prompts, request, output.progress_bar), strict=True
     ):
         write(path, GENERATION, notes)

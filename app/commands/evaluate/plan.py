@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.evaluate.study_options import add_whole_pieces, chosen, run_and_print
-from app.options import check_counts
+from app.commands.evaluate.study_options import add_bars, add_whole_pieces, chosen, run_and_print
 
 EXAMPLES = """\
 Real pieces are continued from their first bars, once freely and once for each thing that can be asked of bars:
@@ -21,8 +20,7 @@ examples:
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_whole_pieces(parser, 20, split="test")
-    parser.add_argument("--prompt-bars", type=int, default=8, metavar="N", help="bars given")
-    parser.add_argument("--bars", type=int, default=16, metavar="N", help="written")
+    add_bars(parser, 16)
     parser.epilog = EXAMPLES
 
 
@@ -30,7 +28,6 @@ def run(arguments: argparse.Namespace) -> None:
     """Ask, measure, and print the table."""
     from evaluation.study.form_and_infilling import plan
 
-    check_counts(arguments, "prompt-bars", "bars", "pieces")
     models, choice = chosen(arguments)
     experiment, facts = plan(models, choice, prompt_bars=arguments.prompt_bars, bars=arguments.bars)
     run_and_print("plan", experiment, facts, arguments, "Continuing")

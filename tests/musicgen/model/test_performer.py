@@ -12,7 +12,8 @@ from torch import Tensor
 from musicgen.attention.features import FEATURES
 from musicgen.metre.heads import Times
 from musicgen.model.config import needs_linear_attention
-from musicgen.model.performer import Goals, Performer, State
+from musicgen.model.goals import Goals
+from musicgen.model.performer import Performer, State
 from tests.musicgen.metre.toys import METRE
 from tests.musicgen.toys import (
     ENCODINGS,
