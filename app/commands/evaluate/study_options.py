@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 DATA = Path("data")  # where the examples of `musicgen data` write
 
 
-def add_data(parser: argparse.ArgumentParser, of: str = "") -> None:
-    """Declare the option; `of` says what the pieces have to be."""
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """Declare the option."""
     parser.add_argument(
         "--data", type=Path, metavar="DEST",
-        help=f"a prepared data set{of} (default: the one in ./data that the first model learned from)",
+        help="a prepared data set (default: the one in ./data that the first model learned from)",
     )  # fmt: skip
 
 
@@ -240,11 +240,11 @@ def prompts_of(
 
 
 def add_whole_pieces(
-    parser: argparse.ArgumentParser, pieces: int, *, split: str = "validation", of: str = ""
+    parser: argparse.ArgumentParser, pieces: int, *, split: str = "validation"
 ) -> None:
     """Declare which pieces are taken."""
     add_study(parser, results="the results as JSON and CSV")
-    add_data(parser, of)
+    add_data(parser)
     add_choice(parser, pieces, split)
 
 
