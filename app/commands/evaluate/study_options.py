@@ -298,7 +298,7 @@ def run_and_print(
         )
     result = {"command": command_line(), **facts, **found, "failures": failures}
     if arguments.output is not None:
-        _write(arguments.output, name, result, as_rows(result))
+        write_results(arguments.output, name, result, as_rows(result))
     if arguments.json:
         output.write_json(result)
         return result
@@ -307,7 +307,10 @@ def run_and_print(
     return result
 
 
-def _write(folder: Path, name: str, result: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+def write_results(
+    folder: Path, name: str, result: dict[str, Any], rows: list[dict[str, Any]]
+) -> None:
+    """Write a result as JSON, and its rows as CSV."""
     from tokenization.whole_file import write_csv, write_json
 
     write_json(folder / f"{name}.json", result)
