@@ -129,7 +129,7 @@ def test_a_fault_is_named_with_its_place(text: str, message: str, tmp_path: Path
 
 def test_tokens_without_end_are_not_read(tmp_path: Path, refused, monkeypatch):
     for name, most in (("MOST_TOKENS", 200), ("MOST_BRACKETS", 20)):
-        monkeypatch.setattr(f"app.commands.detokenize.{name}", most)
+        monkeypatch.setattr(f"app.token_text.{name}", most)
     for text, said in (
         ("bar " * 300, "more than 200 tokens"),
         ('{"tokens": [' + '"bar", ' * 300 + '"bar"]}', "more than 200 tokens"),
