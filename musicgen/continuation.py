@@ -99,7 +99,7 @@ class Generation:
             sampling = replace(sampling, by_kind=model.language.draws_by_kind)
         self.model, self.request = model, replace(request, sampling=sampling)
         self._ids, self._grammar, self._more = ids, grammar, more
-        self._job: Progress | None = None
+        self._job = Progress(request.variations)
 
     def order(self) -> Order:
         """Return what is to be written, for a process that has the model."""
@@ -107,7 +107,7 @@ class Generation:
         by_kind = self.request.sampling.by_kind
         kinds = Kinds(language.kinds(), language.plan_tokens()) if by_kind else None
         ids = self._ids.astype(np.int64)
-        # What stands before a gap is said by its grammar alone: there is no such piece.
+        # What stands before a gap is no valid piece: its grammar checks it token by token.
         valid = language.validate(ids) is None
         more = {"end": language.end, "kinds": kinds, **self._more}
         return order(self.request, ids, self._grammar, valid=valid, **more)
@@ -126,7 +126,6 @@ class Generation:
 
     def refuse(self, error: Exception) -> None:
         """End the work before it has begun."""
-        self._job = Progress(self.request.variations)
         self._job.error = error
         self._job.ended.set()
 
@@ -139,22 +138,21 @@ class Generation:
     @property
     def steps(self) -> int:
         """How many tokens the longest variation has so far."""
-        return 0 if self._job is None else self._job.steps
+        return self._job.steps
 
     @property
     def bars(self) -> int:
         """How many bars each variation has begun so far."""
-        return 0 if self._job is None else self._job.bars
+        return self._job.bars
 
     @property
     def ended(self) -> bool:
         """Whether there is no more to come."""
-        return self._job is not None and self._job.ended.is_set()
+        return self._job.ended.is_set()
 
     def check(self) -> None:
         """Raise what ended the work, if that was an error."""
-        if self._job is not None:
-            self._job.check()
+        self._job.check()
 
     def finish(self) -> Self:
         """Generate to the end."""
@@ -164,9 +162,8 @@ class Generation:
 
     def sequences(self) -> list[np.ndarray]:
         """Return the variations as far as they have come, each with what it goes on from at its beginning."""
-        new = [[]] * self.request.variations if self._job is None else self._job.rows
         ids = self._ids.astype(np.uint16)
-        return [np.concatenate([ids, np.array(row[:], np.uint16)]) for row in new]
+        return [np.concatenate([ids, np.array(row[:], np.uint16)]) for row in self._job.rows]
 
 
 def together(works: Sequence[Generation]) -> Iterator[None]:
@@ -196,13 +193,13 @@ class MusicGeneration(Generation):
 
     def check(self) -> None:
         """Raise what ended the work, if that was an error; music that met a bound stands, and `remarks` say so."""
-        if self._job is not None and self._job.error is not None:
+        if self._job.error is not None:
             raise self._job.error
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """What is to be said of the takes."""
-        bound = None if self._job is None else self._job.bound
+        bound = self._job.bound
         return () if bound is None else (f"the music ends before its length: {bound}",)
 
     def _take(self, number: int, ids: np.ndarray) -> Take:

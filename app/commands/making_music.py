@@ -8,9 +8,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
@@ -45,15 +44,15 @@ def writable(folder: Path) -> Path:
 
 
 def write_take(
-    folder: Path, take: Take, scores: Callable[[int], dict[str, Score]], number: int, *, with_score: bool
-) -> tuple[int, list[Path]]:  # fmt: skip
+    folder: Path, take: Take, stems: Mapping[str, str], number: int, *, with_score: bool
+) -> tuple[int, list[Path]]:
     """Write the scores of one take, and what is known of them; return the number after its own, and the MIDI files.
 
     A number that another command has taken meanwhile is left to it: the first file is the claim.
     """
     from tokenization.whole_file import write_text
 
-    number, named = _claimed(folder, take, scores, number)
+    number, named = _claimed(folder, take, stems, number)
     first, *others = paths = [*named]
     # A score that was given is given back as one.
     is_score = take.edit is not None and take.edit.kind == "musicxml"
@@ -71,11 +70,13 @@ def write_take(
 
 
 def _claimed(
-    folder: Path, take: Take, scores: Callable[[int], dict[str, Score]], number: int
+    folder: Path, take: Take, stems: Mapping[str, str], number: int
 ) -> tuple[int, dict[Path, Score]]:
     """Write the first file of a take; return the number under which there was room for it, and all files to write."""
     while True:
-        named = {folder / f"{stem}.mid": score for stem, score in scores(number).items()}
+        named = {
+            folder / f"{stem}{number}.mid": getattr(take, part) for stem, part in stems.items()
+        }
         first = next(iter(named))
         try:
             _write_score(first, named[first], take, new=True)
@@ -104,7 +105,7 @@ def sound(midi_files: Sequence[Path], soundfont: Path | None) -> None:
             show(done, len(midi_files))
 
 
-def first_free(folder: Path, kinds: Sequence[str]) -> int:
+def first_free(folder: Path, kinds: Iterable[str]) -> int:
     """Return the number that follows those of all files that are there and begin so.
 
     To some systems `Song` and `song` are one name, or the two ways in which Unicode spells é.
@@ -131,9 +132,7 @@ Failure = tuple[str, Exception]  # what errors call a work, and its own
 UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029/\\]")
 
 
-def add_options(
-    parser: argparse.ArgumentParser, *, model: str | None = None, lengths: bool = True
-) -> None:
+def add_options(parser: argparse.ArgumentParser, *, lengths: bool = True) -> None:
     """Declare what the commands take; `lengths` for those that write a given length."""
     from musicgen.generation.request import Request
     from musicgen.playable import DEFAULT
@@ -143,7 +142,7 @@ def add_options(
         help="folder to write to (default: the current one); files there are never overwritten",
     )  # fmt: skip
     parser.add_argument(
-        "--model", default=model or DEFAULT, metavar="NAME|FOLDER",
+        "--model", default=DEFAULT, metavar="NAME|FOLDER",
         help="a model of `musicgen models`, a folder, or untrained:tiny[:groove] (default: %(default)s)",
     )  # fmt: skip
     if lengths:
@@ -277,8 +276,9 @@ class Making:
     name: str  # what errors call it
     work: MusicGeneration
     bars: int | None  # to be written in each take; None where the length is given in tokens
-    kinds: Sequence[str]  # how the names of its files begin, before a number
-    scores: Callable[[Take, int], dict[str, Score]]  # what to write of a take, by names of files
+    stems: Mapping[
+        str, str
+    ]  # how the names of its files begin, before a number → which score of a take
     whole_counts: bool = False  # a take is one if the whole of it has a note: bars may be emptied
 
 
@@ -286,18 +286,13 @@ def going_on(request: Request, model: Playable, prompt: Prompt, name: str) -> Ma
     """Return a prompt to be continued."""
     from musicgen.continuation import Continuation
 
-    label, name = name, file_stem(name)
-
-    def scores(take: Take, number: int) -> dict[str, Score]:
-        new = {f"{name}.cont_{number}": take.continuation}
-        return {f"{name}.prompt_cont_{number}": take.score, **new} if prompt.bars else new
-
+    stem = file_stem(name)
+    whole = {f"{stem}.prompt_cont_": "score"} if prompt.bars else {}
     return Making(
-        name=label,
+        name=name,
         work=Continuation(model, prompt, request),
         bars=None if request.tokens else request.bars,
-        kinds=(f"{name}.cont_", f"{name}.prompt_cont_"),
-        scores=scores,
+        stems={**whole, f"{stem}.cont_": "continuation"},
     )
 
 
@@ -315,13 +310,11 @@ def completing(
 ) -> Making:
     """Return a piece to be completed; what it was assumed to be is said."""
     output.remark(piece.remarks)
-    name = f"{file_stem(Path(piece.name).stem)}.{kind}_"
     return Making(
         name=piece.name,
         work=work,
         bars=bars,
-        kinds=(name,),
-        scores=lambda take, number: {f"{name}{number}": take.score},
+        stems={f"{file_stem(Path(piece.name).stem)}.{kind}_": "score"},
         whole_counts=whole_counts,
     )
 
@@ -388,10 +381,9 @@ def _write(
         raise ValueError(
             f"{model.name} wrote no note; {more}another --seed or a higher --temperature may help"
         )
-    results, midi_files, number = [], [], first_free(folder, making.kinds)
+    results, midi_files, number = [], [], first_free(folder, making.stems)
     for take in takes:
-        scores = partial(making.scores, take)
-        number, paths = write_take(folder, take, scores, number, with_score=arguments.score)
+        number, paths = write_take(folder, take, making.stems, number, with_score=arguments.score)
         midi_files += paths
         facts = {"seconds": round(seconds, 3), "seed": request.seed, "model": model.name}
         results.append({"midi": str(paths[0]), "tokens": take.tokens, **facts})

@@ -308,12 +308,11 @@ def products_alone(step: Timed) -> Timed:
     return again
 
 
-def generation_step(position: int, rows: int = 1, count: int = 8) -> Timed:
-    """Return `count` generated tokens of the paper's model from a position on, for so many variations."""
+def generation_step(position: int, rows: int = 1) -> Timed:
+    """Return eight generated tokens of the paper's model from a position on, for so many variations."""
     model = paper().eval()
-    return tokens_after(
-        batch_of(model), rows, replace(short_prompt(model), position=position), count
-    )
+    state = replace(short_prompt(model), position=position)
+    return tokens_after(batch_of(model), rows, state, 8)
 
 
 def short_prompt(model: Performer) -> State:

@@ -204,27 +204,19 @@ def _summed_up(
         for run, other in zip(runs, found.get(against, ()), strict=False)
         if not run.failed and not other.failed
     ]
-    inside, inside_interval = _mean([run.inside for run in whole])
-    beyond, beyond_interval = _mean([run.beyond for run in whole])
-    change, change_interval = _mean([_less(run.inside, other.inside) for run, other in pairs])
-    past, past_interval = _mean([_less(run.beyond, other.beyond) for run, other in pairs])
-    speed, _ = _mean([run.tokens_per_second for run in whole])
+    speeds = [run.tokens_per_second for run in whole]
     return Repeated(
         name=name,
         seeds=len(whole),
         parameters=whole[0].parameters,
         steps=whole[0].steps,
-        inside=inside,
-        inside_interval=inside_interval,
-        beyond=beyond,
-        beyond_interval=beyond_interval,
         against=against if pairs else "",
-        change=change,
-        change_interval=change_interval,
-        change_beyond=past,
-        change_beyond_interval=past_interval,
-        tokens_per_second=speed,
+        tokens_per_second=_mean("speed", speeds)["speed"],
         failed=failed,
+        **_mean("inside", [run.inside for run in whole]),
+        **_mean("beyond", [run.beyond for run in whole]),
+        **_mean("change", [_less(run.inside, other.inside) for run, other in pairs]),
+        **_mean("change_beyond", [_less(run.beyond, other.beyond) for run, other in pairs]),
     )
 
 
@@ -232,10 +224,11 @@ def _less(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one - other
 
 
-def _mean(given: Sequence[float | None]) -> tuple[float | None, float | None]:
-    """Return the mean of the values that there are, and half the width of its interval."""
+def _mean(name: str, given: Sequence[float | None]) -> dict[str, Any]:
+    """Return the mean of the values that there are under a name, and half the width of its interval."""
     values = [value for value in given if value is not None]
-    return mean_interval(values) if values else (None, None)
+    mean, interval = mean_interval(values) if values else (None, None)
+    return {name: mean, f"{name}_interval": interval}
 
 
 def _but_for_the_encoding(config: RunConfig) -> tuple[str | None, dict[str, Any]]:

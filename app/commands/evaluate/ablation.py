@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 from app import output
-from app.commands.evaluate.study_options import add_data, add_pieces, add_study, read_by_models
+from app.commands.evaluate.study_options import (
+    add_data,
+    add_pieces,
+    add_study,
+    read_by_models,
+    write_results,
+)
 
 EXAMPLES = """\
 Held-out pieces are read by the model as it is and without a part of it: with the gates of a stochastic
@@ -39,23 +43,15 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Measure, write and print."""
     from evaluation.study.ablation import ablation
-    from evaluation.tables import ablation_table
+    from evaluation.tables import ablation_rows, ablation_table
 
     make = partial(ablation, layers=arguments.layers)
     result = read_by_models("ablation", make, arguments, "Taking parts away")
     if not result["models"]:
         raise ValueError("no model has a part to take away, or none could be measured")
     if arguments.output is not None:
-        _write(arguments.output, result)
+        write_results(arguments.output, "ablation", result, ablation_rows(result))
     if arguments.json:
         output.write_json(result["models"])
     else:
         output.write(output.captioned(ablation_table(result)))
-
-
-def _write(folder: Path, result: dict[str, Any]) -> None:
-    from evaluation.tables import ablation_rows
-    from tokenization.whole_file import write_csv, write_json
-
-    write_json(folder / "ablation.json", result)
-    write_csv(folder / "ablation.csv", ablation_rows(result))

@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from app import output
-from app.commands.evaluate.study_options import add_data, add_pieces, add_study, read_by_models
+from app.commands.evaluate.study_options import (
+    add_data,
+    add_pieces,
+    add_study,
+    read_by_models,
+    write_results,
+)
 
 EXAMPLES = """\
 A model reads held-out pieces and predicts each next token; given is the loss in nats a token: mean
@@ -62,10 +68,9 @@ def _write(folder: Path, result: dict[str, Any]) -> None:
     from evaluation.plots.figures import extrapolation
     from evaluation.plots.style import png, svg
     from evaluation.tables import extrapolation_rows, position_rows
-    from tokenization.whole_file import write_bytes, write_csv, write_json, write_text
+    from tokenization.whole_file import write_bytes, write_csv, write_text
 
-    write_json(folder / "extrapolation.json", result)
-    write_csv(folder / "extrapolation.csv", extrapolation_rows(result))
+    write_results(folder, "extrapolation", result, extrapolation_rows(result))
     write_csv(folder / "extrapolation_by_position.csv", position_rows(result))
     drawn = extrapolation(result)
     write_bytes(folder / "extrapolation.png", png(drawn))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app import output
-from app.commands.evaluate.study_options import add_study, command_line, conducted
+from app.commands.evaluate.study_options import add_study, command_line, conducted, write_results
 from app.options import check_counts, chosen_device
 
 EXAMPLES = """\
@@ -65,10 +65,9 @@ def _write(folder: Path, result: dict[str, Any]) -> None:
     from evaluation.plots import figures
     from evaluation.plots.style import png
     from evaluation.tables import probe_rows
-    from tokenization.whole_file import write_bytes, write_csv, write_json
+    from tokenization.whole_file import write_bytes
 
-    write_json(folder / "positions.json", result)
-    write_csv(folder / "positions.csv", probe_rows(result))
+    write_results(folder, "positions", result, probe_rows(result))
     write_bytes(folder / "probes.png", png(figures.probes(result)))
     for name, model in zip(_file_names(result["models"]), result["models"], strict=True):
         drawn = {"attention": figures.attention(model), "look_back": figures.look_back(model)}

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 DATA = Path("data")  # where the examples of `musicgen data` write
 
 
-def add_data(parser: argparse.ArgumentParser, of: str = "") -> None:
-    """Declare the option; `of` says what the pieces have to be."""
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """Declare the option."""
     parser.add_argument(
         "--data", type=Path, metavar="DEST",
-        help=f"a prepared data set{of} (default: the one in ./data that the first model learned from)",
+        help="a prepared data set (default: the one in ./data that the first model learned from)",
     )  # fmt: skip
 
 
@@ -240,11 +240,11 @@ def prompts_of(
 
 
 def add_whole_pieces(
-    parser: argparse.ArgumentParser, pieces: int, *, split: str = "validation", of: str = ""
+    parser: argparse.ArgumentParser, pieces: int, *, split: str = "validation"
 ) -> None:
     """Declare which pieces are taken."""
     add_study(parser, results="the results as JSON and CSV")
-    add_data(parser, of)
+    add_data(parser)
     add_choice(parser, pieces, split)
 
 
@@ -298,7 +298,7 @@ def run_and_print(
         )
     result = {"command": command_line(), **facts, **found, "failures": failures}
     if arguments.output is not None:
-        _write(arguments.output, name, result, as_rows(result))
+        write_results(arguments.output, name, result, as_rows(result))
     if arguments.json:
         output.write_json(result)
         return result
@@ -307,7 +307,10 @@ def run_and_print(
     return result
 
 
-def _write(folder: Path, name: str, result: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+def write_results(
+    folder: Path, name: str, result: dict[str, Any], rows: list[dict[str, Any]]
+) -> None:
+    """Write a result as JSON, and its rows as CSV."""
     from tokenization.whole_file import write_csv, write_json
 
     write_json(folder / f"{name}.json", result)
