@@ -40,9 +40,9 @@ export function planAsked(app, { kind = "continue", first, last }) {
 // The button that shows the plan, and the row under a roll that names its curves.
 export function planView(app, roll, tell) {
   const { desk } = app;
-  const toggle = action("", () => desk.set({ plan: !desk.settings.plan }));
+  const toggle = action("", () => desk.set({ plan: !desk.settings.plan }), "mg-chip mg-of-roll");
   withMark(toggle, "plan", "Plan");
-  const row = make("div", "mg-plan-row", "", { ariaLabel: "Plan" });
+  const row = make("div", "mg-plan-row mg-of-roll", "", { ariaLabel: "Plan" });
   row.setAttribute("role", "group");
   const hint = make("span", "mg-said");
   const clear = action("Clear the plan", () => desk.bend({}));
