@@ -32,6 +32,7 @@ export class App {
     this.models = new Map(facts.models.map((model) => [model.name, model]));
     this.opening = 0;
     this.underWay = null; // what is being opened
+    this.sketched = null; // the form that a take planned which was not kept: {of, from, letters}
   }
 
   // Sentences: `place` is "stage" or "takes".

@@ -71,11 +71,12 @@ function paintCurve(on, curve, shown, first, stop) {
 }
 
 // The letter of each phrase over its bars, in a frame.
-function paintLetters({ pen, ink, piece, x, height, gutter }, letters, first, stop) {
+function paintLetters({ pen, ink, roll, x, height, gutter }, letters, first, stop) {
   const top = height - LANE + 2;
+  const lines = linesOf(roll);
   for (let number = Math.floor(first / PHRASE); number * PHRASE < stop; number++) {
-    const from = x(piece.lines[number * PHRASE]);
-    const to = x(piece.lines[Math.min((number + 1) * PHRASE, barCount(piece))]);
+    const from = x(lines[number * PHRASE]);
+    const to = x(lines[Math.min((number + 1) * PHRASE, stop)]);
     if (!letters[number] || to - from < 10) continue;
     pen.fillStyle = ink.line;
     pen.beginPath();
@@ -115,7 +116,9 @@ export function paintPlan(on) {
   for (let bar = first; bar <= stop; bar++)
     if (x(lines[1]) - x(0) > 8 || bar % PHRASE === 0)
       pen.fillRect(Math.round(x(lines[bar])), height - CURVED, 1, CURVED);
-  paintLetters(on, shown.letters, first, Math.min(stop, barCount(piece)));
+  const { letters } = roll.plan; // with those of bars that are yet to be written
+  const ends = letters ? lines.length - 1 : barCount(piece);
+  paintLetters(on, letters ?? shown.letters, first, ends);
   const order = Object.keys(CURVES).sort(
     (a, b) => (a === roll.plan.curve) - (b === roll.plan.curve),
   );
