@@ -169,7 +169,7 @@ export function stagePart(app, lanesNow) {
   }
   function hintUsual() {
     const blank = desk.current?.kind === "nothing",
-      usual = blank ? "" : score.on ? "click a bar to go there" : "drag across bars to select them";
+      usual = blank ? "" : score.on ? "click a bar to go there" : "drag to select bars";
     const words = hand.on
       ? "click to add, drag to move, drag the right edge to resize"
       : app.begins

@@ -14,6 +14,9 @@ export const laneOf = (roll) => (roll.plan ? LANE : 0);
 // The bar lines, also of bars that are yet to be written.
 export const linesOf = (roll) => roll.plan?.lines ?? roll.piece.lines;
 
+// The bars that there are; of a take that is being written, those that are whole.
+const knownOf = ({ roll, piece }) => roll.plan.known ?? barCount(piece);
+
 const heightIn = (curve, value, bottom) =>
   bottom - EDGE - heightOf(curve, value) * (CURVED - 2 * EDGE);
 
@@ -53,12 +56,12 @@ function dot(pen, [x, y], radius, hollow = null) {
 }
 
 function paintCurve(on, curve, shown, first, stop) {
-  const { pen, ink, roll, piece } = on;
+  const { pen, ink, roll } = on;
   const { goals, curve: chosen } = roll.plan;
   const strong = chosen === curve;
   pen.strokeStyle = pen.fillStyle = ink[`plan-${curve}`];
   pen.lineWidth = strong ? 2.5 : 1.5;
-  const points = pointsOf(on, curve, shown[curve], first, Math.min(stop, barCount(piece)));
+  const points = pointsOf(on, curve, shown[curve], first, Math.min(stop, knownOf(on)));
   pen.setLineDash(DASHES[curve]);
   stroke(pen, points);
   pen.setLineDash([]);
@@ -117,7 +120,7 @@ export function paintPlan(on) {
     if (x(lines[1]) - x(0) > 8 || bar % PHRASE === 0)
       pen.fillRect(Math.round(x(lines[bar])), height - CURVED, 1, CURVED);
   const { letters } = roll.plan; // with those of bars that are yet to be written
-  const ends = letters ? lines.length - 1 : barCount(piece);
+  const ends = letters ? lines.length - 1 : knownOf(on);
   paintLetters(on, letters ?? shown.letters, first, ends);
   const order = Object.keys(CURVES).sort(
     (a, b) => (a === roll.plan.curve) - (b === roll.plan.curve),

@@ -1,6 +1,6 @@
 // The plan of a piece on the page: whether it is seen, which of its curves a hand bends, and what is asked of bars by
 // it.
-import { barCount, linesFor } from "../music/piece.js";
+import { barAt, barCount, linesFor } from "../music/piece.js";
 import { CURVES, askedOf, planOf, valueSaid } from "../music/plan.js";
 import { action, make, withMark } from "./parts.js";
 
@@ -22,7 +22,10 @@ export function planShown(app, entry, roll = null) {
   const { plan, curve } = desk.settings;
   const { piece } = entry;
   if (!plan || entry.kind === "nothing") return null;
-  if (!roll) return { curve, goals: entry.goals ?? {}, lines: piece.lines };
+  if (!roll) {
+    const known = entry.state === "running" ? barAt(piece, entry.now) : barCount(piece);
+    return { curve, goals: entry.goals ?? {}, lines: piece.lines, known };
+  }
   const next = canAsk(app) ? nextOf(app) : null;
   const isOpen = (bar) => canAsk(app) && (within(next, bar) || within(roll.range, bar));
   const bars = Math.max(barCount(piece), next?.stop ?? 0);
@@ -72,7 +75,7 @@ function suggestion(app, tell) {
       const { letters } = planOf(piece);
       app.sketched = { of: id, from: next.first, letters };
       desk.bend(goalsOf(piece, next, desk.goals));
-      tell(`Bars ${next.first + 1} to ${next.stop}: the plan of one take; drag to bend it.`);
+      tell("This is the plan of one take.");
     } catch (error) {
       if (error.name !== "AbortError") app.fail(error.message);
     } finally {
@@ -126,7 +129,7 @@ export function planView(app, roll, tell) {
     button.addEventListener("keydown", (event) => nudge(event, curve));
     return button;
   });
-  row.append(...names, hint, suggest, clear);
+  row.append(...names, suggest, clear, hint);
 
   function show() {
     const { plan, curve } = desk.settings;
@@ -142,9 +145,7 @@ export function planView(app, roll, tell) {
     }
     suggest.hidden = !canAsk(app);
     clear.hidden = !Object.keys(desk.goals).length;
-    hint.textContent = canAsk(app)
-      ? `drag over the orange bars to bend the ${curve}`
-      : app.model.plan.why;
+    hint.textContent = canAsk(app) ? "drag over the orange bars" : app.model.plan.why;
   }
   return { toggle, row, show, bend };
 }
