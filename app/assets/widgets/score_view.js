@@ -87,7 +87,10 @@ export class ScoreView {
       await this.engraver.load(xml);
       if (this.asked !== entry) return;
       this.isOwn = isOwn;
-      said.textContent = isOwn ? "" : "Lengths are simplified for reading; a saved score has all.";
+      const { desk } = this.app;
+      const words = entry === desk.current ? [] : [`${entry.title}.`];
+      if (!isOwn) words.push("Lengths are simplified for reading; a saved score has all.");
+      said.textContent = words.join(" ");
       drawn.ariaLabel = `Score of ${entry.title}: ${count(this.#count, "bar")}`;
       drawn.hidden = false;
       this.#draw();

@@ -49,6 +49,7 @@ def test_the_score_follows_what_sounds(page: Page):
     await_end(page)
     page.evaluate(GO_TO, [16, True])  # what is played of the takes takes the sheet
     expect(page.locator(SHEET)).to_have_attribute("aria-label", re.compile("take 1: "))
+    expect(page.locator(".mg-score [role=status]")).to_contain_text("minor, take 1.")
     page.get_by_role("button", name="Score", exact=True).click()
     expect(roll).to_be_visible()
     choose_bars(page, 2, 2)
