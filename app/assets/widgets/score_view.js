@@ -16,18 +16,32 @@ const NOTATED = /\.(mxl|musicxml|xml)$/i;
 const OPTIONS = {
   autoResize: false,
   autoBeam: true,
+  disableCursor: true, // bars are marked here
   autoGenerateMultipleRestMeasuresFromRestMeasures: false, // a bar of the page is a bar of the score
 };
 
-// The MusicXML of an entry, and whether it is its own. What is not its own has the bars of the page.
-async function scoreOf(app, entry) {
-  const kept = fileKept(entry);
-  if (isXml(kept)) return { xml: new TextDecoder().decode(kept), isOwn: true };
-  const isOwn = Boolean(!entry.kept && entry.file && NOTATED.test(entry.fileName ?? ""));
-  const given = isOwn ? entry : { ...entry, file: null, piece: asRead(entry.piece) };
-  const answer = await fetch(await app.server.made(given, "score"));
+async function written(app, entry) {
+  const answer = await fetch(await app.server.made(entry, "score"));
   if (!answer.ok) throw new Error("The server could not give the score; try again.");
-  return { xml: await answer.text(), isOwn };
+  return answer.text();
+}
+
+// The MusicXML that a piece was opened from, or that was written into it; null where there is none.
+async function ownOf(app, entry) {
+  const kept = fileKept(entry);
+  if (isXml(kept)) return new TextDecoder().decode(kept);
+  const isOwn = !entry.kept && entry.file && NOTATED.test(entry.fileName ?? "");
+  return isOwn ? written(app, entry) : null;
+}
+
+// The MusicXML of an entry, and whether it is its own. What is not its own has the bars of the page. The engraver gets
+// a document, since a text that it does not know it would take for an address.
+async function scoreOf(app, entry) {
+  const parsed = (xml) => new DOMParser().parseFromString(xml, "application/xml");
+  const own = parsed((await ownOf(app, entry)) ?? "<none/>");
+  if (own.documentElement.nodeName === "score-partwise") return { score: own, isOwn: true };
+  const read = { ...entry, file: null, piece: asRead(entry.piece) };
+  return { score: parsed(await written(app, read)), isOwn: false };
 }
 
 export class ScoreView {
@@ -78,13 +92,13 @@ export class ScoreView {
     said.textContent = entry.piece.notes.length ? "Engraving…" : "There are no notes yet.";
     if (!entry.piece.notes.length) return;
     try {
-      const [{ xml, isOwn }, { OpenSheetMusicDisplay }] = await Promise.all([
+      const [{ score, isOwn }, { OpenSheetMusicDisplay }] = await Promise.all([
         scoreOf(this.app, entry),
         import("../vendor/osmd/osmd.js"),
       ]);
       if (this.asked !== entry) return;
       this.engraver ??= new OpenSheetMusicDisplay(drawn, OPTIONS);
-      await this.engraver.load(xml);
+      await this.engraver.load(score);
       if (this.asked !== entry) return;
       this.isOwn = isOwn;
       const { desk } = this.app;

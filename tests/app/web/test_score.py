@@ -71,3 +71,20 @@ def test_a_score_that_was_opened_is_shown_and_printed_as_it_is(visit):
     page.emulate_media(media="screen")
     expect(page.locator(".mg-stage svg").last).to_be_visible()
     expect(page.locator(SHEET)).to_be_visible()
+
+
+def test_nothing_of_a_score_is_executed_or_fetched(page: Page):
+    """The fixture of the page fails where a script does, or where somebody else is asked."""
+    text = (
+        written().decode().partition("?>")[2]
+    )  # without a declaration it may look like an address
+    markup = "&lt;img src='http://example.org/a' onerror='failed()'&gt;"
+    text = text.replace("Clarinet in B♭", markup).replace("Café &amp; more", markup)
+    credit = "<credit><credit-image source='http://example.org/b' type='image/png'/></credit>"
+    text = text.replace("<part-list>", f"{credit}<part-list>")
+    send(page, "prelude.musicxml", text.encode())
+    show_score(page, "prelude")
+    expect(page.locator(".mg-score [role=status]")).to_be_empty()
+    expect(page.locator(".mg-score svg")).to_contain_text("<img src=")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(page.locator("body > .mg-paper img")).to_have_count(0)
