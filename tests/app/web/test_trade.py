@@ -89,6 +89,7 @@ def test_the_other_parts_play_on_under_a_turn(page: Page):
     begin(page, "trio-disco")
     page.evaluate(WATCHED)
     page.wait_for_function("() => musicgen.player.playing", timeout=WAIT)
+    page.wait_for_function("() => performance.now() / 1000 > musicgen.app.trade.line - 3")
     page.keyboard.press("g")
     page.wait_for_function(TURN, arg=None, timeout=2 * WAIT)
     assert page.evaluate("sentences")[1] == "Bars 21 to 22 are yours."
