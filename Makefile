@@ -90,6 +90,27 @@ model: $(INSTALLED) $(SETS:%=data/%/meta.json) ## train the model that ships (PO
 	$(BIN)/musicgen train models/ensemble --resume --set run=$(WORK)/ensemble
 	$(BIN)/python -m training.results.publish $(WORK)/ensemble musicgen/pretrained/ensemble
 
+# The page's scripts that are not ours: their packages at these versions, a file each, and their licences.
+VENDOR := app/assets/vendor
+VENDORED := spessasynth_lib@4.3.14 spessasynth_core@4.3.22 opensheetmusicdisplay@2.1.3 esbuild@0.28.2
+WITHIN_SCORE := opensheetmusicdisplay vexflow typescript-collections loglevel jszip pako lie immediate setimmediate
+BUNDLE = node_modules/.bin/esbuild --bundle --format=esm --minify --legal-comments=none
+
+vendor: ## build the page's synthesizer and engraver from their npm packages (takes npm and a network)
+	rm -rf build/vendor && mkdir -p build/vendor
+	cd build/vendor && npm install --no-audit --no-fund --no-save --prefix . $(VENDORED)
+	cd build/vendor && echo 'export { WorkletSynthesizer } from "spessasynth_lib";' | $(BUNDLE) --outfile=synthesizer.js
+	cd build/vendor && echo 'export { OpenSheetMusicDisplay } from "opensheetmusicdisplay";' | $(BUNDLE) --outfile=osmd.js
+	cp build/vendor/synthesizer.js $(VENDOR)/spessasynth/synthesizer.js
+	cp build/vendor/osmd.js $(VENDOR)/osmd/osmd.js
+	grep -v sourceMappingURL build/vendor/node_modules/spessasynth_lib/dist/spessasynth_processor.min.js \
+	  > $(VENDOR)/spessasynth/processor.js
+	cp build/vendor/node_modules/spessasynth_lib/LICENSE $(VENDOR)/spessasynth/LICENSE
+	cp build/vendor/node_modules/stb-vorbis/LICENSE $(VENDOR)/spessasynth/LICENSE.stb-vorbis
+	cd build/vendor/node_modules && for name in $(WITHIN_SCORE); do \
+	  echo "$$name"; echo; sed '/^GPL version 3/,$$d' $$name/[lL][iI][cC]*; echo; done > ../LICENSE
+	cp build/vendor/LICENSE $(VENDOR)/osmd/LICENSE
+
 install: $(INSTALLED) ## the set-up alone
 
 # pip writes INSTALLER last: a package without it was cut off, though pip takes it for whole.

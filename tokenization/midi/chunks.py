@@ -55,7 +55,7 @@ def split_chunks(data: bytes, name: str) -> MidiChunks:
     data, remarks = _unwrapped(data, name)
     if len(data) < 14:
         raise MidiError(
-            f"{name} breaks off inside its header, after {len(data)} of 14 bytes: get it again"
+            f"{name} breaks off inside its header, after {len(data)} of 14 bytes: export it again"
         )
     header_bytes, kind, track_count, division = (
         int.from_bytes(data[start:stop], "big")
@@ -63,7 +63,7 @@ def split_chunks(data: bytes, name: str) -> MidiChunks:
     )
     bodies, wrong_lengths = _tracks(data, 8 + header_bytes)
     if not bodies:
-        raise MidiError(f"{name} has a MIDI header but no tracks after it: get it again")
+        raise MidiError(f"{name} has a MIDI header but no tracks after it: export it again")
     if len(bodies) > MOST_CHUNKS:
         raise MidiError(f"{name} has more than {MOST_CHUNKS:,} tracks: unite or leave out some")
     if wrong_lengths:

@@ -405,7 +405,7 @@ def read_midi(
         score = parse_tracks(chunks.bodies, ticks_per_beat, limits, name)
     if not len(score.notes):
         damage = "; ".join(chunks.remarks + score.remarks).replace(".", "")
-        advice = f"get it again ({damage})" if damage else "choose a file with music in it"
+        advice = f"export it again ({damage})" if damage else "choose a file with music in it"
         raise MidiError(f"{name} holds no notes that can be read: {advice}")
     if beats_per_minute is not None:
         score = score.replace(tempos=Tempos(np.zeros(1), np.array([beats_per_minute])))

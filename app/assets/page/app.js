@@ -32,6 +32,7 @@ export class App {
     this.models = new Map(facts.models.map((model) => [model.name, model]));
     this.opening = 0;
     this.underWay = null; // what is being opened
+    this.sketched = null; // the form that a take planned which was not kept: {of, from, letters}
   }
 
   // Sentences: `place` is "stage" or "takes".
@@ -334,8 +335,9 @@ export class App {
   }
 
   loop(id, range) {
-    const entry = this.desk.entries.get(id),
-      { lines } = entry.piece;
+    const entry = this.desk.entries.get(id);
+    if (!entry) return; // what is played under a turn
+    const { lines } = entry.piece;
     this.player.load(entry);
     this.player.loop(range && [lines[range.first], lines[Math.min(range.stop, lines.length - 1)]]);
     if (range && !this.player.playing) this.player.play();

@@ -52,6 +52,23 @@ export class Composer {
     };
   }
 
+  // The piece that is sent; to another model than the chosen one goes what is seen, in these bars.
+  given(other) {
+    const { current } = this.app.desk;
+    if (!current?.piece.notes.length) return null;
+    return other ? { ...current, file: null, piece: { ...current.piece } } : current;
+  }
+
+  // The piece as one take continues it, which is neither shown nor kept.
+  async sketch(signal) {
+    const ask = this.ask({ kind: "continue", variations: 1, dense: 0 });
+    const given = this.given(leftTo(this.app.model, ask));
+    let last = null;
+    for await (const view of this.app.server.write(given, ask, newId(), signal)) last = view;
+    if (!last?.takes[0]?.new) throw new Error("The model wrote no note to plan by; try again.");
+    return pieceOf(last.takes[0].piece);
+  }
+
   async start(what) {
     const { app } = this,
       { desk } = app;
@@ -65,9 +82,8 @@ export class Composer {
     app.calm();
     const parent = desk.current,
       ask = this.ask(what),
-      other = leftTo(app.model, ask);
-    let given = parent && parent.piece.notes.length ? parent : null;
-    if (given && other) given = { ...given, file: null, piece: { ...given.piece } }; // it gets what is seen, in these bars
+      other = leftTo(app.model, ask),
+      given = this.given(other);
     const run = (this.run = {
       id: newId(),
       other,

@@ -91,7 +91,7 @@ export function dockPart(app) {
   }
   function move() {
     const { entry } = player;
-    if (!entry) return time.classList.add("mg-silent");
+    if (!entry || entry.kind === "nothing") return time.classList.add("mg-silent");
     time.classList.remove("mg-silent");
     const bars = entry.piece.lines.length - 1,
       bar = Math.min(bars, barAt(entry.piece, player.tick) + 1);

@@ -85,7 +85,7 @@ function projectMenu(app) {
       "mg-item",
     ),
     action("Open a project from a file", () => file.click(), "mg-item"),
-    make("a", "mg-item", "Licences of the sounds", {
+    make("a", "mg-item", "Licences of sound and score", {
       href: `${app.facts.assets}/vendor/LICENCES.txt`,
       target: "_blank",
     }),

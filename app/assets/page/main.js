@@ -145,6 +145,7 @@ async function start() {
         );
         if (own) play.show();
       }
+      stage.score.follow(entry, tick);
       dock.move();
     }
     if (player.playing) run();

@@ -21,9 +21,11 @@ import { playButton } from "../widgets/play_button.js";
 import { planShown, planView } from "../widgets/plan_view.js";
 import { playIn } from "../widgets/play_in.js";
 import { rangeBar } from "../widgets/range_bar.js";
+import { ScoreView } from "../widgets/score_view.js";
 import { ideaPart } from "./idea.js";
 import { splitTitle } from "./titles.js";
 
+const OF_ROLL = "mg-chip mg-of-roll"; // what the score takes the place of
 const KINDS = ".mid,.midi,.kar,audio/midi,.mxl,.musicxml,.xml,.abc,.musicgen";
 const HIGH = "clamp(240px, 34vh, 380px)",
   HIGHER = "clamp(340px, 52vh, 600px)"; // where notes are drawn, they are to be hit
@@ -51,7 +53,7 @@ export function stagePart(app, lanesNow) {
   hands.append(star, picker, open);
   head.append(handle, title, facts, hands);
 
-  const rolls = make("div"),
+  const rolls = make("div", "mg-of-roll"),
     foot = make("div", "mg-foot"),
     chips = make("div", "mg-chips");
   const roll = new Roll(rolls, {
@@ -88,7 +90,7 @@ export function stagePart(app, lanesNow) {
   }));
   const bar = rangeBar(app, roll, entryOf),
     play = playButton(app, entryOf);
-  const pencil = action("", () => (switchHand(!hand.on), desk.tell("drawing")));
+  const pencil = action("", () => (switchHand(!hand.on), desk.tell("drawing")), OF_ROLL);
   withMark(pencil, "pencil", "Edit notes");
   const menu = alongMenu(app, entryOf, said.say);
   const link = action("", async () => {
@@ -110,9 +112,10 @@ export function stagePart(app, lanesNow) {
   hint.setAttribute("role", "status");
   const actions = make("span", "mg-actions");
   actions.append(pencil, menu, link);
-  const zoom = zoomButtons(roll),
+  const score = new ScoreView(app, () => (switchHand(false), desk.tell("score"))),
+    zoom = zoomButtons({ scale: (factor) => (score.on ? score : roll).scale(factor) }),
     plan = planView(app, roll, (text) => tell(text));
-  zoom.append(plan.toggle);
+  zoom.append(score.toggle, score.print, plan.toggle);
   foot.append(play, zoom, hint, make("span", "mg-space"), actions);
   const chip = (name, text, act, more) => {
     const made = action(text, act, "mg-chip", more);
@@ -155,7 +158,7 @@ export function stagePart(app, lanesNow) {
   small.addEventListener("change", fold);
   fold();
   folds.append(mix, played, remarks, examples);
-  card.append(head, said, notices, idea, rolls, plan.row, bar, foot, folds);
+  card.append(head, said, notices, idea, rolls, score.box, plan.row, bar, foot, folds);
 
   let timer;
   function tell(text) {
@@ -166,7 +169,7 @@ export function stagePart(app, lanesNow) {
   }
   function hintUsual() {
     const blank = desk.current?.kind === "nothing",
-      usual = blank ? "" : "drag across bars to select them";
+      usual = blank ? "" : score.on ? "click a bar to go there" : "drag to select bars";
     const words = hand.on
       ? "click to add, drag to move, drag the right edge to resize"
       : app.begins
@@ -229,6 +232,7 @@ export function stagePart(app, lanesNow) {
     idea.show();
     for (const part of [facts, rolls, play, zoom]) part.hidden = !entry || app.begins; // there is nothing to see or hear
     plan.show();
+    score.show();
     const takes = desk.open.takes.length;
     if (!takes !== !hadTakes) fold((hadTakes = takes));
     if (!entry) {
@@ -263,13 +267,12 @@ export function stagePart(app, lanesNow) {
     });
     pencil.hidden = menu.hidden = entry.kind === "nothing";
     bar.show(roll.range);
-    mix.show();
-    play.show();
-    played.show();
+    for (const part of [mix, play, played]) part.show();
   }
   return Object.assign(card, {
     show,
     roll,
+    score,
     play,
     fail: said.say,
     wait: (words) => (words ? name(words) : show()),

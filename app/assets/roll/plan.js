@@ -14,6 +14,9 @@ export const laneOf = (roll) => (roll.plan ? LANE : 0);
 // The bar lines, also of bars that are yet to be written.
 export const linesOf = (roll) => roll.plan?.lines ?? roll.piece.lines;
 
+// The bars that there are; of a take that is being written, those that are whole.
+const knownOf = ({ roll, piece }) => roll.plan.known ?? barCount(piece);
+
 const heightIn = (curve, value, bottom) =>
   bottom - EDGE - heightOf(curve, value) * (CURVED - 2 * EDGE);
 
@@ -53,12 +56,12 @@ function dot(pen, [x, y], radius, hollow = null) {
 }
 
 function paintCurve(on, curve, shown, first, stop) {
-  const { pen, ink, roll, piece } = on;
+  const { pen, ink, roll } = on;
   const { goals, curve: chosen } = roll.plan;
   const strong = chosen === curve;
   pen.strokeStyle = pen.fillStyle = ink[`plan-${curve}`];
   pen.lineWidth = strong ? 2.5 : 1.5;
-  const points = pointsOf(on, curve, shown[curve], first, Math.min(stop, barCount(piece)));
+  const points = pointsOf(on, curve, shown[curve], first, Math.min(stop, knownOf(on)));
   pen.setLineDash(DASHES[curve]);
   stroke(pen, points);
   pen.setLineDash([]);
@@ -71,11 +74,12 @@ function paintCurve(on, curve, shown, first, stop) {
 }
 
 // The letter of each phrase over its bars, in a frame.
-function paintLetters({ pen, ink, piece, x, height, gutter }, letters, first, stop) {
+function paintLetters({ pen, ink, roll, x, height, gutter }, letters, first, stop) {
   const top = height - LANE + 2;
+  const lines = linesOf(roll);
   for (let number = Math.floor(first / PHRASE); number * PHRASE < stop; number++) {
-    const from = x(piece.lines[number * PHRASE]);
-    const to = x(piece.lines[Math.min((number + 1) * PHRASE, barCount(piece))]);
+    const from = x(lines[number * PHRASE]);
+    const to = x(lines[Math.min((number + 1) * PHRASE, stop)]);
     if (!letters[number] || to - from < 10) continue;
     pen.fillStyle = ink.line;
     pen.beginPath();
@@ -115,7 +119,9 @@ export function paintPlan(on) {
   for (let bar = first; bar <= stop; bar++)
     if (x(lines[1]) - x(0) > 8 || bar % PHRASE === 0)
       pen.fillRect(Math.round(x(lines[bar])), height - CURVED, 1, CURVED);
-  paintLetters(on, shown.letters, first, Math.min(stop, barCount(piece)));
+  const { letters } = roll.plan; // with those of bars that are yet to be written
+  const ends = letters ? lines.length - 1 : knownOf(on);
+  paintLetters(on, letters ?? shown.letters, first, ends);
   const order = Object.keys(CURVES).sort(
     (a, b) => (a === roll.plan.curve) - (b === roll.plan.curve),
   );

@@ -252,7 +252,7 @@ export class Roll {
       end.setAttribute(`aria-value${name}`, value);
     const sign = end.firstChild,
       x = this.x(piece.lines[bars]);
-    sign.textContent = `prompt: ${bars}`;
+    sign.textContent = `after bar ${bars}`;
     const wide = sign.offsetWidth,
       last = x + wide > this.wide.clientWidth;
     this.sign = last ? [x - wide, x] : [x, x + wide];

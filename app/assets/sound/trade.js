@@ -8,6 +8,9 @@ const EARLY = 0.03; // seconds before an answer ends, in which the next turn is 
 
 const OTHER = "Something else was opened, so trading is over.";
 
+const UNDER = "under"; // the id of what is played under a person's turn
+const AHEAD = 0.04; // seconds that the player takes to begin
+
 const clock = () => performance.now() / 1000;
 const keyOf = ([onset, , pitch, , track]) => `${onset} ${pitch} ${track}`;
 
@@ -22,6 +25,22 @@ export function answeredAt(piece, first, bar) {
   const columns = ["tempos", "chords", "meters"].map((name) => [name, later(piece[name])]);
   const lines = [...rest, ...piece.lines.slice(first + 1).map((line) => line + by)];
   return { ...withRows(piece, later(rowsOf(piece))), ...Object.fromEntries(columns), lines };
+}
+
+// A piece with the bars before a bar once more from it on, as the parts that a person does not play have them; null where
+// there are none.
+export function accompanied(piece, bar, bars, track) {
+  const lines = linesFor(piece, bar + bars);
+  const from = lines[Math.max(0, bar - bars)];
+  const [begin, end] = [lines[bar], lines[bar + bars]];
+  const before = rowsOf(piece).filter(
+    ([onset, , , , part]) => part !== track && onset >= from && onset < begin,
+  );
+  const again = [];
+  for (let by = begin - from; before.length && by < end - from; by += begin - from)
+    for (const [onset, length, ...more] of before)
+      if (onset + by < end) again.push([onset + by, Math.min(length, end - onset - by), ...more]);
+  return again.length ? withRows({ ...piece, lines }, [...rowsOf(piece), ...again]) : null;
 }
 
 // A take with the notes that were played after it had been asked for, on its own grid and tracks.
@@ -76,7 +95,7 @@ export class Trade {
     clearTimeout(this.timer);
     this.turn = null;
     if (turn === "asked" || turn === "theirs") app.composer.stop();
-    if (turn === "theirs") app.player.pause();
+    if (turn === "theirs" || app.player.entry?.id === UNDER) app.player.pause();
     const take = turn === "theirs" ? this.#take() : null;
     const unheard = turn === "theirs" && !take ? this.whole : null; // to which no answer has begun
     const whole = recorder.on ? recorder.stop() : unheard;
@@ -85,6 +104,7 @@ export class Trade {
       if (app.desk.open.current !== this.onto) app.recall(this.onto);
       app.edit(whole, "trading bars", { chosen: barCount(whole), title: this.title });
     }
+    if (app.player.entry?.id === UNDER) app.follow();
     this.said(words);
     this.changed();
   }
@@ -97,10 +117,13 @@ export class Trade {
   // A person's bars, from a bar and a time on; without a time, a bar is counted in.
   #mine(bar, at) {
     const { recorder, app, bars } = this;
-    const { piece } = app.desk.current;
+    const { current } = app.desk;
+    const under = accompanied(current.piece, bar, bars, recorder.track);
+    const piece = under ?? current.piece;
     this.turn = "mine";
-    this.onto = app.desk.open.current;
+    this.onto = current.id;
     recorder.start(piece, app.desk.settings.tempo, { bar, at });
+    if (under) this.#accompany({ ...current, id: UNDER, parent: current.id, piece }, bar);
     const lines = linesFor(piece, bar + bars);
     const perTick = 60 / (recorder.tempo * piece.ticksPerBeat);
     this.line = recorder.begun + (lines[bar + bars] - lines[bar]) * perTick;
@@ -113,6 +136,19 @@ export class Trade {
       () => clock() >= this.askAt,
       () => this.#ask(),
     );
+  }
+
+  // Let the other parts play on under a person's turn: from the answer before it, or with the first bar after the count-in.
+  #accompany(entry, bar) {
+    const { player } = this.app;
+    const goesOn = player.playing;
+    player.load(entry);
+    const begin = () => {
+      if (player.entry?.id !== UNDER) return;
+      player.seek(entry.piece.lines[bar]);
+      player.play();
+    };
+    if (!goesOn) setTimeout(begin, 1000 * (this.recorder.begun - AHEAD - clock()));
   }
 
   // What has been played so far goes to the model.

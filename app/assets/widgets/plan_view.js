@@ -1,6 +1,6 @@
 // The plan of a piece on the page: whether it is seen, which of its curves a hand bends, and what is asked of bars by
 // it.
-import { barCount, linesFor } from "../music/piece.js";
+import { barAt, barCount, linesFor } from "../music/piece.js";
 import { CURVES, askedOf, planOf, valueSaid } from "../music/plan.js";
 import { action, make, withMark } from "./parts.js";
 
@@ -22,11 +22,17 @@ export function planShown(app, entry, roll = null) {
   const { plan, curve } = desk.settings;
   const { piece } = entry;
   if (!plan || entry.kind === "nothing") return null;
-  if (!roll) return { curve, goals: entry.goals ?? {}, lines: piece.lines };
+  if (!roll) {
+    const known = entry.state === "running" ? barAt(piece, entry.now) : barCount(piece);
+    return { curve, goals: entry.goals ?? {}, lines: piece.lines, known };
+  }
   const next = canAsk(app) ? nextOf(app) : null;
   const isOpen = (bar) => canAsk(app) && (within(next, bar) || within(roll.range, bar));
   const bars = Math.max(barCount(piece), next?.stop ?? 0);
-  return { curve, goals: desk.goals, lines: linesFor(piece, bars), next, isOpen };
+  const { of, from, letters: planned } = app.sketched ?? {};
+  const isPlanned = of === entry.id && from === next?.first && Object.keys(desk.goals).length > 0;
+  const letters = isPlanned ? planned : null;
+  return { curve, goals: desk.goals, lines: linesFor(piece, bars), next, isOpen, letters };
 }
 
 // What is asked of the bars that are written next; what is not seen is not asked.
@@ -37,15 +43,59 @@ export function planAsked(app, { kind = "continue", first, last }) {
   return kind === "continue" ? askedOf(goals, open.chosen, settings.bars) : null;
 }
 
+// What one take plans for the bars that are written next, as goals; what is bent stays.
+function goalsOf(piece, { first, stop }, goals) {
+  const plan = planOf(piece);
+  const added = {};
+  for (let bar = first; bar < Math.min(stop, barCount(piece)); bar++) {
+    const goal = {};
+    for (const [curve, { step }] of Object.entries(CURVES)) {
+      const value = plan[curve][bar];
+      if (value !== null) goal[curve] = Math.round(value / step) * step;
+    }
+    added[bar] = { ...goal, ...goals[bar] };
+  }
+  return { ...goals, ...added };
+}
+
+// The button that draws what the model plans. It states its plan bar by bar as it writes: so it writes a take.
+function suggestion(app, tell) {
+  const { desk } = app;
+  let stopping = null;
+  const button = action("Suggest a plan", () => (stopping ? stopping.abort() : ask()));
+  button.title = "The model writes one take, which is not kept; its plan is drawn here to be bent";
+  async function ask() {
+    const { id } = desk.current;
+    const next = nextOf(app);
+    stopping = new AbortController();
+    button.textContent = "Stop planning";
+    try {
+      const piece = await app.composer.sketch(stopping.signal);
+      if (desk.current?.id !== id) return;
+      const { letters } = planOf(piece);
+      app.sketched = { of: id, from: next.first, letters };
+      desk.bend(goalsOf(piece, next, desk.goals));
+      tell("This is the plan of one take.");
+    } catch (error) {
+      if (error.name !== "AbortError") app.fail(error.message);
+    } finally {
+      stopping = null;
+      button.textContent = "Suggest a plan";
+    }
+  }
+  return button;
+}
+
 // The button that shows the plan, and the row under a roll that names its curves.
 export function planView(app, roll, tell) {
   const { desk } = app;
-  const toggle = action("", () => desk.set({ plan: !desk.settings.plan }));
+  const toggle = action("", () => desk.set({ plan: !desk.settings.plan }), "mg-chip mg-of-roll");
   withMark(toggle, "plan", "Plan");
-  const row = make("div", "mg-plan-row", "", { ariaLabel: "Plan" });
+  const row = make("div", "mg-plan-row mg-of-roll", "", { ariaLabel: "Plan" });
   row.setAttribute("role", "group");
   const hint = make("span", "mg-said");
   const clear = action("Clear the plan", () => desk.bend({}));
+  const suggest = suggestion(app, tell);
 
   function bend(bars, value) {
     const { curve } = desk.settings;
@@ -79,7 +129,7 @@ export function planView(app, roll, tell) {
     button.addEventListener("keydown", (event) => nudge(event, curve));
     return button;
   });
-  row.append(...names, hint, clear);
+  row.append(...names, suggest, clear, hint);
 
   function show() {
     const { plan, curve } = desk.settings;
@@ -93,10 +143,9 @@ export function planView(app, roll, tell) {
         ? `${button.textContent}: drag its curve over bars to be written, or press the up and down keys here`
         : button.textContent;
     }
+    suggest.hidden = !canAsk(app);
     clear.hidden = !Object.keys(desk.goals).length;
-    hint.textContent = canAsk(app)
-      ? `drag over the orange bars to bend the ${curve}`
-      : app.model.plan.why;
+    hint.textContent = canAsk(app) ? "drag over the orange bars" : app.model.plan.why;
   }
   return { toggle, row, show, bend };
 }

@@ -54,8 +54,9 @@ export function playIn(app) {
 
   function show() {
     const entry = app.desk.current;
-    record.textContent = recorder.on ? "■ Done" : "● Record";
-    record.setAttribute("aria-pressed", String(recorder.on));
+    const records = recorder.on && !app.trade.on;
+    record.textContent = records ? "■ Done" : "● Record";
+    record.setAttribute("aria-pressed", String(records));
     record.disabled = app.trade.on;
     trade.show();
     keys.setAttribute("aria-pressed", String(recorder.keys));

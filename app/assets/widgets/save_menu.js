@@ -11,13 +11,13 @@ const MIDI = "audio/midi",
   XML = "application/vnd.recordare.musicxml+xml";
 
 // The file that was opened, as it was or with what was written into it; else one of the notes.
-const fileKept = (entry) => entry.kept ?? entry.file;
+export const fileKept = (entry) => entry.kept ?? entry.file;
 const midiOf = (entry) =>
   fileKept(entry) && isMidi(fileKept(entry))
     ? fileKept(entry)
     : writeMidi(entry.piece, { made: entry.provenance ?? null });
 
-const isXml = (bytes) => bytes && new TextDecoder().decode(bytes.subarray(0, 5)) === "<?xml";
+export const isXml = (bytes) => bytes && new TextDecoder().decode(bytes.subarray(0, 5)) === "<?xml";
 const LOST =
   "Written from the notes alone: what else was in the file that you opened is not in it.";
 

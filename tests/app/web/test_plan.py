@@ -8,6 +8,7 @@ import numpy as np
 from playwright.sync_api import Page, expect
 
 from app.web.offered_models import EXAMPLES, example
+from musicgen.loading import DEFAULT
 from musicgen.pieces import piece_of
 from tests.app.web.hands import await_end, choose_bars, fill, go_on, open_example, rest, saved
 from tokenization.ensemble.language import Ensemble
@@ -116,3 +117,29 @@ def test_chosen_bars_are_rewritten_by_the_plan(page: Page):
     assert made["written_bars"] == [3, 4]
     first, second = made["plan"]["loudness"]
     assert first == second > 90
+
+
+def test_the_model_plans_before_it_continues(page: Page):
+    """The plan of one take, which is not kept: what was bent stays, and all can be bent further."""
+    page.get_by_label("Model").select_option(DEFAULT)  # an untrained one may write no note
+    fill(page, "bars", 4)
+    show_plan(page)
+    bend(page, (17, 0.5))
+    bent = page.evaluate("musicgen.desk.goals[17]")
+    page.get_by_role("button", name="Suggest a plan").click()
+    stop = page.get_by_role("button", name="Stop planning")
+    stop.click()
+    expect(stop).to_be_hidden()
+    assert page.evaluate("Object.keys(musicgen.desk.goals)") == ["17"]
+    page.get_by_role("button", name="Suggest a plan").click()
+    expect(page.locator(".mg-stage .mg-hint")).to_have_text("This is the plan of one take.")
+    goals = page.evaluate("musicgen.desk.goals")
+    assert [*goals] == ["16", "17", "18", "19"]
+    assert goals["17"]["density"] == bent["density"]
+    assert all(goal["density"] >= 0 for goal in goals.values())
+    assert len(page.evaluate("musicgen.app.sketched.letters")) == 5
+    assert page.evaluate("musicgen.desk.takes.length") == 0
+    go_on(page, bars=4)
+    await_end(page)
+    asked = page.evaluate("musicgen.desk.takes[0].provenance.plan.density")
+    assert asked == [goals[bar]["density"] for bar in goals]

@@ -27,9 +27,11 @@ WATCHED = """() => {
 TURN = "(turn) => musicgen.app.trade.turn === turn"
 
 
-def begin(page: Page) -> None:
-    page.locator("[data-example=grid]").click()
+def begin(page: Page, example: str = "grid") -> None:
     page.get_by_label("Model").select_option(DEFAULT)  # an untrained one may answer with silence
+    page.wait_for_function("() => !musicgen.app.underWay")
+    page.locator(f"[data-example={example}]").click()
+    page.wait_for_function("() => !musicgen.app.underWay")
     page.locator(".mg-play-in summary").click()
     page.get_by_label("Bars to trade").select_option("2")
     page.get_by_role("button", name="Trade bars", exact=True).click()
@@ -80,3 +82,27 @@ def test_a_turn_in_which_nothing_is_played_ends_the_trade(page: Page):
     )
     expect(page.get_by_role("button", name="Trade bars", exact=True)).to_be_visible()
     assert page.evaluate("musicgen.app.trade.on") is False
+
+
+def test_the_other_parts_play_on_under_a_turn(page: Page):
+    """Those of the piece under the first turn, those of the answer under the next; both stay in the piece."""
+    begin(page, "trio-disco")
+    page.evaluate(WATCHED)
+    page.wait_for_function("() => musicgen.player.playing", timeout=WAIT)
+    page.wait_for_function("() => performance.now() / 1000 > musicgen.app.trade.line - 3")
+    page.keyboard.press("g")
+    page.wait_for_function(TURN, arg=None, timeout=2 * WAIT)
+    assert page.evaluate("sentences")[1] == "Bars 21 to 22 are yours."
+    line = page.evaluate(
+        "musicgen.app.trade.line - 4"
+    )  # of the second turn, whose two bars have begun
+    mine = [note for note in page.evaluate("sounded") if note["turn"] == "mine"]
+    kicks = [note["time"] for note in mine if note["pitch"] == 36]
+    assert kicks
+    assert min(kicks) < line
+    notes, lines = page.evaluate(NOTES), page.evaluate("musicgen.desk.current.piece.lines")
+    rows = [notes[i : i + 5] for i in range(0, len(notes), 5)]
+    bars = [[row for row in rows if start <= row[0] < start + 48] for start in lines[12:20]]
+    drums = page.evaluate("musicgen.desk.current.piece.tracks.findIndex((one) => one.drum)")
+    last, first = ([row[:1] + row[2:3] for row in bars[bar] if row[4] == drums] for bar in (2, 4))
+    assert [[onset + lines[16] - lines[14], pitch] for onset, pitch in last] == first

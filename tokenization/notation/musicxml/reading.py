@@ -150,7 +150,7 @@ def unzipped(data: bytes, most_bytes: int) -> bytes:
     except Unreadable:
         raise
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError):
-        raise Unreadable("is a zip archive that is damaged: get it again") from None
+        raise Unreadable("is a zip archive that is damaged: export it again") from None
     except (RuntimeError, NotImplementedError):  # a password, or a method that is not known
         raise Unreadable("is an archive with a password or of an unknown kind") from None
 

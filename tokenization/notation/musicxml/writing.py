@@ -126,6 +126,9 @@ DRUM_PLACES = {
     **{42: ("G", 5), 44: ("D", 4), 46: ("G", 5), 49: ("A", 5), 57: ("A", 5), 51: ("F", 5)},
     **{52: ("A", 5), 53: ("F", 5), 55: ("A", 5), 59: ("F", 5)},
 }
+CROSSED = frozenset(
+    (37, 42, 44, 46, 49, 51, 52, 53, 55, 57, 59)
+)  # cymbals and sticks have an x as their head
 
 
 class Key(NamedTuple):
@@ -406,6 +409,8 @@ class PartWriter:
             if self._track.is_drum:
                 _add(note, "instrument", id=self.instrument(pitch))
             self._value(note, value, number, staff, duration=False)
+            if self._track.is_drum and pitch in CROSSED:
+                _add(note, "notehead", "x")
             if kinds:
                 notations = _add(note, "notations")
                 for kind in kinds:

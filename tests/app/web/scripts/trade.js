@@ -1,7 +1,7 @@
 // Trading bars: what of a turn reaches the piece, and a recorder that begins at a bar line of its own.
 import { rowsOf } from "../../../../app/assets/music/piece.js";
 import { Recorder } from "../../../../app/assets/sound/recorder.js";
-import { answeredAt, withLate } from "../../../../app/assets/sound/trade.js";
+import { accompanied, answeredAt, withLate } from "../../../../app/assets/sound/trade.js";
 import { equal, ok, piece } from "./check.js";
 
 // A recorder without a page, on a piece at 60 beats a minute, begun at a time in seconds from now.
@@ -20,6 +20,19 @@ function recording(song, more) {
 const now = () => performance.now() / 1000;
 
 export const tests = {
+  "the other parts play their last bars once more under a turn"() {
+    const drums = [0, 48, 96].map((tick) => [tick, 60, 36 + tick / 48, 80, 0]); // prettier-ignore
+    const song = piece([...drums, [96, 12, 72, 88, 1]], { bars: 3, tracks: 2 });
+    const under = accompanied(song, 3, 2, 1);
+    equal(under.lines, [0, 48, 96, 144, 192, 240]);
+    equal(rowsOf(under).slice(4), [
+      [144, 60, 37, 80, 0],
+      [192, 48, 38, 80, 0],
+    ]);
+    equal(rowsOf(accompanied(song, 1, 2, 1)).length, 6); // as many bars as there are
+    equal(accompanied(song, 0, 2, 1), null);
+    equal(accompanied(piece([[0, 12, 60, 80, 0]]), 1, 2, 0), null);
+  },
   "what was played after the answer had been asked for is in the piece, too"() {
     const asked = piece([[0, 12, 60, 88, 1]], { tracks: 2 });
     const whole = piece([[0, 9, 60, 88, 1], [36, 6, 64, 88, 1]], { tracks: 2 }); // prettier-ignore

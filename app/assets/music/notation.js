@@ -1,0 +1,71 @@
+// A piece as it is read from a sheet: onsets on sixteenths or triplets, one voice on a staff, and no rest so short that
+// nobody hears it.
+import { rowsOf, withRows } from "./piece.js";
+
+const MIDDLE = 60; // C4: what lies below it is on the lower of two staves
+
+const roundTo = (tick, step) => Math.round(tick / step) * step;
+const upTo = (tick, step) => Math.ceil(tick / step) * step;
+const off = (ticks, step) =>
+  ticks.reduce((sum, tick) => sum + Math.abs(tick - roundTo(tick, step)), 0);
+
+// Rows with their onsets on the grid of their beat: three to a beat where that is nearer than four.
+function onGrid(rows, beat) {
+  const beats = new Map();
+  for (const row of rows) {
+    const number = Math.floor(row[0] / beat);
+    beats.set(number, [...(beats.get(number) ?? []), row]);
+  }
+  return [...beats.values()].flatMap((some) => {
+    const ticks = some.map(([onset]) => onset);
+    const step = off(ticks, beat / 3) < off(ticks, beat / 4) ? beat / 3 : beat / 4;
+    return some.map(([onset, length, ...more]) => [
+      roundTo(onset, step),
+      length + onset - roundTo(onset, step),
+      ...more,
+    ]);
+  });
+}
+
+function chordsOf(rows) {
+  const chords = new Map();
+  for (const row of rows) chords.set(row[0], [...(chords.get(row[0]) ?? []), row]);
+  return [...chords.values()].sort((a, b) => a[0][0] - b[0][0]);
+}
+
+// A staff: a chord ends with the next one where it ends about there or later, or else on a half beat.
+function onStaff(rows, beat) {
+  const chords = chordsOf(onGrid(rows, beat));
+  return chords.flatMap((chord, place) => {
+    const next = chords[place + 1]?.[0][0] ?? Infinity;
+    const end = Math.max(...chord.map(([onset, length]) => onset + length));
+    const [onset] = chord[0];
+    const stop = end > next - beat / 2 ? next : Math.min(next, upTo(end, beat / 2));
+    return chord.map((row) => [onset, Math.max(beat / 4, stop - onset), ...row.slice(2)]);
+  });
+}
+
+// Drums have no lengths: each goes up to the next one, or to the next beat.
+function onDrums(rows, beat) {
+  const chords = chordsOf(onGrid(rows, beat));
+  return chords.flatMap((chord, place) => {
+    const [onset] = chord[0];
+    const end = Math.min(chords[place + 1]?.[0][0] ?? Infinity, upTo(onset + 1, beat));
+    return chord.map((row) => [onset, end - onset, ...row.slice(2)]);
+  });
+}
+
+export function asRead(piece) {
+  const { tracks, ticksPerBeat: beat } = piece;
+  const rows = rowsOf(piece);
+  const read = tracks.flatMap(({ drum }, track) => {
+    const own = rows.filter((row) => row[4] === track);
+    if (drum) return onDrums(own, beat);
+    const low = own.filter((row) => row[2] < MIDDLE);
+    const high = own.filter((row) => row[2] >= MIDDLE);
+    const isOne =
+      !low.some((row) => row[2] < MIDDLE - 5) || !high.some((row) => row[2] > MIDDLE + 5);
+    return isOne ? onStaff(own, beat) : [...onStaff(high, beat), ...onStaff(low, beat)];
+  });
+  return withRows(piece, read);
+}

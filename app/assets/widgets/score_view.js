@@ -1,0 +1,217 @@
+// The score of the piece in the place of its roll: as the file that was opened has it, or as the server writes the notes.
+// OpenSheetMusicDisplay engraves it, and is loaded when a score is first asked for.
+import { asRead } from "../music/notation.js";
+import { barAt, barCount } from "../music/piece.js";
+import { action, count, make, withMark } from "./parts.js";
+import { fileKept, isXml } from "./save_menu.js";
+
+const UNIT = 10; // pixels of the engraver's unit
+const STAFF = 4; // units from the first to the last line of a staff
+const MARGIN = 20; // pixels over a bar that is scrolled to
+const SIZES = { wide: 0.85, small: 0.6, print: 0.8 };
+const SMALL = 640; // pixels of width
+const PAPER = 1040; // pixels that a printed page is laid out in
+const PAUSE = 150; // milliseconds after a change of width, until lines are broken again
+const NOTATED = /\.(mxl|musicxml|xml)$/i;
+const OPTIONS = {
+  autoResize: false,
+  autoBeam: true,
+  disableCursor: true, // bars are marked here
+  autoGenerateMultipleRestMeasuresFromRestMeasures: false, // a bar of the page is a bar of the score
+};
+
+async function written(app, entry) {
+  const answer = await fetch(await app.server.made(entry, "score"));
+  if (!answer.ok) throw new Error("The server could not give the score; try again.");
+  return answer.text();
+}
+
+// The MusicXML that a piece was opened from, or that was written into it; null where there is none.
+async function ownOf(app, entry) {
+  const kept = fileKept(entry);
+  if (isXml(kept)) return new TextDecoder().decode(kept);
+  const isOwn = !entry.kept && entry.file && NOTATED.test(entry.fileName ?? "");
+  return isOwn ? written(app, entry) : null;
+}
+
+// The MusicXML of an entry, and whether it is its own. What is not its own has the bars of the page. The engraver gets
+// a document, since a text that it does not know it would take for an address.
+async function scoreOf(app, entry) {
+  const parsed = (xml) => new DOMParser().parseFromString(xml, "application/xml");
+  const own = parsed((await ownOf(app, entry)) ?? "<none/>");
+  if (own.documentElement.nodeName === "score-partwise") return { score: own, isOwn: true };
+  const read = { ...entry, file: null, piece: asRead(entry.piece) };
+  return { score: parsed(await written(app, read)), isOwn: false };
+}
+
+export class ScoreView {
+  // `changed` is called when the score is shown or hidden.
+  constructor(app, changed) {
+    Object.assign(this, { app, on: false, zoom: 1 });
+    this.engraver = null;
+    this.asked = null; // the entry whose score is on its way or there
+    this.isOwn = false;
+    this.marked = null; // the number of the bar that is marked
+    this.box = make("div", "mg-score", "", { hidden: true, tabIndex: 0, ariaLabel: "Score" });
+    this.box.setAttribute("role", "region");
+    this.said = make("p", "mg-why");
+    this.said.setAttribute("role", "status");
+    this.sheet = make("div", "mg-sheet");
+    this.drawn = make("div");
+    this.drawn.setAttribute("role", "img");
+    this.bar = make("div", "mg-score-bar", "", { hidden: true });
+    this.sheet.append(this.drawn, this.bar);
+    this.box.append(this.said, this.sheet);
+    this.toggle = action("", () => ((this.on = !this.on), changed()));
+    withMark(this.toggle, "score", "Score");
+    this.print = action("Print", () => window.print());
+    this.sheet.addEventListener("click", (event) => this.#seek(event));
+    this.#keepWidth();
+    this.#keepPaper();
+  }
+
+  // The take that is played, or the piece.
+  get chosen() {
+    const { desk, player } = this.app;
+    const take = desk.takes.find(({ id }) => id === player.entry?.id);
+    return take && take.state !== "running" ? take : desk.current;
+  }
+
+  show() {
+    const { box, toggle, chosen: entry } = this;
+    toggle.setAttribute("aria-pressed", String(this.on));
+    box.hidden = this.print.hidden = !this.on || !entry || entry.kind === "nothing";
+    if (!box.hidden && entry.piece !== this.asked?.piece) this.#load(entry);
+  }
+
+  async #load(entry) {
+    const { said, drawn } = this;
+    this.asked = entry;
+    drawn.hidden = true;
+    this.#mark(null);
+    said.textContent = entry.piece.notes.length ? "Engraving…" : "There are no notes yet.";
+    if (!entry.piece.notes.length) return;
+    try {
+      const [{ score, isOwn }, { OpenSheetMusicDisplay }] = await Promise.all([
+        scoreOf(this.app, entry),
+        import("../vendor/osmd/osmd.js"),
+      ]);
+      if (this.asked !== entry) return;
+      this.engraver ??= new OpenSheetMusicDisplay(drawn, OPTIONS);
+      await this.engraver.load(score);
+      if (this.asked !== entry) return;
+      this.isOwn = isOwn;
+      const { desk } = this.app;
+      const words = entry === desk.current ? [] : [`${entry.title}.`];
+      if (!isOwn) words.push("Lengths are simplified for reading; a saved score has all.");
+      said.textContent = words.join(" ");
+      drawn.ariaLabel = `Score of ${entry.title}: ${count(this.#count, "bar")}`;
+      drawn.hidden = false;
+      this.#draw();
+    } catch (error) {
+      if (this.asked === entry) said.textContent = `No score can be shown: ${error.message}`;
+    }
+  }
+
+  get #count() {
+    return this.engraver.Sheet.SourceMeasures.length;
+  }
+
+  #draw({ isPrinted = false } = {}) {
+    const { engraver, sheet, drawn } = this;
+    if (drawn.hidden || !sheet.clientWidth) return;
+    const isSmall = sheet.clientWidth < SMALL;
+    engraver.setOptions({ drawTitle: isPrinted, drawPartNames: !isSmall });
+    engraver.setPageFormat(isPrinted ? "A4_P" : "Endless");
+    engraver.zoom = isPrinted ? SIZES.print : this.zoom * (isSmall ? SIZES.small : SIZES.wide);
+    engraver.render();
+    this.#mark(this.marked);
+  }
+
+  scale(factor) {
+    this.zoom = factor === null ? 1 : Math.min(3, Math.max(0.4, this.zoom * factor));
+    this.#draw();
+  }
+
+  // Where a bar lies on the sheet: [left, top, width, height].
+  #placeOf(number) {
+    const staves = this.engraver.GraphicSheet.MeasureList[number]?.filter(Boolean);
+    if (!staves?.length) return null;
+    const [first, last] = [staves[0], staves.at(-1)].map((one) => one.PositionAndShape);
+    const { x, y } = first.AbsolutePosition;
+    const high = last.AbsolutePosition.y + STAFF - y;
+    return [x, y - 1, first.Size.width, high + 2].map((units) => units * UNIT * this.engraver.zoom);
+  }
+
+  #mark(number) {
+    const { bar, box } = this;
+    this.marked = number;
+    const place = number === null || this.drawn.hidden ? null : this.#placeOf(number);
+    bar.hidden = !place;
+    if (!place) return;
+    const [left, top, width, height] = place;
+    Object.assign(bar.style, { width: `${width}px`, height: `${height}px` });
+    bar.style.transform = `translate(${left}px, ${top}px)`;
+    const over = this.sheet.offsetTop - box.offsetTop + top;
+    if (over < box.scrollTop || over + height > box.scrollTop + box.clientHeight)
+      box.scrollTop = over - MARGIN;
+  }
+
+  // Whether the bars of the score are those of the page: a file may repeat some, or begin with rests.
+  get #isAlike() {
+    return !this.isOwn || this.#count === barCount(this.asked.piece);
+  }
+
+  // Mark the bar that sounds.
+  follow(entry, tick) {
+    if (this.box.hidden || this.drawn.hidden) return;
+    const isSeen = entry?.piece === this.asked.piece && this.#isAlike;
+    const number = isSeen ? barAt(entry.piece, tick) : null;
+    if (number !== this.marked) this.#mark(number);
+  }
+
+  // Go to the bar that was clicked.
+  #seek(event) {
+    if (this.drawn.hidden || !this.#isAlike) return;
+    const { left, top } = this.sheet.getBoundingClientRect();
+    const [x, y] = [event.clientX - left, event.clientY - top];
+    const number = this.engraver.GraphicSheet.MeasureList.findIndex((_, one) => {
+      const [from, over, width, height] = this.#placeOf(one) ?? [0, 0, 0, 0];
+      return x >= from && x < from + width && y >= over && y < over + height;
+    });
+    if (number < 0) return;
+    this.app.player.load(this.asked);
+    this.app.player.seek(this.asked.piece.lines[number]);
+  }
+
+  // Lines are broken where the width asks for it.
+  #keepWidth() {
+    let timer = null;
+    let width = 0;
+    const sized = new ResizeObserver(() => {
+      if (this.sheet.clientWidth === width || !this.box.contains(this.sheet)) return;
+      width = this.sheet.clientWidth;
+      clearTimeout(timer);
+      timer = setTimeout(() => this.#draw(), PAUSE);
+    });
+    sized.observe(this.sheet);
+  }
+
+  // On paper there is the score alone, in pages.
+  #keepPaper() {
+    const paper = make("div", "mg-paper");
+    paper.style.width = `${PAPER}px`;
+    addEventListener("beforeprint", () => {
+      if (this.box.hidden || this.drawn.hidden) return;
+      document.body.append(paper);
+      paper.append(this.sheet);
+      this.#draw({ isPrinted: true });
+    });
+    addEventListener("afterprint", () => {
+      if (!paper.isConnected) return;
+      this.box.append(this.sheet);
+      paper.remove();
+      this.#draw();
+    });
+  }
+}

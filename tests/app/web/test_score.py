@@ -1,0 +1,90 @@
+"""The score in the place of the roll: engraved when it is asked for, followed bar by bar, clicked and printed."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.app.web.hands import PHONE, act, await_end, choose_bars, go_on, open_example, rest, send
+from tests.app.web.test_page import checked
+from tests.tokenization.notation.musicxml.test_keeping import written
+
+SHEET = ".mg-score [role=img]"
+# Puts the player into the middle of a bar, which is counted from 0, of what is on the stage or of the first take.
+GO_TO = """([number, take]) => {
+  const { player, desk } = musicgen, entry = take ? desk.takes[0] : desk.current, { lines } = entry.piece;
+  player.load(entry);
+  player.seek((lines[number] + lines[number + 1]) / 2);
+}"""
+
+
+def show_score(page: Page, title: str) -> None:
+    page.get_by_role("button", name="Score", exact=True).click()
+    expect(page.locator(SHEET)).to_have_attribute("aria-label", re.compile(f"Score of {title}: "))
+
+
+def test_the_score_follows_what_sounds(page: Page):
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    open_example(page, "piano-g-minor")
+    roll, bar = page.locator(".mg-stage .mg-roll"), page.locator(".mg-score-bar")
+    assert not checked(page, lambda: show_score(page, "Piano in G minor"))
+    assert len([url for url in asked if "osmd" in url]) == 1
+    expect(roll).to_be_hidden()
+    expect(page.get_by_role("button", name="Plan", exact=True)).to_be_hidden()
+    expect(page.locator(SHEET)).to_have_attribute("aria-label", re.compile("16 bars"))
+    page.evaluate(GO_TO, [14, False])
+    expect(bar).to_be_in_viewport()
+    fifteenth = bar.bounding_box()
+    page.evaluate(GO_TO, [0, False])
+    rest(page)
+    assert bar.bounding_box() != fifteenth
+    page.evaluate(GO_TO, [2, False])
+    rest(page)
+    third = bar.bounding_box()
+    assert third
+    page.evaluate(GO_TO, [0, False])
+    page.mouse.click(third["x"] + third["width"] / 2, third["y"] + third["height"] / 2)
+    page.wait_for_function("() => musicgen.player.tick === musicgen.player.entry.piece.lines[2]")
+    go_on(page, bars=1)
+    await_end(page)
+    page.evaluate(GO_TO, [16, True])  # what is played of the takes takes the sheet
+    expect(page.locator(SHEET)).to_have_attribute("aria-label", re.compile("take 1: "))
+    expect(page.locator(".mg-score [role=status]")).to_contain_text("minor, take 1.")
+    page.get_by_role("button", name="Score", exact=True).click()
+    expect(roll).to_be_visible()
+    choose_bars(page, 2, 2)
+    act(page, "Clear selection")
+
+
+def test_a_score_that_was_opened_is_shown_and_printed_as_it_is(visit):
+    page = visit(**PHONE)
+    send(page, "prelude.musicxml", written())
+    show_score(page, "prelude")
+    expect(page.locator(".mg-score [role=status]")).to_be_empty()  # nothing of it is simplified
+    assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+    assert not checked(page, lambda: page.emulate_media(color_scheme="dark"))
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    expect(page.locator("body > .mg-paper svg")).to_be_visible()
+    expect(page.locator("#mg-desk")).to_be_hidden()
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.emulate_media(media="screen")
+    expect(page.locator(".mg-stage svg").last).to_be_visible()
+    expect(page.locator(SHEET)).to_be_visible()
+
+
+def test_nothing_of_a_score_is_executed_or_fetched(page: Page):
+    """The fixture of the page fails where a script does, or where somebody else is asked."""
+    text = (
+        written().decode().partition("?>")[2]
+    )  # without a declaration it may look like an address
+    markup = "&lt;img src='http://example.org/a' onerror='failed()'&gt;"
+    text = text.replace("Clarinet in B♭", markup).replace("Café &amp; more", markup)
+    credit = "<credit><credit-image source='http://example.org/b' type='image/png'/></credit>"
+    text = text.replace("<part-list>", f"{credit}<part-list>")
+    send(page, "prelude.musicxml", text.encode())
+    show_score(page, "prelude")
+    expect(page.locator(".mg-score [role=status]")).to_be_empty()
+    expect(page.locator(".mg-score svg")).to_contain_text("<img src=")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(page.locator("body > .mg-paper img")).to_have_count(0)
