@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from musicgen.continuation import Take
-    from musicgen.generation.request import Request
+    from musicgen.generation.request import Options, Request
     from musicgen.generation.sampling import Sampling
     from musicgen.model.config import ModelConfig
     from musicgen.model.performer import Performer
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tokenization.score import Score
 
 __all__ = [
-    "ModelConfig", "Performer", "Piece", "Playable", "Request", "Sampling", "Score", "Take", "find", "language", "load",
+    "ModelConfig", "Options", "Performer", "Piece", "Playable", "Request", "Sampling", "Score", "Take", "find", "language", "load",
     "models",
 ]  # fmt: skip
 
@@ -40,7 +40,7 @@ _PLACES = {
     "musicgen.playable": ("Playable", "find", "load", "models"),
     "musicgen.model.config": ("ModelConfig",),
     "musicgen.model.performer": ("Performer",),
-    "musicgen.generation.request": ("Request",),
+    "musicgen.generation.request": ("Options", "Request"),
     "musicgen.pieces": ("Piece",),
     "tokenization.language": ("language",),
     "tokenization.score": ("Score",),

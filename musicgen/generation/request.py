@@ -52,6 +52,9 @@ class Request:
         return {"bars": self.bars, **{name: True for name, asked in end.items() if asked}}
 
 
+Options = Request  # what programs called it before
+
+
 @dataclass(frozen=True, kw_only=True)
 class Order:
     """A request after a prompt, whole: any process that has the model can do it.

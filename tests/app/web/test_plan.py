@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
+from musicgen.loading import DEFAULT
 from playwright.sync_api import Page, expect
 
 from app.web.offered_models import EXAMPLES, example
-from musicgen.loading import DEFAULT
 from musicgen.pieces import piece_of
 from tests.app.web.hands import await_end, choose_bars, fill, go_on, open_example, rest, saved
 from tokenization.ensemble.language import Ensemble
