@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from tokenization.score import Score
 
 __all__ = [
-    "ModelConfig", "Options", "Performer", "Piece", "Playable", "Request", "Sampling", "Score", "Take", "find", "language",
-    "load", "models",
+    "ModelConfig", "Options", "Performer", "Piece", "Playable", "Request", "Sampling", "Score", "Take", "find",
+    "language", "load", "models",
 ]  # fmt: skip
 
 _PLACES = {
