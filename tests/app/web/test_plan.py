@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
-from musicgen.loading import DEFAULT
 from playwright.sync_api import Page, expect
 
 from app.web.offered_models import EXAMPLES, example
 from musicgen.pieces import piece_of
+from musicgen.playable import DEFAULT
 from tests.app.web.hands import await_end, choose_bars, fill, go_on, open_example, rest, saved
 from tokenization.ensemble.language import Ensemble
 from tokenization.ensemble.layouts import DENSITY_EDGES, REGISTER_EDGES, plan_of
@@ -124,8 +124,11 @@ def test_the_model_plans_before_it_continues(page: Page):
     page.get_by_label("Model").select_option(DEFAULT)  # an untrained one may write no note
     fill(page, "bars", 4)
     show_plan(page)
-    bend(page, (17, 0.5))
-    bent = page.evaluate("musicgen.desk.goals[17]")
+    for _ in range(5):  # once the four bars are drawn
+        bend(page, (17, 0.5))
+        if (bent := page.evaluate("musicgen.desk.goals[17]")) is not None:
+            break
+        page.wait_for_timeout(500)
     page.get_by_role("button", name="Suggest a plan").click()
     stop = page.get_by_role("button", name="Stop planning")
     stop.click()
