@@ -367,10 +367,6 @@ class Language(ABC):
         """Return the tokens of whole kinds that say what bars are to be like."""
         return []
 
-    def plan_stretches(self) -> list[list[int]]:
-        """Return the ids, [start, stop), of what begins a bar and of each kind of them; none without plans."""
-        return []
-
     def recalled(self) -> dict[str, Any] | None:
         """Return what tokens mean to a model that recalls (musicgen/model/recall.py), or None without returns."""
         return None

@@ -228,8 +228,7 @@ class RunConfig:
 def with_meanings(model: Mapping[str, Any], language: Language) -> dict[str, Any]:
     """Return a model, as plain data, with what it needs to know of its language's tokens.
 
-    One that counts musical time is given the clock, and one that says `goals: true` the goal tokens; `plans: true` and
-    `recall: true` likewise.
+    One that counts musical time is given the clock, and one that says `goals: true` the goal tokens.
     """
     position, goals = model.get("position"), model.get("goals")
     musical = isinstance(position, Mapping) and position.get("time") == "music"
@@ -240,12 +239,6 @@ def with_meanings(model: Mapping[str, Any], language: Language) -> dict[str, Any
             raise ValueError(f"model.goals is true, but {language.name} has no tokens for goals")
     elif goals is False:
         del known["goals"]
-    if model.get("plans") is True:
-        known["plans"] = language.plan_stretches()
-        if not known["plans"]:
-            raise ValueError(f"model.plans is true, but in {language.name} bars have no plan")
-    elif model.get("plans") is False:
-        del known["plans"]
     if model.get("recall") is True:
         known["recall"] = language.recalled()
         if known["recall"] is None:

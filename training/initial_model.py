@@ -22,7 +22,7 @@ from training.run_folder import FREE, newest
 # Weights of a trained model for one that has more parts: at first it computes what was learned.
 #
 # - Metric heads in addition to those that there are: what they find counts 0 times at first.
-# - What tells each position of goals and plans (model/goals.py) begins as zeros.
+# - What tells each position of goals (model/performer.py) begins as zeros.
 # - Another encoding of position begins as it does untrained. That one changes what is computed.
 
 
@@ -40,7 +40,7 @@ def grown(trained: Performer, model: Performer) -> dict[str, Tensor]:
             pass
         elif name.endswith("attention.output.weight"):
             weight = _with_columns(weight, start.shape[-1])
-        elif ".metre.qkv." in name or name.startswith("goals."):
+        elif ".metre.qkv." in name:
             weight = torch.cat([weight, start[len(weight) :]])
         state[name] = start if weight is None or weight.shape != start.shape else weight
     return state
@@ -51,7 +51,7 @@ def _with_columns(weight: Tensor, columns: int) -> Tensor:
 
 
 # What a model may have more of, or another (see `grown`).
-GROWS = ("position", "metre", "goals", "plans", "recall")
+GROWS = ("position", "metre", "goals", "recall")
 
 
 def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:

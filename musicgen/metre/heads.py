@@ -86,7 +86,7 @@ class Times(NamedTuple):
 
     ticks: Tensor  # after the last token: (B,)
     newest: Tensor  # what metric heads keep (heads.py): (B, R), R = 0 without any
-    goal: Tensor  # what stands (model/goals.py), 0 before the first: (B,)
+    goal: Tensor  # which one stands (model/performer.py), 0 before the first: (B,)
 
 
 class Timekeeper(nn.Module):

@@ -19,7 +19,6 @@ from musicgen.model.recall import RecallConfig
 from musicgen.position import POSITIONS, Position, Shape
 from tokenization.records import check_fields, from_plain, from_yaml, suggestion
 
-MOST_OF_A_KIND, MOST_KINDS = 63, 10  # of what plans say: all of it is one number (goals.py)
 LARGEST = 1 << 20  # of all sizes; no computer holds a model that has one beyond
 
 
@@ -46,9 +45,6 @@ class ModelConfig:
     clock: Clock | None = None  # how the language's tokens move time: what the metre needs to know
     # Goal tokens of the language, if each position is told them.
     goals: tuple[int, ...] | None = None
-    # Of plans that every position is told of: stretches of ids, [start, stop), of the token that begins a bar, and of
-    # each kind of tokens that say what it is to be like.
-    plans: tuple[tuple[int, int], ...] | None = None
     recall: RecallConfig | None = None  # what tokens mean to one who recalls, if the model does
     tie_embeddings: bool = False  # one matrix for the embedding and the logits
     checkpoint_activations: bool = False  # recompute each block in the backward pass: less memory
@@ -85,7 +81,6 @@ class ModelConfig:
         self._check_metre()
         self._check_clock()
         self._check_goals()
-        self._check_plans()
 
     def _check_metre(self) -> None:
         if self.metre is None:
@@ -121,20 +116,6 @@ class ModelConfig:
             raise ValueError(
                 f"goals are {list(self.goals)}; different tokens below {self.vocabulary_size} are wanted"
             )
-
-    def _check_plans(self) -> None:
-        if self.plans is None:
-            return
-        if self.goals is None:
-            raise ValueError("plans need goals: positions are told of both in one way")
-        for start, stop in self.plans:
-            if not 0 <= start < stop <= min(start + MOST_OF_A_KIND, self.vocabulary_size):
-                raise ValueError(
-                    f"plans have ids {start} to {stop - 1}; up to {MOST_OF_A_KIND} below "
-                    f"{self.vocabulary_size} are wanted"
-                )
-        if len(self.plans) > MOST_KINDS:
-            raise ValueError(f"plans have {len(self.plans)} kinds; {MOST_KINDS} are known at most")
 
     def _check_horizons(self) -> None:
         if self.horizons is None:

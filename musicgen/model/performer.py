@@ -9,8 +9,8 @@ What is unusual about it:
   the feature map, and on the features after it (position/base.py). It serves all layers.
 - The encoding may count musical time instead of tokens (metre/heads.py), and there may be heads that
   do (metre/heads.py).
-- Every position may be told what the music is to arrive at and what its bar is planned to be (`Goals`), and what came
-  next when the piece was last here (recall.py).
+- Every position may be told what the music is to arrive at (`Goals`), and what came next when the piece was last here
+  (recall.py).
 - What a stochastic encoding draws is the `code` of a sequence: drawn by `begin` from an explicit generator, once a
   batch in training, once a piece in generation.
 - Nothing is remembered on the module: `State` is passed in and returned.
@@ -21,7 +21,7 @@ B batch, T time, H heads, D head width, M features, C model width, V vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Generator as Steps
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -37,7 +37,6 @@ from musicgen.common.learning import generator_from
 from musicgen.layers.linear import Dropout, Linear, gelu_linear, linear
 from musicgen.metre.heads import Metre, MetricHeads, Stretches, Timekeeper, Times
 from musicgen.model.config import ModelConfig
-from musicgen.model.goals import Goals
 from musicgen.model.recall import Recall, Recollection, heard
 from musicgen.position import POSITIONS, Position
 
@@ -219,6 +218,44 @@ def redraw_features(model: nn.Module, generator: Generator) -> None:
             module.redraw(generator)
 
 
+# Goal embeddings: every position is conditioned on the latest goal token, such as the bars left or a gap to be
+# filled.
+#
+# A goal token comes once a bar (tokenization/language.py). A later token of that bar would have to retrieve one token
+# among thousands, which linear attention can hardly do: in the last bar of songs, the countdown before it was worth
+# 0.07 nats a token of 2.4. But which goal came last can be computed from the tokens, as time is (metre/heads.py). So
+# a learned vector of it is added to each position's token embedding; nothing before the first goal.
+#
+# B batch, T time, G goals, C model width.
+
+
+class Goals(nn.Module):
+    """Computes the goal in force from the tokens, and holds an embedding of each, zeros at first."""
+
+    number: Tensor
+
+    def __init__(self, tokens: Sequence[int], vocabulary_size: int, width: int) -> None:
+        super().__init__()
+        number = torch.zeros(vocabulary_size, dtype=torch.long)
+        number[list(tokens)] = torch.arange(1, len(tokens) + 1)
+        self.register_buffer("number", number, persistent=False)  # 0 of what is no goal
+        self.vectors = nn.Embedding(len(tokens), width)
+        nn.init.zeros_(self.vectors.weight)
+
+    def standing(self, tokens: Tensor, goal: Tensor) -> Tensor:
+        """Return the goal at each token, itself included, (B, T), of sequences that stand at `goal`, (B,)."""
+        found = torch.cat([goal.unsqueeze(1), self.number[tokens]], 1)
+        places = torch.arange(found.shape[1], device=found.device) * (found > 0)
+        return found.gather(1, places.cummax(1).values)[:, 1:]
+
+    def forward(self, standing: Tensor) -> Tensor:
+        """Return the vectors of goals, (…,) → (…, C)."""
+        weight = self.vectors.weight
+        vectors = torch.cat([weight.new_zeros(1, weight.shape[1]), weight])
+        # Not by an index: its gradient adds thousands of positions to a vector one after the other on a GPU.
+        return F.embedding(standing, vectors, padding_idx=0)
+
+
 @dataclass(frozen=True, kw_only=True)
 class State:
     """What generation carries from token to token; with linear attention its size does not grow."""
@@ -252,8 +289,7 @@ class Performer(nn.Module):
                 self.time = Timekeeper(config.clock, config.vocabulary_size)
                 self.metre = None if config.metre is None else Metre(config.metre, config.clock)
             if config.goals is not None:
-                plans = config.plans or ()
-                self.goals = Goals(config.goals, config.vocabulary_size, config.width, plans)
+                self.goals = Goals(config.goals, config.vocabulary_size, config.width)
             self.embedding = nn.Embedding(config.vocabulary_size, config.width)
             self.recall = None
             if config.recall is not None:

@@ -171,8 +171,7 @@ def _check_sizes(config: ModelConfig, stored: Mapping[str, Tensor], path: Path) 
     layers = len({name.split(".")[1] for name in stored if name.startswith("blocks.")})
     wanted = {"embedding.weight": (config.vocabulary_size, config.width)}
     if config.goals is not None:
-        planned = sum(stop - start for start, stop in (config.plans or ())[1:])
-        wanted["goals.vectors.weight"] = (len(config.goals) + planned, config.width)
+        wanted["goals.vectors.weight"] = (len(config.goals), config.width)
     if config.recall is not None:
         rows = {"planned": config.vocabulary_size, "matched": config.vocabulary_size}
         rows |= dict.fromkeys(("trust", "level"), PLANNED_LEVELS + MATCHED_LEVELS)

@@ -264,11 +264,6 @@ class Ensemble(Language):
         """Return the tokens that say what bars are to be like."""
         return [*range(PLAN_START, PLAN_STOP)]
 
-    def plan_stretches(self) -> list[list[int]]:
-        """Return the ids, [start, stop), of the token that begins a bar and of each kind of a plan."""
-        blocks = [VOCABULARY[name] for name in PLAN]
-        return [[BAR, BAR + 1], *([block.start, block.stop] for block in blocks)]
-
     def recalled(self) -> dict[str, Any]:
         """Return what tokens mean to a model that recalls."""
         blocks = {name: [block.start, block.stop] for name, block in VOCABULARY.blocks.items()}

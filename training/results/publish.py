@@ -70,7 +70,6 @@ def _facts(model: ModelConfig, card: Card, run: RunConfig) -> list[tuple[str, st
     counts = training["counts"]
     train, held_out = counts["train"], counts["validation"]
     seen = training["steps"] * run.data.batch * run.data.length
-    plan = " and the plan" if model.plans else ""
     position = ", ".join(f"{key} {value}" for key, value in asdict(model.position).items())
     return [
         ("language", f"{card.language['language']}, {card.language['tokens']} tokens"),
@@ -88,7 +87,7 @@ def _facts(model: ModelConfig, card: Card, run: RunConfig) -> list[tuple[str, st
         ("heads remember", _memory(model.horizons)),
         *_metric_heads(model.metre),
         *(
-            [("goals", f"an embedding of the goal{plan} in force at every position")]
+            [("goals", "an embedding of the goal in force at every position")]
             if model.goals
             else []
         ),

@@ -82,9 +82,7 @@ def test_what_the_loops_lack_goes_alone(position: str):
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_a_row_does_not_depend_on_company(encoding: str):
     """To the last bit, with rows at other positions, of other codes, that join, stand still and leave."""
-    model = toy_model(
-        layers=2, position=unlimited(encoding), metre=METRE, goals=(4, 5), plans=((0, 1), (1, 3))
-    )
+    model = toy_model(layers=2, position=unlimited(encoding), metre=METRE, goals=(4, 5))
     tokens, state = toy_tokens(12, 1, seed=2), after_prompt(model)
     alone = written(batch_of(model), state, tokens)[:, 0]
     batch, others = batch_of(model), toy_tokens(12, 70, seed=3)

@@ -12,8 +12,7 @@ from torch import Tensor
 from musicgen.attention.features import FEATURES
 from musicgen.metre.heads import Times
 from musicgen.model.config import needs_linear_attention
-from musicgen.model.goals import Goals
-from musicgen.model.performer import Performer, State
+from musicgen.model.performer import Goals, Performer, State
 from tests.musicgen.metre.toys import METRE
 from tests.musicgen.toys import (
     ENCODINGS,
@@ -30,7 +29,6 @@ from tokenization.language import language
 from training.initial_model import grown
 
 GOALS = (7, 9)  # of the toys' eleven tokens
-PLANS = ((0, 1), (1, 3), (4, 5))  # a bar, two kinds of what a plan says
 PLAIN = torch.tensor([[4, 5, 0, 6, 8, 10, 4, 5]])
 
 
@@ -60,22 +58,6 @@ def test_the_last_goal_stands_until_the_next():
         assert at.tolist() == wanted.tolist()
 
 
-def test_what_a_plan_says_stands_until_the_next_bar_and_goals_go_on():
-    goals = Goals(GOALS, 11, 4, PLANS)
-    torch.nn.init.normal_(goals.vectors.weight, generator=generator(1))
-    goal, first, second = goals.vectors.weight.detach().split([2, 2, 1])
-    tokens = torch.tensor([[3, 2, 9, 4, 5, 0, 6, 1]])
-    none = torch.zeros(4)
-    wanted = [none, first[1], first[1] + goal[1], first[1] + goal[1] + second[0]]
-    wanted += [wanted[-1], goal[1], goal[1], goal[1] + first[0]]
-    found = goals(goals.standing(tokens, torch.tensor([0])))[0]
-    torch.testing.assert_close(found, torch.stack(wanted))
-    at = torch.tensor([0])
-    for column, row in zip(tokens.T, wanted, strict=True):
-        at = goals.standing(column.unsqueeze(1), at).squeeze(1)
-        torch.testing.assert_close(goals(at)[0], row)
-
-
 def test_without_a_goal_nothing_is_added_and_after_one_everything_is_changed():
     model, other = told(goals=GOALS), toy_model()
     other.load_state_dict({k: v for k, v in model.state_dict().items() if "goals" not in k})
@@ -87,11 +69,9 @@ def test_without_a_goal_nothing_is_added_and_after_one_everything_is_changed():
     assert ((here - there)[0, PLAIN.shape[1] :].abs().amax(1) > 1e-3).all()
 
 
-@pytest.mark.parametrize("told_before", [{}, {"goals": GOALS}])
-def test_a_trained_model_that_is_told_computes_at_first_what_it_did_and_learns(told_before):
-    before = told(layers=2, **told_before)
-    parts = {"goals": GOALS, "plans": PLANS}
-    after = Performer(toy_config(layers=2, initial_deviation=0.3, **parts), 5).eval()
+def test_a_trained_model_that_is_told_computes_at_first_what_it_did_and_learns():
+    before = toy_model(layers=2)
+    after = Performer(toy_config(layers=2, goals=GOALS, initial_deviation=0.3), 5).eval()
     after.load_state_dict(grown(before, after))
     tokens = toy_tokens(2, 40)
     torch.testing.assert_close(after(tokens), before(tokens), rtol=1e-5, atol=1e-5)
