@@ -27,7 +27,7 @@ import math
 import numpy as np
 
 from evaluation.metrics.estimates import mean
-from evaluation.metrics.window import commonest
+from evaluation.metrics.window import commonest, tops
 from tokenization.analysis.chords import NO_CHORD, ROOTS, recognise, tonic
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.score import Notes, Score
@@ -134,7 +134,7 @@ def _collapses(
     if not before or not spans:
         return None
     fullest = max(int(((onset >= a) & (onset < b)).sum()) / PHRASE for a, b in spans)
-    highest = tops(score, int(lines[start]), int(lines[-1]))
+    highest = tops_between(score, int(lines[start]), int(lines[-1]))
     again = (np.diff(highest) == 0).mean() if len(highest) > 1 else 0.0
     return float(fullest > 2 * before or again > 0.5)
 
@@ -196,17 +196,13 @@ def _height(score: Score, start: int, stop: int) -> float | None:
     onset = score.pitched.onset_ticks
     if ((onset >= start) & (onset < stop)).sum() < FEW:
         return None
-    return float(np.percentile(tops(score, start, stop), 80))
+    return float(np.percentile(tops_between(score, start, stop), 80))
 
 
-def tops(score: Score, start: int, stop: int) -> np.ndarray:
+def tops_between(score: Score, start: int, stop: int) -> np.ndarray:
     """Return the highest pitched note at each time between two at which one begins."""
     notes = score.pitched
-    notes = notes[(notes.onset_ticks >= start) & (notes.onset_ticks < stop)]
-    times, begins = np.unique(notes.onset_ticks, return_inverse=True)
-    tops = np.zeros(len(times), dtype=np.int64)
-    np.maximum.at(tops, begins, notes.pitch)
-    return tops
+    return tops(notes[(notes.onset_ticks >= start) & (notes.onset_ticks < stop)])
 
 
 def _fullness(score: Score, start: int, stop: int) -> float | None:

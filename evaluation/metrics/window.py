@@ -142,11 +142,16 @@ def _pitch(window: Window) -> Found:
     }
 
 
-def _top(window: Window) -> Found:
-    notes = window.music.pitched
+def tops(notes: Notes) -> np.ndarray:
+    """Return the highest note at each time at which one begins."""
     times, begins = np.unique(notes.onset_ticks, return_inverse=True)
     top = np.zeros(len(times), dtype=np.int64)
     np.maximum.at(top, begins, notes.pitch)
+    return top
+
+
+def _top(window: Window) -> Found:
+    top = tops(window.music.pitched)
     step = np.abs(np.diff(top))
     return {
         "top_mean": float(top.mean()) if len(top) else None,

@@ -356,7 +356,7 @@ def measure_plan(
 
 def _of_bars(name: str, score: Score, start: int, stop: int) -> list[float]:
     """Return what each bar is like of what was asked; NaN of a silent one."""
-    from evaluation.metrics.form import tops
+    from evaluation.metrics.form import tops_between
 
     lines = bar_lines(score, stop)
     notes, found = score.notes, []
@@ -365,7 +365,7 @@ def _of_bars(name: str, score: Score, start: int, stop: int) -> list[float]:
         if name == "density":
             found.append(len(own) * score.ticks_per_beat / (end - line))
         else:
-            values = tops(score, line, end) if name == "register" else own.velocity
+            values = tops_between(score, line, end) if name == "register" else own.velocity
             found.append(float(np.mean(values)) if len(values) else np.nan)
     return found
 

@@ -6,8 +6,8 @@ What is drawn for each sequence:
 - which parts, in which order, and sometimes on other instruments. Parts that come first in a bar are what is given to
   write the others to, so every order is an example of accompaniment. The chords are a part too;
 - a transposition;
-- whether it has dynamics; without, half of the straight ones lie on sixteenths, as scores do. Else a score of pop music
-  would be taken for the classical music that most scores of the training data are;
+- whether it has dynamics; without, half of the straight ones lie on sixteenths, as scores do, which hardly any piece of
+  the training data is;
 - what is said about the piece (style, key, tempo) and about its bars (the plan), all of it, some or nothing. So a model
   plans by itself, and follows a plan that is given.
 """
@@ -82,7 +82,7 @@ def cut_ensemble(
     piece = _transposed(piece, config.transpose, random)
     piece = _in_parts(language, piece, kind, config, random)
     if config.flat and random.random() < config.flat:
-        piece = _as_a_score(language, piece, random)
+        piece = as_a_score(language, piece, random)
     sheet = language.sheet(piece)
     laid, given = piece, 0
     if kind == "ending":
@@ -188,7 +188,7 @@ def _in_parts(
     return _to_the_last_note(language, with_parts(ids, order, instruments))
 
 
-def _as_a_score(language: Ensemble, ids: np.ndarray, random: np.random.Generator) -> np.ndarray:
+def as_a_score(language: Ensemble, ids: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """Return a piece without dynamics, and perhaps on sixteenths."""
     sheet = language.sheet(ids)
     onset = sheet.onset
