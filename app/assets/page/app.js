@@ -195,6 +195,7 @@ export class App {
       return () => {
         const { kind, example, file, fileName: named, title, parent } = entry;
         const now = kind === "take" ? "file" : kind; // it is none of its run any more
+        const { goals } = this.desk; // also those that were bent while the model was loading
         const heard = this.opened(
           { ...opened, title },
           {
@@ -212,7 +213,7 @@ export class App {
         const listed = this.desk.open.listed.filter(
           (id) => id !== entry.id || this.desk.stars.has(id),
         );
-        this.desk.open = { ...this.desk.open, listed };
+        this.desk.open = { ...this.desk.open, listed, goals: { of: heard.id, bars: goals } };
         this.desk.tell("step", {});
         return heard;
       };
