@@ -141,7 +141,7 @@ def piece_of(
     """Return a score, perhaps that of a file, as a piece in a language."""
     tracks = _plain(tracks)
     arranged = language.arrange(score, tracks)
-    encoded = language.encode(arranged)
+    encoded = language.encode_for_model(arranged, score)
     return Piece(
         name=name,
         language=language,

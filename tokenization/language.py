@@ -196,6 +196,10 @@ class Language(ABC):
     def encode(self, score: Score) -> Encoded:
         """Spell an arranged score, from the begin token to the end token."""
 
+    def encode_for_model(self, arranged: Score, score: Score) -> Encoded:
+        """Spell an arranged score, which was `score`, for a model to go on with."""
+        return self.encode(arranged)
+
     @abstractmethod
     def decode(self, ids: np.ndarray, setting: Any = None, *, drawn: bool = False) -> Score:
         """Read a sequence or a prefix of one; a note broken off at its end is left out.

@@ -39,9 +39,6 @@ class DataConfig:
     endings: float = 0.0  # count down to the end of their piece
     gaps: float = 0.0  # have a gap to be filled
     accompaniments: float = 0.0  # have parts written to given ones, which come first
-    flat: float = (
-        0.0  # ensemble: the share of sequences of one loudness, as scores have that name none
-    )
     skip_bars: bool = True  # start at a random bar; else at the beginning
     skip_chance: float = 1.0  # of sequences that do
     skip_step: int = 1  # bars: with more, whole steps of so many, over half of the piece at most
@@ -56,7 +53,7 @@ class DataConfig:
             raise ValueError(
                 f"transpose is {self.transpose} (0 to 12 semitones) and drop_track {self.drop_track} (0 to below 1)"
             )
-        for name in ("mix_drums", "skip_chance", "flat"):
+        for name in ("mix_drums", "skip_chance"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be from 0 to 1")
         goals = (self.endings, self.gaps, self.accompaniments)

@@ -62,6 +62,8 @@ from tokenization.language import Encoded, Language
 from tokenization.score import Marker, Score, Tempos, Track, steps_of, sustained
 from tokenization.wording import Remark, listed
 
+# The velocities of notes on a bar line, a quarter, an eighth and elsewhere, where a prompt has no dynamics.
+ACCENTS = (92, 84, 76, 70)
 MOST_TRACKS = MOST_PARTS - 1  # the chords are a part too
 
 
@@ -144,6 +146,16 @@ def _without_dynamics(score: Score) -> Score:
     return score
 
 
+def _accented(score: Score) -> Score:
+    """Return the score with each note as loud as its place in the bar asks for."""
+    onset, beat = score.notes.onset_ticks, score.ticks_per_beat
+    lines = bar_lines(score, bar_count(score))
+    place = onset - lines[np.searchsorted(lines, onset, side="right") - 1]
+    places = [place == 0, place % beat == 0, 2 * place % beat == 0]
+    velocity = np.select(places, ACCENTS[:3], ACCENTS[3])
+    return score.replace(notes=score.notes.replace(velocity=velocity))
+
+
 def _with_tempo(score: Score) -> Score:
     if len(score.tempos):
         return score
@@ -207,6 +219,18 @@ class Ensemble(Language):
         notes = int((sheet.instrument != HARMONY).sum())
         setting = Setting(tracks=score.tracks, tempos=tuple(tempos))
         return Encoded(ids=ids, bars=self.bars(ids), notes=notes, losses=losses, setting=setting)
+
+    def encode_for_model(self, arranged: Score, score: Score) -> Encoded:
+        """Spell an arranged score, which was `score`; one without dynamics with accents on bar lines and beats.
+
+        In training, `flat` stands before classical keyboard music alone, so a model goes on with such music after it.
+        What is written has the velocity of the file all the same.
+        """
+        if not (arranged.notes.velocity == FLAT_VELOCITY).all():
+            return self.encode(arranged)
+        encoded = self.encode(_accented(arranged))
+        velocity = int(np.median(score.notes.velocity))
+        return replace(encoded, setting=replace(encoded.setting, velocity=velocity))
 
     def decode(self, ids: np.ndarray, setting: Any = None, *, drawn: bool = False) -> Score:
         """Read a sequence or a prefix of one, without its plan and goals; what is not complete is left out."""

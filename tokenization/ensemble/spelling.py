@@ -385,10 +385,11 @@ def closed(ids: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What is kept apart from the tokens: names and programs of the parts, and the tempo."""
+    """What is kept apart from the tokens: names and programs of the parts, the tempo, one velocity."""
 
     tracks: tuple[Track, ...] = ()
     tempos: tuple[tuple[int, float], ...] = ()  # (steps, beats a minute)
+    velocity: int | None = None  # of every note, whatever the tokens say
 
 
 def score_of(sheet: Sheet, setting: Setting) -> Score:
@@ -399,8 +400,8 @@ def score_of(sheet: Sheet, setting: Setting) -> Score:
     track = np.cumsum(sheet.parts != HARMONY) - 1  # of each part
     length = np.where(drum, DRUM_STEPS, LENGTHS[sheet.length])
     velocity = velocity_of(sheet.loudness)
-    if sheet.flat:
-        velocity = np.full_like(velocity, FLAT_VELOCITY)
+    if sheet.flat or setting.velocity is not None:
+        velocity = np.full_like(velocity, setting.velocity or FLAT_VELOCITY)
     pitch = np.where(drum, sheet.value + LOWEST_DRUM, sheet.value)
     columns = (sheet.onset, length, pitch, velocity, track[sheet.part] if len(track) else pitch)
     chords = zip(sheet.onset[harmony].tolist(), sheet.value[harmony].tolist(), strict=True)

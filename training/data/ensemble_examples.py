@@ -6,15 +6,11 @@ What is drawn for each sequence:
 - which parts, in which order, and sometimes on other instruments. Parts that come first in a bar are what is given to
   write the others to, so every order is an example of accompaniment. The chords are a part too;
 - a transposition;
-- whether it has dynamics; without, half of the straight ones lie on sixteenths, as scores do, which hardly any piece of
-  the training data is;
 - what is said about the piece (style, key, tempo) and about its bars (the plan), all of it, some or nothing. So a model
   plans by itself, and follows a plan that is given.
 """
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 
@@ -31,16 +27,8 @@ from tokenization.ensemble.layouts import (
     planned,
     with_parts,
 )
-from tokenization.ensemble.spelling import STEPS_PER_SUBBEAT, Sheet, spell
-from tokenization.ensemble.tokens import (
-    END,
-    HARMONY,
-    PART_NAMES,
-    PLAN,
-    STEPS_PER_BEAT,
-    TEMPO,
-    transposition,
-)
+from tokenization.ensemble.spelling import Sheet
+from tokenization.ensemble.tokens import END, HARMONY, PART_NAMES, PLAN, TEMPO, transposition
 from tokenization.language import COUNTED, PERIOD
 from training.config import DataConfig
 from training.data.examples import start_bar
@@ -55,9 +43,6 @@ RESTING = 0.5  # that a part is declared although it rests in all of the bars
 REPLACED = 0.25  # that a part of several pianos is played by another instrument
 STYLED, KEYED, TIMED = 0.5, 0.4, 0.7  # that style, key, tempo are said
 UNPLANNED, FULLY_PLANNED = 0.15, 0.6
-ON_SIXTEENTHS = 0.5  # that a straight piece without dynamics lies on sixteenths
-STRAIGHT = 0.8  # the share of onsets on sixteenths from which on a piece is straight
-SIXTEENTH = STEPS_PER_BEAT // 4
 # What a melody that was written for a piano may be played by.
 MELODIC = [
     PART_NAMES.index(name)
@@ -81,8 +66,6 @@ def cut_ensemble(
     piece, hole = _crop(kind, ids, bars, config, random)
     piece = _transposed(piece, config.transpose, random)
     piece = _in_parts(language, piece, kind, config, random)
-    if config.flat and random.random() < config.flat:
-        piece = as_a_score(language, piece, random)
     sheet = language.sheet(piece)
     laid, given = piece, 0
     if kind == "ending":
@@ -186,27 +169,6 @@ def _in_parts(
     replaced = replaced[order[replaced] < np.flatnonzero(parts == PIANO).max(initial=-1)]
     instruments[replaced] = random.choice(MELODIC, len(replaced), replace=False)
     return _to_the_last_note(language, with_parts(ids, order, instruments))
-
-
-def as_a_score(language: Ensemble, ids: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Return a piece without dynamics, and perhaps on sixteenths."""
-    sheet = language.sheet(ids)
-    onset = sheet.onset
-    straight = (onset % SIXTEENTH == 0).mean() >= STRAIGHT if len(onset) else False
-    if straight and random.random() < ON_SIXTEENTHS:
-        lines = sheet.bars.start[sheet.bar] * STEPS_PER_SUBBEAT
-        place, length = onset - lines, sheet.bars.length[sheet.bar] * STEPS_PER_SUBBEAT
-        last = (length - 1) // SIXTEENTH
-        onset = lines + SIXTEENTH * np.minimum((place + SIXTEENTH // 2) // SIXTEENTH, last)
-    order = np.lexsort((sheet.value, sheet.length, onset, sheet.part, sheet.bar))
-    _, first = np.unique(
-        np.stack([sheet.part, onset, sheet.value])[:, order], axis=1, return_index=True
-    )
-    chosen = order[np.sort(first)]
-    columns = {name: getattr(sheet, name)[chosen] for name in ("bar", "part", "length", "value")}
-    silent = np.zeros(len(chosen), dtype=np.int64)
-    plain = replace(sheet, flat=True, onset=onset[chosen], loudness=silent, **columns)
-    return spell(plain, ended=bool(ids[-1] == END))
 
 
 def _to_the_last_note(language: Ensemble, ids: np.ndarray) -> np.ndarray:

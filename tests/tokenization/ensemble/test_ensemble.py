@@ -6,11 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musicgen.generation.request import Request, order
+from musicgen.pieces import piece_of
 from tests.tokenization.ensemble.cases import LANGUAGE, scores, song
 from tests.tokenization.grammar_cases import uniform
 from tests.tokenization.grammar_cases import written as written_by
 from tokenization.ensemble import layouts
 from tokenization.ensemble.goals import accompanying, directed, infilling
+from tokenization.ensemble.language import ACCENTS
 from tokenization.ensemble.spelling import Reading
 from tokenization.ensemble.tokens import (
     BAR,
@@ -20,7 +22,10 @@ from tokenization.ensemble.tokens import (
     LENGTHS,
     PART_NAMES,
     PLAN,
+    STEPS_PER_BEAT,
+    STEPS_PER_SUBBEAT,
     VOCABULARY,
+    loudness_of,
     nearest_length,
     transposition,
 )
@@ -214,3 +219,18 @@ def test_what_cannot_be_planned_is_said(asked: dict, reason: str):
 
 def test_lengths_are_rounded_to_those_there_are():
     assert LENGTHS[nearest_length(np.array([1, 5, 11, 23, 1000]))].tolist() == [1, 6, 12, 24, 384]
+
+
+def test_a_prompt_without_dynamics_has_accents_and_its_continuation_the_velocity_of_its_file():
+    score = song()
+    notes = score.notes.replace(velocity=np.full(len(score.notes), 100))
+    piece = piece_of(LANGUAGE, score.replace(notes=notes), "even")
+    sheet = LANGUAGE.sheet(piece.prompt().ids)
+    place = sheet.onset - sheet.bars.start[sheet.bar] * STEPS_PER_SUBBEAT
+    loud = loudness_of(np.array(ACCENTS))
+    assert not sheet.flat
+    played = sheet.instrument != HARMONY
+    assert set(sheet.loudness[played & (place == 0)]) == {loud[0]}
+    assert set(sheet.loudness[played & (place % STEPS_PER_BEAT != 0)]) <= {*loud[2:]}
+    assert set(piece.score.notes.velocity) == set(piece.prompt().score.notes.velocity) == {100}
+    assert len(set(piece_of(LANGUAGE, score, "played").score.notes.velocity)) > 1

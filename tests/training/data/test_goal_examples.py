@@ -10,7 +10,6 @@ from tokenization.ensemble.spelling import Reading
 from tokenization.ensemble.tokens import (
     AFTER,
     END,
-    FLAT,
     LEFT_1,
     PLAN_START,
     PLAN_STOP,
@@ -19,7 +18,7 @@ from tokenization.ensemble.tokens import (
     TEMPO,
 )  # fmt: skip
 from training.config import DataConfig
-from training.data.ensemble_examples import as_a_score, cut_ensemble
+from training.data.ensemble_examples import cut_ensemble
 from training.data.shards import Shards
 
 
@@ -60,35 +59,3 @@ def test_sequence_of_a_band_is_valid_whatever_is_drawn(shards: Shards, shares, s
         rest = iter(every.tolist())
         asked = [token for token in ids.tolist() if not STYLE.start <= token < PLAN_START]
         assert shares or all(token in rest for token in asked)
-
-
-def with_dynamics(ids: np.ndarray) -> np.ndarray:
-    """Return a piece with notes of three velocities."""
-    score = Ensemble().decode(ids.astype(np.int64))
-    velocity = 50 + 20 * (np.arange(len(score.notes)) % 3)
-    louder = score.replace(notes=score.notes.replace(velocity=velocity))
-    return Ensemble().encode(louder).ids.astype(np.int64)
-
-
-def test_a_piece_without_dynamics_keeps_its_notes_and_may_move_to_sixteenths(shards: Shards):
-    ids = with_dynamics(shards.ids(0))
-    before, onsets = Ensemble().sheet(ids), []
-    assert not before.flat
-    for seed in range(8):
-        found = as_a_score(Ensemble(), ids, np.random.default_rng(seed))
-        sheet = Ensemble().sheet(found)
-        assert Ensemble().validate(found) is None
-        assert sheet.flat
-        assert len(sheet.onset) == len(before.onset)
-        onsets.append(sorted(sheet.onset.tolist()))
-    for moved in onsets:
-        assert moved == sorted(before.onset.tolist()) or not np.any(np.array(moved) % 6)
-
-
-def test_the_share_of_sequences_without_dynamics_is_as_asked(shards: Shards):
-    ids = with_dynamics(shards.ids(0))
-    bars = Ensemble().bars(ids)
-    for share in (0.0, 1.0):
-        config, random = DataConfig(folder="", length=700, flat=share), np.random.default_rng(1)
-        drawn = [cut_ensemble(Ensemble(), ids, bars, config, random) for _ in range(5)]
-        assert {bool((one == FLAT).any()) for one in drawn} == {bool(share)}
