@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from app import output
 from app.commands.evaluate.study_options import (
     KEPT,
-    add_pieces,
+    add_choice,
+    add_length,
     add_study,
     command_line,
     conducted,
@@ -70,7 +71,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--benchmarks", type=Path, nargs="+", default=[], metavar="DIR",
         help="folders that `musicgen benchmark … -o DIR` has filled: their tables, with the papers' figures",
     )  # fmt: skip
-    add_pieces(parser)
+    add_length(parser)
+    add_choice(parser, 32)
     add_study(parser)
     parser.epilog = EXAMPLES
 
