@@ -14,8 +14,7 @@ from app.options import add_device, add_workers, check_counts, chosen_device, wo
 from app.output import progress_bar
 
 if TYPE_CHECKING:
-    from evaluation.continuation.plan import Plan
-    from evaluation.continuation.prompts import PromptedPiece
+    from evaluation.continuation.prompts import Plan, PromptedPiece
     from evaluation.study.experiments import Experiment, HeldOut
     from evaluation.study.piece_jobs import Choice
     from musicgen.playable import Playable
