@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from musicgen.common.workers.pool import Workers, as_done, at_most
-from musicgen.common.workers.process import Failed
+from musicgen.common.workers import Failed, Workers, as_done, at_most
 from musicgen.continuation import Continuation, Generation, together
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
