@@ -90,7 +90,6 @@ def run(arguments: argparse.Namespace) -> None:
         rows = benchmark(
             recipe, data, encodings=_known(names), seeds=arguments.seeds,
             device=chosen_device(arguments), folder=arguments.output, progress=progress,
-            say=lambda sentence: output.remark([sentence]),
         )  # fmt: skip
     output.remark(failures(rows))
     if not any(row.values for row in rows):
