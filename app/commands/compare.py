@@ -98,22 +98,6 @@ def run(arguments: argparse.Namespace) -> None:
         output.write_json([asdict(row) for row in ranked(rows)])
     else:
         output.write(output.table(comparison_table(rows)))
-        _beside_the_paper(rows)
-
-
-def _beside_the_paper(rows: list[Repeated]) -> None:
-    """Print what the paper of the headline reports next to ours; the set-ups differ."""
-    from evaluation.benchmarks.tables import headline_table
-
-    own = {row.name: (row.inside, row.beyond) for row in rows if row.name.startswith("headline")}
-    if own:
-        heading, table = headline_table(
-            {
-                name.removeprefix("headline-").removeprefix("full-"): losses
-                for name, losses in own.items()
-            }
-        )
-        output.write(f"\n{heading}\n{output.table(table)}")
 
 
 def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:

@@ -62,18 +62,6 @@ def failures(rows: Sequence[Row]) -> list[str]:
     return [f"{row.encoding}: {row.failed}." for row in rows if row.failed]
 
 
-def anchor_tables(task: str, rows: Sequence[Row]) -> list[tuple[str, Table]]:
-    """Return what each paper reports of the task, next to our own of the same name."""
-    own = {row.encoding: row for row in rows if row.values}
-    found = []
-    for anchor in ANCHORS.get(task, []):
-        table = [["of the paper", "theirs", "ours"]]
-        for name, value in anchor["rows"].items():
-            table.append([name, f"{value:.2f}", _ours(own.get(name))])
-        found.append((f"{anchor['paper']}: {anchor['what']}", table))
-    return found
-
-
 def table_beside_papers(task: str, rows: Sequence[Row], rules: Mapping[str, float]) -> Table:
     """Return the result with a column a paper; below it what papers report and we did not measure."""
     table = result_table(rows, rules)
@@ -87,22 +75,6 @@ def table_beside_papers(task: str, rows: Sequence[Row], rules: Mapping[str, floa
             value = anchor["rows"].get(line[0])
             line.append("" if value is None else f"{value:.2f}")
     return table
-
-
-def headline_table(losses: Mapping[str, tuple[float | None, float | None]]) -> tuple[str, Table]:
-    """Return table 6 of Liutkus et al. 2021 next to losses within and past the trained length, by encoding."""
-    (anchor,) = ANCHORS["headline"]
-    table = [["loss", "theirs, within", "past", "growth", "ours, within", "past", "growth"]]
-    for name in dict.fromkeys([*anchor["rows"], *losses]):
-        theirs, ours = anchor["rows"].get(name, (None, None)), losses.get(name, (None, None))
-        table.append([name, *_grown(*theirs), *_grown(*ours)])
-    return f"{anchor['paper']}: {anchor['what']}", table
-
-
-def _grown(within: float | None, past: float | None) -> list[str]:
-    if within is None or past is None:
-        return ["" if x is None else f"{x:.3f}" for x in (within, past)] + [""]
-    return [f"{within:.3f}", f"{past:.3f}", f"{past - within:+.3f}"]
 
 
 def plain(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -151,9 +123,3 @@ def _cell(mean: float, half: float | None, measure: str) -> str:
     scale, digits = (100, 2) if measure == "accuracy" else (1, 3)
     interval = "" if half is None else f" ± {half * scale:.{digits}f}"
     return f"{mean * scale:.{digits}f}{interval}"
-
-
-def _ours(row: Row | None) -> str:
-    if row is None:
-        return ""
-    return _cell(*row.mean("accuracy"), "accuracy") if "accuracy" in row.values[0] else ""
