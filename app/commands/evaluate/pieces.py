@@ -124,7 +124,7 @@ def add(parser: argparse.ArgumentParser, name: str) -> None:
             help="how much counts what is recalled of the piece, 0 to 1",
         )  # fmt: skip
     elif name == "accompaniment":
-        from evaluation.accompaniment import ROLES
+        from evaluation.study.accompaniment import ROLES
 
         parser.add_argument(
             "--hide", nargs="+", choices=ROLES, default=list(ROLES), metavar="PART",
