@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.metrics.estimates import Estimate, estimate
-from evaluation.tables import NONE, Table, number
+from evaluation.tables import Table, interval
 from tokenization.records import json_of
 
 FORMAT = "musicgen listening 1"  # as app/assets/desk/listening.js writes it
@@ -81,18 +81,11 @@ def table(rows: Sequence[dict[str, Any]]) -> Table:
         [
             _named(*row["pair"]),
             *(str(row[name]) for name in ("heard", "first", "second", "equal")),
-            _estimated(row["share"]),
+            interval(*(row["share"][key] for key in ("mean", "low", "high"))),
         ]
         for row in rows
     ]
     return Table(head=HEAD, rows=cells, caption=CAPTION)
-
-
-def _estimated(share: dict[str, Any]) -> str:
-    if share["mean"] is None:
-        return NONE
-    between = "" if share["low"] is None else f" [{number(share['low'])}, {number(share['high'])}]"
-    return f"{number(share['mean'])}{between}"
 
 
 def _named(first: str, second: str) -> str:

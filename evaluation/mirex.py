@@ -25,7 +25,7 @@ from evaluation.metrics.estimates import estimate, mean
 from evaluation.metrics.form import form
 from evaluation.metrics.statistics import SCALES
 from evaluation.study.realism import told_apart
-from evaluation.tables import NONE, Table
+from evaluation.tables import NONE, Table, interval
 from musicgen.continuation import Continuation, Player, together
 from musicgen.generation.request import Request
 from musicgen.pieces import piece_of
@@ -308,7 +308,6 @@ def mirex_table(table: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _cell(found: Mapping[str, Any] | None, value: str = "mean") -> str:
-    if found is None or found[value] is None:
+    if found is None:
         return NONE
-    between = "" if found["low"] is None else f" [{found['low']:.2f}, {found['high']:.2f}]"
-    return f"{found[value]:.2f}{between}"
+    return interval(found[value], found["low"], found["high"], "{:.2f}".format)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,12 +32,25 @@ def number(value: float | None) -> str:
     return f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
 
 
+def interval(
+    mean: float | None,
+    low: float | None,
+    high: float | None,
+    written: Callable[[float], str] = number,
+) -> str:
+    """Return a mean with its interval, if it has one."""
+    if mean is None:
+        return NONE
+    return written(mean) + (
+        "" if low is None or high is None else f" [{written(low)}, {written(high)}]"
+    )
+
+
 def estimated(row: Result | None) -> str:
     """Return a mean, the interval of it, and over how many."""
     if row is None or row["mean"] is None:
         return NONE
-    between = "" if row["low"] is None else f" [{number(row['low'])}, {number(row['high'])}]"
-    return f"{number(row['mean'])}{between} ({row['n']})"
+    return f"{interval(row['mean'], row['low'], row['high'])} ({row['n']})"
 
 
 def described(row: Result) -> str:
@@ -232,19 +245,16 @@ def ablation_table(result: Result) -> Table:
         [
             row["model"],
             row["part"],
-            *(_change(row[part], *row["interval"][part]) for part in ("within", "past")),
+            *(
+                interval(row[part], *row["interval"][part], written="{:+.4f}".format)
+                for part in ("within", "past")
+            ),
             str(row["pieces"]["within"]),
         ]
         for row in result["models"]
     ]
     head = ["model", "without", "within the trained length", "past it", "pieces"]
     return Table(head=head, rows=rows, caption=ABLATION_CAPTION)
-
-
-def _change(mean: float | None, low: float | None, high: float | None) -> str:
-    if mean is None:
-        return NONE
-    return f"{mean:+.4f}" + ("" if low is None else f" [{low:+.4f}, {high:+.4f}]")
 
 
 def ablation_rows(result: Result) -> list[dict[str, Any]]:
@@ -374,6 +384,8 @@ CAPTIONS = {
 
 def whole_pieces_table(kind: str, result: Result) -> Table:
     """Return a row a model and measure: what was written, and what stands for good and for bad."""
+    if kind == "realism":
+        return realism_table(result)
     sides = SIDES[kind]
     above = ["above another piece"] if kind == "accompaniment" else []
     rows = [
@@ -396,6 +408,8 @@ def whole_pieces_table(kind: str, result: Result) -> Table:
 
 def whole_pieces_rows(kind: str, result: Result) -> list[dict[str, Any]]:
     """Return a row a model, measure and side, for a CSV file."""
+    if kind == "realism":
+        return realism_rows(result)
     return [
         {
             "kind": kind,
@@ -441,7 +455,7 @@ def realism_table(result: Result) -> Table:
         [
             model["model"],
             row["measure"],
-            _auc(row),
+            interval(row["auc"], row["low"], row["high"], "{:.2f}".format),
             number(row["written"]),
             number(row["real"]),
             f"{row['songs']} / {row['windows']}",
@@ -460,10 +474,3 @@ def realism_rows(result: Result) -> list[dict[str, Any]]:
         for model in result["models"]
         for row in model["table"]
     ]
-
-
-def _auc(row: Result) -> str:
-    if row["auc"] is None:
-        return NONE
-    between = "" if row["low"] is None else f" [{row['low']:.2f}, {row['high']:.2f}]"
-    return f"{row['auc']:.2f}{between}"

@@ -164,7 +164,7 @@ class DeviceConfig:
     devices: int = 1
     nodes: int = 1
     strategy: Literal["auto", "ddp", "fsdp"] = "auto"
-    precision: Literal["32-true", "bf16-mixed", "64-true", "auto"] = "32-true"  # auto: the fastest
+    precision: Literal["32-true", "bf16-mixed", "64-true", "auto"] = "32-true"
     compile: bool | None = None  # the layers, by torch.compile; null: on a GPU, if it works
 
     def __post_init__(self) -> None:

@@ -71,7 +71,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Make or read the data, train, and print the tables."""
     from evaluation.benchmarks.run import benchmark, examples_measured, fitting
-    from evaluation.benchmarks.tables import anchor_tables, failures, plain, result_table
+    from evaluation.benchmarks.tables import failures, plain, table_beside_papers
     from evaluation.benchmarks.tasks import TASKS as KNOWN
     from evaluation.benchmarks.tasks import material
     from musicgen.common.processes import machine
@@ -90,7 +90,6 @@ def run(arguments: argparse.Namespace) -> None:
         rows = benchmark(
             recipe, data, encodings=_known(names), seeds=arguments.seeds,
             device=chosen_device(arguments), folder=arguments.output, progress=progress,
-            say=lambda sentence: output.remark([sentence]),
         )  # fmt: skip
     output.remark(failures(rows))
     if not any(row.values for row in rows):
@@ -100,10 +99,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         output.write_json({"task": arguments.task, "rules": data.rules, "rows": plain(rows)})
         return
-    parts = [output.table(result_table(rows, data.rules))]
-    for heading, table in anchor_tables(arguments.task, rows):
-        parts.append(f"{heading}\n{output.table(table)}")
-    output.write("\n\n".join(parts))
+    output.write(output.table(table_beside_papers(arguments.task, rows, data.rules)))
 
 
 def _write(folder: Path, task: str, recipe: Recipe, data: Material, rows: list[Row]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import asdict, replace
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from app import output
 from app.commands.train import train
@@ -15,7 +15,7 @@ from app.options import check_counts
 
 if TYPE_CHECKING:
     from training.config import RunConfig
-    from training.results.comparison import Compared
+    from training.results.comparison import Compared, Repeated
 
 PRESET = "tiny"
 EXAMPLES = """\
@@ -76,21 +76,21 @@ def run(arguments: argparse.Namespace) -> None:
     arguments.output = arguments.output or own_folder("compare", arguments)
     configs = configured(arguments)
     several = arguments.seeds > 1
-    check_table(arguments.output, configs, arguments.seeds if several else None)
+    check_table(arguments.output, configs, arguments.seeds)
     if named:
         make_folder(arguments.output, "give another one with -o")
     else:
         claim(arguments.output, arguments)
     against = without_encoding(configs)
     found: dict[str, list[Compared]] = {}
-    rows: list[Any] = []
+    rows: list[Repeated] = []
     runs = [(name, run) for name in configs for run in _of_seeds(configs[name], arguments.seeds)]
     runs.sort(key=lambda named: named[1].seed)  # all of one seed, then of the next: pairs first
     for number, (name, config) in enumerate(runs, 1):
         seed = f", seed {config.seed}" if several else ""
         output.remark([f"{number} of {len(runs)}: {name}{seed}"])
         found.setdefault(name, []).append(_trained(name, config))
-        rows = repeated(found, against) if several else [one for (one,) in found.values()]
+        rows = repeated(found, against)
         # Each time, lest an interruption leave none.
         write_comparison(rows, arguments.output)
     _draw(runs, found, arguments.output)
@@ -98,22 +98,6 @@ def run(arguments: argparse.Namespace) -> None:
         output.write_json([asdict(row) for row in ranked(rows)])
     else:
         output.write(output.table(comparison_table(rows)))
-        _beside_the_paper(rows)
-
-
-def _beside_the_paper(rows: list[Any]) -> None:
-    """Print what the paper of the headline reports next to ours; the set-ups differ."""
-    from evaluation.benchmarks.tables import headline_table
-
-    own = {row.name: (row.inside, row.beyond) for row in rows if row.name.startswith("headline")}
-    if own:
-        heading, table = headline_table(
-            {
-                name.removeprefix("headline-").removeprefix("full-"): losses
-                for name, losses in own.items()
-            }
-        )
-        output.write(f"\n{heading}\n{output.table(table)}")
 
 
 def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
@@ -154,15 +138,15 @@ def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
     return configs
 
 
-def check_table(folder: Path, names: Collection[str], seeds: int | None) -> None:
-    """Refuse a folder whose table has rows that would be lost: of other runs, or of more seeds; None of single runs."""
+def check_table(folder: Path, names: Collection[str], seeds: int) -> None:
+    """Refuse a folder whose table has rows that would be lost: of other runs, or of more seeds."""
     from tokenization.wording import counted, listed
     from training.results.comparison import tabulated
 
     lost = [
-        f"{name} of {counted(own, 'seed')}" if own is not None else name
+        f"{name} of {counted(own, 'seed')}"
         for name, own in tabulated(folder).items()
-        if name not in names or (own is None) != (seeds is None) or (own or 0) > (seeds or 0)
+        if name not in names or own > seeds
     ]
     if lost:
         raise ValueError(

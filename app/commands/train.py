@@ -64,7 +64,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", help="cpu, cuda, mps, or auto")
     parser.add_argument("--devices", type=int, metavar="N", help="GPUs, or processes on a CPU")
     parser.add_argument("--strategy", help="ddp: every device has the model; fsdp: a part of it")
-    parser.add_argument("--precision", help="32-true, bf16-mixed, or auto: the faster here")
+    parser.add_argument(
+        "--precision", help="32-true, bf16-mixed, or auto: the latter where the device has it"
+    )
     parser.add_argument("--seed", type=int, help="of everything random (default: 1)")
     output.add_json(parser)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,16 +12,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from evaluation.benchmarks.recipe import Recipe, Sizes
+from evaluation.benchmarks.recipe import Recipe
 from evaluation.benchmarks.tasks import Material, Progress
 from evaluation.benchmarks.training import Classifier, Optimiser, classified, perplexities
 from evaluation.benchmarks.variants import VARIANTS, Variant, language_model, model_config
+from evaluation.study.experiments import Measurement, run
 from musicgen.common.intervals import mean_interval
 from musicgen.model.performer import parameter_count
-from tokenization.records import json_of, value_of
-from tokenization.whole_file import write_json
 
-RESULTS = "results.json"
+KEPT = ".results"  # the folder of what was measured, inside that of the output
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,35 +53,33 @@ def benchmark(
     device: str,
     folder: Path | None,
     progress: Progress,
-    say: Callable[[str], None],
 ) -> list[Row]:
     """Train and measure all encodings, seed by seed, so that pairs of one seed come first."""
-    stored = _stored(folder, recipe, data)
+    identity = {"recipe": _plain(recipe), "data": _checksum(data)}
+    places = {"recipe": recipe, "data": data, "device": device}
     rows = {name: _first_row(recipe, data, name) for name in encodings}
-    for seed in range(1, seeds + 1):
-        for name in encodings:
-            key = f"{name}/{seed}"
-            if rows[name].failed:
-                continue
-            if key not in stored["results"]:
-                say(f"{name}, seed {seed} of {seeds}")
-                before = time.perf_counter()
-                try:
-                    found = _measured(recipe, data, name, seed, device, progress)
-                except ValueError as error:
-                    rows[name] = replace(rows[name], failed=" ".join(str(error).split()))
-                    continue
-                stored["results"][key] = {**found, "seconds": time.perf_counter() - before}
-                if folder is not None:
-                    write_json(folder / RESULTS, stored)
-            values = dict(stored["results"][key])
-            taken = values.pop("seconds")
-            before_it = rows[name]
-            count = len(before_it.values)
-            rows[name] = replace(
-                before_it,
-                values=(*before_it.values, values),
-                seconds=(before_it.seconds * count + taken) / (count + 1),
+    jobs = [
+        Measurement(
+            measure=measured,
+            arguments={"encoding": name, "seed": seed},
+            places=places,
+            identity=identity,
+        )
+        for seed in range(1, seeds + 1)
+        for name in encodings
+        if not rows[name].failed
+    ]
+    kept = None if folder is None else folder / KEPT
+    for job, done in zip(jobs, run(jobs, folder=kept, progress=progress), strict=True):
+        row = rows[job.arguments["encoding"]]
+        if done.error:
+            rows[row.encoding] = replace(row, failed=done.error)
+        elif not row.failed:
+            count = len(row.values)
+            rows[row.encoding] = replace(
+                row,
+                values=(*row.values, done.result),
+                seconds=(row.seconds * count + done.seconds) / (count + 1),
             )
     return list(rows.values())
 
@@ -146,23 +142,25 @@ def _model(recipe: Recipe, data: Material, chosen: Variant, seed: int) -> Any:
     )
 
 
-def _measured(
-    recipe: Recipe, data: Material, name: str, seed: int, device: str, progress: Progress
+def measured(
+    *, recipe: Recipe, data: Material, device: str, encoding: str, seed: int
 ) -> dict[str, float]:
-    model = _model(recipe, data, recipe.variant(name, data.grid), seed).to(torch.device(device))
+    """Return what a model with an encoding comes to, trained from a seed."""
+    chosen = recipe.variant(encoding, data.grid)
+    model = _model(recipe, data, chosen, seed).to(torch.device(device))
     if data.corpus is not None:
         sizes, corpus = recipe.data, data.corpus
         settings = recipe.training(max(1, len(corpus.train) // sizes.length))
         borders = edges(sizes.length, sizes.past, sizes.counted)
         return perplexities(
             model, corpus.train, corpus.test, sizes.length, borders, sizes.sequences,
-            settings, seed, progress,
+            settings, seed,
         )  # fmt: skip
     assert data.train is not None
     assert data.test is not None
     test = _first(data.test, recipe.data.test)
     settings: Optimiser = recipe.training(len(data.train.labels))
-    return classified(model, data.train, test, settings, seed, progress)
+    return classified(model, data.train, test, settings, seed)
 
 
 def _first(examples: Any, count: int) -> Any:
@@ -174,34 +172,6 @@ def _first(examples: Any, count: int) -> Any:
     places = None if examples.places is None else examples.places[numbers]
     inputs = [examples.inputs[n] for n in numbers]
     return replace(examples, inputs=inputs, labels=examples.labels[rows], places=places)
-
-
-def _stored(folder: Path | None, recipe: Recipe, data: Material) -> dict[str, Any]:
-    """Return what is in a folder, if it is of the same recipe and data; another's is refused."""
-    own = {"recipe": _plain(recipe), "data": _checksum(data), "results": {}}
-    if folder is None or not (file := folder / RESULTS).is_file():
-        return own
-    found = json_of(file)
-    found = _completed(found) if isinstance(found, dict) else {}
-    if any(found.get(x) != own[x] for x in ("recipe", "data")):
-        raise ValueError(
-            f"{folder} holds results of another recipe or other data; name another folder"
-        )
-    results = value_of(dict[str, dict[str, float]], found.get("results"), f"{file}: results")
-    measures = {frozenset(one) for one in results.values()}
-    if len(measures) > 1 or any("seconds" not in one for one in measures):
-        raise ValueError(f"{file} is damaged: not all of its results have the same measures")
-    return {**own, "results": results}
-
-
-def _completed(stored: dict[str, Any]) -> dict[str, Any]:
-    """Return what was stored with what its version did not know of sizes, which then had no part in it."""
-    recipe = stored.get("recipe")
-    sizes = recipe.get("data") if isinstance(recipe, dict) else None
-    if not isinstance(recipe, dict) or not isinstance(sizes, dict):
-        return stored
-    known = json.loads(json.dumps(asdict(Sizes())))
-    return {**stored, "recipe": {**recipe, "data": {**known, **sizes}}}
 
 
 def _plain(recipe: Recipe) -> Any:

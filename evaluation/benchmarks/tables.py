@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import yaml
 
 from evaluation.benchmarks.run import Row
 from evaluation.benchmarks.tasks import TASKS
-from tokenization.records import Open, from_plain, json_of
+from tokenization.records import json_of
 
 CONTROL = "none"  # the encoding that all others are measured against
 SUMMARY = "benchmark.json"  # of a folder of results: the table, and what is to be known of it
@@ -21,49 +20,6 @@ ANCHORS = yaml.safe_load(
     (files("evaluation.benchmarks") / "anchors.yaml").read_text(encoding="utf-8")
 )
 """By task: paper, what is measured, and rows by the names that they have here."""
-
-
-@dataclass(frozen=True)
-class _Training(Open):
-    batch: int
-    learning_rate: float
-    steps: int | None
-    epochs: float | None
-
-
-@dataclass(frozen=True)
-class _Measured(Open):
-    encoding: str
-    parameters: int
-    n: int
-    seconds: float
-    failed: str
-    values: tuple[dict[str, float], ...]
-    means: dict[str, float]
-    intervals: dict[str, float | None]
-
-
-@dataclass(frozen=True)
-class _Summary(Open):
-    """What a finished benchmark leaves."""
-
-    task: str
-    command: str
-    about: str
-    machine: str
-    remarks: tuple[str, ...]
-    training: _Training
-    threads: int
-    rules: dict[str, float]
-    rows: tuple[_Measured, ...]
-
-    def __post_init__(self) -> None:
-        if self.task not in TASKS:
-            raise ValueError(f"there is no task {self.task!r}")
-        measures = {frozenset(one) for row in self.rows if row.values
-                    for one in (*row.values, row.means, row.intervals)}  # fmt: skip
-        if len(measures) > 1:
-            raise ValueError("not all rows have the same measures")
 
 
 def result_table(rows: Sequence[Row], rules: Mapping[str, float]) -> Table:
@@ -106,18 +62,6 @@ def failures(rows: Sequence[Row]) -> list[str]:
     return [f"{row.encoding}: {row.failed}." for row in rows if row.failed]
 
 
-def anchor_tables(task: str, rows: Sequence[Row]) -> list[tuple[str, Table]]:
-    """Return what each paper reports of the task, next to our own of the same name."""
-    own = {row.encoding: row for row in rows if row.values}
-    found = []
-    for anchor in ANCHORS.get(task, []):
-        table = [["of the paper", "theirs", "ours"]]
-        for name, value in anchor["rows"].items():
-            table.append([name, f"{value:.2f}", _ours(own.get(name))])
-        found.append((f"{anchor['paper']}: {anchor['what']}", table))
-    return found
-
-
 def table_beside_papers(task: str, rows: Sequence[Row], rules: Mapping[str, float]) -> Table:
     """Return the result with a column a paper; below it what papers report and we did not measure."""
     table = result_table(rows, rules)
@@ -131,22 +75,6 @@ def table_beside_papers(task: str, rows: Sequence[Row], rules: Mapping[str, floa
             value = anchor["rows"].get(line[0])
             line.append("" if value is None else f"{value:.2f}")
     return table
-
-
-def headline_table(losses: Mapping[str, tuple[float | None, float | None]]) -> tuple[str, Table]:
-    """Return table 6 of Liutkus et al. 2021 next to losses within and past the trained length, by encoding."""
-    (anchor,) = ANCHORS["headline"]
-    table = [["loss", "theirs, within", "past", "growth", "ours, within", "past", "growth"]]
-    for name in dict.fromkeys([*anchor["rows"], *losses]):
-        theirs, ours = anchor["rows"].get(name, (None, None)), losses.get(name, (None, None))
-        table.append([name, *_grown(*theirs), *_grown(*ours)])
-    return f"{anchor['paper']}: {anchor['what']}", table
-
-
-def _grown(within: float | None, past: float | None) -> list[str]:
-    if within is None or past is None:
-        return ["" if x is None else f"{x:.3f}" for x in (within, past)] + [""]
-    return [f"{within:.3f}", f"{past:.3f}", f"{past - within:+.3f}"]
 
 
 def plain(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -174,7 +102,8 @@ def read_summary(folder: Path) -> dict[str, Any]:
             f"{folder} holds no {SUMMARY}; `musicgen benchmark … -o {folder}` writes it when it ends"
         )
     found = json_of(file)
-    from_plain(_Summary, found, str(file))
+    if not isinstance(found, dict) or found.get("task") not in TASKS or "rows" not in found:
+        raise ValueError(f"{file} is damaged; `musicgen benchmark` writes it again")
     return found
 
 
@@ -194,9 +123,3 @@ def _cell(mean: float, half: float | None, measure: str) -> str:
     scale, digits = (100, 2) if measure == "accuracy" else (1, 3)
     interval = "" if half is None else f" ± {half * scale:.{digits}f}"
     return f"{mean * scale:.{digits}f}{interval}"
-
-
-def _ours(row: Row | None) -> str:
-    if row is None:
-        return ""
-    return _cell(*row.mean("accuracy"), "accuracy") if "accuracy" in row.values[0] else ""

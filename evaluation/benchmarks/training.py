@@ -200,7 +200,6 @@ def fit(
     loss_of: Callable[[int, Any], Tensor],
     settings: Optimiser,
     seed: int,
-    progress: Callable[[int, int], None],
 ) -> list[float]:
     """Train, and return the loss of each step; a loss that is not finite ends it with a sentence."""
     optimiser = torch.optim.AdamW(
@@ -226,7 +225,6 @@ def fit(
             raise ValueError(
                 f"the loss was not finite at step {step + 1}; a lower learning_rate may help"
             )
-        progress(step + 1, settings.steps)
     return losses
 
 
@@ -236,7 +234,6 @@ def classified(
     test: Examples,
     settings: Optimiser,
     seed: int,
-    progress: Callable[[int, int], None],
 ) -> dict[str, float]:
     """Train a classifier, and return its accuracy on the test, and the mean loss of the last tenth of the training."""
     device = next(model.parameters()).device
@@ -246,7 +243,7 @@ def classified(
         logits = model(**train.batch(rows, device), code=code)
         return functional.cross_entropy(logits, torch.from_numpy(train.labels[rows]).to(device))
 
-    losses = fit(model, loss_of, settings, seed, progress)
+    losses = fit(model, loss_of, settings, seed)
     model.eval()
     right = 0
     with torch.no_grad():
@@ -270,7 +267,6 @@ def perplexities(
     sequences: int,
     settings: Optimiser,
     seed: int,
-    progress: Callable[[int, int], None],
 ) -> dict[str, float]:
     """Train on stretches of a text, and return the perplexity of others by stretches of positions between the edges."""
     device = next(model.parameters()).device
@@ -281,7 +277,7 @@ def perplexities(
         ids = np.stack([train[start : start + length + 1] for start in starts]).astype(np.int64)
         return _token_losses(model, torch.from_numpy(ids).to(device), code).mean()
 
-    fit(model, loss_of, settings, seed, progress)
+    fit(model, loss_of, settings, seed)
     model.eval()
     longest = edges[-1]
     starts = np.linspace(0, len(test) - longest - 1, sequences, dtype=int)

@@ -11,23 +11,22 @@ A style is one value: the mean over its prompts and their samples; means and int
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from collections.abc import Generator as StdGenerator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from evaluation.continuation.plan import Plan
 from evaluation.continuation.prompts import (
     REFERENCE_PASSAGES,
     JudgedPassage,
+    Plan,
     PromptedPiece,
+    read_prompt,
     reference_passages,
 )
 from evaluation.metrics.estimates import estimate, mean
@@ -42,79 +41,77 @@ from evaluation.metrics.style import (
     similarities,
     track_profiles,
 )
-from musicgen.common.workers.pool import Workers, as_done, at_most
-from musicgen.common.workers.process import Failed
-from musicgen.continuation import Generation, continuing, longest_ticks, together
+from evaluation.study.experiments import Experiment, Found, job_of
+from evaluation.study.piece_jobs import model_of
+from musicgen.continuation import Generation, continuing, longest_ticks
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
 from musicgen.playable import Playable
 from tokenization.formats import write_score
 from tokenization.score import Score, excerpt
-from tokenization.whole_file import make_folder, write_whole
-from tokenization.wording import listed
+from tokenization.whole_file import make_folder
 
-# Continuations of prompts by models: written once, stored as files, spread over processes or machines.
-#
-# A finished prompt is a JSON file with the tokens of its samples, and MIDI files to listen to; it takes its name in
-# one step. What is there is not written again, so an interrupted experiment goes on where it was.
+# Continuations of prompts by models, a job a model and prompt (evaluation/study/experiments.py).
 
-Progress = Callable[[int, int], None]
-TOGETHER = 32  # samples that are continued in one batch
-_EDITION = 2  # changes with how a prompt is continued: then it is continued again
+SAMPLES = "samples"  # the folder of what models wrote, to be heard
+_EDITION = 3  # changes with how a prompt is continued: then it is continued again
 
 
-def write_samples(
-    model: Playable,
+def continuation(
+    models: Sequence[Playable],
     prompts: Sequence[PromptedPiece],
     plan: Plan,
-    folder: Path,
     *,
-    workers: Workers = 0,
-    progress: Progress = lambda done, total: None,
-) -> None:
-    """Continue every prompt that has not been continued by this model yet."""
-    home = home_of(model, plan, folder)
-    make_folder(home, "name another one")
-    missing = [p for p in prompts if _kept(home, model, p, plan) is None]
-    before = len(prompts) - len(missing)
-    progress(before, len(prompts))
-    if not missing:
-        return
-    size = max(1, TOGETHER // plan.samples)
-    if isinstance(workers, int) and workers > 1:
-        size = min(size, -(-len(missing) // workers))
-    groups = [missing[first : first + size] for first in range(0, len(missing), size)]
-    # Of a copy, the weights are forgotten when this is done.
-    work = partial(_continued, replace(model), plan=plan)
-    with closing(as_done(work, groups, workers=at_most(workers, len(groups)))) as answers:
-        for index, found in answers:
-            if isinstance(found, Failed):
-                names = listed([prompt.name for prompt in groups[index]])
-                raise ValueError(f"{model.name} cannot continue {names}: {found.reason}")
-            for prompt, samples in zip(groups[index], found, strict=True):
-                _keep(home, model, prompt, plan, samples)
-            before += len(found)
-            progress(before, len(prompts))
+    source: Path,
+    folder: Path,
+    device: str,
+) -> Experiment:
+    """Continue the prompts of a source and measure the continuations, which are written to a folder as MIDI files."""
+    jobs = [
+        job_of(
+            model,
+            continued,
+            device,
+            places={"source": str(source)},
+            identity={
+                "prompt": hashlib.sha256(prompt.ids.astype("<u2").tobytes()).hexdigest(),
+                "longest_ticks": model.longest_ticks,
+                "edition": _EDITION,
+            },
+            prompt=prompt.name,
+            plan=asdict(plan),
+        )
+        for model in models
+        for prompt in prompts
+    ]
+
+    def compose(found: Found) -> dict[str, Any]:
+        measured = list(dict.fromkeys(model.name for model, _, _ in found))
+        able = [model for model in models if model.name in measured]
+        samples = {
+            (model.name, job.arguments["prompt"]): [np.array(ids, np.uint16) for ids in done.result]
+            for model, job, done in found
+        }
+        for model in able:
+            for prompt in prompts:
+                _write_music(folder, model, prompt, plan, samples[model.name, prompt.name])
+        return summed_up(able, prompts, plan, samples)
+
+    return Experiment(jobs=jobs, compose=compose)
 
 
-def _continued(
-    model: Playable, prompts: Sequence[PromptedPiece], plan: Plan
-) -> list[list[np.ndarray]]:
-    """Return what a model writes for some prompts, all of them in one batch."""
-    works = [continuing_work(model, prompt, plan) for prompt in prompts]
-    for _ in together(works):
-        pass
-    return [sequences(work, plan) for work in works]
+def continued(
+    *, model: str, source: str, device: str, prompt: str, plan: Mapping[str, Any]
+) -> StdGenerator[Sequence[Generation], None, list[list[int]]]:
+    """Return what a model writes for a prompt: as many valid sequences as planned, of the planned length.
 
-
-def read_samples(
-    model: Playable, prompt: PromptedPiece, plan: Plan, folder: Path
-) -> list[np.ndarray]:
-    """Return the sequences that a model wrote, each with the prompt at its beginning."""
-    kept = _kept(home_of(model, plan, folder), model, prompt, plan)
-    if kept is None:
-        raise FileNotFoundError(f"{model.name} has not continued {prompt.name} in {folder}")
-    return [np.array(ids, dtype=np.uint16) for ids in kept]
+    Each has the prompt at its beginning. Without an end token, one that falls silent before may be shorter.
+    """
+    loaded, how = model_of(model, device), Plan(**plan)
+    piece = read_prompt(Path(source), prompt, loaded.language, how.prompt_bars, how.tokens)
+    work = continuing_work(loaded, piece, how)
+    yield [work]
+    return [ids.tolist() for ids in sequences(work, how)]
 
 
 def continuing_work(model: Playable, prompt: PromptedPiece, plan: Plan) -> Generation:
@@ -136,60 +133,25 @@ def continuing_work(model: Playable, prompt: PromptedPiece, plan: Plan) -> Gener
 
 
 def sequences(work: Generation, plan: Plan) -> list[np.ndarray]:
-    """Return as many valid sequences as planned, of the planned length and broken off there.
-
-    Each has the prompt at its beginning. Without an end token, one that falls silent before may be shorter.
-    """
+    """Return the sequences that were written, broken off at the planned length."""
     work.check()
     close = work.model.language.close
     return [close(ids)[: plan.tokens].astype(np.uint16) for ids in work.sequences()]
 
 
-def home_of(model: Playable, plan: Plan, folder: Path) -> Path:
-    """Return the folder of what this very model wrote under this very plan."""
-    facts = [model.sha256, model.longest_ticks, asdict(plan), _EDITION]
-    asked = json.dumps(facts, sort_keys=True)
-    return folder / f"{_plain_name(model.name)}-{hashlib.sha256(asked.encode()).hexdigest()[:8]}"
-
-
-def _keep(
-    home: Path, model: Playable, prompt: PromptedPiece, plan: Plan, samples: list[np.ndarray]
+def _write_music(
+    folder: Path, model: Playable, prompt: PromptedPiece, plan: Plan, samples: Sequence[np.ndarray]
 ) -> None:
-    """Write the MIDI files first and last, in one step, the file that says that all is there."""
-    facts = _facts(model, prompt, plan)
-    stem = _file_name(prompt)
-    language = model.language
+    """Write the continuations of a prompt as MIDI files, which say what wrote them."""
+    home = folder / SAMPLES / f"{_plain_name(model.name)}-{model.sha256[:8]}"
+    # No other prompt of the folder has this name, and any file system takes it.
+    stem = f"{_plain_name(prompt.name)}-{zlib.crc32(prompt.name.encode(errors='replace')):08x}"
+    make_folder(home, "name another one")
+    facts = {"model": model.name, "weights_sha256": model.sha256, **asdict(plan)}
     for number, ids in enumerate(samples):
-        score = language.decode(language.close(ids), prompt.setting)
-        write_score(home / f"{stem}.prompt_cont_{number}.mid", score, {**facts, "sample": number})
-    text = json.dumps({**facts, "ids": [ids.tolist() for ids in samples]})
-    write_whole(home / f"{stem}.json", text.encode())
-
-
-def _kept(home: Path, model: Playable, prompt: PromptedPiece, plan: Plan) -> list[list[int]] | None:
-    """Return the samples of a prompt, or None where there are none or they answer to another prompt."""
-    try:
-        kept = json.loads((home / f"{_file_name(prompt)}.json").read_bytes())
-    except (FileNotFoundError, ValueError):
-        return None
-    facts = _facts(model, prompt, plan)
-    same = isinstance(kept, dict) and facts == {name: kept.get(name) for name in facts}
-    return kept["ids"] if same and "ids" in kept else None
-
-
-def _facts(model: Playable, prompt: PromptedPiece, plan: Plan) -> dict[str, Any]:
-    return {
-        "model": model.name,
-        "weights_sha256": model.sha256,
-        **asdict(plan),
-        "prompt": prompt.name,
-        "prompt_sha256": hashlib.sha256(prompt.ids.astype("<u2").tobytes()).hexdigest(),
-    }
-
-
-def _file_name(prompt: PromptedPiece) -> str:
-    """Return a name that no other prompt of the folder has, and any file system takes."""
-    return f"{_plain_name(prompt.name)}-{zlib.crc32(prompt.name.encode(errors='replace')):08x}"
+        score = model.language.decode(model.language.close(ids), prompt.setting)
+        facts |= {"prompt": prompt.name, "sample": number}
+        write_score(home / f"{stem}.prompt_cont_{number}.mid", score, facts)
 
 
 def _plain_name(name: str) -> str:
@@ -262,9 +224,6 @@ def _statistics(passages: Sequence[Row]) -> list[Row]:
     ]
 
 
-ProgressBar = Callable[[str], AbstractContextManager[Progress]]
-
-SAMPLES = "samples"  # the folder of what models wrote, inside the experiment's
 PITCHED, DRUMS = "pitched", "drums"  # stand for all tracks of their kind
 REFERENCES = ("prompt", "piece")
 
@@ -278,24 +237,15 @@ class Measured:
     diversities: list[Row] = field(default_factory=list)  # one of the samples of a model and prompt
 
 
-def run(
+def summed_up(
     models: Sequence[Playable],
     prompts: Sequence[PromptedPiece],
     plan: Plan,
-    folder: Path,
-    *,
-    workers: Workers = 0,
-    progress_bar: ProgressBar = lambda title: nullcontext(lambda done, total: None),
-) -> tuple[Measured, dict[str, Any]]:
-    """Write what is missing of the continuations into a folder, measure them all, and sum up."""
-    for model in models:
-        with progress_bar(f"{model.name}: prompts") as progress:
-            write_samples(
-                model, prompts, plan, folder / SAMPLES, workers=workers, progress=progress
-            )
-    with progress_bar("Measuring: prompts") as progress:
-        measured = measure(models, prompts, plan, folder, progress)
-    results = {
+    samples: Mapping[tuple[str, str], Sequence[np.ndarray]],
+) -> dict[str, Any]:
+    """Return the results of what models wrote, by their names and those of prompts, with all that was measured."""
+    measured = measure(models, prompts, plan, samples)
+    return {
         "experiment": "continuation",
         "settings": asdict(plan),
         "models": [_model_facts(model) for model in models],
@@ -303,8 +253,8 @@ def run(
         "prompts": len(prompts),
         "styles": len({prompt.style for prompt in prompts}),
         **summary(measured.similarities, measured.passages, measured.diversities),
+        "measured": measured,
     }
-    return measured, results
 
 
 def _model_facts(model: Playable) -> Row:
@@ -322,21 +272,20 @@ def measure(
     models: Sequence[Playable],
     prompts: Sequence[PromptedPiece],
     plan: Plan,
-    folder: Path,
-    progress: Progress = lambda done, total: None,
+    samples: Mapping[tuple[str, str], Sequence[np.ndarray]],
 ) -> Measured:
     """Compare what the models wrote, and the reference passages, with prompts and pieces."""
-    measured, language = Measured(), models[0].language
-    for done, prompt in enumerate(prompts, start=1):
+    measured = Measured()
+    for prompt in prompts if models else ():
+        language = models[0].language
         for model in models:
-            samples = read_samples(model, prompt, plan, folder / SAMPLES)
-            passages = [prompt.passage(language, ids, len(prompt.ids)) for ids in samples]
+            own = samples[model.name, prompt.name]
+            passages = [prompt.passage(language, ids, len(prompt.ids)) for ids in own]
             _add(measured, model.name, prompt, passages)
         for name, passage in reference_passages(
             language, prompts, prompt, plan.tokens, plan.seed
         ).items():
             _add(measured, REFERENCE_PASSAGES[name], prompt, [] if passage is None else [passage])
-        progress(done, len(prompts))
     return measured
 
 

@@ -11,10 +11,30 @@ from typing import Any
 
 import numpy as np
 
+from musicgen.generation.sampling import Sampling
 from tokenization.analysis.metres import bar_lines
 from tokenization.formats import ENDINGS, read_file
 from tokenization.language import Language
 from tokenization.score import Marker, Notes, Score
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How prompts are continued; the defaults are those of the paper (section 3.3 and appendix C.2)."""
+
+    prompt_bars: int = 2
+    tokens: int = 1024  # of prompt and continuation together
+    temperature: float = 0.6
+    samples: int = 3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("prompt_bars", "tokens", "samples"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be 1 or more")
+        if self.seed < 0:
+            raise ValueError(f"seed is {self.seed}; it must be 0 or more")
+        Sampling(temperature=self.temperature)  # which says what is wrong with it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +109,7 @@ def read_prompts(
     paths = [p for p in folder.rglob("*") if p.suffix.lower() in ENDINGS and p.is_file()]
     if not paths:
         raise ValueError(f"{folder} holds no MIDI files; give a folder with some")
-    names = {path.relative_to(folder).as_posix(): path for path in paths}
+    names = [path.relative_to(folder).as_posix() for path in paths]
     prompts: list[PromptedPiece] = []
     refused: list[str] = []
     drawn = sorted(names, key=lambda name: (zlib.crc32(name.encode(errors="replace")), name))
@@ -97,7 +117,7 @@ def read_prompts(
         if len(prompts) == limit:
             break
         try:
-            prompts.append(_read(names[name], name, language, bars, tokens))
+            prompts.append(read_prompt(folder, name, language, bars, tokens))
         except (ValueError, OSError) as error:
             refused.append(f"{error}" if name in str(error) else f"{name}: {error}")
         progress(len(prompts) + len(refused), len(names) if limit is None else limit)
@@ -113,8 +133,11 @@ def style_of(name: str) -> str:
     return stem.partition(".")[2] or stem
 
 
-def _read(path: Path, name: str, language: Language, bars: int, tokens: int) -> PromptedPiece:
-    encoded = language.encode(language.arrange(read_file(path)))
+def read_prompt(
+    folder: Path, name: str, language: Language, bars: int, tokens: int
+) -> PromptedPiece:
+    """Return the prompt that a file of a folder gives."""
+    encoded = language.encode(language.arrange(read_file(folder / name)))
     if len(encoded.bars) <= bars:
         raise ValueError(
             f"{name} has {len(encoded.bars)} bars, and more than the {bars} of the prompt are needed"

@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from evaluation.metrics.statistics import STATISTICS
 from evaluation.metrics.style import METRICS, QUARTERS
 from evaluation.plots.style import FAINT, INK, figure, series
-from evaluation.tables import NONE, Result, Table, described, estimated, number
+from evaluation.tables import NONE, Result, Table, described, estimated, interval, number
 from tokenization.wording import filled
 
 Results = Mapping[str, Any]
@@ -190,5 +190,4 @@ def statistics_table(result: Result) -> Table:
 
 def _of_output(row: Result) -> tuple[str, str]:
     """Return what an output has of a statistic, and its distance."""
-    between = "" if row["low"] is None else f" [{number(row['low'])}, {number(row['high'])}]"
-    return described(row["outputs"]), number(row["wasserstein"]) + between
+    return described(row["outputs"]), interval(row["wasserstein"], row["low"], row["high"])

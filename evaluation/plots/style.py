@@ -7,7 +7,6 @@ colours are those of Okabe and Ito (2008), which people who confuse red and gree
 
 from __future__ import annotations
 
-import base64
 import io
 import re
 from collections.abc import Iterator, Mapping
@@ -16,9 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import matplotlib
-import numpy as np
 from matplotlib.figure import Figure
-from PIL import Image
 
 INK, FAINT, LINE, PAPER = "#1b1f24", "#5b6470", "#d5d9de", "#fdfdfc"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#a8568a", "#b58900", "#3f8fc4", "#6b7280")
@@ -32,7 +29,6 @@ DOTS_PER_INCH = 160  # of a PNG file
 Result = Mapping[str, Any]  # of an experiment, as plain data
 
 _GROUP = re.compile(r'<g id="[A-Za-z]\w*(\.\w+)?_\d+"')
-_EMBEDDED = re.compile(r"(data:image/png;base64,)([\w+/=\s]+)")
 # Each colour of a drawing: the variable that stands for it on a page, and its dark counterpart.
 _VARIABLES = {
     INK: ("ink", "#e8eaed"),
@@ -115,25 +111,7 @@ def svg(drawn: Figure, name: str) -> str:
     text = _GROUP.sub("<g", text[text.index("<svg") :])  # nothing refers to these names
     for colour, (variable, _) in _VARIABLES.items():
         text = text.replace(colour, f"var(--{variable}, {colour})")
-    return _EMBEDDED.sub(lambda found: found[1] + _in_few_colours(found[2]), text)
-
-
-def _in_few_colours(encoded: str) -> str:
-    """Return an embedded picture by a palette where 256 colours suffice, which takes a quarter of the room.
-
-    A map of at most `STEPS` colours does, as soon as its edges are either there or not.
-    """
-    picture = np.array(Image.open(io.BytesIO(base64.b64decode(encoded))).convert("RGBA"))
-    picture[picture[..., 3] < 128] = 0
-    picture[..., 3] = np.where(picture[..., 3] > 0, 255, 0)
-    colours, places = np.unique(picture.reshape(-1, 4), axis=0, return_inverse=True)
-    if len(colours) > 256:
-        return encoded
-    indexed = Image.fromarray(places.reshape(picture.shape[:2]).astype(np.uint8), "P")
-    indexed.putpalette(colours[:, :3].tobytes())
-    stream = io.BytesIO()
-    indexed.save(stream, "PNG", optimize=True, transparency=colours[:, 3].tobytes())
-    return base64.b64encode(stream.getvalue()).decode()
+    return text
 
 
 def png(drawn: Figure) -> bytes:

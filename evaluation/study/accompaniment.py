@@ -1,28 +1,190 @@
-"""Accompaniment and whole pieces as experiments: which pieces, what they are compared with, and what comes of it."""
+"""How good an accompaniment is: one part of a real piece is hidden, written again to the others, and compared with it.
+
+The likeness is that of style profiles (style.py): of drums by onset and drum, of a pitched part by onset and duration
+and by time and pitch. Beside it stands how like the hidden part are parts that nobody wrote for these bars:
+
+    next     the same piece's own part in the bars that follow
+    same     the part of another piece of the style: to play the style's usual figure, whatever the others do
+    other    the part of a piece of another style
+
+Where a written part has no notes of the kind that a profile counts, its likeness is 0; the others have no value there.
+
+And how well it keeps to the piece's harmony (metrics/statistics.py): the share of a pitched part's notes that are tones
+of the chord where they begin. There the hidden part has a value of its own, `real`. So it has in how many notes there
+are a bar, and how many sound at a time: a part may be like another and half as busy; notes that nobody ends drone.
+
+A style is one value, the mean over its pieces; means and intervals are over styles.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from evaluation.accompaniment import ROLES
+from evaluation.metrics.estimates import estimate, mean
+from evaluation.metrics.statistics import HARMONY, NOTES_A_BAR, SOUNDING, in_harmony
+from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
 from evaluation.study.experiments import Experiment, taking_part
 from evaluation.study.form_and_infilling import form, held_out_piece, infilling
 from evaluation.study.piece_jobs import Choice, Measure, by_piece, drawn, facts, model_of
+from musicgen.completion import WholeIds
+from musicgen.generation.request import Request
 from musicgen.playable import Playable
+from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.prepared import Prepared
-from tokenization.score import Notes, Score
+from tokenization.score import Notes, Score, Track, excerpt
+
+WRITTEN = "written"
+REAL = "real"
+BESIDE = (REAL, "next", "same", "other")
+ROLES = ("bass", "drums", "other")
+_BASSES = range(32, 40)  # General MIDI programs
+Row = dict[str, Any]
+Others = Mapping[str, Notes | None]  # a part of other music, moved to begin at 0
+
+
+def role(track: Track) -> str:
+    """Return what a track does in a piece."""
+    if track.is_drum:
+        return "drums"
+    return "bass" if track.program in _BASSES else "other"
+
+
+def some_bars(score: Score, bars: int, start: int = 0) -> Score | None:
+    """Return what begins in some bars, moved to begin at 0, and ends at their end; None where there are fewer."""
+    if bar_count(score) < start + bars:
+        return None
+    line, end = bar_lines(score, start + bars)[[start, -1]]
+    score = excerpt(score, int(line), int(end))
+    notes = score.notes
+    lasts = np.minimum(notes.end_ticks, end - line) - notes.onset_ticks
+    return score.replace(notes=notes.replace(duration_ticks=lasts))
+
+
+def hidden_parts(piece: Score) -> dict[str, int]:
+    """Return the tracks that can be hidden, the busiest of each role, where another track plays too."""
+    notes = np.bincount(piece.notes.track, minlength=len(piece.tracks))
+    if np.count_nonzero(notes) < 2:
+        return {}
+    found: dict[str, int] = {}
+    for track in np.argsort(-notes, kind="stable").tolist():
+        if notes[track]:
+            found.setdefault(role(piece.tracks[track]), track)
+    return {name: found[name] for name in ROLES if name in found}
+
+
+def accompany(model: Playable, ids: np.ndarray, part: str, *, seed: int) -> WholeIds:
+    """Return the work to write one part of a piece to the others."""
+    return WholeIds(model, model.language.accompanying(ids, [part]), Request(seed=seed))
+
+
+def part_of(score: Score | None, track: int | None) -> Notes | None:
+    """Return the notes of a track."""
+    return None if score is None or track is None else score.notes[score.notes.track == track]
+
+
+def compared(piece: Score, track: int, others: Others) -> list[Row]:
+    """Return the likeness of a part in other music to that of a piece, a row a metric, and its share in harmony."""
+    return [*_likeness(piece, track, others), *_harmony(piece, track, others)]
+
+
+def _likeness(piece: Score, track: int, others: Others) -> list[Row]:
+    drums, beat = piece.tracks[track].is_drum, piece.ticks_per_beat
+
+    def profiles(notes: Notes | None) -> dict[str, np.ndarray]:
+        if notes is None:
+            return {}
+        if drums:
+            return {"onset_drum": onset_drum(notes, beat)}
+        return {
+            "onset_duration": onset_duration(notes, beat),
+            "time_pitch": time_pitch(notes, beat),
+        }
+
+    true = profiles(part_of(piece, track))
+    found = {name: profiles(notes) for name, notes in others.items()}
+    rows = [
+        {
+            "metric": metric,
+            **{
+                name: cosine(histogram, own[metric]) if metric in own else None
+                for name, own in found.items()
+            },
+        }
+        for metric, histogram in true.items()
+    ]
+    for row in rows:
+        if row.get(WRITTEN, 0) is None and true[row["metric"]].any():
+            row[WRITTEN] = 0.0
+    return rows
+
+
+def _harmony(piece: Score, track: int, others: Others) -> list[Row]:
+    if piece.tracks[track].is_drum:
+        return []
+
+    def share(notes: Notes | None) -> float | None:
+        return None if notes is None else in_harmony(notes, piece.pitched, piece.ticks_per_beat)
+
+    shares = {name: share(notes) for name, notes in others.items()}
+    row = {"metric": HARMONY, REAL: share(part_of(piece, track)), **shares}
+    if row.get(WRITTEN, 0) is None and row[REAL] is not None:
+        row[WRITTEN] = 0.0
+    return [row]
+
+
+def density(piece: Score, track: int, bars: int, others: Others) -> list[Row]:
+    """Return how many notes a part has a bar and at a time, in a piece of so many bars and in other music as long."""
+    ticks = int(bar_lines(piece, bars)[-1])
+    found = {REAL: part_of(piece, track), **others}
+    measures = {
+        NOTES_A_BAR: lambda own: len(own) / bars,
+        SOUNDING: lambda own: float(own.duration_ticks.sum()) / ticks,
+    }
+    return [
+        {"metric": metric}
+        | {name: None if own is None else measure(own) for name, own in found.items()}
+        for metric, measure in measures.items()
+    ]
+
+
+def summary(rows: Iterable[Row]) -> list[Row]:
+    """Return for each part and metric the estimates over styles, and in how many styles the written one is likest."""
+    rows = list(rows)
+    result = []
+    for part, metric in dict.fromkeys((row["part"], row["metric"]) for row in rows):
+        own = [row for row in rows if (row["part"], row["metric"]) == (part, metric)]
+        styles = sorted({row["style"] for row in own})
+        by_style = {
+            name: [mean(row.get(name) for row in own if row["style"] == style) for style in styles]
+            for name in (WRITTEN, *BESIDE)
+        }
+        pairs = zip(by_style[WRITTEN], by_style["same"], strict=True)
+        both = [(a, b) for a, b in pairs if a is not None and b is not None]
+        result.append(
+            {
+                "part": part,
+                "metric": metric,
+                "pieces": len(own),
+                **{name: asdict(estimate(values)) for name, values in by_style.items()},
+                "above_same": sum(a > b for a, b in both),
+                "of": len(both),
+            }
+        )
+    return result
+
+
+# As an experiment: which pieces, what they are compared with, and what comes of it.
 
 
 def accompaniment(
     playables: Sequence[Playable], choice: Choice, *, hide: Sequence[str], bars: int
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment, a job a model and piece, and what is to be said of the pieces."""
-    from evaluation.accompaniment import summary
-
     prepared, data, split = choice.prepared, choice.data, choice.split
     able = [model for model in playables if model.language.parts]
     left_out = taking_part(able, playables, "accompaniment", "ensemble")
@@ -65,15 +227,6 @@ def accompanied(
     seed: int,
 ) -> Measure:
     """Return how what a model writes for each hidden part of a piece compares with it and with the references."""
-    from evaluation.accompaniment import (
-        accompany,
-        compared,
-        density,
-        hidden_parts,
-        part_of,
-        some_bars,
-    )
-
     loaded, prepared = model_of(model, device), Prepared.open(data)
     speaker = loaded.language
     whole = held_out_piece(data, row, speaker)

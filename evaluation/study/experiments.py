@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from musicgen.common.workers.pool import Workers, as_done, at_most
-from musicgen.common.workers.process import Failed
+from musicgen.common.workers import Failed, Workers, as_done, at_most
 from musicgen.continuation import Continuation, Generation, together
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
@@ -320,16 +319,19 @@ def job_of(
     measure: Callable[..., Any],
     device: str,
     prepared: Prepared | None = None,
+    *,
+    places: Mapping[str, Any] | None = None,
+    identity: Mapping[str, Any] | None = None,
     **arguments: Any,
 ) -> Job:
-    """Return the job that measures a model, by pieces of a prepared data set if one is given."""
+    """Return the job that measures a model, by pieces of a prepared data set if one is given, or of other places."""
     data = {} if prepared is None else {"data": str(prepared.folder)}
     checksum = {} if prepared is None else {"data": prepared.meta["checksum"]}
     measurement = Measurement(
         measure=measure,
         arguments=arguments,
-        places={"model": playable.given, **data, "device": device},
-        identity={**identity_of(playable), **checksum},
+        places={"model": playable.given, **data, **(places or {}), "device": device},
+        identity={**identity_of(playable), **checksum, **(identity or {})},
     )
     return playable, measurement
 

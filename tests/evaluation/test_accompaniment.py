@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluation.accompaniment import (
+from evaluation.study.accompaniment import (
     accompany,
     compared,
     density,

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from musicgen.common.processes import full_disk_named, held, processors, program
-from musicgen.common.workers.pool import Workers, in_order
-from musicgen.common.workers.process import Failed
+from musicgen.common.workers import Failed, Workers, in_order
 from tokenization.language import Encoded, Language, language
 from tokenization.prepared import (
     FORMAT,

@@ -62,24 +62,24 @@ def compared(run: Path) -> Compared:
     )
 
 
-def ranked(rows: Sequence[Any]) -> list[Any]:
+def ranked(rows: Sequence[Repeated]) -> list[Repeated]:
     """Return the best within the trained length first, what failed last."""
     return sorted(rows, key=lambda row: np.inf if row.inside is None else row.inside)
 
 
-def write_comparison(rows: Sequence[Any], folder: Path) -> None:
-    """Write comparison.csv and comparison.md, ranked: a row a run, or what several of them come to."""
+def write_comparison(rows: Sequence[Repeated], folder: Path) -> None:
+    """Write comparison.csv and comparison.md, ranked."""
     write_csv(folder / "comparison.csv", [asdict(row) for row in ranked(rows)])
     write_text(folder / "comparison.md", f"{markdown(comparison_table(rows))}\n")
 
 
-def comparison_table(rows: Sequence[Any]) -> list[list[str]]:
+def comparison_table(rows: Sequence[Repeated]) -> list[list[str]]:
     """Return titles and a row for each of the rows, ranked; an interval stands behind its mean."""
     plain = [asdict(row) for row in ranked(rows)]
     names = [
         name
         for name in plain[0]
-        if not name.endswith(INTERVAL) and (name != "failed" or any(row["failed"] for row in plain))
+        if not name.endswith(INTERVAL) and any(row[name] not in (None, "") for row in plain)
     ]
     head = [HEADINGS.get(name, name) for name in names]
     return [
@@ -88,20 +88,17 @@ def comparison_table(rows: Sequence[Any]) -> list[list[str]]:
     ]
 
 
-def tabulated(folder: Path) -> dict[str, int | None]:
-    """Return the seeds of each row of the comparison.csv in a folder, by name; None where a row is a single run."""
-    try:
-        text = (folder / "comparison.csv").read_text(encoding="utf-8")
-        rows = list(csv.DictReader(text.splitlines()))
-        return {
-            row["name"].removeprefix("'"): int(row["seeds"]) if "seeds" in row else None
-            for row in rows
-        }
-    except FileNotFoundError:
+def tabulated(folder: Path) -> dict[str, int]:
+    """Return the seeds of each row of the comparison.csv in a folder, by name."""
+    path = folder / "comparison.csv"
+    if not path.exists():
         return {}
-    except (LookupError, ValueError, TypeError, AttributeError, csv.Error):
+    try:
+        rows = csv.DictReader(path.read_text(encoding="utf-8").splitlines())
+        return {row["name"].removeprefix("'"): int(row.get("seeds") or 1) for row in rows}
+    except (LookupError, ValueError):
         raise ValueError(
-            f"{folder / 'comparison.csv'} is no table of a comparison; move it away, or name another folder with -o"
+            f"{path} is no table of a comparison; move it away, or name another folder with -o"
         ) from None
 
 
@@ -148,7 +145,7 @@ def _cell(value: object, interval: float | None = None) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-# Several runs of each configuration, from other seeds: their means, and their change against no encoding.
+# One run of each configuration or several, from other seeds: their means, and their change against no encoding.
 #
 # A seed decides the first weights, the batches and all that is drawn, so runs of one seed see the same music in the
 # same order. Differences are taken seed by seed, and given with Student's interval of their mean.

@@ -9,7 +9,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,14 @@ import torch
 
 from musicgen.common.learning import seed_of
 from musicgen.common.processes import machine
-from musicgen.metre.heads import MetreConfig
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.storage import checkpoint
 from musicgen.storage.checkpoint import Card
 from tokenization.whole_file import write_text, write_whole
-from tokenization.wording import counted, markdown
+from tokenization.wording import markdown
 from training import run_folder
-from training.config import DeviceConfig, RunConfig, read
+from training.config import DeviceConfig, read
 from training.data.batches import Batches
 from training.devices import FabricModel, Sealed, start_fabric
 from training.loop import MODEL, VALIDATE
@@ -36,23 +35,21 @@ from training.validation import Measured, Validation
 
 Losses = Mapping[str, tuple[int, Measured]]  # dtype → bytes, loss
 
-_TITLES = {
-    "remi": "continues a piece for piano, bar by bar, with chords",
-    "groove": "continues a groove of bass, drums and one more instrument",
-    "ensemble": "continues, ends and fills pieces of any parts, and writes parts to others",
-}
 
-
-def model_readme(model: ModelConfig, card: Card, run: RunConfig, losses: Losses) -> str:
-    """Return the text."""
-    language = str(card.language["language"])
-    by_metre = "" if model.metre is None else " and through heads that look back by musical time"
+def model_readme(model: ModelConfig, card: Card, losses: Losses) -> str:
+    """Return the text: what the card says of the training, the configuration, and what the weights cost."""
+    facts = {
+        "language": f"{card.language['language']}, {card.language['tokens']} tokens",
+        "parameters": f"{card.parameters:,}",
+        "trained length": f"{card.trained_length} tokens",
+        "weights": f"{card.dtype}, {card.bytes / 1e6:.1f} MB, SHA-256 {card.sha256[:16]}…",
+        **_flat(card.training),
+        **_flat(model.plain(), "model."),
+    }
     parts = [
         f"# {card.name}",
-        f"This model {_TITLES.get(language, 'continues music')}. It is a causal Transformer with linear attention; "
-        f"order enters through `{model.position_name}`{by_metre}. `python -m training.results.publish` prints "
-        "all numbers.",
-        markdown([("", ""), *_facts(model, card, run)], numbers=False),
+        "`python -m training.results.publish` prints all numbers.",
+        markdown([("", ""), *facts.items()], numbers=False),
         "## Quality",
         "Loss in nats a token on held-out pieces that were not transposed, from their beginnings "
         f"({losses[card.dtype][1].sequences} pieces), by the way the weights are stored; "
@@ -65,73 +62,13 @@ def model_readme(model: ModelConfig, card: Card, run: RunConfig, losses: Losses)
     return "\n\n".join(parts) + "\n"
 
 
-def _facts(model: ModelConfig, card: Card, run: RunConfig) -> list[tuple[str, str]]:
-    training = card.training
-    counts = training["counts"]
-    train, held_out = counts["train"], counts["validation"]
-    seen = training["steps"] * run.data.batch * run.data.length
-    position = ", ".join(f"{key} {value}" for key, value in asdict(model.position).items())
-    return [
-        ("language", f"{card.language['language']}, {card.language['tokens']} tokens"),
-        ("data", f"{training['data']}: {train['files']} pieces, {train['tokens']:,} tokens"),
-        ("held out", f"{held_out['files']} pieces, {held_out['tokens']:,} tokens"),
-        ("licence of the data", f"{training['licence']}"),
-        *_origin(training.get("start")),
-        (
-            "size",
-            f"{model.layers} layers, width {model.width}, {model.heads} heads, "
-            f"feed-forward {model.feedforward}: {card.parameters:,} parameters",
-        ),
-        ("encoding", f"{model.position_name}" + (f" ({position})" if position else "")),
-        ("feature map", f"{model.features_name}, {model.shape().features} features"),
-        ("heads remember", _memory(model.horizons)),
-        *_metric_heads(model.metre),
-        *(
-            [("goals", "an embedding of the goal in force at every position")]
-            if model.goals
-            else []
-        ),
-        *(
-            [("recall", "is given what came next when the piece was last here")]
-            if model.recall
-            else []
-        ),
-        ("trained length", f"{card.trained_length} tokens"),
-        (
-            "training",
-            f"{training['steps']:,} steps of {counted(run.data.batch, 'sequence')} ({seen:,} tokens), the best of "
-            f"{training['steps_of_the_run']:,}; {training.get('optimiser', 'adam').title()} at "
-            f"{training['learning_rate']:g}",
-        ),
-        ("time", f"{training['seconds'] / 3600:.1f} h on {training['machine']}"),
-        ("weights", f"{card.dtype}, {card.bytes / 1e6:.1f} MB, SHA-256 {card.sha256[:16]}…"),
-    ]
-
-
-def _origin(start: dict[str, Any] | None) -> list[tuple[str, str]]:
-    """Say of each model that this one began as what it had learned from."""
-    if start is None:
-        return []
-    learned = f"{start['name']} ({start['sha256'][:16]}…): {start['data']}, {start['licence']}"
-    return [("began as", learned), *_origin(start["start"])]
-
-
-def _memory(horizons: tuple[float, ...] | None) -> str:
-    """Say what is asked of the heads; an encoding may have a decay of its own."""
-    if horizons is None:
-        return "everything, or what the encoding lets them"
-    return f"{horizons[0]:g} to {horizons[1]:g} tokens"
-
-
-def _metric_heads(metre: MetreConfig | None) -> list[tuple[str, str]]:
-    """Say what heads look back by musical time."""
-    if metre is None:
-        return []
-    pairs = zip(metre.bars, metre.remembers, strict=True)
-    periods = ", ".join(f"{bars:g} ({remembers:g})" for bars, remembers in pairs)
-    return [
-        ("metric heads", f"at the same place of every so many bars (and how many times): {periods}")
-    ]
+def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, str]:
+    """Return the facts of nested mappings, each under its whole name."""
+    found: dict[str, str] = {}
+    for key, value in values.items():
+        name = before + key
+        found |= _flat(value, f"{name}.") if isinstance(value, Mapping) else {name: f"{value}"}
+    return found
 
 
 def _costs(losses: Losses) -> list[tuple[str, ...]]:
@@ -202,7 +139,7 @@ def publish(run: Path, destination: Path) -> list[Stored]:
     card = checkpoint.save(destination, model, card, chosen.dtype)
     _copy_beside(run, [one.folder for one in batches.shards.sets], destination)
     losses = {way.dtype: (way.bytes, way.measured) for way in ways}
-    text = model_readme(model.config, card, config, losses)
+    text = model_readme(model.config, card, losses)
     write_text(destination / "README.md", text)
     return [chosen, *(way for way in ways if way is not chosen)]
 

@@ -7,9 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from app import output
-from app.commands.evaluate.study_options import add_study, command_line, prompts_of
-from app.options import check_counts, workers_of
-from app.output import progress_bar
+from app.commands.evaluate.study_options import (
+    KEPT,
+    add_study,
+    command_line,
+    conducted,
+    prompts_of,
+)
+from app.options import check_counts, chosen_device
 
 EXAMPLES = """\
 Each file of DIR gives a prompt, its first bars (of a model of the groove language: bass, drums and
@@ -25,7 +30,7 @@ examples:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    from evaluation.continuation.plan import Plan
+    from evaluation.continuation.prompts import Plan
 
     add_study(parser)
     parser.add_argument(
@@ -56,9 +61,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Continue what is missing, measure all, write the results and print the tables."""
     from app.options import claim, own_folder
-    from evaluation.continuation.experiment import SAMPLES
-    from evaluation.continuation.experiment import run as experiment
-    from evaluation.continuation.plan import Plan
+    from evaluation.continuation.experiment import continuation
+    from evaluation.continuation.prompts import Plan
     from evaluation.study.experiments import models_of, of_one_language
 
     plan = Plan(
@@ -69,18 +73,28 @@ def run(arguments: argparse.Namespace) -> None:
         seed=arguments.seed,
     )
     check_counts(arguments, "limit")
-    workers = workers_of(arguments)
     models, left_out = of_one_language(models_of(arguments.models, arguments.device))
     output.remark(left_out)
     prompts, refused = prompts_of(arguments, plan, models[0].language)
     output.remark(refused)
     if arguments.output is None:
         arguments.output = own_folder("continuation", arguments)
-        claim(arguments.output, arguments, SAMPLES)
-    measured, results = experiment(
-        models, prompts, plan, arguments.output, workers=workers, progress_bar=progress_bar
+        claim(arguments.output, arguments, KEPT)
+    experiment = continuation(
+        models,
+        prompts,
+        plan,
+        source=arguments.prompts,
+        folder=arguments.output,
+        device=chosen_device(arguments),
     )
-    results = {"command": command_line(), **results, "left_out": left_out + refused}
+    found, failures = conducted({"continuation": experiment}, arguments, "Continuing")
+    output.remark(failures)
+    measured = found["continuation"].pop("measured")
+    if not found["continuation"]["models"]:
+        raise ValueError("no model could continue all of the prompts; the sentences above say why")
+    left_out += refused + failures
+    results = {"command": command_line(), **found["continuation"], "left_out": left_out}
     _write(arguments.output, measured, results)
     if arguments.json:
         output.write_json(results)

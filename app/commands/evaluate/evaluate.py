@@ -5,8 +5,15 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
-# Name, which is that of its module here, and what it does. A module has `add(parser)` and `run(arguments)`, as that of
-# a command has, and imports what it computes with when it runs.
+# Name, which is that of its module here or stands in SHARED, and what it does. A module has `add(parser)` and
+# `run(arguments)`, as that of a command has, and imports what it computes with when it runs. In a shared one `add`
+# takes the name, too, and `run` finds it in `arguments.evaluation`.
+SHARED = {
+    **dict.fromkeys(("extrapolation", "ablation"), "losses"),
+    **dict.fromkeys(
+        ("form", "infilling", "accompaniment", "plan", "realism", "originality"), "pieces"
+    ),
+}
 EVALUATIONS = {
     "style": "compare the style of MIDI files with a reference",
     "continuation": "continue the prompts of a folder, and score style and variety",
@@ -37,9 +44,9 @@ def add(parser: argparse.ArgumentParser, called: str = "") -> None:
     for name, does in EVALUATIONS.items():
         kind = kinds.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}.")
         if name == called:
-            module = import_module(f"app.commands.evaluate.{name}")
-            module.add(kind)
-            kind.set_defaults(evaluate=module.run)
+            module = import_module(f"app.commands.evaluate.{SHARED.get(name, name)}")
+            module.add(kind, *[name] if name in SHARED else [])
+            kind.set_defaults(evaluate=module.run, evaluation=name)
 
 
 def run(arguments: argparse.Namespace) -> None:

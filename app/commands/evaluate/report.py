@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 from app import output
 from app.commands.evaluate.study_options import (
     KEPT,
-    add_pieces,
+    add_choice,
+    add_length,
     add_study,
     command_line,
     conducted,
     models_and_pieces,
     prompts_of,
 )
-from app.options import chosen_device, workers_of
+from app.options import chosen_device
 from app.output import progress_bar
 
 if TYPE_CHECKING:
-    from evaluation.continuation.plan import Plan
-    from evaluation.continuation.prompts import PromptedPiece
+    from evaluation.continuation.prompts import Plan, PromptedPiece
     from evaluation.study.experiments import Experiment
     from musicgen.playable import Playable
 
@@ -70,7 +70,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--benchmarks", type=Path, nargs="+", default=[], metavar="DIR",
         help="folders that `musicgen benchmark … -o DIR` has filled: their tables, with the papers' figures",
     )  # fmt: skip
-    add_pieces(parser)
+    add_length(parser)
+    add_choice(parser, 32)
     add_study(parser)
     parser.epilog = EXAMPLES
 
@@ -79,7 +80,6 @@ def run(arguments: argparse.Namespace) -> None:
     """Measure what is missing, and write the page."""
     from app.commands.evaluate.study_options import data_by_language
     from app.options import claim, own_folder
-    from evaluation.continuation.experiment import SAMPLES
     from evaluation.study.experiments import facts_of, models_of
 
     if arguments.limit < 1 or arguments.whole < 0:
@@ -96,9 +96,11 @@ def run(arguments: argparse.Namespace) -> None:
     plan, able, prompts, refused = _prompts(playables, arguments)
     if arguments.output is None:
         arguments.output = own_folder("report", arguments)
-        claim(arguments.output, arguments, KEPT, f"continuation/{SAMPLES}")
+        claim(arguments.output, arguments, KEPT)
+    experiments |= _continuation(plan, able, prompts, arguments)
     found, failures = conducted(experiments, arguments, "Measuring")
-    continuation = _continuation(plan, able, prompts, arguments)
+    continuation = found.get("continuation", {})
+    continuation.pop("measured", None)
     sentences = [*left_out, *failures, *refused]
     output.remark(sentences)
     results = {
@@ -111,7 +113,7 @@ def run(arguments: argparse.Namespace) -> None:
         "ablation": [r for name, r in found.items() if name.startswith("ablation")],
         "positions": found["positions"],
         "whole_pieces": [r for r in found.values() if "kind" in r],
-        "continuation": continuation,
+        "continuation": continuation if continuation.get("models") else None,
         "benchmarks": benchmarks,
         "missing": MISSING,
         "left_out": sentences,
@@ -198,7 +200,7 @@ def _prompts(
     playables: list[Playable], arguments: argparse.Namespace
 ) -> tuple[Plan, list[Playable], list[PromptedPiece], list[str]]:
     """Return what is continued, by the models that speak groove, else by those of the first one's language."""
-    from evaluation.continuation.plan import Plan
+    from evaluation.continuation.prompts import Plan
     from evaluation.study.experiments import speaking
 
     plan = Plan(seed=arguments.seed)
@@ -216,18 +218,24 @@ def _prompts(
 
 def _continuation(
     plan: Plan, able: list[Playable], prompts: list[PromptedPiece], arguments: argparse.Namespace
-) -> dict[str, Any] | None:
-    """Return how models continue the prompts, as in the groove experiment of the SPE paper; None without prompts."""
+) -> dict[str, Experiment]:
+    """Return how models continue the prompts, as in the groove experiment of the SPE paper; nothing without prompts."""
     if not prompts:
-        return None
-    from evaluation.continuation.experiment import run as experiment
+        return {}
+    from evaluation.continuation.experiment import continuation
 
-    folder = arguments.output / "continuation"
-    workers = workers_of(arguments)
-    _, result = experiment(able, prompts, plan, folder, workers=workers, progress_bar=progress_bar)
+    made = continuation(
+        able,
+        prompts,
+        plan,
+        source=arguments.prompts,
+        folder=arguments.output / "continuation",
+        device=chosen_device(arguments),
+    )
     given = [playable.given for playable in able]
     options = ["--prompts", str(arguments.prompts), "--limit", str(arguments.limit)]
-    return {"command": _alone("continuation", given, options, arguments), **result}
+    command = _alone("continuation", given, options, arguments)
+    return {"continuation": replace(made, beside={"command": command})}
 
 
 def _alone(kind: str, models: list[str], options: list[str], arguments: argparse.Namespace) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +14,11 @@ from app.options import add_device, add_workers, check_counts, chosen_device, wo
 from app.output import progress_bar
 
 if TYPE_CHECKING:
-    from evaluation.continuation.plan import Plan
-    from evaluation.continuation.prompts import PromptedPiece
+    from evaluation.continuation.prompts import Plan, PromptedPiece
     from evaluation.study.experiments import Experiment, HeldOut
     from evaluation.study.piece_jobs import Choice
-    from evaluation.tables import Table
     from musicgen.playable import Playable
     from tokenization.language import Language
-
-    Tables = tuple[
-        Callable[[Mapping[str, Any]], Table], Callable[[Mapping[str, Any]], list[dict[str, Any]]]
-    ]
 
 
 # The option that names a prepared data set; without it, the one in the folder `data` that a model learned from.
@@ -147,15 +140,14 @@ def add_choice(parser: argparse.ArgumentParser, pieces: int, split: str = "valid
     )
 
 
-def add_pieces(parser: argparse.ArgumentParser) -> None:
-    """Declare on which pieces models are tried."""
+def add_length(parser: argparse.ArgumentParser) -> None:
+    """Declare how far pieces are read."""
     parser.add_argument(
         "--length",
         type=int,
         metavar="N",
         help="tokens a piece (default: 4 times the trained length)",
     )
-    add_choice(parser, 32)
 
 
 def seed(text: str) -> int:
@@ -203,22 +195,6 @@ def models_and_pieces(
     return able, pieces, left_out
 
 
-def read_by_models(
-    kind: str, make: Callable[..., Experiment], arguments: argparse.Namespace, doing: str
-) -> dict[str, Any]:
-    """Return the result of an experiment in which the models read pieces, after remarks on what it does without."""
-    from evaluation.study.experiments import models_of
-
-    named = models_of(arguments.models)
-    data = arguments.data or data_of(named)
-    playables, pieces, left_out = models_and_pieces(named, data, arguments)
-    output.remark(left_out)
-    experiment = make(playables, pieces, seed=arguments.seed, device=chosen_device(arguments))
-    found, failures = conducted({kind: experiment}, arguments, doing)
-    output.remark(failures)
-    return {"command": command_line(), **found[kind], "left_out": left_out + failures}
-
-
 def prompts_of(
     arguments: argparse.Namespace, plan: Plan, language: Language
 ) -> tuple[list[PromptedPiece], list[str]]:
@@ -236,22 +212,7 @@ def prompts_of(
         )
 
 
-# What the evaluations of whole pieces have in common: their options, and the tables that they print.
-
-
-def add_whole_pieces(
-    parser: argparse.ArgumentParser, pieces: int, *, split: str = "validation"
-) -> None:
-    """Declare which pieces are taken."""
-    add_study(parser, results="the results as JSON and CSV")
-    add_data(parser)
-    add_choice(parser, pieces, split)
-
-
-def add_bars(parser: argparse.ArgumentParser, bars: int, written: str = "bars written") -> None:
-    """Declare how many bars of a piece are given, and how many are written."""
-    parser.add_argument("--prompt-bars", type=int, default=8, metavar="N", help="bars given")
-    parser.add_argument("--bars", type=int, default=bars, metavar="N", help=written)
+# What the evaluations of whole pieces have in common: their choice of pieces, and the tables that they print.
 
 
 def chosen(arguments: argparse.Namespace) -> tuple[list[Playable], Choice]:
@@ -276,15 +237,10 @@ def run_and_print(
     facts: Mapping[str, Any],
     arguments: argparse.Namespace,
     doing: str,
-    *,
-    tables: Tables | None = None,
 ) -> dict[str, Any]:
-    """Do the work, print a row a model and measure, and return all; `tables` are its own, for people and programs."""
+    """Do the work, print a row a model and measure, and return all."""
     from evaluation.tables import whole_pieces_rows, whole_pieces_table
     from tokenization.wording import counted
-
-    kind = partial(whole_pieces_table, name), partial(whole_pieces_rows, name)
-    to_read, as_rows = tables or kind
 
     results, failures = conducted({name: experiment}, arguments, doing)
     found = results[name]
@@ -298,11 +254,11 @@ def run_and_print(
         )
     result = {"command": command_line(), **facts, **found, "failures": failures}
     if arguments.output is not None:
-        write_results(arguments.output, name, result, as_rows(result))
+        write_results(arguments.output, name, result, whole_pieces_rows(name, result))
     if arguments.json:
         output.write_json(result)
         return result
-    output.write(output.captioned(to_read(found)))
+    output.write(output.captioned(whole_pieces_table(name, found)))
     output.remark([f"{counted(facts['pieces'], 'piece')} of {facts['data']}."])
     return result
 

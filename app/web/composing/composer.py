@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from app.web.server.process import keep_memory_flat
 from musicgen.common.processes import CONTEXT, interrupts_held, processors
-from musicgen.common.workers.process import end_with_parent
+from musicgen.common.workers import end_with_parent
 from musicgen.continuation import Player
 from musicgen.generation.request import Order, Progress
 

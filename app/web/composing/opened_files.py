@@ -25,7 +25,7 @@ import numpy as np
 from app.web.composing.streamed_takes import files_of
 from app.web.offered_models import ANY_PARTS, OfferedModels
 from app.web.server.sessions import Asker
-from musicgen.common.workers.process import Bounds, Failed, Worker
+from musicgen.common.workers import Bounds, Failed, Worker
 from musicgen.continuation import Take
 from musicgen.pieces import Piece, in_file, piece_of
 from tokenization.analysis.beats import later

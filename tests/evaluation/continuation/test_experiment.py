@@ -1,25 +1,80 @@
 """The groove experiment on small models: what is measured, summed up and drawn."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from evaluation.continuation.experiment import by_style, compared, run, summary
-from evaluation.continuation.prompts import read_prompts
+from evaluation.continuation.experiment import (
+    by_style,
+    compared,
+    continuation,
+    continuing_work,
+    sequences,
+    summary,
+)
+from evaluation.continuation.prompts import Plan, PromptedPiece, read_prompts
 from evaluation.continuation.results import statistics_table
 from evaluation.metrics.statistics import STATISTICS
-from tests.evaluation.continuation.toys import PLAN, playable, write_pieces
+from evaluation.study.experiments import conduct, models_of
+from musicgen.playable import Playable, load
+from tests.app.toy_models import write_model
+from tests.evaluation.continuation.toys import PLAN, write_pieces
 from tokenization.language import language
+from tokenization.midi.reading import read_midi
 from tokenization.score import excerpt
+
+GROOVE = language("groove")
+MODELS = {"first": "rope", "second": "absolute"}
 
 
 @pytest.fixture(scope="module")
 def experiment(tmp_path_factory: pytest.TempPathFactory):
-    """Return the prompts, what was measured, and the results of two small models."""
+    """Return the prompts, the results of two small models, and the folder of what they wrote."""
     folder = tmp_path_factory.mktemp("experiment")
-    groove = language("groove")
-    prompts, _ = read_prompts(write_pieces(folder), groove, bars=2, tokens=PLAN.tokens)
-    models = [playable("first", 0), playable("second", 1)]
-    return prompts, *run(models, prompts, PLAN, folder / "out")
+    prompts, _ = read_prompts(write_pieces(folder), GROOVE, bars=2, tokens=PLAN.tokens)
+    models = models_of(
+        [write_model(folder / name, "groove", kind) for name, kind in MODELS.items()]
+    )
+    where = {"source": folder, "folder": folder / "out"}
+    made = continuation(models, prompts, PLAN, **where, device="cpu")
+    results, failures = conduct({"continuation": made}, folder=folder / "kept")
+    assert failures == []
+    again, _ = conduct({"continuation": made}, folder=folder / "kept")
+    assert again["continuation"]["similarity"] == results["continuation"]["similarity"]
+    return prompts, results["continuation"], folder
+
+
+def alone(model: Playable, prompt: PromptedPiece, plan: Plan = PLAN) -> list[np.ndarray]:
+    """Return what a prompt gets by itself."""
+    return sequences(continuing_work(model, prompt, plan).finish(), plan)
+
+
+def test_samples_are_valid_of_the_planned_length_and_a_function_of_the_seed(experiment):
+    prompts, _, folder = experiment
+    model = load(str(folder / "first"))
+    found = alone(model, prompts[0])
+    assert len(found) == PLAN.samples
+    for ids in found:
+        assert GROOVE.validate(ids) is None
+        assert len(ids) == PLAN.tokens
+        assert GROOVE.end not in ids
+        np.testing.assert_array_equal(ids[: len(prompts[0].ids)], prompts[0].ids)
+    assert not np.array_equal(found[0], found[1])
+    assert not np.array_equal(found, alone(model, prompts[0], replace(PLAN, seed=1)))
+    kept = [json.loads(path.read_text()) for path in (folder / "kept").iterdir()]
+    results = [one["done"]["result"] for one in kept]
+    assert [ids.tolist() for ids in found] in results
+    assert len(results) == len(MODELS) * len(prompts)
+
+
+def test_what_is_written_can_be_heard_and_says_what_wrote_it(experiment):
+    _, _, folder = experiment
+    heard = sorted((folder / "out" / "samples").glob("first-*/*.prompt_cont_*.mid"))
+    assert len(heard) == 8
+    assert all(len(read_midi(path).notes) for path in heard)
+    assert b'"temperature": 0.6' in heard[0].read_bytes()
 
 
 def chosen(rows, **wanted) -> list[dict]:
@@ -27,7 +82,8 @@ def chosen(rows, **wanted) -> list[dict]:
 
 
 def test_yardsticks_frame_the_scores(experiment):
-    prompts, measured, results = experiment
+    prompts, results, _ = experiment
+    measured = results["measured"]
     for track, metric in (("pitched", "onset_duration"), ("drums", "onset_drum")):
         wanted = {"against": "prompt", "track": track, "metric": metric, "quarter": None}
         rows = chosen(results["similarity"], **wanted)
@@ -56,7 +112,8 @@ def test_means_are_over_styles(experiment):
     assert (found["n"], found["missing"], found["mean"]) == (2, 1, 0.25)
     (alone,) = by_style(rows[:1], ["output"], "similarity")
     assert (alone["mean"], alone["low"]) == (1, None)
-    _, measured, results = experiment
+    _, results, _ = experiment
+    measured = results["measured"]
     wanted = {"output": "first", "against": "prompt", "track": "drums", "quarter": None}
     (found,) = chosen(results["similarity"], **wanted)
     (expected,) = by_style(chosen(measured.similarities, **wanted), ["metric"], "similarity")

@@ -1,14 +1,10 @@
-"""A folder of prompts and small models that continue them, for the tests of the groove experiment."""
+"""A folder of prompts for the tests of the groove experiment."""
 
-from functools import partial
 from pathlib import Path
 
-from evaluation.continuation.plan import Plan
-from musicgen.playable import Playable
+from evaluation.continuation.prompts import Plan
 from tests.evaluation.scores import BASS, DRUMS, OTHER, trio
-from tests.evaluation.toys import toy_performer
 from tokenization.formats import write_score
-from tokenization.language import language
 from tokenization.score import Score
 
 PLAN = Plan(tokens=140, samples=2)
@@ -33,10 +29,3 @@ def write_pieces(folder: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_score(path, piece(path.stem.partition(".")[2], 36 + number))
     return folder
-
-
-def playable(name: str = "small", seed: int = 0) -> Playable:
-    """Return a small model under a name."""
-    spoken, weights = language("groove"), f"{seed:064x}"
-    model = partial(toy_performer, spoken, seed)
-    return Playable(name=name, language=spoken, sha256=weights, trained_length=64, weights=model)

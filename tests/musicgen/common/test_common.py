@@ -14,7 +14,7 @@ from tests.musicgen.toys import generator, toy_config
 ROOT = Path(__file__).parents[3]
 OURS = ("app", "evaluation", "midirenderer", "musicgen", "numpy", "tokenization", "training")
 STARTS = {
-    "workers": "from musicgen.common.workers.pool import in_order; print(list(in_order(abs, [-7], workers=1)))",
+    "workers": "from musicgen.common.workers import in_order; print(list(in_order(abs, [-7], workers=1)))",
     "bench": "from evaluation.speed.bench import _in_child; _in_child('no such work')",
     "sound": "from pathlib import Path; from app.audio import render_to; from app.web.offered_models import example; "
     "render_to(Path('sound.wav'), example('trio-jazz'))",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from musicgen.common.workers.pool import in_order
+from musicgen.common.workers import in_order
 from tests.tokenization.notation.scores import bars, compressed, score
 from tokenization.formats import musicxml, read_file
 from tokenization.midi.limits import UPLOAD, MidiError

@@ -28,7 +28,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from musicgen.common.workers.process import LOOK_SECONDS, TaskClock
+from musicgen.common.workers import LOOK_SECONDS, TaskClock
 from tests.tools.fuzz.examine import LANGUAGES, READ, examine
 from tests.tools.fuzz.mutants import FORMATS, format_of, mutant, seed_files
 from tests.tools.fuzz.tally import Counts, Tally

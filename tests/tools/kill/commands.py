@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import shutil
 import signal
 import sys
@@ -90,9 +91,12 @@ def run(command: Command, folder: Path, *, seconds: float = 0.0, operation: int 
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Return the files of a folder, by path, without what was being written when the process was killed."""
+    """Return the files of a folder, by path, without what was being written, and how long it took."""
     files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".part")
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+    return {
+        str(path.relative_to(folder)): re.sub(rb'"seconds": [\d.]+', b"", path.read_bytes())
+        for path in files
+    }
 
 
 def kill(name: str, folder: Path, times: int, chance: random.Random) -> list[int]:

@@ -13,7 +13,7 @@ from math import floor, log
 from pathlib import Path
 
 from app import output
-from musicgen.common.workers.pool import in_order
+from musicgen.common.workers import in_order
 from tokenization.ensemble.tokens import FLAT_VELOCITY, HIGHEST_DRUM, LENGTHS, LOWEST_DRUM
 from tokenization.language import language
 from tokenization.score import Score

@@ -7,6 +7,7 @@ from musicgen.storage import checkpoint
 from tests.names import on_disk
 from training.results.comparison import (
     Compared,
+    Repeated,
     compared,
     draw_comparison,
     repeated,
@@ -35,23 +36,20 @@ def test_run_is_what_it_came_to_at_its_last_step(trained: Path, tmp_path: Path):
 
 def test_table_is_ranked_and_failures_come_last(tmp_path: Path):
     rows = [
-        Compared(name="broken", failed="the loss was not finite"),
-        Compared(name="b", inside=2.0, beyond=2.5, parameters=12345, steps=10),
-        Compared(name="a", inside=1.0, tokens_per_second=2345.6, parameters=9, steps=10),
+        Repeated(name="broken", seeds=0, failed="the loss was not finite"),
+        Repeated(name="b", seeds=2, inside=2.0, beyond=2.5, parameters=12345, steps=10),
+        Repeated(name="a", seeds=1, inside=1.0, tokens_per_second=2345.6, parameters=9, steps=10),
     ]
     assert tabulated(tmp_path) == {}
     write_comparison(rows, tmp_path)
     lines = (tmp_path / "comparison.md").read_text(encoding="utf-8").splitlines()
-    assert lines[2] == "| a | 9 | 10 | 1.0000 | – | 2,346 |  |"
-    assert lines[3] == "| b | 12,345 | 10 | 2.0000 | 2.5000 | – |  |"
+    assert lines[2] == "| a | 1 | 9 | 10 | 1.0000 | – | 2,346 |  |"
+    assert lines[3] == "| b | 2 | 12,345 | 10 | 2.0000 | 2.5000 | – |  |"
     assert lines[4].endswith("| the loss was not finite |")
-    table = (tmp_path / "comparison.csv").read_text(encoding="utf-8").splitlines()
-    assert table[0] == "name,parameters,steps,inside,beyond,tokens_per_second,failed"
-    assert table[1] == "a,9,10,1.0,,2345.6,"
-    assert tabulated(tmp_path) == {"a": None, "b": None, "broken": None}
+    assert tabulated(tmp_path) == {"a": 1, "b": 2, "broken": 0}
     write_comparison(rows[1:], tmp_path)
     assert "failed" not in (tmp_path / "comparison.md").read_text(encoding="utf-8")
-    for text in ("a,b\n1,2\n", "name,seeds\nrope\n", "name,seeds\nrope,many\n"):
+    for text in ("a,b\n1,2\n", "name,seeds\nrope,many\n"):
         (tmp_path / "comparison.csv").write_text(text)
         with pytest.raises(ValueError, match=r"comparison\.csv is no table of a comparison; move"):
             tabulated(tmp_path)

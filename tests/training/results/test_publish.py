@@ -55,10 +55,11 @@ def test_run_becomes_a_model_with_a_readme_of_facts(pianos: Path, tmp_path: Path
     text = (target / "README.md").read_text(encoding="utf-8")
     for fact in (
         "# toy-model",
-        f"{card.parameters:,} parameters",
-        "| licence of the data | MIT |",
-        "test pieces: 8 pieces",
-        "| metric heads | at the same place of every so many bars (and how many times): 1 (2), 2 (4) |",
+        f"| parameters | {card.parameters:,} |",
+        "| licence | MIT |",
+        "| data | test pieces |",
+        "| counts.train.files | 8 |",
+        "| model.metre.features | 2 |",
         f"SHA-256 {card.sha256[:16]}",
         f"{whole.measured.inside:.4f}",
     ):

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from musicgen.common.workers.pool import in_order
-from musicgen.common.workers.process import Failed
+from musicgen.common.workers import Failed, in_order
 from tokenization.analysis.beats import FOUR_FOUR
 from tokenization.analysis.chords import parse
 from tokenization.language import Language

@@ -107,6 +107,7 @@ def test_continuation_writes_tables_and_files_and_goes_on(folder: Path, command,
     assert {path.name for path in written.iterdir()} == {
         "continuation.png", "results.json", "samples", "similarity.csv", "similarities.csv",
         "variety.csv", "statistics.csv", "passages.csv", "diversities.csv", ".asked.json",
+        ".results",
     }  # fmt: skip
     results = json.loads((written / "results.json").read_text())
     assert results["models"][0]["name"] == MODEL
@@ -122,7 +123,7 @@ def test_continuation_writes_tables_and_files_and_goes_on(folder: Path, command,
     assert (few["prompts"], few["styles"]) == (1, 1)
     assert not any(row["output"] == "another style" for row in few["similarity"])
 
-    monkeypatch.setattr(experiment, "_continued", None)  # whoever calls it fails
+    monkeypatch.setattr(experiment, "continuing_work", None)  # whoever calls it fails
     again = json.loads(command(*evaluate, MODEL, "--json").out)
     assert again["similarity"] == results["similarity"]
     assert json.loads((written / "results.json").read_text()) == results  # it has its own folder

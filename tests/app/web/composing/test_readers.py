@@ -10,7 +10,7 @@ import pytest
 from app.web.composing import opened_files as module
 from app.web.composing.opened_files import MOST_READERS, SPARED, Readers
 from app.web.server.sessions import Asker
-from musicgen.common.workers.process import Bounds
+from musicgen.common.workers import Bounds
 from tokenization.midi.limits import MidiError
 
 SOMEBODY = Asker(client="somebody")

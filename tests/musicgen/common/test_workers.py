@@ -16,10 +16,9 @@ from typing import Any
 
 import pytest
 
+from musicgen.common import workers as process
 from musicgen.common.processes import processors
-from musicgen.common.workers import process
-from musicgen.common.workers.pool import as_done, in_order
-from musicgen.common.workers.process import Failed
+from musicgen.common.workers import Failed, as_done, in_order
 
 LATE = 60  # seconds
 LIMIT = 300.0
@@ -167,8 +166,8 @@ PROGRAM = """
 from functools import partial
 from pathlib import Path
 import sys
-from musicgen.common.workers.pool import in_order
-from tests.musicgen.common.workers.test_pool import wait_long
+from musicgen.common.workers import in_order
+from tests.musicgen.common.test_workers import wait_long
 try:
     list(in_order(partial(wait_long, Path(sys.argv[1])), [0, 1], workers=2))
 except KeyboardInterrupt:

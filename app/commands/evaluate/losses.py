@@ -1,0 +1,140 @@
+"""The evaluations in which models read held-out pieces: `musicgen evaluate extrapolation` and `ablation`.
+
+The first gives the loss by position, within the trained length and past it; the second by how much the loss changes
+without each part of a trained model.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from app import output
+from app.commands.evaluate.study_options import (
+    add_choice,
+    add_data,
+    add_length,
+    add_study,
+    command_line,
+    conducted,
+    data_of,
+    models_and_pieces,
+    write_results,
+)
+from app.options import chosen_device
+
+EXAMPLES = {
+    "extrapolation": """\
+A model reads held-out pieces and predicts each next token; given is the loss in nats a token: mean
+± deviation over pieces, within the trained length, to 1.5 times it, and further. Growth is by how
+much more a loss grows past the trained length than that of the models on average ± standard error.
+Later parts of pieces may be harder by themselves: --control predicts what lies past the trained
+length once more, each token from the last ones alone, from half as many as the model was trained
+with to all of them. Below 0, all that was before helps: length does no harm.
+
+examples:
+  musicgen evaluate extrapolation pop-piano
+  musicgen evaluate extrapolation ensemble --length 8192 --control
+  musicgen evaluate extrapolation runs/ape runs/sine --data data/pop909 --length 3072 -o compared
+""",
+    "ablation": """\
+Held-out pieces are read by the model as it is and without a part of it: with the gates of a stochastic
+encoding open, which lets no position through; with all tokens at one position; with the frequencies
+shuffled among features and heads; with other noise drawn; without what its metric heads find; with
+heads that forget nothing. Given is by how much the loss changes, in nats a token, within the trained
+length and past it, with the 95 % interval of the mean over pieces. The model has not learned to do
+without the part: it is what the model relies on.
+
+examples:
+  musicgen evaluate ablation groove --data data/groove
+  musicgen evaluate ablation ensemble --layers --pieces 12
+  musicgen evaluate ablation runs/none runs/sine --data data/groove --length 1024 --json
+""",
+}
+# Of each evaluation: what its progress bar says, what is written with -o, and an option of its own.
+EVALUATIONS = {
+    "extrapolation": (
+        "Reading pieces",
+        "extrapolation.json, .csv, .svg and .png",
+        ("control", "predict what lies past the trained length from the last tokens alone, too"),
+    ),
+    "ablation": (
+        "Taking parts away",
+        "ablation.json and .csv",
+        ("layers", "take away one layer at a time instead of parts"),
+    ),
+}
+
+
+def add(parser: argparse.ArgumentParser, name: str) -> None:
+    """Declare the arguments of an evaluation."""
+    _, results, (option, does) = EVALUATIONS[name]
+    add_data(parser)
+    add_length(parser)
+    add_choice(parser, 32)
+    parser.add_argument(f"--{option}", action="store_true", help=does)
+    add_study(parser, results=results)
+    parser.epilog = EXAMPLES[name]
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Measure, write and print."""
+    from evaluation.study.ablation import ablation
+    from evaluation.study.experiments import models_of
+    from evaluation.study.losses import extrapolation
+
+    name: str = arguments.evaluation
+    doing, _, (option, _) = EVALUATIONS[name]
+    named = models_of(arguments.models)
+    data = arguments.data or data_of(named)
+    models, pieces, left_out = models_and_pieces(named, data, arguments)
+    output.remark(left_out)
+    make: Any = {"extrapolation": extrapolation, "ablation": ablation}[name]
+    how = {option: getattr(arguments, option), "seed": arguments.seed}
+    experiment = make(models, pieces, device=chosen_device(arguments), **how)
+    found, failures = conducted({name: experiment}, arguments, doing)
+    output.remark(failures)
+    result = {"command": command_line(), **found[name], "left_out": left_out + failures}
+    if not result["models"]:
+        raise ValueError("no model could be measured, or no model has a part to take away")
+    (_extrapolation if name == "extrapolation" else _ablation)(result, arguments)
+
+
+def _ablation(result: dict[str, Any], arguments: argparse.Namespace) -> None:
+    from evaluation.tables import ablation_rows, ablation_table
+
+    if arguments.output is not None:
+        write_results(arguments.output, "ablation", result, ablation_rows(result))
+    if arguments.json:
+        output.write_json(result["models"])
+    else:
+        output.write(output.captioned(ablation_table(result)))
+
+
+def _extrapolation(result: dict[str, Any], arguments: argparse.Namespace) -> None:
+    from evaluation.tables import extrapolation_table
+    from tokenization.wording import counted
+
+    if arguments.output is not None:
+        _write(arguments.output, result)
+    if arguments.json:
+        output.write_json(result)
+    else:
+        output.write(output.captioned(extrapolation_table(result)))
+        data = result["data"]
+        pieces = f"{counted(data['pieces'], 'piece')} of {data['folder']}"
+        output.remark([f"{pieces}, {data['whole']} of the whole length."])
+
+
+def _write(folder: Path, result: dict[str, Any]) -> None:
+    from evaluation.plots.figures import extrapolation
+    from evaluation.plots.style import png, svg
+    from evaluation.tables import extrapolation_rows, position_rows
+    from tokenization.whole_file import write_bytes, write_csv, write_text
+
+    write_results(folder, "extrapolation", result, extrapolation_rows(result))
+    write_csv(folder / "extrapolation_by_position.csv", position_rows(result))
+    drawn = extrapolation(result)
+    write_bytes(folder / "extrapolation.png", png(drawn))
+    write_text(folder / "extrapolation.svg", svg(drawn, "extrapolation"))
