@@ -1,5 +1,8 @@
 """The ensemble language: parts in any order, its plan of each bar, and its goals."""
 
+from collections import defaultdict
+from math import floor, log
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +12,7 @@ from musicgen.generation.request import Request, order
 from tests.tokenization.ensemble.cases import LANGUAGE, scores, song
 from tests.tokenization.grammar_cases import uniform
 from tests.tokenization.grammar_cases import written as written_by
+from tests.training.data.sources.on_disk import band
 from tokenization.ensemble import layouts
 from tokenization.ensemble.goals import accompanying, directed, infilling
 from tokenization.ensemble.spelling import Reading
@@ -40,6 +44,52 @@ def by_kind(random: np.random.Generator, allowed: np.ndarray) -> int:
 
 def written(grammar: Grammar, prompt: np.ndarray, seed: int, most: int = 100_000) -> np.ndarray:
     return written_by(grammar, prompt, seed, END, by_kind, most, checked=False)
+
+
+def nearest(steps: int) -> int:
+    """Return the note value whose ratio to a length is nearest to 1, the longer of two."""
+    return min(LENGTHS, key=lambda value: (round(abs(log(value / steps)), 9), -value))
+
+
+def reckoned(score: Score) -> set[tuple[int, ...]]:
+    """Return the notes that the grid keeps of an arranged score, one by one: track, pitch, step, length, level.
+
+    A length is the nearest note value, or the longest that fits before the key is struck again.
+    """
+    keys: defaultdict = defaultdict(lambda: defaultdict(list))
+    columns = (column.tolist() for column in score.notes.columns)
+    for onset, duration, pitch, velocity, track in zip(*columns, strict=True):
+        ticks = score.ticks_per_beat
+        step, steps = (floor(at * 24 / ticks + 0.5) for at in (onset, duration))
+        keys[track, pitch][step].append((max(1, steps), velocity))
+    notes = set()
+    for (track, pitch), struck in keys.items():
+        at = sorted(struck)
+        for step, following in zip(at, [*at[1:], None], strict=True):
+            steps, velocity = (max(each) for each in zip(*struck[step], strict=True))
+            length = nearest(steps)
+            if following is not None and length > following - step:
+                length = max(value for value in LENGTHS if value <= following - step)
+            kept = 0 if score.tracks[track].is_drum else int(length)
+            notes.add((track, pitch, step, kept, velocity // 8))
+    return notes
+
+
+def test_off_the_grid_notes_come_back_as_reckoned():
+    score = band(3)
+    random, count = np.random.default_rng(1), len(score.notes)
+    notes = score.notes.replace(
+        onset_ticks=score.notes.onset_ticks + random.integers(0, 60, count),
+        duration_ticks=random.integers(1, 4000, count),
+        velocity=random.integers(1, 128, count),
+        pitch=score.notes.pitch // 4 * 4,  # keys are struck again while they sound
+    )
+    score = LANGUAGE.arrange(score.replace(notes=notes.sorted(), beats_known=True))
+    spelled = LANGUAGE.encode(score)
+    read = LANGUAGE.decode(spelled.ids, spelled.setting)
+    onset, duration, pitch, velocity, track = read.notes.columns
+    columns = (track, pitch, onset, duration * ~read.on_drums, velocity // 8)
+    assert {*zip(*(c.tolist() for c in columns), strict=True)} == reckoned(score)
 
 
 @settings(max_examples=30)

@@ -35,12 +35,9 @@ OPERATIONS = {"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.
 
 def changes(steps: int) -> dict[str, Any]:
     """Return a run that saves nearly as often as it learns."""
-    return {
-        "optimiser": {"steps": steps},
-        "validation": {"every": 12, "samples": 0},
-        "save_every": SAVE_EVERY,
-        "log_every": 2,
-    }
+    validated = {"every": 12, "samples": 0}
+    saved = {"save_every": SAVE_EVERY, "log_every": 2}
+    return {"optimiser": {"steps": steps}, "validation": validated, **saved}
 
 
 def die() -> None:
@@ -104,16 +101,9 @@ def kill_and_resume(folder: Path, deaths: list[list[str]], steps: int = STEPS) -
     prepared_set(folder / "data", "remi")
     killed, reached = folder / "killed", [0]
     for death in deaths:
-        child = [
-            sys.executable,
-            "-m",
-            "tests.tools.kill.run",
-            "--child",
-            str(killed),
-            "--steps",
-            str(steps),
-        ]
-        ended = subprocess.run([*child, *death], cwd=ROOT, check=False).returncode
+        child = [sys.executable, "-m", "tests.tools.kill.run", "--child", str(killed)]
+        words = [*child, "--steps", str(steps), *death]
+        ended = subprocess.run(words, cwd=ROOT, check=False).returncode
         assert ended in (0, -signal.SIGKILL), f"it ended by itself with {ended}"
         reached.append(check_whole(killed, steps))
         assert reached[-1] >= reached[-2], "what was saved is lost"
@@ -129,11 +119,12 @@ def random_deaths(times: int, longest_seconds: float, seed: int) -> list[list[st
     """Return options of the child: when to die."""
     chance = random.Random(seed)
     share = STEPS // SAVE_EVERY * OPERATIONS_A_SAVE // max(1, times)
-    by_clock = [["--seconds", str(chance.uniform(0, longest_seconds))] for _ in range(times)]
-    by_operation = [["--operation", str(chance.randint(1, 2 * share))] for _ in range(times)]
-    return [
-        pair[number % 2] for number, pair in enumerate(zip(by_clock, by_operation, strict=True))
-    ]
+    deaths = []
+    for number in range(times):
+        by_clock = ["--seconds", str(chance.uniform(0, longest_seconds))]
+        by_operation = ["--operation", str(chance.randint(1, 2 * share))]
+        deaths.append(by_operation if number % 2 else by_clock)
+    return deaths
 
 
 def main() -> int:

@@ -26,12 +26,8 @@ from tests.app.web.browser import serving
 from tests.tools.page.memory import MemoryWatch
 
 MEMORY_SECONDS = 2  # between two readings
-FIRST, WHOLE, OPENED, SOUND = (
-    "click to first note",
-    "click to end",
-    "open a piece",
-    "sound as a file",
-)
+FIRST, WHOLE = "click to first note", "click to end"
+OPENED, SOUND = "open a piece", "sound as a file"
 API = "/gradio_api"
 WISH = {
     "kind": "continue",
@@ -88,9 +84,8 @@ class Visitor:
         async for text in self.events("desk_write", [file, ask, secrets.token_hex(8)]):
             view = json.loads(text)
             said, last = said + bool(view["takes"]), view  # without any, it tells the place in line
-            if (
-                said == 2 and view["takes"]
-            ):  # the first answer is the prompt alone, this one has the first note
+            # The first answer is the prompt alone; this one has the first note.
+            if said == 2 and view["takes"]:
                 await self.timed(FIRST, begun)
         await self.timed(WHOLE, begun)
         await self.take_home(base64.b64decode(last["takes"][0]["midi"]))

@@ -11,7 +11,7 @@ from PIL import Image
 from playwright.sync_api import Page, expect, sync_playwright
 
 from tests.app.web.browser import OPTIONS, WAIT, chromium, serving
-from tests.app.web.hands import go_on
+from tests.app.web.hands import go_on, rest
 
 SCREEN = {"width": 1280, "height": 1490}
 COLOURS = 128
@@ -29,7 +29,7 @@ def continued(page: Page, address: str, seed: int) -> None:
     page.wait_for_function(over, timeout=10 * WAIT)
     page.evaluate("() => (scrollTo(0, 0), document.activeElement.blur())")
     page.mouse.move(640, 4)
-    page.wait_for_timeout(1000)  # colours change slowly
+    rest(page)
 
 
 def main() -> None:

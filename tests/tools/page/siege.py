@@ -31,20 +31,7 @@ from tests.tools.page.memory import memory_bytes, processes_under
 
 API = "/gradio_api"
 MOST_RATIO = 2.0
-LONG = [
-    None,
-    "",
-    0,
-    128,
-    8,
-    1,
-    0.95,
-    0,
-    0.02,
-    1,
-    False,
-    "",
-]  # the longest continuation that can be asked for
+LONG = [None, "", 0, 128, 8, 1, 0.95, 0, 0.02, 1, False, ""]  # the longest continuation there is
 PAUSE_SECONDS = 0.05  # of a hostile one, between two requests
 SLOW = scores.compressed(scores.score(scores.bars(*["<note><rest/></note>" * 9900] * 40)))
 HALVES = 200  # connections with half a request
