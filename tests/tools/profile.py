@@ -4,8 +4,6 @@ Runs pytest with this module as a plugin and prints seconds by kind of test, by 
 what a test waits for: a browser, a child process, a training, or nothing but its own computation.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

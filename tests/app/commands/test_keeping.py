@@ -1,7 +1,5 @@
 """Every command that writes to a file gives the file back, with what was written in it."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

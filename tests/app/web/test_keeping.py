@@ -1,7 +1,5 @@
 """On the page too, what is written to a file is written into it."""
 
-from __future__ import annotations
-
 import base64
 
 import pytest

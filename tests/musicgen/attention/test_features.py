@@ -1,7 +1,5 @@
 """Feature maps: the golden features, the softmax kernel they estimate, and range at any activation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

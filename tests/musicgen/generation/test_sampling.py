@@ -1,7 +1,5 @@
 """Logits to tokens, over the whole vocabulary or within kinds; losses of tokens that are given."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

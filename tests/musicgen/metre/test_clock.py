@@ -1,7 +1,5 @@
 """The time that tokens say is read alike by the model's clock and by their languages, whole or cut anywhere."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Metric heads compute their definition, and a model of them is the same model whole, cut anywhere and in steps."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

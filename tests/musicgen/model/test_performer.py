@@ -1,7 +1,5 @@
 """The model: its parts, its goals, and what must be true of it with every encoding that the registry brings in."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

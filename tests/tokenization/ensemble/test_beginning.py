@@ -1,7 +1,5 @@
 """A piece from nothing begins as it is asked to, or one sentence says what cannot be."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Music is written into a MIDI file, and everything else in the file is as it was."""
 
-from __future__ import annotations
-
 import io
 from collections import Counter
 from collections.abc import Sequence

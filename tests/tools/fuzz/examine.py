@@ -4,8 +4,6 @@ All of this depends on nothing but the music. So of two files with the same musi
 again; and what two languages decode to the same music is written once.
 """
 
-from __future__ import annotations
-
 import re
 import traceback
 from collections.abc import Sequence

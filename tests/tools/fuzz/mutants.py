@@ -1,7 +1,5 @@
 """Damaged files of every format without end: each a pure function of a seed and its number."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

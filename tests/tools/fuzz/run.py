@@ -7,8 +7,6 @@ a gigabyte of memory is a failure: the mutant is kept in a file, and the exit co
 With --counts, a run goes on after the mutants of the one before, and adds to what became of them.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import multiprocessing

@@ -8,8 +8,6 @@ result must be whole; at the end, every file must be that of the undisturbed com
 beside them under a hidden name, .….part.) Training has `run.py`.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

@@ -6,8 +6,6 @@ Every other kill comes at a moment of the clock, the rest at one of the file ope
 After each kill, all that is on the disk must be whole; at the end, every file must be that of the undisturbed run.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

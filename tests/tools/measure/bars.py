@@ -4,8 +4,6 @@ Prints the weights of the evidence as a fit on every fifth song gives them, how 
 which beat of a bar the bass starts its longest notes.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections import Counter
 from pathlib import Path

@@ -3,8 +3,6 @@
 The songs whose number is a multiple of five were used to fit the recogniser and are shown apart.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Every row is decoded and spelled again, which has to give its tokens.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Measure the style profiles against their definition, pair by pair."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """`musicgen evaluate listening` on files as the page writes them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

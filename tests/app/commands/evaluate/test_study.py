@@ -1,7 +1,5 @@
 """`musicgen evaluate extrapolation`, `positions`, `ablation` and `report` with toy models of two languages."""
 
-from __future__ import annotations
-
 import csv
 import html
 import json

@@ -1,7 +1,5 @@
 """`musicgen evaluate style` on files, and `continuation` with an untrained model on a folder of four pieces."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The work of a scheduler with two workers, one of which is killed: the same as here, and what kills is named."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Work spread over processes: what befalls one task is that task's alone, and only its own time is held against it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

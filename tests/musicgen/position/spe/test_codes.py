@@ -1,7 +1,5 @@
 """The codes of sine and convolutional SPE against those of their authors, and against their definition."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What both stochastic encodings share: gates, layers and templates; and the noise that one of them filters."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

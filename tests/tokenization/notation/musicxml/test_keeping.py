@@ -1,7 +1,5 @@
 """Music is written into a MusicXML score, and the rest of its text is as it was."""
 
-from __future__ import annotations
-
 import io
 import xml.etree.ElementTree as ET
 import zipfile
