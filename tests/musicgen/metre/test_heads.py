@@ -11,8 +11,8 @@ from torch import Tensor
 from musicgen.metre import heads as metre
 from musicgen.metre.heads import LEAST, Metre, MetreConfig, MetricHeads, Stretches, Timekeeper
 from musicgen.model.performer import Performer
-from tests.musicgen.metre.toys import LENGTH, METRE, config, music, toy
-from tests.musicgen.toys import CLOCK, VOCABULARY, check_prompt_and_steps, generator, toy_tokens
+from tests.musicgen.metre.toys import METRE, config, music, toy
+from tests.musicgen.toys import CLOCK, VOCABULARY, generator, toy_tokens
 
 
 def heads(width: int = 16) -> MetricHeads:
@@ -151,11 +151,6 @@ def stepped(model: Performer, tokens: Tensor) -> Tensor:
     return torch.stack(rows, 1)
 
 
-@pytest.mark.parametrize(("position", "cut"), [("sine_spe", 1), ("none", 120), ("lrpe", 140)])
-def test_prompt_and_steps_equal_the_whole(position: str, cut: int):
-    check_prompt_and_steps(toy(position=position), toy_tokens(2, LENGTH), cut, cut + 20)
-
-
 @pytest.mark.parametrize(
     ("before", "bars"), [(2, 75), (130, 75), pytest.param(40, 1000, marks=pytest.mark.long)]
 )
@@ -174,17 +169,6 @@ def test_steps_in_bfloat16_are_the_whole_to_its_precision():
     assert (found - whole).abs().mean() / whole.abs().mean() < 0.02
 
 
-def test_later_tokens_leave_earlier_outputs_alone_to_the_last_bit():
-    model, tokens = toy().double(), toy_tokens(2, LENGTH)
-    before = whole_of(model, tokens)
-    for place in (0, 127, 128, 299):
-        changed = tokens.clone()
-        changed[:, place] = (changed[:, place] + 1) % VOCABULARY
-        after = whole_of(model, changed)
-        assert torch.equal(before[:, :place], after[:, :place])
-        assert not torch.equal(before[:, place], after[:, place])
-
-
 def test_gradients_reach_every_learned_parameter_and_are_the_same_recomputed():
     gradients = []
     for recomputed in (False, True):
@@ -196,14 +180,3 @@ def test_gradients_reach_every_learned_parameter_and_are_the_same_recomputed():
         assert gradient.isfinite().all(), name
         assert gradient.any(), name
         assert torch.equal(gradient, gradients[1][name])
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("mixed", [False, True], ids=["float32", "bfloat16"])
-def test_long_sequences_stay_finite_forward_and_backward(mixed: bool):
-    model = toy(chunk=128).train()
-    with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
-        logits = model(toy_tokens(1, 16384), code=model.begin(generator()))
-    assert logits.isfinite().all()
-    logits.float().square().mean().backward()
-    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)

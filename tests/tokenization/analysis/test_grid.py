@@ -97,20 +97,6 @@ def test_remapping_keeps_when_things_sound():
 # On the 4/4 grid.
 
 
-@pytest.mark.parametrize("meters", [(), [(0, 4, 4)], [(0, 2, 2)], [(0, 4, 4), (8, 4, 4)]])
-def test_bars_of_four_beats_stay_as_they_are(meters):
-    found = on_four_four(score([0, 1.5, 9], *meters))
-    assert (onsets(found), found.meters, found.remarks) == ([0, 1.5, 9], FOUR_FOUR, ())
-
-
-@pytest.mark.parametrize("meter", [(3, 4), (7, 8), (12, 8), (1, 32)])
-def test_another_meter_is_laid_end_to_end_and_said(meter):
-    found = on_four_four(score([0, 2.5, 9], (0, *meter)))
-    assert onsets(found) == [0, 2.5, 9]
-    assert f"The meter is {meter[0]}/{meter[1]}" in found.remarks[0]
-    assert "4/4 grid beat by beat" in found.remarks[0]
-
-
 @pytest.mark.parametrize(
     ("beats", "meters", "found", "remark"),
     [

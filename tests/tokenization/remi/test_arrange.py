@@ -49,11 +49,6 @@ def test_tracks_can_be_chosen_by_name_or_index(tracks, expected):
     assert pitches(arrange(band(), tracks)) == expected
 
 
-def test_a_track_that_is_not_there_is_named_with_those_that_are():
-    with pytest.raises(ValueError, match=r"no track .*0 \(Lead\), 1 \(Bass\), .* and 4 \(lead\)"):
-        arrange(band(), ["Bass", "x"])
-
-
 def test_scores_without_anything_to_play_are_refused():
     score = band()
     with pytest.raises(ValueError, match="no notes to arrange"):
@@ -85,29 +80,10 @@ def test_rest_in_front_goes_in_whole_bars_with_all_that_stands_in_it():
     assert arranged.markers == (Marker(0, "C_M"), Marker(4, "D_m"), Marker(12, "E_m"))
 
 
-def test_another_meter_is_laid_on_the_grid_and_a_missing_tempo_is_the_format_s_own():
-    arranged = arrange(band(meters=Meters([0], [3], [4]), tempos=Tempos.empty()))
-    assert "The meter is 3/4" in " ".join(arranged.remarks)
-    assert arranged.tempos == Tempos([0], [120.0])
-
-
 def test_a_tempo_beyond_the_range_is_remarked():
     for tempos, found in (([300.0], "is 300"), ([20.0, 300.0], "goes from 20 to 300")):
         score = arrange(band(tempos=Tempos(range(len(tempos)), tempos)))
         assert score.remarks[-1].startswith(f"The tempo {found} beats a minute; what lies outside")
-
-
-@pytest.mark.parametrize(
-    ("texts", "expected"),
-    [
-        (["Chord-A_m7", "Bar-1", "Bb:min7", "N"], ["A_m7", "A#_m7", "N_N"]),
-        (["A", "Verse", "Em"], ["A_M", "E_m"]),
-    ],
-)
-def test_chords_of_the_file_are_read_in_any_notation(texts, expected):
-    score = arrange(band(markers=tuple(Marker(i, text) for i, text in enumerate(texts))))
-    assert [marker.text for marker in score.markers] == expected
-    assert not any("recognised" in remark for remark in score.remarks)
 
 
 def test_without_named_chords_they_are_recognised():
