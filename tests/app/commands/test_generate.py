@@ -7,7 +7,9 @@ import pytest
 
 from app.web.offered_models import example
 from tests.tokenization.notation.scores import bars, compressed, note, score
-from tokenization.formats import read_file
+from tests.tokenization.remi.cases import score_of
+from tokenization.formats import read_file, write_score
+from tokenization.language import language
 from tokenization.midi.reading import read_midi
 
 SEEDS = Path(__file__).parents[2] / "seeds"
@@ -76,21 +78,36 @@ def test_commands_go_by_the_names_of_jobs(tmp_path, command, refused):
     trio = tmp_path / "trio.mid"
     trio.write_bytes(example("trio-jazz"))
     band = ("--model", "untrained:tiny:ensemble", "--seed", 3, "-o", tmp_path, "--json")
-    for name, words in (
-        ("end", ["--bars", 1]),
-        ("rewrite", ["--range", "2-2"]),
-        ("infill", ["--range", "2-2"]),  # the old name
-        ("harmonise", []),
+    for name, words, wanted in (
+        ("end", ["--bars", 1], {}),
+        ("rewrite", ["--range", "2-2"], {"written_bars": [2, 2]}),
+        ("infill", ["--range", "2-2"], {"written_bars": [2, 2]}),  # the old name
+        ("harmonise", [], {"written_parts": ["nylon guitar"]}),
+        ("accompany", ["--write", "bass", "drums"], {"written_parts": ["bass", "drums"]}),
     ):
         shown = command(name, trio, *words, *band)
         [row] = json.loads(shown.out)
         facts = json.loads(Path(row["midi"]).with_suffix(".json").read_text())
+        assert facts.items() >= wanted.items()
         if name == "end":
             assert facts["length"]["ends"]
             assert "1 take of 1 bar in" in shown.err
-        if name == "harmonise":
-            assert facts["written_parts"] == ["nylon guitar"]
     assert "no part is named" in refused("accompany", trio, *band)
+
+
+def test_a_waltz_goes_on_ends_with_its_bar_and_keeps_to_its_chords(tmp_path, command):
+    rest = [row for n in range(1, 6) for row in ((12 * n, 4, 47 + n, 80), (12 * n + 4, 2, 64, 80))]
+    write_score(tmp_path / "waltz.mid", score_of([(0, 12, 48, 80), *rest], meters=[(0, 3, 4)]))
+    words = ("continue", tmp_path / "waltz.mid", "--model", "untrained:tiny:ensemble", "--end")
+    more = ("--bars", 3, "--chords", "C/E | Am F", "--top-k", 60, "--seed", 2)
+    out, err = command(*words, *more, "--json", "-o", tmp_path / "out")
+    assert "Basses and extensions of chords are left out: C/E as C_M." in err
+    [result] = json.loads(out)
+    facts = json.loads(Path(result["midi"]).with_suffix(".json").read_text())
+    assert facts["chords"] == [["C_M"], ["A_m", "F_M"]]
+    whole = read_midi(tmp_path / "out" / "waltz.prompt_cont_0.mid")
+    ensemble = language("ensemble")
+    assert len(ensemble.bars(ensemble.encode(ensemble.arrange(whole)).ids)) == 9
 
 
 def test_of_many_files_each_that_failed_is_told_and_also_that_none_sounds(tmp_path, command):
@@ -120,9 +137,14 @@ def test_of_many_files_each_that_failed_is_told_and_also_that_none_sounds(tmp_pa
         ("generate --variations 0", "--variations is 0"),
         ("generate --seed 9223372036854775808", "less than 2**63"),
         ("generate --model untrained:gigantic", "there is no preset 'gigantic'"),
+        ("infill {} --range 98-99", "bars 98 to 99 cannot be filled in a piece that has"),
+        ("infill {} --range 3-2", "--range is '3-2'; it must be the first and the last"),
+        ("continue {} --end --tokens 9", "--end takes --bars, in which to come to the"),
+        ("continue {} --chords C --model untrained:tiny:groove", "groove, which names no chords"),
     ],
 )
 def test_a_wrong_input_is_one_sentence(words: str, sentence: str, tmp_path, refused):
     name, *given = words.format(SONG).split()
-    assert sentence in refused(name, *UNTRAINED, *given, "-o", tmp_path)
+    model = ["--model", "untrained:tiny:ensemble"] if name == "infill" else UNTRAINED
+    assert sentence in refused(name, *model, *given, "-o", tmp_path)
     assert not list(tmp_path.iterdir())

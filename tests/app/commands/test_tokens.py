@@ -50,18 +50,6 @@ def test_a_bar_is_a_line(song: Path, command, monkeypatch):
     assert command("tokenize", "-").out == out
 
 
-def test_json_has_tokens_ids_bars_and_what_was_lost(song: Path, command):
-    found = json.loads(command("tokenize", song, "--json").out)
-    speaker = language("remi")
-    expected = speaker.encode(speaker.arrange(read_midi(song)))
-    assert found["language"] == "remi"
-    assert found["ids"] == expected.ids.tolist()
-    assert found["tokens"] == [speaker.vocabulary.names[i] for i in found["ids"]]
-    assert found["bars"] == expected.bars.tolist()
-    assert found["losses"] == {}
-    assert found["notes"] == 32
-
-
 @pytest.mark.parametrize(
     "tracks", ["Bass Drums Guitar", "bass=Bass drums=1 other=guitar", "other=3"]
 )

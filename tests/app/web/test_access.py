@@ -6,16 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.app.web.browser import WAIT
-from tests.app.web.hands import (
-    SHOWN,
-    act,
-    await_end,
-    choose_bars,
-    fill,
-    go_on,
-    open_example,
-    rest,
-)
+from tests.app.web.hands import SHOWN, act, await_end, choose_bars, fill, go_on, open_example, rest
 
 pytestmark = pytest.mark.long
 

@@ -12,15 +12,14 @@ import musicgen
 from app.web.actions import PageActions
 from app.web.composing import opened_files
 from app.web.composing.opened_files import FileReader, made_here, title_of
-from app.web.composing.requests import (
-    MusicRequest,
-    request_from,
-    with_able_model,
-)
+from app.web.composing.requests import MusicRequest, request_from, with_able_model
 from app.web.launch import page_facts
 from app.web.offered_models import EXAMPLES, OfferedModels, example
 from app.web.server.sessions import Asker
 from musicgen.playable import DEFAULT
+from tests.tokenization.midi.test_keeping import band, check_kept
+from tests.tokenization.notation.musicxml.test_keeping import heard
+from tests.tokenization.notation.musicxml.test_keeping import written as sonata
 from tests.tokenization.notation.scores import bars, note, rest, score
 from tokenization.formats import midi
 from tokenization.language import language
@@ -55,15 +54,10 @@ def request(kind: str = "continue", model: str = MODEL, **more) -> MusicRequest:
 
 
 def written(
-    actions: PageActions, data: bytes | None = JAZZ, stop_at: int = 0, seed: int = 3, **more
+    actions: PageActions, data: bytes | None = JAZZ, seed: int = 3, name: str = "a.mid", **more
 ) -> list[dict]:
     plain = {**PLAIN, "sampling": {**SAMPLING, "seed": seed}, "promptBars": 2, **more}
-    views = []
-    for view in actions.write(ASKER, request_from(plain), data, "a.mid", "job"):
-        views.append(view)
-        if len(views) == stop_at:
-            actions.stop("job")
-    return views
+    return list(actions.write(ASKER, request_from(plain), data, name, "job"))
 
 
 def test_nothing_is_composed_before_somebody_reads(actions: PageActions):
@@ -217,25 +211,22 @@ def test_bars_are_those_of_the_page_also_where_it_begins_with_rests(actions, bea
     assert piece["meters"] == [[0, beats, 4]]
 
 
-@pytest.mark.parametrize("actions", ["untrained:tiny:ensemble"], indirect=True)
+@pytest.mark.parametrize("actions", [LATER], indirect=True)
 def test_bars_and_parts_are_written_by_models_that_can(actions: PageActions):
-    infill = request("infill", "untrained:tiny:ensemble", first=3, last=3)
+    infill = request("infill", LATER, first=3, last=3)
     *_, last = actions.write(ASKER, infill, JAZZ, "a.mid", "job")
     assert last["takes"][0]["region"] == {"first": 2, "stop": 3, "tracks": None}
-    assert last["takes"][0]["provenance"]["written_bars"] == [3, 3]
     bass = request("accompany", "groove", parts=("bass",))
-    assert with_able_model(actions.models, bass).model == infill.model  # the first of any parts
-    piano = replace(infill, model=PIANO)
-    assert with_able_model(actions.models, piano).model == infill.model
-    for wrong, match in (
-        (replace(bass, model="pop-piano"), "no part"),
-        (replace(infill, first=17, last=18), "bars 17 to 18 were asked for, of 16; after the last"),
-        (replace(infill, first=3, last=2), "bars 3 to 2 were asked for, of 16$"),
+    for asked in (bass, replace(infill, model=PIANO)):
+        assert with_able_model(actions.models, asked).model == LATER  # the first of any parts
+    for wrong, data, match in (
+        (replace(bass, model="pop-piano"), JAZZ, "no part"),
+        (replace(infill, first=17, last=18), JAZZ, "bars 17 to 18 were asked for, of 16; after"),
+        (replace(infill, first=3, last=2), JAZZ, "bars 3 to 2 were asked for, of 16$"),
+        (infill, None, "there is no piece yet"),
     ):
         with pytest.raises(ValueError, match=match):
-            list(actions.write(ASKER, wrong, JAZZ, "a.mid", "job"))
-    with pytest.raises(ValueError, match="there is no piece yet"):
-        list(actions.write(ASKER, infill, None, "", "job"))
+            list(actions.write(ASKER, wrong, data, "a.mid", "job"))
 
 
 @pytest.mark.parametrize(
@@ -281,38 +272,24 @@ def test_bars_are_asked_for_what_is_planned_of_them(actions: PageActions):
     assert take["provenance"]["plan"] == plan
     groove = request_from({**PLAIN, **asked, "model": "groove"})  # which follows none
     assert with_able_model(actions.models, groove).model == LATER
-    for wrong, sentence in (
-        ([1], "has 1 numbers for 2 bars"),
-        ([1, 25], "density is 25; it goes from 0 to 24"),
-    ):
-        with pytest.raises(ValueError, match=sentence):
-            written(actions, JAZZ, **{**asked, "plan": {"density": wrong}})
+    with pytest.raises(ValueError, match="has 1 numbers for 2 bars"):
+        written(actions, JAZZ, **{**asked, "plan": {"density": [1]}})
 
 
 def test_a_piece_begins_as_it_is_asked_to_where_the_model_can(actions: PageActions):
     idea = {"style": "song", "key": "", "tempo": 90, "metre": "3/4", "parts": ["flute", "bass"]}
     asked = {"model": "ensemble", "idea": {**idea, "form": "A A"}, "bars": 2, "promptBars": None}
-    [take] = written(actions, None, **asked)[-1]["takes"]
-    picture, made = take["piece"], take["provenance"]
-    assert [track["name"] for track in picture["tracks"]] == ["Flute", "Electric bass"]
-    assert {*picture["notes"][4::5]} == {0, 1}
-    assert (picture["tempos"], picture["meters"][0][1:]) == ([[0, 90]], [3, 4])
+    made = written(actions, None, **asked)[-1]["takes"][0]["provenance"]
     assert made["idea"] == {name: said for name, said in idea.items() if said}
     assert made["plan"] == {"form": "A A"}
-    for wrong, sentence in (
-        ({"idea": {"key": "H"}}, "there is no key 'H'"),
-        ({"idea": {"form": "A B A"}}, "3 sections, which do not divide 2 bars"),
-        ({"model": "pop-piano"}, "begins without a style or key"),
-    ):
-        with pytest.raises(ValueError, match=sentence):
-            written(actions, None, **{**asked, **wrong})
+    with pytest.raises(ValueError, match="begins without a style or key"):
+        written(actions, None, **{**asked, "model": "pop-piano"})
     known = {row["name"]: row["idea"] for row in page_facts(actions.models, "")["models"]}
     assert known["pop-piano"] is known[MODEL] is None
     begins = language("ensemble").beginning
-    for name in ("style", "key", "metre"):
+    for name in ("style", "key", "metre", "parts"):
         for one in known["ensemble"][name]:
-            begins({name: one})  # can be asked for
-    assert all(len(begins({"parts": [one]})[0]) for one in known["ensemble"]["parts"])
+            begins({name: [one] if name == "parts" else one})  # can be asked for
 
 
 @pytest.mark.parametrize(
@@ -328,6 +305,21 @@ def test_a_file_is_none_of_the_kind_that_its_name_says(name: str, data: bytes, w
     with pytest.raises(ValueError, match=f"^“{name}” {wrong}") as raised:
         FileReader().open(data, name, language("remi"))
     assert "MIDI file" not in str(raised.value)
+
+
+@pytest.mark.parametrize("actions", [LATER], indirect=True)
+def test_what_is_written_goes_into_the_file_that_it_goes_on_from(actions: PageActions):
+    [take] = written(actions, sonata(), name="a.musicxml", model=LATER, promptBars=8)[-1]["takes"]
+    assert base64.b64decode(take["midi"]).startswith(b"MThd")
+    assert (take["kept"]["ending"], take["kept"]["same"]) == (".musicxml", True)
+    assert not heard(sonata()) - heard(base64.b64decode(take["kept"]["data"]))
+    data = band(1, 96)
+    [take] = written(actions, data, model=LATER)[-1]["takes"]
+    assert not {"kept", "notKept"} & {*take}
+    check_kept(data, base64.b64decode(take["midi"]), 2 * 4 * 96)
+    [take] = written(actions, data[:-30], model=LATER)[-1]["takes"]
+    said = "Written from the notes alone, not into your file: the file is damaged"
+    assert take["notKept"].startswith(said)
 
 
 def test_a_title_is_a_name_without_folders():

@@ -36,10 +36,7 @@ def remi_times(ids: np.ndarray) -> np.ndarray:
     return np.array(times)
 
 
-TIMES = {
-    "groove": (Groove(), groove_walk, groove_times),
-    "remi": (Remi(), remi_walk, remi_times),
-}
+TIMES = {"groove": (Groove(), groove_walk, groove_times), "remi": (Remi(), remi_walk, remi_times)}
 
 
 @pytest.mark.parametrize("name", TIMES)

@@ -38,12 +38,7 @@ def test_all_pitched_tracks_are_played_and_the_rest_is_named():
 
 @pytest.mark.parametrize(
     ("tracks", "expected"),
-    [
-        (1, [40]),
-        ("LEAD", [60, 64]),
-        (["Bass", 0], [40, 60]),
-        (["Drums"], [36]),
-    ],
+    [(1, [40]), ("LEAD", [60, 64]), (["Bass", 0], [40, 60]), (["Drums"], [36])],
 )
 def test_tracks_can_be_chosen_by_name_or_index(tracks, expected):
     assert pitches(arrange(band(), tracks)) == expected

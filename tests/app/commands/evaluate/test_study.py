@@ -218,10 +218,7 @@ def test_a_report_keeps_to_the_split_and_has_what_whole_pieces_show(
     said = evaluate("report", *models, "--data", *sets, shared_set("remi"), *options).err
     assert "is left out: it is in remi, which none of the models uses" in said
     text = page(report)
-    for part in (
-        "of the train split",
-        "Parts written to others: ensemble",
-    ):
+    for part in ("of the train split", "Parts written to others: ensemble"):
         assert part in text
     assert "held-out" not in text
     assert "Form of continuations" not in text  # the toy's pieces have six bars at most

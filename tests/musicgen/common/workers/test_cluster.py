@@ -129,8 +129,7 @@ def listening(said: bytes | None) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    "said",
-    [None, b"HTTP/1.1 400 Bad Request\r\n\r\n" * 99, b"\x01" + bytes(7) + b"\x00" * 64],
+    "said", [None, b"HTTP/1.1 400 Bad Request\r\n\r\n" * 99, b"\x01" + bytes(7) + b"\x00" * 64]
 )
 def test_what_is_no_scheduler_is_told(said: bytes | None, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("distributed")

@@ -10,13 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from musicgen.position import Shape
-from musicgen.position.spe.base import (
-    AHEAD,
-    SpeCode,
-    SpeConfig,
-    StochasticPosition,
-    contract,
-)
+from musicgen.position.spe.base import AHEAD, SpeCode, SpeConfig, StochasticPosition, contract
 from musicgen.position.spe.convolutional import BLOCK, WhiteNoise
 from tests.musicgen.position.makers import build, inputs, run
 from tests.musicgen.toys import generator

@@ -253,10 +253,7 @@ def chord(step: str, kind: str = "major", offset: int = 0) -> str:
         ),
         ([chord("A", "none") + note("A", 4, 8)], [(0, "N")]),
         # A chord stands as far from its place as it says.
-        (
-            [rest(8), chord("C") + chord("G", offset=4) + note("C", 4, 8)],
-            [(4, "C_M"), (6, "G_M")],
-        ),
+        ([rest(8), chord("C") + chord("G", offset=4) + note("C", 4, 8)], [(4, "C_M"), (6, "G_M")]),
         ([rest(2) + chord("C", offset=-9) + note("C", 4, 6)], [(0, "C_M")]),
     ],
 )
