@@ -58,15 +58,6 @@ def test_a_clock_reads_the_times_of_its_language(name: str, seed: int):
         assert at == one
 
 
-def test_rows_keep_their_own_time():
-    time = keeper(Groove())
-    both = torch.from_numpy(np.stack([groove_walk(seed, 80)[:80] for seed in (1, 2)]).astype(int))
-    at = torch.tensor([5, 1000])
-    alone = [time.after(row[None], at[i : i + 1])[0] for i, row in enumerate(both)]
-    assert torch.equal(time.after(both, at), torch.stack(alone))
-    assert not torch.equal(alone[0], alone[1])
-
-
 @pytest.mark.parametrize(
     ("changes", "says"),
     [

@@ -187,10 +187,14 @@ def test_prompt_and_steps_of_any_rows_equal_the_whole(parts: dict[str, Any], cut
 
 
 @every_encoding
-def test_later_tokens_leave_earlier_outputs_alone_to_the_last_bit(position: str):
-    model, tokens = model_of(position).double(), toy_tokens(2, LENGTH)
+@pytest.mark.parametrize("metre", [None, METRE], ids=["", "metre"])
+def test_later_tokens_leave_earlier_outputs_alone_to_the_last_bit(position: str, metre: Any):
+    model, tokens = (
+        model_of(position, metre=metre).double(),
+        toy_tokens(2, 140 if metre else LENGTH),
+    )
     before = whole_of(model, tokens)
-    for place in (0, 15, 16):
+    for place in (0, 15, 16, *((127, 128) if metre else ())):
         changed = tokens.clone()
         changed[:, place] = (changed[:, place] + 1) % VOCABULARY
         after = whole_of(model, changed)
@@ -202,7 +206,7 @@ def test_later_tokens_leave_earlier_outputs_alone_to_the_last_bit(position: str)
 @pytest.mark.parametrize("mixed", [False, True], ids=["float32", "bfloat16"])
 @every_encoding
 def test_long_sequences_stay_finite_forward_and_backward(position: str, mixed: bool):
-    model = model_of(position, chunk=128).train()
+    model = model_of(position, chunk=128, metre=METRE).train()
     with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
         logits = model(toy_tokens(1, 16384), code=model.begin(generator()))
     assert logits.isfinite().all()

@@ -1,9 +1,9 @@
 """Many visitors at once, on this machine alone: python -m tests.tools.page.load --users 20 --seconds 300.
 
 Each opens an example as the page does, continues it, waits for the end, has the sound made as a file, and begins
-again. Printed are the times they waited, what went wrong, and what each of the server's processes takes of the memory:
-the means of five parts of the time, and how it grows in the second half. With --bars 1 there are many requests in a
-short time, by which growth a request shows soonest.
+again. Printed are the times they waited, what went wrong, and what all processes of the server take of the memory: the
+means of five parts of the time, and how it grows in the second half. With --bars 1 there are many requests in a short
+time, by which growth a request shows soonest.
 """
 
 import argparse
@@ -125,7 +125,7 @@ async def visit(address: str, users: int, seconds: float, bars: int) -> None:
 
         await asyncio.gather(watch(), *(stay() for _ in range(users)))
     report(times, errors, users, seconds)
-    print(memory.table())
+    print(memory.told())
 
 
 def report(times: dict, errors: list, users: int, seconds: float) -> None:
