@@ -18,8 +18,8 @@ from app.web.offered_models import EXAMPLES, OfferedModels, example
 from app.web.server.sessions import Asker
 from musicgen.playable import DEFAULT
 from tests.tokenization.midi.test_keeping import band, check_kept
-from tests.tokenization.notation.musicxml.test_keeping import heard
-from tests.tokenization.notation.musicxml.test_keeping import written as sonata
+from tests.tokenization.notation.musicxml.test_writing import heard
+from tests.tokenization.notation.musicxml.test_writing import written as sonata
 from tests.tokenization.notation.scores import bars, note, rest, score
 from tokenization.formats import midi
 from tokenization.language import language
