@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tokenization.quantised import quantised
+from tests.tokenization.grammar_cases import quantised
 from tests.training.data.sources.on_disk import band, piano
 from tokenization.formats import read_file, write_score
 from tokenization.language import language

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musicgen.continuation import continuing
-from tests.tokenization.grammar_cases import ids_of, take, uniform
+from tests.tokenization.grammar_cases import ids_of, quantised, take, uniform
 from tests.tokenization.grammar_cases import written as written_by
-from tests.tokenization.quantised import quantised
 from tests.tokenization.remi.cases import REMI, score_of, walk
 from tokenization.analysis.chords import read_chords, simplified
 from tokenization.grammar import Grammar

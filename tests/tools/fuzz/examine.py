@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from tests.tokenization.quantised import quantised
+from tests.tokenization.grammar_cases import quantised
 from tokenization.formats import musicxml, read_file
 from tokenization.language import Language
 from tokenization.midi.limits import UPLOAD, Limits, MidiError
