@@ -23,9 +23,12 @@ from tokenization.analysis.beats import (
 )
 from tokenization.analysis.metres import (
     NAMES,
+    bar_count,
+    bar_lines,
     bars_of,
     made_of,
     pulse_of,
+    uniform,
 )
 from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Track, sustained
 
@@ -127,6 +130,8 @@ def test_remapping_keeps_when_things_sound():
         # Of several on a tick the last holds, and impossible ones are ignored.
         ([0, 1], [(0, 3, 4), (0, 4, 4), (0, 0, 4), (0, 5, 0)], [0, 1], "^$"),
         ([], [(0, 3, 4)], [], "^$"),
+        ([0, 1.5, 9], [(0, 2, 2)], [0, 1.5, 9], "^$"),  # of four beats too
+        ([0, 2.5, 9], [(0, 7, 8)], [0, 2.5, 9], "The meter is 7/8.*4/4 grid beat by beat"),
     ],
 )
 def test_odd_bars_are_laid(beats, meters, found, remark):
@@ -332,6 +337,13 @@ def test_bars_reach_as_far_as_asked_and_do_not_depend_on_it(changes, until):
     assert longer.metre[: len(bars) - 1].tolist() == bars.metre[:-1].tolist()
     again = bars_of(longer.meters(1), 4, int(longer.start[-1]))
     assert again.metre.tolist() == longer.metre.tolist()
+
+
+def test_bar_lines_of_a_score():
+    score = score_of([(20, 8, 60, 64)], 8, meters=[(0, 3, 4), (24, 2, 4)])
+    assert bar_lines(score, 4).tolist() == [0, 24, 40, 56, 72]
+    assert (bar_count(score), bar_count(score_of([]))) == (2, 1)
+    assert uniform(3).start.tolist() == [0, 16, 32]
 
 
 def test_beats_follow_the_bars_of_other_metres():
