@@ -7,7 +7,6 @@ a gigabyte of memory is a failure: the mutant is kept in a file, and the exit co
 With --counts, a run goes on after the mutants of the one before, and adds to what became of them.
 """
 
-import argparse
 import gc
 import multiprocessing
 import os
@@ -31,6 +30,7 @@ from typing import Any
 from musicgen.common.workers.process import LOOK_SECONDS, TaskClock
 from tests.tools.fuzz.examine import LANGUAGES, READ, examine
 from tests.tools.fuzz.mutants import FORMATS, format_of, mutant, seed_files
+from tests.tools.options import options
 from tokenization.language import Language, language
 from tokenization.records import json_of
 from tokenization.whole_file import write_json
@@ -256,17 +256,11 @@ def report(tally: Tally, keep: Path) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tests.tools.fuzz", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--mutants", type=int, default=10**9, help="stop after so many")
-    parser.add_argument(
-        "--limit", type=float, default=HANG_SECONDS, help="seconds of processor time a mutant"
-    )
-    parser.add_argument("--counts", type=Path, help="a file of counts to go on from and add to")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "musicgen-fuzz")
-    options = parser.parse_args(arguments)
-    tally = fuzz(**vars(options))
-    print(report(tally, options.keep))
+    given = options(
+        __doc__, words=arguments, seconds=600.0, mutants=10**9, limit=HANG_SECONDS, counts="", seed=0,
+        processes=os.cpu_count() or 1, keep=Path(tempfile.gettempdir()) / "musicgen-fuzz",
+    )  # fmt: skip
+    counts = Path(given.counts) if given.counts else None
+    tally = fuzz(**{**vars(given), "counts": counts})
+    print(report(tally, given.keep))
     return bool(tally.failures)

@@ -6,7 +6,6 @@ Every other kill comes at a moment of the clock, the rest at one of the file ope
 After each kill, all that is on the disk must be whole; at the end, every file must be that of the undisturbed run.
 """
 
-import argparse
 import os
 import random
 import signal
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from musicgen.storage import checkpoint
+from tests.tools.options import options
 from tests.training.makers import Heard, outcome, prepared_set, toy_config, toy_run
 from training import run_folder
 from training.loop import TABLES
@@ -127,19 +127,17 @@ def random_deaths(times: int, longest_seconds: float, seed: int) -> list[list[st
 
 def main() -> int:
     """Kill and compare."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--times", type=int, default=20)
-    parser.add_argument("--longest-seconds", type=float, default=1.0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--steps", type=int, default=STEPS, help=argparse.SUPPRESS)
-    parser.add_argument("--seconds", type=float, default=0.0, help=argparse.SUPPRESS)
-    parser.add_argument("--operation", type=int, default=0, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.child:
-        train(options.child, options.steps, seconds=options.seconds, operation=options.operation)
+    child = {
+        "child": "",
+        "steps": STEPS,
+        "seconds": 0.0,
+        "operation": 0,
+    }  # what a run is told that is killed
+    given = options(__doc__, times=20, longest_seconds=1.0, seed=0, **child)
+    if given.child:
+        train(Path(given.child), given.steps, seconds=given.seconds, operation=given.operation)
         return 0
-    deaths = random_deaths(options.times, options.longest_seconds, options.seed)
+    deaths = random_deaths(given.times, given.longest_seconds, given.seed)
     with tempfile.TemporaryDirectory() as folder:
         reached = kill_and_resume(Path(folder), deaths)
     print(f"Killed {len(deaths)} times, went on from steps {reached}: all files equal, none torn.")

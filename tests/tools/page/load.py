@@ -6,7 +6,6 @@ means of five parts of the time, and how it grows in the second half. With --bar
 time, by which growth a request shows soonest.
 """
 
-import argparse
 import asyncio
 import base64
 import json
@@ -23,6 +22,7 @@ import numpy as np
 
 from app.web.offered_models import EXAMPLES
 from tests.app.web.browser import serving
+from tests.tools.options import options
 from tests.tools.page.memory import MemoryWatch
 
 MEMORY_SECONDS = 2  # between two readings
@@ -144,12 +144,7 @@ def report(times: dict, errors: list, users: int, seconds: float) -> None:
 
 def main() -> None:
     """Start a server of our own, or visit one."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--users", type=int, default=20)
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--bars", type=int, default=8)
-    parser.add_argument("--model", default=None)
-    given = parser.parse_args()
+    given = options(__doc__, users=20, seconds=60.0, bars=8, model="")
     with serving(*(["--model", given.model] if given.model else [])) as address:
         asyncio.run(visit(address, given.users, given.seconds, given.bars))
 

@@ -5,12 +5,11 @@ fetched until then and by the soundfont after it; from pressing play to the firs
 are painted while a piece of 5,000 notes is scrolled through, and while it plays.
 """
 
-import argparse
-
 import numpy as np
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.app.web.browser import OPTIONS, chromium, serving
+from tests.tools.options import options
 
 SHOWN = "() => document.querySelector('.mg-stage .mg-facts')?.textContent.includes('bars')"
 BYTES = """() => performance.getEntriesByType("resource")
@@ -80,9 +79,7 @@ def line(what: str, values: list[float], unit: str) -> str:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--visits", type=int, default=5)
-    given = parser.parse_args()
+    given = options(__doc__, visits=5)
     ready, sounds, scrolled, played = [], [], [], []
     requests = before = after = 0
     with serving() as address, sync_playwright() as playwright:
