@@ -1,4 +1,4 @@
-"""The library as the README shows it, and what comes without torch."""
+"""The library as the README shows it, what it continues, and what comes without torch."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`musicgen continue`, `generate` and `models` do what their help says, on an untrained model."""
+"""Commands that write music do what their help says, and keep the file that they write to."""
 
 import json
 from pathlib import Path

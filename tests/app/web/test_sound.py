@@ -1,4 +1,4 @@
-"""The page sounds by itself, at once and by each track's settings; what is played in goes to its piece."""
+"""The page sounds at once and as its tracks are set; all is done by keys alone, and while a take is written."""
 
 import re
 import struct

@@ -1,4 +1,4 @@
-"""Metric heads compute their definition, and a model of them is the same model whole, cut anywhere and in steps."""
+"""Metric heads compute their definition, whole, cut anywhere and in steps; their clock reads what languages say."""
 
 from dataclasses import replace
 from typing import Any

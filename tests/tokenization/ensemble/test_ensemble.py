@@ -1,4 +1,4 @@
-"""The ensemble language: parts in any order, its plan of each bar, and its goals."""
+"""The ensemble language: parts in any order, its plan of each bar, its goals, and how a piece begins."""
 
 from collections import defaultdict
 from math import floor, log

@@ -1,4 +1,4 @@
-"""Groove's own: the authors' tokens, what is lost, bars without a token, and closing what breaks off."""
+"""Groove's own: the authors' tokens, what is lost, which score becomes a trio, and what may be written when."""
 
 import numpy as np
 import pytest

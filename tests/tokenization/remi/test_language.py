@@ -1,4 +1,4 @@
-"""REMI's own: how pieces are spelled, what is lost, tempos and chords, and when a bar may close."""
+"""REMI's own: how pieces are spelled, which score becomes one piano, and how a line of chords is kept to."""
 
 from collections.abc import Callable
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""`musicgen evaluate style` on files, and `continuation` with an untrained model on a folder of four pieces."""
+"""`musicgen evaluate style` and `listening` on files, and `continuation` on a folder of four pieces."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""What both stochastic encodings share: gates, layers and templates; and the noise that one of them filters."""
+"""Both stochastic encodings: their authors' codes and gates, their definition, templates, and the noise of one."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is written as MusicXML reads back as the same notes, also by another library."""
+"""MusicXML that is written reads back as the same notes; a score that is written to keeps its other text."""
 
 import io
 import warnings
