@@ -190,6 +190,16 @@ def test_what_a_file_says_of_itself_is_believed_within_reason(actions: PageActio
         assert actions.open(data, "a.mid", MODEL, fit=False)["region"] == new
 
 
+@pytest.mark.parametrize(("job", "ending"), [("job", "stopped"), ("", "done")])
+def test_who_names_a_request_stops_it(actions: PageActions, job: str, ending: str):
+    bars = 100 if job else 1
+    views = actions.write(ASKER, request_from({**PLAIN, "bars": bars}), None, "", job)
+    next(views)
+    actions.stop(job)
+    *_, last = views
+    assert (last["state"], actions._jobs) == (ending, {})
+
+
 def test_a_held_last_note_adds_no_bar(actions: PageActions):
     for seed in range(4):
         (take,) = written(actions, bars=2, seed=seed)[-1]["takes"]
