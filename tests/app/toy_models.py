@@ -1,7 +1,5 @@
 """Untrained toys in the shape of trained models, for the tests of commands."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -7,7 +7,11 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tokenization.grammar import Grammar
+from tokenization.groove.language import band_of, grid
 from tokenization.language import Language, Vocabulary
+from tokenization.remi.language import Remi
+from tokenization.remi.spelling import to_grid
+from tokenization.score import Score
 
 
 def ids_of(language: Language, text: str) -> np.ndarray:
@@ -130,3 +134,13 @@ def walk(
         return uniform(random, np.flatnonzero(choices))
 
     return written(grammar, np.array([], dtype=np.int64), seed, end, choose, most).astype(np.uint16)
+
+
+# What tokens can say of a score, found without spelling it.
+
+
+def quantised(language: Language, score: Score) -> Score:
+    """Return an arranged score as a language's tokens can say it: decode(encode(score))."""
+    if isinstance(language, Remi):
+        return to_grid(score)[0].score()
+    return band_of(score).score(grid(score)[0])

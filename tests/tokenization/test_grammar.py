@@ -126,17 +126,6 @@ def test_the_music_may_end_where_it_is_asked_to_and_nothing_else_changes(name: s
     assert plain.allowed()[0, speaker.end]
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_music_that_is_asked_to_ends_with_so_many_bars(seed: int):
-    speaker = language("ensemble")
-    prompt = prompt_of(speaker)
-    grammar = continuing(speaker, prompt, prompt_bars=PROMPT_BARS, end_in=3)
-    ids = written(grammar, prompt, seed, speaker.end)
-    assert ids[-1] == speaker.end
-    assert len(speaker.bars(ids)) == PROMPT_BARS + 3
-    assert len(speaker.decode(ids).notes) >= 8
-
-
 def test_what_a_language_cannot_do_is_said():
     ids = np.array([0])
     remi, groove = language("remi"), language("groove")

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from musicgen.metre.heads import Clock, Timekeeper
 from tests.tokenization.ensemble import cases as ensemble
-from tests.tokenization.grammar_cases import damages, ids_of, stepwise_fault
+from tests.tokenization.grammar_cases import damages, ids_of, quantised, stepwise_fault
 from tests.tokenization.groove import cases as groove
 from tests.tokenization.groove.strict import StrictGrammar
-from tests.tokenization.quantised import quantised
 from tests.tokenization.remi import cases as remi
 from tokenization.ensemble.grammar import EnsembleGrammar
 from tokenization.ensemble.layouts import plain

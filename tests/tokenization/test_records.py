@@ -1,7 +1,5 @@
 """Plain data to frozen dataclasses; scores, which are immutable and wide enough for any arithmetic."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

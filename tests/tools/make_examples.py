@@ -31,13 +31,8 @@ TRIOS = {
 def main(songs: Path, trios: Path) -> None:
     """Write the six files."""
     for name, (folder, start, bars) in SONGS.items():
-        write(
-            name,
-            language("remi").arrange(read_song(songs / folder)),
-            start,
-            bars,
-            f"POP909 {folder}",
-        )
+        score = language("remi").arrange(read_song(songs / folder))
+        write(name, score, start, bars, f"POP909 {folder}")
     for name, (file, start, bars) in TRIOS.items():
         score = language("groove").arrange(read_midi(trios / "test" / file))
         write(name, score, start, bars, f"MMA groove over {file}")

@@ -5,8 +5,6 @@ package index may have for its processor alone (--torch torch takes the newest).
 package index, so any Python can be tried: make smoke PYTHON=python3.13.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,13 +1,18 @@
-"""`musicgen continue`, `generate` and `models` do what their help says, on an untrained model."""
+"""Commands that write music do what their help says, and keep the file that they write to."""
 
 import json
 from pathlib import Path
 
 import pytest
 
+from app.cli import main
 from app.web.offered_models import example
+from tests.tokenization.midi.test_keeping import band, check_kept, sounding
+from tests.tokenization.notation.musicxml.test_writing import heard, written
 from tests.tokenization.notation.scores import bars, compressed, note, score
-from tokenization.formats import read_file
+from tests.tokenization.remi.cases import score_of
+from tokenization.formats import read_file, write_score
+from tokenization.language import language
 from tokenization.midi.reading import read_midi
 
 SEEDS = Path(__file__).parents[2] / "seeds"
@@ -76,21 +81,36 @@ def test_commands_go_by_the_names_of_jobs(tmp_path, command, refused):
     trio = tmp_path / "trio.mid"
     trio.write_bytes(example("trio-jazz"))
     band = ("--model", "untrained:tiny:ensemble", "--seed", 3, "-o", tmp_path, "--json")
-    for name, words in (
-        ("end", ["--bars", 1]),
-        ("rewrite", ["--range", "2-2"]),
-        ("infill", ["--range", "2-2"]),  # the old name
-        ("harmonise", []),
+    for name, words, wanted in (
+        ("end", ["--bars", 1], {}),
+        ("rewrite", ["--range", "2-2"], {"written_bars": [2, 2]}),
+        ("infill", ["--range", "2-2"], {"written_bars": [2, 2]}),  # the old name
+        ("harmonise", [], {"written_parts": ["nylon guitar"]}),
+        ("accompany", ["--write", "bass", "drums"], {"written_parts": ["bass", "drums"]}),
     ):
         shown = command(name, trio, *words, *band)
         [row] = json.loads(shown.out)
         facts = json.loads(Path(row["midi"]).with_suffix(".json").read_text())
+        assert facts.items() >= wanted.items()
         if name == "end":
             assert facts["length"]["ends"]
             assert "1 take of 1 bar in" in shown.err
-        if name == "harmonise":
-            assert facts["written_parts"] == ["nylon guitar"]
     assert "no part is named" in refused("accompany", trio, *band)
+
+
+def test_a_waltz_goes_on_ends_with_its_bar_and_keeps_to_its_chords(tmp_path, command):
+    rest = [row for n in range(1, 6) for row in ((12 * n, 4, 47 + n, 80), (12 * n + 4, 2, 64, 80))]
+    write_score(tmp_path / "waltz.mid", score_of([(0, 12, 48, 80), *rest], meters=[(0, 3, 4)]))
+    words = ("continue", tmp_path / "waltz.mid", "--model", "untrained:tiny:ensemble", "--end")
+    more = ("--bars", 3, "--chords", "C/E | Am F", "--top-k", 60, "--seed", 2)
+    out, err = command(*words, *more, "--json", "-o", tmp_path / "out")
+    assert "Basses and extensions of chords are left out: C/E as C_M." in err
+    [result] = json.loads(out)
+    facts = json.loads(Path(result["midi"]).with_suffix(".json").read_text())
+    assert facts["chords"] == [["C_M"], ["A_m", "F_M"]]
+    whole = read_midi(tmp_path / "out" / "waltz.prompt_cont_0.mid")
+    ensemble = language("ensemble")
+    assert len(ensemble.bars(ensemble.encode(ensemble.arrange(whole)).ids)) == 9
 
 
 def test_of_many_files_each_that_failed_is_told_and_also_that_none_sounds(tmp_path, command):
@@ -120,9 +140,56 @@ def test_of_many_files_each_that_failed_is_told_and_also_that_none_sounds(tmp_pa
         ("generate --variations 0", "--variations is 0"),
         ("generate --seed 9223372036854775808", "less than 2**63"),
         ("generate --model untrained:gigantic", "there is no preset 'gigantic'"),
+        ("infill {} --range 98-99", "bars 98 to 99 cannot be filled in a piece that has"),
+        ("infill {} --range 3-2", "--range is '3-2'; it must be the first and the last"),
+        ("continue {} --end --tokens 9", "--end takes --bars, in which to come to the"),
+        ("continue {} --chords C --model untrained:tiny:groove", "groove, which names no chords"),
     ],
 )
 def test_a_wrong_input_is_one_sentence(words: str, sentence: str, tmp_path, refused):
     name, *given = words.format(SONG).split()
-    assert sentence in refused(name, *UNTRAINED, *given, "-o", tmp_path)
+    model = ["--model", "untrained:tiny:ensemble"] if name == "infill" else UNTRAINED
+    assert sentence in refused(name, *model, *given, "-o", tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+# Every command that writes to a file gives the file back, with what was written in it.
+
+
+MODEL = "untrained:tiny:ensemble"
+
+
+def made(tmp_path: Path, capsys: pytest.CaptureFixture[str], *words: object) -> tuple[Path, str]:
+    """Return the MIDI file of a command's first take, and what was said beside it."""
+    assert main([*map(str, words), "-o", str(tmp_path / "out"), "--json", "--seed", "3"]) == 0
+    said = capsys.readouterr()
+    return Path(json.loads(said.out)[0]["midi"]), said.err
+
+
+@pytest.fixture
+def song(tmp_path: Path) -> Path:
+    path = tmp_path / "song.mid"
+    path.write_bytes(band(1, 96))
+    return path
+
+
+@pytest.mark.parametrize("more", [[], ["--end"]])
+def test_a_continuation_keeps_the_file_up_to_the_seam(tmp_path, capsys, more):
+    song, seam = tmp_path / "song.mid", 16 * 96
+    song.write_bytes(band(1, 96))
+    words = ("continue", song, "--prompt-bars", 4, "--bars", 2, "--model", MODEL, *more)
+    path, said = made(tmp_path, capsys, *words)
+    whole = path.with_name(path.name.replace(".cont_", ".prompt_cont_")).read_bytes()
+    assert "notes alone" not in said
+    check_kept(song.read_bytes(), whole, seam)
+    later = [note[2] - seam for note in sounding(whole) if note[2] >= seam]
+    assert 0 <= min(later) <= max(later) < 8 * 96
+
+
+def test_a_score_is_given_back_as_a_score(tmp_path, capsys):
+    path = tmp_path / "song.musicxml"
+    path.write_bytes(written())
+    made(tmp_path, capsys, "continue", path, "--bars", 2, "--model", MODEL)
+    [text] = (tmp_path / "out").glob("*.musicxml")
+    assert b"Caf" in text.read_bytes()
+    assert not heard(written()) - heard(text.read_bytes())

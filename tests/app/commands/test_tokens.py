@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tokenization.quantised import quantised
+from tests.tokenization.grammar_cases import quantised
 from tests.training.data.sources.on_disk import band, piano
 from tokenization.formats import read_file, write_score
 from tokenization.language import language
@@ -48,18 +48,6 @@ def test_a_bar_is_a_line(song: Path, command, monkeypatch):
     assert "32 notes" in err
     standard_input(monkeypatch, song.read_bytes())
     assert command("tokenize", "-").out == out
-
-
-def test_json_has_tokens_ids_bars_and_what_was_lost(song: Path, command):
-    found = json.loads(command("tokenize", song, "--json").out)
-    speaker = language("remi")
-    expected = speaker.encode(speaker.arrange(read_midi(song)))
-    assert found["language"] == "remi"
-    assert found["ids"] == expected.ids.tolist()
-    assert found["tokens"] == [speaker.vocabulary.names[i] for i in found["ids"]]
-    assert found["bars"] == expected.bars.tolist()
-    assert found["losses"] == {}
-    assert found["notes"] == 32
 
 
 @pytest.mark.parametrize(

@@ -12,22 +12,22 @@ import musicgen
 from app.web.actions import PageActions
 from app.web.composing import opened_files
 from app.web.composing.opened_files import FileReader, made_here, title_of
-from app.web.composing.requests import (
-    MusicRequest,
-    request_from,
-    with_able_model,
-)
+from app.web.composing.requests import MusicRequest, request_from, streamed_takes, with_able_model
+from app.web.composing.streamed_takes import StreamedTakes, files_of, picture
 from app.web.launch import page_facts
 from app.web.offered_models import EXAMPLES, OfferedModels, example
 from app.web.server.sessions import Asker
+from musicgen.pieces import read_piece
 from musicgen.playable import DEFAULT
+from tests.tokenization.midi.test_keeping import band, check_kept
+from tests.tokenization.notation.musicxml.test_writing import heard
+from tests.tokenization.notation.musicxml.test_writing import written as sonata
 from tests.tokenization.notation.scores import bars, note, rest, score
 from tokenization.formats import midi
 from tokenization.language import language
-from tokenization.midi.limits import MidiError
 from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
-from tokenization.score import Meters
+from tokenization.score import Marker, Meters, Score
 
 MODEL, PIANO, LATER = "untrained:tiny:groove", "pop-piano", "untrained:tiny:ensemble"
 ASKER = Asker(client="")
@@ -56,15 +56,10 @@ def request(kind: str = "continue", model: str = MODEL, **more) -> MusicRequest:
 
 
 def written(
-    actions: PageActions, data: bytes | None = JAZZ, stop_at: int = 0, seed: int = 3, **more
+    actions: PageActions, data: bytes | None = JAZZ, seed: int = 3, name: str = "a.mid", **more
 ) -> list[dict]:
     plain = {**PLAIN, "sampling": {**SAMPLING, "seed": seed}, "promptBars": 2, **more}
-    views = []
-    for view in actions.write(ASKER, request_from(plain), data, "a.mid", "job"):
-        views.append(view)
-        if len(views) == stop_at:
-            actions.stop("job")
-    return views
+    return list(actions.write(ASKER, request_from(plain), data, name, "job"))
 
 
 def test_nothing_is_composed_before_somebody_reads(actions: PageActions):
@@ -195,19 +190,14 @@ def test_what_a_file_says_of_itself_is_believed_within_reason(actions: PageActio
         assert actions.open(data, "a.mid", MODEL, fit=False)["region"] == new
 
 
-def test_a_stop_keeps_what_there_is_and_as_many_bars(actions: PageActions):
-    views = written(actions, bars=100, stop_at=3)
-    (take,) = views[-1]["takes"]
-    assert views[-1]["state"] == "stopped"
-    last, lines = max(take["piece"]["notes"][::5]), take["piece"]["lines"]
-    assert lines[-2] <= last < lines[-1]
-    assert len(lines) < 100
-    assert actions._jobs == {}
-    nameless = actions.write(ASKER, request_from(PLAIN), None, "", "")
-    next(nameless)
-    actions.stop("")  # by nobody who names it
-    *_, end = nameless
-    assert end["state"] == "done"
+@pytest.mark.parametrize(("job", "ending"), [("job", "stopped"), ("", "done")])
+def test_who_names_a_request_stops_it(actions: PageActions, job: str, ending: str):
+    bars = 100 if job else 1
+    views = actions.write(ASKER, request_from({**PLAIN, "bars": bars}), None, "", job)
+    next(views)
+    actions.stop(job)
+    *_, last = views
+    assert (last["state"], actions._jobs) == (ending, {})
 
 
 def test_a_held_last_note_adds_no_bar(actions: PageActions):
@@ -233,25 +223,22 @@ def test_bars_are_those_of_the_page_also_where_it_begins_with_rests(actions, bea
     assert piece["meters"] == [[0, beats, 4]]
 
 
-@pytest.mark.parametrize("actions", ["untrained:tiny:ensemble"], indirect=True)
+@pytest.mark.parametrize("actions", [LATER], indirect=True)
 def test_bars_and_parts_are_written_by_models_that_can(actions: PageActions):
-    infill = request("infill", "untrained:tiny:ensemble", first=3, last=3)
+    infill = request("infill", LATER, first=3, last=3)
     *_, last = actions.write(ASKER, infill, JAZZ, "a.mid", "job")
     assert last["takes"][0]["region"] == {"first": 2, "stop": 3, "tracks": None}
-    assert last["takes"][0]["provenance"]["written_bars"] == [3, 3]
     bass = request("accompany", "groove", parts=("bass",))
-    assert with_able_model(actions.models, bass).model == infill.model  # the first of any parts
-    piano = replace(infill, model=PIANO)
-    assert with_able_model(actions.models, piano).model == infill.model
-    for wrong, match in (
-        (replace(bass, model="pop-piano"), "no part"),
-        (replace(infill, first=17, last=18), "bars 17 to 18 were asked for, of 16; after the last"),
-        (replace(infill, first=3, last=2), "bars 3 to 2 were asked for, of 16$"),
+    for asked in (bass, replace(infill, model=PIANO)):
+        assert with_able_model(actions.models, asked).model == LATER  # the first of any parts
+    for wrong, data, match in (
+        (replace(bass, model="pop-piano"), JAZZ, "no part"),
+        (replace(infill, first=17, last=18), JAZZ, "bars 17 to 18 were asked for, of 16; after"),
+        (replace(infill, first=3, last=2), JAZZ, "bars 3 to 2 were asked for, of 16$"),
+        (infill, None, "there is no piece yet"),
     ):
         with pytest.raises(ValueError, match=match):
-            list(actions.write(ASKER, wrong, JAZZ, "a.mid", "job"))
-    with pytest.raises(ValueError, match="there is no piece yet"):
-        list(actions.write(ASKER, infill, None, "", "job"))
+            list(actions.write(ASKER, wrong, data, "a.mid", "job"))
 
 
 @pytest.mark.parametrize(
@@ -297,47 +284,24 @@ def test_bars_are_asked_for_what_is_planned_of_them(actions: PageActions):
     assert take["provenance"]["plan"] == plan
     groove = request_from({**PLAIN, **asked, "model": "groove"})  # which follows none
     assert with_able_model(actions.models, groove).model == LATER
-    for wrong, sentence in (
-        ([1], "has 1 numbers for 2 bars"),
-        ([1, 25], "density is 25; it goes from 0 to 24"),
-    ):
-        with pytest.raises(ValueError, match=sentence):
-            written(actions, JAZZ, **{**asked, "plan": {"density": wrong}})
+    with pytest.raises(ValueError, match="has 1 numbers for 2 bars"):
+        written(actions, JAZZ, **{**asked, "plan": {"density": [1]}})
 
 
 def test_a_piece_begins_as_it_is_asked_to_where_the_model_can(actions: PageActions):
     idea = {"style": "song", "key": "", "tempo": 90, "metre": "3/4", "parts": ["flute", "bass"]}
     asked = {"model": "ensemble", "idea": {**idea, "form": "A A"}, "bars": 2, "promptBars": None}
-    [take] = written(actions, None, **asked)[-1]["takes"]
-    picture, made = take["piece"], take["provenance"]
-    assert [track["name"] for track in picture["tracks"]] == ["Flute", "Electric bass"]
-    assert {*picture["notes"][4::5]} == {0, 1}
-    assert (picture["tempos"], picture["meters"][0][1:]) == ([[0, 90]], [3, 4])
+    made = written(actions, None, **asked)[-1]["takes"][0]["provenance"]
     assert made["idea"] == {name: said for name, said in idea.items() if said}
     assert made["plan"] == {"form": "A A"}
-    for wrong, sentence in (
-        ({"idea": {"key": "H"}}, "there is no key 'H'"),
-        ({"idea": {"form": "A B A"}}, "3 sections, which do not divide 2 bars"),
-        ({"model": "pop-piano"}, "begins without a style or key"),
-    ):
-        with pytest.raises(ValueError, match=sentence):
-            written(actions, None, **{**asked, **wrong})
+    with pytest.raises(ValueError, match="begins without a style or key"):
+        written(actions, None, **{**asked, "model": "pop-piano"})
     known = {row["name"]: row["idea"] for row in page_facts(actions.models, "")["models"]}
     assert known["pop-piano"] is known[MODEL] is None
     begins = language("ensemble").beginning
-    for name in ("style", "key", "metre"):
+    for name in ("style", "key", "metre", "parts"):
         for one in known["ensemble"][name]:
-            begins({name: one})  # can be asked for
-    assert all(len(begins({"parts": [one]})[0]) for one in known["ensemble"]["parts"])
-
-
-def test_unknown_names_and_files_are_refused(actions: PageActions):
-    with pytest.raises(ValueError, match="no example"):
-        actions.open_example("../../etc/passwd", MODEL, fit=True)
-    with pytest.raises(ValueError, match="no model of that name here; there are"):
-        actions.open_example("trio-jazz", "gpt", fit=False)
-    with pytest.raises(MidiError, match=r"“holiday\.mid”"):
-        actions.open(b"\xff\xd8 a photograph", "holiday.mid", MODEL, fit=True)
+            begins({name: [one] if name == "parts" else one})  # can be asked for
 
 
 @pytest.mark.parametrize(
@@ -355,8 +319,109 @@ def test_a_file_is_none_of_the_kind_that_its_name_says(name: str, data: bytes, w
     assert "MIDI file" not in str(raised.value)
 
 
+@pytest.mark.parametrize("actions", [LATER], indirect=True)
+def test_what_is_written_goes_into_the_file_that_it_goes_on_from(actions: PageActions):
+    [take] = written(actions, sonata(), name="a.musicxml", model=LATER, promptBars=8)[-1]["takes"]
+    assert base64.b64decode(take["midi"]).startswith(b"MThd")
+    assert (take["kept"]["ending"], take["kept"]["same"]) == (".musicxml", True)
+    assert not heard(sonata()) - heard(base64.b64decode(take["kept"]["data"]))
+    data = band(1, 96)
+    [take] = written(actions, data, model=LATER)[-1]["takes"]
+    assert not {"kept", "notKept"} & {*take}
+    check_kept(data, base64.b64decode(take["midi"]), 2 * 4 * 96)
+    [take] = written(actions, data[:-30], model=LATER)[-1]["takes"]
+    said = "Written from the notes alone, not into your file: the file is damaged"
+    assert take["notKept"].startswith(said)
+
+
 def test_a_title_is_a_name_without_folders():
     assert title_of("C:\\music\\my.song.MID") == "my.song"
     assert title_of("/tmp/a/b.mid") == "b"
     assert title_of("\x00\n.mid") == "Your file"
     assert len(title_of("x" * 500)) == 60
+
+
+# What the page draws and plays is what the score says, also as it is streamed.
+
+
+def streamed(spoken: str, kind: str, *, ends: bool = False, **more) -> StreamedTakes:
+    """Return what is asked of an example, without a note so far."""
+    name, trio = f"untrained:tiny:{spoken}", spoken.startswith("groove")
+    model = musicgen.load(name)
+    request = MusicRequest(kind=kind, model=name, bars=9, seed=1, ends=ends, **more)
+    data = example("trio-jazz" if trio else "piano-c-major")
+    return streamed_takes(model, read_piece(model.language, data, name="A piece"), request)
+
+
+def test_a_part_that_rests_comes_on_all_the_same():
+    resting = streamed("ensemble", "accompany", parts=("drums",))
+    lines = resting.begun()["takes"][0]["piece"]["lines"]
+    assert resting.more(0) is None
+    view = resting.more(6)  # without a note
+    assert view is not None
+    assert view["takes"][0]["notes"]["add"] == []
+    assert view["takes"][0]["now"] == lines[6]
+    assert resting.more(6) is None
+
+
+@pytest.mark.parametrize(
+    ("spoken", "kind", "more", "first", "begun"),
+    [
+        ("ensemble", "accompany", {"parts": ("bass",)}, 0, 1),
+        ("ensemble", "infill", {"first": 5, "last": 9}, 4, 1),
+        ("ensemble", "continue", {"prompt_bars": 4, "ends": True}, 4, 1),
+        ("groove", "continue", {"prompt_bars": 4}, 4, 0),  # it has no token that begins a bar
+    ],
+)
+def test_all_whole_bars_have_come(spoken: str, kind: str, more: dict, first: int, begun: int):
+    resting = streamed(spoken, kind, **more)
+    lines = resting.begun()["takes"][0]["piece"]["lines"]
+    for since in (2, 3):  # bars have begun since, and all but the last of them are whole
+        view = resting.more(since)
+        assert view is not None
+        assert view["takes"][0]["now"] == lines[first + begun + since - 1]
+
+
+# A metre is written before the first note that it holds for, which may come with a later view.
+@pytest.mark.parametrize("begun", [0, 3])
+def test_bars_are_those_of_the_metre_that_is_written(begun: int):
+    takes = streamed("ensemble", "continue", prompt_bars=4)
+    lines = takes.begun()["takes"][0]["piece"]["lines"]
+    (take,) = takes.work.takes()
+    meters, bar = take.score.meters, lines[1]
+    new = (5 * bar, 3, 4)
+    waltz = Meters(*(np.append(*both) for both in zip(meters.columns, new, strict=True)))
+    takes.work.takes = lambda: [replace(take, score=take.score.replace(meters=waltz))]
+    view = takes.more(begun)
+    assert view is not None
+    (grown,) = view["takes"]
+    assert grown["meters"] == {"keep": 1, "add": [[5 * bar, 3, 4]]}
+    kept, added = grown["lines"]["keep"], grown["lines"]["add"]
+    assert (kept, added[0], len(lines)) == (6, 5 * bar + bar * 3 // 4, kept + len(added))
+    assert grown["now"] in [*lines[:kept], *added]
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "bars"),
+    [("continue", {"prompt_bars": 4}, 4), ("infill", {"first": 5, "last": 9}, 16)],
+)
+def test_after_a_stop_what_was_given_stays_and_what_goes_on_ends(kind: str, more: dict, bars: int):
+    takes = streamed("ensemble", kind, **more)
+    takes.begun()
+    (take,) = takes.finished("stopped", 1.0, files_of)["takes"]
+    assert len(take["piece"]["lines"]) == bars + 1
+
+
+def test_a_picture_has_every_note_in_order():
+    score = language("groove").arrange(read_midi(example("trio-jazz")))
+    drawn = picture(score, 20)
+    rows = np.array(drawn["notes"]).reshape(-1, 5)
+    assert np.array_equal(rows, np.stack(score.notes.columns, axis=-1))
+    assert drawn["lines"] == [4 * score.ticks_per_beat * bar for bar in range(21)]
+    assert [track["drum"] for track in drawn["tracks"]] == [False, True, False]
+    assert drawn["tempos"] == [[0, 120.0]]
+    assert drawn["meters"] == [[0, 4, 4]]
+    empty = picture(Score(ticks_per_beat=8, markers=(Marker(0, "N_N"),)))
+    assert (empty["notes"], empty["lines"], empty["chords"]) == ([], [0, 32], [[0, "N_N"]])
+    song = language("remi").arrange(read_midi(example("piano-g-minor")))
+    assert picture(song)["centre"] in range(-1, 3)  # five places below it is no D♯, six above F♯

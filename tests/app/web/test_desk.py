@@ -14,6 +14,11 @@ from tests.app.web.browser import MODEL, WAIT, free_port, started
 from tests.app.web.hands import SHOWN, await_end, desk, go_on, open_example, saved, send
 from tokenization.midi.reading import read_midi
 
+# A desk has been kept since one that was, and is on the disk: what is read after it was written waits for that.
+KEPT = """(before) => musicgen.store.latest > before && new Promise((done) => {
+  musicgen.store.base.transaction("desks").objectStore("desks").count().onsuccess = () => done(true);
+})"""
+
 
 def again(page: Page) -> None:
     page.reload()
@@ -129,8 +134,9 @@ def test_a_tab_that_crashes_or_changes_at_the_last_moment_loses_nothing(page: Pa
         page.evaluate(f"() => {{ {put}; location.reload(); }}")
         expect(page.locator(SHOWN)).to_have_text(f"{number}", timeout=WAIT)
         page.wait_for_function("() => window.musicgen?.desk.current")
+    before = page.evaluate("musicgen.store.latest")
     open_example(page, "trio-jazz")
-    page.wait_for_timeout(3000)  # it is kept by itself, without a farewell
+    page.wait_for_function(KEPT, arg=before)  # by itself, without a farewell
     crashing = page.context.new_cdp_session(page)
     crashing.send("Page.enable")
     with suppress(Error):  # it does not answer any more

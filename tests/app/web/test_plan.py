@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from app.web.offered_models import EXAMPLES, example
 from musicgen.pieces import piece_of
 from musicgen.playable import DEFAULT
-from tests.app.web.hands import await_end, choose_bars, fill, go_on, open_example, rest, saved
+from tests.app.web.hands import await_end, fill, go_on, open_example, rest, saved
 from tokenization.ensemble.language import Ensemble
 from tokenization.ensemble.layouts import DENSITY_EDGES, REGISTER_EDGES, plan_of
 from tokenization.ensemble.tokens import DYNAMICS
@@ -104,19 +104,6 @@ def test_the_plan_is_bent_for_the_bars_to_be_written(page: Page):
     saved(page)
     page.reload()
     expect(clear).to_be_visible()  # a project keeps it
-
-
-def test_chosen_bars_are_rewritten_by_the_plan(page: Page):
-    show_plan(page)
-    page.get_by_role("button", name="Loudness", exact=True).click()
-    choose_bars(page, 3, 4)
-    bend(page, (2, 0.8), (3, 0.8))
-    page.locator(".mg-stage .mg-range-bar").get_by_role("button", name="Rewrite").click()
-    await_end(page)
-    made = page.evaluate("musicgen.desk.takes[0].provenance")
-    assert made["written_bars"] == [3, 4]
-    first, second = made["plan"]["loudness"]
-    assert first == second > 90
 
 
 def test_the_model_plans_before_it_continues(page: Page):

@@ -6,7 +6,7 @@ from playwright.sync_api import Page, expect
 
 from tests.app.web.hands import PHONE, act, await_end, choose_bars, go_on, open_example, rest, send
 from tests.app.web.test_page import checked
-from tests.tokenization.notation.musicxml.test_keeping import written
+from tests.tokenization.notation.musicxml.test_writing import written
 
 SHEET = ".mg-score [role=img]"
 # Puts the player into the middle of a bar, which is counted from 0, of what is on the stage or of the first take.

@@ -1,5 +1,6 @@
-"""The page sounds by itself, at once and by each track's settings; what is played in goes to its piece."""
+"""The page sounds at once and as its tracks are set; all is done by keys alone, and while a take is written."""
 
+import re
 import struct
 
 import numpy as np
@@ -7,7 +8,19 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from app.web.composing.opened_files import made_here
-from tests.app.web.hands import NOTES, SHOWN, await_end, downloaded, go_on, open_example
+from tests.app.web.browser import WAIT
+from tests.app.web.hands import (
+    NOTES,
+    SHOWN,
+    act,
+    await_end,
+    choose_bars,
+    downloaded,
+    fill,
+    go_on,
+    open_example,
+    rest,
+)
 
 pytestmark = pytest.mark.long
 
@@ -30,6 +43,10 @@ LISTEN = """async () => {
   tap.onaudioprocess = ({ inputBuffer: { length }, inputBuffer }) =>
     heard.blocks.push(Math.hypot(...inputBuffer.getChannelData(0)) / Math.sqrt(length));
   synth.output.connect(tap).connect(new GainNode(context, { gain: 0 })).connect(context.destination);
+}"""
+COUNTED_IN = """() => {
+  const { recorder } = document.querySelector(".mg-play-in");
+  return recorder.on && recorder.now() > 0;
 }"""
 # For so long nothing more has come: the answers of a busy server may be seconds apart.
 ALL_HAS_COME = """() => {
@@ -66,12 +83,11 @@ def test_a_press_sounds_at_once_as_the_tracks_are_set_and_without_a_request(page
     expect(page.locator(".mg-stage .mg-cursor")).to_be_visible()
     for name in ("Bass", "Drums", "Other"):
         page.get_by_role("button", name=f"Mute {name}").click()
-    for _ in range(20):  # what sounded then dies away
-        page.evaluate("heard.blocks = []")
-        page.wait_for_function("() => heard.blocks.length > 20")
-        if loudness(page).max() < 0.004:
-            break
-    assert loudness(page).max() < 0.004
+    # What sounded then dies away.
+    page.evaluate("heard.blocks = []")
+    page.wait_for_function(
+        "() => heard.blocks.length > 20 && Math.max(...heard.blocks.slice(-20)) < 0.004"
+    )
     assert page.evaluate("musicgen.player.playing")
     page.get_by_role("button", name="Solo: Drums").click()
     page.get_by_role("button", name="Mute Drums").click()
@@ -116,7 +132,7 @@ def test_what_is_played_goes_to_the_piece_that_it_was_played_to(page: Page):
     page.get_by_role("button", name="Computer keys").click()
     page.get_by_label("Part", exact=True).select_option(label="Bass")
     page.get_by_role("button", name="● Record").click()
-    page.wait_for_timeout(2500)  # the count-in
+    page.wait_for_function(COUNTED_IN)
     page.locator("body").press("a", delay=300)
     expect(page.locator(".mg-play-in .mg-why")).to_contain_text("press Done")
     open_example(page, "piano-g-minor")
@@ -126,3 +142,85 @@ def test_what_is_played_goes_to_the_piece_that_it_was_played_to(page: Page):
     assert (len(notes), notes[-3], notes[-1]) == (len(before) + 5, 60, 0)  # in the bass
     bars = page.evaluate("musicgen.desk.current.piece.lines.length - 1")
     assert page.evaluate("musicgen.desk.open.chosen") == bars > 16  # to be continued as a whole
+
+
+# By keys alone, and while a take is written.
+
+
+# What has the focus: the part of the page, its name, and whether that is seen.
+FOCUS = """() => {
+  const one = document.activeElement, shown = one.matches(".mg-file") ? one.nextSibling : one;
+  const ringed = [shown, shown.firstElementChild]
+    .filter(Boolean).map((part) => getComputedStyle(part)).some(
+      (style) => style.outlineStyle !== "none" || style.boxShadow !== "none");
+  const part = one.closest(".mg-bar, .mg-stage, .mg-controls, #mg-takes, #mg-history, #mg-dock");
+  const name = one.ariaLabel || one.labels?.[0]?.textContent || shown.textContent.trim();
+  return [part?.className.split(" ").pop() ?? "", name, ringed];
+}"""
+
+
+def test_all_is_done_by_keys_alone_and_the_focus_is_never_lost(page: Page):
+    """What a key is pressed on may go away with that; the next key goes on from beside it."""
+    canvas, facts = page.locator(".mg-stage canvas"), page.locator(".mg-stage .mg-facts")
+
+    def lands_on(words: str) -> None:
+        rest(page)
+        page.wait_for_function(f"words => new RegExp(words).test(({FOCUS})()[1])", arg=words)
+
+    def press(name: str, then: str, within: str = "body") -> None:
+        page.locator(within).get_by_role("button", name=name, exact=True).first.focus()
+        page.keyboard.press("Enter")
+        lands_on(then)
+
+    canvas.focus()
+    for key in ("ArrowRight", "ArrowRight", "Shift+ArrowRight", "Shift+ArrowRight"):
+        page.keyboard.press(key)
+    expect(page.locator(".mg-range-words")).to_have_text("Bars 3–4")
+    press("Clear selection", "^Piano roll")
+    page.keyboard.press("Shift+ArrowRight")
+    press("Delete", "^Piano roll", ".mg-range-bar")
+    expect(facts).to_contain_text("15 bars")
+    page.locator(".mg-stage .mg-menu > summary").focus()
+    page.keyboard.press("Enter")
+    with page.expect_download():
+        press("MIDI", "^Save$", ".mg-stage")
+    fill(page, "bars", 128)
+    press("Continue", "^Stop$")
+    page.wait_for_function("() => musicgen.desk.takes[1]?.now > 96 * 18")
+    press("Stop", "^(Stop|Continue)$")
+    await_end(page)
+    lands_on("^Continue$")
+    press("Delete this take", "^Play$")
+    press("Continue from here", "^Piano roll of your piece")
+    expect(canvas).to_be_in_viewport()
+    page.locator(".mg-history > summary").click()
+    press("Delete: Disco trio", "^Delete: ", ".mg-history")
+    page.get_by_label("Model").select_option("pop-piano")
+    notice = page.locator(".mg-notices li")
+    expect(notice.first).to_contain_text("The drums are left out")
+    page.locator(".mg-notices button").first.focus()
+    page.keyboard.press("Enter")
+    expect(notice).to_have_count(0)
+    lands_on("^Piano roll")
+
+
+def test_bars_of_a_take_that_is_being_written_stay_until_its_end(page: Page):
+    """The bars that are yet to come have their place already; they would be left over, empty."""
+    go_on(page, bars=128)
+    # It is held there, and what is drawn stands still.
+    expect(page.locator(".mg-status")).to_contain_text(re.compile(r"bar 4\d of 128"), timeout=WAIT)
+    rest(page)
+    bar, why = page.locator(".mg-take .mg-range-bar"), page.locator(".mg-take .mg-why")
+    choose_bars(page, 18, 18, card=".mg-take")
+    for name in ("Cut after this", "Delete", "Set chord"):
+        button = bar.get_by_role("button", name=name, exact=True)
+        expect(button).to_have_attribute("aria-disabled", "true")
+        button.click(force=True)
+        expect(why).to_contain_text("still being written; press Stop first")
+    page.locator("#mg-halt").click()
+    await_end(page)
+    expect(why).to_be_empty()
+    expect(bar.locator(".mg-range-words")).to_have_text("Bar 18")  # it is there, and stays chosen
+    act(page, "Cut after this", ".mg-take")
+    expect(page.locator(".mg-stage .mg-facts")).to_contain_text("18 bars")
+    expect(page.locator(SHOWN)).to_have_text("Disco trio, take 1")

@@ -1,7 +1,5 @@
 """Feature maps: the golden features, the softmax kernel they estimate, and range at any activation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -98,21 +96,6 @@ def test_attention_is_finite_for_any_activation(
     # Nothing has underflown: the first output is the first value, whatever its weight.
     torch.testing.assert_close(out[:, 0], inputs[2][:, 0], rtol=1e-3, atol=1e-3)
     assert (gradients[2].abs().amax(-1) > 0).all()
-
-
-@pytest.mark.parametrize("name", FEATURES)
-def test_redraw_follows_the_generator_and_is_saved(name: str):
-    features = make(name, 8, features=16)
-    x = normal(1, 3, 2, 8)
-    first = features.keys(x)
-    features.redraw(generator(1))
-    assert not torch.equal(features.keys(x), first)
-    config, feature_map = FEATURES[name]
-    loaded = feature_map(config(features=16), 8)
-    loaded.load_state_dict(features.state_dict())
-    assert torch.equal(loaded.keys(x), features.keys(x))
-    features.redraw(generator())
-    assert torch.equal(features.keys(x), first)
 
 
 def test_pointwise_features_of_the_input_itself():

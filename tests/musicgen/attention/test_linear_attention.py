@@ -1,7 +1,5 @@
 """Every form of attention against the double sum of its definition, and against one another where that is too slow."""
 
-from __future__ import annotations
-
 import sys
 from functools import partial
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """One request to an engine of its own, as a stream of tokens, and how many rows went through each step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

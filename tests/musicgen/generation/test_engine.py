@@ -1,7 +1,5 @@
 """Many requests at once: each gets what it gets alone, whoever comes, goes, fails or fills the line meanwhile."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

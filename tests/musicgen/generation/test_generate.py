@@ -1,7 +1,5 @@
 """Continuing a prompt."""
 
-from __future__ import annotations
-
 from itertools import islice
 from threading import Event
 from typing import Any

@@ -1,7 +1,5 @@
 """Logits to tokens, over the whole vocabulary or within kinds; losses of tokens that are given."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -115,16 +113,6 @@ def test_kinds_keep_their_chances_and_tokens_are_drawn_within_as_from_a_vocabula
             own = kind == KINDS
             alone = probabilities(logits[one, own], how, allowed[one, own])[0]
             np.testing.assert_allclose(found[row, own] / found[row, own].sum(), alone, atol=1e-12)
-
-
-def test_many_unlikely_notes_do_not_lose_to_one_bar_line():
-    """Half of the chances are fifty notes': a sharper draw leaves it at that, where it would take nearly all."""
-    logits = np.log(np.array([[0.5, *[0.5 / 50] * 50]]))
-    kinds = Kinds(np.array([0, *[1] * 50]))
-    how = Sampling(temperature=0.5, min_p=0.02)
-    assert probabilities(logits, how)[0, 0] > 0.95
-    by_kind = replace(how, by_kind=True)
-    assert probabilities(logits, by_kind, kinds=kinds)[0, 0] == pytest.approx(0.5)
 
 
 def test_without_temperature_kinds_take_the_likeliest():

@@ -1,7 +1,5 @@
 """Linear layers, dropout, GELU and 8-bit weights."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

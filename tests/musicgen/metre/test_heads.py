@@ -1,6 +1,4 @@
-"""Metric heads compute their definition, and a model of them is the same model whole, cut anywhere and in steps."""
-
-from __future__ import annotations
+"""Metric heads compute their definition, whole, cut anywhere and in steps; their clock reads what languages say."""
 
 from dataclasses import replace
 from typing import Any
@@ -11,10 +9,25 @@ import torch
 from torch import Tensor
 
 from musicgen.metre import heads as metre
-from musicgen.metre.heads import LEAST, Metre, MetreConfig, MetricHeads, Stretches, Timekeeper
+from musicgen.metre.heads import (
+    LEAST,
+    Clock,
+    Metre,
+    MetreConfig,
+    MetricHeads,
+    Stretches,
+    Timekeeper,
+)
 from musicgen.model.performer import Performer
-from tests.musicgen.metre.toys import LENGTH, METRE, config, music, toy
-from tests.musicgen.toys import CLOCK, VOCABULARY, check_prompt_and_steps, generator, toy_tokens
+from tests.musicgen.metre.toys import METRE, config, music, toy
+from tests.musicgen.toys import CLOCK, VOCABULARY, generator, toy_tokens
+from tests.tokenization.groove.cases import walk as groove_walk
+from tests.tokenization.remi.cases import walk as remi_walk
+from tokenization.groove.language import Groove
+from tokenization.groove.spelling import Reading
+from tokenization.records import from_plain
+from tokenization.remi.language import Remi
+from tokenization.remi.spelling import BAR, SUBBEAT_IDS
 
 
 def heads(width: int = 16) -> MetricHeads:
@@ -153,11 +166,6 @@ def stepped(model: Performer, tokens: Tensor) -> Tensor:
     return torch.stack(rows, 1)
 
 
-@pytest.mark.parametrize(("position", "cut"), [("sine_spe", 1), ("none", 120), ("lrpe", 140)])
-def test_prompt_and_steps_equal_the_whole(position: str, cut: int):
-    check_prompt_and_steps(toy(position=position), toy_tokens(2, LENGTH), cut, cut + 20)
-
-
 @pytest.mark.parametrize(
     ("before", "bars"), [(2, 75), (130, 75), pytest.param(40, 1000, marks=pytest.mark.long)]
 )
@@ -176,17 +184,6 @@ def test_steps_in_bfloat16_are_the_whole_to_its_precision():
     assert (found - whole).abs().mean() / whole.abs().mean() < 0.02
 
 
-def test_later_tokens_leave_earlier_outputs_alone_to_the_last_bit():
-    model, tokens = toy().double(), toy_tokens(2, LENGTH)
-    before = whole_of(model, tokens)
-    for place in (0, 127, 128, 299):
-        changed = tokens.clone()
-        changed[:, place] = (changed[:, place] + 1) % VOCABULARY
-        after = whole_of(model, changed)
-        assert torch.equal(before[:, :place], after[:, :place])
-        assert not torch.equal(before[:, place], after[:, place])
-
-
 def test_gradients_reach_every_learned_parameter_and_are_the_same_recomputed():
     gradients = []
     for recomputed in (False, True):
@@ -200,12 +197,64 @@ def test_gradients_reach_every_learned_parameter_and_are_the_same_recomputed():
         assert torch.equal(gradient, gradients[1][name])
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("mixed", [False, True], ids=["float32", "bfloat16"])
-def test_long_sequences_stay_finite_forward_and_backward(mixed: bool):
-    model = toy(chunk=128).train()
-    with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
-        logits = model(toy_tokens(1, 16384), code=model.begin(generator()))
-    assert logits.isfinite().all()
-    logits.float().square().mean().backward()
-    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+# The time that tokens say is read alike by the model's clock and by their languages, whole or cut anywhere.
+
+
+def keeper(language: Groove | Remi) -> Timekeeper:
+    clock = from_plain(Clock, language.clock(), "the clock")
+    return Timekeeper(clock, len(language.vocabulary))
+
+
+def groove_times(ids: np.ndarray) -> np.ndarray:
+    """Return the times that the language itself reads."""
+    return Reading(ids.astype(np.int64)).time_ticks
+
+
+def remi_times(ids: np.ndarray) -> np.ndarray:
+    """Return bars begun, of 16 sub-beats each, and the place in the last, one token after the other."""
+    bar, place, times = 0, 0, []
+    for token in ids.tolist():
+        if token == BAR:
+            bar, place = bar + 1, 0
+        elif token in SUBBEAT_IDS:
+            place = int(np.flatnonzero(token == SUBBEAT_IDS)[0])
+        times.append(bar * 16 + place)
+    return np.array(times)
+
+
+TIMES = {"groove": (Groove(), groove_walk, groove_times), "remi": (Remi(), remi_walk, remi_times)}
+
+
+@pytest.mark.parametrize("name", TIMES)
+@pytest.mark.parametrize("seed", range(2))
+def test_a_clock_reads_the_times_of_its_language(name: str, seed: int):
+    spoken, walk, times = TIMES[name]
+    ids = walk(seed, 200)
+    tokens = torch.from_numpy(ids.astype(np.int64))
+    wanted = torch.from_numpy(times(ids))
+    assert wanted.max() > spoken.clock()["bar_ticks"]
+    time, zero = keeper(spoken), torch.zeros(1, dtype=torch.long)
+    assert torch.equal(time.after(tokens[None], zero)[0], wanted)
+    for cut in (1, 50, len(ids) - 1):
+        at = time.after(tokens[None, :cut], zero)[:, -1]
+        assert torch.equal(time.after(tokens[None, cut:], at)[0], wanted[cut:])
+    at = zero
+    for token, one in zip(tokens, wanted, strict=True):
+        at = time.after(token[None, None], at)[0]
+        assert at == one
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"bar_ticks": 0}, "a bar has 0 ticks and a step 12"),
+        (
+            {"moves": [[3, 0, 12]]},
+            r"\[3, 0, 12\] is not a move: a token, steps, and a tick below 12",
+        ),
+        ({"moves": [[3, 0]]}, r"\[3, 0\] is not a move"),
+    ],
+)
+def test_a_wrong_clock_is_refused(changes: dict, says: str):
+    with pytest.raises(ValueError, match=says):
+        from_plain(Clock, {**Groove().clock(), **changes}, "the clock")

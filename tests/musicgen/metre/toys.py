@@ -1,7 +1,5 @@
 """Toys with metric heads."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

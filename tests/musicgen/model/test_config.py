@@ -1,7 +1,5 @@
 """The configuration of a model."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,5 +1,7 @@
 """What is recalled: against a plain search, the same in one go and token by token, and of no use to the past."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -70,43 +72,37 @@ def test_a_planned_return_is_followed(then: str, expected: str | None) -> None:
     assert planned(FIRST + then) == expected
 
 
+def bars_of(count: int, flute: int, said: Callable[[int], str]) -> str:
+    """Return so many bars with what is said of each, one of which a flute plays, and some empty ones after them."""
+    bars = (f"bar return_new {said(n)} {'flute' if n == flute else 'piano'} " for n in range(count))
+    return f"begin piano flute {''.join(bars)}{NEAR * 'bar '}"
+
+
 def test_a_return_without_a_name_goes_to_the_bar_with_the_likest_plan() -> None:
-    text = "begin piano flute "
-    for bar in range(6):
-        text += f"bar return_new density_{bar} register_{bar} {'flute' if bar == 3 else 'piano'} "
-    text += NEAR * "bar " + "bar return_other density_3"
-    assert planned(text + " register_3") == "flute"
-    assert planned(text.replace("return_other density_3", "return_other density_1")) == "piano"
+    text = bars_of(6, 3, lambda bar: f"density_{bar} register_{bar}") + "bar return_other "
+    assert planned(text + "density_3 register_3") == "flute"
+    assert planned(text + "density_1") == "piano"
 
 
 def test_a_return_without_a_name_goes_to_where_the_bars_before_are_alike_too() -> None:
-    text = "begin piano flute "
-    for number in range(12):
-        instrument = "flute" if number == 6 else "piano"
-        text += f"bar return_new density_{number if number in (1, 5) else 3} {instrument} "
-    text += NEAR * "bar "
-    before = "bar return_new density_5 piano bar return_other density_3"
-    assert planned(text + before) == "flute"
-    assert planned(text + before.replace("density_5", "density_1")) == "piano"
+    text = bars_of(12, 6, lambda bar: f"density_{bar if bar in (1, 5) else 3}")
+    for density, found in ((5, "flute"), (1, "piano")):
+        before = f"bar return_new density_{density} piano bar return_other density_3"
+        assert planned(text + before) == found
 
 
 @pytest.mark.parametrize("copied", [True, False])
 def test_a_return_without_a_name_goes_on_after_a_bar_that_was_copied(copied: bool) -> None:
     text = "begin piano flute "
     for number in range(6):
+        notes = f"at_0 length_24 loudness_8 pitch_{60 + number} at_24 pitch_62"
         instrument = "flute" if number == 2 else "piano"
-        notes = f"{instrument} at_0 length_24 loudness_8 pitch_{60 + number} at_24 pitch_62"
-        text += f"bar return_new density_{number} register_{number} {notes} "
-    again = (
-        "at_0 length_24 loudness_8 pitch_61 at_24 pitch_62"
-        if copied
-        else "at_12 length_12 pitch_70"
-    )
-    text += NEAR * "bar " + f"bar return_other density_1 piano {again} "
+        text += f"bar return_new density_{number} register_{number} {instrument} {notes} "
+    copy, other = "at_0 length_24 loudness_8 pitch_61 at_24 pitch_62", "at_12 length_12 pitch_70"
+    text += NEAR * "bar " + f"bar return_other density_1 piano {copy if copied else other} "
     # Its plan is that of the fifth bar, which is not where the music was.
-    assert planned(text + "bar return_other density_4 register_4") == (
-        "flute" if copied else "piano"
-    )
+    found = planned(text + "bar return_other density_4 register_4")
+    assert found == ("flute" if copied else "piano")
 
 
 def test_bars_that_are_known_to_return_do_so() -> None:
@@ -241,14 +237,8 @@ def test_the_source_of_a_bar_is_followed_as_strongly_as_is_recalled(
 
 
 def test_a_guessed_source_is_followed_more_strongly() -> None:
-    one = RECALL.begin()
-    one.take(
-        ids(
-            "begin piano "
-            + "bar return_new density_3 piano at_0 " * 9
-            + "bar return_other density_3"
-        )
-    )
+    one, bars = RECALL.begin(), "bar return_new density_3 piano at_0 " * 9
+    one.take(ids(f"begin piano {bars} bar return_other density_3"))
     assert one.followed() == (VOCABULARY.id("piano"), TO_GUESSED)
 
 

@@ -1,7 +1,5 @@
 """Small encodings for the tests: every registered name, and every choice that takes another path."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """What must be true of every encoding, over the registry: a new one enters these tests by itself."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

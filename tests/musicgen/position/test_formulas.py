@@ -1,7 +1,5 @@
 """Each encoding without noise, and its waves in musical time, against its formula or the numbers of its authors."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace

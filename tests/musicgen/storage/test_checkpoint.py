@@ -1,7 +1,5 @@
 """A model as a folder."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -6,7 +6,6 @@ import pytest
 from tokenization.analysis.parts import (
     find_bass,
     find_drums,
-    find_other,
     find_tracks,
     label,
     note_counts,
@@ -87,17 +86,6 @@ def test_a_bass_is_told_by_name_instrument_or_register(track, line):
 def test_a_part_that_is_high_or_percussion_is_no_bass(track):
     assert labels(find_bass(parts_of(band((track, TUNE))))) == []
     assert labels(find_bass([])) == []
-
-
-def test_the_other_is_the_busiest_that_is_no_effect():
-    score = band(
-        (Track("Tune"), TUNE), (Track("Chords"), CHORDS), (Track("Birds", 123), CHORDS + TUNE)
-    )
-    found = find_other(parts_of(score))
-    assert labels(found) == ["Chords"]
-    assert found[1] == "the busiest of the rest"
-    assert find_other(parts_of(score)[:1])[1] == "the only one left"
-    assert labels(find_other(parts_of(score)[2:])) == []
 
 
 SCORE = band((Track("Lead "), TUNE), (Track(), []), (Track("1"), KIT), (Track("LEAD"), []))

@@ -1,18 +1,26 @@
-"""The ensemble language: parts in any order, its plan of each bar, and its goals."""
+"""The ensemble language: parts in any order, its plan of each bar, its goals, and how a piece begins."""
+
+from collections import defaultdict
+from math import floor, log
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musicgen.continuation import Continuation
 from musicgen.generation.request import Request, order
-from musicgen.pieces import piece_of
+from musicgen.pieces import no_prompt, piece_of
+from tests.evaluation.toys import toy_playable
 from tests.tokenization.ensemble.cases import LANGUAGE, scores, song
 from tests.tokenization.grammar_cases import uniform
 from tests.tokenization.grammar_cases import written as written_by
+from tests.training.data.sources.on_disk import band
 from tokenization.ensemble import layouts
 from tokenization.ensemble.goals import accompanying, directed, infilling
 from tokenization.ensemble.language import ACCENTS
+from tokenization.ensemble.layouts import plain, plan_of
 from tokenization.ensemble.spelling import Reading
 from tokenization.ensemble.tokens import (
     BAR,
@@ -26,7 +34,6 @@ from tokenization.ensemble.tokens import (
     STEPS_PER_SUBBEAT,
     VOCABULARY,
     loudness_of,
-    nearest_length,
     transposition,
 )
 from tokenization.grammar import Grammar
@@ -45,6 +52,52 @@ def by_kind(random: np.random.Generator, allowed: np.ndarray) -> int:
 
 def written(grammar: Grammar, prompt: np.ndarray, seed: int, most: int = 100_000) -> np.ndarray:
     return written_by(grammar, prompt, seed, END, by_kind, most, checked=False)
+
+
+def nearest(steps: int) -> int:
+    """Return the note value whose ratio to a length is nearest to 1, the longer of two."""
+    return min(LENGTHS, key=lambda value: (round(abs(log(value / steps)), 9), -value))
+
+
+def reckoned(score: Score) -> set[tuple[int, ...]]:
+    """Return the notes that the grid keeps of an arranged score, one by one: track, pitch, step, length, level.
+
+    A length is the nearest note value, or the longest that fits before the key is struck again.
+    """
+    keys: defaultdict = defaultdict(lambda: defaultdict(list))
+    columns = (column.tolist() for column in score.notes.columns)
+    for onset, duration, pitch, velocity, track in zip(*columns, strict=True):
+        ticks = score.ticks_per_beat
+        step, steps = (floor(at * 24 / ticks + 0.5) for at in (onset, duration))
+        keys[track, pitch][step].append((max(1, steps), velocity))
+    notes = set()
+    for (track, pitch), struck in keys.items():
+        at = sorted(struck)
+        for step, following in zip(at, [*at[1:], None], strict=True):
+            steps, velocity = (max(each) for each in zip(*struck[step], strict=True))
+            length = nearest(steps)
+            if following is not None and length > following - step:
+                length = max(value for value in LENGTHS if value <= following - step)
+            kept = 0 if score.tracks[track].is_drum else int(length)
+            notes.add((track, pitch, step, kept, velocity // 8))
+    return notes
+
+
+def test_off_the_grid_notes_come_back_as_reckoned():
+    score = band(3)
+    random, count = np.random.default_rng(1), len(score.notes)
+    notes = score.notes.replace(
+        onset_ticks=score.notes.onset_ticks + random.integers(0, 60, count),
+        duration_ticks=random.integers(1, 4000, count),
+        velocity=random.integers(1, 128, count),
+        pitch=score.notes.pitch // 4 * 4,  # keys are struck again while they sound
+    )
+    score = LANGUAGE.arrange(score.replace(notes=notes.sorted(), beats_known=True))
+    spelled = LANGUAGE.encode(score)
+    read = LANGUAGE.decode(spelled.ids, spelled.setting)
+    onset, duration, pitch, velocity, track = read.notes.columns
+    columns = (track, pitch, onset, duration * ~read.on_drums, velocity // 8)
+    assert {*zip(*(c.tolist() for c in columns), strict=True)} == reckoned(score)
 
 
 @settings(max_examples=30)
@@ -217,10 +270,6 @@ def test_what_cannot_be_planned_is_said(asked: dict, reason: str):
         LANGUAGE.plan(asked, 8)
 
 
-def test_lengths_are_rounded_to_those_there_are():
-    assert LENGTHS[nearest_length(np.array([1, 5, 11, 23, 1000]))].tolist() == [1, 6, 12, 24, 384]
-
-
 def test_a_prompt_without_dynamics_has_accents_and_its_continuation_the_velocity_of_its_file():
     score = song()
     notes = score.notes.replace(velocity=np.full(len(score.notes), 100))
@@ -234,3 +283,81 @@ def test_a_prompt_without_dynamics_has_accents_and_its_continuation_the_velocity
     assert set(sheet.loudness[played & (place % STEPS_PER_BEAT != 0)]) <= {*loud[2:]}
     assert set(piece.score.notes.velocity) == set(piece.prompt().score.notes.velocity) == {100}
     assert len(set(piece_of(LANGUAGE, score, "played").score.notes.velocity)) > 1
+
+
+# A piece from nothing begins as it is asked to, or one sentence says what cannot be.
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({}, "begin"),
+        ({"key": "Eb", "tempo": 91}, "begin key_D#_major tempo_95"),
+        ({"style": "drums"}, "begin style_drums drums\nbar return_new players_1"),
+        (
+            {"parts": ["flute", "Steel Guitar"]},
+            "begin chords flute steel_guitar\nbar return_new players_2",
+        ),
+        (
+            {"style": "song", "key": "g minor", "metre": "3/4"},
+            "begin style_song key_G_minor chords voice piano piano voice_2\nbar return_new players_3 metre_3/4",
+        ),
+    ],
+)
+def test_what_is_asked_for_is_said(asked: dict[str, Any], said: str):
+    ids, _ = LANGUAGE.beginning(asked)
+    assert LANGUAGE.text(ids) == said
+    assert LANGUAGE.validate(ids) is None
+
+
+def test_music_is_in_the_tempo_metre_and_parts_that_are_asked_for():
+    prompt = no_prompt(
+        LANGUAGE, {"tempo": 91, "metre": "3/4", "parts": ["flute", "cello"], "key": "A minor"}
+    )
+    work = Continuation(toy_playable(LANGUAGE), prompt, Request(bars=3, ends=True))
+    [take] = work.finish().takes()
+    assert take.score.tempos.beats_per_minute.tolist() == [91]
+    assert [track.name for track in take.score.tracks] == ["Flute", "Cello"]
+    assert (take.score.meters.numerator[0], take.score.meters.denominator[0]) == (3, 4)
+    assert "left_1 chords at_0 chord_A_m" in LANGUAGE.text(take.ids)
+    assert np.count_nonzero(take.ids == LANGUAGE.bar) == 3
+
+
+@pytest.mark.parametrize("more", [{}, {"chords": [["C_M", "G_7"]]}, {"plan": {"players": 4}}])
+def test_all_parts_that_are_asked_for_play(more: dict[str, Any]):
+    """In the first bar, and in each that says as many players as there are parts."""
+    prompt = no_prompt(LANGUAGE, {"parts": ["piano", "drums", "piano", "flute"], "metre": "3/4"})
+    request = Request(bars=4, variations=4, **more)
+    for take in Continuation(toy_playable(LANGUAGE), prompt, request).finish().takes():
+        players = plan_of(LANGUAGE.sheet(LANGUAGE.close(plain(take.ids), 4)))["players"] + 1
+        assert (players[0] if "plan" not in more else players.min()) == 4
+        first = LANGUAGE.text(take.ids).split("\n")[1]
+        chords = " chords at_0 chord_C_M at_36 chord_G_7" if "chords" in more else ""
+        assert first.startswith(f"bar return_new players_4 metre_3/4{chords}")
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ({"mood": "sad"}, "a piece from nothing has no 'mood'"),
+        ({"key": "H major"}, "there is no key 'H major'; a key is written as 'G minor'"),
+        ({"metre": "7/8"}, "there is no metre '7/8'"),
+        ({"parts": ["piano"] * 9}, "piano stands among the parts more than 8 times"),
+    ],
+)
+def test_what_cannot_be_is_said(asked: dict[str, Any], reason: str):
+    with pytest.raises(ValueError, match=reason):
+        LANGUAGE.beginning(asked)
+
+
+def test_the_first_bar_is_as_a_plan_asks():
+    asked, plan = {"parts": ["flute", "harp"]}, {"players": [1, 2], "density": 4, "form": "A A"}
+    prompt = no_prompt(LANGUAGE, asked, plan)
+    assert LANGUAGE.text(prompt.ids).endswith("return_new density_4 players_1")
+    request = Request(bars=2, plan=plan)
+    [take] = Continuation(toy_playable(LANGUAGE), prompt, request).finish().takes()
+    first, second = LANGUAGE.text(take.ids).split("\n")[1:]
+    assert first.startswith("bar return_new density_4 players_1")
+    assert second.startswith("bar return_1 density_4 players_2")
+    free = LANGUAGE.beginning(asked, {"players": [None, 2]})[0]
+    assert LANGUAGE.text(free).endswith("bar return_new")

@@ -1,11 +1,12 @@
-"""Groove's own: the authors' tokens, what is lost, bars without a token, and closing what breaks off."""
+"""Groove's own: the authors' tokens, what is lost, which score becomes a trio, and what may be written when."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tokenization.grammar_cases import ids_of
+from tests.tokenization.analysis.test_parts import BASS_LINE, CHORDS, KIT, TUNE, band
+from tests.tokenization.grammar_cases import advance, ids_of, take, written
 from tests.tokenization.groove.cases import (
     TRIO,
     golden_cases,
@@ -15,9 +16,21 @@ from tests.tokenization.groove.cases import (
     trio_of,
 )
 from tests.tokenization.groove.cases import walk as random_piece
-from tokenization.groove.language import MOST_BEATS, Band, Groove
-from tokenization.groove.spelling import BAR_TICKS, VOCABULARY
-from tokenization.score import Notes, Track
+from tests.tokenization.groove.strict import StrictGrammar
+from tokenization.groove.grammar import GrooveGrammar
+from tokenization.groove.language import MOST_BEATS, Band, Groove, arrange, trios
+from tokenization.groove.spelling import (
+    BAR_TICKS,
+    BEGIN,
+    END,
+    NOTE_OFF,
+    NOTE_ON,
+    PITCHES,
+    TIME_SHIFT,
+    VOCABULARY,
+    Reading,
+)
+from tokenization.score import Meters, Notes, Pedals, Score, Tempos, Track
 
 GROOVE = Groove()
 SEEDS = st.integers(0, 2**32 - 1)
@@ -30,20 +43,6 @@ def test_the_authors_tokens_are_reproduced(case):
     decoded = GROOVE.decode(encoded.ids, encoded.setting)
     assert decoded.notes == golden_trio(case["decoded"]).notes.sorted()
     assert encoded.losses == {}
-
-
-def test_a_piece_is_spelled_by_name():
-    text = (
-        "begin\n"
-        "note_on_0_40 note_on_1_40 note_on_2_60 time_shift_0_1 note_off_1_40 "
-        "time_shift_2_0 note_off_2_60\n"
-        "time_shift_2_0 time_shift_0_6 note_off_0_40 time_shift_2_0\n"
-        "time_shift_2_0 note_on_2_60 time_shift_1_11 note_off_2_60 end"
-    )
-    notes = [(0, 54, 40, 90, 0), (0, 1, 40, 90, 1), (0, 24, 60, 70, 2), (96, 23, 60, 70, 2)]
-    ids = GROOVE.encode(trio_of(notes)).ids
-    assert GROOVE.text(ids) == text
-    assert GROOVE.spell(GROOVE.notes(ids)).tolist() == ids.tolist()
 
 
 @pytest.mark.parametrize(
@@ -143,19 +142,6 @@ def test_a_broken_off_piece_is_closed_at_a_bar_line(prefix: str, bars: int | Non
     assert GROOVE.close(closed, 9).tolist() == closed.tolist()
 
 
-@settings(max_examples=40)
-@given(SEEDS, st.integers(1, 100), st.sampled_from([None, 1, 4]))
-def test_closing_any_prefix_makes_a_whole_piece(seed, length, bars):
-    ids = random_piece(seed, length)
-    ids = ids[: max(np.flatnonzero(VOCABULARY["note_on"].holds(ids))[0] + 1, length // 2)]
-    closed = GROOVE.close(ids, bars)
-    if len(closed) > 2:  # the first note may lie after the last bar asked for
-        assert closed[-1] == GROOVE.end
-        assert GROOVE.validate(closed) is None
-        last = GROOVE.decode(closed).notes.end_ticks.max()
-        assert last <= BAR_TICKS * (bars or len(GROOVE.bars(ids)))
-
-
 @pytest.mark.parametrize(
     ("score", "says"),
     [
@@ -187,3 +173,235 @@ def test_the_longest_notes_are_those_of_the_pieces_by_track():
     for wrong in ((1, 2), (1, 0, 2)):
         with pytest.raises(ValueError, match="a tick or more for each of Bass, Drums, Other"):
             GROOVE.grammar(longest_ticks=wrong)
+
+
+# Any score becomes a trio on the 4/4 grid, and says who plays what.
+
+
+FRETLESS, CLAVINET, LEAD = Track("Fretless", 35), Track("Clavinet", 7), Track("Lead", 80)
+DRUMS = Track("Kit", 25, is_drum=True)
+
+
+def quartet(**changes) -> Score:
+    score = band((LEAD, TUNE), (DRUMS, KIT), (CLAVINET, CHORDS), (FRETLESS, BASS_LINE))
+    return score.replace(**changes)
+
+
+def on(score: Score, track: int) -> Notes:
+    return score.notes[score.notes.track == track]
+
+
+def test_the_roles_are_found_and_explained():
+    score = arrange(quartet())
+    assert score.tracks == (Track("Bass", 35), Track("Drums", 25, True), Track("Other", 7))
+    assert score.remarks == (
+        "Bass: Fretless (a bass instrument, the lowest, low, one note at a time).",
+        "Drums: Kit (on the drum channel).",
+        "Other: Clavinet (the busiest of the rest).",
+        "Left out: Lead.",
+    )
+    assert [len(on(score, track)) for track in range(3)] == [16, 32, 48]
+    assert score.notes == score.notes.sorted()
+
+
+def test_the_roles_can_be_chosen_by_name_index_or_none():
+    score = arrange(quartet(), ("lead", None, [2, "Fretless"]))
+    assert on(score, 0).pitch.min() == 72
+    assert len(on(score, 1)) == 0
+    assert len(on(score, 2)) == 64
+    assert score.tracks[2].program == 7  # of the busier one
+    assert score.remarks == (
+        "Bass: Lead (as chosen).",
+        "Drums: silent (as chosen).",
+        "Other: Clavinet and Fretless (as chosen).",
+        "Left out: Kit.",
+    )
+
+
+def test_meter_pedal_and_rest_are_dealt_with():
+    rest, bar = Meters([0], [3], [4]), 4
+    pedals = Pedals([2 * bar], [bar], [0])
+    score = band((Track("Piano"), [(2 * bar, 1, 60, 80)])).replace(pedals=pedals, meters=rest)
+    arranged = arrange(score.replace(tempos=Tempos([0, 8], [60, 90])))
+    assert arranged.notes.duration_ticks.tolist() == [bar]
+    assert arranged.notes.onset_ticks.tolist() == [0]
+    assert arranged.tempos.beats_per_minute.tolist()[-1] == 90
+    assert arranged.remarks[-1] == "2 bars of rest are left out at the start."
+    assert any("The meter is 3/4" in remark for remark in arranged.remarks)
+
+
+@pytest.mark.parametrize(
+    ("tracks", "message"),
+    [
+        (("Lead", "Kit"), r"a trio takes three tracks, for bass, drums and other, .* got \('Lead'"),
+        (("Lead", "Kit", "Lead"), "Lead can play only one of bass, drums and other"),
+        ({"guitar": 0}, "a trio has bass, drums and other, but no guitar"),
+    ],
+)
+def test_a_choice_that_cannot_be_is_refused(tracks, message):
+    with pytest.raises(ValueError, match=message):
+        arrange(quartet(), tracks)
+
+
+@pytest.mark.parametrize("function", [arrange, trios])
+def test_without_notes_or_with_sound_effects_alone_there_is_no_trio(function):
+    with pytest.raises(ValueError, match="the score has no notes to arrange"):
+        function(Score(ticks_per_beat=4))
+    with pytest.raises(ValueError, match="all that plays is sound effects"):
+        function(band((Track("Rain", 122), CHORDS)))
+
+
+def test_every_other_part_makes_a_trio_with_bass_and_drums():
+    lead, clavinet = trios(quartet())
+    assert [len(on(lead, track)) for track in range(3)] == [16, 32, 16]
+    assert [len(on(clavinet, track)) for track in range(3)] == [16, 32, 48]
+    assert (lead.tracks[2].program, clavinet.tracks[2].program) == (80, 7)
+    alone = trios(band((DRUMS, KIT), (Track("Rain", 122), CHORDS)))  # which is no other part
+    assert [[len(on(score, track)) for track in range(3)] for score in alone] == [[0, 32, 0]]
+
+
+# Generation may say events of one time in any order: what comes out is still music, and spelled in the valid way.
+
+
+ID = VOCABULARY.id
+LONGEST = (30, 1, 70)  # of bass, drums, other
+TOKENS = np.arange(len(VOCABULARY))
+# Few pitches, so that much happens on each.
+FEW = (NOTE_ON.holds(TOKENS) & ((TOKENS - NOTE_ON.start) % PITCHES < 4)) | (
+    (NOTE_OFF.start <= TOKENS) & (TIME_SHIFT.stop > TOKENS)
+)
+
+
+def drawn(
+    seed: int, length: int, grammar: GrooveGrammar | None = None, first: tuple = (BEGIN,)
+) -> np.ndarray:
+    """Return some first tokens and random ones after them, all as the free grammar allows."""
+
+    def few(random: np.random.Generator, allowed: np.ndarray) -> int:
+        return int(random.choice(allowed[FEW[allowed]]))
+
+    prompt = np.array(first)
+    return written(grammar or GROOVE.grammar(), prompt, seed, END, few, len(first) + length)
+
+
+def names_allowed(grammar: GrooveGrammar) -> list[str]:
+    return [VOCABULARY.names[token] for token in np.flatnonzero(grammar.allowed()[0])]
+
+
+def after(text: str, grammar: GrooveGrammar | None = None) -> GrooveGrammar:
+    """Return a grammar after some tokens that it allows."""
+    grammar = grammar or GROOVE.grammar()
+    advance(grammar, ids_of(GROOVE, text))
+    return grammar
+
+
+def taken(grammar: GrooveGrammar, name: str) -> str:
+    """Return what a grammar takes for a token that it allows."""
+    assert grammar.allowed()[0, ID(name)]
+    token = grammar.instead(np.array([ID(name)]))
+    grammar.advance(token)
+    return VOCABULARY.names[int(token[0])]
+
+
+def sounded_ticks(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the onset of each note, its track, and how long it has sounded by its end or that of the ids."""
+    reading = Reading(ids)
+    time = reading.time_ticks[reading.event_places]
+    end = np.full(len(time), reading.time_ticks[-1])
+    begin, stop = reading.complete
+    end[begin] = time[stop]
+    on = reading.is_on
+    return time[on], reading.key[on] // PITCHES, (end - time)[on]
+
+
+@pytest.mark.parametrize("longest", [None, LONGEST])
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_is_generated_closes_to_a_valid_spelling_of_its_notes(seed: int, longest):
+    ids = drawn(seed, 150, GROOVE.grammar(longest_ticks=longest))
+    closed = GROOVE.close(ids)
+    assert GROOVE.validate(closed) is None
+    assert closed[-1] == END
+    assert NOTE_ON.holds(closed).sum() == NOTE_ON.holds(ids).sum()
+    assert (GROOVE.notes(closed).duration_ticks >= 1).all()
+    ended, all_notes = (
+        {tuple(row) for row in np.array(GROOVE.notes(tokens).columns).T.tolist()}
+        for tokens in (ids, closed)
+    )
+    assert ended <= all_notes
+    take(GROOVE.grammar(), closed)  # which may be written as it is
+
+
+def test_order_is_free_and_the_rest_is_not():
+    text = "begin note_on_1_40 note_on_0_60 time_shift_0_3 note_on_2_70 time_shift_0_3"
+    free = names_allowed(after(text))
+    assert {"note_off_0_60", "note_on_0_30"} <= {*free}  # whatever came before at this time
+    assert not {"note_off_2_70", "note_off_0_61"} & {*free}  # of no length; silent
+    strict = names_allowed(after(text, StrictGrammar()))
+    assert not {"note_off_0_60", "note_on_0_30"} & {*strict}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_note_sounds_longer_than_its_track_may(seed: int):
+    _, track, ticks = sounded_ticks(drawn(seed, 200, GROOVE.grammar(longest_ticks=LONGEST)))
+    assert (ticks <= np.array(LONGEST)[track]).all()
+    assert (ticks[track == 1] == 1).any()
+    _, track, ticks = sounded_ticks(drawn(seed, 200))
+    assert (ticks > np.array(LONGEST)[track]).any()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_note_begins_before_the_bar_after_a_prompt(seed: int):
+    piece = GROOVE.close(drawn(seed, 150))
+    bars = 1 + seed % (len(GROOVE.bars(piece)) - 1)
+    prompt = piece[: GROOVE.bars(piece)[bars]]
+    grammar = GROOVE.grammar(prompt_tokens=len(prompt), prompt_bars=bars, longest_ticks=LONGEST)
+    onset, track, ticks = sounded_ticks(drawn(seed, 150, grammar, tuple(prompt)))
+    line = bars * BAR_TICKS
+    old = np.arange(len(onset)) < NOTE_ON.holds(prompt).sum()
+    assert (onset[old] < line).all()
+    assert (onset[~old] >= line).all()
+    assert (~old).any()
+    assert (ticks <= np.array(LONGEST)[track])[~old].all()
+    # A note of the prompt may sound as long as it can have been written to.
+    own = np.maximum(GROOVE.notes(piece).duration_ticks.max(), np.array(LONGEST)[track])
+    assert (ticks <= np.maximum(own, line - onset))[old].all()
+
+
+def test_a_shift_past_the_end_that_a_note_must_have_is_cut_short_there():
+    grammar = after(
+        "begin note_on_0_40 note_on_1_36 time_shift_0_2 note_on_1_38 time_shift_0_2 note_on_2_60",
+        GROOVE.grammar(longest_ticks=(40, 4, 26)),
+    )
+    assert taken(grammar, "time_shift_1_3") == "time_shift_0_4"  # 36 began at 0
+    assert names_allowed(grammar) == ["note_off_1_36"]
+    assert taken(grammar, "note_off_1_36") == "note_off_1_36"
+    assert taken(grammar, "time_shift_2_0") == "time_shift_0_6"  # 38 at 2
+    assert names_allowed(grammar) == ["note_off_1_38"]
+    taken(grammar, "note_off_1_38")
+    assert taken(grammar, "time_shift_1_11") == "time_shift_1_11"  # to 23
+    taken(grammar, "note_off_0_40")
+    assert taken(grammar, "time_shift_1_5") == "time_shift_1_4"  # 60 at 2: to 28
+    assert names_allowed(grammar) == ["note_off_2_60"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_notes_are_not_doubled_and_no_more_sound_at_once_than_in_any_data(seed: int):
+    ids = drawn(seed, 600)
+    reading = Reading(ids)
+    on = reading.is_on
+    begun = np.stack([reading.time_ticks[reading.event_places][on], reading.key[on]], 1)
+    assert len(np.unique(begun, axis=0)) == len(begun) > 50
+    assert most_sounding(ids) == [2, 6, 10]
+
+
+def most_sounding(ids: np.ndarray) -> list[int]:
+    """Return how many notes of each track sound at once at most."""
+    reading = Reading(ids)
+    track, change = reading.key // PITCHES, np.where(reading.is_on, 1, -1)
+    return [int((change * (track == t)).cumsum().max()) for t in range(3)]
+
+
+def test_a_prompt_of_fuller_chords_is_gone_on_with_in_such():
+    chord = [BEGIN, *(ID(f"note_on_0_{pitch}") for pitch in (40, 47, 52))]
+    grammar = GROOVE.grammar(prompt_tokens=len(chord))
+    assert most_sounding(drawn(1, 600, grammar, tuple(chord))) == [3, 6, 10]

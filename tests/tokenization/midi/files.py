@@ -1,7 +1,5 @@
 """MIDI files made byte by byte, such as no program should write, and looks at what is read."""
 
-from __future__ import annotations
-
 from tokenization.score import Score
 
 END = b"\x00\xff\x2f\x00"

@@ -1,10 +1,8 @@
 """Music is written into a MIDI file, and everything else in the file is as it was."""
 
-from __future__ import annotations
-
 import io
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import mido
@@ -51,20 +49,43 @@ def saved(kind: int, division: int, *tracks: Sequence[Timed]) -> bytes:
     return data.getvalue()
 
 
-def notes_at(rows: Sequence[tuple[int, int, int, int]], channel: int) -> list[Timed]:
+def notes_at(
+    rows: Sequence[tuple[int, int, int, int]], channel: int, start: int = 0
+) -> list[Timed]:
     found = []
     for tick, length, pitch, velocity in rows:
         on = message("note_on", channel=channel, note=pitch, velocity=velocity)
         off = message("note_off", channel=channel, note=pitch, velocity=17)
-        found += [(tick, on), (tick + length, off)]
+        found += [(start + tick, on), (start + tick + length, off)]
     return found
 
 
 def band(kind: int = 1, division: int = 480, bars: int = 8, pickup: bool = False) -> bytes:
     """Return a file with everything in it: five instruments, of which two share a channel."""
-    beat, meta = division, mido.MetaMessage
-    start = beat if pickup else 0
-    bar = 4 * beat
+    beat, bar, meta = division, 4 * division, mido.MetaMessage
+    start, four = beat * pickup, [(n, k) for n in range(bars) for k in range(4)]
+
+    def every(step: int, count: int, make: Callable[[int], Any], first: int = 0) -> list[Timed]:
+        return [(start + first + step * n, make(n)) for n in range(count)]
+
+    def pedal(value: int) -> Callable[[int], Any]:
+        return lambda _: message("control_change", control=64, value=value)
+
+    melody = [
+        (bar * n + beat * k, beat - 1 - n % 2, 70 + (5 * n + 3 * k) % 12, 40 + 7 * n + k)
+        for n, k in four
+    ]
+    low = [(bar * n, 3 * beat, 40 + n % 5, 90 - n) for n in range(bars)]
+    chords = [
+        (bar * n + beat * k + beat // 2, beat // 2, 55 + p, 60 + k)
+        for n, k in four
+        if k < 3
+        for p in (0, 4, 7)
+    ]
+    kit = [
+        (beat * n, max(1, beat // 8), (36, 42, 38, 42)[n % 4], 70 + n % 40) for n in range(4 * bars)
+    ]
+    overlaps = [(bar * n + beat * k, 2 * beat, 62, 50 + k) for k in (0, 1) for n in range(bars)]
     conductor = [
         (0, meta("sequence_number", number=3)),
         (0, meta("track_name", name="Sonata é")),
@@ -73,71 +94,37 @@ def band(kind: int = 1, division: int = 480, bars: int = 8, pickup: bool = False
         (0, meta("set_tempo", tempo=500_000)),
         *([(0, meta("time_signature", numerator=1, denominator=4))] if pickup else []),
         (start, meta("time_signature", numerator=4, denominator=4)),
-        *(
-            (start + 4 * bar + beat * n, meta("set_tempo", tempo=500_000 + 10_007 * n))
-            for n in range(8)
-        ),
+        *every(beat, 8, lambda n: meta("set_tempo", tempo=500_000 + 10_007 * n), 4 * bar),
         (start + bar, meta("marker", text="Verse")),
         (start + 5 * bar, meta("cue_marker", text="later")),
         (start + 2 * bar, meta("smpte_offset", hours=1)),
         (start + 2 * bar, meta("sequencer_specific", data=(1, 2, 3))),
         (start, message("sysex", data=(67, 16, 76, 0, 0, 126, 0))),
     ]
-    melody = [
-        (start + bar * n + beat * k, beat - 1 - n % 2, 70 + (5 * n + 3 * k) % 12, 40 + 7 * n + k)
-        for n in range(bars)
-        for k in range(4)
-    ]
-    low = [(start + bar * n, 3 * beat, 40 + n % 5, 90 - n) for n in range(bars)]
-    chords = [
-        (start + bar * n + beat * k + beat // 2, beat // 2, 55 + p, 60 + k)
-        for n in range(bars)
-        for k in range(3)
-        for p in (0, 4, 7)
-    ]
-    kit = [
-        (start + beat * n, max(1, beat // 8), (36, 42, 38, 42)[n % 4], 70 + n % 40)
-        for n in range(4 * bars)
-    ]
-    overlaps = [(start + bar * n, 2 * beat, 62, 50) for n in range(bars)]
-    overlaps += [(start + bar * n + beat, 2 * beat, 62, 51) for n in range(bars)]
     flute = [
         (0, meta("track_name", name="Flute")),
         (0, message("program_change", channel=2, program=73)),
-        *notes_at(melody, 2),
-        *((start + bar * n, meta("lyrics", text=f"la{n}")) for n in range(bars)),
-        *(
-            (start + beat * n, message("pitchwheel", channel=2, pitch=300 * (n % 5)))
-            for n in range(4 * bars)
-        ),
+        *notes_at(melody, 2, start),
+        *every(bar, bars, lambda n: meta("lyrics", text=f"la{n}")),
+        *every(beat, 4 * bars, lambda n: message("pitchwheel", channel=2, pitch=300 * (n % 5))),
     ]
     piano = [
         (0, meta("track_name", name="Piano")),
-        (0, message("program_change", channel=0, program=0)),
-        (0, message("control_change", channel=0, control=7, value=101)),
-        *notes_at(chords, 0),
-        *notes_at(low, 0),
-        *(
-            (start + bar * n + beat, message("control_change", channel=0, control=64, value=127))
-            for n in range(bars)
-        ),
-        *(
-            (
-                start + bar * n + bar + beat // 2,
-                message("control_change", channel=0, control=64, value=0),
-            )
-            for n in range(bars)
-        ),
+        (0, message("program_change", program=0)),
+        (0, message("control_change", control=7, value=101)),
+        *notes_at([*chords, *low], 0, start),
+        *every(bar, bars, pedal(127), beat),
+        *every(bar, bars, pedal(0), bar + beat // 2),
     ]
     bass = [
         (0, meta("track_name", name="Bass")),
         (0, message("program_change", channel=1, program=33)),
-        *notes_at([(tick, beat, pitch - 5, 80) for tick, _, pitch, _ in low], 1),
+        *notes_at([(tick, beat, pitch - 5, 80) for tick, _, pitch, _ in low], 1, start),
     ]
-    drums = [(0, meta("track_name", name="Kit")), *notes_at(kit, 9)]
+    drums = [(0, meta("track_name", name="Kit")), *notes_at(kit, 9, start)]
     shared = [
         (0, meta("instrument_name", name="second on channel 3")),
-        *notes_at(overlaps, 2 if kind else 5),
+        *notes_at(overlaps, 2 if kind else 5, start),
         (start + 3, message("aftertouch", channel=2, value=5)),
         (start + 4, message("polytouch", channel=2, note=62, value=5)),
     ]
@@ -200,9 +187,7 @@ def with_rows(score: Score, start: int, rows: Sequence[Row], track: int, steps: 
     return score.replace(notes=Notes.concatenate([score.notes, Notes(*columns)]).sorted())
 
 
-def expected(
-    piece_ticks: int, division: int, seam: int, steps: int, rows: Sequence[Row]
-) -> Counter:
+def expected(division: int, seam: int, steps: int, rows: Sequence[Row]) -> Counter:
     """Return when rows of steps sound in a file, to the nearest tick."""
 
     def tick(step: int) -> int:
@@ -216,40 +201,6 @@ def expected(
 RISING: list[Row] = [(4 * n, 2, 60 + n, 80) for n in range(8)]
 
 
-@pytest.mark.parametrize("name", LANGUAGES)
-@pytest.mark.parametrize(
-    ("kind", "division"), [(1, 96), (1, 480), (1, 1024), (1, 37), (0, 480), (0, 37)]
-)
-def test_all_before_the_seam_stays_and_what_follows_is_new(name: str, kind: int, division: int):
-    data = band(kind, division)
-    piece = piece_in(name, data)
-    edit, score = going_on(piece, 4, RISING)
-    new = KeptMidi(edit).continued(score, ['musicgen {"a": 1}'])
-    seam = 16 * division
-    for before, after in zip(events(data), events(new), strict=True):
-        assert [e for e in after if e[0] < seam and not is_made(e)] == [
-            e for e in before if e[0] < seam
-        ]
-    file, given = mido.MidiFile(file=io.BytesIO(new)), mido.MidiFile(file=io.BytesIO(data))
-    assert (file.type, file.ticks_per_beat) == (given.type, given.ticks_per_beat)
-    found = Counter({n[2:]: c for n, c in sounding(new).items() if n[2] >= seam})
-    assert found == expected(edit.start, division, seam, piece.language.onset_steps, RISING)
-    # No later event of the file is there; what sounded has ended, and nothing is bent or held.
-    assert all(note[3] <= seam for note in sounding(new) if note[2] < seam)
-    late = [bytes(e[1]) for rows in events(new) for e in rows if e[0] >= seam]
-    assert not any(b"later" in one or one[:2] in (b"\xff\x51", b"\xff\x05") for one in late)
-    state: dict[tuple[int, int], tuple[int, ...]] = {}
-    for rows in events(new):
-        for _, (status, *values) in rows:
-            if (
-                status & 0xF0 in (0xB0, 0xE0)
-                and status < 0xF0
-                and (status & 0xF0 == 0xE0 or values[0] == 64)
-            ):
-                state[status, values[0] if status < 0xC0 else 0] = tuple(values)
-    assert all(v == (0, 64) if key[0] >= 0xE0 else v[1] < 64 for key, v in state.items())
-
-
 @pytest.mark.parametrize(("name", "track", "home"), [
     ("remi", 0, (2, 0)), ("groove", 0, (3, 1)), ("groove", 1, (4, 9)), ("ensemble", 0, (1, 2)),
 ])  # fmt: skip
@@ -261,10 +212,31 @@ def test_new_notes_go_on_in_the_tracks_and_channels_of_their_part(name, track, h
     assert {note[:2] for note in new if note[2] >= 16 * 480} == {home}
 
 
-@settings(max_examples=40)
+def check_kept(data: bytes, new: bytes, seam: int) -> None:
+    """Check that all before a tick is as it was, and that of what was later nothing is left."""
+    for before, after in zip(events(data), events(new), strict=True):
+        early = [event for event in after if event[0] < seam and not is_made(event)]
+        assert early == [event for event in before if event[0] < seam and not is_made(event)]
+    file, given = mido.MidiFile(file=io.BytesIO(new)), mido.MidiFile(file=io.BytesIO(data))
+    assert (file.type, file.ticks_per_beat) == (given.type, given.ticks_per_beat)
+    assert all(
+        note[3] <= seam for note in sounding(new) if note[2] < seam
+    )  # what sounded has ended
+    late = [bytes(event[1]) for rows in events(new) for event in rows if event[0] >= seam]
+    assert not any(b"later" in one or one[:2] in (b"\xff\x51", b"\xff\x05") for one in late)
+    state: dict[tuple[int, int], tuple[int, ...]] = {}
+    for rows in events(new):
+        for _, (status, *values) in rows:
+            if status >> 4 == 0xE or (status >> 4 == 0xB and values[0] == 64):
+                state[status, values[0] if status < 0xC0 else 0] = tuple(values)
+    # Nothing is bent or held.
+    assert all(v == (0, 64) if key[0] >= 0xE0 else v[1] < 64 for key, v in state.items())
+
+
+@settings(max_examples=60)
 @given(
-    kind=st.integers(0, 1), division=st.sampled_from([37, 96, 480]), bars=st.integers(1, 8), pickup=st.booleans(),
-    name=st.sampled_from(LANGUAGES),
+    kind=st.integers(0, 1), division=st.sampled_from([37, 96, 480, 1024]), bars=st.integers(1, 8),
+    pickup=st.booleans(), name=st.sampled_from(LANGUAGES),
     rows=st.lists(
         st.tuples(st.integers(0, 31), st.integers(1, 8), st.integers(30, 90), st.integers(1, 127)),
         max_size=12, unique_by=lambda row: row[2],
@@ -274,18 +246,15 @@ def test_a_continuation_of_any_file(kind, division, bars, pickup, name, rows):
     data = band(kind, division, pickup=pickup)
     piece = piece_in(name, data)
     edit, score = going_on(piece, min(bars, piece.bars), rows)
-    new = KeptMidi(edit).continued(score)
-    lines = read_midi(data).meters.onset_ticks[-1] if pickup and name == "ensemble" else 0
     kept = KeptMidi(edit)
-    seam = int(kept.tick_of(edit.start))
+    new, seam = kept.continued(score, ['musicgen {"a": 1}']), int(kept.tick_of(edit.start))
     if not pickup:
         assert seam == 4 * division * min(bars, piece.bars)
     elif name == "ensemble":
-        assert (seam - lines) % (4 * division) == 0
-    for before, after in zip(events(data), events(new), strict=True):
-        assert [e for e in after if e[0] < seam] == [e for e in before if e[0] < seam]
+        assert (seam - read_midi(data).meters.onset_ticks[-1]) % (4 * division) == 0
+    check_kept(data, new, seam)
     found = Counter({n[2:]: c for n, c in sounding(new).items() if n[2] >= seam})
-    assert found == expected(0, division, seam, piece.language.onset_steps, rows)
+    assert found == expected(division, seam, piece.language.onset_steps, rows)
 
 
 @settings(max_examples=25)
@@ -303,50 +272,40 @@ def test_rewritten_bars_lose_the_notes_that_were_heard_and_nothing_else(
     data = band(kind, division, pickup=pickup)
     piece = piece_in(name, data)
     start, stop = bar_lines(piece.score, first)[[first - 1, first]].tolist()
-    edit = Edit(
-        kind="midi",
-        original=data,
-        heard=piece.score,
-        onset_steps=piece.language.onset_steps,
-        start=start,
-        stop=stop,
-    )
+    steps = piece.language.onset_steps
+    edit = Edit(kind="midi", original=data, heard=piece.score, onset_steps=steps, start=start, stop=stop)  # fmt: skip
     inside = (piece.score.notes.onset_ticks >= start) & (piece.score.notes.onset_ticks < stop)
     emptied = piece.score.replace(notes=piece.score.notes[~inside])
-    step = piece.language.onset_steps // 4
-    scaled = [(on * step, length * step, pitch, v) for on, length, pitch, v in rows]
-    score = with_rows(emptied, start, scaled, 0, piece.language.onset_steps)
+    scaled = [(on * steps // 4, length * steps // 4, pitch, v) for on, length, pitch, v in rows]
     kept = KeptMidi(edit)
     low, high = max(0, int(kept.tick_of(start))), int(kept.tick_of(stop))
-    new = kept.rewritten(score)
+    new = kept.rewritten(with_rows(emptied, start, scaled, 0, steps))
     heard = {source for track in piece.score.tracks for source in track.sources}
     gone = {kept.keys[source][:2] for source in heard}
     # What is new has pitches that nothing else has.
-    kept_notes = Counter(
-        n for n in sounding(data).elements() if not (low <= n[2] < high and n[:2] in gone)
-    )
-    assert Counter(n for n in sounding(new).elements() if n[4] < 94) == kept_notes
+    stay = [n for n in sounding(data).elements() if not (low <= n[2] < high and n[:2] in gone)]
+    assert Counter(n for n in sounding(new).elements() if n[4] < 94) == Counter(stay)
     for before, after in zip(events(data), events(new), strict=False):
         others = Counter(e for e in after if not 0x80 <= e[1][0] < 0xA0)
         assert not Counter(e for e in before if not 0x80 <= e[1][0] < 0xA0) - others
     found = Counter({n[2:]: c for n, c in sounding(new).items() if n[4] >= 94})
-    assert found == expected(0, division, low, piece.language.onset_steps, scaled)
+    assert found == expected(division, low, steps, scaled)
+
+
+def accompanied(data: bytes, part: Track, rows: Sequence[Row]) -> bytes:
+    """Return a file with a part written to all of it."""
+    heard = piece_in("ensemble", data).score
+    at = len(heard.tracks)
+    edit = Edit(original=data, kind="midi", heard=heard, onset_steps=24, tracks=(at,))
+    score = heard.replace(tracks=(*heard.tracks, part))
+    return KeptMidi(edit).accompanied(with_rows(score, 0, rows, at, 24))
 
 
 def test_an_accompaniment_adds_a_track_and_touches_no_other():
-    data = saved(
-        1,
-        480,
-        [(0, mido.MetaMessage("track_name", name="x"))],
-        notes_at([(480 * n, 480, 60 + n % 5, 80) for n in range(32)], 3),
-    )
-    piece = piece_in("ensemble", data)
-    drums = Track("Drums", 0, is_drum=True)
-    score = piece.score.replace(tracks=(*piece.score.tracks, drums))
-    edit = Edit(original=data, kind="midi", heard=piece.score, onset_steps=24, tracks=(1,))
-    new = KeptMidi(edit).accompanied(
-        with_rows(score, 0, [(24 * n, 6, 36, 90) for n in range(32)], 1, 24)
-    )
+    tune = notes_at([(480 * n, 480, 60 + n % 5, 80) for n in range(32)], 3)
+    data = saved(1, 480, [(0, mido.MetaMessage("track_name", name="x"))], tune)
+    rows = [(24 * n, 6, 36, 90) for n in range(32)]
+    new = accompanied(data, Track("Drums", 0, is_drum=True), rows)
     assert events(new)[:2] == events(data)
     assert Counter(n[1:] for n in sounding(new) if n[0] == 2) == Counter(
         (9, 480 * n, 480 * n + 120, 36, 90) for n in range(32)
@@ -356,22 +315,10 @@ def test_an_accompaniment_adds_a_track_and_touches_no_other():
 
 def test_a_file_of_type_0_stays_one_and_a_new_part_takes_a_free_channel():
     data = band(0)
-    piece = piece_in("ensemble", data)
-    score = piece.score.replace(tracks=(*piece.score.tracks, Track("Violin", 40)))
-    edit = Edit(
-        original=data,
-        kind="midi",
-        heard=piece.score,
-        onset_steps=24,
-        tracks=(len(piece.score.tracks),),
-    )
-    new = KeptMidi(edit).accompanied(
-        with_rows(score, 0, [(24 * n, 6, 80, 90) for n in range(32)], len(piece.score.tracks), 24)
-    )
+    new = accompanied(data, Track("Violin", 40), [(24 * n, 6, 80, 90) for n in range(32)])
     assert mido.MidiFile(file=io.BytesIO(new)).type == 0
-    added = sounding(new) - sounding(data)
     assert sounding(data) - sounding(new) == Counter()
-    assert {note[1] for note in added} == {3}
+    assert {note[1] for note in sounding(new) - sounding(data)} == {3}
     assert (0, (0xC3, 40)) in events(new)[0]
 
 
@@ -382,21 +329,17 @@ def test_a_file_of_type_0_stays_one_and_a_new_part_takes_a_free_channel():
     ([(0, 5, 8)], [(0, 5, 8)], []),  # in which bars are laid as 3/8 and 1/4
 ])  # fmt: skip
 def test_bar_lines_and_metres_of_what_follows(metres, written, added):
-    beat = 480
+    beat, signature = 480, "time_signature"
     meters = [
-        (beat * at, mido.MetaMessage("time_signature", numerator=n, denominator=d))
-        for at, n, d in metres
+        (beat * at, mido.MetaMessage(signature, numerator=n, denominator=d)) for at, n, d in metres
     ]
-    data = saved(
-        1, beat, meters, notes_at([(beat * n, beat, 60 + n % 7, 80) for n in range(16)], 0)
-    )
-    piece = piece_in("ensemble", data)
-    lines = bar_lines(piece.score, piece.bars).tolist()
+    tune = notes_at([(beat * n, beat, 60 + n % 7, 80) for n in range(16)], 0)
+    piece = piece_in("ensemble", saved(1, beat, meters, tune))
     beats = piece.score.ticks_per_beat
-    bars = max(n for n, line in enumerate(lines) if line <= 16 * beats)
-    edit, score = going_on(piece, bars, RISING)
-    at, top, low = zip(*[(at * beats, n, d) for at, n, d in written], strict=True)
-    bars_on = bars_of(Meters(np.array(at), np.array(top), np.array(low)), beats, 200)
+    lines = bar_lines(piece.score, piece.bars).tolist()
+    edit, score = going_on(piece, sum(line <= 16 * beats for line in lines) - 1, RISING)
+    at, top, low = np.array(written).T
+    bars_on = bars_of(Meters(at * beats, top, low), beats, 200)
     score = score.replace(meters=bars_on.meters(beats // 4))
     found = read_midi(KeptMidi(edit).continued(score)).meters
     rows = zip(*(c.tolist() for c in found.columns), strict=True)
@@ -407,28 +350,18 @@ def test_played_music_goes_on_at_its_own_tempo_and_in_its_own_time():
     """What a hand plays off the file's beats: new notes lie on the beats that were found."""
     random = np.random.default_rng(3)
     beat = 317.0  # ticks of 480 a beat: 181.7 beats a minute of a file that says 120
-    ticks = np.sort(
-        np.concatenate([beat * np.arange(64), beat * (np.arange(0, 64, 4) + 0.5)])
-    ) + random.normal(0, 4, 80)
+    ticks = np.sort(np.concatenate([beat * np.arange(64), beat * (np.arange(0, 64, 4) + 0.5)]))
+    ticks += random.normal(0, 4, 80)
     rows = [(int(t) + 40, 150, 60 + n % 7, 80) for n, t in enumerate(ticks.clip(0))]
     data = saved(1, 480, notes_at(rows, 0))
     piece = piece_in("remi", data)
     assert any("estimated" in remark for remark in piece.remarks)
     edit, score = going_on(piece, 8, [(4 * n, 2, 90, 80) for n in range(8)])
     kept = KeptMidi(edit)
-    new = kept.continued(score)
-    onsets = sorted(note[2] for note in sounding(new) if note[4] == 90)
-    beats = np.diff(onsets)
-    ratio = beats / beat
+    new, seam = kept.continued(score), int(kept.tick_of(edit.start))
+    ratio = np.diff(sorted(note[2] for note in sounding(new) if note[4] == 90)) / beat
     assert np.allclose(ratio, ratio.mean(), atol=0.02)
     assert min(abs(ratio.mean() - r) for r in (0.5, 1, 2)) < 0.02
-    seam = int(kept.tick_of(edit.start))
-    early = (
-        min(note[2] for note in sounding(data) if note[2] >= seam - 30)
-        if seam < max(ticks)
-        else seam
-    )
-    assert abs(early - seam) < 60 or early > seam
     before = [e for e in events(data)[0] if e[0] < seam - beat]
     assert [e for e in events(new)[0] if e[0] < seam - beat] == before
 
@@ -438,12 +371,8 @@ def test_played_music_goes_on_at_its_own_tempo_and_in_its_own_time():
     lambda data: data.replace(b"MTrk\x00", b"MTrk\x01", 1),  # a wrong length
 ])  # fmt: skip
 def test_what_is_damaged_is_written_from_its_notes_and_it_is_said(damage):
-    data = damage(
-        make.midi(
-            make.track(*(make.on(0, 60 + n % 5) + make.off(480, 60 + n % 5) for n in range(32)))
-        )
-    )
-    edit, score = going_on(piece_in("remi", data), 2, RISING)
+    notes = (make.on(0, 60 + n % 5) + make.off(480, 60 + n % 5) for n in range(32))
+    edit, score = going_on(piece_in("remi", damage(make.midi(make.track(*notes)))), 2, RISING)
     with pytest.raises(NotKept):
         KeptMidi(edit)
     found, said = file_of(".mid", score, edit=edit)

@@ -2,7 +2,6 @@
 
 import io
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -319,12 +318,3 @@ def test_what_lies_far_after_the_notes_is_dropped():
     assert score.markers == ()
     assert listed(score.tempos) == [(0, 120)]
     assert score.pedals.duration_ticks.tolist() == [25_000 * 480]
-
-
-def test_notes_are_in_canonical_order_in_any_thread():
-    files = [make.sixteen_channels(), make.karaoke(), make.drums_by_name()] * 8
-    with ThreadPoolExecutor(8) as pool:
-        scores = list(pool.map(read_midi, files))
-    for score, again in zip(scores, scores[3:], strict=False):
-        assert score == again
-        assert score.notes == score.notes.sorted()

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tokenization.midi.files import drums_by_name, karaoke, sixteen_channels
 from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi, written_ticks_per_beat
 from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Track
@@ -118,12 +117,6 @@ def test_another_resolution_rounds_but_loses_no_note():
     assert coarse.notes == Notes([0, 1], [1, 1], [60, 61], [80, 80], [0, 0])
     assert coarse.markers == (Marker(1, "x"),)
     assert score.rescaled(480) is score
-
-
-@pytest.mark.parametrize("make", [sixteen_channels, karaoke, drums_by_name])
-def test_odd_files_read_back_as_they_were_read(make):
-    score = read_midi(make())
-    assert_same(read_midi(write_midi(score)), score)
 
 
 def on_tracks(count: int) -> Notes:

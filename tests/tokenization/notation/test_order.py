@@ -121,12 +121,7 @@ def test_where_to_go_on_is_known_without_looking_through_all_bars():
         # Two whole bars in one are two; rests after the end need no metre.
         ([4, 8, 4, 1], [(4, 4)] * 4, [0, 4, 12, 16], [(0, (4, 4))]),
         # A pickup into another time is an odd bar of that time.
-        (
-            [4, 1, 3],
-            [(4, 4), (3, 4), (3, 4)],
-            [0, 4, 5],
-            [(0, (4, 4)), (4, (1, 4)), (5, (3, 4))],
-        ),
+        ([4, 1, 3], [(4, 4), (3, 4), (3, 4)], [0, 4, 5], [(0, (4, 4)), (4, (1, 4)), (5, (3, 4))]),
     ],
 )
 def test_bars_are_laid(beats, times, starts, metres):
@@ -195,10 +190,7 @@ REPEAT = '<barline><repeat direction="backward" times="2000"/></barline>'
 @pytest.mark.parametrize(
     ("data", "what"),
     [
-        (
-            score_of(bars(note("C", 4, 1) + '<sound tempo="900"/>' * 200 + REPEAT)),
-            "400,000 signs",
-        ),
+        (score_of(bars(note("C", 4, 1) + '<sound tempo="900"/>' * 200 + REPEAT)), "400,000 signs"),
         (score_of(bars(note("C", 4, 1) + HARMONY * 200 + REPEAT)), "400,000 signs"),
         (f"{HEAD}P:{'A' * 1000}\nK:C\nP:A\n{'[Q:900]' * 1000}C|\n".encode(), "1,000,000 signs"),
         ((HEAD + "L:1/4\n" * 1200 + "K:C\nC|\n").encode(), "1000 fields"),

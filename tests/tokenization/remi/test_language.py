@@ -1,17 +1,24 @@
-"""REMI's own: how pieces are spelled, what is lost, tempos and chords, and when a bar may close."""
+"""REMI's own: how pieces are spelled, which score becomes one piano, and how a line of chords is kept to."""
+
+from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tokenization.grammar_cases import ids_of, take
-from tests.tokenization.quantised import quantised
+from musicgen.continuation import continuing
+from tests.tokenization.grammar_cases import ids_of, quantised, take, uniform
+from tests.tokenization.grammar_cases import written as written_by
 from tests.tokenization.remi.cases import REMI, score_of, walk
+from tokenization.analysis.chords import read_chords, simplified
+from tokenization.grammar import Grammar
 from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
-from tokenization.remi.spelling import MOST_BARS, level_velocity, volume_level
-from tokenization.score import Marker, Score
+from tokenization.remi.language import Remi
+from tokenization.remi.spelling import MOST_BARS, arrange, level_velocity, volume_level
+from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Track
 
 VOCABULARY = REMI.vocabulary
 SEEDS = st.integers(0, 2**32 - 1)
@@ -185,3 +192,192 @@ def test_there_is_always_a_way_on(text: str, families: set[str]):
     take(grammar := REMI.grammar(), ids_of(REMI, text))
     names = [REMI.vocabulary.names[i] for i in np.flatnonzero(grammar.allowed()[0])]
     assert {name.partition("_")[0] for name in names} == families
+
+
+# Any score becomes one piano on the 4/4 grid, and says what was done to it.
+
+
+def band(**changes) -> Score:
+    """Return two pitched tracks, drums and a sound effect, a note each; two tracks share a name."""
+    lead, bass, kit = Track("Lead", 73), Track("Bass", 33), Track("Drums", is_drum=True)
+    return Score(
+        ticks_per_beat=4,
+        notes=Notes([0] * 5, [4] * 5, [60, 40, 36, 50, 64], [80] * 5, range(5)),
+        tracks=(lead, bass, kit, Track(program=127), Track("lead ")),
+        tempos=Tempos([0], [100.0]),
+        meters=Meters([0], [4], [4]),
+        markers=(Marker(0, "C_M"),),
+    ).replace(**changes)
+
+
+def pitches(score: Score) -> list[int]:
+    return score.notes.pitch.tolist()
+
+
+def test_all_pitched_tracks_are_played_and_the_rest_is_named():
+    score = arrange(band())
+    assert pitches(score) == [40, 60, 64]
+    assert score.tracks == (Track(name="Piano"),)
+    assert score.remarks == (
+        "3 tracks are played on one piano: Lead, Bass and lead.",
+        "Left out: Drums and track 3.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("tracks", "expected"),
+    [(1, [40]), ("LEAD", [60, 64]), (["Bass", 0], [40, 60]), (["Drums"], [36])],
+)
+def test_tracks_can_be_chosen_by_name_or_index(tracks, expected):
+    assert pitches(arrange(band(), tracks)) == expected
+
+
+def test_scores_without_anything_to_play_are_refused():
+    score = band()
+    with pytest.raises(ValueError, match="no notes to arrange"):
+        arrange(score.replace(notes=Notes.empty()))
+    drums = score.notes[np.isin(score.notes.track, [2, 3])]
+    with pytest.raises(ValueError, match="all 2 notes are played by drums or sound effects"):
+        arrange(score.replace(notes=drums))
+    for tracks in (["Bass"], []):
+        with pytest.raises(ValueError, match="hold no notes"):
+            arrange(score.replace(notes=drums), tracks)
+
+
+def test_the_pedal_sounds_and_only_that_of_the_tracks_played():
+    score = arrange(band(pedals=Pedals([0, 0], [8, 12], [1, 2])))
+    assert (pitches(score), score.notes.duration_ticks.tolist()) == ([40, 60, 64], [8, 4, 4])
+
+
+def test_rest_in_front_goes_in_whole_bars_with_all_that_stands_in_it():
+    score = band(
+        notes=band().notes.replace(onset_ticks=[40] * 5),
+        tempos=Tempos([0, 20, 50], [100.0, 90.0, 80.0]),
+        markers=(Marker(0, "C_M"), Marker(36, "D_m"), Marker(44, "E_m")),
+    )
+    arranged = arrange(score)
+    assert arranged.notes.onset_ticks.tolist() == [8, 8, 8]
+    assert arranged.remarks[-1] == "2 bars of rest are left out at the start."
+    assert arranged.tempos.onset_ticks.tolist() == [0, 0, 18]
+    assert quantised(Remi(), arranged).tempos.beats_per_minute.tolist() == [89.0]
+    assert arranged.markers == (Marker(0, "C_M"), Marker(4, "D_m"), Marker(12, "E_m"))
+
+
+def test_a_tempo_beyond_the_range_is_remarked():
+    for tempos, found in (([300.0], "is 300"), ([20.0, 300.0], "goes from 20 to 300")):
+        score = arrange(band(tempos=Tempos(range(len(tempos)), tempos)))
+        assert score.remarks[-1].startswith(f"The tempo {found} beats a minute; what lies outside")
+
+
+def test_without_named_chords_they_are_recognised():
+    notes = band().notes.replace(pitch=[60, 48, 36, 50, 67])
+    for texts in ([], ["A", "B"]):
+        markers = tuple(Marker(i, text) for i, text in enumerate(texts))
+        arranged = arrange(band(notes=notes, markers=markers), [0, 1, 4])
+        assert [marker.text for marker in arranged.markers] == ["C_M"]
+        assert arranged.remarks[-1] == "No chords are named; they are recognised from the notes."
+
+
+# An untrained model keeps to a line of chords.
+
+
+NAMES = REMI.vocabulary.names
+
+
+def thrifty(share: float) -> Callable[[np.random.Generator, np.ndarray], int]:
+    """Choose any token, but so often a bar or the end where they may come: bars are short."""
+
+    def choose(random: np.random.Generator, allowed: np.ndarray) -> int:
+        closes = np.intersect1d(allowed, [REMI.bar, REMI.end])
+        return uniform(random, closes if len(closes) and random.random() < share else allowed)
+
+    return choose
+
+
+def written(grammar: Grammar, prompt: np.ndarray, seed: int, most: int = 4000, thrift: float = 0.2):
+    return written_by(grammar, prompt, seed, REMI.end, thrifty(thrift), most)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("C | G/B | Am F | C", [["C_M"], ["G_M"], ["A_m", "F_M"], ["C_M"]]),
+        ("| Bbmaj7 | |", [["A#_M7"], []]),
+        ("|| C || G | | F |||", [["C_M"], ["G_M"], [], ["F_M"]]),
+        ("N", [["N_N"]]),
+    ],
+)
+def test_a_line_of_chords_is_read(text, line):
+    assert read_chords(text) == line
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("C | H7 | F", "'H7' in bar 2 of the chords is no chord; C, Am7"),
+        (" | | ", "the line of chords names none"),
+        ("C D E F G", "bar 1 of the chords has 5; a bar takes 4 at most"),
+    ],
+)
+def test_what_is_no_line_is_named(text, says):
+    with pytest.raises(ValueError, match=says):
+        read_chords(text)
+
+
+def test_what_of_a_chord_is_not_kept_to_is_said():
+    assert simplified("C | Dm7b5 E/o7 | N") == []
+    assert simplified("C | G/B | C/E G/B | F:maj/3 C9") == [
+        "Basses and extensions of chords are left out: G/B as G_M, C/E as C_M, F:maj/3 as F_M, "
+        "C9 as C_7."
+    ]
+
+
+def chords_of(ids: np.ndarray) -> list[dict[int, str]]:
+    """Return the chords named in each bar, by sub-beat."""
+    found, place = [], 0
+    for name in (NAMES[token] for token in ids):
+        family, _, value = name.partition("_")
+        if family == "bar":
+            found.append({})
+        elif family == "subbeat":
+            place = int(value)
+        elif family == "chord":
+            found[-1][place] = value
+    return found
+
+
+LINES = st.lists(
+    st.lists(st.sampled_from(["C_M", "G_M", "A_m", "F_M7", "N_N"]), max_size=4),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=12)
+@given(SEEDS, st.integers(0, 100), LINES.filter(any))
+def test_a_model_of_no_knowledge_keeps_to_the_line(seed, prompt_length, line):
+    piece = walk(seed, prompt_length)
+    starts = REMI.bars(piece)
+    prompt, before = np.append(piece[: starts[-1]], REMI.bar), len(starts) - 1
+    grammar = continuing(REMI, prompt, prompt_bars=before, chords=line)
+    sequence = written(grammar, prompt, seed, most=len(prompt) + 250, thrift=0.3)
+    assert REMI.validate(sequence) is None
+    found = [[*bar.values()] for bar in chords_of(sequence)]
+    sounding = [chord for bar in found[:before] for chord in bar][-1:]
+    wanted = []
+    for bar in range(len(found) - 1 - before):  # the last may be broken off
+        asked = [*sounding, *line[bar % len(line)]]
+        wanted.append([chord for last, chord in pairwise([None, *asked]) if chord != last])
+        wanted[-1] = wanted[-1][len(sounding) :]
+        sounding = asked[-1:]
+    assert found[before:-1] == wanted
+
+
+@pytest.mark.parametrize(
+    ("line", "places"), [("C F", [0, 8]), ("C F G", [0, 4, 12]), ("C F G C", [0, 4, 8, 12])]
+)
+def test_chords_stand_on_their_shares_of_the_bar(line, places):
+    grammar = REMI.on_chords(read_chords(line), 0)
+    prompt = ids_of(REMI, "begin bar")
+    sequence = written(grammar, prompt, 3, most=300, thrift=1.0)
+    assert sorted(chords_of(sequence)[0]) == places

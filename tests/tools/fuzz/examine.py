@@ -4,14 +4,12 @@ All of this depends on nothing but the music. So of two files with the same musi
 again; and what two languages decode to the same music is written once.
 """
 
-from __future__ import annotations
-
 import re
 import traceback
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from tests.tokenization.quantised import quantised
+from tests.tokenization.grammar_cases import quantised
 from tokenization.formats import musicxml, read_file
 from tokenization.language import Language
 from tokenization.midi.limits import UPLOAD, Limits, MidiError

@@ -7,9 +7,6 @@ a gigabyte of memory is a failure: the mutant is kept in a file, and the exit co
 With --counts, a run goes on after the mutants of the one before, and adds to what became of them.
 """
 
-from __future__ import annotations
-
-import argparse
 import gc
 import multiprocessing
 import os
@@ -23,16 +20,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
+from threading import Lock
 from types import FrameType
 from typing import Any
 
 from musicgen.common.workers import LOOK_SECONDS, TaskClock
 from tests.tools.fuzz.examine import LANGUAGES, READ, examine
 from tests.tools.fuzz.mutants import FORMATS, format_of, mutant, seed_files
-from tests.tools.fuzz.tally import Counts, Tally
+from tests.tools.options import options
 from tokenization.language import Language, language
+from tokenization.records import json_of
+from tokenization.whole_file import write_json
 
 HANG_SECONDS = 2.0  # of processor time, so that a busy machine makes no hangs
 STUCK_SECONDS = 60.0  # of processor time too, or without any: in foreign code no alarm is heard
@@ -42,6 +43,50 @@ MOST_FAILURES = 20
 FAILED = "failed"
 
 Examiner = Callable[[bytes, str, Sequence[Language]], str]
+
+
+@dataclass(kw_only=True)
+class Tally:
+    """What became of some mutants."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    failures: list[tuple[int, str]] = field(default_factory=list)
+    slowest_seconds: float = 0.0
+    start_bytes: int = 0
+    peak_bytes: int = 0
+    next_number: int = 0  # of the first mutant after those that were begun
+    seconds: float = 0.0  # on the clock
+
+    def add(self, other: "Tally") -> None:
+        """Take in another tally."""
+        self.outcomes += other.outcomes
+        self.failures += other.failures
+        self.slowest_seconds = max(self.slowest_seconds, other.slowest_seconds)
+        self.start_bytes = max(self.start_bytes, other.start_bytes)
+        self.peak_bytes = max(self.peak_bytes, other.peak_bytes)
+        self.next_number = max(self.next_number, other.next_number)
+
+
+class Counts:
+    """A tally that several threads add to, and that a file keeps, if one is given."""
+
+    def __init__(self, path: Path | None, seed: int) -> None:
+        self.tally = Tally()
+        self._path, self._seed, self._lock = path, seed, Lock()
+        if path is not None and path.exists():
+            kept = json_of(path)
+            if kept.pop("seed") != seed:
+                raise ValueError(f"{path} counts the mutants of another seed; name another file")
+            self.tally = Tally(**{**kept, "outcomes": Counter(kept["outcomes"])})
+        self._seconds, self._begun = self.tally.seconds, time.monotonic()
+
+    def add(self, part: Tally) -> None:
+        """Take in what became of some more."""
+        with self._lock:
+            self.tally.add(part)
+            self.tally.seconds = self._seconds + time.monotonic() - self._begun
+            if self._path is not None:
+                write_json(self._path, {"seed": self._seed, **vars(self.tally)})
 
 
 class Hang(BaseException):
@@ -211,17 +256,11 @@ def report(tally: Tally, keep: Path) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tests.tools.fuzz", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--mutants", type=int, default=10**9, help="stop after so many")
-    parser.add_argument(
-        "--limit", type=float, default=HANG_SECONDS, help="seconds of processor time a mutant"
-    )
-    parser.add_argument("--counts", type=Path, help="a file of counts to go on from and add to")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "musicgen-fuzz")
-    options = parser.parse_args(arguments)
-    tally = fuzz(**vars(options))
-    print(report(tally, options.keep))
+    given = options(
+        __doc__, words=arguments, seconds=600.0, mutants=10**9, limit=HANG_SECONDS, counts="", seed=0,
+        processes=os.cpu_count() or 1, keep=Path(tempfile.gettempdir()) / "musicgen-fuzz",
+    )  # fmt: skip
+    counts = Path(given.counts) if given.counts else None
+    tally = fuzz(**{**vars(given), "counts": counts})
+    print(report(tally, given.keep))
     return bool(tally.failures)

@@ -9,12 +9,7 @@ import pytest
 
 from tests.tools.fuzz.examine import LANGUAGES, examine
 from tests.tools.fuzz.mutants import FORMATS, format_of, mutant, seed_files
-from tests.tools.fuzz.run import (
-    MEMORY_BYTES,
-    READ,
-    fuzz,
-    main,
-)
+from tests.tools.fuzz.run import MEMORY_BYTES, READ, fuzz, main
 from tokenization.language import language
 
 

@@ -8,9 +8,6 @@ result must be whole; at the end, every file must be that of the undisturbed com
 beside them under a hidden name, .….part.) Training has `run.py`.
 """
 
-from __future__ import annotations
-
-import argparse
 import os
 import random
 import re
@@ -23,6 +20,7 @@ from pathlib import Path
 
 from app.cli import main as musicgen
 from tests.tools.kill.run import die_after, die_at_operation
+from tests.tools.options import options
 from tests.training.data.sources import on_disk as disk
 
 SEEDS = Path(__file__).parents[2] / "seeds"
@@ -138,16 +136,12 @@ def check(name: str, command: Command, place: Path, whole: dict[str, bytes]) -> 
 
 def main() -> int:
     """Kill and compare."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--times", type=int, default=25, help="kills a command")
-    parser.add_argument("--only", choices=COMMANDS, nargs="+", default=[*COMMANDS])
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
+    given = options(__doc__, times=25, only=[*COMMANDS], seed=0)
     os.environ["OMP_NUM_THREADS"] = "1"  # a process with threads is not to be copied
-    for name in options.only:
+    for name in given.only:
         with tempfile.TemporaryDirectory() as folder:
-            chance = random.Random(f"{options.seed} {name}")
-            endings = kill(name, Path(folder), options.times, chance)
+            chance = random.Random(f"{given.seed} {name}")
+            endings = kill(name, Path(folder), given.times, chance)
         killed = endings.count(-signal.SIGKILL)
         print(
             f"{name}: killed {killed} times, done before in {len(endings) - killed}; all files equal, none torn.",

@@ -6,9 +6,6 @@ Every other kill comes at a moment of the clock, the rest at one of the file ope
 After each kill, all that is on the disk must be whole; at the end, every file must be that of the undisturbed run.
 """
 
-from __future__ import annotations
-
-import argparse
 import os
 import random
 import signal
@@ -21,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from musicgen.storage import checkpoint
+from tests.tools.options import options
 from tests.training.makers import Heard, outcome, prepared_set, toy_config, toy_run
 from training import run_folder
 from training.loop import TABLES
@@ -35,12 +33,9 @@ OPERATIONS = {"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.
 
 def changes(steps: int) -> dict[str, Any]:
     """Return a run that saves nearly as often as it learns."""
-    return {
-        "optimiser": {"steps": steps},
-        "validation": {"every": 12, "samples": 0},
-        "save_every": SAVE_EVERY,
-        "log_every": 2,
-    }
+    validated = {"every": 12, "samples": 0}
+    saved = {"save_every": SAVE_EVERY, "log_every": 2}
+    return {"optimiser": {"steps": steps}, "validation": validated, **saved}
 
 
 def die() -> None:
@@ -104,16 +99,9 @@ def kill_and_resume(folder: Path, deaths: list[list[str]], steps: int = STEPS) -
     prepared_set(folder / "data", "remi")
     killed, reached = folder / "killed", [0]
     for death in deaths:
-        child = [
-            sys.executable,
-            "-m",
-            "tests.tools.kill.run",
-            "--child",
-            str(killed),
-            "--steps",
-            str(steps),
-        ]
-        ended = subprocess.run([*child, *death], cwd=ROOT, check=False).returncode
+        child = [sys.executable, "-m", "tests.tools.kill.run", "--child", str(killed)]
+        words = [*child, "--steps", str(steps), *death]
+        ended = subprocess.run(words, cwd=ROOT, check=False).returncode
         assert ended in (0, -signal.SIGKILL), f"it ended by itself with {ended}"
         reached.append(check_whole(killed, steps))
         assert reached[-1] >= reached[-2], "what was saved is lost"
@@ -129,28 +117,27 @@ def random_deaths(times: int, longest_seconds: float, seed: int) -> list[list[st
     """Return options of the child: when to die."""
     chance = random.Random(seed)
     share = STEPS // SAVE_EVERY * OPERATIONS_A_SAVE // max(1, times)
-    by_clock = [["--seconds", str(chance.uniform(0, longest_seconds))] for _ in range(times)]
-    by_operation = [["--operation", str(chance.randint(1, 2 * share))] for _ in range(times)]
-    return [
-        pair[number % 2] for number, pair in enumerate(zip(by_clock, by_operation, strict=True))
-    ]
+    deaths = []
+    for number in range(times):
+        by_clock = ["--seconds", str(chance.uniform(0, longest_seconds))]
+        by_operation = ["--operation", str(chance.randint(1, 2 * share))]
+        deaths.append(by_operation if number % 2 else by_clock)
+    return deaths
 
 
 def main() -> int:
     """Kill and compare."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--times", type=int, default=20)
-    parser.add_argument("--longest-seconds", type=float, default=1.0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--steps", type=int, default=STEPS, help=argparse.SUPPRESS)
-    parser.add_argument("--seconds", type=float, default=0.0, help=argparse.SUPPRESS)
-    parser.add_argument("--operation", type=int, default=0, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.child:
-        train(options.child, options.steps, seconds=options.seconds, operation=options.operation)
+    child = {
+        "child": "",
+        "steps": STEPS,
+        "seconds": 0.0,
+        "operation": 0,
+    }  # what a run is told that is killed
+    given = options(__doc__, times=20, longest_seconds=1.0, seed=0, **child)
+    if given.child:
+        train(Path(given.child), given.steps, seconds=given.seconds, operation=given.operation)
         return 0
-    deaths = random_deaths(options.times, options.longest_seconds, options.seed)
+    deaths = random_deaths(given.times, given.longest_seconds, given.seed)
     with tempfile.TemporaryDirectory() as folder:
         reached = kill_and_resume(Path(folder), deaths)
     print(f"Killed {len(deaths)} times, went on from steps {reached}: all files equal, none torn.")

@@ -4,14 +4,11 @@ Prints the weights of the evidence as a fit on every fifth song gives them, how 
 which beat of a bar the bass starts its longest notes.
 """
 
-from __future__ import annotations
-
-import argparse
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 
+from tests.tools.options import options
 from training.data.sources.pop909 import BEATS_FILE, WEIGHTS, Song, features, song_of
 
 BASS = 2  # the column of its log length
@@ -49,9 +46,7 @@ def strongest(song: Song, starts: np.ndarray) -> int:
 
 def main() -> None:
     """Print all of it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("pop909", type=Path)
-    folders = sorted(path.parent for path in parser.parse_args().pop909.rglob(BEATS_FILE))
+    folders = sorted(path.parent for path in options(__doc__, "pop909").pop909.rglob(BEATS_FILE))
     songs = [song_of(folder) for folder in folders]
     four = [song for song in songs if song.usual == 4]
     print("weights of a fit on every fifth song", fitted(four[::5]).round(2), "in use", WEIGHTS)

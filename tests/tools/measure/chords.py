@@ -3,13 +3,11 @@
 The songs whose number is a multiple of five were used to fit the recogniser and are shown apart.
 """
 
-from __future__ import annotations
-
-import argparse
 from pathlib import Path
 
 import numpy as np
 
+from tests.tools.options import options
 from tokenization.analysis.chords import CHORDS, NO_CHORD, QUALITIES, recognise
 from tokenization.score import Marker, sustained
 from training.data.sources.pop909 import read_song
@@ -57,9 +55,7 @@ def measure(folder: Path) -> tuple[np.ndarray, int]:
 
 def main() -> None:
     """Print means over all beats, and mean and spread over songs."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    songs = sorted(path for path in parser.parse_args().folder.iterdir() if path.is_dir())
+    songs = sorted(path for path in options(__doc__, "folder").folder.iterdir() if path.is_dir())
     results = [(int(song.name) % 5 == 0, *measure(song)) for song in songs]
     for title, fitted in (("held out", False), ("fitted on", True)):
         shares = np.array([share for fit, share, _ in results if fit == fitted])

@@ -7,8 +7,6 @@ are counted for each note that is there. MidiTok's REMI has its default configur
 sequence of its own, without its instrument.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections import Counter
 from collections.abc import Callable

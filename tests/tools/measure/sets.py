@@ -3,14 +3,10 @@
 Every row is decoded and spelled again, which has to give its tokens.
 """
 
-from __future__ import annotations
-
-import argparse
-from pathlib import Path
-
 import numpy as np
 
 from app import output
+from tests.tools.options import options
 from tokenization.prepared import SPLITS, Prepared
 
 HEAD = (
@@ -48,9 +44,7 @@ def row_of(prepared: Prepared) -> tuple[object, ...]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folders", metavar="FOLDER", nargs="+", type=Path)
-    sets = [Prepared.open(folder) for folder in parser.parse_args().folders]
+    sets = [Prepared.open(folder) for folder in options(__doc__, "folders").folders]
     output.write(output.table([HEAD, *map(row_of, sets)]))
     for one in sets:
         skipped: dict[str, int] = {}

@@ -1,8 +1,5 @@
-"""Measure the style profiles against their definition, pair by pair: python -m tests.tools.measure.style."""
+"""Measure the style profiles against their definition, pair by pair."""
 
-from __future__ import annotations
-
-import argparse
 import time
 from collections.abc import Callable
 
@@ -49,18 +46,3 @@ def measure(notes: int = 2000, fast_times: int = 10) -> dict[str, float]:
         "ratio": slow_seconds / fast_seconds,
         "largest_difference": float(np.abs(np.array(fast, dtype=float) - slow).max()),
     }
-
-
-def main() -> None:
-    """Print the measurement."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--notes", type=int, default=2000, help="notes a piece (default: 2000)")
-    found = measure(parser.parse_args().notes)
-    print(
-        f"by definition {found['slow_seconds']:.3f} s, by arrays {found['fast_seconds'] * 1000:.2f} ms: "
-        f"{found['ratio']:.0f}×; largest difference {found['largest_difference']:.1e}"
-    )
-
-
-if __name__ == "__main__":
-    main()

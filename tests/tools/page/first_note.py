@@ -7,7 +7,6 @@ own tempo over the seconds from the click to the end, and how far the notes on t
 began with the first of them, at the moment when that was least.
 """
 
-import argparse
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +14,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from app.web.offered_models import EXAMPLES, OfferedModels, language_of_example
 from tests.app.web.browser import OPTIONS, chromium, serving
+from tests.tools.options import options
 from tokenization.analysis.beats import tempo_map
 from tokenization.midi.reading import read_midi
 
@@ -116,17 +116,13 @@ def report(model: str, cold: Click, warm: list[Click], whole: int) -> str:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--clicks", type=int, default=20)
-    parser.add_argument("--whole", type=int, default=3, help="so many are waited for to the end")
-    parser.add_argument("--model", action="append", help="default: every model that ships")
-    given = parser.parse_args()
+    given = options(__doc__, clicks=20, whole=3, model=[*OfferedModels().languages])
     print("seconds to the first note, and how many times as fast as it plays the music came")
     print(f"{'model':<24}{'n':>4}{'p50':>8}{'p95':>8}{'most':>8}{'cold':>8}"
           f"{'× p50':>9}{'× least':>8}{'ahead, s':>9}")  # fmt: skip
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS)
-        for model in given.model or list(OfferedModels().languages):
+        for model in given.model:
             cold, warm = measured(browser, model, given.clicks, given.whole)
             print(report(model, cold, warm, given.whole), flush=True)
         browser.close()

@@ -1,12 +1,11 @@
 """Many visitors at once, on this machine alone: python -m tests.tools.page.load --users 20 --seconds 300.
 
 Each opens an example as the page does, continues it, waits for the end, has the sound made as a file, and begins
-again. Printed are the times they waited, what went wrong, and what each of the server's processes takes of the memory:
-the means of five parts of the time, and how it grows in the second half. With --bars 1 there are many requests in a
-short time, by which growth a request shows soonest.
+again. Printed are the times they waited, what went wrong, and what all processes of the server take of the memory: the
+means of five parts of the time, and how it grows in the second half. With --bars 1 there are many requests in a short
+time, by which growth a request shows soonest.
 """
 
-import argparse
 import asyncio
 import base64
 import json
@@ -23,15 +22,12 @@ import numpy as np
 
 from app.web.offered_models import EXAMPLES
 from tests.app.web.browser import serving
+from tests.tools.options import options
 from tests.tools.page.memory import MemoryWatch
 
 MEMORY_SECONDS = 2  # between two readings
-FIRST, WHOLE, OPENED, SOUND = (
-    "click to first note",
-    "click to end",
-    "open a piece",
-    "sound as a file",
-)
+FIRST, WHOLE = "click to first note", "click to end"
+OPENED, SOUND = "open a piece", "sound as a file"
 API = "/gradio_api"
 WISH = {
     "kind": "continue",
@@ -88,9 +84,8 @@ class Visitor:
         async for text in self.events("desk_write", [file, ask, secrets.token_hex(8)]):
             view = json.loads(text)
             said, last = said + bool(view["takes"]), view  # without any, it tells the place in line
-            if (
-                said == 2 and view["takes"]
-            ):  # the first answer is the prompt alone, this one has the first note
+            # The first answer is the prompt alone; this one has the first note.
+            if said == 2 and view["takes"]:
                 await self.timed(FIRST, begun)
         await self.timed(WHOLE, begun)
         await self.take_home(base64.b64decode(last["takes"][0]["midi"]))
@@ -130,7 +125,7 @@ async def visit(address: str, users: int, seconds: float, bars: int) -> None:
 
         await asyncio.gather(watch(), *(stay() for _ in range(users)))
     report(times, errors, users, seconds)
-    print(memory.table())
+    print(memory.told())
 
 
 def report(times: dict, errors: list, users: int, seconds: float) -> None:
@@ -149,12 +144,7 @@ def report(times: dict, errors: list, users: int, seconds: float) -> None:
 
 def main() -> None:
     """Start a server of our own, or visit one."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--users", type=int, default=20)
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--bars", type=int, default=8)
-    parser.add_argument("--model", default=None)
-    given = parser.parse_args()
+    given = options(__doc__, users=20, seconds=60.0, bars=8, model="")
     with serving(*(["--model", given.model] if given.model else [])) as address:
         asyncio.run(visit(address, given.users, given.seconds, given.bars))
 

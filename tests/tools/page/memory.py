@@ -1,4 +1,4 @@
-"""The memory of a server's processes, each by itself, and how it grows."""
+"""The memory of a server's processes, and how it grows."""
 
 import time
 from collections import defaultdict
@@ -8,11 +8,6 @@ from pathlib import Path
 import numpy as np
 
 PARTS = 5  # of the time, each told by its mean
-KINDS = {  # by what a command line holds, the first that fits
-    "app.audio": "sound",
-    "resource_tracker": "tracker",
-    "spawn_main": "composing",
-}
 
 
 def processes_under(parent: int) -> list[int]:
@@ -36,58 +31,22 @@ def memory_bytes(process: int) -> int:
     return 0
 
 
-def kind_of(process: int) -> str:
-    """Return what a process of a server is for."""
-    with suppress(OSError):
-        command = Path(f"/proc/{process}/cmdline").read_text()
-        return next((kind for part, kind in KINDS.items() if part in command), "server")
-    return "sound"  # gone: those alone come and go
-
-
 class MemoryWatch:
-    """Readings of all processes that one has started."""
+    """Readings of all processes together that one has started."""
 
     def __init__(self, parent: int) -> None:
         self._parent = parent
-        self._begun = time.monotonic()
-        self._seconds: list[float] = []
-        self._kinds: dict[int, str] = {}
-        self._readings: list[dict[int, float]] = []  # MB, by process
+        self._readings: list[tuple[float, float]] = []  # seconds, MB
 
     def read(self) -> None:
         """Take a reading."""
-        found = processes_under(self._parent)
-        for process in found:
-            if process not in self._kinds:
-                self._kinds[process] = kind_of(process)
-        self._seconds.append(time.monotonic() - self._begun)
-        self._readings.append({process: memory_bytes(process) / 2**20 for process in found})
+        taken = sum(map(memory_bytes, processes_under(self._parent)))
+        self._readings.append((time.monotonic(), taken / 2**20))
 
-    def rows(self) -> dict[str, np.ndarray]:
-        """Return the readings, MB, of each process that stays, of all that make sounds, and of all there are."""
-        rows: dict[str, np.ndarray] = {}
-        for process, kind in self._kinds.items():
-            taken = np.array([reading.get(process, 0.0) for reading in self._readings])
-            named = kind if kind == "sound" else f"{kind} {process}"
-            rows[named] = rows.get(named, 0.0) + taken
-        sounds = rows.pop("sound", None)
-        stay = np.sum([*rows.values()], axis=0)
-        if sounds is None:
-            return {**rows, "all": stay}
-        return {**rows, "all that stay": stay, "sounds": sounds, "all": stay + sounds}
-
-    def table(self) -> str:
-        """Return the means of each part of the time, and the slope of the second half in MB a minute."""
-        seconds = np.array(self._seconds)
-        parts = " ".join(f"{f'{part}/{PARTS}':>7}" for part in range(1, PARTS + 1))
-        lines = [f"{'memory, MB, on average':<24}{parts}  MB a minute, second half"]
-        for name, row in self.rows().items():
-            means = " ".join(f"{part.mean():7.1f}" for part in np.array_split(row, PARTS))
-            lines.append(f"{name:<24}{means}{slope(seconds, row):+12.1f}")
-        return "\n".join(lines)
-
-
-def slope(seconds: np.ndarray, readings: np.ndarray) -> float:
-    """Return how readings grow in a minute, by the line through their second half."""
-    half = seconds >= seconds[-1] / 2
-    return float(60 * np.polyfit(seconds[half], readings[half], 1)[0])
+    def told(self) -> str:
+        """Return the means of each part of the time, and the slope of the second half."""
+        seconds, taken = np.array(self._readings).T
+        means = " ".join(f"{part.mean():.0f}" for part in np.array_split(taken, PARTS))
+        half = seconds >= (seconds[0] + seconds[-1]) / 2
+        slope = 60 * np.polyfit(seconds[half], taken[half], 1)[0]
+        return f"memory, MB, in each fifth of the time: {means}; {slope:+.1f} a minute in its second half"

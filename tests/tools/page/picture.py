@@ -3,15 +3,14 @@
 An example and two variations that go on from there, as somebody sees them at a desk, two dots a pixel.
 """
 
-import argparse
 import io
-from pathlib import Path
 
 from PIL import Image
 from playwright.sync_api import Page, expect, sync_playwright
 
 from tests.app.web.browser import OPTIONS, WAIT, chromium, serving
-from tests.app.web.hands import go_on
+from tests.app.web.hands import go_on, rest
+from tests.tools.options import options
 
 SCREEN = {"width": 1280, "height": 1490}
 COLOURS = 128
@@ -29,23 +28,20 @@ def continued(page: Page, address: str, seed: int) -> None:
     page.wait_for_function(over, timeout=10 * WAIT)
     page.evaluate("() => (scrollTo(0, 0), document.activeElement.blur())")
     page.mouse.move(640, 4)
-    page.wait_for_timeout(1000)  # colours change slowly
+    rest(page)
 
 
 def main() -> None:
     """Write the picture."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--seed", type=int, default=4)
-    options = parser.parse_args()
+    given = options(__doc__, "file", seed=4)
     with serving() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS)
         page = browser.new_page(viewport=SCREEN, device_scale_factor=2, reduced_motion="reduce")
-        continued(page, address, options.seed)
+        continued(page, address, given.seed)
         picture = Image.open(io.BytesIO(page.screenshot()))
         browser.close()
     few = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
-    few.save(options.file, optimize=True)
+    few.save(given.file, optimize=True)
 
 
 if __name__ == "__main__":

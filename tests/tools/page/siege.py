@@ -7,7 +7,6 @@ and open files at the start and at the end. The exit code is 1 if an honest one 
 as long for the first note, by the median, as alone; or if the server is gone, or has told of a fault in its log.
 """
 
-import argparse
 import asyncio
 import os
 import secrets
@@ -18,6 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -26,25 +26,13 @@ from app.web.offered_models import example
 from musicgen.common.processes import CONTEXT
 from tests.app.web.browser import Server, started
 from tests.tokenization.notation import scores
+from tests.tools.options import options
 from tests.tools.page.load import FIRST, OPENED, WHOLE, Visitor
 from tests.tools.page.memory import memory_bytes, processes_under
 
 API = "/gradio_api"
 MOST_RATIO = 2.0
-LONG = [
-    None,
-    "",
-    0,
-    128,
-    8,
-    1,
-    0.95,
-    0,
-    0.02,
-    1,
-    False,
-    "",
-]  # the longest continuation that can be asked for
+LONG = [None, "", 0, 128, 8, 1, 0.95, 0, 0.02, 1, False, ""]  # the longest continuation there is
 PAUSE_SECONDS = 0.05  # of a hostile one, between two requests
 SLOW = scores.compressed(scores.score(scores.bars(*["<note><rest/></note>" * 9900] * 40)))
 HALVES = 200  # connections with half a request
@@ -203,7 +191,7 @@ def attack(address: str, count: int, seconds: float) -> Counter:
     return met
 
 
-async def besiege(server: Server, given: argparse.Namespace) -> int:
+async def besiege(server: Server, given: Any) -> int:
     """Run both parts, and print."""
     address, errors = server.address, []
     alone, beside = defaultdict(list), defaultdict(list)
@@ -250,13 +238,8 @@ async def besiege(server: Server, given: argparse.Namespace) -> int:
 
 def main() -> int:
     """Start a server of our own, and besiege it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=30)
-    parser.add_argument("--honest", type=int, default=2)
-    parser.add_argument("--hostile", type=int, default=2 * len(HOSTILE))
-    parser.add_argument("--bars", type=int, default=4)
-    parser.add_argument("--model", default="groove")
-    given = parser.parse_args()
+    hostile = 2 * len(HOSTILE)
+    given = options(__doc__, minutes=30.0, honest=2, hostile=hostile, bars=4, model="groove")
     with started("--model", given.model) as server:
         return asyncio.run(besiege(server, given))
 

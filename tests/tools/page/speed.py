@@ -2,16 +2,14 @@
 
 Printed are, of first visits with nothing kept: the seconds from the address to the page that shows a piece, what was
 fetched until then and by the soundfont after it; from pressing play to the first sound; how many frames a second
-are painted while a piece of 5,000 notes is scrolled through, and while it plays; and what the scripts of a tab with 200
-takes in its history hold, each time after all was undone and done again.
+are painted while a piece of 5,000 notes is scrolled through, and while it plays.
 """
-
-import argparse
 
 import numpy as np
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.app.web.browser import OPTIONS, chromium, serving
+from tests.tools.options import options
 
 SHOWN = "() => document.querySelector('.mg-stage .mg-facts')?.textContent.includes('bars')"
 BYTES = """() => performance.getEntriesByType("resource")
@@ -60,36 +58,6 @@ FRAMES = """async (playing) => {
   return times.slice(1).map((time, i) => time - times[i]);
 }"""
 
-TAKES = """() => {
-  const { desk } = musicgen, { current } = desk, { piece } = current;
-  for (let run = 0; run < 100; run++)
-    desk.begin([0, 1].map((number) => ({
-      ...current, piece: { ...piece, notes: piece.notes.slice() }, id: `take ${run} ${number}`, parent: current.id,
-      kind: "take", how: "continue", run: `${run}`, number, title: `take ${run}.${number}`, likeness: null,
-      region: { first: 4, stop: 16, tracks: null } })));
-}"""
-BACK_AND_FORTH = """async () => {
-  for (const act of ["undo", "redo"])
-    for (let i = 0; i < 100; i++) {
-      musicgen.app[act]();
-      await new Promise(requestAnimationFrame);
-    }
-  await musicgen.store.save();
-}"""
-
-
-def held(page: Page, rounds: int) -> list[float]:
-    """Return how many megabytes the scripts hold, and notes beside them, with 200 takes and after each round."""
-    tools = page.context.new_cdp_session(page)
-    page.evaluate(TAKES)
-    found = []
-    for _ in range(rounds + 1):
-        tools.send("HeapProfiler.collectGarbage")
-        used = tools.send("Runtime.getHeapUsage")
-        found.append((used["usedSize"] + used.get("backingStorageSize", 0)) / 1e6)
-        page.evaluate(BACK_AND_FORTH)
-    return found
-
 
 def visited(browser: Browser, address: str) -> tuple[Page, float, int, int, int]:
     """Open the page as somebody new; returns it, its seconds, and requests, bytes before and bytes after."""
@@ -111,13 +79,9 @@ def line(what: str, values: list[float], unit: str) -> str:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--visits", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=5, help="of undoing and doing again")
-    given = parser.parse_args()
+    given = options(__doc__, visits=5)
     ready, sounds, scrolled, played = [], [], [], []
     requests = before = after = 0
-    memory: list[float] = []
     with serving() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS)
         for _ in range(given.visits):
@@ -127,10 +91,6 @@ def main() -> None:
             scrolled += page.evaluate(FRAMES, False)
             played += page.evaluate(FRAMES, True)
             page.context.close()
-        if given.rounds:
-            page, *_ = visited(browser, address)
-            memory = held(page, given.rounds)
-            page.context.close()
         browser.close()
     print(f"{given.visits} first visits{'':<32}{'p50':>8}{'most':>9}")
     print(line("from the address to a piece on the page", ready, "s"))
@@ -139,11 +99,6 @@ def main() -> None:
     print(line("a frame, 5,000 notes while they play", played, "ms"))
     for what, times in (("scrolled", scrolled), ("playing", played)):
         print(f"frames a second, {what}: {1000 / np.mean(times):.0f}")
-    if memory:
-        print(
-            "MB held with 200 takes, and after each round: "
-            + ", ".join(f"{one:.1f}" for one in memory)
-        )
     print(
         f"fetched until then: {requests} requests, {before / 1e6:.2f} MB; after it {after / 1e6:.2f} MB"
     )

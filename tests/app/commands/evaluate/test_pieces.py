@@ -1,4 +1,4 @@
-"""`musicgen evaluate form`, `infilling` and `accompaniment` print what they say, or one line on what cannot be."""
+"""Evaluations of whole pieces print what they say, or one line on what cannot be."""
 
 import json
 from pathlib import Path
@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evaluation.study.realism import ALL
 from tests.training.data.sources.on_disk import piano
+from tests.training.makers import prepared_set
 from tokenization.ensemble.language import Ensemble
 from tokenization.score import Meters, Notes
 from training.data.prepare import PreparedWriter
 
-PIANO = "untrained:tiny:ensemble"
+PIANO, REMI = "untrained:tiny:ensemble", "untrained:tiny:remi"
 FEW_BARS = ("--prompt-bars", 2, "--bars", 3)
 
 
@@ -108,18 +110,62 @@ def test_each_hidden_part_has_a_row_with_what_stands_beside_it(grooves, evaluate
     assert f"2 pieces of {grooves}." in err
 
 
+def test_realism_prints_how_well_each_kind_of_statistic_tells_written_from_real(
+    tmp_path: Path, command, monkeypatch
+):
+    monkeypatch.setattr("evaluation.study.realism.TREES", 10)
+    monkeypatch.setattr("evaluation.study.realism.WINDOW", 2)
+    data = prepared_set(tmp_path / "data", "remi", train=2)
+    words = ("evaluate", "realism", REMI, "--data", data, "--split", "validation")
+    words = (*words, "--prompt-bars", 1, "--bars", 4, "--workers", 1, "-o", tmp_path / "out")
+    found = json.loads(command(*words, "--json").out)
+    assert (found["prompt_bars"], found["bars"], found["split"]) == (1, 4, "validation")
+    [model] = found["models"]
+    assert {(row["bar"], row["side"]) for row in model["rows"]} == {
+        (bar, side) for bar in (1, 3) for side in ("written", "real")
+    }
+    assert len({row["piece"] for row in model["rows"]}) == found["pieces"]
+    assert json.loads((tmp_path / "out" / "realism.json").read_text()) == found
+    assert ALL in (tmp_path / "out" / "realism.csv").read_text()
+    out, err = command(*words)
+    assert out.startswith("How often a written window")
+    _, model, *lines = out.splitlines()[out.splitlines().index("") :]
+    assert (model, lines[0].split()) == (REMI, ["told", "by", "AUC", "written", "real", "n"])
+    assert lines[1].startswith("all statistics")
+    assert max(map(len, out.splitlines())) <= 80
+    assert f"pieces of {data}." in err
+
+
+def test_originality_prints_a_table_and_the_closest_cases(tmp_path: Path, command, monkeypatch):
+    monkeypatch.setattr("evaluation.study.originality.LEAST_NOTES", 1)
+    data = prepared_set(tmp_path / "data", "remi", train=2)
+    words = ("evaluate", "originality", REMI, "--data", data, "--split", "train")
+    words = (*words, "--prompt-bars", 1, "--bars", 4, "--workers", 1, "-o", tmp_path / "out")
+    found = json.loads(command(*words, "--json").out)
+    same = next(row for row in found["models"][0]["table"] if row["measure"] == "the same")
+    assert same["real"]["mean"] == 1  # these pieces are the training pieces
+    assert same["written"]["mean"] < 1
+    assert json.loads((tmp_path / "out" / "originality.json").read_text()) == found
+    out = command(*words).out
+    assert out.startswith("Each two bars")
+    head, *cases = out.partition(f"closest passages of {REMI}\n")[2].splitlines()
+    assert head.split()[:2] == ["alike", "piece"]
+    alike = [line.split()[0] for line in cases]
+    assert alike == sorted(alike, reverse=True)
+
+
 @pytest.mark.parametrize(
     ("words", "spoken", "says"),
     [
-        (
-            f"form {PIANO} --bars 500",
-            "ensemble",
-            "has no piece of 508 bars in its validation split",
-        ),
+        (f"form {PIANO} --bars 500", "ensemble", "has no piece of 508 bars in its validation"),
         ("form untrained:tiny:groove", "ensemble", "name a model that uses ensemble"),
         (f"infilling {PIANO} --gap 17", "ensemble", "--gap is 17; 16 bars at most can be filled"),
         ("accompaniment untrained:tiny:groove", "groove", "name a model that uses ensemble"),
         (f"accompaniment {PIANO} --bars 0", "groove", "--bars is 0; it must be 1 or more"),
+        (f"realism {REMI} --bars 7", "remi", "--bars is 7; 8 or more are told apart, 8 at a time"),
+        (f"realism {REMI} --pieces 0", "remi", "--pieces is 0; it must be 1 or more"),
+        ("realism untrained:tiny:groove", "remi", "name a model that uses remi"),
+        (f"originality {REMI} --bars 1", "remi", "--bars is 1; passages of 2 bars"),
     ],
 )
 def test_what_cannot_be_measured_is_said_in_a_line(

@@ -1,7 +1,6 @@
-"""What both stochastic encodings share: gates, layers and templates; and the noise that one of them filters."""
+"""Both stochastic encodings: their authors' codes and gates, their definition, templates, and the noise of one."""
 
-from __future__ import annotations
-
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +11,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from musicgen.position import Shape
-from musicgen.position.spe.base import (
-    AHEAD,
-    SpeCode,
-    SpeConfig,
-    StochasticPosition,
-    contract,
-)
-from musicgen.position.spe.convolutional import BLOCK, WhiteNoise
+from musicgen.position.spe import sine
+from musicgen.position.spe.base import AHEAD, SpeCode, SpeConfig, StochasticPosition, contract
+from musicgen.position.spe.convolutional import BLOCK, WhiteNoise, conv_template, filtered
+from musicgen.position.spe.sine import SineSpe, sine_template
 from tests.musicgen.position.makers import build, inputs, run
 from tests.musicgen.toys import generator
 
-GOLDEN = Path(__file__).parents[3] / "golden" / "spe_gate.npz"
+GOLDEN = Path(__file__).parents[3] / "golden"
 both_kinds = pytest.mark.parametrize("name", ["sine_spe", "conv_spe"])
 
 
@@ -51,7 +46,9 @@ class GivenCode(StochasticPosition):
 @pytest.mark.parametrize("size", [17, 1])
 @torch.no_grad()
 def test_equals_the_authors_gate(gated: bool, size: int):
-    golden = {name: torch.from_numpy(value) for name, value in np.load(GOLDEN).items()}
+    golden = {
+        name: torch.from_numpy(value) for name, value in np.load(GOLDEN / "spe_gate.npz").items()
+    }
     length, heads, width, realisations = golden["qbar"].shape
     shape = Shape(layers=1, heads=heads, head_width=width, width=1, features=1)
     position = GivenCode(SpeConfig(realisations=realisations, gated=gated), shape)
@@ -130,3 +127,159 @@ def test_is_standard_normal_and_uncorrelated_between_blocks_and_seeds():
     assert found.var().item() == pytest.approx(1, abs=5 * (2 / count) ** 0.5)
     for shifted in (found.roll(BLOCK, 2), found.roll(1, 2), other):
         assert (found * shifted).mean().item() == pytest.approx(0, abs=5 / count**0.5)
+
+
+# The codes of sine and convolutional SPE against those of their authors, and against their definition.
+
+
+BOTH: dict[str, dict[str, Any]] = {
+    "sine_spe": {"sines": 3, "realisations": 6},
+    "conv_spe": {"taps": 7, "realisations": 6},
+}
+
+
+def close(found: Tensor, wanted: Tensor) -> None:
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.fixture
+def golden() -> dict[str, Tensor]:
+    loaded = np.load(GOLDEN / "sine_spe.npz")
+    return {name: torch.from_numpy(value) for name, value in loaded.items()}
+
+
+@pytest.fixture
+def authors(golden: dict[str, Tensor]) -> SineSpe:
+    heads, width, sines = golden["gains_raw"].shape
+    shape = Shape(layers=1, heads=heads, head_width=width, width=1, features=1)
+    position = build("sine_spe", shape=shape, sines=sines, realisations=6, gated=False)
+    names = {"raw_frequencies": "freqs_raw", "offsets": "offsets", "raw_gains": "gains_raw"}
+    position.load_state_dict({own: golden[name].unsqueeze(0) for own, name in names.items()})
+    return position
+
+
+def test_sine_code_equals_the_authors(authors: SineSpe, golden: dict[str, Tensor]):
+    q, k = authors.materialise(golden["noise"], 0, 0, 17)
+    close(q, golden["qbar"])
+    close(k, golden["kbar"])
+    code = authors.cover(SpeCode(noise=(golden["noise"],), gate_noise=None), 0, 17)
+    for feature in range(4):  # and so does the product that never makes a code
+        unit = F.one_hot(torch.tensor(feature), 4).float().expand(1, 17, 2, 4)
+        q, k = authors.qk(unit, unit, code, 0, 0)
+        close(q[0], golden["qbar"][:, :, feature])
+        close(k[0], golden["kbar"][:, :, feature])
+
+
+def test_sine_template_equals_the_authors(golden: dict[str, Tensor]):
+    lags = torch.arange(17).view(-1, 1) - torch.arange(17)
+    gains = F.softplus(golden["gains_raw"])
+    frequencies = torch.sigmoid(golden["freqs_raw"]) / 2
+    found = sine_template(frequencies, golden["offsets"], gains, lags.flatten())
+    close(found.unflatten(-1, (17, 17)), golden["templates"])
+
+
+class GivenNoise(WhiteNoise):
+    """Noise that is given, (H, D, length, R)."""
+
+    def __init__(self, noise: Tensor) -> None:
+        super().__init__(0, (*noise.shape[:2], noise.shape[3]), like=noise)
+        self.noise = noise
+
+    def window(self, start: int, stop: int) -> Tensor:
+        return self.noise[:, :, start:stop]
+
+
+def test_filtered_code_equals_the_authors():
+    golden = {n: torch.from_numpy(value) for n, value in np.load(GOLDEN / "conv_spe.npz").items()}
+    realisations, _, width, _ = golden["noise"].shape
+    taps = golden["filter_q"].shape[-1]
+    noise = GivenNoise(golden["noise"].permute(1, 2, 3, 0)[:, :, taps:])  # their code starts there
+    filters = torch.stack([golden["filter_q"], golden["filter_k"]])
+    q, k = filtered(filters * (width * realisations) ** -0.25, noise, 0, 17, torch.float32)
+    close(q, golden["qbar"])
+    close(k, golden["kbar"])
+
+
+def test_template_of_filters_is_their_correlation():
+    filter_q, filter_k = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([5.0, 7.0, 11.0])
+    # lag m − n: Σ_p filter_q[p] filter_k[p + lag]
+    wanted = torch.tensor([0.0, 0, 15, 10 + 21, 5 + 14 + 33, 7 + 22, 11, 0, 0])
+    torch.testing.assert_close(conv_template(filter_q, filter_k, torch.arange(-4, 5)), wanted)
+
+
+def test_templates_of_a_layer_are_gated():
+    lags = torch.arange(-4, 5)
+    wavy, conv = build("sine_spe", sines=3), build("conv_spe")
+    parts = (wavy.frequencies[0].float(), wavy.offsets[0], wavy.gains[0])
+    plain = [sine_template(*parts, lags) / 6, conv_template(*conv.filters[0], lags)]
+    for position, ungated in zip((wavy, conv), plain, strict=True):
+        share = torch.sigmoid(position.gates[2]).unsqueeze(-1)
+        wanted = share + (1 - share) * ungated
+        torch.testing.assert_close(position.template(lags, layer=2), wanted)
+
+
+def by_definition(position: Any, code: SpeCode, start: int, stop: int) -> list[Tensor]:
+    """Return (T, H, D, R) of queries and keys as their authors compute them, at once for all positions."""
+    noise: Any = code.noise[0]
+    if isinstance(position, SineSpe):
+        places = torch.arange(start, stop, dtype=torch.float64).view(-1, 1, 1, 1)
+        gains = position.gains[0].repeat_interleave(2, -1).unsqueeze(-1) / noise.shape[2] ** 0.5
+        scale = (noise.shape[1] * noise.shape[3]) ** 0.25
+        sides = []
+        for offset in (position.offsets[0], torch.zeros_like(position.offsets[0])):
+            angles = 2 * math.pi * position.frequencies[0] * places + offset
+            table = torch.stack([angles.cos(), angles.sin()], -1).flatten(-2)  # (T, H, D, 2K)
+            sides.append(torch.einsum("thdw,hdwr->thdr", table, noise * gains) / scale)
+        return sides
+    taps = position.filters.shape[-1]
+    white = noise.window(start, stop + taps - 1)
+    scale = (white.shape[1] * white.shape[3]) ** 0.25
+    windows = white.unfold(2, taps, 1)  # (H, D, T, R, P)
+    return [torch.einsum("hdp,hdtrp->thdr", own, windows) / scale for own in position.filters[0]]
+
+
+def gated(code: Tensor, gate: Tensor, noise: Tensor) -> Tensor:
+    """Gate a code by δ (H, D) and ε (H, D, R)."""
+    scale = (noise.shape[1] * noise.shape[2]) ** 0.25
+    share = torch.sigmoid(gate).unsqueeze(-1)
+    return (1 - share).sqrt() * code + share.sqrt() * noise / scale
+
+
+@pytest.mark.parametrize(
+    ("name", "choice", "batch", "block"),
+    [
+        ("sine_spe", {}, 2, 1 << 21),
+        ("sine_spe", {}, 1, 200),  # in ragged blocks
+        ("sine_spe", {}, 1, 1),  # one by one
+        ("conv_spe", {}, 1, 0),
+        ("conv_spe", {}, 40, 0),  # whose inputs outweigh the code in between
+        ("conv_spe", {"taps": 1}, 2, 0),
+        ("conv_spe", {"taps": 2 * BLOCK + 1}, 2, 0),
+    ],
+)
+@pytest.mark.parametrize(("start", "length"), [(0, 1), (300, 63), (0, BLOCK), (300, 150)])
+def test_values_and_gradients_equal_the_definition(
+    name: str, choice: dict, batch: int, block: int, start: int, length: int, monkeypatch
+):
+    monkeypatch.setattr(sine, "_BLOCK", {"cpu": block})
+    position, given = build(name, **{**BOTH[name], **choice}).double(), inputs(length, batch)
+    q, k = given["q"].requires_grad_(), given["k"].requires_grad_()
+    code = position.begin(generator())
+    leaves = [q, k, *position.parameters()]
+    covered = position.cover(code, start - start // 4, start + length + 7)
+    naive = by_definition(position, code, start, start + length)
+    noise = code.gate_noise[0] / position.scale
+    fast, slow = [], []
+    for layer in range(3):  # the gradients of the layers add up
+        fast += position.qk(q, k, covered, start, layer)
+        for x, side in zip((q, k), naive, strict=True):
+            slow.append((x.unsqueeze(-1) * gated(side, position.gates[layer], noise)).sum(-2))
+    torch.testing.assert_close(fast, slow, rtol=1e-10, atol=1e-10)
+    found, again, wanted = (
+        torch.autograd.grad(
+            torch.stack([x.sin().sum() for x in each]).sum(), leaves, retain_graph=True
+        )
+        for each in (fast, fast, slow)
+    )
+    torch.testing.assert_close(found, wanted, rtol=1e-8, atol=1e-8)
+    torch.testing.assert_close(again, found)  # and the second time adds nothing of the first

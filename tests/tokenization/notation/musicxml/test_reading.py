@@ -11,7 +11,6 @@ from tests.tokenization.notation.scores import (
     note,
     rest,
     score,
-    time,
 )
 from tokenization.midi.limits import GENEROUS
 from tokenization.notation.musicxml.reading import read_musicxml
@@ -132,24 +131,6 @@ def test_a_rest_too_long_in_one_part_moves_nothing():
     assert meters(found) == [(0, 4, 4)]
 
 
-def test_a_pickup_ends_a_bar_also_where_it_is_repeated():
-    contents = note("G", 4, 2), note("C", 5, 6), note("C", 5, 4) + BACKWARD
-    found = read(score(bars(*contents, beats=3)))
-    rows = [(2, 1, 67), (3, 3, 72), (6, 2, 72), (8, 1, 67), (9, 3, 72), (12, 2, 72)]
-    assert (heard(found), meters(found)) == (rows, [(0, 3, 4)])
-
-
-def test_metres_change_at_their_bars_and_odd_bars_are_as_they_are():
-    change = attributes(time(6, 8)) + note("C", 4, 6)
-    contents = note("C", 4, 8), note("C", 4, 4), note("C", 4, 8), change, note("C", 4, 6)
-    found = read(score(bars(*contents)))
-    assert meters(found) == [(0, 4, 4), (4, 2, 4), (6, 4, 4), (10, 6, 8)]
-    assert [onset for onset, *_ in heard(found)] == [0, 4, 6, 10, 13]
-
-
-SUM = "<time>" + 2 * "<beats>{}</beats><beat-type>{}</beat-type>" + "</time>"
-
-
 def test_tempos_dynamics_programs_and_chords():
     direction = (
         "<direction><direction-type><metronome><beat-unit>quarter</beat-unit><beat-unit-dot/>"
@@ -253,10 +234,7 @@ def chord(step: str, kind: str = "major", offset: int = 0) -> str:
         ),
         ([chord("A", "none") + note("A", 4, 8)], [(0, "N")]),
         # A chord stands as far from its place as it says.
-        (
-            [rest(8), chord("C") + chord("G", offset=4) + note("C", 4, 8)],
-            [(4, "C_M"), (6, "G_M")],
-        ),
+        ([rest(8), chord("C") + chord("G", offset=4) + note("C", 4, 8)], [(4, "C_M"), (6, "G_M")]),
         ([rest(2) + chord("C", offset=-9) + note("C", 4, 6)], [(0, "C_M")]),
     ],
 )

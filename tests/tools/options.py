@@ -1,0 +1,24 @@
+"""What the command line of a tool says."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+
+def options(
+    doc: str | None, *places: str, words: Sequence[str] | None = None, **defaults: Any
+) -> Any:
+    """Return paths by their place, several of a name in the plural, and options with the types of their defaults."""
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name in places:
+        parser.add_argument(name, type=Path, nargs="+" if name.endswith("s") else None)
+    for name, default in defaults.items():
+        kind: dict[str, Any] = (
+            {"nargs": "*"} if isinstance(default, list) else {"type": type(default)}
+        )
+        said = f"default: {default}"
+        parser.add_argument(f"--{name.replace('_', '-')}", default=default, help=said, **kind)
+    return parser.parse_args(words)
