@@ -12,6 +12,7 @@ import pytest
 from app.cli import main
 from tests.tokenization.midi.test_keeping import band, events, is_made, sounding
 from tests.tokenization.notation.musicxml.test_keeping import heard, written
+from tokenization.formats import read_file
 
 MODEL = "untrained:tiny:ensemble"
 
@@ -44,6 +45,24 @@ def test_a_continuation_keeps_the_file_up_to_the_seam(song, tmp_path, capsys, mo
     assert any(note[2] >= seam for note in sounding(whole))
     assert not any(note[2] >= seam + 8 * 96 for note in sounding(whole))
     assert mido.MidiFile(file=io.BytesIO(whole)).ticks_per_beat == 96
+
+
+@pytest.mark.parametrize(
+    ("words", "bars"),
+    [
+        (("continue", "--prompt-bars", 4, "--bars", 2, "--chords", "Dm | G7 C"), {4, 5, 5.5}),
+        (("rewrite", "--range", "3-4"), set()),
+        (("accompany", "--write", "flute"), set()),
+    ],
+)
+def test_a_score_names_the_chords_that_are_known(song, tmp_path, capsys, words, bars):
+    command, *more = words
+    made(tmp_path, capsys, command, song, *more, "--model", MODEL, "--score")
+    text = next(path for path in (tmp_path / "out").glob("*.musicxml") if ".cont_" not in path.name)
+    found = read_file(text)
+    chords = {m.onset_ticks / found.ticks_per_beat / 4: m.text for m in found.markers}
+    assert {*chords} == bars
+    assert not bars or [*chords.values()] == ["D_m", "G_7", "C_M"]
 
 
 def test_a_score_is_given_back_as_a_score(tmp_path, capsys):

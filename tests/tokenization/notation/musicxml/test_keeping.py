@@ -19,7 +19,7 @@ from tokenization.edit import Edit
 from tokenization.formats import file_of, read_file
 from tokenization.language import language
 from tokenization.notation.musicxml.keeping import KeptMusicXml
-from tokenization.score import Notes, Score, Track
+from tokenization.score import Marker, Notes, Score, Track
 
 HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE score-partwise PUBLIC "-//Recordare//DTD MusicXML 4.0 Partwise//EN"
@@ -289,3 +289,34 @@ def test_other_encodings_and_archives(encoding: str):
         text = KeptMusicXml(edit).continued(with_rows(piece.score, [(edit.start, 24, 60, 90, 1)]))
         assert heard(text) - heard(data) == Counter({(768, 24, 60, 0): 1})
         assert "Café" in ET.fromstring(text).findtext("work/work-title", "")
+
+
+def chords_of(data: bytes) -> list[tuple[float, str]]:
+    """Return the chords of a score as it is written: the bar of each, and its name."""
+    found = read_file(data)
+    return [(m.onset_ticks / found.ticks_per_beat / 4, m.text) for m in found.markers]
+
+
+def test_new_bars_of_a_score_with_chords_have_theirs():
+    piece = piece_in(written(4))
+    end = int(bar_lines(piece.score, 4)[-1])
+    rows = [(end, 24, 60, 90, 1)]
+    new = with_rows(piece.score, rows)
+    new = new.replace(markers=(*new.markers, Marker(end, "A_m7"), Marker(end + 48, "D_7")))
+    text = KeptMusicXml(edited(piece, start=end)).continued(new)
+    assert chords_of(text)[-2:] == [(4.0, "A_m7"), (4.5, "D_7")]
+
+
+def test_other_chords_of_rewritten_bars_take_the_place_of_those_that_stood_there():
+    piece = piece_in(written(6))
+    first, stop = bar_lines(piece.score, 6)[[2, 4]].tolist()
+    markers = [
+        one if one.onset_ticks != first else Marker(first, "E_m")
+        for one in piece.score.markers
+        if not first < one.onset_ticks < stop
+    ]
+    text = KeptMusicXml(edited(piece, start=first, stop=stop)).rewritten(
+        with_rows(piece.score.replace(markers=tuple(markers)), [(first, 24, 60, 90, 1)])
+    )
+    bars = [(0, "C_M"), (1, "C_M"), (2, "E_m"), (4, "C_M"), (5, "C_M")]
+    assert chords_of(text) == bars

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tokenization.analysis.chords import CHORDS, named
 from tokenization.formats import read_file
 from tokenization.notation.musicxml.writing import (
     MOST_VOICES,
@@ -19,7 +20,7 @@ from tokenization.notation.musicxml.writing import (
     voices_of,
     write_musicxml,
 )
-from tokenization.score import Meters, Notes, Score, Tempos, Track
+from tokenization.score import Marker, Meters, Notes, Score, Tempos, Track
 
 PIANO = (Track("Piano"),)
 HITS = [(0, 1, 36), (0, 1, 42), (12, 1, 42), (20, 1, 38), (96, 1, 49)]
@@ -165,3 +166,44 @@ def test_more_bars_than_can_be_read_back_are_refused_before_they_are_written():
         ValueError, match="2,560,512 bars in all its parts, and a score holds 300,000"
     ):
         write_musicxml(spread)
+
+
+def marked(*chords: tuple[int, str], guesses: int = 0) -> Score:
+    """Return a piece with chords, of which so many are guesses at first."""
+    markers = [Marker(at, text, place < guesses) for place, (at, text) in enumerate(chords)]
+    return piece(POLYPHONY, tracks=(Track("Drums", 0, True), *PIANO)).replace(
+        markers=tuple(markers)
+    )
+
+
+@pytest.mark.parametrize("chord", CHORDS[:-1])
+def test_every_chord_reads_back(chord: str):
+    found = read_file(write_musicxml(marked((0, chord))))
+    assert [(m.onset_ticks, m.text) for m in named(found)] == [(0, chord)]
+
+
+def test_chords_stand_at_their_beats_with_their_basses_and_only_where_they_change():
+    score = marked((0, "Verse"), (0, "Bb:min7"), (24, "G/B"), (96, "G/B"), (108, "Am7b5/E"))
+    found = read_file(write_musicxml(score)).rescaled(24)
+    chords = [(m.onset_ticks, m.text) for m in found.markers]
+    assert chords == [(0, "Bb_m7"), (24, "G_M/B"), (108, "A_m7b5/E")]
+
+
+def test_chords_that_are_guessed_are_not_written_before_one_is_known():
+    assert b"<harmony" not in write_musicxml(marked((0, "C_M"), (96, "G_M"), guesses=2))
+    found = read_file(write_musicxml(marked((0, "C_M"), (96, "G_M"), guesses=1))).rescaled(24)
+    assert [(m.onset_ticks, m.text) for m in found.markers] == [(96, "G_M")]
+
+
+def test_another_library_reads_the_same_chords():
+    import music21
+
+    data = write_musicxml(marked((0, "A#_m7"), (36, "C_M/E"), (132, "B_/o7"), (150, "N_N")))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        parsed = music21.converter.parseData(data.decode(), format="musicxml")
+    found = [
+        (24 * float(chord.getOffsetInHierarchy(parsed)), chord.figure.replace("-", "b"))
+        for chord in parsed.recurse().getElementsByClass(music21.harmony.Harmony)
+    ]
+    assert found == [(0, "Bbm7"), (36, "C/E"), (132, "Bø7"), (150, "N.C.")]
