@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from tests.tools.measure.grid import expected, read_back
+from tests.tools.measure.rolls import draw
 from tests.tools.measure.sampling import main
 from tests.training.data.sources.on_disk import band
 from tests.training.makers import prepared_set
 from tokenization.language import language
+from tokenization.prepared import Prepared
 
 
 def test_off_the_grid_notes_come_back_as_reckoned():
@@ -37,3 +39,9 @@ def test_a_table_of_sampling_has_a_line_a_setting(tmp_path: Path, capsys):
         "temperature 0.5, top-p 0.9, min-p 0.1, recall 0",
         "temperature 1, top-p 0.9, min-p 0.1, recall 0",
     ]
+
+
+def test_pieces_are_drawn_before_and_after_the_language(tmp_path: Path):
+    data = prepared_set(tmp_path / "bands", "ensemble", train=2, held_out=1)
+    assert " pieces, 0 of " in draw(Prepared.open(data), tmp_path)
+    assert (tmp_path / "bands.png").is_file()
