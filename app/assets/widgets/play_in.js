@@ -34,7 +34,7 @@ export function playIn(app) {
     },
     changed: () => show(),
   });
-  row.append(part, midi, keys, record, trade.bars, trade.swap);
+  row.append(part, midi, keys, record, trade.pair);
 
   let onto = null; // what is played to
   function begin() {
@@ -110,5 +110,7 @@ function tradeButtons(app, recorder, acts) {
     swap.disabled = recorder.on && !trade.on;
     bars.select.disabled = trade.on;
   }
-  return { bars, swap, show };
+  const pair = make("span", "mg-pair");
+  pair.append(bars, swap);
+  return { pair, show };
 }
