@@ -10,6 +10,7 @@ import numpy as np
 from musicgen.continuation import Generation, MusicGeneration, Player, Take
 from musicgen.generation.request import Request
 from musicgen.pieces import Piece, heard_facts
+from tokenization.analysis.chords import guessed_before, known_from
 from tokenization.analysis.metres import bar_lines
 from tokenization.language import Goal
 from tokenization.records import whole_number
@@ -46,6 +47,9 @@ class Completion(MusicGeneration):
         score = self.model.language.decode(
             self.goal.whole(ids), self.piece.encoded.setting, drawn=True
         )
+        # The chords are those of the piece, or written as a part.
+        known = 0 if self.goal.writes_chords else known_from(self.piece.score.markers)
+        score = guessed_before(score, known)
         facts = self._provenance(number)
         return Take(
             number=number,

@@ -18,6 +18,7 @@ from musicgen.common.processes import program
 from musicgen.generation.request import Order, Progress, Request, order
 from musicgen.generation.sampling import Kinds
 from musicgen.pieces import Prompt, decode_begun, edit_of, heard_facts
+from tokenization.analysis.chords import guessed_before, known_from
 from tokenization.edit import Edit
 from tokenization.formats import file_of, to_muspy, to_pretty_midi, write_score
 from tokenization.grammar import Grammar
@@ -261,13 +262,20 @@ class Continuation(MusicGeneration):
         prompt, request = self.prompt, self.request
         bars = None if request.tokens else prompt.bars + request.bars
         score = decode_begun(self.model.language, ids, bars, prompt.setting)
+        score = guessed_before(score, min(prompt.ticks, known_from(prompt.score.markers)))
         return Take(
             number=number,
             ids=ids,
             tokens=len(ids) - len(prompt.ids),
             score=score,
             continuation=excerpt(score, prompt.ticks),
-            edit=edit_of(prompt.original, prompt.score, self.model.language, start=prompt.ticks),
+            edit=edit_of(
+                prompt.original,
+                prompt.score,
+                self.model.language,
+                start=prompt.ticks,
+                over_chords=bool(request.chords),
+            ),
             provenance={
                 **self._provenance(number),
                 "prompt": prompt.name or None,

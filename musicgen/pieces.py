@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenization.analysis.chords import guessed_before, known_from
 from tokenization.analysis.metres import bar_lines
 from tokenization.edit import Edit
 from tokenization.formats import file_of, kind_of, read_file, to_muspy, to_pretty_midi, write_score
@@ -154,12 +155,16 @@ def piece_of(
 
 
 def in_file(score: Score, arranged: Score) -> Score:
-    """Return a score as tokens say it with the times and the tracks in its file that it has as it was arranged."""
+    """Return a score as tokens say it with what they leave out of it as it was arranged.
+
+    That are the times and the tracks in its file, and which of the chords are guesses.
+    """
     tracks = [
         replace(track, sources=before.sources)
         for track, before in zip(score.tracks, arranged.tracks, strict=False)
     ]
-    return score.replace(
+    known = known_from(arranged.markers) * score.ticks_per_beat / arranged.ticks_per_beat
+    return guessed_before(score, known).replace(
         tracks=(*tracks, *score.tracks[len(tracks) :]), file_times=arranged.file_times
     )
 

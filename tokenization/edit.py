@@ -37,6 +37,7 @@ class Edit:
         None  # where it ends; None where the piece goes on: what followed in the file is dropped
     )
     tracks: tuple[int, ...] | None = None  # that were written to the others, over all of the piece
+    over_chords: bool = False  # chords were asked for: the file is to name them
 
     def new_in(self, score: Score) -> Score:
         """Return the whole new piece with its new notes alone."""

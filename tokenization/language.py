@@ -129,6 +129,7 @@ class Goal:
     """The bars that stood where writing begins: they are to be others."""
     tracks: tuple[int, ...] = ()
     """The tracks of the whole piece that are written, where some parts are written to others."""
+    writes_chords: bool = False  # as one of these parts
 
 
 def given_until(stop: int, bars_before: int) -> int:

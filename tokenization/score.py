@@ -150,6 +150,11 @@ class Marker:
 
     onset_ticks: int
     text: str
+    is_guess: bool = field(default=False, compare=False)  # a chord that the notes alone tell of
+
+    def at(self, onset_ticks: int) -> Marker:
+        """Return it at another tick."""
+        return replace(self, onset_ticks=onset_ticks)
 
 
 @dataclass(frozen=True)
@@ -237,8 +242,7 @@ class Score:
             "pedals": spans(self.pedals),
             "file_times": FileTimes.empty(),
             "markers": tuple(
-                Marker(at, marker.text)
-                for at, marker in zip(marked.tolist(), self.markers, strict=True)
+                marker.at(at) for at, marker in zip(marked.tolist(), self.markers, strict=True)
             ),
         }
         return self.replace(**{**moved, **changes})
@@ -284,7 +288,7 @@ def _in_force(changes: Columns, start: int, stop: float) -> Columns:
 def _markers_in_force(markers: tuple[Marker, ...], start: int, stop: float) -> tuple[Marker, ...]:
     before = [marker for marker in markers if marker.onset_ticks <= start][-1:]
     inside = [marker for marker in markers if start < marker.onset_ticks < stop]
-    return tuple(Marker(max(0, m.onset_ticks - start), m.text) for m in before + inside)
+    return tuple(m.at(max(0, m.onset_ticks - start)) for m in before + inside)
 
 
 # The sustain pedal: notes made as long as they sound.

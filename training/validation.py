@@ -1,7 +1,4 @@
-"""The loss on held-out pieces by position, inside the trained length and past it, and the curves of a run.
-
-Pieces of music that the model writes are to be heard too: the loss does not tell all.
-"""
+"""The loss on held-out pieces by position, inside the trained length and past it, and the curves of a run."""
 
 from __future__ import annotations
 
@@ -17,8 +14,7 @@ import torch
 
 from musicgen.generation.likelihood import stretch
 from musicgen.model.performer import Performer
-from tokenization.language import language_from_spec
-from tokenization.whole_file import beside, write_whole
+from tokenization.whole_file import beside
 from training.config import RunConfig
 from training.data.batches import IGNORED, Batches, next_token_loss
 from training.devices import Sealed
@@ -90,43 +86,6 @@ def summary(losses: np.ndarray, counts: np.ndarray, *, trained: int) -> Measured
         sequences=len(losses),
         rows=rows,
     )
-
-
-def write_samples(
-    model: Performer,
-    spec: dict[str, Any],
-    folder: Path,
-    step: int,
-    *,
-    count: int,
-    tokens: int,
-    longest_ticks: list[int] | None = None,
-) -> list[Path]:
-    """Write `count` pieces from nothing as STEP_0.mid …; one without a note is left out.
-
-    They have the same seed at every step. Raises ImportError where the libraries for MIDI are missing.
-    """
-    from musicgen.continuation import Continuation
-    from musicgen.generation.request import Request
-    from musicgen.pieces import no_prompt
-    from musicgen.playable import Playable
-    from tokenization.midi.writing import write_midi
-
-    language = language_from_spec(spec)
-    player = Playable(
-        name=f"step {step}", language=language, weights=lambda: model, longest_ticks=longest_ticks
-    )
-    request = Request(tokens=tokens, variations=count, may_end=True)
-    work = Continuation(player, no_prompt(language), request).finish()
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for take in work.takes():
-        if len(take.score.notes):
-            path = folder / f"{step:08d}_{take.number}.mid"
-            text = f"musicgen training step {step}, sample {take.number}"
-            write_whole(path, write_midi(take.score, texts=(text,)))
-            paths.append(path)
-    return paths
 
 
 # The tables of a run as one picture: loss over steps, and loss by position with the trained length marked.

@@ -212,11 +212,11 @@ def _begun(run: Run, remarks: list[str]) -> list[str]:
 
 
 def _write_samples(run: Run, model: Performer, step: int) -> list[str]:
-    """Write samples of music where the libraries for MIDI are at hand."""
+    """Write samples of music, and draw what the model can do, where the libraries for that are at hand."""
     validation = run.config.validation
     if not validation.samples:
         return []
-    from training.validation import write_samples
+    from training.samples import draw_abilities, write_samples
 
     try:
         paths = write_samples(
@@ -228,6 +228,8 @@ def _write_samples(run: Run, model: Performer, step: int) -> list[str]:
             tokens=validation.sample_tokens,
             longest_ticks=run.batches.longest_ticks,
         )
+        if run.batches.language["name"] == "ensemble":
+            draw_abilities(model, run.batches, run.folder / "samples", step)
     except ImportError as error:
         return [f"No samples of music are written: {_package(error)} is not installed here."]
     except Exception as error:  # no sample is worth the training

@@ -160,7 +160,7 @@ class Api:
         request: gr.Request,
     ) -> Files:  # fmt: skip
         """Write parts of a file, such as "bass drums", to its other parts, which stay note for note."""
-        named = str(parts or "").replace(",", " ").split()[:8]
+        named = str(parts or "").replace(",", " ").split()
         wanted = {"kind": "accompany", "model": model, "parts": named}
         drawn = {"bars": 1, "variations": variations, "sampling": sampling}
         return self._written(self._given(file), {**wanted, **drawn}, "accompany", request)

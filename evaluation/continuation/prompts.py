@@ -15,7 +15,7 @@ from musicgen.generation.sampling import Sampling
 from tokenization.analysis.metres import bar_lines
 from tokenization.formats import ENDINGS, read_file
 from tokenization.language import Language
-from tokenization.score import Marker, Notes, Score
+from tokenization.score import Notes, Score
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,7 +210,7 @@ def _repeated(score: Score, period_ticks: int, times: int) -> Score:
             notes.replace(onset_ticks=notes.onset_ticks + start) for start in starts
         ).sorted(),
         markers=tuple(
-            Marker(marker.onset_ticks + int(start), marker.text)
+            marker.at(marker.onset_ticks + int(start))
             for start in starts
             for marker in score.markers
             if marker.onset_ticks < period_ticks

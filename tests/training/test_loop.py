@@ -12,7 +12,8 @@ from tests.training.makers import Heard, Stopper, outcome, prepared_set, toy_con
 from tokenization.midi.reading import read_midi
 from training import run_folder
 from training.loop import FINISHED, OUT_OF_PATIENCE, REDRAW, STOPPED, Diverged
-from training.validation import read_table, write_samples
+from training.samples import draw_abilities, write_samples
+from training.validation import read_table
 
 MUSIC = {
     "position": {"name": "sine_spe", "realisations": 4, "sines": 2, "time": "music"},
@@ -202,3 +203,11 @@ def test_samples_are_music(spoken: str, tmp_path: Path, request: pytest.FixtureR
     assert sorted(written("c", 1)) == sorted((tmp_path / "c").iterdir())
     if spoken == "pianos":
         assert not [*(tmp_path / "c").iterdir()]  # what has no note is no file
+
+
+def test_each_ability_is_drawn(bands: Path, tmp_path: Path):
+    run = toy_run(toy_config(tmp_path, bands))
+    run.model.eval()
+    picture = draw_abilities(run.model, run.batches, tmp_path, 7)
+    assert picture.name == "00000007.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")

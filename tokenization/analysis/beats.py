@@ -8,7 +8,7 @@ import numpy as np
 
 from tokenization.analysis.chords import named
 from tokenization.analysis.metres import bars_of, made_of, usable_signatures
-from tokenization.score import FileTimes, Marker, Meters, Score, Tempos, steps_of
+from tokenization.score import FileTimes, Meters, Score, Tempos, steps_of
 from tokenization.wording import Remark, listed
 
 BEATS_PER_BAR = 4
@@ -373,7 +373,7 @@ def without_rest_in_front(score: Score) -> Score:
         notes=score.notes.replace(onset_ticks=earlier(score.notes.onset_ticks)),
         tempos=score.tempos.replace(onset_ticks=earlier(score.tempos.onset_ticks)),
         meters=meters.replace(onset_ticks=earlier(meters.onset_ticks)),
-        markers=tuple(Marker(max(m.onset_ticks - rest, 0), m.text) for m in score.markers),
+        markers=tuple(m.at(max(m.onset_ticks - rest, 0)) for m in score.markers),
         file_times=score.file_times.later(-rest / score.ticks_per_beat),
     )
     count = "1 bar of rest is" if bars == 1 else f"{bars} bars of rest are"

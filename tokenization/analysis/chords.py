@@ -11,6 +11,9 @@ songs that they were not fitted on.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import replace
+from math import inf
 
 import numpy as np
 
@@ -175,7 +178,32 @@ def named(score: Score) -> tuple[Marker, ...]:
     found = [(marker, parse(marker.text)) for marker in score.markers]
     if all(len(marker.text.strip()) == 1 for marker, chord in found if chord is not None):
         return ()
-    return tuple(Marker(m.onset_ticks, chord) for m, chord in found if chord is not None)
+    return tuple(replace(m, text=chord) for m, chord in found if chord is not None)
+
+
+def known_from(chords: Iterable[Marker]) -> float:
+    """Return the tick of the first chord that is known, infinity where all are guesses."""
+    return min((chord.onset_ticks for chord in chords if not chord.is_guess), default=inf)
+
+
+def guessed_before(score: Score, tick: float) -> Score:
+    """Return a score of which the chords before a tick are guesses, and those from it on are known."""
+    markers = [replace(one, is_guess=one.onset_ticks < tick) for one in score.markers]
+    return score.replace(markers=tuple(markers))
+
+
+# A file keeps a guess as a name and a question mark.
+
+
+def marker_in(onset_ticks: int, text: str) -> Marker:
+    """Return a marker of a file."""
+    is_guess = text.endswith("?") and parse(text[:-1]) is not None
+    return Marker(onset_ticks, text[:-1] if is_guess else text, is_guess)
+
+
+def text_of(marker: Marker) -> str:
+    """Return the text of a marker in a file."""
+    return f"{marker.text}?" if marker.is_guess else marker.text
 
 
 def recognise(score: Score) -> tuple[Marker, ...]:
@@ -185,12 +213,13 @@ def recognise(score: Score) -> tuple[Marker, ...]:
     """
     notes = score.pitched
     if not len(notes):
-        return (Marker(0, NO_CHORD),)
+        return (Marker(0, NO_CHORD, is_guess=True),)
     pulse = pulse_of(score)
     beats, chords = changes(notes, pulse)
     ticks = pulse.to_ticks(beats)
     return tuple(
-        Marker(int(tick), CHORDS[chord]) for tick, chord in zip(ticks, chords, strict=True)
+        Marker(int(tick), CHORDS[chord], is_guess=True)
+        for tick, chord in zip(ticks, chords, strict=True)
     )
 
 

@@ -152,6 +152,7 @@ def accompanying(
         grammar=Scripted(grammar, script, may_end_silent=True),
         whole=whole,
         tracks=tuple(target[number] for number in written if order[number] != HARMONY),
+        writes_chords=bool((order[len(given) :] == HARMONY).any()),
     )
 
 

@@ -183,7 +183,7 @@ def on_bar_lines(score: Score, chords: Iterable[Marker]) -> tuple[Marker, ...]:
     lines = bar_lines(score, bar_count(score))[:-1]
     again = lines[(lines > onsets[0]) & ~np.isin(lines, onsets)]
     standing = np.searchsorted(onsets, again, side="right") - 1
-    said = [Marker(int(at), known[number].text) for at, number in zip(again, standing, strict=True)]
+    said = [known[place].at(int(at)) for at, place in zip(again, standing, strict=True)]
     return tuple(sorted([*known, *said], key=lambda chord: chord.onset_ticks))
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenization.analysis.chords import named
+from tokenization.analysis.chords import named, text_of
 from tokenization.edit import Edit, NotKept, homes, new_bars, shared
 from tokenization.midi.chunks import LAST_TICK, MARKER, METER, TRACK_NAME
 from tokenization.midi.reading import DRUM_CHANNEL, SUSTAIN, programs_set_apart, read_midi
@@ -221,10 +221,10 @@ class KeptMidi:
             if new.is_said:
                 data = bytes((new.time[0], new.time[1].bit_length() - 1, 24, 8))
                 self._sign(new.start, METER, data)
-        if named(self.read):
+        if named(self.read) or self.edit.over_chords:
             for marker in score.markers:
                 if marker.onset_ticks >= self.edit.start:
-                    self._sign(marker.onset_ticks, MARKER, marker.text.encode())
+                    self._sign(marker.onset_ticks, MARKER, text_of(marker).encode())
 
     def _sign(self, ticks: int, status: int, data: bytes) -> None:
         chunk = self.tracks.chunks[self._first_with.get(status, 0)]

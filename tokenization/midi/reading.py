@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import symusic
 
+from tokenization.analysis.chords import marker_in
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.midi.chunks import (
     BYTES,
@@ -37,7 +38,6 @@ from tokenization.midi.limits import GENEROUS, REPAIRABLE_BYTES, Limits, MidiErr
 from tokenization.score import (
     Columns,
     FileTimes,
-    Marker,
     Meters,
     Notes,
     Pedals,
@@ -300,7 +300,7 @@ def _parse_once(
     notes = Notes(*_columns([track.notes for track in tracks], NOTE_COLUMNS))
     if len(notes) and not 0 <= notes.onset_ticks.min() <= notes.onset_ticks.max() < TAIL_TICKS:
         raise MidiError(f"{name} goes on for more than {TAIL_TICKS:,} ticks: give a part of it")
-    markers = [Marker(marker.time, marker.text) for marker in raw.markers]
+    markers = [marker_in(marker.time, marker.text) for marker in raw.markers]
     signs = sum(m.text == SIGN and m.onset_ticks >= TAIL_TICKS for m in markers)
     if signs != len(bodies):
         return None, 0

@@ -14,6 +14,7 @@ import miditoolkit
 import numpy as np
 from miditoolkit.midi import containers
 
+from tokenization.analysis.chords import text_of
 from tokenization.midi.chunks import HEADER, LAST_TICK, TRACK, variable_length
 from tokenization.midi.conventions import DENOMINATORS, LONGEST_BEAT_MICROSECONDS
 from tokenization.score import Score, Track, united
@@ -88,7 +89,7 @@ def _events(score: Score, texts: Sequence[str]) -> bytes:
         containers.TimeSignature(numerator, denominator, time)
         for time, numerator, denominator in _rows(*score.meters.columns)
     ]
-    midi.markers = [containers.Marker(_spelled(m.text), m.onset_ticks) for m in score.markers]
+    midi.markers = [containers.Marker(_spelled(text_of(m)), m.onset_ticks) for m in score.markers]
     file = BytesIO()
     midi.dump(file=file)
     spelled = [text.encode("utf-8", errors="replace") for text in texts]

@@ -152,6 +152,8 @@ def laid_out(written: Written, limits: Limits, name: str) -> Laid:
     signs = [len(line.tempos) + len(line.chords) for line in written.lines]
     limits.check(name, "signs", sum(signs[bar] for bar in order))
     if not sum(sizes):
+        if any(line.chords for line in written.lines):
+            raise MidiError(f"{name} holds chords but no notes: add a melody to them")
         raise MidiError(f"{name} holds no notes: choose a file with music in it")
     times = _times(written)
     lengths = [

@@ -91,7 +91,7 @@ export function withChord(piece, bar, text) {
   if (sounds && !here.length) rows.push(...block(piece, chord, from, to - from));
   const kept = piece.chords.filter(([tick]) => tick < from || tick >= to);
   const held = piece.chords.filter(([tick]) => tick <= to).at(-1);
-  const after = held && held[0] !== to && to < piece.lines.at(-1) ? [[to, held[1]]] : [];
+  const after = held && held[0] !== to && to < piece.lines.at(-1) ? [[to, ...held.slice(1)]] : [];
   const chords = [...kept, [from, chord.stored], ...after].sort((a, b) => a[0] - b[0]);
   const made = { ...withRows(piece, once(rows)), chords };
   if (chord.less) told.set(made, `“${text.trim()}” is set as ${chord.less}.`);

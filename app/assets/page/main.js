@@ -122,8 +122,10 @@ async function start() {
   function move() {
     frame = null;
     const { entry } = player,
-      tick = entry ? player.tick : null;
-    if (tick !== shownAt || player.playing) {
+      tick = entry ? player.tick : null,
+      recorded = app.recorder.tick;
+    if (recorded !== null && recorded > stage.roll.end) stage.show(); // with the bar that has begun
+    if (tick !== shownAt || player.playing || recorded !== null) {
       shownAt = tick;
       const beat = entry ? tick / entry.piece.ticksPerBeat : 0;
       const rolls = [
@@ -138,6 +140,10 @@ async function start() {
             roll.piece &&
             takes.cards().some((one) => one.id === id) &&
             takes.cards().some((one) => one.id === entry.id);
+        if (roll === stage.roll && recorded !== null) {
+          roll.moveCursor(recorded, true);
+          continue;
+        }
         roll.moveCursor(
           own ? tick : sister ? beat * roll.piece.ticksPerBeat : null,
           own && player.playing,
@@ -148,7 +154,7 @@ async function start() {
       stage.score.follow(entry, tick);
       dock.move();
     }
-    if (player.playing) run();
+    if (player.playing || recorded !== null) run();
   }
 
   shortcuts(app);

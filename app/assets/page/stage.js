@@ -260,7 +260,7 @@ export function stagePart(app, lanesNow) {
       );
     if (roll.id !== entry.id) roll.chosenNotes = new Set();
     roll.loop = player.loopOf(entry);
-    roll.show(entry, {
+    roll.show(app.recorder.shown(entry), {
       lanes: lanesNow(),
       bars: entry.kind === "nothing" ? 0 : Math.min(desk.open.chosen, bars),
       plan: planShown(app, entry, roll),

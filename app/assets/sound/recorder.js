@@ -1,7 +1,7 @@
 // What is played on a MIDI keyboard or on the computer's keys: heard at once, and kept with its time while recording.
 import { Clock } from "../music/clock.js";
 import { quantised } from "../music/edits.js";
-import { barAt, beatOf, endTick, linesFor } from "../music/piece.js";
+import { barAt, barCount, beatOf, endTick, linesFor, withBars } from "../music/piece.js";
 import { CLICKS } from "./transport.js";
 
 const KEYS = ["a", "w", "s", "e", "d", "f", "t", "g", "y", "h", "u", "j", "k", "o", "l", "p"]; // white and black from C on
@@ -30,13 +30,11 @@ export class Recorder {
   // Asks the browser for MIDI devices, which asks the person; says whether there is one.
   async useMidi() {
     if (!navigator.requestMIDIAccess)
-      return (
-        this.failed("This browser knows no MIDI keyboards; Chrome, Edge and Firefox do.") ?? false
-      );
+      return this.#without("This browser knows no MIDI keyboards; Chrome, Edge and Firefox do.");
     try {
       this.access ??= await navigator.requestMIDIAccess();
     } catch {
-      return this.failed("The browser was not allowed to use MIDI keyboards.") ?? false;
+      return this.#without("The browser was not allowed to use MIDI keyboards.");
     }
     const listen = () => {
       this.devices = [];
@@ -48,8 +46,12 @@ export class Recorder {
     };
     this.access.onstatechange = listen;
     listen();
-    if (!this.devices.length) this.failed("No MIDI keyboard is connected; plug one in.");
-    return this.devices.length > 0;
+    return this.devices.length > 0 || this.#without("No MIDI keyboard is connected; plug one in.");
+  }
+
+  #without(why) {
+    this.failed(why);
+    return false;
   }
 
   message([status, pitch, velocity]) {
@@ -105,6 +107,23 @@ export class Recorder {
     return performance.now() / 1000 - (this.begun ?? 0);
   }
 
+  // The tick that is reached while something is recorded: the bar line, while a bar is counted in. Null otherwise.
+  get tick() {
+    if (!this.on) return null;
+    const { piece, bar, tempo } = this;
+    return linesFor(piece, bar)[bar] + (Math.max(0, this.now()) * tempo * piece.ticksPerBeat) / 60;
+  }
+
+  // An entry with the bars that are being recorded: up to the one that is reached, or as many as are wanted.
+  shown(entry) {
+    if (!this.on) return entry;
+    const { piece } = entry,
+      far = withBars(piece, Math.max(this.bar + this.wanted, barCount(piece))),
+      length = far.lines.at(-1) - far.lines.at(-2),
+      more = Math.max(0, Math.floor((this.tick - far.lines.at(-1)) / length) + 1);
+    return { ...entry, piece: withBars(far, barCount(far) + more) };
+  }
+
   // The bar behind the last note, at which recording begins.
   barAfter(piece) {
     const end = endTick(piece);
@@ -113,11 +132,12 @@ export class Recorder {
 
   // Count one bar in, and go on with the metronome; what is played lies behind what there is. Or begin with a bar at a
   // time, in seconds, without counting in.
-  start(piece, speed, { bar = this.barAfter(piece), at = null } = {}) {
+  start(piece, speed, { bar = this.barAfter(piece), at = null, bars = 1 } = {}) {
     const clock = new Clock(piece),
       end = piece.lines[Math.min(bar, piece.lines.length - 1)];
     this.piece = piece;
     this.bar = bar;
+    this.wanted = bars;
     this.tempo = clock.part("tick", end).ticksPerSecond * (60 / piece.ticksPerBeat) * speed;
     const lines = linesFor(piece, bar + 1),
       ticks = beatOf({ ...piece, lines }, bar),
@@ -143,6 +163,7 @@ export class Recorder {
     this.player.synth.wake();
     if (lead) tick();
     else this.timer = setTimeout(tick, 1000 * (this.begun - performance.now() / 1000));
+    this.heard();
   }
 
   // The piece with what was played, on its grid; null where nothing was.
@@ -152,6 +173,7 @@ export class Recorder {
     this.on = false;
     const { played } = this;
     this.begun = 0;
+    this.heard();
     return this.#pieceWith(played);
   }
 

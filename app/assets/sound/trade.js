@@ -8,6 +8,9 @@ const EARLY = 0.03; // seconds before an answer ends, in which the next turn is 
 
 const OTHER = "Something else was opened, so trading is over.";
 
+const TOUCHED = "(hover: none) and (pointer: coarse)"; // a screen without keys, as far as is known
+const NO_KEYS =
+  "Connect a MIDI keyboard to play on, or choose “Computer keys” if keys are connected.";
 const UNDER = "under"; // the id of what is played under a person's turn
 const AHEAD = 0.04; // seconds that the player takes to begin
 
@@ -73,7 +76,11 @@ export class Trade {
     const { player } = app;
     if (app.composer.busy) return this.said("Music is being written; press Stop there first.");
     this.turn = "begins";
-    if (!recorder.keys && !recorder.devices.length) recorder.useKeys(true);
+    if (!recorder.keys && !recorder.devices.length) {
+      if (matchMedia(TOUCHED).matches && !(await recorder.useMidi())) return this.stop(NO_KEYS);
+      recorder.useKeys(!recorder.devices.length);
+    }
+    if (!this.on) return undefined;
     this.changed();
     if (!app.desk.current || app.desk.current.kind === "nothing") app.openGrid();
     player.pause();
@@ -122,7 +129,7 @@ export class Trade {
     const piece = under ?? current.piece;
     this.turn = "mine";
     this.onto = current.id;
-    recorder.start(piece, app.desk.settings.tempo, { bar, at });
+    recorder.start(piece, app.desk.settings.tempo, { bar, at, bars });
     if (under) this.#accompany({ ...current, id: UNDER, parent: current.id, piece }, bar);
     const lines = linesFor(piece, bar + bars);
     const perTick = 60 / (recorder.tempo * piece.ticksPerBeat);

@@ -10,10 +10,10 @@ export function playIn(app) {
     said = make("p", "mg-why");
   said.setAttribute("role", "status");
   box.append(make("summary", "", "Record"), row, said);
-  const recorder = new Recorder(app.player, {
-    heard: () => show(),
+  const recorder = (app.recorder = new Recorder(app.player, {
+    heard: () => app.player.tell("recording"),
     failed: (text) => (said.textContent = text),
-  });
+  }));
   const part = partChoice(recorder);
   const midi = action("MIDI keyboard", async () => {
     midi.setAttribute("aria-pressed", String(await recorder.useMidi()));
@@ -28,10 +28,13 @@ export function playIn(app) {
   });
   const record = action("● Record", () => (recorder.on ? finish() : begin()), "mg-chip mg-record");
   const trade = tradeButtons(app, recorder, {
-    said: (text) => (said.textContent = text),
+    said: (text) => {
+      said.textContent = text;
+      said.scrollIntoView({ block: "nearest" }); // on a phone it may lie under the dock
+    },
     changed: () => show(),
   });
-  row.append(part, midi, keys, record, trade.bars, trade.swap);
+  row.append(part, midi, keys, record, trade.pair);
 
   let onto = null; // what is played to
   function begin() {
@@ -62,7 +65,7 @@ export function playIn(app) {
     keys.setAttribute("aria-pressed", String(recorder.keys));
     part.offer(entry?.piece.tracks ?? []);
   }
-  return Object.assign(box, { show, recorder });
+  return Object.assign(box, { show });
 }
 
 // The part that is recorded to: while something is being recorded, it stays the one that was chosen for it.
@@ -107,5 +110,7 @@ function tradeButtons(app, recorder, acts) {
     swap.disabled = recorder.on && !trade.on;
     bars.select.disabled = trade.on;
   }
-  return { bars, swap, show };
+  const pair = make("span", "mg-pair");
+  pair.append(bars, swap);
+  return { pair, show };
 }

@@ -144,7 +144,10 @@ export function alongMenu(app, entryOf, failed) {
             ),
           ),
       );
-    const score = fromServer("score", XML),
+    // The file of a take may not name the chords of its new bars.
+    const score = fromServer("score", XML, (one) =>
+        one.kind === "take" ? { ...one, file: null, piece: { ...one.piece } } : one,
+      ),
       given = async (one, name) =>
         isXml(fileKept(one)) ? download(fileKept(one), name, XML) : score(one, name);
     items.push(save("Score (MusicXML)", ".musicxml", given, "for a program that prints music"));

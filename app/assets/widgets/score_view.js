@@ -12,6 +12,7 @@ const SIZES = { wide: 0.85, small: 0.6, print: 0.8 };
 const SMALL = 640; // pixels of width
 const PAPER = 1040; // pixels that a printed page is laid out in
 const PAUSE = 150; // milliseconds after a change of width, until lines are broken again
+const LONG = 48; // bars: engraving more takes long enough to say so
 const NOTATED = /\.(mxl|musicxml|xml)$/i;
 const OPTIONS = {
   autoResize: false,
@@ -19,6 +20,9 @@ const OPTIONS = {
   disableCursor: true, // bars are marked here
   autoGenerateMultipleRestMeasuresFromRestMeasures: false, // a bar of the page is a bar of the score
 };
+
+// Until what was said is seen: engraving two hundred bars holds the page for more than a second.
+const painted = () => new Promise((seen) => requestAnimationFrame(() => setTimeout(seen)));
 
 async function written(app, entry) {
   const answer = await fetch(await app.server.made(entry, "score"));
@@ -51,6 +55,8 @@ export class ScoreView {
     this.engraver = null;
     this.asked = null; // the entry whose score is on its way or there
     this.isOwn = false;
+    this.words = ""; // on what is shown
+    this.soon = null; // a drawing that is on its way
     this.marked = null; // the number of the bar that is marked
     this.box = make("div", "mg-score", "", { hidden: true, tabIndex: 0, ariaLabel: "Score" });
     this.box.setAttribute("role", "region");
@@ -98,16 +104,18 @@ export class ScoreView {
       ]);
       if (this.asked !== entry) return;
       this.engraver ??= new OpenSheetMusicDisplay(drawn, OPTIONS);
+      await painted();
       await this.engraver.load(score);
       if (this.asked !== entry) return;
       this.isOwn = isOwn;
       const { desk } = this.app;
       const words = entry === desk.current ? [] : [`${entry.title}.`];
       if (!isOwn) words.push("Lengths are simplified for reading; a saved score has all.");
-      said.textContent = words.join(" ");
-      drawn.ariaLabel = `Score of ${entry.title}: ${count(this.#count, "bar")}`;
+      this.words = words.join(" ");
       drawn.hidden = false;
-      this.#draw();
+      await this.#drawSoon();
+      if (this.asked === entry)
+        drawn.ariaLabel = `Score of ${entry.title}: ${count(this.#count, "bar")}`;
     } catch (error) {
       if (this.asked === entry) said.textContent = `No score can be shown: ${error.message}`;
     }
@@ -115,6 +123,18 @@ export class ScoreView {
 
   get #count() {
     return this.engraver.Sheet.SourceMeasures.length;
+  }
+
+  // Draw once it is seen that it takes its time.
+  #drawSoon() {
+    const bars = this.#count;
+    this.said.textContent = bars > LONG ? `Engraving ${bars} bars…` : this.words;
+    this.soon ??= painted().then(() => {
+      this.soon = null;
+      this.#draw();
+      if (!this.drawn.hidden) this.said.textContent = this.words;
+    });
+    return this.soon;
   }
 
   #draw({ isPrinted = false } = {}) {
@@ -130,7 +150,7 @@ export class ScoreView {
 
   scale(factor) {
     this.zoom = factor === null ? 1 : Math.min(3, Math.max(0.4, this.zoom * factor));
-    this.#draw();
+    if (!this.drawn.hidden) this.#drawSoon();
   }
 
   // Where a bar lies on the sheet: [left, top, width, height].
@@ -192,7 +212,7 @@ export class ScoreView {
       if (this.sheet.clientWidth === width || !this.box.contains(this.sheet)) return;
       width = this.sheet.clientWidth;
       clearTimeout(timer);
-      timer = setTimeout(() => this.#draw(), PAUSE);
+      timer = setTimeout(() => !this.drawn.hidden && this.#drawSoon(), PAUSE);
     });
     sized.observe(this.sheet);
   }

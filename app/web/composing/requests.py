@@ -85,8 +85,10 @@ def _of_its_kind(plain: Mapping[str, Any], idea: dict[str, Any]) -> dict[str, An
     if kind != "accompany":
         raise ValueError(f"that cannot be done to a piece; {wording.listed(KINDS)} can")
     parts = plain.get("parts")
-    if not isinstance(parts, Sequence) or isinstance(parts, str) or not 1 <= len(parts) <= 8:
+    if not isinstance(parts, Sequence) or isinstance(parts, str) or not parts:
         raise ValueError("parts is a list of the parts to write")
+    if len(parts) > MOST_PARTS:
+        raise ValueError(f"{len(parts)} parts are to be written; {MOST_PARTS} can be")
     return {"kind": kind, "parts": tuple(str(part)[:LONGEST_NAME] for part in parts)}
 
 

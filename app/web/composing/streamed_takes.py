@@ -53,9 +53,11 @@ def columns(score: Score, bars: int) -> dict[str, list[Any]]:
         ],
         "notes": _column_rows(score.notes),  # in the order of their onsets
         "tempos": [[int(tick), round(float(tempo), 3)] for tick, tempo in tempos],
+        # The page spells them by the key; a guess says so.
         "chords": [
-            [marker.onset_ticks, marker.text] for marker in score.markers
-        ],  # the page spells them by the key
+            [marker.onset_ticks, marker.text, *([1] if marker.is_guess else [])]
+            for marker in score.markers
+        ],
         "meters": _column_rows(score.meters),
         "lines": bar_lines(score, bars).tolist(),
     }

@@ -193,3 +193,21 @@ def test_a_score_is_given_back_as_a_score(tmp_path, capsys):
     [text] = (tmp_path / "out").glob("*.musicxml")
     assert b"Caf" in text.read_bytes()
     assert not heard(written()) - heard(text.read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("words", "bars"),
+    [
+        (("continue", "--prompt-bars", 4, "--bars", 2, "--chords", "Dm | G7 C"), {4, 5, 5.5}),
+        (("rewrite", "--range", "3-4"), set()),
+        (("accompany", "--write", "flute"), set()),
+    ],
+)
+def test_a_score_names_the_chords_that_are_known(song, tmp_path, capsys, words, bars):
+    command, *more = words
+    made(tmp_path, capsys, command, song, *more, "--model", "untrained:tiny:ensemble", "--score")
+    text = next(path for path in (tmp_path / "out").glob("*.musicxml") if ".cont_" not in path.name)
+    found = read_file(text)
+    chords = {m.onset_ticks / found.ticks_per_beat / 4: m.text for m in found.markers}
+    assert {*chords} == bars
+    assert not bars or [*chords.values()] == ["D_m", "G_7", "C_M"]

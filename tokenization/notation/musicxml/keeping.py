@@ -12,12 +12,15 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from itertools import accumulate
+from math import inf
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
+from tokenization.analysis.chords import named
 from tokenization.edit import Edit, NotKept, homes, new_bars, shared
 from tokenization.midi.limits import GENEROUS
+from tokenization.notation.musicxml.harmony import Symbol, harmony, symbols_of
 from tokenization.notation.musicxml.reading import read_written, xml_of
 from tokenization.notation.musicxml.text import Element, Measure, PartText, ScoreText
 from tokenization.notation.musicxml.writing import (
@@ -61,6 +64,7 @@ class KeptMusicXml:
         self._first_track = [0, *accumulate(tracks)]
         self._is_repeated = self.laid.order != [*range(len(self.written.lines))]
         self._changes: list[Change] = []
+        self._symbols: Sequence[Symbol] = ()  # the chords of what is new, from its beginning on
 
     # What was written.
 
@@ -131,11 +135,25 @@ class KeptMusicXml:
         notes = score.notes
         onset = divisions(notes.onset_ticks)
         length = np.maximum(divisions(notes.end_ticks) - onset, 1)
+        if self._has_new_chords(score):
+            self._symbols = symbols_of(score.timed(divisions), self._division(self.edit.start))
         return Score(
             ticks_per_beat=DIVISIONS,
             notes=notes.replace(onset_ticks=onset, duration_ticks=length),
             tracks=score.tracks,
         )
+
+    def _has_new_chords(self, score: Score) -> bool:
+        """Say whether new bars have chords: the score names some, and over rewritten bars they are others."""
+        edit = self.edit
+        if edit.tracks is not None or not (named(self.read) or edit.over_chords):
+            return False
+        stop = inf if edit.stop is None else edit.stop
+        old, new = (
+            [one for one in music.markers if edit.start <= one.onset_ticks < stop]
+            for music in (self.heard, score)
+        )
+        return edit.goes_on or old != new
 
     def _bars_before(self, ticks: int) -> int:
         """Return how many bars are played before a tick, which has to be a bar line of the score."""
@@ -210,9 +228,20 @@ class KeptMusicXml:
         writer.first = stop
         writer.transposed = round(part.in_force("transposed", stop - 1, 0))
         writer.drums = self.text.drums[part.id]
+        writer.symbols = self._symbols if number == self._with_symbols() else ()
         if track.is_drum:
             self._announce_drums(part, np.unique(notes.pitch).tolist())
         return writer
+
+    def _with_symbols(self) -> int:
+        """Return the part over which chords stand: the first that has some, or that is no drums."""
+
+        def rank(number: int) -> tuple[bool, bool]:
+            measures = self.text.parts[number].measures
+            has = any(one.tag == "harmony" for measure in measures for one in measure.elements)
+            return not has, all(track.is_drum for track in self.written.parts[number].tracks)
+
+        return min(range(len(self.text.parts)), key=rank)
 
     def _announce_drums(self, part: PartText, pitches: list[int]) -> None:
         """Name the drums that a part did not have."""
@@ -272,6 +301,8 @@ class KeptMusicXml:
             notes = writer.measure(number, self._bar(number))
             begin, amid, end = [], [], []
             for element in measure.elements:
+                if element.tag == "harmony" and writer.symbols:
+                    continue  # the chords of the new notes are others
                 kept = self.text.bytes[element.start : element.stop]
                 into = (
                     end
@@ -284,6 +315,16 @@ class KeptMusicXml:
             said = b"<attributes><divisions>%s</divisions></attributes>" % _plain(divisions)
             inner = b"".join((*begin, *amid, *(_text(one) for one in notes), said, *end))
             self._changes.append((measure.inside, measure.end, inner))
+        if writer.symbols and stop < len(part.measures):
+            self._go_back(part.measures[stop], writer, self.laid.starts[stop])
+
+    def _go_back(self, measure: Measure, writer: _NewMeasures, start: int) -> None:
+        """Name the chord that the bar after rewritten ones begins with, if it does not."""
+        scale = self.read.ticks_per_beat / TICKS_PER_BEAT
+        before = [one.text for one in named(self.read) if one.onset_ticks <= start * scale]
+        if before and not any(one.tag == "harmony" and not one.at for one in measure.elements):
+            text = _text(harmony(before[-1], writer.tone))
+            self._changes.append((measure.inside, measure.inside, text))
 
     def _bar(self, number: int) -> Bar:
         start, length = self.laid.starts[number], self.laid.lengths[number]

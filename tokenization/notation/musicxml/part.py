@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from tokenization.analysis.chords import LETTERS, parse, transposed
+from tokenization.analysis.chords import LETTERS
 from tokenization.midi.conventions import FASTEST_BEATS_PER_MINUTE
 from tokenization.notation.musicxml import FORTE
+from tokenization.notation.musicxml.harmony import chord_in
 from tokenization.notation.written import (
     DYNAMICS,
     TICKS_PER_BEAT,
@@ -31,15 +32,6 @@ _UNITS = {"whole": 4, "half": 2, "quarter": 1, "eighth": 0.5, "16th": 0.25, "32n
 _DRUMS = {
     **{("D", 4): 44, ("F", 4): 36, ("A", 4): 43, ("C", 5): 38, ("D", 5): 47, ("E", 5): 50},
     **{("F", 5): 51, ("G", 5): 42, ("A", 5): 49},
-}
-_KINDS = {
-    **{"major": "M", "minor": "m", "augmented": "+", "diminished": "o", "dominant": "7"},
-    **{"major-seventh": "M7", "minor-seventh": "m7", "diminished-seventh": "o7"},
-    **{"half-diminished": "/o7", "suspended-second": "sus2", "suspended-fourth": "sus4"},
-    **{"augmented-seventh": "+", "major-minor": "m", "major-sixth": "M", "minor-sixth": "m"},
-    **{"major-ninth": "M7", "minor-ninth": "m7", "major-11th": "M7", "minor-11th": "m7"},
-    **{"major-13th": "M7", "minor-13th": "m7", "power": "M"},
-    **{"dominant-ninth": "7", "dominant-11th": "7", "dominant-13th": "7"},
 }
 
 
@@ -250,16 +242,8 @@ class PartReader:
         return round(offset * TICKS_PER_BEAT / self._divisions)
 
     def _harmony(self, element: ET.Element) -> None:
-        step, alter = element.findtext("root/root-step"), number_in(element, "root/root-alter") or 0
-        kind = (element.findtext("kind") or "").strip()
         at = max(0, self._tick() + self._later(number_in(element, "offset") or 0.0))
-        if kind == "none":
-            self._line.chords.append((at, "N"))
-        elif step in LETTERS and kind in _KINDS and alter in (-1, 0, 1):
-            sign = {-1: "b", 0: "", 1: "#"}[int(alter)]
-            chord = f"{step}{sign}_{_KINDS[kind]}"
-            if self._transpose % 12:
-                chord = transposed(parse(chord) or chord, self._transpose)
+        if chord := chord_in(element, self._transpose):
             self._line.chords.append((at, chord))
 
     _READ: ClassVar[dict[str, Callable[[PartReader, ET.Element], None]]] = {

@@ -13,6 +13,7 @@ import numpy as np
 from tokenization.analysis.chords import LETTERS
 from tokenization.midi.limits import GENEROUS
 from tokenization.notation.musicxml import DRUM_CHANNEL, FORTE
+from tokenization.notation.musicxml.harmony import Symbol, harmony, symbols_in, symbols_of
 from tokenization.notation.written import own_metre
 from tokenization.score import Notes, Score, Track
 
@@ -188,8 +189,8 @@ class Bar:
 def write_musicxml(score: Score, *, title: str = "", made: str = "") -> bytes:
     """Return a score as MusicXML: every note at its tick of a 24th of a beat, tied where it is long.
 
-    Four voices a staff are what programs read: a note that would be a fifth shortens the one that has
-    sounded longest. `made` is kept with the file's encoding.
+    The chords that are known stand over the first part that is no drums. Four voices a staff are what programs read: a
+    note that would be a fifth shortens the one that has sounded longest. `made` is kept with the file's encoding.
     """
     if not len(score.notes):
         raise ValueError("there are no notes to write: a score needs at least one")
@@ -210,10 +211,12 @@ def write_musicxml(score: Score, *, title: str = "", made: str = "") -> bytes:
             f"the music has {count:,} bars in all its parts, and a score holds {GENEROUS.bars:,} at most: "
             f"give a part of it"
         )
+    pitched = [index for index in used if not score.tracks[index].is_drum]
     for number, index in enumerate(used, 1):
         track, notes = score.tracks[index], score.notes[score.notes.track == index]
         announce(part_list, f"P{number}", track, notes, number)
         writer = PartWriter(score, track, notes, key, f"P{number}", number == 1)
+        writer.symbols = symbols_of(score) if index in pitched[:1] else ()
         part = _add(root, "part", id=f"P{number}")
         for place, bar in enumerate(bars):
             part.append(writer.measure(place, bar))
@@ -312,6 +315,11 @@ class PartWriter:
         ]
 
     transposed = 0  # semitones from what is written to what sounds
+    symbols: Sequence[Symbol] = ()  # the chords that stand over it
+
+    def tone(self, pitch_class: int) -> tuple[str, int]:
+        """Return step and alteration of a chord's tone."""
+        return spelled(pitch_class - self.transposed, self._key.centre)[:2]
 
     def instrument(self, pitch: int) -> str:
         """Return the name of the instrument that is a drum of the part."""
@@ -373,25 +381,39 @@ class PartWriter:
         first = bisect_right(voice, at, key=lambda chord: chord.end)
         last = bisect_left(voice, end, key=lambda chord: chord.start)
         for chord in voice[first:last]:
-            self._rests(measure, max(chord.start, at) - at, at - bar.start, number, staff)
+            self._rests(measure, bar, at, max(chord.start, at), number, staff)
             at, stop = max(chord.start, at), min(chord.end, end)
             for value in values_of(stop - at, at - bar.start):
+                self._symbols(measure, at, value.length, number)
                 self._chord(measure, chord, at, value, number, staff)
                 at += value.length
-        self._rests(measure, end - at, at - bar.start, number, staff)
+        self._rests(measure, bar, at, end, number, staff)
 
-    def _rests(self, measure: ET.Element, length: int, at: int, number: int, staff: int) -> None:
+    def _rests(
+        self, measure: ET.Element, bar: Bar, at: int, stop: int, number: int, staff: int
+    ) -> None:
         """Write rests where a staff's first voice is silent; the others are only moved on."""
-        if not length:
+        if at == stop:
             return
         first = number == next(n for n, (s, _) in enumerate(self._voices, 1) if s == staff)
         if not first:
-            _add(_add(measure, "forward"), "duration", length)
+            _add(_add(measure, "forward"), "duration", stop - at)
             return
-        for value in values_of(length, at):
+        for value in values_of(stop - at, at - bar.start):
+            self._symbols(measure, at, value.length, number)
             note = _add(measure, "note")
             _add(note, "rest")
             self._value(note, value, number, staff)
+            at += value.length
+
+    def _symbols(self, measure: ET.Element, at: int, length: int, number: int) -> None:
+        """Write the chords that begin within a value of the first voice, each at its place."""
+        for tick, name in symbols_in(self.symbols, at, at + length) if number == 1 else ():
+            if tick > at:
+                _add(_add(measure, "forward"), "duration", tick - at)
+            measure.append(harmony(name, self.tone))
+            if tick > at:
+                _add(_add(measure, "backup"), "duration", tick - at)
 
     def _chord(
         self, measure: ET.Element, chord: Chord, at: int, value: Value, number: int, staff: int

@@ -20,6 +20,17 @@ function recording(song, more) {
 const now = () => performance.now() / 1000;
 
 export const tests = {
+  "what is recorded is shown with its bars and a cursor"() {
+    const song = piece([[0, 12, 60, 80, 0]], { bars: 2 });
+    const turn = recording(song, { bar: 2, at: now() + 1, bars: 4 }).recorder;
+    equal([turn.tick, turn.shown({ piece: song }).piece.lines.length], [96, 7]); // counted in
+    turn.begun = now() - 1.5; // a beat and a half of it have passed
+    ok(Math.abs(turn.tick - 96 - 18) < 1);
+    const open = recording(song, { bar: 2, at: now() - 5 }).recorder; // beyond the bar that it began with
+    equal(open.shown({ piece: song }).piece.lines, [0, 48, 96, 144, 192]);
+    for (const one of [turn, open]) one.stop();
+    equal([turn.tick, turn.shown({ piece: song }).piece], [null, song]);
+  },
   "the other parts play their last bars once more under a turn"() {
     const drums = [0, 48, 96].map((tick) => [tick, 60, 36 + tick / 48, 80, 0]); // prettier-ignore
     const song = piece([...drums, [96, 12, 72, 88, 1]], { bars: 3, tracks: 2 });

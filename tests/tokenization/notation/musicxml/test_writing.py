@@ -14,6 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from musicgen.pieces import Piece, edit_of, read_piece
+from tokenization.analysis.chords import CHORDS, named
 from tokenization.analysis.metres import bar_lines
 from tokenization.edit import Edit
 from tokenization.formats import file_of, read_file
@@ -27,7 +28,7 @@ from tokenization.notation.musicxml.writing import (
     voices_of,
     write_musicxml,
 )
-from tokenization.score import Meters, Notes, Score, Tempos, Track
+from tokenization.score import Marker, Meters, Notes, Score, Tempos, Track
 
 PIANO = (Track("Piano"),)
 HITS = [(0, 1, 36), (0, 1, 42), (12, 1, 42), (20, 1, 38), (96, 1, 49)]
@@ -173,6 +174,45 @@ def test_more_bars_than_can_be_read_back_are_refused_before_they_are_written():
         ValueError, match="2,560,512 bars in all its parts, and a score holds 300,000"
     ):
         write_musicxml(spread)
+
+
+def marked(*chords: tuple[int, str], guesses: int = 0) -> Score:
+    """Return a piece with chords, of which so many are guesses at first."""
+    markers = [Marker(at, text, place < guesses) for place, (at, text) in enumerate(chords)]
+    return piece(POLYPHONY, tracks=(Track("Drums", 0, True), *PIANO)).replace(
+        markers=tuple(markers)
+    )
+
+
+@pytest.mark.parametrize("chord", CHORDS[:-1])
+def test_every_chord_reads_back(chord: str):
+    found = read_file(write_musicxml(marked((0, chord))))
+    assert [(m.onset_ticks, m.text) for m in named(found)] == [(0, chord)]
+
+
+def test_chords_stand_at_their_beats_with_their_basses_and_only_where_they_change():
+    score = marked((0, "Verse"), (0, "Bb:min7"), (24, "G/B"), (96, "G/B"), (108, "Am7b5/E"))
+    found = read_file(write_musicxml(score)).rescaled(24)
+    chords = [(m.onset_ticks, m.text) for m in found.markers]
+    assert chords == [(0, "Bb_m7"), (24, "G_M/B"), (108, "A_m7b5/E")]
+
+
+def test_chords_that_are_guessed_are_not_written_before_one_is_known():
+    assert b"<harmony" not in write_musicxml(marked((0, "C_M"), (96, "G_M"), guesses=2))
+    found = read_file(write_musicxml(marked((0, "C_M"), (96, "G_M"), guesses=1))).rescaled(24)
+    assert [(m.onset_ticks, m.text) for m in found.markers] == [(96, "G_M")]
+
+
+def test_another_library_reads_the_same_chords():
+    data = write_musicxml(marked((0, "A#_m7"), (36, "C_M/E"), (132, "B_/o7"), (150, "N_N")))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        parsed = music21.converter.parseData(data.decode(), format="musicxml")
+    found = [
+        (24 * float(chord.getOffsetInHierarchy(parsed)), chord.figure.replace("-", "b"))
+        for chord in parsed.recurse().getElementsByClass(music21.harmony.Harmony)
+    ]
+    assert found == [(0, "Bbm7"), (36, "C/E"), (132, "Bø7"), (150, "N.C.")]
 
 
 # Music is written into a MusicXML score, and the rest of its text is as it was.
@@ -419,3 +459,34 @@ def test_other_encodings_and_archives(encoding: str):
         text = KeptMusicXml(edit).continued(with_rows(piece.score, [(edit.start, 24, 60, 90, 1)]))
         assert heard(text) - heard(data) == Counter({(768, 24, 60, 0): 1})
         assert "Café" in ET.fromstring(text).findtext("work/work-title", "")
+
+
+def chords_of(data: bytes) -> list[tuple[float, str]]:
+    """Return the chords of a score as it is written: the bar of each, and its name."""
+    found = read_file(data)
+    return [(m.onset_ticks / found.ticks_per_beat / 4, m.text) for m in found.markers]
+
+
+def test_new_bars_of_a_score_with_chords_have_theirs():
+    piece = piece_in(written(4))
+    end = int(bar_lines(piece.score, 4)[-1])
+    rows = [(end, 24, 60, 90, 1)]
+    new = with_rows(piece.score, rows)
+    new = new.replace(markers=(*new.markers, Marker(end, "A_m7"), Marker(end + 48, "D_7")))
+    text = KeptMusicXml(edited(piece, start=end)).continued(new)
+    assert chords_of(text)[-2:] == [(4.0, "A_m7"), (4.5, "D_7")]
+
+
+def test_other_chords_of_rewritten_bars_take_the_place_of_those_that_stood_there():
+    piece = piece_in(written(6))
+    first, stop = bar_lines(piece.score, 6)[[2, 4]].tolist()
+    markers = [
+        one if one.onset_ticks != first else Marker(first, "E_m")
+        for one in piece.score.markers
+        if not first < one.onset_ticks < stop
+    ]
+    text = KeptMusicXml(edited(piece, start=first, stop=stop)).rewritten(
+        with_rows(piece.score.replace(markers=tuple(markers)), [(first, 24, 60, 90, 1)])
+    )
+    bars = [(0, "C_M"), (1, "C_M"), (2, "E_m"), (4, "C_M"), (5, "C_M")]
+    assert chords_of(text) == bars

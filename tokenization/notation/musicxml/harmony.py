@@ -1,0 +1,105 @@
+"""Chord symbols of MusicXML: a harmony element as the name of a chord, and the chords of a score as such elements."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from tokenization.analysis.chords import LETTERS, NO_CHORD, ROOTS, known_from, named, parse
+from tokenization.score import Score
+
+Symbol = tuple[int, str]  # a tick, and a chord with its bass, if that is another tone: C_m7, C_M/E
+Spelling = Callable[[int], tuple[str, int]]  # of a pitch class: step and alteration
+
+# The kinds of MusicXML; of several that are read as one quality, the first is written.
+_QUALITIES = {
+    **{"major": "M", "minor": "m", "augmented": "+", "diminished": "o", "dominant": "7"},
+    **{"major-seventh": "M7", "minor-seventh": "m7", "diminished-seventh": "o7"},
+    **{"half-diminished": "/o7", "suspended-second": "sus2", "suspended-fourth": "sus4"},
+    **{"augmented-seventh": "+", "major-minor": "m", "major-sixth": "M", "minor-sixth": "m"},
+    **{"major-ninth": "M7", "minor-ninth": "m7", "major-11th": "M7", "minor-11th": "m7"},
+    **{"major-13th": "M7", "minor-13th": "m7", "power": "M"},
+    **{"dominant-ninth": "7", "dominant-11th": "7", "dominant-13th": "7"},
+}
+_KINDS = {quality: kind for kind, quality in reversed(_QUALITIES.items())}
+_BASS = re.compile(r"/([A-G])([#♯b♭]{0,2})$")
+_ALTERED = {"#": 1, "♯": 1, "b": -1, "♭": -1}
+
+
+def chord_in(element: ET.Element, transpose: int) -> str | None:
+    """Return the chord of a harmony element, so many semitones higher; None where it is none that is known."""
+    kind = (element.findtext("kind") or "").strip()
+    if kind == "none":
+        return "N"
+    root, bass = (_tone(element, name, transpose) for name in ("root", "bass"))
+    if root is None or kind not in _QUALITIES:
+        return None
+    return _name(root, _QUALITIES[kind], bass)
+
+
+def _tone(element: ET.Element, name: str, transpose: int) -> str | None:
+    """Return the name of the root or the bass."""
+    step = (element.findtext(f"{name}/{name}-step") or "").strip()
+    alter = (element.findtext(f"{name}/{name}-alter") or "0").strip()
+    if step not in LETTERS or not re.fullmatch(r"[+-]?[012](\.0*)?", alter):
+        return None
+    altered = int(float(alter))
+    if transpose % 12:
+        return ROOTS[(LETTERS[step] + altered + transpose) % 12]
+    return step + ("", "#", "##", "bb", "b")[altered]
+
+
+def _name(root: str, quality: str, bass: str | None) -> str:
+    if bass is None or bass == root:
+        return f"{root}_{quality}"
+    return f"{root}_{'m7b5' if quality == '/o7' else quality}/{bass}"  # nobody reads two strokes
+
+
+def _pitch_class(bass: re.Match[str]) -> int:
+    return (LETTERS[bass[1]] + sum(_ALTERED[sign] for sign in bass[2])) % 12
+
+
+def symbols_of(score: Score, start: int = 0) -> list[Symbol]:
+    """Return the chords of a score from a tick on, where they change; without those that are only guessed at first."""
+    basses = {m.onset_ticks: _BASS.search(m.text) for m in score.markers if parse(m.text)}
+    chords = named(score)
+    first = max(start, known_from(chords))
+    found = {m.onset_ticks: m.text for m in chords if m.onset_ticks >= first}
+    for tick, text in found.items():
+        if bass := basses[tick]:
+            root, _, quality = text.partition("_")
+            found[tick] = _name(root, quality, ROOTS[_pitch_class(bass)])
+    rows = sorted(found.items())
+    return rows[:1] + [row for before, row in pairwise(rows) if row[1] != before[1]]
+
+
+def symbols_in(symbols: Sequence[Symbol], start: int, stop: int) -> Sequence[Symbol]:
+    """Return the symbols from a tick to before another."""
+    first, last = (bisect_left(symbols, at, key=lambda one: one[0]) for at in (start, stop))
+    return symbols[first:last]
+
+
+def harmony(name: str, spelling: Spelling) -> ET.Element:
+    """Return a chord as a harmony element."""
+    element = ET.Element("harmony")
+    if name == NO_CHORD:
+        ET.SubElement(ET.SubElement(element, "root"), "root-step", text="").text = "C"
+        ET.SubElement(element, "kind", text="N.C.").text = "none"
+        return element
+    root, _, quality = (parse(name) or name).partition("_")
+    _add_tone(element, "root", spelling(ROOTS.index(root)))
+    ET.SubElement(element, "kind").text = _KINDS[quality]
+    if bass := _BASS.search(name):
+        _add_tone(element, "bass", spelling(_pitch_class(bass)))
+    return element
+
+
+def _add_tone(element: ET.Element, name: str, tone: tuple[str, int]) -> None:
+    step, alter = tone
+    parent = ET.SubElement(element, name)
+    ET.SubElement(parent, f"{name}-step").text = step
+    if alter:
+        ET.SubElement(parent, f"{name}-alter").text = str(alter)
