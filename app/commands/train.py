@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
     from training.loop import Progress, Run
     from training.optimiser import Limit
 
-LAST_STEP_SECONDS = 60  # for the step, a validation and saving, once the end is asked for
-LAST_OPERATION_SECONDS = 15  # for one multiplication
 EXAMPLES = """\
 examples:
   musicgen train groove-sine-spe
@@ -252,38 +248,23 @@ def _package(error: ImportError) -> str:
     return (error.name or "a library").partition(".")[0]
 
 
-def _end_late(over: threading.Event) -> None:
-    """End this process where the step under way does not: what is saved is whole at any moment."""
-
-    def wait() -> None:
-        if not over.wait(LAST_STEP_SECONDS):
-            os.kill(os.getpid(), signal.SIGINT)  # by now it ends the run between two operations
-            if not over.wait(LAST_OPERATION_SECONDS):
-                os._exit(output.INTERRUPTED)
-
-    threading.Thread(target=wait, daemon=True).start()
-
-
 @contextmanager
 def _signals(run: Run) -> Iterator[None]:
     """Let Ctrl-C and a request to terminate end the run between two steps; the second one ends it at once."""
 
     def ask(number: int, frame: object) -> None:
         run.stop()
-        _end_late(over)
         for name in before:
             signal.signal(name, signal.default_int_handler)
         if run.fabric.is_global_zero:
             output.remark(["Saving after the step under way; once more ends at once."])
 
-    over = threading.Event()
     before = {name: signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)}
     for name in before:
         signal.signal(name, ask)
     try:
         yield
     finally:
-        over.set()
         for name, handler in before.items():
             signal.signal(name, handler)
 
