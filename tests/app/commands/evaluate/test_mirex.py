@@ -56,7 +56,7 @@ def test_a_prompt_goes_on_for_twelve_bars(tmp_path: Path, command, starts: tuple
     """With a pickup, without one, and with rests at either end."""
     prompt = given(tmp_path, *map(note, starts))
     out = tmp_path / "out.json"
-    words = ("continue", prompt, "--mirex", "--model", MODEL, "--seed", 3)
+    words = ("continue", prompt, "--mirex", "--model", MODEL, "--seed", 1)
     assert command(*words, "-o", out).out == f"{out}\n"
     written = mirex.read(out, GENERATION)
     assert written.onset_ticks.min() >= FIRST
