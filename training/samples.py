@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from musicgen.playable import Playable
 
 GIVEN, NEW = "#0072B2", "#D55E00"  # Okabe and Ito's blue and vermilion
+ABILITIES = {
+    "continue",
+    "end",
+    "rewrite",
+    "accompany",
+}  # that a language has of which they are drawn
 BARS = 8  # of the piece in the picture; half of them is the prompt
 
 
@@ -75,7 +81,7 @@ def _player(
 
 
 def draw_abilities(model: Performer, batches: Batches, folder: Path, step: int) -> Path:
-    """Draw what a model of the ensemble language makes of a held-out piece as STEP.png, a roll for each ability.
+    """Draw what a model makes of a held-out piece as STEP.png, a roll for each ability; its language has all of them.
 
     Raises ImportError without matplotlib.
     """

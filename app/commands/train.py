@@ -212,7 +212,8 @@ def _write_samples(run: Run, model: Performer, step: int) -> list[str]:
     validation = run.config.validation
     if not validation.samples:
         return []
-    from training.samples import draw_abilities, write_samples
+    from tokenization.language import language_from_spec
+    from training.samples import ABILITIES, draw_abilities, write_samples
 
     try:
         paths = write_samples(
@@ -224,7 +225,7 @@ def _write_samples(run: Run, model: Performer, step: int) -> list[str]:
             tokens=validation.sample_tokens,
             longest_ticks=run.batches.longest_ticks,
         )
-        if run.batches.language["name"] == "ensemble":
+        if {*language_from_spec(run.batches.language).abilities()} >= ABILITIES:
             draw_abilities(model, run.batches, run.folder / "samples", step)
     except ImportError as error:
         return [f"No samples of music are written: {_package(error)} is not installed here."]

@@ -52,7 +52,15 @@ def test_a_run_leaves_a_folder_with_all_of_it(toy: Path, command):
     }
     samples = {path.name for path in (run / "samples").iterdir()}
     assert samples == {"00000002_0.mid", "00000004_0.mid"}
+    assert "No samples" not in err
     assert "step 4 of 4: loss " in err
+
+
+def test_a_run_draws_what_its_model_can_do(shared_set, tmp_path: Path, command):
+    err = command("train", toy_file(tmp_path, shared_set("ensemble"), **QUICK), "--json").err
+    assert "No samples" not in err
+    pictures = {path.name for path in (tmp_path / "run" / "samples").glob("*.png")}
+    assert pictures == {"00000002.png", "00000004.png"}
 
 
 def test_a_run_by_the_clock_goes_on_from_before_its_tail(toy: Path, command, refused):
