@@ -49,7 +49,7 @@ def test_table_is_ranked_and_failures_come_last(tmp_path: Path):
     assert tabulated(tmp_path) == {"a": 1, "b": 2, "broken": 0}
     write_comparison(rows[1:], tmp_path)
     assert "failed" not in (tmp_path / "comparison.md").read_text(encoding="utf-8")
-    for text in ("a,b\n1,2\n", "name,seeds\nrope,many\n"):
+    for text in ("a,b\n1,2\n", "name,seeds\nrope\n", "name,seeds\nrope,many\n"):
         (tmp_path / "comparison.csv").write_text(text)
         with pytest.raises(ValueError, match=r"comparison\.csv is no table of a comparison; move"):
             tabulated(tmp_path)
