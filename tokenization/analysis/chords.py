@@ -87,8 +87,12 @@ def parse(name: str) -> str | None:
     quality = _QUALITY_OF.get(found[3] + found[4]) or _quality(found[4])
     if quality is None:
         return None
-    semitones = LETTERS[found[1]] + sum(_ACCIDENTALS[sign] for sign in found[2])
-    return f"{ROOTS[semitones % 12]}_{quality}"
+    return f"{ROOTS[pitch_class(found[1], found[2])]}_{quality}"
+
+
+def pitch_class(letter: str, accidentals: str) -> int:
+    """Return the pitch class of a tone by its letter and signs, such as B and ♭."""
+    return (LETTERS[letter] + sum(_ACCIDENTALS[sign] for sign in accidentals)) % 12
 
 
 def says_more(name: str) -> bool:

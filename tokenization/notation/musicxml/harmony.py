@@ -8,7 +8,15 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from tokenization.analysis.chords import LETTERS, NO_CHORD, ROOTS, known_from, named, parse
+from tokenization.analysis.chords import (
+    LETTERS,
+    NO_CHORD,
+    ROOTS,
+    known_from,
+    named,
+    parse,
+    pitch_class,
+)
 from tokenization.score import Score
 
 Symbol = tuple[int, str]  # a tick, and a chord with its bass, if that is another tone: C_m7, C_M/E
@@ -26,7 +34,6 @@ _QUALITIES = {
 }
 _KINDS = {quality: kind for kind, quality in reversed(_QUALITIES.items())}
 _BASS = re.compile(r"/([A-G])([#♯b♭]{0,2})$")
-_ALTERED = {"#": 1, "♯": 1, "b": -1, "♭": -1}
 
 
 def chord_in(element: ET.Element, transpose: int) -> str | None:
@@ -58,10 +65,6 @@ def _name(root: str, quality: str, bass: str | None) -> str:
     return f"{root}_{'m7b5' if quality == '/o7' else quality}/{bass}"  # nobody reads two strokes
 
 
-def _pitch_class(bass: re.Match[str]) -> int:
-    return (LETTERS[bass[1]] + sum(_ALTERED[sign] for sign in bass[2])) % 12
-
-
 def symbols_of(score: Score, start: int = 0) -> list[Symbol]:
     """Return the chords of a score from a tick on, where they change; without those that are only guessed at first."""
     basses = {m.onset_ticks: _BASS.search(m.text) for m in score.markers if parse(m.text)}
@@ -71,7 +74,7 @@ def symbols_of(score: Score, start: int = 0) -> list[Symbol]:
     for tick, text in found.items():
         if bass := basses[tick]:
             root, _, quality = text.partition("_")
-            found[tick] = _name(root, quality, ROOTS[_pitch_class(bass)])
+            found[tick] = _name(root, quality, ROOTS[pitch_class(*bass.groups())])
     rows = sorted(found.items())
     return rows[:1] + [row for before, row in pairwise(rows) if row[1] != before[1]]
 
@@ -93,7 +96,7 @@ def harmony(name: str, spelling: Spelling) -> ET.Element:
     _add_tone(element, "root", spelling(ROOTS.index(root)))
     ET.SubElement(element, "kind").text = _KINDS[quality]
     if bass := _BASS.search(name):
-        _add_tone(element, "bass", spelling(_pitch_class(bass)))
+        _add_tone(element, "bass", spelling(pitch_class(*bass.groups())))
     return element
 
 
