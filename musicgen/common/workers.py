@@ -90,6 +90,9 @@ class Bounds:
     memory_bytes: int | None = None  # beyond what the program takes
 
 
+UNBOUNDED = Bounds()
+
+
 class Worker(Generic[Task, Answer]):
     """A process, and the task it is at."""
 
@@ -257,15 +260,12 @@ def in_order(
     tasks: Iterable[Task],
     *,
     workers: Workers,
-    limit_seconds: float | None = None,
-    memory_bytes: int | None = None,
+    bounds: Bounds = UNBOUNDED,
 ) -> Generator[Answer | Failed, None, None]:
     """Yield function(task) for each task, in the order of the tasks; see `as_done`."""
     waiting: dict[int, Answer | Failed] = {}
     following = 0
-    running = as_done(
-        function, tasks, workers=workers, limit_seconds=limit_seconds, memory_bytes=memory_bytes
-    )
+    running = as_done(function, tasks, workers=workers, bounds=bounds)
     try:
         for index, answer in running:
             waiting[index] = answer
@@ -281,14 +281,12 @@ def as_done(
     tasks: Iterable[Task],
     *,
     workers: Workers,
-    limit_seconds: float | None = None,
-    memory_bytes: int | None = None,
+    bounds: Bounds = UNBOUNDED,
 ) -> Generator[tuple[int, Answer | Failed], None, None]:
     """Yield the number of a task and function(task) as soon as that is there.
 
     With no workers it runs in this process, where nothing guards against a death, and an error is one here.
     """
-    bounds = Bounds(seconds=limit_seconds, memory_bytes=memory_bytes)
     numbered = enumerate(tasks)
     if isinstance(workers, str):
         yield from as_done_elsewhere(function, numbered, workers, bounds)

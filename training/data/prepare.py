@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from musicgen.common.processes import full_disk_named, held, processors, program
-from musicgen.common.workers import Failed, Workers, in_order
+from musicgen.common.workers import Bounds, Failed, Workers, in_order
 from tokenization.language import Encoded, Language, language
 from tokenization.prepared import (
     FORMAT,
@@ -409,8 +409,7 @@ def _fill(
         work,
         found.pieces,
         workers=workers if isinstance(workers, str) else min(workers, total),
-        limit_seconds=LIMIT_SECONDS,
-        memory_bytes=MEMORY_BYTES,
+        bounds=Bounds(seconds=LIMIT_SECONDS, memory_bytes=MEMORY_BYTES),
     )
     with closing(answered) as answers:
         for done, (piece, answer) in enumerate(zip(found.pieces, answers, strict=True), 1):

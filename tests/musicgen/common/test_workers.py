@@ -16,7 +16,7 @@ import pytest
 
 from musicgen.common import workers as process
 from musicgen.common.processes import processors
-from musicgen.common.workers import Failed, as_done, in_order
+from musicgen.common.workers import Bounds, Failed, as_done, in_order
 
 LATE = 60  # seconds
 LIMIT = 300.0
@@ -93,7 +93,9 @@ def test_whatever_befalls_a_task_costs_that_task_alone():
         8: "it takes more memory than there is",
         9: "that is too much",
     }
-    found = answers_of(partial(dies_at, fatal), range(12), workers=2, memory_bytes=2 << 30)
+    found = answers_of(
+        partial(dies_at, fatal), range(12), workers=2, bounds=Bounds(memory_bytes=2 << 30)
+    )
     assert found == [Failed(expected[n]) if n in expected else n for n in range(12)]
 
 
@@ -114,7 +116,7 @@ def test_nothing_is_lost_with_a_process_that_others_have_ended(tmp_path: Path):
 @pytest.mark.parametrize("how", ["work for ever", "hang"])
 def test_a_task_that_takes_too_long_is_given_up(how: str):
     """The others are not looked at: on a busy machine, anything may take a second."""
-    found = answers_of(partial(dies_at, {1: how}), range(3), workers=1, limit_seconds=1.0)
+    found = answers_of(partial(dies_at, {1: how}), range(3), workers=1, bounds=Bounds(seconds=1.0))
     assert found[1] == Failed("it takes longer than 1 seconds")
     assert len(found) == 3
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from musicgen.common.workers import in_order
+from musicgen.common.workers import Bounds, in_order
 from tests.tokenization.notation.scores import bars, compressed, score
 from tokenization.formats import musicxml, read_file
 from tokenization.midi.limits import UPLOAD, MidiError
@@ -62,9 +62,8 @@ def outcome(attack: tuple[str, bytes]) -> str:
 
 
 def test_each_is_read_or_refused_within_two_seconds_and_a_gigabyte():
-    found = in_order(
-        outcome, ATTACKS.items(), workers=1, limit_seconds=SECONDS, memory_bytes=MEMORY_BYTES
-    )
+    bounds = Bounds(seconds=SECONDS, memory_bytes=MEMORY_BYTES)
+    found = in_order(outcome, ATTACKS.items(), workers=1, bounds=bounds)
     told = dict(zip(ATTACKS, found, strict=True))
     assert {name: one for name, one in told.items() if not isinstance(one, str)} == {}
     assert {name: told[name] for name, why in REFUSED.items() if why not in str(told[name])} == {}

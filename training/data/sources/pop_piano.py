@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from musicgen.common.workers import Failed, in_order
+from musicgen.common.workers import Bounds, Failed, in_order
 from tokenization.analysis.beats import FOUR_FOUR
 from tokenization.analysis.chords import parse
 from tokenization.language import Language
@@ -185,9 +185,8 @@ def _beginning(path: Path) -> bytes:
 
 def _read_apart(path: Path) -> Any:
     """Return a pickle's content, read by another process: a few bytes of one can ask for much memory or time."""
-    (content,) = in_order(
-        read_pickle, [path], workers=1, limit_seconds=LIST_SECONDS, memory_bytes=LIST_BYTES
-    )
+    bounds = Bounds(seconds=LIST_SECONDS, memory_bytes=LIST_BYTES)
+    (content,) = in_order(read_pickle, [path], workers=1, bounds=bounds)
     if isinstance(content, Failed):
         raise ValueError(content.reason)
     return content
