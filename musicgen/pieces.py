@@ -155,10 +155,7 @@ def piece_of(
 
 
 def in_file(score: Score, arranged: Score) -> Score:
-    """Return a score as tokens say it with what they leave out of it as it was arranged.
-
-    That are the times and the tracks in its file, and which of the chords are guesses.
-    """
+    """Return a score that was decoded, with the file's times and tracks, and with guessed chords marked as such."""
     tracks = [
         replace(track, sources=before.sources)
         for track, before in zip(score.tracks, arranged.tracks, strict=False)

@@ -60,7 +60,7 @@ LEADS = {
         compared with the same bars of the real piece.""",
     "infilling": """Some bars of real pieces are taken out and written again between what comes before and after.""",
     "accompaniment": """One part of real pieces after the other is hidden and written again to the other parts.
-        Beside it, what nobody wrote for these bars: the part's own next bars, another piece of the style, another
+        For comparison, what nobody wrote for these bars: the part's own next bars, another piece of the style, another
         style.""",
     "benchmark": """An experiment of the papers that is not about music: {what}. The same small model with one encoding
         after the other, trained on the same examples in the same order; nothing here is about the models above.""",
@@ -113,7 +113,7 @@ HOW = {
         trained length (the paper: 2048; an untrained model: 512).""",
         """Encodings in front of a feature map of the softmax kernel are shown by exp(q·k/√W), as in the paper; those
         after a feature map by the weights that the model computes, both without what heads forget by horizons, which is
-        none of the encoding. One in musical time is told that each token takes a sixteenth. Where no more than one
+        none of the encoding. In musical time, each token takes a sixteenth. Where no more than one
         weight in a hundred differs from the rest, they have neither property (–).""",
     ),
     "continuation": (

@@ -1,7 +1,7 @@
 """How good an accompaniment is: one part of a real piece is hidden, written again to the others, and compared with it.
 
 The likeness is that of style profiles (style.py): of drums by onset and drum, of a pitched part by onset and duration
-and by time and pitch. Beside it stands how like the hidden part are parts that nobody wrote for these bars:
+and by time and pitch. For comparison: how like the hidden part are parts that nobody wrote for these bars.
 
     next     the same piece's own part in the bars that follow
     same     the part of another piece of the style: to play the style's usual figure, whatever the others do

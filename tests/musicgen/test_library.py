@@ -214,7 +214,7 @@ def test_music_goes_to_pretty_midi_and_muspy_and_comes_back(model):
         model.read({})
 
 
-# What is continued, and bars that are written anew, without a page or a command around it.
+# What is continued, and bars that are rewritten, without a page or a command around it.
 
 
 GROOVE_FILE = Path(__file__).parent.parent / "seeds" / "groove.mid"

@@ -160,7 +160,7 @@ MODEL = "untrained:tiny:ensemble"
 
 
 def made(tmp_path: Path, capsys: pytest.CaptureFixture[str], *words: object) -> tuple[Path, str]:
-    """Return the MIDI file of a command's first take, and what was said beside it."""
+    """Return the MIDI file of a command's first take, and the remarks."""
     assert main([*map(str, words), "-o", str(tmp_path / "out"), "--json", "--seed", "3"]) == 0
     said = capsys.readouterr()
     return Path(json.loads(said.out)[0]["midi"]), said.err
@@ -174,9 +174,8 @@ def song(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("more", [[], ["--end"]])
-def test_a_continuation_keeps_the_file_up_to_the_seam(tmp_path, capsys, more):
-    song, seam = tmp_path / "song.mid", 16 * 96
-    song.write_bytes(band(1, 96))
+def test_a_continuation_keeps_the_file_up_to_the_seam(song, tmp_path, capsys, more):
+    seam = 16 * 96
     words = ("continue", song, "--prompt-bars", 4, "--bars", 2, "--model", MODEL, *more)
     path, said = made(tmp_path, capsys, *words)
     whole = path.with_name(path.name.replace(".cont_", ".prompt_cont_")).read_bytes()
@@ -205,7 +204,7 @@ def test_a_score_is_given_back_as_a_score(tmp_path, capsys):
 )
 def test_a_score_names_the_chords_that_are_known(song, tmp_path, capsys, words, bars):
     command, *more = words
-    made(tmp_path, capsys, command, song, *more, "--model", "untrained:tiny:ensemble", "--score")
+    made(tmp_path, capsys, command, song, *more, "--model", MODEL, "--score")
     text = next(path for path in (tmp_path / "out").glob("*.musicxml") if ".cont_" not in path.name)
     found = read_file(text)
     chords = {m.onset_ticks / found.ticks_per_beat / 4: m.text for m in found.markers}

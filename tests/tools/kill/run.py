@@ -132,7 +132,7 @@ def main() -> int:
         "steps": STEPS,
         "seconds": 0.0,
         "operation": 0,
-    }  # what a run is told that is killed
+    }  # what a run that is killed is given
     given = options(__doc__, times=20, longest_seconds=1.0, seed=0, **child)
     if given.child:
         train(Path(given.child), given.steps, seconds=given.seconds, operation=given.operation)

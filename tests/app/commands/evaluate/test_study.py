@@ -175,7 +175,7 @@ def test_a_model_is_tried_on_what_it_learned_from(shared_set, here: Path):
 
 
 def page(report: Path) -> str:
-    """Return a report's text, which needs nothing beside itself."""
+    """Return a report's text, which needs no other file."""
     text = (report / "index.html").read_text(encoding="utf-8")
     ids = re.findall(r'\sid="([^"]*)"', text)
     assert len(ids) == len(set(ids))
