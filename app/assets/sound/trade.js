@@ -13,9 +13,13 @@ const NO_KEYS =
   "Connect a MIDI keyboard to play on, or choose “Computer keys” if keys are connected.";
 const UNDER = "under"; // the id of what is played under a person's turn
 const AHEAD = 0.04; // seconds that the player takes to begin
+const TRIES = 3; // requests for an answer that has a note
 
 const clock = () => performance.now() / 1000;
 const keyOf = ([onset, , pitch, , track]) => `${onset} ${pitch} ${track}`;
+
+const isSilent = ({ piece, region }) =>
+  !rowsOf(piece).some(([onset]) => onset >= piece.lines[region.first]);
 
 // A take whose answer begins at a bar: where the last bars of a turn were silent, the model has gone on from the bar of
 // the last note. Bars of rest are put in front of what it wrote.
@@ -160,14 +164,14 @@ export class Trade {
 
   // What has been played so far goes to the model.
   #ask() {
-    const { app, recorder, bars, stopBar } = this;
+    const { app, recorder, stopBar } = this;
     if (app.desk.open.current !== this.onto) return this.stop(OTHER);
     const played = recorder.soFar(this.line);
     if (!played) return this.stop("Nothing was played.");
     this.asked = withBars(played, stopBar);
     this.onto = app.edit(this.asked, "trading bars", { chosen: stopBar, title: this.title }).id;
-    const free = { ends: false, chords: "", dense: 0, plan: null, variations: 1, bars };
-    app.composer.start({ kind: "continue", ...free, promptBars: stopBar });
+    this.tries = 0;
+    this.#request();
     this.turn = "asked";
     return this.#look(
       () => clock() >= this.line,
@@ -175,14 +179,29 @@ export class Trade {
     );
   }
 
+  #request() {
+    const { app, bars, stopBar } = this;
+    const free = { ends: false, chords: "", dense: 0, plan: null, variations: 1, bars };
+    this.tries += 1;
+    app.composer.start({ kind: "continue", ...free, promptBars: stopBar });
+  }
+
   // The bar line: the person's turn is over, and what has come of the answer begins.
   #answer() {
     const { app, recorder, stopBar } = this;
     this.whole = recorder.stop();
     this.turn = "theirs";
-    const isHeard = ({ state, now, piece, region }) =>
-      state !== "running" || now >= piece.lines[region.first] + piece.ticksPerBeat;
-    const there = () => (this.#take() ? isHeard(this.#take()) : !app.composer.busy);
+    const there = () => {
+      const take = this.#take();
+      if (take && !isSilent(take)) {
+        const { state, now, piece, region } = take;
+        return state !== "running" || now >= piece.lines[region.first] + piece.ticksPerBeat;
+      }
+      if (app.composer.busy) return false;
+      if (take?.state !== "done" || this.tries === TRIES) return true;
+      this.#request();
+      return false;
+    };
     this.#look(there, () => {
       const take = this.#take();
       if (!take) return this.stop(); // the page has said why
