@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluation.metrics.estimates import standard_error
-from evaluation.metrics.statistics import HARMONY, NOTES_A_BAR, SOUNDING
+from evaluation.metrics.statistics import (
+    CONSONANT,
+    HARMONY,
+    NOTES_A_BAR,
+    ONSET_DIVERGENCE,
+    PITCH_DIVERGENCE,
+    SOUNDING,
+    UNSUPPORTED,
+)
 from evaluation.metrics.style import METRICS
 from tokenization.wording import filled, listed
 
@@ -345,6 +353,8 @@ KINDS = {
 }
 ACCOMPANIMENT_METRICS = {
     **METRICS, HARMONY: "in harmony", NOTES_A_BAR: "notes a bar", SOUNDING: "notes at a time",
+    PITCH_DIVERGENCE: "divergence of pitches", ONSET_DIVERGENCE: "divergence of onsets",
+    CONSONANT: "consonant", UNSUPPORTED: "unsupported",
 }  # fmt: skip
 # What stands side by side in a table of each kind, and what it is called there.
 SIDES = {
@@ -371,7 +381,9 @@ CAPTIONS = {
         the style to the bars around; leap: semitones into the bar after. Mean ± deviation [95 % interval] over n
         pieces.""",
     "accompaniment": """Likeness of the style to the hidden part's, 0 to 1; in harmony: the share of notes that are
-        tones of the piece's chord; notes a bar and at a time. Mean ± deviation [95 % interval] over n styles, and in
+        tones of the piece's chord; notes a bar and at a time; divergence: Jensen–Shannon, in nats, from the hidden
+        part; consonant, unsupported: the share of the other parts' time with a consonant note of the part, and with
+        none. Mean ± deviation [95 % interval] over n styles, and in
         how many what was written is above another piece.""",
     "originality": """Each two bars beside the most similar two bars of the training pieces, in any key: which share of
         all notes of both they share; of how many passages they share half or more, and all. Mean ± deviation
@@ -445,8 +457,10 @@ def _value(found: Result | None, of_row: int) -> str:
 # The table of how well written bars are told from real ones.
 
 REALISM_CAPTION = """How often a written window of 8 bars is told from a real one by its statistics, songs held apart
-    (AUC; 0.5: indistinguishable) [95 % interval over songs]; of the statistics that tell most, chosen on these windows
-    and thus favoured, by the value alone, and its mean of either side. n: songs / windows."""
+    (AUC; 0.5: indistinguishable) [95 % interval over songs]; overlap: of the distances between written and real
+    windows with those among real ones (mean of the statistics; 1: equally far); of the statistics that tell most,
+    chosen on these windows and thus favoured, by the value alone, and its mean of either side. n: songs /
+    windows."""
 
 
 def realism_table(result: Result) -> Table:
@@ -456,6 +470,7 @@ def realism_table(result: Result) -> Table:
             model["model"],
             row["measure"],
             interval(row["auc"], row["low"], row["high"], "{:.2f}".format),
+            number(row["overlap"]),
             number(row["written"]),
             number(row["real"]),
             f"{row['songs']} / {row['windows']}",
@@ -463,7 +478,7 @@ def realism_table(result: Result) -> Table:
         for model in result["models"]
         for row in model["table"]
     ]
-    head = ["model", "told by", "AUC", "written", "real", "n"]
+    head = ["model", "told by", "AUC", "overlap", "written", "real", "n"]
     return Table(head=head, rows=rows, caption=filled(REALISM_CAPTION))
 
 

@@ -13,12 +13,18 @@ And how well it keeps to the piece's harmony (metrics/statistics.py): the share 
 of the chord where they begin. There the hidden part has a value of its own, `real`. So it has in how many notes there
 are a bar, and how many sound at a time: a part may be like another and half as busy; notes that nobody ends drone.
 
-A style is one value, the mean over its pieces; means and intervals are over styles.
+And what StreamMUSE (https://github.com/StreamMUSE/eval) measures of pitched parts: the Jensen–Shannon divergence, in
+nats, of their pitches and of their onsets, in 64 equal bins over the bars, from the hidden part's; and of the time of
+the other parts' notes the share with a note of the part at a consonant interval (unison, thirds, fifth, sixths), and
+the share with none at all.
+
+A style is one value, the mean over its pieces; means and intervals are over styles. A piece without a style counts by
+itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -26,7 +32,16 @@ from typing import Any
 import numpy as np
 
 from evaluation.metrics.estimates import estimate, mean
-from evaluation.metrics.statistics import HARMONY, NOTES_A_BAR, SOUNDING, in_harmony
+from evaluation.metrics.statistics import (
+    CONSONANT,
+    HARMONY,
+    NOTES_A_BAR,
+    ONSET_DIVERGENCE,
+    PITCH_DIVERGENCE,
+    SOUNDING,
+    UNSUPPORTED,
+    in_harmony,
+)
 from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
 from evaluation.study.experiments import Experiment, taking_part
 from evaluation.study.form_and_infilling import form, held_out_piece, infilling
@@ -43,6 +58,8 @@ REAL = "real"
 BESIDE = (REAL, "next", "same", "other")
 ROLES = ("bass", "drums", "other")
 _BASSES = range(32, 40)  # General MIDI programs
+_CONSONANCES = (0, 3, 4, 7, 8, 9)  # semitones, of the other part's note above the part's, modulo 12
+_ONSET_BINS = 64
 Row = dict[str, Any]
 Others = Mapping[str, Notes | None]  # a part of other music, moved to begin at 0
 
@@ -152,13 +169,69 @@ def density(piece: Score, track: int, bars: int, others: Others) -> list[Row]:
     ]
 
 
+def streamed(piece: Score, track: int, bars: int, others: Others) -> list[Row]:
+    """Return how far a pitched part's notes diverge from the hidden one's, and how it supports the other parts."""
+    true = part_of(piece, track)
+    if true is None or piece.tracks[track].is_drum:
+        return []
+    ticks = int(bar_lines(piece, bars)[-1])
+    found = {REAL: true, **others}
+    pitched = piece.pitched
+    melody = pitched[pitched.track != track]
+
+    def onsets(notes: Notes) -> np.ndarray:
+        return np.minimum(notes.onset_ticks * _ONSET_BINS // ticks, _ONSET_BINS - 1)
+
+    bins: dict[str, tuple[Callable[[Notes], np.ndarray], int]] = {
+        PITCH_DIVERGENCE: (lambda notes: notes.pitch, 128),
+        ONSET_DIVERGENCE: (onsets, _ONSET_BINS),
+    }
+    rows: list[Row] = [
+        {"metric": metric}
+        | {
+            name: None if own is None else _divergence(place(own), place(true), many)
+            for name, own in others.items()
+        }
+        for metric, (place, many) in bins.items()
+    ]
+    support = {name: None if own is None else _support(melody, own) for name, own in found.items()}
+    for number, metric in enumerate((CONSONANT, UNSUPPORTED)):
+        values = {name: None if both is None else both[number] for name, both in support.items()}
+        rows.append({"metric": metric, **values})
+    return rows
+
+
+def _divergence(ours: np.ndarray, true: np.ndarray, bins: int) -> float:
+    """Return the Jensen–Shannon divergence of two sets of bins, 0 to ln 2; that of no notes is ln 2."""
+    from scipy.spatial.distance import jensenshannon  # takes a second to import
+
+    if not len(ours):
+        return float(np.log(2))
+    counts = [np.bincount(places, minlength=bins) for places in (ours, true)]
+    return float(jensenshannon(*counts)) ** 2
+
+
+def _support(melody: Notes, part: Notes) -> tuple[float, float] | None:
+    """Return the share of a melody's time in notes with a consonant note of a part, and in notes with none at all."""
+    time = melody.duration_ticks
+    if not time.sum():
+        return None
+    together = (part.end_ticks > melody.onset_ticks[:, None]) & (
+        part.onset_ticks < melody.end_ticks[:, None]
+    )
+    fits = np.isin((melody.pitch[:, None] - part.pitch) % 12, _CONSONANCES)
+    shares = (together & fits).any(axis=1), ~together.any(axis=1)
+    consonant, unsupported = (float(time[share].sum() / time.sum()) for share in shares)
+    return consonant, unsupported
+
+
 def summary(rows: Iterable[Row]) -> list[Row]:
     """Return for each part and metric the estimates over styles, and in how many styles the written one is likest."""
     rows = list(rows)
     result = []
     for part, metric in dict.fromkeys((row["part"], row["metric"]) for row in rows):
         own = [row for row in rows if (row["part"], row["metric"]) == (part, metric)]
-        styles = sorted({row["style"] for row in own})
+        styles = sorted({row["style"] for row in own}, key=str)
         by_style = {
             name: [mean(row.get(name) for row in own if row["style"] == style) for style in styles]
             for name in (WRITTEN, *BESIDE)
@@ -246,7 +319,8 @@ def accompanied(
     works = [accompany(loaded, ids, names[track], seed=seed) for track in hidden.values()]
     yield works
     following, others = some_bars(whole.score, bars, bars), [music(same), music(other)]
-    about = {"piece": prepared.name(row), "style": int(prepared.pieces.style[row])}
+    title, style = prepared.name(row), int(prepared.pieces.style[row])
+    about = {"piece": title, "style": style if style >= 0 else title}
     for (name, track), work in zip(hidden.items(), works, strict=True):
         beside: dict[str, Notes | None] = {
             "written": part_of(speaker.decode(work.whole()), track),
@@ -256,6 +330,7 @@ def accompanied(
             there = None if score is None else hidden_parts(score).get(name)
             beside[label] = part_of(score, there)
         rows = compared(piece, track, beside) + density(piece, track, bars, beside)
+        rows += streamed(piece, track, bars, beside)
         found += [{**about, "part": name, **one} for one in rows]
     return found
 

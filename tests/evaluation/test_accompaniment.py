@@ -1,5 +1,6 @@
 """A hidden part is written anew to the others, and its likeness to the true one is told beside what nobody wrote."""
 
+import numpy as np
 import pytest
 
 from evaluation.study.accompaniment import (
@@ -8,6 +9,7 @@ from evaluation.study.accompaniment import (
     density,
     hidden_parts,
     part_of,
+    streamed,
     summary,
 )
 from tests.evaluation.toys import toy_playable
@@ -101,3 +103,21 @@ def test_notes_are_counted_by_the_bar_and_by_what_sounds_at_a_time():
     rest = {"next": None, "same": 0}
     assert bar == {"metric": "notes_a_bar", "real": 4 / 2, "written": 1, **rest}
     assert at_once == {"metric": "sounding", "real": 4 * 12 / 96, "written": 2, **rest}
+
+
+def test_a_part_is_measured_as_by_streammuse():
+    """The figures are counted by hand, by the definitions of StreamMUSE's evaluator."""
+    melody = [(0, 24, 72, OTHER), (24, 24, 74, OTHER), (48, 48, 76, OTHER)]
+    piece = music(*melody, (0, 24, 48, BASS), (24, 72, 40, BASS))
+    written = music((0, 24, 48, BASS), (48, 12, 49, BASS))  # a quarter of the time has no bass
+    others = {"written": part_of(written, BASS), "same": None, "other": part_of(DRUMMED, BASS)}
+    rows = {row["metric"]: row for row in streamed(piece, BASS, 2, others)}
+    half_alike = 2 * 0.25 * np.log(2)  # of two notes each, one is the same
+    for metric in ("pitch_divergence", "onset_divergence"):
+        assert rows[metric]["written"] == pytest.approx(half_alike)
+        assert rows[metric]["same"] is None
+        assert rows[metric]["other"] == pytest.approx(np.log(2))
+    consonant, unsupported = rows["consonant"], rows["unsupported"]
+    assert (consonant["real"], unsupported["real"]) == (0.75, 0)  # D over E is a seventh
+    assert (consonant["written"], unsupported["written"]) == (0.75, 0.25)
+    assert streamed(piece, DRUMS, 2, others) == []
