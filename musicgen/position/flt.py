@@ -29,11 +29,11 @@ class FltConfig:
     infinite, or folded, with which it is not (LocalMask).
     """
 
-    mask: Literal["gaussian", "local", "shift_invariant"] = "gaussian"
+    mask: Literal["gaussian", "local", "tent", "shift_invariant"] = "gaussian"
     kernel: Literal["gaussian", "laplace", "cauchy"] = "laplace"
     frequencies: Literal["normal", "folded"] = "normal"
     random_features: int = 32  # r
-    components: int = 8  # of the masks gaussian and local
+    components: int = 8  # of the masks gaussian, local and tent
     time: Literal["tokens", "music"] = "tokens"
 
     def __post_init__(self) -> None:
@@ -116,6 +116,32 @@ class LocalMask(nn.Module):
         return (self.weights.unsqueeze(-1) * inside).sum(1)
 
 
+class TentMask(nn.Module):
+    """f(z) = Σ_t w_t max(0, 1 − |z|/v_t), g(ξ) = Σ_t w_t v_t sinc²(v_tξ) (equation 12, k = 2), with ξ ~ Cauchy(0, 1).
+
+    It is continuous, so g falls as 1/ξ², and with a density that falls no faster the variance of g/p is finite.
+    """
+
+    def __init__(self, config: FltConfig, heads: int) -> None:
+        super().__init__()
+        size = (heads, config.components)
+        self.weights = nn.Parameter(torch.randn(size) * 0.1)
+        widths = torch.linspace(math.log(2), math.log(50), config.components)
+        self.log_widths = nn.Parameter(widths.expand(size).clone())  # log v
+
+    def spectrum(self, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Return frequencies ξ and ratios g/p, (H, r) each."""
+        widths = self.log_widths.exp().unsqueeze(1)  # (H, 1, T)
+        waves_of_each = widths * torch.sinc(widths * noise.unsqueeze(-1)).square()
+        g = (self.weights.unsqueeze(1) * waves_of_each).sum(-1)
+        return noise, g * math.pi * (1 + noise.square())
+
+    def forward(self, lags: Tensor) -> Tensor:
+        """Return f at the lags, (N,) → (H, N)."""
+        heights = (1 - lags.abs() / self.log_widths.exp().unsqueeze(-1)).clamp(min=0)  # (H, T, N)
+        return (self.weights.unsqueeze(-1) * heights).sum(1)
+
+
 class ShiftInvariantMask(nn.Module):
     """f = C · kernel(z/ℓ), C > 0 (equation 7).
 
@@ -149,6 +175,7 @@ class ShiftInvariantMask(nn.Module):
 _MASK_CLASSES = {
     "gaussian": GaussianMask,
     "local": LocalMask,
+    "tent": TentMask,
     "shift_invariant": ShiftInvariantMask,
 }
 
@@ -184,6 +211,7 @@ class Flt(AppendedFeatures):
     def __init__(self, config: FltConfig, shape: Shape) -> None:
         super().__init__(config, shape)
         self.mask = _MASK_CLASSES[config.mask](config, shape.heads)
+        self._kernel = config.kernel if config.mask == "shift_invariant" else None
 
     def begin(self, generator: Generator) -> FltCode:
         """Draw what the frequencies are made of."""
@@ -191,10 +219,10 @@ class Flt(AppendedFeatures):
         noise = torch.empty(size, device=generator.device)
         if self.config.frequencies == "folded":
             noise.uniform_(-0.5, 0.5, generator=generator)
-        elif self.config.mask != "shift_invariant" or self.config.kernel == "gaussian":
-            noise.normal_(generator=generator)
-        elif self.config.kernel == "laplace":
+        elif self.config.mask == "tent" or self._kernel == "laplace":
             noise.cauchy_(generator=generator)
+        elif self._kernel in (None, "gaussian"):
+            noise.normal_(generator=generator)
         else:  # the Cauchy kernel's density is Laplace's: the difference of two exponentials
             noise.exponential_(generator=generator)
             noise -= torch.empty_like(noise).exponential_(generator=generator)

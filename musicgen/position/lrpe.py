@@ -31,11 +31,17 @@ from tokenization.records import check_fields
 
 @dataclass(frozen=True, kw_only=True)
 class LrpeConfig:
-    """`type` chooses Λ (the paper's solutions 1 to 3), `core` chooses P."""
+    """`type` chooses Λ (the paper's solutions 1 to 3, and mixed, which turns half of the features), `core` chooses P.
 
-    type: Literal["unitary", "orthogonal", "permutation"] = "unitary"
+    The other choices are those of the paper's code: angles are learned, or fixed (a falls geometrically, b rises
+    linearly to a quarter turn, c falls from there as 1/k), and Householder vectors are fixed or learned.
+    """
+
+    type: Literal["unitary", "orthogonal", "permutation", "mixed"] = "unitary"
     core: Literal["householder", "identity", "odd_even", "fourier"] = "householder"
-    seed: int = 0  # of the fixed Householder vectors and permutations
+    angles: Literal["learned", "a", "b", "c"] = "learned"
+    learned_core: bool = False
+    seed: int = 0  # of the Householder vectors and permutations
     time: Literal["tokens", "music"] = "tokens"
 
     def __post_init__(self) -> None:
@@ -44,6 +50,13 @@ class LrpeConfig:
             raise ValueError(
                 f"core fourier makes complex features, which type {self.type} cannot turn; "
                 f"choose type unitary, or another core"
+            )
+        if self.learned_core and self.core != "householder":
+            raise ValueError(f"core {self.core} has nothing to learn; only householder has")
+        if self.angles != "learned" and (self.type == "permutation" or self.time == "music"):
+            raise ValueError(
+                f"angles {self.angles} are numbers of turns a token, which type permutation and "
+                "time music do not have; leave them learned"
             )
 
 
@@ -65,17 +78,23 @@ class Lrpe(Position):
             )
         if config.core == "householder":
             vectors = torch.randn(heads, width, generator=Generator().manual_seed(config.seed))
-            self.register_buffer("householder", vectors / vectors.norm(dim=-1, keepdim=True))
+            vectors = vectors / vectors.norm(dim=-1, keepdim=True)
+            if config.learned_core:
+                self.householder = nn.Parameter(vectors)
+            else:
+                self.register_buffer("householder", vectors)
         if config.core == "odd_even":
             self.register_buffer("odd_even", odd_even(width), persistent=False)
         if config.type == "permutation":
             self.powers = PermutationPowers(heads, width, config.seed)
         else:
-            count = width if config.type == "unitary" else width // 2
+            pairs = {"unitary": width, "orthogonal": width // 2, "mixed": (width // 2 + 1) // 2}
+            count = pairs[config.type]
             if self.musical:
                 self.learned = MusicalFrequencies(shape, count)
                 return
-            self.angles = nn.Parameter(geometric(count, width).repeat(heads, 1))  # α (H, ·)
+            angles = _angles(config.angles, count, width).repeat(heads, 1)  # α (H, ·)
+            self.angles = nn.Parameter(angles, requires_grad=config.angles == "learned")
 
     def window(self, places: Tensor, start: int) -> Window:
         """Return Λ: powers (T, H, M), or cosines and sines of sα (T, H, ·); of times, (2, B, T, H, ·)."""
@@ -102,8 +121,9 @@ class Lrpe(Position):
         mixed = self._mix(x)
         if self.config.type == "permutation":
             return mixed.gather(-1, rows[0].expand_as(mixed))
-        if self.config.type == "orthogonal":
-            return rotate(mixed, *rows)
+        if self.config.type in ("orthogonal", "mixed"):
+            turned = 2 * rows[0].shape[-1]
+            return torch.cat([rotate(mixed[..., :turned], *rows), mixed[..., turned:]], -1)
         cosine, sine = rows
         return torch.cat([mixed * cosine, mixed * sine], -1)  # real and imaginary part
 
@@ -113,6 +133,14 @@ class Lrpe(Position):
             v = self.householder  # equation 73; it may be stored in low precision, off unit length
             return x - (x * v).sum(-1, keepdim=True) * (2 * v / v.square().sum(-1, keepdim=True))
         return x[..., self.odd_even] if self.config.core == "odd_even" else x
+
+
+def _angles(kind: str, count: int, width: int) -> Tensor:
+    """Return the angles that a head begins with, or has: (count,)."""
+    number = torch.arange(1, count + 1)
+    if kind == "b":
+        return math.pi / 2 * number / count
+    return math.pi / 2 / number if kind == "c" else geometric(count, width)
 
 
 def odd_even(width: int) -> Tensor:

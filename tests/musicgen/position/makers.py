@@ -27,6 +27,7 @@ _VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"core": "fourier"},
         {"type": "orthogonal", "core": "identity"},
         {"type": "permutation", "core": "odd_even"},
+        {"type": "mixed", "learned_core": True},
         {"time": "music"},
         {"type": "orthogonal", "time": "music"},
         {"type": "permutation", "time": "music"},
@@ -36,6 +37,7 @@ _VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"random_features": 5, "mask": "gaussian", "time": "music"},
         {"random_features": 5, "mask": "local"},
         {"random_features": 5, "mask": "local", "frequencies": "folded"},
+        {"random_features": 5, "mask": "tent"},
         {"random_features": 5, "mask": "shift_invariant", "kernel": "laplace"},
     ],
 }

@@ -209,6 +209,23 @@ def test_cores_of_lrpe():
     assert odd_even(5).tolist() == [0, 3, 1, 4, 2]
 
 
+def test_angles_of_lrpe_are_the_papers_and_mixed_turns_half_of_the_features():
+    quarter, number = torch.pi / 2, torch.arange(1, 7)
+    fixed = {
+        "a": 10000 ** (-2 * torch.arange(6) / 12),
+        "b": quarter * number / 6,
+        "c": quarter / number,
+    }
+    for kind, wanted in fixed.items():
+        position = build("lrpe", type="orthogonal", angles=kind)
+        torch.testing.assert_close(position.angles, wanted.expand(2, 6))
+        assert not [*filter(lambda parameter: parameter.requires_grad, position.parameters())]
+    given = inputs(6)
+    found = run(build("lrpe", type="mixed", core="identity"), given)["fq"]
+    assert torch.equal(found[..., 6:], given["fq"][..., 6:])
+    assert not torch.isclose(found[:, 1:, :, :6], given["fq"][:, 1:, :, :6]).any()
+
+
 @pytest.mark.parametrize(
     ("name", "choice", "message"),
     [
@@ -216,6 +233,8 @@ def test_cores_of_lrpe():
         ("rope", {"shape": shape_of(7)}, "even head width, not 7"),
         ("learned", {"initial_deviation": -1}, "initial_deviation is -1; it must be 0 or more"),
         ("lrpe", {"core": "fourier", "type": "orthogonal"}, "complex features, which type orthogo"),
+        ("lrpe", {"core": "identity", "learned_core": True}, "core identity has nothing to learn"),
+        ("lrpe", {"type": "permutation", "angles": "a"}, "angles a are numbers of turns"),
         ("lrpe", {"shape": shape_of(8, features=9), "type": "orthogonal"}, "even .* not 9"),
         ("flt", {"random_features": 0}, "random_features is 0; it must be at least 1"),
         ("flt", {"components": 0}, "components is 0; it must be at least 1"),
@@ -288,6 +307,7 @@ each_family = pytest.mark.parametrize(
         {"mask": "gaussian"},
         {"mask": "local"},
         {"mask": "local", "frequencies": "folded"},
+        {"mask": "tent"},
         {"mask": "shift_invariant", "kernel": "gaussian"},
         {"mask": "shift_invariant", "kernel": "laplace"},
         {"mask": "shift_invariant", "kernel": "cauchy"},
