@@ -33,6 +33,7 @@ tasks:                                        SOURCE
 examples:
   musicgen benchmark listops --short -o runs/listops
   musicgen benchmark language ~/texts --short --encodings none rope sine_spe flt
+  musicgen benchmark language ~/texts --short --encodings lrpe lrpe:angles=a lrpe:type=mixed
   musicgen benchmark pathfinder --short --features relu --seeds 5
   musicgen benchmark text aclImdb --recipe text-permuteformer --device cuda
 
@@ -53,7 +54,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--short", action="store_true", help="the form for two cores")
     which.add_argument("--recipe", metavar="NAME", help="another recipe of the task")
     parser.add_argument(
-        "--encodings", nargs="+", metavar="NAME", help="what is compared (default: the recipe's)"
+        "--encodings",
+        nargs="+",
+        metavar="NAME",
+        help="what is compared (default: the recipe's); NAME:KEY=VALUE,… for other values",
     )
     parser.add_argument("--features", metavar="NAME", help="feature map: favor, relu or elu")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs of each")

@@ -54,9 +54,9 @@ class Recipe:
     def variant(self, name: str, sizes: tuple[int, ...] | None) -> Variant:
         """Return what the recipe makes of an encoding, for a grid of those sizes where there is one."""
         grid = {} if sizes is None else {"sizes": sizes}
-        return with_choice(
-            variant(name), {**grid, **self.encoding.get("all", {})}, self.encoding.get(name, {})
-        )
+        chosen, choice = variant(name)
+        own = self.encoding.get(name.partition(":")[0], {})
+        return with_choice(chosen, {**grid, **self.encoding.get("all", {})}, {**own, **choice})
 
     def training(self, examples: int) -> Optimiser:
         """Return the settings of a training on so many examples."""

@@ -15,7 +15,7 @@ import torch
 from evaluation.benchmarks.recipe import Recipe
 from evaluation.benchmarks.tasks import Material, Progress
 from evaluation.benchmarks.training import Classifier, Optimiser, classified, perplexities
-from evaluation.benchmarks.variants import VARIANTS, Variant, language_model, model_config
+from evaluation.benchmarks.variants import Variant, language_model, model_config, variant
 from evaluation.study.experiments import Measurement, run
 from musicgen.common.intervals import mean_interval
 from musicgen.model.performer import parameter_count
@@ -89,11 +89,11 @@ def fitting(names: Sequence[str], data: Material) -> list[str]:
     cloud = data.train is not None and data.train.places is not None
     shapes = {"sequence"} if not cloud else {"sequence", "cloud"}
     shapes |= {"grid"} if data.grid is not None else set()
+    chosen = {name: variant(name)[0] for name in names}
     return [
         name
-        for name in names
-        if VARIANTS[name].shape in shapes
-        and (VARIANTS[name].causal if data.corpus else VARIANTS[name].whole)
+        for name, one in chosen.items()
+        if one.shape in shapes and (one.causal if data.corpus else one.whole)
     ]
 
 

@@ -24,7 +24,7 @@ from musicgen.layers.linear import Linear, without_autocast
 from musicgen.model.config import ModelConfig, check_sense
 from musicgen.model.performer import Attention, Block, Passage, Performer
 from musicgen.position import POSITIONS, Position
-from tokenization.records import from_plain, suggestion
+from tokenization.records import from_plain, from_yaml, suggestion
 
 # Linear attention without the causal mask: every position sees the whole sequence, at the same linear cost.
 #
@@ -300,14 +300,8 @@ VARIANTS: dict[str, Variant] = {
     "lrpe": Variant(position="lrpe", about="type 1 (Qin et al. 2023)"),
     "lrpe_type_2": Variant(position="lrpe", choice={"type": "orthogonal"}),
     "lrpe_type_3": Variant(position="lrpe", choice={"type": "permutation"}),
-    "lrpe_fixed": Variant(position="lrpe", choice={"angles": "a"}, about="angles not learned"),
-    "lrpe_type_2_b": Variant(position="lrpe", choice={"type": "orthogonal", "angles": "b"}),
-    "lrpe_type_2_c": Variant(position="lrpe", choice={"type": "orthogonal", "angles": "c"}),
-    "lrpe_mixed": Variant(position="lrpe", choice={"type": "mixed"}, about="turns half"),
-    "lrpe_learned_core": Variant(position="lrpe", choice={"learned_core": True}),
     "flt": Variant(position="flt", about="Gaussian mixture (Choromanski et al. 2023)"),
     "flt_local": Variant(position="flt", choice={"mask": "local", "frequencies": "folded"}),
-    "flt_tent": Variant(position="flt", choice={"mask": "tent"}, about="continuous local (equation 12)"),
     "toeplitz": Variant(position="none", mixer="toeplitz", about="log-linear (Luo et al. 2021)"),
     "rfa": Variant(position="none", mixer="rfa", whole=False, about="Peng et al. 2021"),
     "rfa_arccos": Variant(position="none", mixer="rfa_arccos", whole=False),
@@ -325,11 +319,17 @@ VARIANTS: dict[str, Variant] = {
 }  # fmt: skip
 
 
-def variant(name: str) -> Variant:
-    """Return a variant by name."""
+def variant(name: str) -> tuple[Variant, dict[str, Any]]:
+    """Return a variant by name, and the values that stand after it, as in `lrpe:type=mixed,learned_core=true`."""
+    name, _, values = name.partition(":")
     if name not in VARIANTS:
         raise ValueError(f"there is no encoding {name!r} to compare{suggestion(name, VARIANTS)}")
-    return VARIANTS[name]
+    chosen = VARIANTS[name]
+    choice = dict(part.partition("=")[::2] for part in values.split(",") if part)
+    choice = {key: from_yaml(value, f"{name}: {key}") for key, value in choice.items()}
+    if chosen.position in POSITIONS:
+        from_plain(POSITIONS[chosen.position][0], choice, f"encoding {name!r}")
+    return chosen, choice
 
 
 def with_choice(chosen: Variant, common: Mapping[str, Any], own: Mapping[str, Any]) -> Variant:

@@ -85,3 +85,15 @@ def test_recipes_read_and_every_configuration_of_a_paper_is_compared_with_it() -
     for name in shipped_names():  # the papers have no row without an encoding
         if name.startswith("papers/"):
             assert (name in COMPARED) != name.endswith("-none"), name
+
+
+def test_values_after_a_name_are_the_encodings_own():
+    chosen = recipe("language-short").variant("sine_spe:realisations=4,gated=false", None)
+    assert chosen.choice == {"sines": 10, "realisations": 4, "gated": False}
+    for name, message in (
+        ("sine_spe:realizations=4", "unknown key 'realizations'"),
+        ("lrpe:angles=z", "angles is 'z'; it must be one of learned, a, b, c"),
+        ("lpre:angles=a", "no encoding 'lpre'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            recipe("language-short").variant(name, None)
