@@ -18,7 +18,8 @@ TRACK = b"MTrk"
 MOST_CHANGES = 4
 SHORT_BYTES = 400  # of MIDI files that are seeds as scores, too, which are sixty times as long
 
-Mutation = Callable[[bytearray, Random, list[bytes]], None]
+Find = Callable[[bytes | bytearray, Random], tuple[int, int]]  # where a piece begins and ends
+Mutation = Callable[[bytearray, Random, Find, list[bytes]], None]
 
 
 def seed_files() -> dict[str, list[bytes]]:
@@ -52,58 +53,90 @@ def mutant(files: dict[str, list[bytes]], seed: int, number: int) -> bytes:
     if is_packed:
         data = bytearray(compressed(bytes(data)))
     if kind == ".mid":
-        mutations = BYTES + CHUNKS
+        mutations, finds = BYTES + MIDI + PIECES, (_some_bytes, _chunk)
+    elif is_packed or not random.randrange(3):
+        mutations, finds = BYTES + PIECES, (_some_bytes,)
     else:  # most changes of a byte leave no XML
-        mutations = BYTES if is_packed else random.choice((BYTES + SIGNS, SIGNS))
+        mutations, finds = (_extreme_number, *PIECES), (_sign,)
     for _ in range(random.randint(1, MOST_CHANGES)):
-        random.choice(mutations)(data, random, seeds)
+        random.choice(mutations)(data, random, random.choice(finds), seeds)
     return compressed(bytes(data)) if kind == ".mxl" and not is_packed else bytes(data)
 
 
-def _place(data: bytearray, random: Random) -> int:
+# Pieces: bytes, as long as an event or some; a chunk; of a text a sign, a line, or an element with all that is in it.
+
+_ELEMENT = re.compile(rb"<([\w-]+)[^>]*?(?:/>|>.*?</\1>)", re.DOTALL)
+_SIGN = re.compile(rb"[^\n]*\n|\[[^\]\n]*\]|\{[^}\n]*\}|\"[^\"\n]*\"|[A-Za-z][,'/\d]*|[|:]+|\S")
+_NUMBER = re.compile(rb"-?\d+(?:\.\d+)?")
+EXTREMES = (*b"0 -1 1 2 99 9999 999999999 0.000000001 1e9".split(), b"9" * 400, b"")
+MOST_COPIES, MOST_REPEATED = 300, 1000  # of pieces up to so many bytes
+
+
+def _place(data: bytes | bytearray, random: Random) -> int:
     return random.randrange(len(data) + 1)
 
 
-def _flip_bit(data: bytearray, random: Random, _: list[bytes]) -> None:
+def _some_bytes(data: bytes | bytearray, random: Random) -> tuple[int, int]:
+    place = _place(data, random)
+    return place, min(len(data), place + random.randint(1, 40))
+
+
+def _chunk(data: bytes | bytearray, random: Random) -> tuple[int, int]:
+    """Return where a chunk begins, and some place after that; where there is none any more, the end."""
+    start = data.find(TRACK, _place(data, random))
+    return (start, random.randint(start, len(data))) if start >= 0 else (len(data), len(data))
+
+
+def _sign(data: bytes | bytearray, random: Random) -> tuple[int, int]:
+    place = _place(data, random)
+    if (found := _ELEMENT.search(data, place)) or (found := _SIGN.search(data, place)):
+        return found.span()
+    return len(data), len(data)
+
+
+def _repeat(data: bytearray, random: Random, find: Find, _: list[bytes]) -> None:
+    start, stop = find(data, random)
+    copies = random.choice((1, 1, 2, 9, MOST_COPIES)) if stop - start < MOST_REPEATED else 1
+    data[start:start] = data[start:stop] * copies
+
+
+def _delete(data: bytearray, random: Random, find: Find, _: list[bytes]) -> None:
+    start, stop = find(data, random)
+    del data[start:stop]
+
+
+def _move(data: bytearray, random: Random, find: Find, _: list[bytes]) -> None:
+    start, stop = find(data, random)
+    piece = data[start:stop]
+    del data[start:stop]
+    place = find(data, random)[0]
+    data[place:place] = piece
+
+
+def _splice(data: bytearray, random: Random, find: Find, files: list[bytes]) -> None:
+    """Put a piece of another file here."""
+    other, place = random.choice(files), find(data, random)[0]
+    start, stop = find(other, random)
+    data[place:place] = other[start:stop]
+
+
+def _change_byte(data: bytearray, random: Random, *_: object) -> None:
     if data:
-        data[random.randrange(len(data))] ^= 1 << random.randrange(8)
+        place = random.randrange(len(data))
+        flipped = data[place] ^ 1 << random.randrange(8)
+        data[place] = random.choice((flipped, random.randrange(256), random.choice(TELLING_BYTES)))
 
 
-def _set_byte(data: bytearray, random: Random, _: list[bytes]) -> None:
-    if data:
-        value = random.choice((random.randrange(256), random.choice(TELLING_BYTES)))
-        data[random.randrange(len(data))] = value
-
-
-def _insert(data: bytearray, random: Random, _: list[bytes]) -> None:
+def _insert(data: bytearray, random: Random, *_: object) -> None:
     place = _place(data, random)
     data[place:place] = bytes(random.choices(TELLING_BYTES, k=random.randint(1, 4)))
 
 
-def _delete(data: bytearray, random: Random, _: list[bytes]) -> None:
-    place = _place(data, random)
-    del data[place : place + random.randint(1, 8)]
-
-
-def _truncate(data: bytearray, random: Random, _: list[bytes]) -> None:
+def _truncate(data: bytearray, random: Random, *_: object) -> None:
     del data[_place(data, random) :]
 
 
-def _repeat(data: bytearray, random: Random, _: list[bytes]) -> None:
-    """Double a piece, as long as an event or some."""
-    place = _place(data, random)
-    data[place:place] = data[place : place + random.randint(2, 40)] * random.randint(1, 20)
-
-
-def _move(data: bytearray, random: Random, _: list[bytes]) -> None:
-    place = _place(data, random)
-    piece = data[place : place + random.randint(2, 40)]
-    del data[place : place + len(piece)]
-    place = _place(data, random)
-    data[place:place] = piece
-
-
-def _change_length(data: bytearray, random: Random, _: list[bytes]) -> None:
+def _change_length(data: bytearray, random: Random, *_: object) -> None:
     """Falsify the length of a chunk."""
     place = data.find(TRACK, _place(data, random))
     if place >= 0:
@@ -111,7 +144,7 @@ def _change_length(data: bytearray, random: Random, _: list[bytes]) -> None:
         data[place + 4 : place + 8] = length.to_bytes(4, "big")
 
 
-def _change_header(data: bytearray, random: Random, _: list[bytes]) -> None:
+def _change_header(data: bytearray, random: Random, *_: object) -> None:
     """Falsify type, number of tracks or time division."""
     if len(data) >= 14:
         place = random.choice((8, 10, 12))
@@ -119,67 +152,11 @@ def _change_header(data: bytearray, random: Random, _: list[bytes]) -> None:
         data[place : place + 2] = value.to_bytes(2, "big")
 
 
-def _splice(data: bytearray, random: Random, files: list[bytes]) -> None:
-    """Put a chunk of another file before one of this, or after all."""
-    other = random.choice(files)
-    start = other.find(TRACK, random.randrange(len(other)))
-    if start >= 0:
-        place = data.find(TRACK, _place(data, random))
-        place = place if place >= 0 else len(data)
-        data[place:place] = other[start : start + 8 + random.randrange(len(other))]
-
-
-# Of texts: what is changed is a sign, a line, or an element with all that is in it.
-
-_ELEMENT = re.compile(rb"<([\w-]+)[^>]*?(?:/>|>.*?</\1>)", re.DOTALL)
-_SIGN = re.compile(rb"[^\n]*\n|\[[^\]\n]*\]|\{[^}\n]*\}|\"[^\"\n]*\"|[A-Za-z][,'/\d]*|[|:]+|\S")
-_NUMBER = re.compile(rb"-?\d+(?:\.\d+)?")
-EXTREMES = (*b"0 -1 1 2 99 9999 999999999 0.000000001 1e9".split(), b"9" * 400, b"")
-MOST_COPIES = 300
-
-
-def _span(data: bytes | bytearray, random: Random) -> tuple[int, int]:
-    """Return where a sign, a line or an element begins and ends; where there is none any more, at the end."""
-    place = random.randrange(len(data) + 1)
-    if (found := _ELEMENT.search(data, place)) or (found := _SIGN.search(data, place)):
-        return found.span()
-    return len(data), len(data)
-
-
-def _extreme_number(data: bytearray, random: Random, _: list[bytes]) -> None:
-    if found := _NUMBER.search(data, random.randrange(len(data) + 1)):
+def _extreme_number(data: bytearray, random: Random, *_: object) -> None:
+    if found := _NUMBER.search(data, _place(data, random)):
         data[found.start() : found.end()] = random.choice(EXTREMES)
 
 
-def _repeat_span(data: bytearray, random: Random, _: list[bytes]) -> None:
-    start, stop = _span(data, random)
-    data[start:start] = data[start:stop] * random.choice((1, 1, 2, 9, MOST_COPIES))
-
-
-def _delete_span(data: bytearray, random: Random, _: list[bytes]) -> None:
-    start, stop = _span(data, random)
-    del data[start:stop]
-
-
-def _swap_spans(data: bytearray, random: Random, _: list[bytes]) -> None:
-    (start, stop), (after, end) = sorted(_span(data, random) for _ in range(2))
-    if stop <= after:
-        data[start:end] = data[after:end] + data[stop:after] + data[start:stop]
-
-
-def _splice_span(data: bytearray, random: Random, files: list[bytes]) -> None:
-    """Put a piece of another file here."""
-    other, place = random.choice(files), _span(data, random)[0]
-    start, stop = _span(other, random)
-    data[place:place] = other[start:stop]
-
-
-BYTES: tuple[Mutation, ...] = (_flip_bit, _set_byte, _insert, _delete, _truncate, _repeat, _move)
-CHUNKS: tuple[Mutation, ...] = (_change_length, _change_header, _splice)
-SIGNS: tuple[Mutation, ...] = (
-    _extreme_number,
-    _repeat_span,
-    _delete_span,
-    _swap_spans,
-    _splice_span,
-)
+PIECES: tuple[Mutation, ...] = (_repeat, _delete, _move, _splice)
+BYTES: tuple[Mutation, ...] = (_change_byte, _insert, _truncate)
+MIDI: tuple[Mutation, ...] = (_change_length, _change_header)
