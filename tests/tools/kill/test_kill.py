@@ -2,24 +2,18 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from tests.tools.kill.run import ROOT, kill_and_resume
-
-pytestmark = pytest.mark.long
+from tests.tools.house import ROOT
 
 
-def test_a_killed_run_goes_on_bit_for_bit(tmp_path: Path):
-    [step] = kill_and_resume(tmp_path, [["--operation", "130"]], steps=20)
-    assert 3 <= step <= 18
-
-
-def test_preparing_that_is_killed_ends_with_the_same_bytes():
+@pytest.mark.long
+@pytest.mark.parametrize(("tool", "name"), [("run", "train"), ("commands", "data")])
+def test_what_is_killed_goes_on_bit_for_bit(tool: str, name: str):
     """Run in a process of its own: it is copied, which one with threads should not be."""
-    command = [sys.executable, "-m", "tests.tools.kill.commands", "--times", "4", "--only", "data"]
+    command = [sys.executable, "-m", f"tests.tools.kill.{tool}", "--times", "4", "--only", name]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("data: killed ")
-    assert not done.stdout.startswith("data: killed 0")
+    assert done.stdout.startswith(f"{name}: killed ")
+    assert not done.stdout.startswith(f"{name}: killed 0")
