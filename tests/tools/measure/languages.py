@@ -7,23 +7,26 @@ are counted for each note that is there. MidiTok's REMI has its default configur
 sequence of its own, without its instrument.
 """
 
-import argparse
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import symusic
+from miditok import REMI
 
 from app import output
+from tests.tools.options import options
 from tokenization.language import language
+from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
 from tokenization.score import Score
 from training.data.sources import SOURCES
 from training.data.sources.source import list_files
 
 NEAR_BEATS, GRID_BEATS, TOLERANCE = 0.5, 1 / 48, 1e-6
-LANGUAGES = ("ensemble",)
+ENSEMBLE = language("ensemble")
 SHIFTS = np.arange(-32, 33) / 4  # beats by which a language may lay a piece later
 Notes = tuple[np.ndarray, np.ndarray]  # (N,) key: pitch, and 128 more on drums; (N,) onset in beats
 
@@ -66,24 +69,14 @@ def best_pairing(notes: Notes, read: Notes) -> np.ndarray:
     return paired(notes, (read[0], read[1] - shift))
 
 
-def ours(name: str) -> Callable[[Score], tuple[int, Score]]:
-    """Return how one of our languages spells a score, in so many tokens, and reads it."""
-    speaker = language(name)
-
-    def spell(score: Score) -> tuple[int, Score]:
-        ids = speaker.encode(speaker.arrange(score)).ids
-        return len(ids), speaker.decode(ids)
-
-    return spell
+def spelled(score: Score) -> tuple[int, Score]:
+    """Spell a score in our language, in so many tokens, and read it."""
+    ids = ENSEMBLE.encode(ENSEMBLE.arrange(score)).ids
+    return len(ids), ENSEMBLE.decode(ids)
 
 
 def miditok_remi() -> Callable[[Score], tuple[int, Score]]:
     """Return how MidiTok's REMI does."""
-    import symusic
-    from miditok import REMI
-
-    from tokenization.midi.reading import read_midi
-
     tokenizer = REMI()
 
     def spell(score: Score) -> tuple[int, Score]:
@@ -99,17 +92,14 @@ def miditok_remi() -> Callable[[Score], tuple[int, Score]]:
 
 def measure(source: str, folder: Path, every: int) -> tuple[int, dict[str, Counter[str]]]:
     """Return how many pieces were measured, and the counts of each language."""
-    kind, speaker = SOURCES[source], language("ensemble")
-    spellers = {name: ours(name) for name in LANGUAGES} | {"MidiTok REMI": miditok_remi()}
-    counts = {name: Counter[str]() for name in spellers}
-    pieces = 0
+    kind, spellers = SOURCES[source], {"ensemble": spelled, "MidiTok REMI": miditok_remi()}
+    counts, pieces = {name: Counter[str]() for name in spellers}, 0
     for piece in kind.find(list_files(folder), 0.05).pieces[::every]:
         try:
-            score = kind.scores(piece, speaker)[0]
+            score = kind.scores(piece, ENSEMBLE)[0].replace(beats_known=True)
         except ValueError:
             continue  # a piece that no set has
         pieces += 1
-        score = score.replace(beats_known=True)
         notes = notes_of(score)
         for name, spell in spellers.items():
             try:
@@ -120,30 +110,24 @@ def measure(source: str, folder: Path, every: int) -> tuple[int, dict[str, Count
                 continue
             away = best_pairing(notes, notes_of(read))
             lost = int(np.isinf(away).sum())
-            off = int(((away > GRID_BEATS + TOLERANCE) & ~np.isinf(away)).sum())
-            counts[name].update(
-                tokens=tokens, notes=len(away), kept=len(away) - lost, lost=lost, off=off
-            )
+            off = int((away > GRID_BEATS + TOLERANCE).sum()) - lost
+            kept = len(away) - lost
+            counts[name].update(tokens=tokens, notes=len(away), kept=kept, lost=lost, off=off)
     return pieces, counts
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("source", metavar="SOURCE", choices=[*SOURCES])
-    parser.add_argument("folder", metavar="FOLDER", type=Path)
-    parser.add_argument("--every", type=int, default=20, metavar="N", help="take each Nth piece")
-    arguments = parser.parse_args()
-    pieces, counts = measure(arguments.source, arguments.folder, arguments.every)
+    """Print the table."""
+    given = options(__doc__, "source", "folder", every=20)
+    pieces, counts = measure(str(given.source), given.folder, given.every)
     rows: list[tuple[object, ...]] = [
         ("language", "tokens a note", "notes lost", "onsets off", "refused")
     ]
     for name, count in counts.items():
-        kept = max(count["kept"], 1)
-        rows.append((
-            name, f"{count['tokens'] / kept:.2f}", f"{count['lost'] / count['notes']:.2%}",
-            f"{count['off'] / kept:.2%}", count["refused"],
-        ))  # fmt: skip
-    output.write(f"{arguments.source}: {pieces} pieces, {counts['ensemble']['notes']:,} notes")
+        kept, lost = max(count["kept"], 1), count["lost"] / count["notes"]
+        shares = f"{count['tokens'] / kept:.2f}", f"{lost:.2%}", f"{count['off'] / kept:.2%}"
+        rows.append((name, *shares, count["refused"]))
+    output.write(f"{given.source}: {pieces} pieces, {counts['ensemble']['notes']:,} notes")
     output.write(output.table(rows))
 
 

@@ -2,15 +2,14 @@
 
 python -m tests.tools.measure.models groove ensemble --data data/groove --split test --pieces 16
 
-All models read the notes that the first one's language keeps of a piece.
+All models read the notes that the first one's language keeps of a piece, up to some bar.
 """
-
-import argparse
 
 import numpy as np
 
 from musicgen.generation.likelihood import position_losses
 from musicgen.playable import load
+from tests.tools.options import options
 from tokenization.language import Language
 from tokenization.prepared import Prepared
 from tokenization.score import Score
@@ -24,38 +23,29 @@ def heard(language: Language, score: Score) -> Score:
 
 def main() -> None:
     """Print each model's loss, and by how much it differs from the first one's, paired by piece."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("models", nargs="+")
-    parser.add_argument("--data", required=True, help="a prepared data set")
-    parser.add_argument("--split", default="validation")
-    parser.add_argument("--pieces", type=int, default=8)
-    parser.add_argument("--bars", type=int, default=32, help="of each piece, from its beginning")
-    arguments = parser.parse_args()
-    prepared = Prepared.open(arguments.data)
-    reader = prepared.language
-    rows = np.random.default_rng(0).permutation(prepared.rows(arguments.split))
+    given = options(__doc__, "models", data="", split="validation", pieces=8, bars=32)
+    names = [*map(str, given.models)]
+    prepared = Prepared.open(given.data)
+    rows = np.random.default_rng(0).permutation(prepared.rows(given.split))
     _, first = np.unique(prepared.pieces.file[rows], return_index=True)
-    rows = rows[np.sort(first)][: arguments.pieces]
-    scores = [reader.decode(np.asarray(prepared.ids(int(row)))) for row in rows]
-    first_language = load(arguments.models[0]).language
-    scores = [heard(first_language, score) for score in scores]
+    rows = rows[np.sort(first)][: given.pieces]
+    scores = [prepared.language.decode(np.asarray(prepared.ids(int(row)))) for row in rows]
+    scores = [heard(load(names[0]).language, score) for score in scores]
     found: list[np.ndarray] = []
-    for name in arguments.models:
+    for name in names:
         model = load(name)
         losses = []
         for score in scores:
             ids = model.language.encode(model.language.arrange(score)).ids
             starts = model.language.bars(ids)
-            ids = ids[: starts[arguments.bars]] if len(starts) > arguments.bars else ids
+            ids = ids[: starts[given.bars]] if len(starts) > given.bars else ids
             notes = len(model.language.decode(model.language.close(ids)).notes)
             losses.append(position_losses(model.performer, ids, 0).sum() / notes)
         found.append(np.array(losses))
         told = f"{found[-1].mean():.3f} ± {found[-1].std(ddof=1):.3f} nats a note (n {len(rows)})"
         apart = found[-1] - found[0]
         error = apart.std(ddof=1) / len(rows) ** 0.5
-        beside = f"; {apart.mean():+.3f} ± {error:.3f} beside {arguments.models[0]}"
+        beside = f"; {apart.mean():+.3f} ± {error:.3f} beside {names[0]}"
         print(f"{name}: {told}{beside if len(found) > 1 else ''}", flush=True)
 
 

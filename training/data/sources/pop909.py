@@ -38,8 +38,8 @@ from training.data.sources.works import opening
 # Each beat gets the log-odds that these give it, less their mean over the song; the best path through the beats goes
 # by whole bars, earns for each annotated downbeat that it keeps, and pays for every bar of another length than most
 # (the Viterbi algorithm). So the annotation stays wherever the evidence against it is small. The weights are those of
-# a logistic regression on the annotated downbeats of every fifth song of POP909, most of which are right; `python -m
-# tests.tools.measure.bars` prints them, and what the path changes.
+# a logistic regression on the annotated downbeats of every fifth song of POP909, most of which are right. (`python -m
+# tests.tools.measure.bars` of commit 25a5038c prints them, and what the path changes.)
 
 ON_BEAT = 0.2  # beats from it
 LONGEST_BEATS = 4.0  # what a note says more by being long
