@@ -29,19 +29,21 @@ from tempfile import TemporaryDirectory
 from types import CodeType, FrameType, SimpleNamespace
 from typing import Any
 
+import networkx  # torch's
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("tokenization", "musicgen", "training", "evaluation", "app")
 Arrows = dict[str, set[str]]
 
 
-def sources(root: Path = ROOT) -> list[Path]:
+def sources() -> list[Path]:
     """Return all files of the product's code."""
-    return sorted(path for package in PACKAGES for path in (root / package).rglob("*.py"))
+    return sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 
-def module_of(path: Path, root: Path = ROOT) -> str:
+def module_of(path: Path) -> str:
     """Return the dotted name under which a file is imported."""
-    parts = path.relative_to(root).with_suffix("").parts
+    parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -60,9 +62,9 @@ def imported(path: Path) -> set[str]:
 
 
 @cache
-def module_arrows(root: Path = ROOT) -> Arrows:
+def module_arrows() -> Arrows:
     """Return which modules of the house each module imports."""
-    modules = {module_of(path, root): path for path in sources(root)}
+    modules = {module_of(path): path for path in sources()}
     found = {}
     for name, path in modules.items():
         reached = imported(path) & set(modules)
@@ -77,9 +79,9 @@ def _is_package(path: Path) -> bool:
     return path.name == "__init__.py"
 
 
-def room_of(name: str, root: Path = ROOT) -> str:
+def room_of(name: str) -> str:
     """Return the room of a module: its folder, or the module itself where it stands beside folders."""
-    path = root / name.replace(".", "/")
+    path = ROOT / name.replace(".", "/")
     if path.is_dir():
         return f"{name}.__init__" if _holds_folders(path) else name
     return name if _holds_folders(path.parent) else name.rpartition(".")[0]
@@ -89,43 +91,19 @@ def _holds_folders(folder: Path) -> bool:
     return any(path.parent != folder for path in folder.rglob("*.py"))
 
 
-def room_arrows(root: Path = ROOT) -> Arrows:
+def room_arrows() -> Arrows:
     """Return which rooms each room imports from."""
     found: Arrows = {}
-    for name, reached in module_arrows(root).items():
-        own = room_of(name, root)
-        found.setdefault(own, set()).update({room_of(other, root) for other in reached} - {own})
+    for name, reached in module_arrows().items():
+        own = room_of(name)
+        found.setdefault(own, set()).update({room_of(other) for other in reached} - {own})
     return found
 
 
 def circles(arrows: Arrows) -> list[list[str]]:
     """Return the sets of two or more that all reach one another."""
-    reach = {}
-    for start in arrows:
-        seen, stack = set(), [start]
-        while stack:
-            for following in arrows.get(stack.pop(), ()):
-                if following not in seen:
-                    seen.add(following)
-                    stack.append(following)
-        reach[start] = seen
-    found = {
-        frozenset(b for b in reach[a] if a in reach.get(b, ())) for a in arrows if a in reach[a]
-    }
-    return sorted(sorted(circle) for circle in found)
-
-
-def sole_neighbours(arrows: Arrows) -> list[str]:
-    """Return the modules that one other imports, which lies in the same folder."""
-    users: Arrows = {}
-    for own, reached in arrows.items():
-        for other in reached:
-            users.setdefault(other, set()).add(own)
-    return sorted(
-        name
-        for name, by in users.items()
-        if len(by) == 1 and {name.rpartition(".")[0]} == {user.rpartition(".")[0] for user in by}
-    )
+    found = networkx.strongly_connected_components(networkx.DiGraph(arrows))
+    return sorted(sorted(circle) for circle in found if len(circle) > 1)
 
 
 class Walk:
@@ -270,10 +248,24 @@ def print_walks(with_files: bool) -> None:
                 print(f"  {file:56}{count:4}")
 
 
+def print_figures() -> None:
+    """Print files and lines by folder, and circles."""
+    files, lines = Counter[str](), Counter[str]()
+    for path in sources():
+        folder = str(path.parent.relative_to(ROOT))
+        files[folder] += path.name != "__init__.py"
+        lines[folder] += len(path.read_text(encoding="utf-8").splitlines())
+    print(f"{'folder':36}{'files':>6}{'lines':>8}")
+    for folder in sorted(files):
+        print(f"{folder:36}{files[folder]:6}{lines[folder]:8}")
+    print(f"{'together':36}{sum(files.values()):6}{sum(lines.values()):8}\n")
+    for kind, arrows in (("files", module_arrows()), ("rooms", room_arrows())):
+        print(f"circles of {kind}: {circles(arrows)}")
+
+
 def main() -> None:
-    """Print the figures of the tree given as an argument, or of this one; walks are of this one."""
+    """Print the figures of the tree."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("root", nargs="?", type=Path, default=ROOT)
     parser.add_argument("--walk", action="store_true", help="print the walks alone")
     parser.add_argument("--list", action="store_true", help="list the files that each walk enters")
     parser.add_argument("--one", choices=WALKS, help=argparse.SUPPRESS)
@@ -281,29 +273,8 @@ def main() -> None:
     if given.one:
         _walk(given.one)
     if not given.walk:
-        print_figures(given.root.resolve())
-    if given.root == ROOT:
-        print_walks(given.list)
-
-
-def print_figures(root: Path) -> None:
-    """Print files and lines by folder, files with a single user beside them, and circles."""
-    files, lines = Counter[str](), Counter[str]()
-    for path in sources(root):
-        folder = str(path.parent.relative_to(root))
-        files[folder] += path.name != "__init__.py"
-        lines[folder] += len(path.read_text(encoding="utf-8").splitlines())
-    print(f"{'folder':36}{'files':>6}{'lines':>8}")
-    for folder in sorted(files):
-        print(f"{folder:36}{files[folder]:6}{lines[folder]:8}")
-    print(f"{'together':36}{sum(files.values()):6}{sum(lines.values()):8}\n")
-    modules = module_arrows(root)
-    print(f"with one importer, in the same folder: {len(sole_neighbours(modules))} files")
-    for kind, arrows in (("files", modules), ("rooms", room_arrows(root))):
-        found = circles(arrows)
-        print(f"circles of {kind}: {len(found)}")
-        for circle in found:
-            print("  " + " ".join(circle))
+        print_figures()
+    print_walks(given.list)
 
 
 if __name__ == "__main__":
