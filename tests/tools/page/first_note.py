@@ -7,7 +7,7 @@ own tempo over the seconds from the click to the end, and how far the notes on t
 began with the first of them, at the moment when that was least.
 """
 
-from dataclasses import dataclass
+from collections import namedtuple
 
 import numpy as np
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -44,19 +44,9 @@ WATCH = """(whole) => new Promise((done) => {
 })"""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Click:
-    """What one click brought."""
-
-    first_seconds: float
-    whole_seconds: float
-    music_seconds: float  # of one variation's new bars
-    ahead_seconds: float  # the least that the page was ahead of who listens from the first note on
-
-    @property
-    def speed(self) -> float:
-        """How many times as fast as it plays the music came."""
-        return self.music_seconds / self.whole_seconds
+Click = namedtuple("Click", "first whole music ahead")
+"""What one click brought: seconds to the first note and to the end, those of one variation's new bars, and the least
+that the page was ahead of who listens from the first note on."""
 
 
 def click(page: Page, *, whole: bool) -> Click:
@@ -66,24 +56,9 @@ def click(page: Page, *, whole: bool) -> Click:
     prompt_bars = int(page.locator("#mg-prompt-bars input[type=number]").input_value())
     score = read_midi(bytes(page.evaluate("[...musicgen.desk.takes[0].file]")))
     begin, end = tempo_map(score).to_seconds(4.0 * np.array([prompt_bars, prompt_bars + bars]))
-    music = float(end - begin)
-    first = found["first"] / 1000
+    music, first = float(end - begin), found["first"] / 1000
     ahead = min(part * music - (at - first) for at, part in found["seen"])
-    return Click(
-        first_seconds=first,
-        whole_seconds=found["whole"] / 1000,
-        music_seconds=music,
-        ahead_seconds=ahead,
-    )
-
-
-def opened(browser: Browser, address: str) -> Page:
-    """Return the page in a fresh browser, as soon as it shows a piece."""
-    page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-    page.set_default_timeout(WAIT)
-    page.goto(f"{address}/")
-    page.locator(".mg-stage .mg-facts", has_text="bars").wait_for()
-    return page
+    return Click(first, found["whole"] / 1000, music, ahead)
 
 
 def measured(browser: Browser, model: str, clicks: int, whole: int) -> tuple[Click, list[Click]]:
@@ -91,7 +66,10 @@ def measured(browser: Browser, model: str, clicks: int, whole: int) -> tuple[Cli
     spoken = OfferedModels(model).language(model).name
     names = [name for name in EXAMPLES if language_of_example(name) == spoken] or [*EXAMPLES]
     with serving("--model", model) as address:
-        page = opened(browser, address)
+        page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+        page.set_default_timeout(WAIT)
+        page.goto(f"{address}/")
+        page.locator(".mg-stage .mg-facts", has_text="bars").wait_for()
         cold, warm = click(page, whole=False), []
         for number in range(clicks):
             example = names[number % len(names)]
@@ -102,29 +80,21 @@ def measured(browser: Browser, model: str, clicks: int, whole: int) -> tuple[Cli
     return cold, warm
 
 
-def report(model: str, cold: Click, warm: list[Click], whole: int) -> str:
-    """Return the table's row of a model."""
-    first = [one.first_seconds for one in warm]
-    quantiles = "".join(f"{np.quantile(first, q):8.3f}" for q in (0.5, 0.95, 1))
-    speeds = [one.speed for one in warm[:whole]]
-    ahead = min(one.ahead_seconds for one in warm[:whole])
-    return (
-        f"{model:<24}{len(warm):>4}{quantiles}{cold.first_seconds:8.3f}"
-        f"{np.median(speeds):9.1f}{min(speeds):8.1f}{ahead:9.2f}"
-    )
-
-
 def main() -> None:
     """Measure and print."""
     given = options(__doc__, clicks=20, whole=3, model=[*OfferedModels().languages])
     print("seconds to the first note, and how many times as fast as it plays the music came")
-    print(f"{'model':<24}{'n':>4}{'p50':>8}{'p95':>8}{'most':>8}{'cold':>8}"
-          f"{'× p50':>9}{'× least':>8}{'ahead, s':>9}")  # fmt: skip
+    names = ("n", "p50", "p95", "most", "cold", "× p50", "× least", "ahead, s")
+    print(f"{'model':<24}", *(f"{name:>8}" for name in names))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS)
         for model in given.model:
             cold, warm = measured(browser, model, given.clicks, given.whole)
-            print(report(model, cold, warm, given.whole), flush=True)
+            first = np.quantile([one.first for one in warm], (0.5, 0.95, 1))
+            speeds = [one.music / one.whole for one in warm[: given.whole]]
+            ahead = min(one.ahead for one in warm[: given.whole])
+            cells = (*first, cold.first, np.median(speeds), min(speeds), ahead)
+            print(f"{model:<24} {len(warm):>8}", *(f"{cell:8.3f}" for cell in cells), flush=True)
         browser.close()
 
 

@@ -9,49 +9,62 @@ time, by which growth a request shows soonest.
 import asyncio
 import base64
 import json
-import os
 import random
 import secrets
+import sys
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import httpx
 import numpy as np
+import psutil  # dask's, which the tests have
 
 from app.web.offered_models import EXAMPLES
 from tests.app.web.browser import serving
 from tests.tools.options import options
-from tests.tools.page.memory import MemoryWatch
 
-MEMORY_SECONDS = 2  # between two readings
+READINGS = 200  # of the memory
+PARTS = 5  # of the time, each told by its mean
 FIRST, WHOLE = "click to first note", "click to end"
 OPENED, SOUND = "open a piece", "sound as a file"
 API = "/gradio_api"
+FILE = {"meta": {"_type": "gradio.FileData"}}
 WISH = {
     "kind": "continue",
     "variations": 2,
     "sampling": {"temperature": 1, "top_p": 0.95, "top_k": 0, "min_p": 0.02, "seed": 1},
 }
+Times = defaultdict[str, list[float]]
+
+
+@asynccontextmanager
+async def visitor_from(address: str, number: int) -> AsyncIterator[httpx.AsyncClient]:
+    """Give a client with an address of its own below 127, as from another machine."""
+    local = f"127.0.{number // 250}.{2 + number % 250}" if sys.platform == "linux" else None
+    limits = httpx.Limits(max_connections=None)
+    transport = httpx.AsyncHTTPTransport(local_address=local, limits=limits)
+    async with httpx.AsyncClient(base_url=address, transport=transport, timeout=600) as client:
+        yield client
 
 
 class Visitor:
     """One user of the page, through the same requests that the page sends."""
 
-    def __init__(self, client: httpx.AsyncClient, times: dict, bars: int) -> None:
+    def __init__(self, client: httpx.AsyncClient, times: Times, bars: int) -> None:
         self.client, self.times, self.bars = client, times, bars
 
-    async def timed(self, what: str, begun: float) -> None:
+    def timed(self, what: str, begun: float) -> None:
         self.times[what].append(time.monotonic() - begun)
 
     async def events(self, name: str, data: list) -> AsyncIterator[Any]:
         """Yield what comes of a call."""
         asked = await self.client.post(f"{API}/call/{name}", json={"data": data})
         asked.raise_for_status()
-        async with self.client.stream(
-            "GET", f"{API}/call/{name}/{asked.json()['event_id']}"
-        ) as stream:
+        answers = f"{API}/call/{name}/{asked.json()['event_id']}"
+        async with self.client.stream("GET", answers) as stream:
             kind = ""
             async for line in stream.aiter_lines():
                 if line.startswith("event: "):
@@ -67,86 +80,115 @@ class Visitor:
         """Upload a file; returns how it is named in calls."""
         sent = await self.client.post(f"{API}/upload", files={"files": ("a.mid", data)})
         sent.raise_for_status()
-        return {"path": sent.json()[0], "meta": {"_type": "gradio.FileData"}}
+        return {"path": sent.json()[0], **FILE}
 
     async def round(self) -> None:
-        """Open an example, continue it, take the result home."""
+        """Open an example, continue it, have the sound made of the result, and fetch it."""
         begun = time.monotonic()
-        name = random.choice(list(EXAMPLES))
-        what = {"data": [None, {"example": name, "fit": True}]}
+        what = {"data": [None, {"example": random.choice(list(EXAMPLES)), "fit": True}]}
         answer = await self.client.post(f"{API}/run/desk_open", json=what)
         opened = json.loads(answer.json()["data"][0])
         assert opened["bars"] == 16, opened
-        await self.timed(OPENED, begun)
+        self.timed(OPENED, begun)
         file = await self.send(base64.b64decode(opened["file"]))
         ask = {**WISH, "model": opened["model"], "bars": self.bars, "promptBars": 4}
         begun, said, last = time.monotonic(), 0, {}
         async for text in self.events("desk_write", [file, ask, secrets.token_hex(8)]):
-            view = json.loads(text)
-            said, last = said + bool(view["takes"]), view  # without any, it tells the place in line
+            last = json.loads(text)
+            said += bool(last["takes"])  # without any, it tells the place in line
             # The first answer is the prompt alone; this one has the first note.
-            if said == 2 and view["takes"]:
-                await self.timed(FIRST, begun)
-        await self.timed(WHOLE, begun)
-        await self.take_home(base64.b64decode(last["takes"][0]["midi"]))
-
-    async def take_home(self, midi: bytes) -> None:
-        """Have the sound made of a result, and fetch it."""
-        assert midi[:4] == b"MThd"
+            if said == 2 and last["takes"]:
+                self.timed(FIRST, begun)
+        self.timed(WHOLE, begun)
+        midi = await self.send(base64.b64decode(last["takes"][0]["midi"]))
         begun = time.monotonic()
-        async for made in self.events("sound", [await self.send(midi)]):
+        async for made in self.events("sound", [midi]):
             answer = await self.client.get(f"{API}/file={made['path']}")
             assert answer.content[:4] == b"RIFF"
-            break
-        await self.timed(SOUND, begun)
+        self.timed(SOUND, begun)
 
 
-async def visit(address: str, users: int, seconds: float, bars: int) -> None:
-    """Let the visitors loose, and print what they met."""
-    times, errors, memory = defaultdict(list), [], MemoryWatch(os.getpid())
-    limits = httpx.Limits(max_connections=None)
-    async with httpx.AsyncClient(base_url=address, timeout=600, limits=limits) as client:
-        late = time.monotonic() + seconds
+async def visit(
+    address: str, users: int, seconds: float, bars: int, times: Times, errors: list[str]
+) -> None:
+    """Let users come again and again for so long."""
+    late = time.monotonic() + seconds
 
-        async def stay() -> None:
-            visitor = Visitor(client, times, bars)
-            await asyncio.sleep(random.random())
+    async def stay(number: int) -> None:
+        await asyncio.sleep(random.random())
+        async with visitor_from(address, number) as client:
             while time.monotonic() < late:
-                try:
-                    await visitor.round()
-                except Exception as error:
-                    errors.append(f"{type(error).__name__}: {error}")
-                    await asyncio.sleep(1)
+                # As a browser does, for as long as its page is open.
+                async with client.stream("GET", f"{API}/heartbeat/{secrets.token_hex(6)}"):
+                    try:
+                        await Visitor(client, times, bars).round()
+                    except Exception as error:
+                        errors.append(f"{type(error).__name__}: {error}")
+                        await asyncio.sleep(1)
 
-        async def watch() -> None:
-            while time.monotonic() < late:
-                await asyncio.to_thread(memory.read)
-                await asyncio.sleep(min(MEMORY_SECONDS, seconds / 10))
-
-        await asyncio.gather(watch(), *(stay() for _ in range(users)))
-    report(times, errors, users, seconds)
-    print(memory.told())
+    await asyncio.gather(*(stay(number) for number in range(users)))
 
 
-def report(times: dict, errors: list, users: int, seconds: float) -> None:
-    """Print the table."""
-    print(
-        f"{users} users for {seconds:.0f} s: {len(times[WHOLE])} continuations, {len(errors)} errors"
+def row(name: str, values: list[float]) -> str:
+    """Return a line of the table of times."""
+    cells = "".join(f"{np.quantile(values or [np.nan], q):9.2f}" for q in (0.5, 0.95, 1))
+    return f"{name:<32}{len(values):>6}{cells}"
+
+
+HEAD = f"{'seconds':<32}{'n':>6}{'p50':>9}{'p95':>9}{'most':>9}"
+
+
+def counted(errors: list[str]) -> str:
+    """Return the errors, each once."""
+    lines = [f"{errors.count(error)} × {error[:200]}" for error in dict.fromkeys(errors)]
+    return "\n".join([f"{len(errors)} errors", *lines])
+
+
+def memory_bytes(processes: list[psutil.Process]) -> int:
+    """Return what processes take, of pages that several share their part; 0 of one that is gone."""
+    taken = 0
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            taken += process.memory_full_info().pss
+    return taken
+
+
+async def watch(readings: list[tuple[float, float]], seconds: float) -> None:
+    """Take down the seconds, and the MB that all processes take that this one has started."""
+    while True:
+        children = psutil.Process().children(recursive=True)
+        taken = await asyncio.to_thread(memory_bytes, children)
+        readings.append((time.monotonic(), taken / 2**20))
+        await asyncio.sleep(seconds)
+
+
+def grown(readings: list[tuple[float, float]]) -> str:
+    """Return the means of each part of the time, and the slope of the second half."""
+    seconds, taken = np.array(readings).T
+    means = " ".join(f"{part.mean():.0f}" for part in np.array_split(taken, PARTS))
+    half = seconds >= (seconds[0] + seconds[-1]) / 2
+    slope = 60 * np.polyfit(seconds[half], taken[half], 1)[0]
+    return (
+        f"memory, MB, in each fifth of the time: {means}; {slope:+.1f} a minute in its second half"
     )
-    print(f"{'seconds':<20}{'n':>6}{'p50':>9}{'p95':>9}{'most':>9}")
-    for what in (OPENED, FIRST, WHOLE, SOUND):
-        if values := times[what]:
-            cells = "".join(f"{np.quantile(values, q):9.2f}" for q in (0.5, 0.95, 1))
-            print(f"{what:<20}{len(values):>6}{cells}")
-    for error in dict.fromkeys(errors):
-        print(f"{errors.count(error)} × {error}")
+
+
+async def measure(address: str, given: Any) -> None:
+    """Let the visitors loose, and print what they met."""
+    times, errors, readings = defaultdict(list), [], []
+    watching = asyncio.create_task(watch(readings, given.seconds / READINGS))
+    await visit(address, given.users, given.seconds, given.bars, times, errors)
+    watching.cancel()
+    print(f"{given.users} users for {given.seconds:.0f} s: {len(times[WHOLE])} continuations")
+    print(HEAD, *(row(what, times[what]) for what in (OPENED, FIRST, WHOLE, SOUND)), sep="\n")
+    print(counted(errors), grown(readings), sep="\n")
 
 
 def main() -> None:
-    """Start a server of our own, or visit one."""
+    """Start a server of our own, and visit it."""
     given = options(__doc__, users=20, seconds=60.0, bars=8, model="")
     with serving(*(["--model", given.model] if given.model else [])) as address:
-        asyncio.run(visit(address, given.users, given.seconds, given.bars))
+        asyncio.run(measure(address, given))
 
 
 if __name__ == "__main__":

@@ -8,45 +8,43 @@ as long for the first note, by the median, as alone; or if the server is gone, o
 """
 
 import asyncio
-import os
 import secrets
 import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import asynccontextmanager, suppress
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 import httpx
 import numpy as np
+import psutil
 
 from app.web.offered_models import example
 from musicgen.common.processes import CONTEXT
 from tests.app.web.browser import Server, started
 from tests.tokenization.notation import scores
 from tests.tools.options import options
-from tests.tools.page.load import FIRST, OPENED, WHOLE, Visitor
-from tests.tools.page.memory import memory_bytes, processes_under
+from tests.tools.page.load import (
+    API,
+    FILE,
+    FIRST,
+    HEAD,
+    OPENED,
+    WHOLE,
+    counted,
+    memory_bytes,
+    row,
+    visit,
+    visitor_from,
+)
 
-API = "/gradio_api"
 MOST_RATIO = 2.0
 LONG = [None, "", 0, 128, 8, 1, 0.95, 0, 0.02, 1, False, ""]  # the longest continuation there is
 PAUSE_SECONDS = 0.05  # of a hostile one, between two requests
 SLOW = scores.compressed(scores.score(scores.bars(*["<note><rest/></note>" * 9900] * 40)))
 HALVES = 200  # connections with half a request
-
-
-@asynccontextmanager
-async def visitor_from(address: str, number: int) -> AsyncIterator[httpx.AsyncClient]:
-    """Give a client with an address of its own."""
-    local = f"127.0.{number // 250}.{2 + number % 250}" if sys.platform == "linux" else None
-    transport = httpx.AsyncHTTPTransport(
-        local_address=local, limits=httpx.Limits(max_connections=None)
-    )
-    async with httpx.AsyncClient(base_url=address, transport=transport, timeout=120) as client:
-        yield client
 
 
 async def too_large(client: httpx.AsyncClient) -> httpx.Response:
@@ -86,8 +84,9 @@ async def breaks_off(client: httpx.AsyncClient) -> httpx.Response:
 
 async def wrong_values(client: httpx.AsyncClient) -> httpx.Response:
     """Ask with values that are none, and read the answer."""
-    stolen = {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}
-    asked = await client.post(f"{API}/call/read", json={"data": [stolen, 7]})
+    asked = await client.post(
+        f"{API}/call/read", json={"data": [{"path": "/etc/passwd", **FILE}, 7]}
+    )
     if asked.status_code != 200:
         return asked
     return await client.get(f"{API}/call/read/{asked.json()['event_id']}")
@@ -98,7 +97,7 @@ async def slow_to_read(client: httpx.AsyncClient) -> httpx.Response:
     sent = await client.post(f"{API}/upload", files={"files": ("a.mxl", SLOW)})
     if sent.status_code != 200:
         return sent
-    file = {"path": sent.json()[0], "meta": {"_type": "gradio.FileData"}}
+    file = {"path": sent.json()[0], **FILE}
     return await client.post(f"{API}/call/read", json={"data": [file, ""]})
 
 
@@ -144,38 +143,15 @@ async def hold(address: str, late: float, met: Counter[str]) -> None:
     await asyncio.gather(*(one() for _ in range(HALVES)))
 
 
-async def visit(
-    address: str, honest: int, late: float, times: dict, errors: list[str], bars: int
-) -> None:
-    """Let honest visitors use the page until it is late."""
-
-    async def stay(number: int) -> None:
-        async with visitor_from(address, number) as client:
-            while time.monotonic() < late:
-                visitor = Visitor(client, times, bars)
-                # As a browser does, for as long as its page is open.
-                async with client.stream("GET", f"{API}/heartbeat/{secrets.token_hex(6)}"):
-                    try:
-                        await visitor.round()
-                    except Exception as error:
-                        errors.append(f"{type(error).__name__}: {error}")
-                        await asyncio.sleep(1)
-
-    await asyncio.gather(*(stay(number) for number in range(honest)))
-
-
 def held_by(server: Server) -> str:
     """Return what the server has of the machine."""
-    if not Path(f"/proc/{server.process.pid}").exists():
-        return "unknown here"
-    processes = [server.process.pid, *processes_under(server.process.pid)]
-    memory, threads, files = sum(map(memory_bytes, processes)) / 2**20, 0, 0
-    for process in processes:
-        with suppress(OSError):
-            threads += len(os.listdir(f"/proc/{process}/task"))
-            files += len(os.listdir(f"/proc/{process}/fd"))
-    machine = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
-    free = int(machine["MemAvailable"].split()[0]) / 1024
+    process = psutil.Process(server.process.pid)
+    processes = [process, *process.children(recursive=True)]
+    threads = sum(one.num_threads() for one in processes)
+    memory, free = (
+        size / 2**20 for size in (memory_bytes(processes), psutil.virtual_memory().available)
+    )
+    files = sum(one.num_fds() for one in processes)
     return f"{memory:.0f} MB, {len(processes)} processes, {threads} threads, {files} open files; {free:.0f} MB free"
 
 
@@ -193,47 +169,38 @@ def attack(address: str, count: int, seconds: float) -> Counter:
 
 async def besiege(server: Server, given: Any) -> int:
     """Run both parts, and print."""
-    address, errors = server.address, []
-    alone, beside = defaultdict(list), defaultdict(list)
-    warm = time.monotonic() + 20
-    await visit(address, given.honest, warm, defaultdict(list), [], given.bars)
+    alone, beside, errors = defaultdict(list), defaultdict(list), []
+
+    def honest(seconds: float, times: dict, errors: list[str] = errors) -> Awaitable[None]:
+        return visit(server.address, given.honest, seconds, given.bars, times, errors)
+
+    await honest(20, defaultdict(list), [])  # until it is warm
     print(f"at the start: {held_by(server)}", flush=True)
     seconds = 60 * given.minutes
-    await visit(address, given.honest, time.monotonic() + 0.25 * seconds, alone, errors, given.bars)
-    late = time.monotonic() + 0.75 * seconds
+    await honest(0.25 * seconds, alone)
     # In a process of their own: in this one, the honest ones would wait for what the others are at.
     with ProcessPoolExecutor(1, mp_context=CONTEXT) as pool:
-        attacked = pool.submit(attack, address, given.hostile, 0.75 * seconds)
-        await visit(address, given.honest, late, beside, errors, given.bars)
+        attacked = pool.submit(attack, server.address, given.hostile, 0.75 * seconds)
+        await honest(0.75 * seconds, beside)
         met = await asyncio.wrap_future(attacked)
     await asyncio.sleep(min(60, 0.1 * seconds))  # for what is left to be swept away
-    print(f"at the end:   {held_by(server)}")
-    print(
-        f"{given.honest} honest visitors, {given.hostile} hostile ones, {HALVES} halves: {given.minutes:g} minutes"
-    )
-    print(f"{'seconds':<22}{'n':>6}{'p50':>8}{'p95':>8}{'most':>8}")
+    print(f"at the end:   {held_by(server)}", HEAD, sep="\n")
     for name in (OPENED, FIRST, WHOLE):
-        for part, times in (("alone", alone), ("besieged", beside)):
-            cells = "".join(
-                f"{np.quantile(times[name] or [np.nan], q):8.2f}" for q in (0.5, 0.95, 1)
-            )
-            print(f"{name[:12]:<12}{part:>10}{len(times[name]):>6}{cells}")
-    ratio = float(np.median(beside[FIRST] or [np.inf]) / np.median(alone[FIRST] or [np.nan]))
-    waits = " and ".join(
-        f"{np.median(times[FIRST] or [np.nan]):.2f} s" for times in (alone, beside)
+        print(row(f"{name}, alone", alone[name]), row(f"{name}, besieged", beside[name]), sep="\n")
+    waits = [float(np.median(times[FIRST] or [np.nan])) for times in (alone, beside)]
+    ratio = waits[1] / waits[0]
+    print(
+        f"first note alone and besieged: {waits[0]:.2f} and {waits[1]:.2f} s, {ratio:.2f} times as long"
     )
-    print(f"first note alone and besieged: {waits}, {ratio:.2f} times as long, by the median")
-    print(f"{len(errors)} errors of honest visitors")
-    for told in dict.fromkeys(errors):
-        print(f"{errors.count(told)} × {told[:200]}")
+    print("honest visitors met", counted(errors))
     for what, count in sorted(met.items()):
         print(f"{count:>8} × {what}")
-    tracebacks = server.said().count("Traceback")
-    print(f"{tracebacks} tracebacks in the server's log")
-    if tracebacks:
-        print(server.said()[-3000:])
-    is_there = server.process.poll() is None
-    return int(bool(errors or tracebacks) or not is_there or not ratio <= MOST_RATIO)
+    faults = server.said().partition("Traceback")
+    print(
+        f"the server's log tells of {'a fault: ' if faults[1] else 'no fault'}{''.join(faults[1:])[:3000]}"
+    )
+    is_well = server.process.poll() is None and not errors and not faults[1]
+    return 0 if is_well and ratio <= MOST_RATIO else 1
 
 
 def main() -> int:

@@ -59,8 +59,8 @@ FRAMES = """async (playing) => {
 }"""
 
 
-def visited(browser: Browser, address: str) -> tuple[Page, float, int, int, int]:
-    """Open the page as somebody new; returns it, its seconds, and requests, bytes before and bytes after."""
+def visited(browser: Browser, address: str) -> tuple[Page, float, str]:
+    """Open the page as somebody new; returns it, its seconds, and what was fetched before they were over and after."""
     page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
     page.goto(address)
     page.wait_for_function(SHOWN)
@@ -68,24 +68,20 @@ def visited(browser: Browser, address: str) -> tuple[Page, float, int, int, int]
     page.evaluate("musicgen.player.synth.ready")
     found = page.evaluate(BYTES)
     before = [size for _, size, end in found if end <= ready]
-    after = [size for _, size, end in found if end > ready]
-    return page, ready / 1000, len(before), sum(before), sum(after)
-
-
-def line(what: str, values: list[float], unit: str) -> str:
-    """Return a row: the median, and the worst."""
-    return f"{what:<44}{np.median(values):9.2f}{max(values):9.2f} {unit}"
+    after = sum(size for _, size, end in found if end > ready)
+    fetched = f"{len(before)} requests, {sum(before) / 1e6:.2f} MB; after it {after / 1e6:.2f} MB"
+    return page, ready / 1000, fetched
 
 
 def main() -> None:
     """Measure and print."""
     given = options(__doc__, visits=5)
     ready, sounds, scrolled, played = [], [], [], []
-    requests = before = after = 0
+    fetched = ""
     with serving() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS)
         for _ in range(given.visits):
-            page, seconds, requests, before, after = visited(browser, address)
+            page, seconds, fetched = visited(browser, address)
             ready.append(seconds)
             sounds.append(page.evaluate(SOUND))
             scrolled += page.evaluate(FRAMES, False)
@@ -93,15 +89,16 @@ def main() -> None:
             page.context.close()
         browser.close()
     print(f"{given.visits} first visits{'':<32}{'p50':>8}{'most':>9}")
-    print(line("from the address to a piece on the page", ready, "s"))
-    print(line("from pressing play to the first sound", sounds, "s"))
-    print(line("a frame, 5,000 notes scrolled through", scrolled, "ms"))
-    print(line("a frame, 5,000 notes while they play", played, "ms"))
+    for what, values in (
+        ("from the address to a piece on the page, s", ready),
+        ("from pressing play to the first sound, s", sounds),
+        ("a frame, 5,000 notes scrolled through, ms", scrolled),
+        ("a frame, 5,000 notes while they play, ms", played),
+    ):
+        print(f"{what:<44}{np.median(values):9.2f}{max(values):9.2f}")
     for what, times in (("scrolled", scrolled), ("playing", played)):
         print(f"frames a second, {what}: {1000 / np.mean(times):.0f}")
-    print(
-        f"fetched until then: {requests} requests, {before / 1e6:.2f} MB; after it {after / 1e6:.2f} MB"
-    )
+    print(f"fetched until then: {fetched}")
 
 
 if __name__ == "__main__":
