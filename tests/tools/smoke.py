@@ -15,8 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
+import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -47,10 +47,6 @@ print(json.dumps([paths, facts, client.predict(handle_file(paths[0]), api_name="
 """
 
 
-def say(text: str) -> None:
-    print(text, flush=True)
-
-
 def built(place: Path) -> Path:
     """Build the wheel of a clean copy: what an old build has left behind is not packed."""
     source = place / "source"
@@ -62,16 +58,17 @@ def built(place: Path) -> Path:
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(place / "dist")]
     subprocess.run([*pip, str(source)], check=True)
     (wheel,) = (place / "dist").iterdir()
+    print(f"{wheel.name}: {wheel.stat().st_size / 2**20:.1f} MB", flush=True)
     return wheel
 
 
-def installed(place: Path, wheel: Path, torch: str) -> Path:
-    """Return the folder of programs of a fresh environment with the wheel in it."""
-    subprocess.run([sys.executable, "-m", "venv", str(place / "environment")], check=True)
+def installed(place: Path, *packages: str) -> Path:
+    """Return the folder of programs of a fresh environment with packages in it, one after the other."""
+    venv.create(place / "environment", with_pip=True)
     programs = place / "environment" / ("Scripts" if os.name == "nt" else "bin")
     pip = [str(programs / "python"), "-m", "pip", "--disable-pip-version-check", "install"]
-    subprocess.run([*pip, "--quiet", torch], check=True)
-    subprocess.run([*pip, "--quiet", str(wheel)], check=True)
+    for package in packages:
+        subprocess.run([*pip, "--quiet", package], check=True)
     return programs
 
 
@@ -85,17 +82,16 @@ class Smoke:
     """An installed musicgen, used from a folder that knows nothing of the source."""
 
     def __init__(self, programs: Path, place: Path) -> None:
-        self.programs, self.place = programs, place
+        place.mkdir()
         shutil.copy(ROOT / "app" / "examples" / "trio-jazz.mid", place / "song.mid")
         hidden = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
-        self.environment = {k: v for k, v in os.environ.items() if k not in hidden}
+        known = {name: value for name, value in os.environ.items() if name not in hidden}
+        self.programs, self.place, self.around = programs, place, {"cwd": place, "env": known}
 
     def run(self, program: str, *arguments: str) -> str:
         """Return what a program of the environment prints, or end with what it said."""
-        done = subprocess.run(
-            [str(self.programs / program), *arguments],
-            cwd=self.place, env=self.environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        words = [str(self.programs / program), *arguments]
+        done = subprocess.run(words, **self.around, capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(f"{program} {' '.join(arguments)} ended with {done.returncode}: {done.stderr}")
         return done.stdout
@@ -109,12 +105,11 @@ class Smoke:
             if path.is_file() and path.suffix != ".pyc"
         }
         theirs = {path.replace("\\", "/") for path in json.loads(self.run("python", "-c", LISTED))}
-        if missing := ours - theirs - FOR_READERS:
-            sys.exit(f"the wheel lacks {', '.join(sorted(missing))}")
         strange = {p for p in theirs if not p.startswith((*PACKAGES, "symbolic_musicgen-", ".."))}
-        if strange:
-            sys.exit(f"the wheel holds {', '.join(sorted(strange))}, which is no part of it")
-        say(f"files: {len(ours - FOR_READERS)}, all there")
+        missing = ours - theirs - FOR_READERS
+        if strange or missing:
+            sys.exit(f"the wheel holds {sorted(strange)} as well, or lacks {sorted(missing)}")
+        print(f"files: {len(ours - FOR_READERS)}, all there", flush=True)
 
     def continues(self) -> None:
         """List the models, and let each continue a song with sound."""
@@ -125,9 +120,8 @@ class Smoke:
             sounds = [p for p in (self.place / name).glob("*.wav") if p.read_bytes()[:4] == b"RIFF"]
             if not made or not sounds:
                 sys.exit(f"{name} wrote {made}, and these sounds: {sounds}")
-            say(
-                f"musicgen continue --model {name}: {made[0]['tokens']} tokens, {len(sounds)} sounds"
-            )
+            told = f"{made[0]['tokens']} tokens, {len(sounds)} sounds"
+            print(f"musicgen continue --model {name}: {told}", flush=True)
 
     def answers(self) -> None:
         """Open the page, fetch what it is made of, and press Continue as a program does."""
@@ -136,25 +130,19 @@ class Smoke:
             port = free.getsockname()[1]
         address = f"http://127.0.0.1:{port}"
         command = [str(self.programs / "musicgen"), "app", "--port", str(port), "--no-browser"]
-        with tempfile.TemporaryFile() as log:
-            server = subprocess.Popen(
-                command, cwd=self.place, env=self.environment, stdout=log, stderr=log
-            )
-            try:
-                page = _page(server, address)
-                if page is None:
-                    log.seek(0)
-                    sys.exit(f"the page did not come up: {log.read().decode()}")
-                parts = sorted(set(re.findall(r"musicgen/[\w/]+\.(?:js|css)", page)))
-                sizes = [len(_read(f"{address}/{part}")) for part in parts]
-                made = json.loads(self.run("python", "-c", CALLS, address, "song.mid"))
-            finally:
-                server.terminate()
-                server.wait(60)
+        server = subprocess.Popen(command, **self.around)
+        try:
+            page = _page(server, address)
+            parts = sorted(set(re.findall(r"musicgen/[\w/]+\.(?:js|css)", page)))
+            sizes = [len(_read(f"{address}/{part}")) for part in parts]
+            made = json.loads(self.run("python", "-c", CALLS, address, "song.mid"))
+        finally:
+            server.terminate()
+            server.wait(60)
         if not sizes or not all(sizes):
             sys.exit(f"the page names no scripts, or empty ones: {parts}, of {sizes} bytes")
-        say(f"musicgen app: a page of {len(page)} characters and {len(sizes)} files answers; "
-            f"/continue wrote {made[1][0]['notes']} notes, and /sound played them")  # fmt: skip
+        print(f"musicgen app: a page of {len(page)} characters and {len(sizes)} files answers; "
+              f"/continue wrote {made[1][0]['notes']} notes, and /sound played them")  # fmt: skip
 
 
 def _read(url: str) -> bytes:
@@ -162,40 +150,30 @@ def _read(url: str) -> bytes:
         return answer.read()
 
 
-def _page(server: subprocess.Popen, address: str) -> str | None:
-    """Return the page as soon as it answers; None if the server ends before or takes too long."""
+def _page(server: subprocess.Popen, address: str) -> str:
+    """Return the page as soon as it answers."""
     late = time.monotonic() + READY_SECONDS
     while server.poll() is None and time.monotonic() < late:
         try:
             return _read(address).decode()
-        except (urllib.error.URLError, ConnectionError):
+        except OSError:
             time.sleep(0.2)
-    return None
+    sys.exit("the page did not come up; the server's words stand above")
 
 
 def main() -> None:
     """Build, install, use."""
     parser = argparse.ArgumentParser(prog="python -m tests.tools.smoke", description=__doc__)
     parser.add_argument("--torch", default=tested_torch(), help="default: %(default)s")
-    parser.add_argument(
-        "--environment", type=Path, help="use the musicgen that is installed there, build nothing"
-    )
-    given = parser.parse_args()
+    torch = parser.parse_args().torch
     with tempfile.TemporaryDirectory(prefix="musicgen-smoke-") as folder:
         place = Path(folder)
-        if given.environment is None:
-            wheel = built(place)
-            say(f"{wheel.name}: {wheel.stat().st_size / 2**20:.1f} MB")
-            programs = installed(place, wheel, given.torch)
-        else:
-            programs = given.environment.resolve() / ("Scripts" if os.name == "nt" else "bin")
-        (place / "elsewhere").mkdir()
-        smoke = Smoke(programs, place / "elsewhere")
-        say(smoke.run("python", "-c", VERSIONS).strip())
+        smoke = Smoke(installed(place, torch, str(built(place))), place / "elsewhere")
+        print(smoke.run("python", "-c", VERSIONS).strip(), flush=True)
         smoke.holds_all()
         smoke.continues()
         smoke.answers()
-    say("all of it works")
+    print("all of it works")
 
 
 if __name__ == "__main__":
