@@ -17,7 +17,7 @@ def two(shared_set, tmp_path_factory: pytest.TempPathFactory) -> list[object]:
     for position in ("none", "rope"):
         path = toy_file(folder / position, shared_set("remi"), model={"position": position})
         paths.append(path.rename(folder / f"{position}.yaml"))
-    return [*paths, "--steps", 4, "--preset", TOY["model"]["preset"]]
+    return [*paths, "--steps", 4, "--seeds", 2, "--preset", TOY["model"]["preset"]]
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def compared(two, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_all_are_trained_by_one_budget_and_tabulated(two, compared: Path, command):
+def test_all_are_trained_by_one_budget_paired_by_seed_and_tabulated(two, compared, command):
     text = command("compare", *two, "-o", compared).out  # nothing is left to do
     assert max(map(len, text.splitlines())) <= 80
     rows = (compared / "comparison.md").read_text().splitlines()[2:]
@@ -36,10 +36,17 @@ def test_all_are_trained_by_one_budget_and_tabulated(two, compared: Path, comman
     assert all(row.split(" | ")[4] in text for row in rows)  # the losses
     assert (compared / "comparison.png").exists()
     out, err = command("compare", *two, "-o", compared, "--json")
-    rows = json.loads(out)
-    assert [row["steps"] for row in rows] == [4, 4]
-    assert rows[0]["inside"] <= rows[1]["inside"]
-    assert err.count("Going on from step 4 of 4.") == 2
+    none, rope = sorted(json.loads(out), key=lambda row: row["name"])
+    assert [(row["steps"], row["seeds"], row["against"]) for row in (none, rope)] == [
+        (4, 2, ""),
+        (4, 2, "none"),
+    ]
+    assert rope["change"] == pytest.approx(rope["inside"] - none["inside"])
+    assert rope["change_interval"] > 0
+    assert [line for line in err.splitlines() if ", seed " in line] == [
+        "1 of 4: none, seed 1", "2 of 4: rope, seed 1", "3 of 4: none, seed 2", "4 of 4: rope, seed 2",
+    ]  # fmt: skip
+    assert err.count("Going on from step 4 of 4.") == 4
 
 
 def test_one_that_fails_is_a_row_and_the_rest_goes_on(two, tmp_path: Path, command, monkeypatch):
@@ -49,7 +56,7 @@ def test_one_that_fails_is_a_row_and_the_rest_goes_on(two, tmp_path: Path, comma
         train(config, resume=resume)
 
     monkeypatch.setattr("app.commands.compare.train", trained)
-    out, err = command("compare", *two, "-o", tmp_path / "out", "--json")
+    out, err = command("compare", *two, "--seeds", 1, "-o", tmp_path / "out", "--json")
     found = [(row["name"], row["failed"]) for row in json.loads(out)]
     assert found == [("rope", ""), ("none", "out of memory")]
     assert "none failed: out of memory" in err
@@ -60,7 +67,7 @@ def test_runs_are_named_like_their_folders_and_differ(two, tmp_path: Path, comma
     for run in runs:
         run.mkdir()
         (run / "config.yaml").write_text(two[0].read_text())
-    rows = json.loads(command("compare", *runs, *two[2:], *out, "--json").out)
+    rows = json.loads(command("compare", *runs, *two[2:], *out, "--seeds", 1, "--json").out)
     assert {row["name"] for row in rows} == {"a", "b"}
     mine = tmp_path / "rope.yaml"
     mine.write_text(two[0].read_text())
@@ -82,32 +89,13 @@ def test_what_does_not_compare_is_refused(two, shared_set, tmp_path: Path, refus
     assert not (tmp_path / "out").exists()
 
 
-def test_several_seeds_are_paired_and_go_on(two, tmp_path: Path, command):
-    words = ["compare", *two, "--seeds", 2, "-o", tmp_path / "out"]
-    out, err = command(*words, "--json")
-    rows = {row["name"]: row for row in json.loads(out)}
-    assert [line for line in err.splitlines() if ", seed " in line] == [
-        "1 of 4: none, seed 1", "2 of 4: rope, seed 1", "3 of 4: none, seed 2", "4 of 4: rope, seed 2",
-    ]  # fmt: skip
-    assert (rows["rope"]["against"], rows["none"]["against"]) == ("none", "")
-    assert rows["rope"]["seeds"] == 2
-    difference = rows["rope"]["inside"] - rows["none"]["inside"]
-    assert rows["rope"]["change"] == pytest.approx(difference)
-    assert rows["rope"]["change_interval"] > 0
-    assert (tmp_path / "out" / "rope" / "seed-2" / "model").is_dir()
-    assert (tmp_path / "out" / "comparison.png").exists()
-    again = command(*words)  # nothing is left to do
-    assert again.err.count("Going on from step 4 of 4.") == 4
-    assert "rope      2 " in again.out
-
-
 def test_rows_of_another_comparison_or_other_settings_are_not_replaced(
     two, compared: Path, command, refused
 ):
     none, rope, *options = two
     files = {path: path.read_bytes() for path in compared.glob("comparison.*")}
     assert len(files) == 3
-    for words, lost in (([rope], "none of 1 seed"), ([none], "rope of 1 seed")):
+    for words, lost in (([rope], "none of 2 seeds"), ([none], "rope of 2 seeds")):
         assert refused("compare", *words, *options, "-o", compared) == (
             f"musicgen: {compared} holds the table of another comparison, whose rows would be lost "
             f"({lost}): name another folder with -o"
@@ -115,8 +103,7 @@ def test_rows_of_another_comparison_or_other_settings_are_not_replaced(
     words = ["compare", *two, "-o", compared, "--set"]
     for change in ("optimiser.learning_rate=0.001", "optimiser.steps=8"):
         said = refused(*words, change)
-        assert "out/none holds a run of other settings (optimiser." in said
+        assert "holds a run of other settings (optimiser." in said
         assert "name another folder with -o" in said
     assert {path: path.read_bytes() for path in files} == files
-    assert not (compared / "rope" / "seed-2").exists()
     command(*words, "log_every=1")  # which changes no result
