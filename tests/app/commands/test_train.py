@@ -13,7 +13,6 @@ from app.cli import main
 from musicgen.storage import checkpoint
 from tests.training.makers import outcome, toy_file
 from training import run_folder
-from training.run_folder import TAIL_FROM
 from training.validation import read_table
 
 ROOT = Path(__file__).parents[3]
@@ -54,27 +53,6 @@ def test_a_run_leaves_a_folder_with_all_of_it(toy: Path, command):
     assert samples == {"00000002_0.mid", "00000004_0.mid"}
     assert "No samples" not in err
     assert "step 4 of 4: loss " in err
-
-
-def test_a_run_draws_what_its_model_can_do(shared_set, tmp_path: Path, command):
-    err = command("train", toy_file(tmp_path, shared_set("ensemble"), **QUICK), "--json").err
-    assert "No samples" not in err
-    pictures = {path.name for path in (tmp_path / "run" / "samples").glob("*.png")}
-    assert pictures == {"00000002.png", "00000004.png"}
-
-
-def test_a_run_by_the_clock_goes_on_from_before_its_tail(toy: Path, command, refused):
-    quick = ["--set", "validation.samples=0", "--set", "validation.every=1000"]
-    hold = [*quick, "--set", "optimiser.schedule=hold"]
-    first = json.loads(command("train", toy, *hold, "--seconds", 0.5, "--json").out)
-    assert first["ending"] == "finished"
-    run = Path(first["run"])
-    held = int(max(path.name for path in (run / "checkpoints").iterdir()))
-    assert held == checkpoint.read_card(run / "model")[1].training[TAIL_FROM]
-    said = command("train", run, "--resume", "--seconds", 0.5).err
-    assert f"Going on from step {held:,}." in said
-    said = refused("train", run, "--resume", "--tail", 0.5)
-    assert "--tail is a share of --seconds; give both" in said
 
 
 def test_a_folder_that_is_taken_is_said_before_what_lies_in_it(
@@ -121,6 +99,7 @@ def test_a_run_goes_on_from_its_folder_and_says_what_changed(run: Path, command,
         ("--set model.position=spe", "position 'spe' is unknown"),
         ("--set device.accelerator=cuda", "no GPU is at hand; --set device.accelerator=cpu"),
         ("--strategy fsdp", "fsdp shares a model among several devices; give --devices 2"),
+        ("--tail 0.5", "--tail is a share of --seconds; give both"),
         ("--strategy fsdp --precision 64-true", "fsdp knows no precision 64-true"),
     ],
 )
