@@ -92,16 +92,13 @@ def test_continuation_writes_tables_and_files_and_goes_on(folder: Path, command,
     evaluate = ["evaluate", "continuation", "--prompts", "midi", *SMALL]
     out, err = command(*evaluate, MODEL, "untrained:tiny")
     assert out.startswith("4 prompts in 2 styles, 2 continuations a prompt at temperature 0.6")
-    for title in ("onset–drum similarity to the prompt", "similarity to the whole piece", "diversity",
-                  "pitch-class entropy (bits)", "prompt looped", "another style"):  # fmt: skip
-        assert title in out
     assert "nan" not in out.lower()
-    lines = err.splitlines()
-    assert lines[0].startswith(
+    uses, rubbish, shows = err.splitlines()
+    assert uses.startswith(
         "untrained:tiny uses the language remi, but untrained:tiny:groove groove"
     )
-    assert lines[1].startswith("rubbish.mid is not a MIDI file")
-    assert lines[2] == f"{Path('continuation') / 'continuation.png'} shows the quarters."
+    assert rubbish.startswith("rubbish.mid is not a MIDI file")
+    assert shows == f"{Path('continuation') / 'continuation.png'} shows the quarters."
 
     written = folder / "continuation"
     assert {path.name for path in written.iterdir()} == {
@@ -110,14 +107,11 @@ def test_continuation_writes_tables_and_files_and_goes_on(folder: Path, command,
         ".results",
     }  # fmt: skip
     results = json.loads((written / "results.json").read_text())
-    assert results["models"][0]["name"] == MODEL
     left_out = [sentence.split()[0] for sentence in results["left_out"]]
-    assert left_out == ["untrained:tiny", "rubbish.mid"]
+    assert (results["models"][0]["name"], left_out) == (MODEL, ["untrained:tiny", "rubbish.mid"])
     with (written / "similarities.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert {row["prompt"] for row in rows if row["output"] == MODEL} == {
-        "one.march.mid", "two.march.mid", "one.waltz-like.mid", "deep/two.waltz-like.MIDI",
-    }  # fmt: skip
+        rows = [row for row in csv.DictReader(file) if row["output"] == MODEL]
+    assert len({row["prompt"] for row in rows}) == 4
 
     few = json.loads(command(*evaluate, MODEL, "--limit", 1, "-o", "out", "--json").out)
     assert (few["prompts"], few["styles"]) == (1, 1)
@@ -192,13 +186,9 @@ def test_the_table_fits_a_terminal(command, files: list[Path], tmp_path: Path):
     lines = command("evaluate", "listening", *files, long).out.splitlines()
     assert max(map(len, lines)) <= 80
     assert "ensemble / real 11 4 6 1 0.400 [0.168, 0.687]" in [" ".join(line.split()) for line in lines]  # fmt: skip
-    assert any(line.startswith("ensemble, A and B") for line in lines)
 
 
 def test_a_file_that_is_none_is_said_in_a_sentence(refused, tmp_path: Path):
-    text = tmp_path / "song.txt"
-    text.write_text("no choices")
-    assert "song.txt" in refused("evaluate", "listening", text)
     other = tmp_path / "other.json"
     other.write_text('{"seed": 3}')
     assert "other.json has no choices of blind comparisons" in refused("evaluate", "listening", other)  # fmt: skip
@@ -206,4 +196,3 @@ def test_a_file_that_is_none_is_said_in_a_sentence(refused, tmp_path: Path):
         assert "is damaged" in refused("evaluate", "listening", written(tmp_path / "odd.json", odd))
     none = written(tmp_path / "none.json")
     assert "no choices in these files yet" in refused("evaluate", "listening", none)
-    assert "gone.json" in refused("evaluate", "listening", tmp_path / "gone.json")
