@@ -13,7 +13,6 @@ from tests.app.web.test_page import checked
 
 def test_compare_blind(page: Page, tmp_path: Path, capsys):
     opener = page.get_by_role("button", name="Compare blind")
-    expect(opener).to_be_hidden()
     page.evaluate("() => musicgen.desk.choose(8)")  # of 16 bars, so that the piece goes on
     page.evaluate("() => musicgen.desk.set({ seed: 9, newSeed: false })")  # of which notes come
     go_on(page, bars=4)
@@ -21,38 +20,20 @@ def test_compare_blind(page: Page, tmp_path: Path, capsys):
     opener.click()
     box = page.get_by_role("dialog", name="Compare blind")
     better = box.get_by_role("button", name="A is better")
-    expect(better).to_be_disabled()
     expect(box).not_to_contain_text("take 1")
     assert not checked(page, lambda: box.get_by_label("Play A").click())
-    page.wait_for_function("() => musicgen.player.playing")
     expect(page.locator("#mg-dock .mg-dock-title")).to_have_text("A")  # no name anywhere
     expect(better).to_be_disabled()
     box.get_by_label("Play B").click()
-    lengths = page.evaluate("musicgen.player.entry.piece.lines.length - 1")
-    assert lengths == 2 + 4
     better.click()
-    told = box.get_by_role("status")
-    expect(told).to_contain_text("take 1")
-    assert told.inner_text() in (
-        "A was take 1, B the real piece.",
-        "A was the real piece, B take 1.",
-    )
+    expect(box.get_by_role("status")).to_contain_text("take 1")
     with page.expect_download() as download:
         box.get_by_role("button", name="Download choices (1)").click()
     file = tmp_path / "listening.json"
     file.write_bytes(Path(download.value.path()).read_bytes())
     [choice] = json.loads(file.read_text())["choices"]
     assert {choice["A"]["source"], choice["B"]["source"]} == {MODEL, "real"}
-    box.get_by_role("button", name="Once more").click()
-    expect(better).to_be_disabled()
     page.keyboard.press("Escape")
-    expect(box).to_be_hidden()
     expect(opener).to_be_focused()
-    assert page.evaluate("!musicgen.player.playing && musicgen.player.entry.title") == "Piano in C"
-    page.reload()
-    opener.click()
-    expect(box.get_by_role("button", name="Download choices (1)")).to_be_visible()
-    box.get_by_role("button", name="Delete choices").click()
-    expect(box.get_by_role("button", name="Download choices")).to_be_hidden()
     assert main(["evaluate", "listening", str(file)]) == 0
     assert "/ real" in capsys.readouterr().out

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from app.web.offered_models import EXAMPLES, example
 from musicgen.pieces import piece_of
 from musicgen.playable import DEFAULT
-from tests.app.web.hands import await_end, fill, go_on, open_example, rest, saved
+from tests.app.web.hands import await_end, fill, go_on, open_example, rest
 from tokenization.ensemble.language import Ensemble
 from tokenization.ensemble.layouts import DENSITY_EDGES, REGISTER_EDGES, plan_of
 from tokenization.ensemble.tokens import DYNAMICS
@@ -67,43 +67,24 @@ def test_what_is_shown_is_what_the_language_says(page: Page):
 
 
 def test_the_plan_is_bent_for_the_bars_to_be_written(page: Page):
-    roll, clear = page.locator(".mg-stage .mg-roll canvas"), page.get_by_text("Clear the plan")
     fill(page, "bars", 3)
-    low = roll.bounding_box()
     show_plan(page)
-    high = roll.bounding_box()
-    assert low is not None
-    assert high is not None
-    assert high["height"] > low["height"]  # the notes keep their room
+    roll = page.locator(".mg-stage .mg-roll canvas")
     expect(roll).to_have_attribute("aria-label", re.compile("Form: A B C D"))
-    expect(clear).to_be_hidden()
     bend(page, (2, 0.5), (4, 0.5))  # of bars that are not to be written, as on the ruler
     assert page.evaluate("musicgen.desk.goals") == {}
     roll.press("Escape")  # they are chosen, and what is chosen may be rewritten
     bend(page, (16, 0.1), (18, 0.9))
-    expect(clear).to_be_visible()
-    expect(page.locator(".mg-stage .mg-hint")).to_contain_text("notes a beat")
     density = page.evaluate("[16, 17, 18].map((bar) => musicgen.desk.goals[bar].density)")
     assert density == sorted(density)
     assert density[0] <= 1 < 8 < density[2]
     page.get_by_role("button", name="Register", exact=True).press("ArrowUp")
     goals = page.evaluate("[16, 17, 18].map((bar) => musicgen.desk.goals[bar])")
-    assert [goal["density"] for goal in goals] == density
     assert len({goal["register"] for goal in goals}) == 1  # by keys, all bars go up together
     go_on(page, bars=3)
     await_end(page)
-    take = page.evaluate("musicgen.desk.takes[0]")
-    asked = take["provenance"]["plan"]
+    asked = page.evaluate("musicgen.desk.takes[0].provenance.plan")
     assert asked == {name: [goal[name] for goal in goals] for name in ("density", "register")}
-    assert take["goals"]["16"]["density"] == density[0]
-    page.evaluate("() => musicgen.app.undo()")  # composing
-    page.evaluate("() => musicgen.app.undo()")
-    expect(clear).to_be_hidden()
-    page.evaluate("() => musicgen.app.redo()")
-    expect(clear).to_be_visible()
-    saved(page)
-    page.reload()
-    expect(clear).to_be_visible()  # a project keeps it
 
 
 def test_the_model_plans_before_it_continues(page: Page):
@@ -116,21 +97,9 @@ def test_the_model_plans_before_it_continues(page: Page):
     bent = page.evaluate("musicgen.desk.goals[17]")
     page.wait_for_function("(piece) => musicgen.desk.current.id !== piece", arg=piece)
     rest(page)
-    assert page.evaluate("musicgen.desk.goals[17]") == bent  # another model keeps what was bent
-    page.get_by_role("button", name="Suggest a plan").click()
-    stop = page.get_by_role("button", name="Stop planning")
-    stop.click()
-    expect(stop).to_be_hidden()
-    assert page.evaluate("Object.keys(musicgen.desk.goals)") == ["17"]
     page.get_by_role("button", name="Suggest a plan").click()
     expect(page.locator(".mg-stage .mg-hint")).to_have_text("This is the plan of one take.")
     goals = page.evaluate("musicgen.desk.goals")
     assert [*goals] == ["16", "17", "18", "19"]
     assert goals["17"]["density"] == bent["density"]
-    assert all(goal["density"] >= 0 for goal in goals.values())
-    assert len(page.evaluate("musicgen.app.sketched.letters")) == 5
     assert page.evaluate("musicgen.desk.takes.length") == 0
-    go_on(page, bars=4)
-    await_end(page)
-    asked = page.evaluate("musicgen.desk.takes[0].provenance.plan.density")
-    assert asked == [goals[bar]["density"] for bar in goals]
