@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Error, Page, expect
 
-from app.audio import default_soundfont
 from app.web.offered_models import example
 from tests.app.web.browser import MODEL, WAIT, free_port, started
 from tests.app.web.hands import SHOWN, await_end, desk, go_on, open_example, saved, send
@@ -69,10 +68,6 @@ def test_a_desk_is_saved_as_a_file_and_opened_elsewhere(page: Page, visit):
     go_on(page, bars=1)
     await_end(page)
     page.locator(".mg-desk-menu > summary").click()
-    licences = page.locator(".mg-desk-menu a").evaluate(
-        "async ({ href }) => (await fetch(href)).text()"
-    )
-    assert f"{default_soundfont().stem}, a General MIDI soundfont" in licences
     with page.expect_download() as download:
         page.get_by_role("button", name="Save the project").click()
     assert download.value.suggested_filename == "Piano in C.musicgen"
@@ -81,10 +76,8 @@ def test_a_desk_is_saved_as_a_file_and_opened_elsewhere(page: Page, visit):
     open_example(other, "trio-jazz")
     send(other, "half.musicgen", data[:-100])
     expect(other.locator(".mg-stage > [role=alert]")).to_contain_text("only a part of one")
-    before, listed = (one.evaluate("musicgen.desk.open.listed") for one in (other, page))
     send(other, "all.musicgen", data)
     expect(other.locator(".mg-take")).to_have_count(1)
-    assert other.evaluate("musicgen.desk.open.listed") == before + listed
     assert other.evaluate("musicgen.desk.open.takes") == page.evaluate("musicgen.desk.open.takes")
     other.get_by_role("button", name="Undo").click()
     expect(other.locator(SHOWN)).to_have_text("Jazz trio")

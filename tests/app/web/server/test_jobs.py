@@ -25,10 +25,6 @@ def done(work: Coroutine) -> Any:
         return thread.submit(asyncio.run, work).result()
 
 
-def gradios_queue() -> Queue:
-    return Queue(True, {}, 1.0, None, SimpleNamespace(fns={}))  # type: ignore[arg-type]
-
-
 class Waiting(SimpleNamespace):
     """A queue with jobs of clients, each in a session of the client's name, with its answers."""
 
@@ -118,7 +114,7 @@ def test_a_job_may_be_cancelled_while_it_ends():
             await asyncio.sleep(0)
 
     async def both() -> list[object]:
-        queue = gradios_queue()
+        queue = Queue(True, {}, 1.0, None, SimpleNamespace(fns={}))  # type: ignore[arg-type]
         job, lock = late(), asyncio.Lock()
         queue.server_app = SimpleNamespace(iterators={"job": job}, lock=lock)  # type: ignore[assignment]
         await anext(job)
