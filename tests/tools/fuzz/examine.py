@@ -1,7 +1,7 @@
 """What must become of any file: it is read, spelled in each language, decoded and written, or refused in a sentence.
 
 All of this depends on nothing but the music. So of two files with the same music, the second one's is not looked at
-again; and what two languages decode to the same music is written once.
+again.
 """
 
 import re
@@ -25,7 +25,6 @@ READ = "read"
 MOST_REMEMBERED = 100_000  # pieces of music: some 20 MB
 
 _outcomes: dict[bytes, str] = {}  # of music that was read
-_written: set[bytes] = set()  # music
 
 
 def examine(data: bytes, suffix: str, languages: Sequence[Language]) -> str:
@@ -37,11 +36,9 @@ def examine(data: bytes, suffix: str, languages: Sequence[Language]) -> str:
     read = _digest(score)
     if read not in _outcomes:
         _note_down(score)
-        found = _spelled(score, languages)
-        if len(_outcomes) + len(_written) > MOST_REMEMBERED:
+        if len(_outcomes) > MOST_REMEMBERED:
             _outcomes.clear()
-            _written.clear()
-        _outcomes[read] = found
+        _outcomes[read] = _spelled(score, languages)
     return _outcomes[read]
 
 
@@ -74,11 +71,8 @@ def _spelled(score: Score, languages: Sequence[Language]) -> str:
         # The velocities of groove stand beside its tokens.
         if decoded.replace(velocity=spelled.velocity) != spelled:
             raise AssertionError(f"{spoken.name} reads back other notes than it has spelled")
-        if not len(decoded) or (written := _digest(music)) in _written:
-            continue
-        if len(read_midi(write_midi(music), limits=ROOMY).notes) != len(decoded):
+        if len(decoded) and len(read_midi(write_midi(music), limits=ROOMY).notes) != len(decoded):
             raise AssertionError(f"{spoken.name} is written with other notes than it has")
-        _written.add(written)
     return "; ".join([READ, *refusals])
 
 

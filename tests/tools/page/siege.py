@@ -26,19 +26,8 @@ from musicgen.common.processes import CONTEXT
 from tests.app.web.browser import Server, started
 from tests.tokenization.notation import scores
 from tests.tools.options import options
-from tests.tools.page.load import (
-    API,
-    FILE,
-    FIRST,
-    HEAD,
-    OPENED,
-    WHOLE,
-    counted,
-    memory_bytes,
-    row,
-    visit,
-    visitor_from,
-)
+from tests.tools.page import load
+from tests.tools.page.load import API, FILE, FIRST, visitor_from
 
 MOST_RATIO = 2.0
 LONG = [None, "", 0, 128, 8, 1, 0.95, 0, 0.02, 1, False, ""]  # the longest continuation there is
@@ -47,30 +36,10 @@ SLOW = scores.compressed(scores.score(scores.bars(*["<note><rest/></note>" * 990
 HALVES = 200  # connections with half a request
 
 
-async def too_large(client: httpx.AsyncClient) -> httpx.Response:
-    """Send megabytes of numbers."""
-    body = b'{"data":[' + b"1," * 700_000 + b"1]}"
-    return await client.post(f"{API}/run/predict", content=body)
+Client = httpx.AsyncClient
 
 
-async def never_read(client: httpx.AsyncClient) -> httpx.Response:
-    """Ask for the longest work, and never for its result."""
-    return await client.post(f"{API}/call/continue", json={"data": LONG})
-
-
-async def new_faces(client: httpx.AsyncClient) -> httpx.Response:
-    """Open the page's session, again and again under another name."""
-    body = {"data": [None, {"example": "trio-jazz"}], "session_hash": secrets.token_hex(6)}
-    return await client.post(f"{API}/run/desk_open", json=body)
-
-
-async def fills_the_disk(client: httpx.AsyncClient) -> httpx.Response:
-    """Upload a megabyte."""
-    files = {"files": ("a.mid", secrets.token_bytes(1_000_000))}
-    return await client.post(f"{API}/upload", files=files)
-
-
-async def breaks_off(client: httpx.AsyncClient) -> httpx.Response:
+async def breaks_off(client: Client) -> httpx.Response:
     """Upload, and hang up in the middle."""
 
     async def half() -> AsyncIterator[bytes]:
@@ -82,7 +51,7 @@ async def breaks_off(client: httpx.AsyncClient) -> httpx.Response:
     return await client.post(f"{API}/upload", content=half(), headers=kind)
 
 
-async def wrong_values(client: httpx.AsyncClient) -> httpx.Response:
+async def wrong_values(client: Client) -> httpx.Response:
     """Ask with values that are none, and read the answer."""
     asked = await client.post(
         f"{API}/call/read", json={"data": [{"path": "/etc/passwd", **FILE}, 7]}
@@ -92,7 +61,7 @@ async def wrong_values(client: httpx.AsyncClient) -> httpx.Response:
     return await client.get(f"{API}/call/read/{asked.json()['event_id']}")
 
 
-async def slow_to_read(client: httpx.AsyncClient) -> httpx.Response:
+async def slow_to_read(client: Client) -> httpx.Response:
     """Send a score of as many elements as can be, and never read what it was found to be."""
     sent = await client.post(f"{API}/upload", files={"files": ("a.mxl", SLOW)})
     if sent.status_code != 200:
@@ -101,27 +70,34 @@ async def slow_to_read(client: httpx.AsyncClient) -> httpx.Response:
     return await client.post(f"{API}/call/read", json={"data": [file, ""]})
 
 
-async def from_elsewhere(client: httpx.AsyncClient) -> httpx.Response:
-    """Come from another site's page, under another site's name."""
-    headers = {"Origin": "http://elsewhere.example", "Host": "elsewhere.example"}
-    return await client.post(f"{API}/upload", content=b"", headers=headers)
-
-
-HOSTILE: tuple[Callable[[httpx.AsyncClient], Awaitable[httpx.Response]], ...] = (
-    *(too_large, never_read, new_faces, fills_the_disk, breaks_off, wrong_values, slow_to_read),
-    from_elsewhere,
-)
+NUMBERS = b'{"data":[' + b"1," * 700_000 + b"1]}"
+FOREIGN = {"Origin": "http://elsewhere.example", "Host": "elsewhere.example"}
+HOSTILE: dict[str, Callable[[Client], Awaitable[httpx.Response]]] = {
+    "sends megabytes of numbers": lambda it: it.post(f"{API}/run/predict", content=NUMBERS),
+    "never reads the longest work": lambda it: it.post(f"{API}/call/continue", json={"data": LONG}),
+    "opens the page under new names": lambda it: it.post(
+        f"{API}/run/desk_open",
+        json={"data": [None, {"example": "trio-jazz"}], "session_hash": secrets.token_hex(6)},
+    ),
+    "fills the disk": lambda it: it.post(
+        f"{API}/upload", files={"files": ("a.mid", secrets.token_bytes(1_000_000))}
+    ),
+    "breaks off": breaks_off,
+    "asks with wrong values": wrong_values,
+    "is slow to read": slow_to_read,
+    "comes from another site": lambda it: it.post(f"{API}/upload", content=b"", headers=FOREIGN),
+}
 
 
 async def molest(address: str, number: int, late: float, met: Counter[str]) -> None:
     """Be hostile in one way until it is late."""
-    act = HOSTILE[number % len(HOSTILE)]
+    name, act = [*HOSTILE.items()][number % len(HOSTILE)]
     async with visitor_from(address, 100 + number) as client:
         while time.monotonic() < late:
             try:
-                met[f"{act.__name__}: {(await act(client)).status_code}"] += 1
+                met[f"{name}: {(await act(client)).status_code}"] += 1
             except httpx.HTTPError:
-                met[f"{act.__name__}: hung up on"] += 1
+                met[f"{name}: hung up on"] += 1
             await asyncio.sleep(PAUSE_SECONDS)
 
 
@@ -149,7 +125,7 @@ def held_by(server: Server) -> str:
     processes = [process, *process.children(recursive=True)]
     threads = sum(one.num_threads() for one in processes)
     memory, free = (
-        size / 2**20 for size in (memory_bytes(processes), psutil.virtual_memory().available)
+        size / 2**20 for size in (load.memory_bytes(processes), psutil.virtual_memory().available)
     )
     files = sum(one.num_fds() for one in processes)
     return f"{memory:.0f} MB, {len(processes)} processes, {threads} threads, {files} open files; {free:.0f} MB free"
@@ -172,7 +148,7 @@ async def besiege(server: Server, given: Any) -> int:
     alone, beside, errors = defaultdict(list), defaultdict(list), []
 
     def honest(seconds: float, times: dict, errors: list[str] = errors) -> Awaitable[None]:
-        return visit(server.address, given.honest, seconds, given.bars, times, errors)
+        return load.visit(server.address, given.honest, seconds, given.bars, times, errors)
 
     await honest(20, defaultdict(list), [])  # until it is warm
     print(f"at the start: {held_by(server)}", flush=True)
@@ -184,15 +160,19 @@ async def besiege(server: Server, given: Any) -> int:
         await honest(0.75 * seconds, beside)
         met = await asyncio.wrap_future(attacked)
     await asyncio.sleep(min(60, 0.1 * seconds))  # for what is left to be swept away
-    print(f"at the end:   {held_by(server)}", HEAD, sep="\n")
-    for name in (OPENED, FIRST, WHOLE):
-        print(row(f"{name}, alone", alone[name]), row(f"{name}, besieged", beside[name]), sep="\n")
+    print(f"at the end:   {held_by(server)}", load.HEAD, sep="\n")
+    for name in (load.OPENED, FIRST, load.WHOLE):
+        print(
+            load.row(f"{name}, alone", alone[name]),
+            load.row(f"{name}, besieged", beside[name]),
+            sep="\n",
+        )
     waits = [float(np.median(times[FIRST] or [np.nan])) for times in (alone, beside)]
     ratio = waits[1] / waits[0]
     print(
         f"first note alone and besieged: {waits[0]:.2f} and {waits[1]:.2f} s, {ratio:.2f} times as long"
     )
-    print("honest visitors met", counted(errors))
+    print("honest visitors met", load.counted(errors))
     for what, count in sorted(met.items()):
         print(f"{count:>8} × {what}")
     faults = server.said().partition("Traceback")
