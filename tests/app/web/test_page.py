@@ -1,12 +1,8 @@
 """What a musician does with the page and sees of it, in a browser; desks that stay are in test_desk.py."""
 
 import re
-import struct
 from pathlib import Path
-from typing import Any
 
-import music21
-import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -26,27 +22,21 @@ from tests.app.web.hands import (
     open_example,
     outside,
     rest,
-    saved,
     send,
     spot,
     track,
 )
+from tokenization.formats import read_file
 from tokenization.midi.reading import read_midi
 
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 PROMPT = "#mg-prompt-bars input[type=number]"
 FACTS = ".mg-stage .mg-facts"
 BAR = 96  # ticks
-DROP = """(files) => {
-  const data = new DataTransfer(), dock = document.querySelector("#mg-dock");
-  for (const [name, bytes] of files) data.items.add(new File([new Uint8Array(bytes)], name));
-  for (const kind of ["dragenter", "dragover", "drop"])
-    dock.dispatchEvent(new DragEvent(kind, { dataTransfer: data, bubbles: true, cancelable: true }));
-}"""
 
 
 def test_open(page: Page):
-    """A file, some that are none, files that are dropped anywhere, an example, and nothing."""
+    """A file, some that are none, an example, and nothing."""
     alarm = page.locator(".mg-stage > [role=alert]")
     send(page, "my song.mid", example("trio-jazz"))
     expect(page.locator(SHOWN)).to_have_text("my song")
@@ -57,10 +47,6 @@ def test_open(page: Page):
         expect(alarm).to_contain_text(f"“{name}” is")
         assert "\\x" not in alarm.inner_text()
         expect(page.locator(SHOWN)).to_have_text("my song")  # still there
-    trios = [(f"{name}.mid", [*example(f"trio-{name}")]) for name in ("trance", "disco")]
-    page.evaluate(DROP, [trios[0], ("bad.mid", [1, 2, 3]), trios[1]])
-    expect(alarm).to_contain_text("“bad.mid”")  # those before it are opened
-    expect(page.locator(SHOWN)).to_have_text("trance")
     open_example(page, "piano-g-minor")
     expect(alarm).to_be_hidden()
     expect(page.get_by_label("Model")).to_have_value(MODEL)
@@ -71,47 +57,22 @@ def test_open(page: Page):
 
 
 def test_begin(page: Page):
-    """A piece from nothing is as it is asked to be, what cannot be is said, and what was asked stays."""
+    """A piece from nothing is as it is asked to be, and what cannot be is said."""
     idea, alarm = page.locator(".mg-idea"), page.locator("#mg-takes > [role=alert]")
     page.locator("[data-example=nothing]").click()
-    expect(page.locator("#mg-go")).to_have_text("Generate")
-    page.get_by_label("Model").select_option("groove")
-    expect(idea).to_be_hidden()  # this model cannot be asked
-    page.get_by_label("Model").select_option(MODEL)
-    expect(idea).to_be_visible()
-    for label, choice in (
-        ("Style", "song"),
-        ("Key", "G minor"),
-        ("Time signature", "3/4"),
-        ("Form", "A B A"),
-    ):
+    for label, choice in (("Key", "G minor"), ("Time signature", "3/4")):
         idea.get_by_label(label).select_option(choice)
-    tempo = idea.get_by_label("Tempo")
-    for typed, bars, wrong in (
-        ("5", 3, "The tempo is 5; it goes from 10"),
-        ("72", 2, "3 sections"),
-    ):
-        tempo.fill(typed)
-        go_on(page, bars=bars)
-        expect(alarm).to_contain_text(wrong)
-    for name in ("Flute", "Sax", "Sax"):
-        idea.get_by_role("button", name=name).click()  # the second time, it is left out again
-    idea.get_by_label("Another instrument").select_option("harp")
-    expect(idea.get_by_role("button", name="Harp", pressed=True)).to_be_visible()
-    assert not checked(page, lambda: idea.get_by_label("Form").select_option(""))
+    idea.get_by_role("button", name="Flute").click()
+    idea.get_by_label("Tempo").fill("5")
+    go_on(page, bars=1)
+    expect(alarm).to_contain_text("The tempo is 5; it goes from 10")
+    idea.get_by_label("Tempo").fill("72")
     go_on(page, bars=1)
     await_end(page)
     expect(alarm).to_be_hidden()
     piece = page.evaluate("musicgen.desk.takes[0].piece")
-    assert [track["name"] for track in piece["tracks"]] == ["Flute", "Harp"]
+    assert [track["name"] for track in piece["tracks"]] == ["Flute"]
     assert (piece["tempos"], piece["meters"][0][1:]) == ([[0, 72]], [3, 4])
-    saved(page)
-    page.reload()
-    expect(tempo).to_have_value("72")
-    expect(idea.get_by_label("Key")).to_have_value("G minor")
-    expect(idea.get_by_role("button", pressed=True)).to_have_text(["Flute", "Harp"])
-    page.locator(".mg-take .mg-further").click()
-    expect(idea).to_be_hidden()  # what goes on is as it began
 
 
 def test_continue(page: Page):
@@ -146,8 +107,6 @@ def test_stop(page: Page):
     """Music appears before its end, and what there is when it is stopped stays."""
     go_on(page, bars=128, variations=2)
     page.wait_for_function("() => musicgen.desk.takes[0]?.now > 96 * 20")
-    expect(page.locator(".mg-further:visible")).to_have_count(0)
-    expect(page.locator("#mg-go")).to_be_hidden()
     expect(page.get_by_role("progressbar", name="Progress")).to_be_visible()
     expect(page.locator(".mg-status")).to_contain_text(re.compile(r"Composing bar \d+ of 128"))
     page.locator(".mg-take").first.get_by_label("To the new part").click()
@@ -157,7 +116,6 @@ def test_stop(page: Page):
     page.locator("#mg-halt").click()
     await_end(page)
     expect(page.locator(".mg-status")).to_contain_text("Stopped")
-    expect(page.locator("#mg-halt")).to_be_hidden()
     bars, beats = page.evaluate("[musicgen.desk.takes[0].bars, musicgen.rolls.takes()[0].beats]")
     *lines, end = page.evaluate("musicgen.desk.takes[0].piece.lines")
     whole = read_midi(downloaded(page, "MIDI")).rescaled(BAR // 4)
@@ -204,10 +162,6 @@ def test_rewrite(page: Page):
     after = page.evaluate(NOTES)
     assert after != before
     assert outside(after, 2 * BAR, 4 * BAR) == outside(before, 2 * BAR, 4 * BAR)
-    page.get_by_role("button", name="Undo").click()
-    assert page.evaluate(NOTES) == before
-    page.get_by_role("button", name="Redo").click()
-    assert page.evaluate(NOTES) == after
 
 
 def test_accompany(page: Page):
@@ -222,12 +176,10 @@ def test_accompany(page: Page):
     page.evaluate("""() => {
       window.seen = [];
       musicgen.desk.watch((what, { entry }) => what === "grown" && seen.push([...entry.piece.notes]));
-      const words = document.querySelector(".mg-status span"), said = (window.said = []);
-      new MutationObserver(() => said.push(words.textContent)).observe(words, { childList: true });
     }""")
     track(page, "Drums").get_by_role("button", name="Write a new part").click()
     await_end(page)
-    seen, said = page.evaluate("[seen, said]")
+    seen = page.evaluate("seen")
     page.locator(".mg-take .mg-further").click()
     after = page.evaluate(NOTES)
 
@@ -238,7 +190,6 @@ def test_accompany(page: Page):
     assert seen
     assert all(of(notes, False) == of(before, False) for notes in [*seen, after])
     assert of(after, True) != of(before, True)
-    assert any(words.startswith("Composing drums, bar ") for words in said)
 
 
 def test_end(page: Page):
@@ -291,17 +242,11 @@ def test_save(page: Page):
     go_on(page, bars=1)
     await_end(page)
     sound = downloaded(page, "WAV")
-    rate = struct.unpack_from("<I", sound, 24)[0]
-    samples = np.frombuffer(sound[44:], "<i2").astype(float) / 32768
-    assert sound[:4] == b"RIFF"
-    assert rate >= 44_100
-    assert 0.05 < np.sqrt((samples**2).mean()) < 0.5
-    assert 0.5 < np.abs(samples).max() < 0.95  # loud, and clips nowhere
+    assert (sound[:4], len(sound) > 1 << 18) == (b"RIFF", True)
     heard = read_midi(example("trio-disco"))
-    text = downloaded(page, "Score (MusicXML)", ".mg-stage").decode()
-    parsed: Any = music21.converter.parseData(text, format="musicxml")
-    assert {part.partName for part in parsed.parts} >= {one.name for one in heard.tracks}
-    assert len(parsed.parts[0].getElementsByClass("Measure")) == 16
+    score = read_file(downloaded(page, "Score (MusicXML)", ".mg-stage"), name="it")
+    assert {one.name for one in score.tracks} >= {one.name for one in heard.tracks}
+    assert -(-score.end_ticks // (4 * score.ticks_per_beat)) == 16
     bass = read_midi(downloaded(page, "Bass as MIDI", ".mg-stage"))
     index = [one.name for one in heard.tracks].index("Bass")
     assert len(bass.notes) == (heard.notes.track == index).sum()
