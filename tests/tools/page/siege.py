@@ -122,13 +122,13 @@ async def hold(address: str, late: float, met: Counter[str]) -> None:
 def held_by(server: Server) -> str:
     """Return what the server has of the machine."""
     process = psutil.Process(server.process.pid)
-    processes = [process, *process.children(recursive=True)]
-    threads = sum(one.num_threads() for one in processes)
-    memory, free = (
-        size / 2**20 for size in (load.memory_bytes(processes), psutil.virtual_memory().available)
-    )
-    files = sum(one.num_fds() for one in processes)
-    return f"{memory:.0f} MB, {len(processes)} processes, {threads} threads, {files} open files; {free:.0f} MB free"
+    processes, threads, files = [process, *process.children(recursive=True)], 0, 0
+    for one in processes:
+        with suppress(psutil.NoSuchProcess):
+            threads += one.num_threads()
+            files += one.num_fds()
+    memory, free = load.memory_bytes(processes) >> 20, psutil.virtual_memory().available >> 20
+    return f"{memory} MB, {len(processes)} processes, {threads} threads, {files} open files; {free} MB free"
 
 
 def attack(address: str, count: int, seconds: float) -> Counter:
