@@ -366,6 +366,7 @@ def test_all_whole_bars_have_come_without_a_note_too(
 ):
     resting = streamed(spoken, kind, **more)
     lines = resting.begun()["takes"][0]["piece"]["lines"]
+    assert resting.more(0) is None
     for since in (2, 3):  # bars have begun since, and all but the last of them are whole
         view = resting.more(since)
         assert view is not None

@@ -63,21 +63,10 @@ def test_works_are_done_by_models_that_can(client: Client):
     assert fact["chords"]
     with pytest.raises(AppError, match="no part can be written"):
         client.predict(song, "pop-piano", "drums", api_name="/accompany")
-    _, (fact,) = client.predict(trio, "groove", 2, bars=1, chords="C", api_name="/continue")
-    assert (fact["model"], fact["chords"]) == (MODEL, [["C_M"]])
-
-
-def test_a_wrong_request_gets_a_sentence(client: Client, tmp_path: Path):
-    bad = tmp_path / "bad.mid"
-    bad.write_bytes(b"PK\x03\x04 not music")
-    with pytest.raises(AppError, match=r"“bad\.mid” is a zip archive"):
-        client.predict(handle_file(str(bad)), api_name="/read")
     with pytest.raises(AppError, match="There is no style 'jazz'"):
         client.predict("ensemble", style="jazz", api_name="/begin")
-    with pytest.raises(AppError, match="1000 is greater than maximum value 128"):
-        client.predict(handle_file(str(TRIO)), bars=1000, api_name="/continue")
-    with pytest.raises(AppError, match="There is no file"):
-        client.predict(None, api_name="/read")
+    _, (fact,) = client.predict(trio, "groove", 2, bars=1, chords="C", api_name="/continue")
+    assert (fact["model"], fact["chords"]) == (MODEL, [["C_M"]])
 
 
 @pytest.mark.long  # it is found out with the next heartbeat of gradio's
