@@ -13,6 +13,7 @@ from app.cli import main
 from musicgen.storage import checkpoint
 from tests.training.makers import outcome, toy_file
 from training import run_folder
+from training.run_folder import TAIL_FROM
 from training.validation import read_table
 
 ROOT = Path(__file__).parents[3]
@@ -53,6 +54,20 @@ def test_a_run_leaves_a_folder_with_all_of_it(toy: Path, command):
     assert samples == {"00000002_0.mid", "00000004_0.mid"}
     assert "No samples" not in err
     assert "step 4 of 4: loss " in err
+
+
+def test_a_run_by_the_clock_goes_on_from_before_its_tail(shared_set, tmp_path: Path, command):
+    toy = toy_file(tmp_path, shared_set("ensemble"), **QUICK)  # it draws what its model can do
+    hold = ("--set", "optimiser.schedule=hold", "--seconds", 0.5, "--json")
+    first = json.loads(command("train", toy, *hold).out)
+    assert first["ending"] == "finished"
+    run = Path(first["run"])
+    held = int(max(path.name for path in (run / "checkpoints").iterdir()))
+    assert held == checkpoint.read_card(run / "model")[1].training[TAIL_FROM]
+    assert list((run / "samples").glob("*.png"))
+    assert (
+        f"Going on from step {held:,}." in command("train", run, "--resume", "--seconds", 0.5).err
+    )
 
 
 def test_a_folder_that_is_taken_is_said_before_what_lies_in_it(
