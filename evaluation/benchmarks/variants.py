@@ -273,7 +273,7 @@ class Variant:
 
     position: str
     choice: Mapping[str, Any] = field(default_factory=dict)  # of the encoding
-    mixer: str = "linear"  # linear | toeplitz | rfa | rfa_arccos | rfa_gated
+    mixer: str = "linear"  # linear | softmax | toeplitz | rfa | rfa_arccos | rfa_gated
     causal: bool = True  # whether models that predict the next token have it
     whole: bool = True  # whether classifiers have it
     shape: str = "sequence"  # sequence | grid | cloud: what its places are
@@ -303,6 +303,7 @@ VARIANTS: dict[str, Variant] = {
     "flt": Variant(position="flt", about="Gaussian mixture (Choromanski et al. 2023)"),
     "flt_local": Variant(position="flt", choice={"mask": "local", "frequencies": "folded"}),
     "toeplitz": Variant(position="none", mixer="toeplitz", about="log-linear (Luo et al. 2021)"),
+    "softmax": Variant(position="none", mixer="softmax", whole=False, about="exact, at quadratic cost"),
     "rfa": Variant(position="none", mixer="rfa", whole=False, about="Peng et al. 2021"),
     "rfa_arccos": Variant(position="none", mixer="rfa_arccos", whole=False),
     "rfa_gated": Variant(position="none", mixer="rfa_gated", whole=False),
@@ -344,7 +345,9 @@ def model_config(chosen: Variant, values: Mapping[str, Any]) -> ModelConfig:
     position = {"name": "none"}
     if chosen.position in POSITIONS:
         position = {"name": chosen.position, **chosen.choice}
-    config = ModelConfig.read({**values, "position": position}, "the benchmark's model")
+    attention = "softmax" if chosen.mixer == "softmax" else "linear"
+    values = {**values, "position": position, "attention": attention}
+    config = ModelConfig.read(values, "the benchmark's model")
     check_sense(config)
     if chosen.position == "flt_space" and config.features_name != "favor":
         raise ValueError(
@@ -376,7 +379,7 @@ def mixed(
     attention: Attention, chosen: Variant, config: ModelConfig, layer: int, width: int
 ) -> Attention:
     """Return an attention of the same weights that mixes tokens as a variant says."""
-    if chosen.mixer == "linear":
+    if chosen.mixer in ("linear", "softmax"):
         return attention
     if chosen.mixer == "toeplitz":
         other: Attention = ToeplitzAttention(config, layer, attention.features)
