@@ -9,7 +9,6 @@ from torch import Tensor
 
 from musicgen.attention.features import (
     FEATURES,
-    EluConfig,
     Favor,
     FavorConfig,
     FeatureMap,
@@ -107,12 +106,3 @@ def test_pointwise_features_of_the_input_itself():
     torch.testing.assert_close(relu.keys(x), torch.tensor([[[[0.001, 0.001, 3.001]]]]))
     elu = torch.tensor([[[[np.exp(-2.0), 1.0, 4.0]]]], dtype=torch.float32)
     torch.testing.assert_close(make("elu", 3).queries(x), elu)
-
-
-def test_wrong_sizes_are_named():
-    with pytest.raises(ValueError, match="features of favor must be an even number, found 127"):
-        FavorConfig(features=127)
-    with pytest.raises(ValueError, match="features of relu must be at least 1, or null, found 0"):
-        ReluConfig(features=0)
-    with pytest.raises(ValueError, match=r"floor of elu must be above 0, found 0\.0"):
-        EluConfig(floor=0.0)

@@ -1,8 +1,5 @@
 """Metric heads compute their definition, whole, cut anywhere and in steps; their clock reads what languages say."""
 
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -13,13 +10,12 @@ from musicgen.metre.heads import (
     LEAST,
     Clock,
     Metre,
-    MetreConfig,
     MetricHeads,
     Stretches,
     Timekeeper,
 )
 from musicgen.model.performer import Performer
-from tests.musicgen.metre.toys import METRE, config, music, toy
+from tests.musicgen.metre.toys import METRE, music, toy
 from tests.musicgen.toys import CLOCK, VOCABULARY, generator, toy_tokens
 from tests.tokenization.groove.cases import walk as groove_walk
 from tests.tokenization.remi.cases import walk as remi_walk
@@ -126,33 +122,6 @@ def test_sums_over_sorted_times_and_their_gradients_are_those_of_each_token(both
     torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)  # weights are float32
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"clock": None}, "a metre needs the clock of the language"),
-        ({"attention": "softmax", "position": "none"}, "a metre goes with attention: linear"),
-        ({"vocabulary_size": 3}, "the clock moves by token 3, but there are 3 tokens"),
-        ({"metre": MetreConfig(bars=(0.7,), remembers=(2,))}, r"0\.7 bars are 4\.\d* ticks"),
-    ],
-)
-def test_what_cannot_be_is_said(changes: dict[str, Any], says: str):
-    with pytest.raises(ValueError, match=says):
-        replace(config(), **changes)
-
-
-@pytest.mark.parametrize(
-    ("values", "says"),
-    [
-        ({"bars": (1, 2)}, r"bars are \[1, 2\] and remembers .* each head has one of both"),
-        ({"features": 0}, r"features 0 \(at least 1\)"),
-        ({"remembers": (2, 8, 8, float("nan"))}, r"remembers .*nan\] \(above 1\)"),
-    ],
-)
-def test_a_wrong_metre_is_refused(values: dict[str, Any], says: str):
-    with pytest.raises(ValueError, match=says):
-        MetreConfig(**values)
-
-
 def whole_of(model: Performer, tokens: Tensor) -> Tensor:
     with torch.inference_mode():
         return model(tokens, code=model.begin(generator()))
@@ -242,19 +211,3 @@ def test_a_clock_reads_the_times_of_its_language(name: str, seed: int):
     for token, one in zip(tokens, wanted, strict=True):
         at = time.after(token[None, None], at)[0]
         assert at == one
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"bar_ticks": 0}, "a bar has 0 ticks and a step 12"),
-        (
-            {"moves": [[3, 0, 12]]},
-            r"\[3, 0, 12\] is not a move: a token, steps, and a tick below 12",
-        ),
-        ({"moves": [[3, 0]]}, r"\[3, 0\] is not a move"),
-    ],
-)
-def test_a_wrong_clock_is_refused(changes: dict, says: str):
-    with pytest.raises(ValueError, match=says):
-        from_plain(Clock, {**Groove().clock(), **changes}, "the clock")

@@ -11,6 +11,9 @@ from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, parameter_count
 from musicgen.position import POSITIONS
 
+METRE = {"bars": [1], "remembers": [2]}
+CLOCK = {"bar_ticks": 6, "step_ticks": 6, "moves": []}
+
 
 def test_json_and_yaml_round_trip():
     pairs = [*((one, "favor") for one in POSITIONS), *(("none", one) for one in FEATURES)]
@@ -49,6 +52,25 @@ def test_presets_have_the_size_they_say_and_take_overrides(preset: str, millions
         ({"vocabulary_size": None}, r"vocabulary_size is None"),
         ({"position": {"name": "sine_spe", "time": "bars"}}, "must be one of tokens, music"),
         ({"position": {"name": "conv_spe", "time": "music"}}, "cannot count musical time; rope, "),
+        ({"position": {"name": "absolute", "base": 1}}, r"base is 1\.0; it must be greater"),
+        ({"position": {"name": "learned", "initial_deviation": -1}}, "it must be 0 or more"),
+        ({"position": {"name": "lrpe", "core": "fourier", "type": "orthogonal"}}, "complex feat"),
+        ({"position": {"name": "flt", "random_features": 0}}, "random_features is 0; it must be"),
+        ({"position": {"name": "flt", "components": 0}}, "components is 0; it must be at least 1"),
+        ({"position": {"name": "sine_spe", "sines": 0}}, "sines is 0; it must be at least 1"),
+        ({"features": {"name": "favor", "features": 127}}, "must be an even number, found 127"),
+        ({"features": {"name": "relu", "features": 0}}, "must be at least 1, or null, found 0"),
+        ({"features": {"name": "elu", "floor": 0.0}}, r"floor of elu must be above 0, found 0\.0"),
+        ({"metre": METRE}, "a metre needs the clock of the language"),
+        ({"metre": METRE, "attention": "softmax", "position": "none"}, "goes with attention: lin"),
+        ({"metre": {**METRE, "bars": [0.7]}, "clock": CLOCK}, r"0\.7 bars are 4\.\d* ticks"),
+        ({"metre": {**METRE, "bars": [1, 2]}}, r"bars are .*; each head has one of both"),
+        ({"metre": {**METRE, "features": 0}}, r"features 0 \(at least 1\)"),
+        ({"metre": {**METRE, "remembers": [1]}}, r"remembers .*1\.0\] \(above 1\)"),
+        ({"clock": {**CLOCK, "moves": [[7, 0, 2]]}}, "moves by token 7, but there are 7 tokens"),
+        ({"clock": {**CLOCK, "bar_ticks": 0}}, "a bar has 0 ticks and a step 6"),
+        ({"clock": {**CLOCK, "moves": [[3, 0, 6]]}}, r"\[3, 0, 6\] is not a move: a token, steps"),
+        ({"clock": {**CLOCK, "moves": [[3, 0]]}}, r"\[3, 0\] is not a move"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(values: dict[str, Any], message: str):

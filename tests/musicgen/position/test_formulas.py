@@ -132,13 +132,7 @@ def test_powers_of_permutations_equal_repeated_application_at_any_position():
     assert torch.equal(powers(far + torch.arange(3)), powers(far % order + torch.arange(3)))
 
 
-def test_permutations_are_drawn_a_head_from_the_seed_and_cycles_follow_loaded_ones():
-    first, other = PermutationPowers(2, 32, 0), PermutationPowers(2, 32, 1)
-    assert not torch.equal(*first.permutation)
-    assert not torch.equal(first.permutation, other.permutation)
-    assert torch.equal(first.permutation, PermutationPowers(2, 32, 0).permutation)
-    first.load_state_dict(other.state_dict())
-    assert torch.equal(first(torch.arange(20)), other(torch.arange(20)))
+def test_a_damaged_permutation_is_refused():
     for wrong in ([1, 1, 1], [0, 1, 3], [-1, 0, 1]):  # whose cycles would never close
         with pytest.raises(ValueError, match="a permutation of 3 features does not hold each once"):
             PermutationPowers(1, 3, 0).load_state_dict({"permutation": torch.tensor([wrong])})
@@ -229,16 +223,10 @@ def test_angles_of_lrpe_are_the_papers_and_mixed_turns_half_of_the_features():
 @pytest.mark.parametrize(
     ("name", "choice", "message"),
     [
-        ("absolute", {"base": 1}, "base is 1; it must be greater than 1"),
         ("rope", {"shape": shape_of(7)}, "even head width, not 7"),
-        ("learned", {"initial_deviation": -1}, "initial_deviation is -1; it must be 0 or more"),
-        ("lrpe", {"core": "fourier", "type": "orthogonal"}, "complex features, which type orthogo"),
         ("lrpe", {"core": "identity", "learned_core": True}, "core identity has nothing to learn"),
         ("lrpe", {"type": "permutation", "angles": "a"}, "angles a are numbers of turns"),
         ("lrpe", {"shape": shape_of(8, features=9), "type": "orthogonal"}, "even .* not 9"),
-        ("flt", {"random_features": 0}, "random_features is 0; it must be at least 1"),
-        ("flt", {"components": 0}, "components is 0; it must be at least 1"),
-        ("sine_spe", {"sines": 0}, "sines is 0; it must be at least 1"),
     ],
 )
 def test_what_cannot_be_built_is_said(name: str, choice: dict[str, Any], message: str):
