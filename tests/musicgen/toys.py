@@ -77,19 +77,6 @@ def generator(seed: int = 0) -> Generator:
     return Generator().manual_seed(seed)
 
 
-def check_prompt_and_steps(model: Performer, tokens: torch.Tensor, cut: int, stop: int) -> None:
-    """Check that a prompt up to `cut`, steps up to `stop` and the rest at once give the logits of the whole."""
-    model = model.double()
-    with torch.no_grad():
-        whole = model(tokens, code=model.begin(generator()))
-    logits, state = model.prefill(tokens[:, :cut], model.start(generator()))
-    for t in range(cut, stop):
-        torch.testing.assert_close(logits, whole[:, t - 1], rtol=1e-9, atol=1e-9)
-        logits, state = model.step(tokens[:, t], state)
-    rest, _ = model.read(tokens[:, stop:], state)
-    torch.testing.assert_close(rest, whole[:, stop:], rtol=1e-9, atol=1e-9)
-
-
 class Anything(Grammar):
     """A language in which any token may follow, without bars."""
 
