@@ -13,7 +13,7 @@ from torch import Tensor
 from musicgen.position import Shape
 from musicgen.position.spe import sine
 from musicgen.position.spe.base import AHEAD, SpeCode, SpeConfig, StochasticPosition, contract
-from musicgen.position.spe.convolutional import BLOCK, WhiteNoise, conv_template, filtered
+from musicgen.position.spe.convolutional import BLOCK, WhiteNoise, filtered
 from musicgen.position.spe.sine import SineSpe, sine_template
 from tests.musicgen.position.makers import build, inputs, run
 from tests.musicgen.toys import generator
@@ -95,40 +95,6 @@ def test_products_realise_the_template(name: str, realisations: int):
     assert (estimate - template).abs().max() <= 5 * 2**0.5 * peak / realisations**0.5
 
 
-def white(seed: int = 1, dtype: torch.dtype = torch.float64) -> WhiteNoise:
-    return WhiteNoise(seed, (2, 4, 3), like=torch.zeros((), dtype=dtype))
-
-
-def test_windows_agree_whatever_was_asked_before():
-    whole, asked = white().window(0, 5 * BLOCK), white()
-    for start, stop in [(0, 1), (70, 200), (63, 65), (5, 300), (128, 192)]:
-        assert torch.equal(asked.window(start, stop), whole[:, :, start:stop])
-    asked.forget()
-    assert asked._kept.numel() == 0
-    assert torch.equal(asked.window(10, 200), whole[:, :, 10:200])
-    # Far positions need no near ones, and the numbers are the same in any type.
-    far = white().window(10**12, 10**12 + 3)
-    assert torch.equal(far, white().window(10**12, 10**12 + 3))
-    assert far.dtype == torch.float64
-    assert torch.equal(far, white(dtype=torch.float32).window(10**12, 10**12 + 3).double())
-
-
-def test_keeps_no_more_than_the_latest_window():
-    asked = white()
-    for start in range(0, 2000, 50):
-        asked.window(start, start + 100)
-        assert asked._kept.shape[-2] <= 3 * BLOCK
-
-
-def test_is_standard_normal_and_uncorrelated_between_blocks_and_seeds():
-    found, other = (white(seed).window(0, 64 * BLOCK) for seed in (3, 4))
-    count = found.numel()
-    assert found.mean().item() == pytest.approx(0, abs=5 / count**0.5)
-    assert found.var().item() == pytest.approx(1, abs=5 * (2 / count) ** 0.5)
-    for shifted in (found.roll(BLOCK, 2), found.roll(1, 2), other):
-        assert (found * shifted).mean().item() == pytest.approx(0, abs=5 / count**0.5)
-
-
 # The codes of sine and convolutional SPE against those of their authors, and against their definition.
 
 
@@ -198,24 +164,6 @@ def test_filtered_code_equals_the_authors():
     q, k = filtered(filters * (width * realisations) ** -0.25, noise, 0, 17, torch.float32)
     close(q, golden["qbar"])
     close(k, golden["kbar"])
-
-
-def test_template_of_filters_is_their_correlation():
-    filter_q, filter_k = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([5.0, 7.0, 11.0])
-    # lag m − n: Σ_p filter_q[p] filter_k[p + lag]
-    wanted = torch.tensor([0.0, 0, 15, 10 + 21, 5 + 14 + 33, 7 + 22, 11, 0, 0])
-    torch.testing.assert_close(conv_template(filter_q, filter_k, torch.arange(-4, 5)), wanted)
-
-
-def test_templates_of_a_layer_are_gated():
-    lags = torch.arange(-4, 5)
-    wavy, conv = build("sine_spe", sines=3), build("conv_spe")
-    parts = (wavy.frequencies[0].float(), wavy.offsets[0], wavy.gains[0])
-    plain = [sine_template(*parts, lags) / 6, conv_template(*conv.filters[0], lags)]
-    for position, ungated in zip((wavy, conv), plain, strict=True):
-        share = torch.sigmoid(position.gates[2]).unsqueeze(-1)
-        wanted = share + (1 - share) * ungated
-        torch.testing.assert_close(position.template(lags, layer=2), wanted)
 
 
 def by_definition(position: Any, code: SpeCode, start: int, stop: int) -> list[Tensor]:
