@@ -154,6 +154,13 @@ def test_all_names_are_there_and_none_costs_torch_before_it_is_used():
         ({"tokens": 9.0}, "tokens is 9.0, where a whole number is wanted"),
         ({"seed": 1.5}, "seed is 1.5, where a whole number is wanted"),
         ({"bars": 1, "variations": 0}, "variations is 0; it must be 1 or more"),
+        ({"bars": 0}, "bars is 0; to continue at all it is 1 or more"),
+        ({"bars": -1}, "bars is -1; to continue at all it is 1 or more"),
+        ({"tokens": 0}, "tokens is 0; to continue at all it is 1 or more"),
+        (
+            {"tokens": 9, "ends": True},
+            "music ends with a bar: to have it end, give bars and not tokens",
+        ),
     ],
 )
 def test_what_cannot_be_asked_for_is_said_in_a_sentence(model, asked: dict, said: str):
@@ -217,14 +224,13 @@ def test_music_goes_to_pretty_midi_and_muspy_and_comes_back(model):
 # What is continued, and bars that are rewritten, without a page or a command around it.
 
 
-GROOVE_FILE = Path(__file__).parent.parent / "seeds" / "groove.mid"
 LONGEST = [7, 1, 30]
 PROMPT_BARS = 2
 
 
 def test_a_groove_keeps_to_its_prompt_and_to_notes_as_long_as_its_model_knows():
     model = replace(load("untrained:tiny:groove"), longest_ticks=LONGEST)
-    prompt = read_piece(model.language, GROOVE_FILE, name="groove.mid").prompt(PROMPT_BARS)
+    prompt = read_piece(model.language, GROOVE, name="groove.mid").prompt(PROMPT_BARS)
     closed = model.language.close(prompt.ids, PROMPT_BARS)
     heard = np.maximum(model.language.longest([closed]), prompt.score.ticks_per_beat)
     assert (heard < LONGEST).any()
@@ -238,20 +244,6 @@ def test_a_groove_keeps_to_its_prompt_and_to_notes_as_long_as_its_model_knows():
         for name in ("onset_ticks", "pitch", "track"):
             found, written = (getattr(x.sorted(), name) for x in (before, prompt.score.notes))
             np.testing.assert_array_equal(found, written)
-
-
-@pytest.mark.parametrize("name", ["groove", "ensemble"])
-def test_a_length_that_is_none_is_refused(name: str):
-    """And nothing is taken from the prompt instead."""
-    model = load(f"untrained:tiny:{name}")
-    prompt = read_piece(model.language, GROOVE_FILE, name="groove.mid").prompt(PROMPT_BARS)
-    for none in (0, -1):
-        with pytest.raises(ValueError, match=f"bars is {none}; to continue at all it is 1 or more"):
-            Continuation(model, prompt, Request(bars=none))
-    with pytest.raises(ValueError, match="give bars and not tokens"):
-        Continuation(model, prompt, Request(tokens=9, ends=True))
-    with pytest.raises(ValueError, match="tokens is 0"):
-        Continuation(model, prompt, Request(tokens=0)).finish()
 
 
 def test_music_that_meets_a_bound_of_its_encoding_stands_and_says_so():
