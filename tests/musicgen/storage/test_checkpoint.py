@@ -65,9 +65,7 @@ def test_smaller_weights_are_close(
     with safe_open(tmp_path / "small" / WEIGHTS, framework="pt") as file:
         stored = {name: str(file.get_tensor(name).dtype) for name in file.keys()}  # noqa: SIM118
     assert {stored["blocks.0.attention.qkv.weight"]} == {f"torch.{dtype}"}
-    assert len({save(tmp_path / str(i), model, CARD, dtype).sha256 for i in range(3)}) == 1
-    save(tmp_path / "again", loaded, CARD, dtype)  # changes nothing more
-    torch.testing.assert_close(logits(load(tmp_path / "again")[0]), logits(loaded))
+    assert save(tmp_path / "same", model, CARD, dtype).sha256 == small.sha256
 
 
 def fail_at(patch: pytest.MonkeyPatch, cut: int) -> None:
@@ -146,7 +144,10 @@ def both(*damages: Damage) -> Damage:
     return lambda folder: [damage(folder) for damage in damages]
 
 
-CUBE = torch.zeros(1 << 20, 1, 1, dtype=torch.int8)
+CUBE = {
+    "head__weight": torch.zeros(1 << 20, 1, 1, dtype=torch.int8),
+    "head__weight__scale": torch.ones(1 << 20),
+}
 THIN = {
     "embedding__weight": torch.zeros(11, 1 << 12),
     "blocks__0__feedforward__inner__weight": torch.zeros(24, 1 << 12),
@@ -167,10 +168,7 @@ LONG_HEADER = (1 << 23).to_bytes(8, "little") + b" " * (1 << 23)
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (
-            rewritten(WEIGHTS, lambda x: x[:-100]),
-            r"model.safetensors has \d+ bytes of the \d+ stated",
-        ),
+        (rewritten(WEIGHTS, lambda x: x[:-100]), r"tensors has \d+ bytes of the \d+ stated"),
         (rewritten(WEIGHTS, lambda x: x[:-1] + bytes([x[-1] ^ 1])), r"is damaged: its SHA-256"),
         (lambda folder: (folder / WEIGHTS).unlink(), r"holds no model.safetensors"),
         (lambda folder: (folder / CONFIG).unlink(), r"is not a model: it holds no config.json"),
@@ -179,24 +177,15 @@ LONG_HEADER = (1 << 23).to_bytes(8, "little") + b" " * (1 << 23)
         (stated("", format=2), r"config.json has format 2, but this version reads 1"),
         (stated("card", trained_length=10**30), r"config.json: card: trained_length is 1000"),
         (stated("model", layer=1), r"unknown key 'layer' \(did you mean 'layers'"),
-        (
-            stated("model", feedforward=25),
-            r"'blocks.0.feedforward.inner.\w+' in shape .* says \(25",
-        ),
+        (stated("model", feedforward=25), r"'blocks.0.feedforward.inner.\w+' in .* says \(25"),
         (stated("model", layers=2), r"model.safetensors lacks tensor 'blocks.1.attention.*'"),
         (replaced(lambda file: torch.save({}, file)), r"is not a safetensors file"),
         (replaced(lambda file: file.write_bytes(LONG_HEADER)), r"\(its header is longer than"),
         (replaced(lambda file: save_file({"x": torch.zeros(1)}, file)), r"lacks tensor"),
         (with_tensors(embedding__weight__scale=torch.zeros(0)), r"in shape \(0,\), where"),
         (both(stated("model", width=1 << 12), with_tensors(**THIN)), r"in shape \(48, 16\)"),
-        (
-            with_tensors(norm__weight__scale=torch.ones(16)),
-            r"superfluous tensor 'norm.weight.scale'",
-        ),
-        (
-            with_tensors(head__weight__scale=torch.ones(1 << 20), head__weight=CUBE),
-            r"has 'head.weight' in shape \(1048576, 1, 1\), where",
-        ),
+        (with_tensors(norm__weight__scale=torch.ones(16)), r"superfluous .* 'norm.weight.scale'"),
+        (with_tensors(**CUBE), r"has 'head.weight' in shape \(1048576, 1, 1\), where"),
         (with_tensors(embedding__weight=torch.zeros(11, 16).int()), r"int32, which nothing"),
         (with_tensors(embedding__weight=torch.ones(11, 16).to(FLOAT8)), r"weight' in torch.float8"),
         (with_tensors(**scaled(torch.uint8, torch.float32)), r"weight' in torch.uint8, which"),
