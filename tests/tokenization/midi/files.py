@@ -90,14 +90,7 @@ NOTE = track(on(0), off(480))  # a track of one note, a beat long
 def rows(score: Score, track: int | None = None) -> list[tuple[int, ...]]:
     """Return (onset, duration, pitch) of the notes, of one track or of all."""
     notes = score.notes if track is None else score.notes[score.notes.track == track]
-    return list(
-        zip(
-            notes.onset_ticks.tolist(),
-            notes.duration_ticks.tolist(),
-            notes.pitch.tolist(),
-            strict=True,
-        )
-    )
+    return list(zip(*(column.tolist() for column in notes.columns[:3]), strict=True))
 
 
 def remarks(score: Score) -> str:

@@ -30,9 +30,6 @@ def zipped() -> bytes:
     return file.getvalue()
 
 
-# What is refused, and with which sentence.
-
-
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
@@ -49,10 +46,7 @@ def zipped() -> bytes:
         (b"RIFF\x24\0\0\0WAVEfmt ", "is a WAV"),
         (zipped(), "is a zip archive"),
         (make.midi(make.track(make.on(0), make.off(2**27))), "beats where at most 25,000"),
-        (
-            make.midi(make.track(*[make.on(2**28 - 1), make.off(2**28 - 1)] * 9)),
-            "goes on for more than 268,435,455 ticks",
-        ),
+        (make.midi(make.track(make.on(2**28 - 1), make.off(1) * 9)), "more than 268,435,455 ticks"),
     ],
 )
 def test_what_is_no_music_is_refused_in_a_sentence(data, sentence):
@@ -64,6 +58,7 @@ def test_what_is_no_music_is_refused_in_a_sentence(data, sentence):
     assert len(message) < 250
 
 
+MANY = [make.on(0), make.off(1)] * 50_001
 LONG = make.midi(make.track(make.on(480 * 2_600), make.off(480)))
 
 
@@ -71,11 +66,7 @@ LONG = make.midi(make.track(make.on(480 * 2_600), make.off(480)))
     ("data", "limits", "sentence"),
     [
         (bytes(2**20 + 1), UPLOAD, r"larger than the 1,048,576 bytes"),
-        (
-            make.midi(make.track(*[make.on(0), make.off(1)] * 50_001)),
-            UPLOAD,
-            "50,001 notes where at most 50,000",
-        ),
+        (make.midi(make.track(*MANY)), UPLOAD, "50,001 notes where at most 50,000"),
         (make.midi(*[NOTE] * 65), UPLOAD, "65 tracks where at most 64"),
         (LONG, UPLOAD, "22 minutes where at most 20"),
         (LONG, Limits(beats=100), "2,601 beats where at most 100"),
@@ -87,20 +78,15 @@ def test_limits_name_what_is_too_much(data, limits, sentence):
         read_midi(data, limits=limits)
 
 
-def test_paths_are_read_and_named_in_errors(tmp_path: Path):
+def test_paths_are_named_in_errors(tmp_path: Path):
     path = tmp_path / "song.MID"
-    path.write_bytes(make.midi(NOTE))
-    assert rows(read_midi(path)) == rows(read_midi(str(path))) == [(0, 480, 60)]
     path.write_bytes(b"no")
     with pytest.raises(MidiError, match=r"^song\.MID is not a MIDI file"):
-        read_midi(path)
+        read_midi(str(path))
     with pytest.raises(MidiError, match="is a folder"):
         read_midi(tmp_path)
     with pytest.raises(FileNotFoundError, match="there is no file"):
         read_midi(tmp_path / "none.mid")
-
-
-# Tracks.
 
 
 def test_one_track_of_many_channels_splits_by_channel_and_program():
@@ -196,8 +182,6 @@ def test_what_a_piece_of_a_type_2_file_says_ends_with_its_last_bar():
         read_midi(make.midi(make.track(*waltz), endless, kind=2))
 
 
-# Pedals: what is said of a channel holds for all tracks with notes on it, wherever it stands.
-
 DOWN, UP = make.pedal(0, 127), make.pedal(1900, 0)
 SPAN = (0, 1900)
 
@@ -216,6 +200,7 @@ def spans(score: Score) -> list[list[tuple[int, int]]]:
 
 
 PEDALLED = make.track(DOWN, make.on(0, 48), make.off(480, 48), make.pedal(1420, 0))
+BEAT = (make.on(0), make.off(480))
 RUNNING = [make.event(0, 0xB0, 7, 99), make.event(0, 64, 99), make.event(1900, 64, 0)]
 
 
@@ -227,6 +212,11 @@ RUNNING = [make.event(0, 0xB0, 7, 99), make.event(0, 64, 99), make.event(1900, 6
         (hand(72), hand(48), make.track(DOWN, UP)),
         (make.track(*RUNNING), hand(72), hand(48)),
         (hand(72, DOWN), hand(48), make.track(UP)),  # pressed in one track, released in another
+        (
+            make.track(
+                make.program(0, 4), DOWN, *BEAT, make.program(0, 5), *BEAT, make.pedal(940, 0)
+            ),
+        ),
     ],
 )
 def test_the_pedal_of_a_channel_holds_in_all_its_tracks(tracks: tuple[bytes, ...]):
@@ -236,20 +226,9 @@ def test_the_pedal_of_a_channel_holds_in_all_its_tracks(tracks: tuple[bytes, ...
     assert len(score.notes) == 3
 
 
-def test_a_pedal_holds_over_a_change_of_program():
-    first = [make.program(0, 4), DOWN, make.on(0, 60), make.off(480, 60), make.program(0, 5)]
-    second = [make.on(0, 62), make.off(480, 62), make.pedal(940, 0), make.on(0, 64)]
-    score = read_midi(make.midi(make.track(*first, *second, make.off(480, 64))))
-    assert [track.program for track in score.tracks] == [4, 5]
-    assert spans(score) == [[SPAN], [SPAN]]
-    assert rows(score) == [(0, 480, 60), (480, 480, 62), (1900, 480, 64)]
-
-
 def test_a_pedal_that_is_never_released_is_so_at_the_end():
-    first = hand(72, make.name("Händel".encode("latin-1")))
-    score = read_midi(make.midi(first, make.track(DOWN), hand(60, channel=1)))
+    score = read_midi(make.midi(hand(72), make.track(DOWN), hand(60, channel=1)))
     assert sorted(spans(score)) == [[], [(0, 480)]]
-    assert "Händel" in {track.name for track in score.tracks}
 
 
 def test_a_damaged_track_beside_the_pedal_is_repaired_as_ever():
@@ -257,9 +236,6 @@ def test_a_damaged_track_beside_the_pedal_is_repaired_as_ever():
     score = read_midi(make.midi(broken, make.track(DOWN, UP)))
     assert "above 127 became 127" in remarks(score)
     assert spans(score) == [[SPAN]]
-
-
-# Time.
 
 
 def test_no_tempo_and_no_meter_are_assumed_with_a_remark():

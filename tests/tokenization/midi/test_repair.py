@@ -1,18 +1,10 @@
 """Damaged files keep what they still say; what was repaired is remarked."""
 
-import sys
-from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
-
 import pytest
 
 from tests.tokenization.midi import files as make
 from tests.tokenization.midi.files import NOTE, remarks, rows
-from tokenization.midi.limits import MidiError
 from tokenization.midi.reading import read_midi
-
-# Chunks and what is around them.
 
 
 @pytest.mark.parametrize(
@@ -46,9 +38,6 @@ def test_the_track_after_one_with_a_wrong_length_is_found(length: int):
     first = make.track(make.on(0, 50), make.off(10, 50), length=length)
     score = read_midi(make.header(tracks=2) + first + NOTE)
     assert rows(score) == [(0, 10, 50), (0, 480, 60)]
-
-
-# Events.
 
 
 @pytest.mark.parametrize(
@@ -139,48 +128,3 @@ def test_pedals_are_spans():
     score = read_midi(make.midi(make.track(*events, b"\x0a\xff\x2f\x00", end=b"")))
     spans = zip(*(column.tolist() for column in score.pedals.columns), strict=True)
     assert list(spans) == [(0, 10, 0), (10, 10, 0), (125, 10, 0)]  # the last is held to the end
-
-
-ENDLESS = {
-    "notes that never end": (b"\x00\x90\x3c\x40", b"\x00\x3c\x40", 170_000),
-    "odd text": (b"\x00\x90\x3c\x40\x01\x3c\x00", b"\x00\xff\x06\x01\x83", 100_000),
-    "a number without end": (b"", b"\xff", 500_000),
-    "messages that do not end": (b"", b"\xf0\x81\x81\x01", 130_000),
-    "programs": (b"\x00\xc0\x05", b"\x00\x05", 260_000),
-    "notes on one key": (b"\x00\x90\x3c\x40", b"\x00\x3c\x00\x00\x3c\x40", 500_000),
-}
-
-
-def lines_run(work: Callable[[], object]) -> int:
-    """Return how many lines of Python a call takes."""
-    count = 0
-
-    def trace(frame, event, value):
-        nonlocal count
-        count += event == "line"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-    return count
-
-
-def tried(name: str, share: float) -> None:
-    """Read a part of an endless file, or be refused."""
-    head, repeated, times = ENDLESS[name]
-    body = head + repeated * round(share * times)
-    with suppress(MidiError):
-        assert len(read_midi(make.midi(make.chunk(b"MTrk", body))).notes)
-
-
-@pytest.mark.parametrize("name", ENDLESS)
-def test_no_file_takes_long(name: str):
-    """Twice the file takes twice the steps at most, and the whole one comes to an end."""
-    tried(name, 0.001)  # what is imported at first use
-    half, whole = (lines_run(partial(tried, name, share)) for share in (0.01, 0.02))
-    assert whole <= 2.1 * half
-    tried(name, 1)

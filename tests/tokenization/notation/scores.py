@@ -5,6 +5,7 @@ import zipfile
 
 from tokenization.score import Score
 
+HARMONY = "<harmony><root><root-step>C</root-step></root><kind>major</kind></harmony>"
 CONTAINER = '<container><rootfiles><rootfile full-path="score.xml"/></rootfiles></container>'
 
 

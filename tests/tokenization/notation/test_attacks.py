@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from musicgen.common.workers import Bounds, in_order
-from tests.tokenization.notation.scores import bars, compressed, score
+from tests.tokenization.midi import files as make
+from tests.tokenization.notation.scores import HARMONY, bars, compressed, score
 from tokenization.formats import musicxml, read_file
 from tokenization.midi.limits import UPLOAD, MidiError
 
@@ -20,8 +21,16 @@ def lines(unit: str, size: int = UPLOAD.bytes - 1000) -> str:
     return line * (size // len(line))
 
 
+# MIDI tracks: a beginning, and what is said so many times after it.
+ENDLESS = {
+    "notes that never end": (b"\x00\x90\x3c\x40", b"\x00\x3c\x40", 170_000),
+    "odd text": (b"\x00\x90\x3c\x40\x01\x3c\x00", b"\x00\xff\x06\x01\x83", 100_000),
+    "a number without end": (b"", b"\xff", 500_000),
+    "messages that do not end": (b"", b"\xf0\x81\x81\x01", 130_000),
+    "programs": (b"\x00\xc0\x05", b"\x00\x05", 260_000),
+    "notes on one key": (b"\x00\x90\x3c\x40", b"\x00\x3c\x00\x00\x3c\x40", 170_000),
+}
 # Too large to lie in a folder, and each of another kind.
-HARMONY = "<harmony><root><root-step>C</root-step></root><kind>major</kind></harmony>"
 MADE = {
     "harmonies.mxl": compressed(score(bars(*[HARMONY * 4900] * 40))),
     "rests.mxl": compressed(score(bars(*["<note><rest/></note>" * 9900] * 40))),
@@ -36,6 +45,10 @@ MADE = {
             "ties": TUNE + "[C-D-E-F-G-A-B-c-d-e-f-g-a-b-c'-d'-e'-]|\n" * 19_700,
             "tunes": "M:4/4\n" * 80_000 + "X:1\n" * 130_000 + "K:C\nC",
         }.items()
+    },
+    **{
+        f"{name}.mid": make.midi(make.chunk(b"MTrk", head + repeated * times))
+        for name, (head, repeated, times) in ENDLESS.items()
     },
 }
 ATTACKS = {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir())} | MADE

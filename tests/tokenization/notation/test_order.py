@@ -3,7 +3,7 @@
 import pytest
 
 import tokenization.notation.played
-from tests.tokenization.notation.scores import bars, heard, note
+from tests.tokenization.notation.scores import HARMONY, bars, heard, note
 from tests.tokenization.notation.scores import score as score_of
 from tokenization.formats import read_file
 from tokenization.midi.limits import GENEROUS, MidiError
@@ -104,9 +104,6 @@ def test_where_to_go_on_is_known_without_looking_through_all_bars():
     assert Marks.asked < 20 * len(lines)
 
 
-# Where bars begin; those of another length have a metre of their own.
-
-
 @pytest.mark.parametrize(
     ("beats", "times", "starts", "metres"),
     [
@@ -134,9 +131,6 @@ def test_what_a_bar_lacks_by_rounding_alone_it_has():
     assert rounded(0, (3, 4)) == rounded(whole - 7, (3, 4)) == rounded(whole + 7, (3, 4)) == whole
     assert rounded(2 * BEAT, (3, 4)) == 2 * BEAT
     assert rounded(2 * BEAT + 1, (3, 4)) == 2 * BEAT + BEAT // 4
-
-
-# What was in force at a bar is so again where the music goes back to it.
 
 
 def read(music: str, tempo: str = "Q:1/4=100\n") -> Score:
@@ -180,10 +174,7 @@ def test_chords_come_back_with_the_music(music: str, chords):
     assert [at for at, *_ in heard(found)] == [4 * bar for bar in range(len(heard(found)))]
 
 
-# Small scores that are very much when they are played, or cost the square of their length.
-
 HEAD = "X:1\nL:1/4\n"
-HARMONY = "<harmony><root><root-step>C</root-step></root><kind>major</kind></harmony>"
 REPEAT = '<barline><repeat direction="backward" times="2000"/></barline>'
 
 
