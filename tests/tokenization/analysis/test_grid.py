@@ -33,16 +33,22 @@ from tokenization.analysis.metres import (
 from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Track, sustained
 
 
-def score(onset_beats, *meters: tuple[float, int, int], lengths=1.0, pitches=60, **parts) -> Score:
+def meters(text: str, ticks_per_beat: int = 1) -> Meters:
+    """Return signatures, each after the beat from which on it holds: `0:3/4 6.5:2/4`."""
+    said = (re.split("[:/]", each) for each in text.split())
+    rows = [(float(at) * ticks_per_beat, int(top), int(low)) for at, top, low in said]
+    return Meters(*np.array(rows, dtype=np.int64).reshape(-1, 3).T)
+
+
+def score(onset_beats, metres: str = "", lengths=1.0, pitches=60, **parts) -> Score:
     """Return notes at beats of 480 ticks; a second is two beats where no tempo is said."""
     onset = np.rint(np.array(onset_beats, dtype=float) * 480).astype(np.int64)
     duration, pitch = np.rint(480 * lengths + 0.0 * onset).astype(np.int64), pitches + 0 * onset
-    rows = [(int(beat * 480), numerator, denominator) for beat, numerator, denominator in meters]
     return Score(
         ticks_per_beat=480,
         tracks=(Track(),),
         notes=Notes(onset, duration, pitch, 0 * onset + 64, 0 * onset).sorted(),
-        meters=Meters(*np.array(rows, dtype=np.int64).reshape(-1, 3).T),
+        meters=meters(metres, 480),
     ).replace(**parts)
 
 
@@ -53,8 +59,6 @@ def onsets(score: Score) -> list[float]:
 def tempos(*changes: tuple[int, float]) -> Tempos:
     return Tempos(*zip(*changes, strict=True))
 
-
-# Beat maps.
 
 growing = st.lists(st.floats(0.05, 3), min_size=2, max_size=20).map(np.cumsum)
 
@@ -80,7 +84,7 @@ def test_a_map_moves_by_whole_bars_to_that_of_a_time():
 def test_remapping_keeps_when_things_sound():
     original = score(
         [0.1, 1.1, 2.6],
-        (0, 3, 4),
+        "0:3/4",
         lengths=np.array([1, 0.01, 0]),
         tempos=tempos((0, 60.0), (480, 120.0)),
         pedals=Pedals([48], [480], [0]),
@@ -104,86 +108,50 @@ def test_remapping_keeps_when_things_sound():
     assert upbeat.notes.onset_ticks.min() >= 0  # before the first beat it is not lost
 
 
-# On the 4/4 grid.
-
-
 @pytest.mark.parametrize(
-    ("beats", "meters", "found", "remark"),
+    ("beats", "metres", "found", "remark"),
     [
-        ([0, 1, 5], [(0, 1, 4), (1, 4, 4)], [3, 4, 8], "upbeat and starts with 3 beats of rest"),
-        ([0, 1, 5, 9], [(1, 4, 4)], [3, 4, 8, 12], "upbeat"),
+        ([0, 1, 5], "0:1/4 1:4/4", [3, 4, 8], "upbeat and starts with 3 beats of rest"),
+        ([0, 1, 5, 9], "1:4/4", [3, 4, 8, 12], "upbeat"),
         # After an odd bar the longer part keeps its bar lines.
-        (
-            [0, 1, 2, 6, 10, 14],
-            [(0, 2, 4), (2, 4, 4)],
-            [2, 3, 4, 8, 12, 16],
-            r"The meter changes \(2/4, 4/4\).*4 of 6 notes keep their bar lines",
-        ),
+        ([0, 1, 2, 6, 10], "0:2/4 2:4/4", [2, 3, 4, 8, 12], r"changes \(2/4, 4/4\).*3 of 5 notes"),
         # A single odd bar late in a piece moves nothing.
-        (
-            [0, 4, 8, 12, 14],
-            [(0, 4, 4), (12, 2, 4), (14, 4, 4)],
-            [0, 4, 8, 12, 14],
-            "3 of 5 notes keep",
-        ),
-        ([0, 3.5, 4.5, 7.5], [(0, 7, 8), (3.5, 4, 4)], [0.5, 4, 5, 8], "The meter changes"),
+        ([0, 4, 8, 12, 14], "0:4/4 12:2/4 14:4/4", [0, 4, 8, 12, 14], "3 of 5 notes keep"),
+        ([0, 3.5, 4.5, 7.5], "0:7/8 3.5:4/4", [0.5, 4, 5, 8], "The meter changes"),
         # Of several on a tick the last holds, and impossible ones are ignored.
-        ([0, 1], [(0, 3, 4), (0, 4, 4), (0, 0, 4), (0, 5, 0)], [0, 1], "^$"),
-        ([], [(0, 3, 4)], [], "^$"),
-        ([0, 1.5, 9], [(0, 2, 2)], [0, 1.5, 9], "^$"),  # of four beats too
-        ([0, 2.5, 9], [(0, 7, 8)], [0, 2.5, 9], "The meter is 7/8.*4/4 grid beat by beat"),
+        ([0, 1], "0:3/4 0:4/4 0:0/4 0:5/0", [0, 1], "^$"),
+        ([], "0:3/4", [], "^$"),
+        ([0, 1.5, 9], "0:2/2", [0, 1.5, 9], "^$"),  # of four beats too
+        ([0, 2.5, 9], "0:7/8", [0, 2.5, 9], "The meter is 7/8.*4/4 grid beat by beat"),
     ],
 )
-def test_odd_bars_are_laid(beats, meters, found, remark):
-    result = on_four_four(score(beats, *meters))
+def test_odd_bars_are_laid(beats, metres, found, remark):
+    result = on_four_four(score(beats, metres))
     assert onsets(result) == found
     assert result.meters == FOUR_FOUR
     assert re.search(remark, " ".join(result.remarks))
 
 
-# On bars of its own metres.
+TURNS = "0:3/4 3:4/4 7:3/4 10:4/4"
 
 
 @pytest.mark.parametrize(
-    ("beats", "meters", "found", "kept", "remark"),
+    ("beats", "metres", "found", "kept", "remark"),
     [
-        ([0, 1, 9], [(0, 3, 4), (9, 2, 4)], [0, 1, 9], [(0, 3, 4), (9, 2, 4)], ()),
-        (
-            [0, 1, 5],
-            [(0, 1, 4), (1, 3, 4), (4, 6, 8)],
-            [2, 3, 7],
-            [(0, 3, 4), (6, 6, 8)],
-            ("The first bar is an upbeat and starts with 2 beats of rest.",),
-        ),
+        ([0, 1, 9], "0:3/4 9:2/4", [0, 1, 9], "0:3/4 9:2/4", "^$"),
+        ([0, 1, 5], "0:1/4 1:3/4 4:6/8", [2, 3, 7], "0:3/4 6:6/8", "starts with 2 beats of rest"),
         # Two metres bar by bar in turn begin without an upbeat.
-        (
-            [0, 3, 7, 10],
-            [(0, 3, 4), (3, 4, 4), (7, 3, 4), (10, 4, 4)],
-            [0, 3, 7, 10],
-            [(0, 3, 4), (3, 4, 4), (7, 3, 4), (10, 4, 4)],
-            (),
-        ),
+        ([0, 3, 7, 10], TURNS, [0, 3, 7, 10], TURNS, "^$"),
         # An upbeat stays one where its metre comes back.
-        (
-            [0, 1, 5],
-            [(0, 1, 4), (1, 4, 4), (9, 1, 4)],
-            [3, 4, 8],
-            [(0, 4, 4), (12, 1, 4)],
-            ("The first bar is an upbeat and starts with 3 beats of rest.",),
-        ),
-        (
-            [0, 4, 9],
-            [(0, 4, 4), (4, 5, 8), (9, 4, 4)],
-            [0, 4, 9],
-            None,
-            ("Bars of 5/8 are written as bars of 3/8 and 1/4.",),
-        ),
+        ([0, 1, 5], "0:1/4 1:4/4 9:1/4", [3, 4, 8], "0:4/4 12:1/4", "starts with 3 beats of rest"),
+        ([0, 4, 9], "0:4/4 4:5/8 9:4/4", [0, 4, 9], None, "Bars of 5/8 .* as bars of 3/8 and 1/4"),
     ],
 )
-def test_on_its_own_bars_a_score_keeps_every_metre(beats, meters, found, kept, remark):
-    moved = on_own_bars(score(beats, *meters))
-    assert (onsets(moved), moved.remarks) == (found, remark)
-    assert kept is None or moved.meters == score([], *kept).meters
+def test_on_its_own_bars_a_score_keeps_every_metre(beats, metres, found, kept, remark):
+    moved = on_own_bars(score(beats, metres))
+    assert onsets(moved) == found
+    assert re.search(remark, " ".join(moved.remarks))
+    assert kept is None or moved.meters == meters(kept, 480)
 
 
 def test_rest_in_front_goes_by_whole_bars_of_each_metre():
@@ -191,12 +159,10 @@ def test_rest_in_front_goes_by_whole_bars_of_each_metre():
     assert (onsets(trimmed), trimmed.markers) == ([1, 2], (Marker(0, "N"),))
     assert trimmed.remarks == ("2 bars of rest are left out at the start.",)
     assert onsets(without_rest_in_front(score([3.9]))) == [0]
-    waltz = without_rest_in_front(score([10, 13], (0, 3, 4), (6, 2, 4), (12, 3, 4)))
-    assert (onsets(waltz), waltz.meters) == ([0, 3], score([], (0, 2, 4), (2, 3, 4)).meters)
+    waltz = without_rest_in_front(score([10, 13], "0:3/4 6:2/4 12:3/4"))
+    assert (onsets(waltz), waltz.meters) == ([0, 3], meters("0:2/4 2:3/4", 480))
     assert waltz.remarks == ("4 bars of rest are left out at the start.",)
 
-
-# Recordings: their ticks count time at the default tempo, and say nothing of the beat.
 
 # A bar of accompaniment: bass on one and three, chords on the eighths between; (beat, length, pitch)
 PATTERN = [(0, 2, 36), (2, 1, 43), *((eighth / 2, 0.5, 64) for eighth in range(1, 8))]
@@ -265,7 +231,7 @@ def test_what_has_beats_of_its_own(score: Score, known: bool):
 
 def test_a_recording_is_laid_on_estimated_beats():
     played = (np.arange(64) * 0.7 + np.random.default_rng(0).normal(0, 0.01, 64) + 0.5) * 2
-    moved = on_four_four(score(played, (0, 3, 4)))
+    moved = on_four_four(score(played, "0:3/4"))
     assert "the beats are estimated: about 86 a minute" in moved.remarks[0]
     position = np.array(onsets(moved))
     np.testing.assert_allclose(np.diff(np.rint(position)), 1)
@@ -275,26 +241,14 @@ def test_a_recording_is_laid_on_estimated_beats():
 def test_beats_that_are_written_are_kept_however_the_notes_lie_on_them():
     """Fives and sevens, say: nothing is estimated of a written score, on its own bars either."""
     fives = np.sort(np.concatenate([np.arange(40) / 5, np.arange(56) / 7 + 8]))
-    written = score(fives, (0, 3, 4), beats_known=True)
+    written = score(fives, "0:3/4", beats_known=True)
     assert on_own_bars(written.replace(beats_known=False)).remarks
     assert on_four_four(written).notes == written.notes
     own = on_own_bars(written)
     assert (own.notes, own.meters, own.remarks) == (written.notes, written.meters, ())
 
 
-# Bars of every metre and their beats; what the pedal holds.
-
-
 SIGNATURE = st.tuples(st.integers(1, 20), st.sampled_from([1, 2, 4, 8, 16, 32]))
-
-
-def meters(*rows) -> Meters:
-    return Meters(*zip(*rows, strict=True)) if rows else Meters.empty()
-
-
-def laid(*rows, until: int = 40) -> str:
-    """Return the names of the bars; a tick is a sub-beat."""
-    return " ".join(NAMES[index] for index in bars_of(meters(*rows), 4, until).metre)
 
 
 def test_another_bar_is_made_of_these():
@@ -310,30 +264,31 @@ def test_another_bar_is_made_of_these():
 
 
 @pytest.mark.parametrize(
-    ("rows", "until", "bars"),
+    ("metres", "until", "bars"),
     [
         # A change within a bar cuts it short; an eighth alone can be no bar and joins the one before.
-        ([(0, 4, 4), (28, 3, 4)], 50, "4/4 3/4 3/4 3/4"),
-        ([(0, 2, 4), (8, 4, 4)], 40, "2/4 4/4 4/4 4/4"),
-        ([(0, 4, 4), (34, 4, 4)], 36, "4/4 3/4 3/8 4/4"),
+        ("0:4/4 7:3/4", 50, "4/4 3/4 3/4 3/4"),
+        ("0:2/4 2:4/4", 40, "2/4 4/4 4/4 4/4"),
+        ("0:4/4 8.5:4/4", 36, "4/4 3/4 3/8 4/4"),
         # Without signatures, or with impossible ones, bars are in 4/4.
-        ([], 40, "4/4 4/4 4/4"),
-        ([(0, 0, 4), (3, 4, 0)], 40, "4/4 4/4 4/4"),
-        ([(4, 3, 4)], 20, "1/4 3/4 3/4"),
+        ("", 40, "4/4 4/4 4/4"),
+        ("0:0/4 0.75:4/0", 40, "4/4 4/4 4/4"),
+        ("1:3/4", 20, "1/4 3/4 3/4"),
         # Of two at one time the later one holds.
-        ([(0, 4, 4), (32, 5, 8), (32, 3, 4)], 32, "4/4 4/4 3/4"),
+        ("0:4/4 8:5/8 8:3/4", 32, "4/4 4/4 3/4"),
     ],
 )
-def test_bars_are_laid(rows, until, bars):
-    assert laid(*rows, until=until) == bars
+def test_bars_are_laid(metres, until, bars):
+    laid = bars_of(meters(metres, 4), 4, until)
+    assert " ".join(NAMES[index] for index in laid.metre) == bars
 
 
 @given(st.lists(st.tuples(st.integers(0, 300), SIGNATURE), max_size=8), st.integers(0, 400))
 def test_bars_reach_as_far_as_asked_and_do_not_depend_on_it(changes, until):
-    rows = [(at, *metre) for at, metre in changes]
-    bars = bars_of(meters(*rows), 4, until)
+    said = Meters(*np.array([(at, *metre) for at, metre in changes]).reshape(-1, 3).T)
+    bars = bars_of(said, 4, until)
     assert bars.start[-1] <= until < bars.start[-1] + bars.length[-1]
-    longer = bars_of(meters(*rows), 4, until + 500)
+    longer = bars_of(said, 4, until + 500)
     assert longer.metre[: len(bars) - 1].tolist() == bars.metre[:-1].tolist()
     again = bars_of(longer.meters(1), 4, int(longer.start[-1]))
     assert again.metre.tolist() == longer.metre.tolist()
