@@ -25,7 +25,7 @@ from tokenization.grammar import Grammar
 from tokenization.groove.spelling import MOST_UNISONS
 from tokenization.language import Language, language, language_from_spec
 from tokenization.records import from_plain
-from tokenization.score import Notes, Score
+from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Track
 
 REMI, GROOVE = remi.REMI, language("groove")
 SEEDS = st.integers(0, 2**32 - 1)
@@ -134,6 +134,29 @@ def test_a_prefix_decodes_to_its_complete_notes(case: Case, seed):
         notes = rows(case.language.decode(ids[:stop]).notes)
         assert complete.issuperset(notes)
         assert not case.completes or len(notes) == sum(says[:stop])
+
+
+@EVERY
+def test_a_score_is_arranged_without_rest_in_front_and_its_pedal_is_held(case: Case):
+    score = Score(
+        ticks_per_beat=4,
+        notes=Notes([40] * 3, [4] * 3, [40, 36, 64], [80] * 3, range(3)),
+        tracks=(Track("Bass", 33), Track("Kit", 0, True), Track("Piano")),
+        tempos=Tempos([0, 20, 50], [100.0, 90.0, 80.0]),
+        meters=Meters([0], [4], [4]),
+        pedals=Pedals([40, 40], [8, 12], [0, 1]),
+        markers=(Marker(0, "C_M"), Marker(36, "D_m"), Marker(44, "E_m")),
+    )
+    arranged = case.language.arrange(score)
+    beat = arranged.ticks_per_beat
+    assert {*arranged.notes.onset_ticks / beat} == {2}
+    assert arranged.notes[arranged.notes.pitch == 40].duration_ticks == 2 * beat
+    assert (arranged.notes[arranged.notes.pitch != 40].duration_ticks == beat).all()
+    assert (arranged.tempos.onset_ticks / beat).tolist() == [0, 0, 4.5]
+    assert "2 bars of rest are left out at the start." in arranged.remarks
+    if case.language.name != "groove":  # which names no chords
+        chords = [(marker.onset_ticks / beat, marker.text) for marker in arranged.markers]
+        assert chords == [(0, "C_M"), (1, "D_m"), (3, "E_m")]
 
 
 @EVERY

@@ -30,7 +30,7 @@ from tokenization.groove.spelling import (
     VOCABULARY,
     Reading,
 )
-from tokenization.score import Meters, Notes, Pedals, Score, Tempos, Track
+from tokenization.score import Notes, Score, Track
 
 GROOVE = Groove()
 SEEDS = st.integers(0, 2**32 - 1)
@@ -175,9 +175,6 @@ def test_the_longest_notes_are_those_of_the_pieces_by_track():
             GROOVE.grammar(longest_ticks=wrong)
 
 
-# Any score becomes a trio on the 4/4 grid, and says who plays what.
-
-
 FRETLESS, CLAVINET, LEAD = Track("Fretless", 35), Track("Clavinet", 7), Track("Lead", 80)
 DRUMS = Track("Kit", 25, is_drum=True)
 
@@ -218,18 +215,6 @@ def test_the_roles_can_be_chosen_by_name_index_or_none():
     )
 
 
-def test_meter_pedal_and_rest_are_dealt_with():
-    rest, bar = Meters([0], [3], [4]), 4
-    pedals = Pedals([2 * bar], [bar], [0])
-    score = band((Track("Piano"), [(2 * bar, 1, 60, 80)])).replace(pedals=pedals, meters=rest)
-    arranged = arrange(score.replace(tempos=Tempos([0, 8], [60, 90])))
-    assert arranged.notes.duration_ticks.tolist() == [bar]
-    assert arranged.notes.onset_ticks.tolist() == [0]
-    assert arranged.tempos.beats_per_minute.tolist()[-1] == 90
-    assert arranged.remarks[-1] == "2 bars of rest are left out at the start."
-    assert any("The meter is 3/4" in remark for remark in arranged.remarks)
-
-
 @pytest.mark.parametrize(
     ("tracks", "message"),
     [
@@ -258,9 +243,6 @@ def test_every_other_part_makes_a_trio_with_bass_and_drums():
     assert (lead.tracks[2].program, clavinet.tracks[2].program) == (80, 7)
     alone = trios(band((DRUMS, KIT), (Track("Rain", 122), CHORDS)))  # which is no other part
     assert [[len(on(score, track)) for track in range(3)] for score in alone] == [[0, 32, 0]]
-
-
-# Generation may say events of one time in any order: what comes out is still music, and spelled in the valid way.
 
 
 ID = VOCABULARY.id
