@@ -210,9 +210,6 @@ def test_the_staves_of_a_part_are_tracks_where_that_is_asked_for():
     assert heard(apart, 2) == [(0, 4, 48), (4, 4, 52)]
 
 
-# Chords over the notes sound with them.
-
-
 def chord(step: str, kind: str = "major", offset: int = 0) -> str:
     root = f"<root><root-step>{step}</root-step></root>"
     place = f"<offset>{offset}</offset>" if offset else ""
@@ -241,9 +238,6 @@ def chord(step: str, kind: str = "major", offset: int = 0) -> str:
 def test_chords_stand_where_they_sound(contents: list[str], chords: list[tuple[float, str]]):
     found = read(score(bars(*contents)))
     assert [(m.onset_ticks / found.ticks_per_beat, m.text) for m in found.markers] == chords
-
-
-# Notes are as loud as the marks before them say, in the order of time and not of the file.
 
 
 def mark(name: str) -> str:
