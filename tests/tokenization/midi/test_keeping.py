@@ -49,9 +49,7 @@ def saved(kind: int, division: int, *tracks: Sequence[Timed]) -> bytes:
     return data.getvalue()
 
 
-def notes_at(
-    rows: Sequence[tuple[int, int, int, int]], channel: int, start: int = 0
-) -> list[Timed]:
+def notes_at(rows: Sequence[Row], channel: int, start: int = 0) -> list[Timed]:
     found = []
     for tick, length, pitch, velocity in rows:
         on = message("note_on", channel=channel, note=pitch, velocity=velocity)
@@ -63,7 +61,7 @@ def notes_at(
 def band(kind: int = 1, division: int = 480, bars: int = 8, pickup: bool = False) -> bytes:
     """Return a file with everything in it: five instruments, of which two share a channel."""
     beat, bar, meta = division, 4 * division, mido.MetaMessage
-    start, four = beat * pickup, [(n, k) for n in range(bars) for k in range(4)]
+    start = beat * pickup
 
     def every(step: int, count: int, make: Callable[[int], Any], first: int = 0) -> list[Timed]:
         return [(start + first + step * n, make(n)) for n in range(count)]
@@ -71,21 +69,15 @@ def band(kind: int = 1, division: int = 480, bars: int = 8, pickup: bool = False
     def pedal(value: int) -> Callable[[int], Any]:
         return lambda _: message("control_change", control=64, value=value)
 
-    melody = [
-        (bar * n + beat * k, beat - 1 - n % 2, 70 + (5 * n + 3 * k) % 12, 40 + 7 * n + k)
-        for n, k in four
-    ]
-    low = [(bar * n, 3 * beat, 40 + n % 5, 90 - n) for n in range(bars)]
-    chords = [
-        (bar * n + beat * k + beat // 2, beat // 2, 55 + p, 60 + k)
-        for n, k in four
-        if k < 3
-        for p in (0, 4, 7)
-    ]
-    kit = [
-        (beat * n, max(1, beat // 8), (36, 42, 38, 42)[n % 4], 70 + n % 40) for n in range(4 * bars)
-    ]
-    overlaps = [(bar * n + beat * k, 2 * beat, 62, 50 + k) for k in (0, 1) for n in range(bars)]
+    def line(step: int, length: int, *pitches: int, first: int = 0) -> list[Row]:
+        """Return a note every so many ticks: these pitches in turn."""
+        numbers = range(bars * bar // step)
+        return [(first + step * n, length, pitches[n % len(pitches)], 40 + n % 80) for n in numbers]
+
+    melody, low = line(beat, beat - 1, 70, 73, 76, 79, 75), line(bar, 3 * beat, 40, 41, 42, 43, 44)
+    chords = [note for p in (55, 59, 62) for note in line(beat, beat // 2, p, first=beat // 2)]
+    kit = line(beat, max(1, beat // 8), 36, 42, 38, 42)
+    overlaps = line(bar, 2 * beat, 62) + line(bar, 2 * beat, 62, first=beat)
     conductor = [
         (0, meta("sequence_number", number=3)),
         (0, meta("track_name", name="Sonata é")),
@@ -219,9 +211,8 @@ def check_kept(data: bytes, new: bytes, seam: int) -> None:
         assert early == [event for event in before if event[0] < seam and not is_made(event)]
     file, given = mido.MidiFile(file=io.BytesIO(new)), mido.MidiFile(file=io.BytesIO(data))
     assert (file.type, file.ticks_per_beat) == (given.type, given.ticks_per_beat)
-    assert all(
-        note[3] <= seam for note in sounding(new) if note[2] < seam
-    )  # what sounded has ended
+    # What sounded has ended.
+    assert all(note[3] <= seam for note in sounding(new) if note[2] < seam)
     late = [bytes(event[1]) for rows in events(new) for event in rows if event[0] >= seam]
     assert not any(b"later" in one or one[:2] in (b"\xff\x51", b"\xff\x05") for one in late)
     state: dict[tuple[int, int], tuple[int, ...]] = {}
