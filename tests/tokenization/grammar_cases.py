@@ -136,9 +136,6 @@ def walk(
     return written(grammar, np.array([], dtype=np.int64), seed, end, choose, most).astype(np.uint16)
 
 
-# What tokens can say of a score, found without spelling it.
-
-
 def quantised(language: Language, score: Score) -> Score:
     """Return an arranged score as a language's tokens can say it: decode(encode(score))."""
     if isinstance(language, Remi):

@@ -28,9 +28,8 @@ def after(name: str, tokens: int, **wanted) -> Grammar:
     """Return a grammar that has taken so many tokens of a prompt."""
     speaker = language(name)
     prompt = prompt_of(speaker)
-    said = (
-        prompt if "end_in" in wanted else prompt[:tokens]
-    )  # an end is counted to from its last bar
+    # An end is counted to from the last bar of the prompt.
+    said = prompt if "end_in" in wanted else prompt[:tokens]
     grammar = continuing(speaker, said, prompt_bars=PROMPT_BARS, **wanted)
     take(grammar, prompt[:tokens])
     return grammar
@@ -89,9 +88,6 @@ def test_a_row_of_a_batch_is_as_it_is_alone(make: Callable[[int], Grammar]):
     assert step > 20
 
 
-# Prompts that go on.
-
-
 @EVERY
 def test_so_many_bars_are_written_and_the_prompt_stays(name: str):
     speaker = language(name)
@@ -130,17 +126,12 @@ def test_what_a_language_cannot_do_is_said():
     ids = np.array([0])
     remi, groove = language("remi"), language("groove")
     for speaker in (remi, groove):
-        with pytest.raises(
-            ValueError, match=f"uses the language {speaker.name}, in which no gap can be"
-        ):
+        unable = f"uses the language {speaker.name}, in which"
+        with pytest.raises(ValueError, match=f"{unable} no gap can be"):
             speaker.infilling(ids, 0, 1)
-        with pytest.raises(
-            ValueError, match=f"uses the language {speaker.name}, in which no part can be"
-        ):
+        with pytest.raises(ValueError, match=f"{unable} no part can be"):
             speaker.accompanying(ids, ["drums"])
-        with pytest.raises(
-            ValueError, match=f"uses the language {speaker.name}, in which an end cannot be"
-        ):
+        with pytest.raises(ValueError, match=f"{unable} an end cannot be"):
             continuing(speaker, ids, end_in=2)
     with pytest.raises(ValueError, match="uses the language groove, which names no chords"):
         continuing(groove, ids, chords=[["C_M"]])
@@ -148,9 +139,6 @@ def test_what_a_language_cannot_do_is_said():
     later = language("ensemble")
     with pytest.raises(ValueError, match="bars 0 to 1 cannot be filled in a piece that has 4"):
         later.infilling(later.encode(later.arrange(PIECE)).ids, -1, 1)
-
-
-# Vocabularies.
 
 
 def test_blocks_lie_end_to_end_and_names_and_ids_are_inverse():
