@@ -221,9 +221,6 @@ def test_music_goes_to_pretty_midi_and_muspy_and_comes_back(model):
         model.read({})
 
 
-# What is continued, and bars that are rewritten, without a page or a command around it.
-
-
 LONGEST = [7, 1, 30]
 PROMPT_BARS = 2
 

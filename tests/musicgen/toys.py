@@ -1,9 +1,7 @@
 """Small models and a small grammar for the tests of this folder."""
 
-from __future__ import annotations
-
-from collections.abc import Hashable, Sequence
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ from musicgen.model.recall import RecallConfig
 from musicgen.position import POSITIONS
 from tokenization.grammar import Grammar
 
+GOLDEN = Path(__file__).parents[1] / "golden"
 VOCABULARY = 11
 # Tokens 0 … 3 move time: a bar on, or to a tick of this bar of 6; where that is an earlier one, time stands still.
 CLOCK = Clock(bar_ticks=6, step_ticks=6, moves=((0, 1, 0), (1, 0, 2), (2, 1, 3), (3, 0, 5)))
@@ -72,6 +71,17 @@ def toy_tokens(batch: int, length: int, seed: int = 0) -> torch.Tensor:
     return torch.randint(VOCABULARY, (batch, length), generator=Generator().manual_seed(seed))
 
 
+def whole_of(model: Performer, tokens: torch.Tensor) -> torch.Tensor:
+    """Return the logits of whole sequences, (B, T, V)."""
+    with torch.no_grad():
+        return model(tokens, code=model.begin(generator()))
+
+
+def golden(name: str) -> dict[str, torch.Tensor]:
+    """Return the tensors that a paper's code gave."""
+    return {key: torch.from_numpy(value) for key, value in np.load(GOLDEN / name).items()}
+
+
 def generator(seed: int = 0) -> Generator:
     """Return a seeded generator."""
     return Generator().manual_seed(seed)
@@ -80,58 +90,35 @@ def generator(seed: int = 0) -> Generator:
 class Anything(Grammar):
     """A language in which any token may follow, without bars."""
 
-    def __init__(self) -> None:
-        self._bars = np.zeros(1, dtype=np.int64)
+    bars = np.zeros(1, dtype=np.int64)
 
-    @property
-    def bars(self) -> np.ndarray:
-        """No bar ever begins."""
-        return self._bars
+    def __init__(self) -> None:
+        self.bars = np.zeros(1, dtype=np.int64)
 
     def allowed(self) -> np.ndarray:
         """Return the mask of the next tokens."""
-        return np.ones((len(self._bars), VOCABULARY), bool)
+        return np.ones((len(self.bars), VOCABULARY), bool)
 
     def advance(self, tokens: np.ndarray) -> None:
         """Take a token a row, whatever it is."""
 
 
-class Alternating:
+class Alternating(Anything):
     """A language in which odd and even tokens take turns, and each 0 begins a bar; after END nothing may follow."""
 
     END = 10
 
-    def __init__(self, last: np.ndarray | None = None, bars: np.ndarray | None = None) -> None:
-        self.last = np.ones(1, dtype=np.int64) if last is None else last
-        self.bars = np.zeros(1, dtype=np.int64) if bars is None else bars
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = np.ones(1, dtype=np.int64)
 
     def allowed(self) -> np.ndarray:
         """Return the mask of the next tokens."""
         turns = (np.arange(VOCABULARY)[None] + self.last[:, None]) % 2 == 1
         return turns & (self.last != self.END)[:, None]
 
-    def instead(self, tokens: np.ndarray) -> np.ndarray:
-        """Return the tokens themselves."""
-        return tokens
-
     def advance(self, tokens: np.ndarray) -> None:
         """Take a token a row."""
         assert self.allowed()[np.arange(len(tokens)), tokens].all()
         self.last = tokens
         self.bars = self.bars + (tokens == 0)
-
-    def select(self, rows: np.ndarray) -> Alternating:
-        """Return copies of rows."""
-        return type(self)(self.last[rows], self.bars[rows])
-
-    @property
-    def shared(self) -> Hashable:
-        """What such grammars have in common."""
-        return type(self)
-
-    def joined(self, others: Sequence[Alternating]) -> Alternating:
-        """Return one grammar of the rows of several."""
-        all_of = [self, *others]
-        return type(self)(
-            *(np.concatenate([getattr(one, name) for one in all_of]) for name in ("last", "bars"))
-        )

@@ -70,15 +70,6 @@ def by_definition(
     return out
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("form", FORMS)
-def test_each_form_is_the_double_sum(form: str, variant: str):
-    for length in (1, CHUNK, 2 * CHUNK + 5):
-        given, options = draw(length), options_of(variant, length)
-        out, _ = FORMS[form](*given, **options)
-        torch.testing.assert_close(out, by_definition(*given, **options), rtol=1e-10, atol=1e-10)
-
-
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-4)], ids=str
 )
@@ -115,6 +106,7 @@ def test_a_sequence_may_be_cut_anywhere_and_continued_by_any_form(variant: str):
     length = 21
     given, options = draw(length), options_of(variant, length)
     whole, last = attend(*given, **options, backend="exact")
+    torch.testing.assert_close(whole, by_definition(*given, **options), rtol=1e-10, atol=1e-10)
     for first, then in ((f, g) for f in FORMS.values() for g in FORMS.values()):
         for cut in (1, 7, 8, 20):
             outs, state = [], None
@@ -162,10 +154,6 @@ def test_softmax_attention_is_its_formula_whole_and_continued():
         out, state = softmax_attend(q[:, part], k[:, part], v[:, part], state=state)
         outs.append(out)
     torch.testing.assert_close(torch.cat(outs, 1), whole)
-    assert state is not None
-    copy = state.map(torch.clone)
-    copy.keys[0] = 0
-    assert torch.equal(state.keys, k)
 
 
 @pytest.mark.parametrize("decay", [None, DECAY], ids=["plain", "decay"])
@@ -178,24 +166,6 @@ def test_products_in_bfloat16_have_sums_in_float32(decay: Tensor | None):
     # bfloat16 has 8 bits; over 64 blocks its errors do not pile up.
     for found, exactly in ((y, expected), (state, last)):
         assert (found - exactly).abs().max() < 0.02 * exactly.abs().max()
-
-
-@pytest.mark.parametrize("length", [1024, pytest.param(16_384, marks=pytest.mark.long)])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_finite_forward_and_backward(dtype: torch.dtype, length: int):
-    source = generator()
-    fq, fk = (torch.rand(1, length, 2, 16, generator=source).to(dtype) for _ in "qk")
-    v = torch.randn(1, length, 2, 8, generator=source).to(dtype)
-    # 0.88 is PermuteFormer's strongest decay: 0.88^16384, and 0.88^1024 too, is far below float32.
-    decay = torch.tensor([0.88, 0.9999])
-    for learned in (False, True):  # all blocks are taken at once where it is
-        inputs = [x.clone().requires_grad_() for x in (fq, fk, v)]
-        out, state = attend(*inputs, decay=decay.clone().requires_grad_(learned))
-        assert out.dtype is dtype
-        assert state.sums.dtype is torch.float32
-        gradients = torch.autograd.grad(out.float().square().sum(), inputs)
-        assert all(x.isfinite().all() for x in (out, state.sums, *gradients))
-        assert out.float().abs().max() <= v.float().abs().max() * 1.01  # a mean of values
 
 
 def test_no_weight_at_all_gives_zero():
@@ -239,14 +209,6 @@ def test_the_kernels_of_fast_transformers_are_ours_or_the_extra_is_named(monkeyp
                 loss = out.square().sum() + state.sums.sin().sum()
                 results.append([out, state.sums, *torch.autograd.grad(loss, inputs)])
             torch.testing.assert_close(*results, rtol=1e-4, atol=1e-4)
-        double = [x.detach().double() for x in inputs]
-        whole, last = attend(*double, backend="exact")
-        _, state = attend(*(x[:, :20] for x in double), backend="exact")
-        rest = [x[:, 20:] for x in double]
-        out, after = attend(*rest, state=state, backend="fast-transformers")
-        assert out.dtype is torch.float64
-        torch.testing.assert_close(out, whole[:, 20:], rtol=1e-4, atol=1e-4)
-        torch.testing.assert_close(after.sums, last.sums, rtol=1e-4, atol=1e-4)
     for name in ("fast_transformers", "fast_transformers.causal_product"):
         monkeypatch.setitem(sys.modules, name, None)
     missing = r"not installed: run `make fast-transformers` in the clone"

@@ -84,19 +84,12 @@ def test_a_worker_killed_in_the_middle_changes_nothing(address: str, tmp_path: P
 def test_an_address_without_a_scheduler_is_told(monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr("musicgen.common.workers.CONNECT_SECONDS", 0.5)
-    with pytest.raises(ValueError, match=r"no scheduler answers at tcp://127\.0\.0\.1:1$"):
-        list(in_order(abs, [-1], workers="tcp://127.0.0.1:1"))
+    with socket.create_server(("127.0.0.1", 0)) as server:  # which says nothing
+        for port in (1, server.getsockname()[1]):
+            with pytest.raises(ValueError, match=rf"no scheduler answers at tcp://127.*:{port}$"):
+                list(in_order(abs, [-1], workers=f"tcp://127.0.0.1:{port}"))
     for address in ("nowhere", "tcp://", "ftp://127.0.0.1:1", "tcp://a b:1", "tcp://a:x"):
         with pytest.raises(ValueError, match=f"{address} is no address of a scheduler"):
-            list(in_order(abs, [-1], workers=address))
-
-
-def test_what_says_nothing_is_told(monkeypatch: pytest.MonkeyPatch):
-    pytest.importorskip("distributed")
-    monkeypatch.setattr("musicgen.common.workers.CONNECT_SECONDS", 0.5)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(ValueError, match="no scheduler answers"):
             list(in_order(abs, [-1], workers=address))
 
 

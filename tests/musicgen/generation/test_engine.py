@@ -14,15 +14,7 @@ from musicgen.generation.request import Request
 from musicgen.generation.sampling import Kinds, Sampling
 from tests.musicgen.generation.generate import asked
 from tests.musicgen.metre.toys import METRE
-from tests.musicgen.toys import (
-    ENCODINGS,
-    RECALL,
-    VOCABULARY,
-    Alternating,
-    generator,
-    toy_model,
-    unlimited,
-)
+from tests.musicgen.toys import RECALL, VOCABULARY, Alternating, generator, toy_model, unlimited
 
 # Of variations that end at different steps, with all that a row remembers for itself.
 KINDS = np.arange(VOCABULARY) % 4
@@ -44,14 +36,11 @@ REQUESTS = [
     ([4], Request(variations=4, seed=1, sampling=Sampling(top_k=3), tokens=17), False),
 ]
 # All that a row of a model remembers for itself; what other encodings do with rows is of the same kinds.
-MODELS = {
-    "sine_spe in music, with a metre, goals and recall": {
-        "position": {"name": "sine_spe", "time": "music"}, "metre": METRE, "goals": (7, 9), "recall": RECALL,
-    },
-    **{name: {"position": unlimited(name)} for name in ENCODINGS},
-    "softmax": {"attention": "softmax"},
-}  # fmt: skip
-AT_ONCE = (*list(MODELS)[:1], "sine_spe", "conv_spe", "flt", "rope in music", "softmax")
+MODELS = [
+    {"position": unlimited("sine_spe in music"), "metre": METRE, "goals": (7, 9), "recall": RECALL},
+    *({"position": unlimited(name)} for name in ("sine_spe", "conv_spe", "flt", "rope in music")),
+    {"attention": "softmax"},
+]
 
 
 def job(
@@ -60,10 +49,14 @@ def job(
     return asked(model, prompt, request, Alternating() if ruled else None, ordered, **more)
 
 
-def finish(engine: Engine, *jobs: Job) -> None:
-    """Let jobs be done that have all come."""
+def added(engine: Engine, *jobs: Job) -> None:
     for one in jobs:
         engine.add(one)
+
+
+def finish(engine: Engine, *jobs: Job) -> None:
+    """Let jobs be done that have all come."""
+    added(engine, *jobs)
     while engine.work():
         pass
 
@@ -76,15 +69,12 @@ def alone(model: Any, *given: Any) -> list[list[int]]:
     return wanted.rows
 
 
-@pytest.mark.parametrize(
-    "name",
-    [*AT_ONCE, *(pytest.param(x, marks=pytest.mark.long) for x in MODELS if x not in AT_ONCE)],
-)
-def test_a_request_gets_the_same_in_a_crowd(name: str, monkeypatch: Any):
+@pytest.mark.parametrize("parts", MODELS, ids=str)
+def test_a_request_gets_the_same_in_a_crowd(parts: Any, monkeypatch: Any):
     """They come at random moments, in any order, and there is not always room for all."""
     for limit, number in (("STEP_ROWS", 16), ("TURN_STEPS", 3), ("MOST_ROWS", 20)):
         monkeypatch.setattr(engine_module, limit, number)
-    model = toy_model(layers=2, **MODELS[name])
+    model = toy_model(layers=2, **parts)
     if model.goals is not None:
         torch.nn.init.normal_(model.goals.vectors.weight, 0, 0.3, generator=generator(3))
     wanted = [alone(model, *one) for one in REQUESTS]
@@ -121,8 +111,8 @@ class Faulty(Alternating):
 
     END = -1
 
-    def __init__(self, *state: Any, where: str = "advance") -> None:
-        super().__init__(*state)
+    def __init__(self, where: str = "advance") -> None:
+        super().__init__()
         self.where, self.left = where, 12
 
     def _fail(self, where: str) -> None:
@@ -138,23 +128,9 @@ class Faulty(Alternating):
         self._fail("advance")
         super().advance(tokens)
 
-    def select(self, rows: np.ndarray) -> Any:
-        chosen = type(self)(self.last[rows], self.bars[rows], where=self.where)
-        chosen.left = self.left
-        return chosen
-
     @property
     def shared(self) -> int:
         return id(self)  # with no other one
-
-
-class FaultyApart(Faulty):
-    """Fails in the second part of a request of twelve rows."""
-
-    def select(self, rows: np.ndarray) -> Any:
-        chosen = super().select(rows)
-        chosen.left = 4 if len(rows) == 4 else 1_000_000
-        return chosen
 
 
 def cut_off() -> bool:
@@ -163,7 +139,7 @@ def cut_off() -> bool:
 
 @pytest.mark.parametrize(
     ("rules", "variations"),
-    [(Faulty(where="allowed"), 2), (Faulty(), 2), (FaultyApart(where="allowed"), 12), (None, 2)],
+    [(Faulty(where="allowed"), 2), (Faulty(where="allowed"), 12), (Faulty(), 2), (None, 2)],
 )
 def test_who_fails_fails_alone(model: Any, rules: Faulty | None, variations: int):
     engine = Engine(model)
@@ -197,8 +173,7 @@ def test_who_cancels_leaves_within_a_step_and_frees_the_rows(model: Any):
     gone: set[int] = set()
     engine = Engine(model)
     jobs = [endless(model, cancelled=lambda number=number: number in gone) for number in range(3)]
-    for one in jobs:
-        engine.add(one)
+    added(engine, *jobs)
     run_until(engine, lambda: all(one.steps > 5 for one in jobs))
     assert rows_of(engine) == 6
     gone.add(1)
@@ -232,8 +207,7 @@ def test_a_prompt_is_read_between_the_steps_of_others(model: Any, monkeypatch: A
 
 def test_a_batch_that_is_damaged_takes_everybody_and_nobody_waits_for_ever(model: Any):
     engine, jobs = Engine(model), [endless(model), endless(model)]
-    for one in jobs:
-        engine.add(one)
+    added(engine, *jobs)
     for _ in range(5):
         engine.work()
     engine.fail(RuntimeError("no memory"))
@@ -316,8 +290,7 @@ def test_first_notes_go_before_all_others_but_not_of_those_who_had_much_more(mod
 def test_short_prompts_are_read_first(model: Any):
     engine = Engine(model, listeners=True)
     long, short = (job(model, np.arange(n) % 11, Request(tokens=1)) for n in (3000, 5))
-    for one in (long, short):
-        engine.add(one)
+    added(engine, long, short)
     run_until(engine, lambda: short.ended.is_set())
     assert not long.ended.is_set()
 
@@ -329,8 +302,7 @@ def test_who_asks_for_much_waits_the_longer(model: Any, monkeypatch: Any):
     requests = [Request(variations=4, seed=seed, tokens=40) for seed in range(13)]
     jobs = [job(model, [4, 3], one, owner="greedy") for one in requests[:12]]
     modest = job(model, [4, 3], requests[12], owner="modest")
-    for one in jobs:
-        engine.add(one)
+    added(engine, *jobs)
     for _ in range(10):
         engine.work()
     engine.add(modest)
@@ -347,8 +319,7 @@ def test_states_keep_within_the_memory_that_they_may_have(model: Any):
     for most_bytes, most_rows in ((1, 1), (1 << 30, 4)):
         engine, seen = Engine(model, most_bytes=most_bytes), 0
         jobs = [job(model, [4, 3, 2], Request(seed=n, tokens=9)) for n in range(4)]
-        for one in jobs:
-            engine.add(one)
+        added(engine, *jobs)
         while engine.work():
             seen = max(seen, sum(one.steps > 0 and not one.ended.is_set() for one in jobs))
         assert seen == most_rows

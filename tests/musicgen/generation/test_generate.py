@@ -12,7 +12,7 @@ from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
 from tests.musicgen.generation.generate import ENDED, counted, generate, written
 from tests.musicgen.metre.toys import METRE
-from tests.musicgen.toys import VOCABULARY, Alternating, generator, toy_config, toy_model
+from tests.musicgen.toys import VOCABULARY, Alternating, generator, toy_config, toy_model, whole_of
 
 PROMPT = np.array([4, 3, 2, 1])
 PLAIN = Sampling()
@@ -52,9 +52,7 @@ def test_generation_follows_the_model_step_by_step(attention: str):
     model = toy_model(position=position, attention=attention, layers=2)
     tokens = run(model, sampling=Sampling(temperature=0), tokens=20)[0]
     whole = torch.from_numpy(np.concatenate([PROMPT, tokens]))[None]
-    with torch.no_grad():
-        logits = model(whole, code=model.begin(generator()))
-    likeliest = logits[0, len(PROMPT) - 1 : -1].argmax(-1)
+    likeliest = whole_of(model, whole)[0, len(PROMPT) - 1 : -1].argmax(-1)
     np.testing.assert_array_equal(tokens, likeliest)
 
 

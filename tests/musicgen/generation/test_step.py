@@ -100,11 +100,3 @@ def test_a_row_does_not_depend_on_company(encoding: str):
         given[present.index(own)] = token
         found = batch.step(present, given)[present.index(own)]
         torch.testing.assert_close(found, alone[at], rtol=0, atol=0)
-
-
-def test_rows_leave_the_state_that_they_began_with():
-    for batch_type in (RowsTogether, RowsAlone):
-        model = toy_model(layers=2, position="sine_spe", metre=METRE)
-        state, tokens = after_prompt(model), toy_tokens(5, 2, seed=1)
-        first = written(batch_type(model), state, tokens)
-        torch.testing.assert_close(written(batch_type(model), state, tokens), first, rtol=0, atol=0)

@@ -6,17 +6,10 @@ import torch
 from torch import Tensor
 
 from musicgen.metre import heads as metre
-from musicgen.metre.heads import (
-    LEAST,
-    Clock,
-    Metre,
-    MetricHeads,
-    Stretches,
-    Timekeeper,
-)
+from musicgen.metre.heads import LEAST, Clock, Metre, MetricHeads, Stretches, Timekeeper
 from musicgen.model.performer import Performer
 from tests.musicgen.metre.toys import METRE, music, toy
-from tests.musicgen.toys import CLOCK, VOCABULARY, generator, toy_tokens
+from tests.musicgen.toys import CLOCK, VOCABULARY, generator, toy_tokens, whole_of
 from tests.tokenization.groove.cases import walk as groove_walk
 from tests.tokenization.remi.cases import walk as remi_walk
 from tokenization.groove.language import Groove
@@ -122,11 +115,6 @@ def test_sums_over_sorted_times_and_their_gradients_are_those_of_each_token(both
     torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)  # weights are float32
 
 
-def whole_of(model: Performer, tokens: Tensor) -> Tensor:
-    with torch.inference_mode():
-        return model(tokens, code=model.begin(generator()))
-
-
 def stepped(model: Performer, tokens: Tensor) -> Tensor:
     state, rows = model.start(generator()), []
     for column in tokens.T:
@@ -164,9 +152,6 @@ def test_gradients_reach_every_learned_parameter_and_are_the_same_recomputed():
         assert gradient.isfinite().all(), name
         assert gradient.any(), name
         assert torch.equal(gradient, gradients[1][name])
-
-
-# The time that tokens say is read alike by the model's clock and by their languages, whole or cut anywhere.
 
 
 def keeper(language: Groove | Remi) -> Timekeeper:

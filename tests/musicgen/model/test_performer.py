@@ -23,6 +23,7 @@ from tests.musicgen.toys import (
     toy_model,
     toy_tokens,
     unlimited,
+    whole_of,
 )
 from tokenization.language import language
 
@@ -130,11 +131,6 @@ every_encoding_and_map = pytest.mark.parametrize(
 
 def model_of(position: str, **overrides: Any) -> Any:
     return toy_model(position=unlimited(position), **overrides)
-
-
-def whole_of(model: Any, tokens: torch.Tensor) -> torch.Tensor:
-    with torch.no_grad():
-        return model(tokens, code=model.begin(generator()))
 
 
 @every_encoding_and_map

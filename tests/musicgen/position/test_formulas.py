@@ -7,7 +7,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -30,14 +29,9 @@ from tests.musicgen.position.makers import (
     run,
     times,
 )
-from tests.musicgen.toys import generator
+from tests.musicgen.toys import generator, golden
 
-GOLDEN = Path(__file__).parents[2] / "golden"
 README = (Path(musicgen.position.__file__).parent / "README.md").read_text(encoding="utf-8")
-
-
-def golden_of(name: str) -> dict[str, Tensor]:
-    return {key: torch.from_numpy(value) for key, value in np.load(GOLDEN / name).items()}
 
 
 def shape_of(width: int, heads: int = 1, features: int = 1) -> Shape:
@@ -139,20 +133,20 @@ def test_a_damaged_permutation_is_refused():
 
 
 def test_permuteformer_equals_the_authors_code():
-    golden = golden_of("permuteformer.npz")
-    heads, features = golden["permutation"].shape
+    given = golden("permuteformer.npz")
+    heads, features = given["permutation"].shape
     position = build("permuteformer", shape=shape_of(features, heads, features))
-    position.load_state_dict({**position.state_dict(), "powers.permutation": golden["permutation"]})
-    fq, fk = (golden[x].transpose(1, 2).relu() + 1e-3 for x in ("queries", "keys"))
+    position.load_state_dict({**position.state_dict(), "powers.permutation": given["permutation"]})
+    fq, fk = (given[x].transpose(1, 2).relu() + 1e-3 for x in ("queries", "keys"))
     length = fq.shape[1]
     fq, fk = position.features(fq, fk, position.cover(None, 0, length), 0, 0)
     distance = torch.arange(length).view(-1, 1) - torch.arange(length)
-    forgetting = golden["ratio"].view(-1, 1, 1) ** distance.clamp(min=0) * (distance >= 0)
+    forgetting = given["ratio"].view(-1, 1, 1) ** distance.clamp(min=0) * (distance >= 0)
     attention = torch.einsum("bmhf,bnhf->bhmn", fq, fk) * forgetting
-    numerator = attention @ golden["values"]
-    torch.testing.assert_close(numerator, golden["numerator"], rtol=1e-5, atol=1e-5)
+    numerator = attention @ given["values"]
+    torch.testing.assert_close(numerator, given["numerator"], rtol=1e-5, atol=1e-5)
     normalised = numerator / attention.sum(-1, keepdim=True)
-    torch.testing.assert_close(normalised, golden["normalised"], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(normalised, given["normalised"], rtol=1e-5, atol=1e-5)
 
 
 def test_permuteformer_forgets_by_the_authors_ratios_or_by_the_horizons():
@@ -169,19 +163,19 @@ def test_permuteformer_forgets_by_the_authors_ratios_or_by_the_horizons():
 
 @pytest.mark.parametrize("kind", ["unitary", "orthogonal", "permutation"])
 def test_lrpe_equals_the_definition_by_matrices(kind: str):
-    golden = golden_of("lrpe.npz")
+    given = golden("lrpe.npz")
     position = build("lrpe", shape=shape_of(8, features=8), type=kind).double()
-    state = {"householder": golden["householder"].double().unsqueeze(0)}
+    state = {"householder": given["householder"].double().unsqueeze(0)}
     if kind == "permutation":
-        state["powers.permutation"] = golden["permutation"].unsqueeze(0)
+        state["powers.permutation"] = given["permutation"].unsqueeze(0)
     else:
-        state["angles"] = golden[f"alpha_{kind}"].unsqueeze(0)
+        state["angles"] = given[f"alpha_{kind}"].unsqueeze(0)
     position.load_state_dict(state)
-    fq, fk = (golden[x].view(1, -1, 1, 8) for x in ("queries", "keys"))
+    fq, fk = (given[x].view(1, -1, 1, 8) for x in ("queries", "keys"))
     fq, fk = position.features(fq, fk, position.cover(None, 0, 17), 0, 0)
     similarity = torch.einsum("bmhf,bnhf->mn", fq, fk)
     # the golden Householder vector is a unit vector to float32's precision only
-    torch.testing.assert_close(similarity, golden[f"sim_{kind}"], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(similarity, given[f"sim_{kind}"], rtol=1e-5, atol=1e-5)
 
 
 def test_cores_of_lrpe():

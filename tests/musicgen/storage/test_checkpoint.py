@@ -16,7 +16,7 @@ from musicgen.metre.heads import MetreConfig
 from musicgen.model.performer import parameter_count
 from musicgen.position import POSITIONS
 from musicgen.storage.checkpoint import CONFIG, NEW_WEIGHTS, WEIGHTS, Card, load, read_card, save
-from tests.musicgen.toys import generator, toy_model, toy_tokens
+from tests.musicgen.toys import generator, toy_model, toy_tokens, whole_of
 
 CARD = Card(name="toy", language={"language": "remi"}, trained_length=8, training={"data": "none"})
 TOKENS = toy_tokens(2, 20)
@@ -25,8 +25,7 @@ Damage = Callable[[Path], object]
 
 
 def logits(model: Any) -> torch.Tensor:
-    with torch.no_grad():
-        return model(TOKENS, code=model.begin(generator()))
+    return whole_of(model, TOKENS)
 
 
 @pytest.mark.parametrize(

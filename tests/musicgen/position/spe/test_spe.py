@@ -1,10 +1,8 @@
 """Both stochastic encodings: their authors' codes and gates, their definition, templates, and the noise of one."""
 
 import math
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -16,9 +14,8 @@ from musicgen.position.spe.base import AHEAD, SpeCode, SpeConfig, StochasticPosi
 from musicgen.position.spe.convolutional import BLOCK, WhiteNoise, filtered
 from musicgen.position.spe.sine import SineSpe, sine_template
 from tests.musicgen.position.makers import build, inputs, run
-from tests.musicgen.toys import generator
+from tests.musicgen.toys import generator, golden
 
-GOLDEN = Path(__file__).parents[3] / "golden"
 both_kinds = pytest.mark.parametrize("name", ["sine_spe", "conv_spe"])
 
 
@@ -46,25 +43,23 @@ class GivenCode(StochasticPosition):
 @pytest.mark.parametrize("size", [17, 1])
 @torch.no_grad()
 def test_equals_the_authors_gate(gated: bool, size: int):
-    golden = {
-        name: torch.from_numpy(value) for name, value in np.load(GOLDEN / "spe_gate.npz").items()
-    }
-    length, heads, width, realisations = golden["qbar"].shape
+    theirs = golden("spe_gate.npz")
+    length, heads, width, realisations = theirs["qbar"].shape
     shape = Shape(layers=1, heads=heads, head_width=width, width=1, features=1)
     position = GivenCode(SpeConfig(realisations=realisations, gated=gated), shape)
-    position.give(golden["qbar"], golden["kbar"])
+    position.give(theirs["qbar"], theirs["kbar"])
     gate_noise = None
     if gated:
-        position.load_state_dict({"gates": golden["gate_raw"].unsqueeze(0)})
-        gate_noise = golden["gate_noise"].unsqueeze(0) * position.scale
+        position.load_state_dict({"gates": theirs["gate_raw"].unsqueeze(0)})
+        gate_noise = theirs["gate_noise"].unsqueeze(0) * position.scale
     code = SpeCode(noise=(None,), gate_noise=gate_noise)
     kind = "gated" if gated else "ungated"
     for start in range(0, length, size):
         stop = start + size
         code = position.cover(code, start, stop)
-        queries, keys = (golden[x][:, start:stop] for x in ("queries", "keys"))
+        queries, keys = (theirs[x][:, start:stop] for x in ("queries", "keys"))
         q, k = position.qk(queries, keys, code, start, 0)
-        wanted = (golden[f"{side}_{kind}"][:, start:stop] for side in "qk")
+        wanted = (theirs[f"{side}_{kind}"][:, start:stop] for side in "qk")
         torch.testing.assert_close((q, k), tuple(wanted), rtol=1e-5, atol=1e-5)
 
 
@@ -95,9 +90,6 @@ def test_products_realise_the_template(name: str, realisations: int):
     assert (estimate - template).abs().max() <= 5 * 2**0.5 * peak / realisations**0.5
 
 
-# The codes of sine and convolutional SPE against those of their authors, and against their definition.
-
-
 BOTH: dict[str, dict[str, Any]] = {
     "sine_spe": {"sines": 3, "realisations": 6},
     "conv_spe": {"taps": 7, "realisations": 6},
@@ -108,40 +100,31 @@ def close(found: Tensor, wanted: Tensor) -> None:
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
 
 
-@pytest.fixture
-def golden() -> dict[str, Tensor]:
-    loaded = np.load(GOLDEN / "sine_spe.npz")
-    return {name: torch.from_numpy(value) for name, value in loaded.items()}
-
-
-@pytest.fixture
-def authors(golden: dict[str, Tensor]) -> SineSpe:
-    heads, width, sines = golden["gains_raw"].shape
+def test_sine_code_equals_the_authors():
+    theirs = golden("sine_spe.npz")
+    heads, width, sines = theirs["gains_raw"].shape
     shape = Shape(layers=1, heads=heads, head_width=width, width=1, features=1)
     position = build("sine_spe", shape=shape, sines=sines, realisations=6, gated=False)
     names = {"raw_frequencies": "freqs_raw", "offsets": "offsets", "raw_gains": "gains_raw"}
-    position.load_state_dict({own: golden[name].unsqueeze(0) for own, name in names.items()})
-    return position
-
-
-def test_sine_code_equals_the_authors(authors: SineSpe, golden: dict[str, Tensor]):
-    q, k = authors.materialise(golden["noise"], 0, 0, 17)
-    close(q, golden["qbar"])
-    close(k, golden["kbar"])
-    code = authors.cover(SpeCode(noise=(golden["noise"],), gate_noise=None), 0, 17)
+    position.load_state_dict({own: theirs[name].unsqueeze(0) for own, name in names.items()})
+    q, k = position.materialise(theirs["noise"], 0, 0, 17)
+    close(q, theirs["qbar"])
+    close(k, theirs["kbar"])
+    code = position.cover(SpeCode(noise=(theirs["noise"],), gate_noise=None), 0, 17)
     for feature in range(4):  # and so does the product that never makes a code
         unit = F.one_hot(torch.tensor(feature), 4).float().expand(1, 17, 2, 4)
-        q, k = authors.qk(unit, unit, code, 0, 0)
-        close(q[0], golden["qbar"][:, :, feature])
-        close(k[0], golden["kbar"][:, :, feature])
+        q, k = position.qk(unit, unit, code, 0, 0)
+        close(q[0], theirs["qbar"][:, :, feature])
+        close(k[0], theirs["kbar"][:, :, feature])
 
 
-def test_sine_template_equals_the_authors(golden: dict[str, Tensor]):
+def test_sine_template_equals_the_authors():
+    theirs = golden("sine_spe.npz")
     lags = torch.arange(17).view(-1, 1) - torch.arange(17)
-    gains = F.softplus(golden["gains_raw"])
-    frequencies = torch.sigmoid(golden["freqs_raw"]) / 2
-    found = sine_template(frequencies, golden["offsets"], gains, lags.flatten())
-    close(found.unflatten(-1, (17, 17)), golden["templates"])
+    gains = F.softplus(theirs["gains_raw"])
+    frequencies = torch.sigmoid(theirs["freqs_raw"]) / 2
+    found = sine_template(frequencies, theirs["offsets"], gains, lags.flatten())
+    close(found.unflatten(-1, (17, 17)), theirs["templates"])
 
 
 class GivenNoise(WhiteNoise):
@@ -156,14 +139,14 @@ class GivenNoise(WhiteNoise):
 
 
 def test_filtered_code_equals_the_authors():
-    golden = {n: torch.from_numpy(value) for n, value in np.load(GOLDEN / "conv_spe.npz").items()}
-    realisations, _, width, _ = golden["noise"].shape
-    taps = golden["filter_q"].shape[-1]
-    noise = GivenNoise(golden["noise"].permute(1, 2, 3, 0)[:, :, taps:])  # their code starts there
-    filters = torch.stack([golden["filter_q"], golden["filter_k"]])
+    theirs = golden("conv_spe.npz")
+    realisations, _, width, _ = theirs["noise"].shape
+    taps = theirs["filter_q"].shape[-1]
+    noise = GivenNoise(theirs["noise"].permute(1, 2, 3, 0)[:, :, taps:])  # their code starts there
+    filters = torch.stack([theirs["filter_q"], theirs["filter_k"]])
     q, k = filtered(filters * (width * realisations) ** -0.25, noise, 0, 17, torch.float32)
-    close(q, golden["qbar"])
-    close(k, golden["kbar"])
+    close(q, theirs["qbar"])
+    close(k, theirs["kbar"])
 
 
 def by_definition(position: Any, code: SpeCode, start: int, stop: int) -> list[Tensor]:
