@@ -1,7 +1,5 @@
 """Any file that users have reads as the music in it, or says in one sentence why not."""
 
-import io
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -24,12 +22,6 @@ def end_seconds(score: Score) -> float:
     return float(tempo_map(score).to_seconds(np.array(score.end_ticks / score.ticks_per_beat)))
 
 
-def zipped() -> bytes:
-    with zipfile.ZipFile(file := io.BytesIO(), "w") as archive:
-        archive.writestr("song.mid", make.midi(NOTE))
-    return file.getvalue()
-
-
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
@@ -44,7 +36,7 @@ def zipped() -> bytes:
         (b"<?xml version='1.0'?><score-partwise/>", "is an XML document"),
         (b"ID3\x04" + bytes(100), "is an MP3 recording, not a MIDI file: only notes"),
         (b"RIFF\x24\0\0\0WAVEfmt ", "is a WAV"),
-        (zipped(), "is a zip archive"),
+        (b"PK\3\4" + bytes(100), "is a zip archive"),
         (make.midi(make.track(make.on(0), make.off(2**27))), "beats where at most 25,000"),
         (make.midi(make.track(make.on(2**28 - 1), make.off(1) * 9)), "more than 268,435,455 ticks"),
     ],
