@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +35,15 @@ TOY = {
 
 
 def prepared_set(
-    folder: Path, spoken: str, *, train: int = 8, held_out: int = 2, first: int = 0, bars: int = 6
+    folder: Path, spoken: str, *, train=8, held_out=2, tested=0, first=0, bars=6
 ) -> Path:
     """Write a prepared set of a language: the pieces from the first number on."""
     speaker = language(spoken)
+    splits = ["train"] * train + ["validation"] * held_out + ["test"] * tested
     with PreparedWriter(folder, replace=False) as writer:
-        for number in range(train + held_out):
-            rows = [
-                speaker.encode(speaker.arrange(score))
-                for score in _scores(spoken, first + number, bars)
-            ]
-            split = "train" if number < train else "validation"
+        for number, split in enumerate(splits):
+            scores = _scores(spoken, first + number, bars)
+            rows = [speaker.encode(speaker.arrange(score)) for score in scores]
             writer.add(f"piece{number}", rows, split=split)
         writer.commit(
             {
@@ -80,15 +79,18 @@ def toy_config(folder: Path, data: Path, /, **changes: Any) -> RunConfig:
 
 
 class Heard:
-    """A listener that keeps what it hears."""
+    """A listener that keeps what it hears, and may do something after a step."""
 
-    def __init__(self) -> None:
+    def __init__(self, after: int | None = None, does: Callable[[], object] = list) -> None:
+        self.after, self.does = after, does
         self.steps: list[int] = []
         self.progresses: list[Progress] = []
         self.validations: list[int] = []
 
     def stepped(self, step: int, steps: int) -> None:
         self.steps.append(step)
+        if step == self.after:
+            self.does()
 
     def progress(self, progress: Progress) -> None:
         self.progresses.append(progress)
@@ -96,19 +98,6 @@ class Heard:
     def validated(self, model: Performer, step: int) -> None:
         assert not model.training
         self.validations.append(step)
-
-
-class Stopper(Heard):
-    """Asks a run to stop at a step."""
-
-    def __init__(self, run: Run, at: int | None) -> None:
-        super().__init__()
-        self.run, self.at = run, at
-
-    def stepped(self, step: int, steps: int) -> None:
-        super().stepped(step, steps)
-        if step == self.at:
-            self.run.stop()
 
 
 def toy_run(config: RunConfig) -> Run:

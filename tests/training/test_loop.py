@@ -8,7 +8,7 @@ import torch
 
 from musicgen.common.learning import seed_of
 from musicgen.storage import checkpoint
-from tests.training.makers import Heard, Stopper, outcome, prepared_set, toy_config, toy_run
+from tests.training.makers import Heard, outcome, prepared_set, toy_config, toy_run
 from tokenization.midi.reading import read_midi
 from training import run_folder
 from training.loop import FINISHED, OUT_OF_PATIENCE, REDRAW, STOPPED, Diverged
@@ -62,7 +62,7 @@ def test_run_in_pieces_is_the_run_at_once(grooves: Path, tmp_path: Path, changes
     for stop_at in (3, 10, 14, None):
         run = toy_run(config)
         run.resume()
-        assert run.fit(Stopper(run, stop_at)) == (STOPPED if stop_at else FINISHED)
+        assert run.fit(Heard(stop_at, run.stop)) == (STOPPED if stop_at else FINISHED)
     assert outcome_without_stops(run.folder) == outcome_without_stops(whole.folder)
 
 
@@ -127,18 +127,6 @@ def test_seed_decides_and_accumulating_changes_nothing_but_memory(pianos: Path, 
     assert all(0 <= seed < 2**63 for seed in seeds)
 
 
-class Poisoner(Heard):
-    """Spoils the weights after a step."""
-
-    def __init__(self, run, at: int) -> None:
-        super().__init__()
-        self.run, self.at = run, at
-
-    def stepped(self, step: int, steps: int) -> None:
-        if step == self.at:
-            self.run.model.embedding.weight.data.fill_(torch.nan)
-
-
 def test_loss_that_is_not_finite_ends_the_run_and_keeps_the_last_good_state(
     pianos: Path, tmp_path: Path
 ):
@@ -146,7 +134,7 @@ def test_loss_that_is_not_finite_ends_the_run_and_keeps_the_last_good_state(
     run = toy_run(config)
     says = r"not finite at step 7; the last good state is .*00000005\."
     with pytest.raises(Diverged, match=says):
-        run.fit(Poisoner(run, 6))
+        run.fit(Heard(6, lambda: run.model.embedding.weight.data.fill_(torch.nan)))
     again = toy_run(config)
     assert again.resume()
     assert again.state.step == 5

@@ -6,7 +6,7 @@ import pytest
 
 from musicgen.common.learning import held_rate
 from musicgen.storage import checkpoint
-from tests.training.makers import Heard, Stopper, outcome, toy_config
+from tests.training.makers import Heard, outcome, toy_config
 from training import run_folder
 from training.config import RunConfig
 from training.data.batches import Batches
@@ -71,7 +71,7 @@ def test_run_by_the_clock_ends_with_a_tail_and_goes_on_from_before_it(
     run = clocked(config, monkeypatch, 15)
     assert run.state.step == 8
     run.state.best_loss = 1e9  # what any validation is better than
-    assert run.fit(Stopper(run, 19)) == STOPPED
+    assert run.fit(Heard(19, run.stop)) == STOPPED
     assert checkpoint.read_card(run.folder / "model")[1].training["validation_loss"] == annealed
     run = clocked(config, monkeypatch, 1, tail=0.0)
     run.fit(Heard())
