@@ -1,4 +1,4 @@
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,24 +39,6 @@ def test_every_shipped_configuration_loads_and_builds_a_toy():
             built.add(str(smaller))
             Performer(smaller)
     assert len(built) > 30
-
-
-@pytest.mark.parametrize("folder", ["headline", "headline-full"])
-def test_headline_differs_in_the_encoding_alone(folder: str):
-    """As the paper's: deep, FAVOR+, normalised after a branch; nothing of ours that knows order; measured to 4 N."""
-    shown = [name for name in shipped_names() if name.startswith(f"{folder}/")]
-    configs = [read(find(name), ["model.preset=tiny"]) for name in shown]
-    names = {(c.model["position"]["name"], c.model["position"].get("gated")) for c in configs}
-    spe = {(name, gated) for name in ("conv_spe", "sine_spe") for gated in (None, False)}
-    assert names - {("rope", None)} == {("absolute", None), ("none", None), *spe}
-    rest, remi = [], language("remi")
-    for config in configs:
-        built = config.model_config(len(remi.vocabulary), remi)
-        assert (built.layers, built.norm, built.activation) == (24, "post", "relu")
-        assert (built.features_name, built.horizons, built.metre) == ("favor", None, None)
-        assert config.validation.length == 4 * config.data.length
-        rest.append({**asdict(config), "run": "", "model": {**config.model, "position": None}})
-    assert all(one == rest[0] for one in rest)
 
 
 def test_features_are_redrawn_by_chance_or_at_an_interval(tmp_path: Path):

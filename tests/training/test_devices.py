@@ -1,4 +1,4 @@
-"""A run learns the same with few packages, on one device, compiled or not; what precision `auto` is."""
+"""A run learns the same with few packages, on one device; what precision `auto` is."""
 
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,3 @@ def test_auto_is_bfloat16_where_the_device_multiplies_it(processor: Any, monkeyp
     for has, expected in ((True, "bf16-mixed"), (False, "32-true")):
         monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: has)  # noqa: B023
         assert fastest("auto")[0] == expected
-
-
-# Layers that are compiled

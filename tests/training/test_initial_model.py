@@ -7,18 +7,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from musicgen.metre.heads import MetreConfig
 from musicgen.model.performer import Performer
 from musicgen.storage.checkpoint import load
-from tests.musicgen.metre.toys import METRE as HEADS
-from tests.musicgen.metre.toys import config as metre_config
-from tests.musicgen.metre.toys import music
 from tests.training.makers import Heard, toy_config, toy_run
 from tokenization.language import language
 from tokenization.prepared import Prepared
 from tokenization.remi.language import Remi
 from training.config import RunConfig
-from training.initial_model import first_model, grown, model_config
+from training.initial_model import first_model, model_config
 from training.loop import Run
 
 METRE = {"bars": [1, 2], "remembers": [2, 4], "features": 2}
@@ -108,9 +104,13 @@ def test_metric_heads_first_say_nothing_and_then_learn(trained: Path, pianos: Pa
     spec = load(run.folder / "model")[1].language
     again = on_from(run.folder, pianos, tmp_path / "again", model={"metre": METRE})
     assert first_model(again, spec).config == run.model.config
-    twice = on_from(run.folder, pianos, tmp_path, model={"metre": {**METRE, "bars": [1, 4]}})
+    more = {**METRE, "bars": [1, 2, 4], "remembers": [2, 4, 8]}
+    twice = on_from(run.folder, pianos, tmp_path / "more", model={"metre": more})
+    said = (logits(model, pianos) for model in (first_model(twice, spec), run.model))
+    torch.testing.assert_close(*said, rtol=1e-5, atol=1e-5)
+    other = on_from(run.folder, pianos, tmp_path, model={"metre": {**METRE, "bars": [1, 4]}})
     with pytest.raises(ValueError, match=r"model\.metre is that of .*which the run starts with"):
-        first_model(twice, spec)
+        first_model(other, spec)
 
 
 def test_model_is_told_of_goals_where_its_language_has_them(bands: Path, tmp_path: Path):
@@ -121,28 +121,3 @@ def test_model_is_told_of_goals_where_its_language_has_them(bands: Path, tmp_pat
     assert toy_run(config).resume()
     again = on_from(run.folder, bands, tmp_path / "again")
     assert toy_run(again).model.config == run.model.config
-
-
-# A model that is grown computes at first what the trained one did
-
-
-@pytest.fixture(scope="module")
-def old() -> Performer:
-    """Return a toy whose branch ends are not small, as after training."""
-    model = Performer(metre_config(), 0).eval()
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            if ".output." in name:
-                weight.normal_(0, 0.3, generator=torch.Generator().manual_seed(1))
-    return model
-
-
-def heard(model: Performer) -> torch.Tensor:
-    return model(music(90), model.begin(torch.Generator().manual_seed(2)))
-
-
-def test_more_metric_heads_add_nothing_at_first(old: Performer):
-    more = MetreConfig(bars=(*HEADS.bars, 4), remembers=(*HEADS.remembers, 8), features=3)
-    after = Performer(replace(old.config, metre=more), 5).eval()
-    after.load_state_dict(grown(old, after))
-    torch.testing.assert_close(heard(after), heard(old), rtol=1e-5, atol=1e-5)

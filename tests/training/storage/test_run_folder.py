@@ -22,14 +22,6 @@ def config(tmp_path: Path) -> RunConfig:
     return toy_config(tmp_path, tmp_path / "data")
 
 
-@pytest.fixture
-def begun(config: RunConfig) -> RunConfig:
-    """Return the configuration of a run with a checkpoint."""
-    begin(config)
-    (Path(config.run) / "checkpoints" / "00000030").mkdir(parents=True)
-    return config
-
-
 def written(config: RunConfig) -> Path:
     return Path(config.run) / "config.yaml"
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.training.data.sources.on_disk import piano
-from training.data.sources.source import check_styles, split_by_name
+from training.data.sources.source import split_by_name
 from training.data.sources.works import opening, split_works
 
 NUMBERS = [f"{number:03}" for number in range(2000)]
@@ -26,12 +26,6 @@ def test_split_of_a_name_is_fixed_and_a_larger_share_moves_it_into_validation_al
 
 def half(name: str) -> str:
     return split_by_name(name, validation=0.5)
-
-
-def test_style_in_two_splits_is_named():
-    check_styles([("a", "train"), ("b", "test"), ("a", "train"), ("", "train"), ("", "test")])
-    with pytest.raises(ValueError, match="the style a lies in train and test"):
-        check_styles([("a", "test"), ("a", "train")])
 
 
 def test_opening_is_that_of_a_piece_in_every_key_and_resolution():
@@ -58,10 +52,3 @@ def test_works_that_share_a_key_share_a_split():
         for key in (name, *keys):
             of_key.setdefault(key, set()).add(split)
     assert all(len(splits) == 1 for splits in of_key.values())
-
-
-def test_what_earlier_languages_held_out_by_name_is_tested_on():
-    names = NUMBERS[:910]
-    splits = split_works(names, [[] for _ in names], 0.05, by_name=True)
-    held_out = [split_by_name(name, validation=0.05) == "validation" for name in names]
-    assert held_out == [split == "test" for split in splits]
