@@ -27,7 +27,6 @@ def sure_playable(spoken: Language) -> Playable:
             "tiny", vocabulary_size=len(spoken.vocabulary), recall=spoken.recalled(), **sizes
         )
         model = Performer(config, 0).eval()
-        assert model.recall is not None
         with torch.no_grad():
             for guess in (model.recall.planned, model.recall.matched):
                 guess.weight.copy_(100 * model.embedding.weight)
