@@ -101,23 +101,33 @@ class Heard:
 
 
 def toy_run(config: RunConfig) -> Run:
-    """Return a run in this process."""
     return Run(config, start_fabric(config.device), Batches(config.data, config.seed))
+
+
+def fitted(config: RunConfig) -> Run:
+    """Return a run that has learned."""
+    run = toy_run(config)
+    run.fit(Heard())
+    return run
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return the files in a folder, at any depth, by name."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def outcome(run: Path) -> dict[str, Any]:
     """Return all files of a run by name, without what depends on the clock."""
     files: dict[str, Any] = {}
-    for path in sorted(run.rglob("*")):
-        name = str(path.relative_to(run))
-        if path.is_dir() or "tensorboard" in name or name == "config.yaml":
-            continue
-        files[name] = path.read_bytes()
-        if path.name == "state.json":
-            files[name] = {k: v for k, v in json.loads(files[name]).items() if k != "seconds"}
-        elif path.name == "train.csv":
-            files[name] = [line.split(",")[:4] for line in path.read_text().splitlines()]
-        elif path.name == "config.json":
-            files[name] = json.loads(files[name])
+    for name, data in contents(run).items():
+        if name.endswith("state.json"):
+            files[name] = {k: v for k, v in json.loads(data).items() if k != "seconds"}
+        elif name.endswith("train.csv"):
+            files[name] = [line.split(",")[:4] for line in data.decode().splitlines()]
+        elif name.endswith("config.json"):
+            files[name] = json.loads(data)
             files[name]["card"].pop("name")  # that of the run's folder
+        elif "tensorboard" not in name and name != "config.yaml":
+            files[name] = data
     return files

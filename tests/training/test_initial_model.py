@@ -1,6 +1,5 @@
 """A run may begin with a trained model, which learns on from other pieces."""
 
-import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import torch
 
 from musicgen.model.performer import Performer
 from musicgen.storage.checkpoint import load
-from tests.training.makers import Heard, toy_config, toy_run
+from tests.training.makers import Heard, fitted, toy_config, toy_run
 from tokenization.language import language
 from tokenization.prepared import Prepared
 from tokenization.remi.language import Remi
@@ -20,21 +19,9 @@ from training.loop import Run
 METRE = {"bars": [1, 2], "remembers": [2, 4], "features": 2}
 
 
-@pytest.fixture
-def base(trained: Path, tmp_path: Path) -> Path:
-    """Return a copy of the run of a toy that has learned."""
-    return shutil.copytree(trained, tmp_path / "base")
-
-
 def on_from(start: Path, data: Path, folder: Path, **changes: object) -> RunConfig:
     config = toy_config(folder, data, **{"start": str(start), "optimiser": {"steps": 5}, **changes})
     return replace(config, model=changes.get("model"))
-
-
-def fitted(config: RunConfig) -> Run:
-    run = toy_run(config)
-    run.fit(Heard())
-    return run
 
 
 def origin_of(run: Run) -> dict:
@@ -47,16 +34,12 @@ def logits(model: Performer, data: Path) -> torch.Tensor:
         return model.eval()(tokens, model.begin(torch.Generator().manual_seed(0)))
 
 
-def same_weights(one: Performer, other: Performer) -> bool:
-    found = other.state_dict()
-    return all(torch.equal(found[name], weight) for name, weight in one.state_dict().items())
-
-
 def test_run_begins_with_the_weights_and_learns_on(trained: Path, pianos: Path, tmp_path: Path):
     run = toy_run(on_from(trained, pianos, tmp_path, model={"dropout": 0.25}))
     learned, card = load(trained / "model")
     assert run.model.config == replace(learned.config, dropout=0.25)
-    assert same_weights(learned, run.model)
+    begun = run.model.state_dict()
+    assert all(torch.equal(begun[name], x) for name, x in learned.state_dict().items())
     run.fit(Heard())
     fresh = fitted(toy_config(tmp_path / "fresh", pianos, optimiser={"steps": 5}))
     assert run.state.best_loss < fresh.state.best_loss - 0.1

@@ -8,7 +8,7 @@ import torch
 
 from musicgen.common.learning import seed_of
 from musicgen.storage import checkpoint
-from tests.training.makers import Heard, outcome, prepared_set, toy_config, toy_run
+from tests.training.makers import Heard, fitted, outcome, prepared_set, toy_config, toy_run
 from tokenization.midi.reading import read_midi
 from training import run_folder
 from training.loop import FINISHED, OUT_OF_PATIENCE, REDRAW, STOPPED, Diverged
@@ -37,6 +37,7 @@ def test_twenty_steps_lower_the_loss(pianos: Path, tmp_path: Path):
 
 
 LONG = pytest.mark.long
+CONV = {"name": "conv_spe", "taps": 4, "realisations": 4}
 
 
 @pytest.mark.parametrize(
@@ -46,18 +47,11 @@ LONG = pytest.mark.long
         {"data": {"windows": 4, "length": 24}, "model": MUSIC, "optimiser": {"accumulate": 2}},
         pytest.param({}, marks=LONG),
         pytest.param({"model": {"position": "rope", "norm": "post"}}, marks=LONG),
-        pytest.param(
-            {
-                "model": {"position": {"name": "conv_spe", "taps": 4, "realisations": 4}},
-                "optimiser": {"schedule": "hold"},
-            },
-            marks=LONG,
-        ),
+        pytest.param({"model": {"position": CONV}, "optimiser": {"schedule": "hold"}}, marks=LONG),
     ],
 )
 def test_run_in_pieces_is_the_run_at_once(grooves: Path, tmp_path: Path, changes: dict):
-    whole = toy_run(toy_config(tmp_path / "whole", grooves, **changes))
-    whole.fit(Heard())
+    whole = fitted(toy_config(tmp_path / "whole", grooves, **changes))
     config = toy_config(tmp_path / "pieces", grooves, **changes)
     for stop_at in (3, 10, 14, None):
         run = toy_run(config)
@@ -116,8 +110,7 @@ def test_seed_decides_and_accumulating_changes_nothing_but_memory(pianos: Path, 
     weights = []
     for seed, parts in ((1, 1), (1, 3), (2, 1)):
         changes = {"model": {"dropout": 0.0}, "optimiser": {"steps": 3, "accumulate": parts}}
-        run = toy_run(toy_config(tmp_path / f"{seed}-{parts}", pianos, seed=seed, **changes))
-        run.fit(Heard())
+        run = fitted(toy_config(tmp_path / f"{seed}-{parts}", pianos, seed=seed, **changes))
         weights.append(run.model.head.weight.detach().clone())
     torch.testing.assert_close(weights[1], weights[0], rtol=1e-4, atol=1e-6)
     assert not torch.allclose(weights[2], weights[0], rtol=1e-4, atol=1e-6)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.training.makers import Heard, toy_config, toy_run
+from tests.training.makers import fitted, toy_config
 from training import run_folder
 from training.loop import TABLES, Log, Run
 from training.run_folder import card_of
@@ -15,9 +15,7 @@ from training.validation import Measured, read_table
 
 @pytest.fixture
 def learned(pianos: Path, tmp_path: Path) -> Run:
-    run = toy_run(toy_config(tmp_path, pianos, optimiser={"steps": 3}, validation={"every": 3}))
-    run.fit(Heard())
-    return run
+    return fitted(toy_config(tmp_path, pianos, optimiser={"steps": 3}, validation={"every": 3}))
 
 
 def save(run: Run, folder: Path) -> Path:
@@ -50,9 +48,8 @@ def test_newest_are_kept_and_leavings_go(learned: Run, tmp_path: Path):
     assert run_folder.newest(tmp_path) == folder / "00000100"
 
 
-MEASURED = Measured(
-    inside=2.0, beyond=None, sequences=3, rows=[(0, 8, 2.5, 0.1, 3), (8, 16, 1.5, 0.2, 3)]
-)
+ROWS = [(0, 8, 2.5, 0.1, 3), (8, 16, 1.5, 0.2, 3)]
+MEASURED = Measured(inside=2.0, beyond=None, sequences=3, rows=ROWS)
 SPEED = {"learning_rate": 0.1, "gradient_norm": 1.0, "tokens_per_second": 5.0, "loader_share": 0.0,
          "processor_seconds": 1.0}  # fmt: skip
 
