@@ -1,7 +1,6 @@
 """A run learns the same with few packages, on one device; what precision `auto` is."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -42,28 +41,18 @@ def test_what_one_device_cannot_do_needs_fabric(given: dict):
 # The precision that `auto` stands for
 
 
-@pytest.fixture
-def processor(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a function that makes this machine one with the given abilities and no GPU."""
+def test_auto_is_bfloat16_where_the_device_multiplies_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-
-    def become(*, amx: bool = False, avx512: bool = False) -> None:
-        monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx, raising=False)
-        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512, raising=False)
-
-    return become
-
-
-def test_auto_is_bfloat16_where_the_device_multiplies_it(processor: Any, monkeypatch):
-    processor()
+    abilities = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
+    for able in (None, *abilities):
+        for name in abilities:
+            monkeypatch.setattr(torch.cpu, name, lambda has=name == able: has, raising=False)
+        found = "bf16-mixed" if able else "32-true"
+        assert fastest("cpu")[0] == fastest("auto")[0] == found
+    for name in abilities:
+        monkeypatch.delattr(torch.cpu, name)  # as of an older torch
     assert fastest("cpu") == ("32-true", "this processor would have to imitate bfloat16")
-    for abilities in ({"amx": True}, {"avx512": True}):
-        processor(**abilities)
-        assert fastest("cpu")[0] == fastest("auto")[0] == "bf16-mixed"
-    monkeypatch.delattr(torch.cpu, "_is_amx_tile_supported")  # as of an older torch
-    monkeypatch.delattr(torch.cpu, "_is_avx512_bf16_supported")
-    assert fastest("cpu")[0] == "32-true"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     for has, expected in ((True, "bf16-mixed"), (False, "32-true")):
         monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: has)  # noqa: B023

@@ -50,9 +50,7 @@ def test_rows_of_several_sets_stand_end_to_end(parts: list[str]):
 
 
 def test_sets_of_two_languages_are_refused(parts: list[str], pianos: Path):
-    with pytest.raises(
-        ValueError, match=r"is in another language than .*: remi in its version, no"
-    ):
+    with pytest.raises(ValueError, match=r"is in another language than .*: remi in its version"):
         Shards([*parts, str(pianos)])
     with pytest.raises(ValueError, match="no data set is named"):
         Shards([])
@@ -60,9 +58,8 @@ def test_sets_of_two_languages_are_refused(parts: list[str], pianos: Path):
 
 def test_sets_are_drawn_from_by_their_weights(parts: list[str], tmp_path: Path):
     weights = {parts[0]: 1.0, parts[1]: 2.0}
-    batches, again = (
-        Batches(DataConfig(folder=weights, length=64, batch=4), seed=1) for _ in range(2)
-    )
+    settings = DataConfig(folder=weights, length=64, batch=4)
+    batches, again = (Batches(settings, seed=1) for _ in range(2))
     np.testing.assert_array_equal(batches.batch(200), again.batch(200))
     random = np.random.default_rng(0)
     rows = np.array([batches._row(number, random) for number in range(1024)])
