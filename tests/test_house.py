@@ -8,14 +8,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from tests.tools.house import (
-    ROOT,
-    circles,
-    imported,
-    module_arrows,
-    room_arrows,
-    sources,
-)
+from tests.tools.house import ROOT, circles, imported, module_arrows, room_arrows, sources
 
 # Each package and those it may import, of torch and ours.
 FLOORS = {
@@ -35,9 +28,7 @@ MUSICGEN_FLOORS = (
 WITHOUT_MUSIC = {"tokenization.grammar", "tokenization.records", "tokenization.whole_file"}
 MOST_LINES = 500  # of a file
 SOURCES = sources()
-TOOLS = sorted(
-    path for path in (ROOT / "tests" / "tools").rglob("*.py") if "test_" not in path.name
-)
+TOOLS = [path for path in (ROOT / "tests/tools").rglob("*.py") if "test_" not in path.name]
 
 
 def test_imports_go_down_only():
@@ -94,9 +85,7 @@ def test_a_file_holds_one_thought():
 def test_the_tree_of_the_guide_is_the_tree_on_disk():
     """Each folder and each file beside folders stands in it, and nothing else."""
     block = re.search(
-        r"```\n(tokenization/.*?)```",
-        (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"),
-        re.S,
+        r"```\n(tokenization/.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.S
     )
     assert block, "CONTRIBUTING.md draws the tree in a code block that starts with tokenization/"
     named, package = set(), ""

@@ -115,9 +115,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     train = app.commands.train.train
     for module in ("train", "compare"):
-        monkeypatch.setattr(
-            f"app.commands.{module}.train", lambda c, **given: train(small(c), **given)
-        )
+        name = f"app.commands.{module}.train"
+        monkeypatch.setattr(name, lambda config, **given: train(small(config), **given))
     shutil.copy(ROOT / "app" / "examples" / "piano-g-minor.mid", "song.mid")
     shutil.copy(ROOT / "app" / "examples" / "trio-disco.mid", "band.mid")
     disk.pop909_song(disk.pop909(Path("POP909")), HELD_OUT_SONG)

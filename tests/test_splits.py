@@ -34,9 +34,7 @@ def split_of(command: str) -> str:
 def test_what_is_reported_is_measured_on_the_last_split():
     reported, _, chosen = RESULTS.partition(f"\n## {CHOICES}\n")
     assert len(commands(reported)) >= 8
-    assert {line: split_of(line) for line in commands(reported)} == dict.fromkeys(
-        commands(reported), "test"
-    )
+    assert [line for line in commands(reported) if split_of(line) != "test"] == []
     assert {split_of(line) for line in commands(chosen)} == {"validation"}
 
 
