@@ -104,7 +104,7 @@ def test_yardsticks_frame_the_scores(experiment):
     assert min(row["similarity"] for row in chosen(rows, against="piece", quarter=None)) > 0.9
 
 
-def test_means_are_over_styles(experiment):
+def test_means_are_over_styles():
     rows = [("b", 1.0), ("a", 0.0), ("b", 0.5), ("b", 0.0), ("a", None), ("c", None)]
     rows = [{"output": "model", "style": style, "similarity": x} for style, x in rows]
     (found,) = by_style(rows, ["output"], "similarity")
@@ -112,12 +112,6 @@ def test_means_are_over_styles(experiment):
     assert (found["n"], found["missing"], found["mean"]) == (2, 1, 0.25)
     (alone,) = by_style(rows[:1], ["output"], "similarity")
     assert (alone["mean"], alone["low"]) == (1, None)
-    _, results, _ = experiment
-    measured = results["measured"]
-    wanted = {"output": "first", "against": "prompt", "track": "drums", "quarter": None}
-    (found,) = chosen(results["similarity"], **wanted)
-    (expected,) = by_style(chosen(measured.similarities, **wanted), ["metric"], "similarity")
-    assert found["values"] == expected["values"]
 
 
 @pytest.mark.parametrize(("styles", "over", "groups"), [(4, "styles", 4), (1, "pieces", 8)])

@@ -98,10 +98,8 @@ def test_profiles_are_of_pitched_tracks_of_all_or_of_each_name():
     score = trio([(0, 6, 40, 0), (12, 6, 60, 2), (12, 6, 64, 3), *drums], tracks=tracks)
     pitched, everything, by_track = profiles(score), profiles(score, "all"), track_profiles(score)
     assert cells(everything["onset_drum"]) == {(0, 36): 2, (3, 42): 1}
-    assert {name: found.sum() for name, found in pitched.items()} == {
-        "onset_duration": 3,
-        "time_pitch": 3,
-    }
+    sums = {name: found.sum() for name, found in pitched.items()}
+    assert sums == {"onset_duration": 3, "time_pitch": 3}
     assert everything["onset_duration"].sum() == 6
     with pytest.raises(ValueError, match="pitched or all tracks, not from some"):
         profiles(score, "some")
@@ -113,9 +111,7 @@ def test_profiles_are_of_pitched_tracks_of_all_or_of_each_name():
         ("Keys", "time_pitch"): 2,
     }
     alike = similarities(by_track, track_profiles(trio([(0, 6, 40, BASS)])))
-    assert {key for key, value in alike.items() if value is not None} == {
-        ("Bass", "onset_duration")
-    }
+    assert [key for key in alike if alike[key] is not None] == [("Bass", "onset_duration")]
     assert alike.keys() == by_track.keys()
 
 
