@@ -84,11 +84,8 @@ def test_a_bass_on_the_chords_is_in_harmony_and_one_that_stays_on_a_note_is_not(
 
 def test_notes_are_counted_by_the_bar_and_by_what_sounds_at_a_time():
     drone = trio([*BEATS, (0, 96, 40, BASS), (0, 96, 47, BASS)])
-    others = {
-        "written": accompaniment.part_of(drone, BASS),
-        "next": None,
-        "same": accompaniment.part_of(DRUMMED, BASS),
-    }
+    written, same = (accompaniment.part_of(one, BASS) for one in (drone, DRUMMED))
+    others = {"written": written, "next": None, "same": same}
     bar, at_once = accompaniment.density(PIECE, BASS, 2, others)
     rest = {"next": None, "same": 0}
     assert bar == {"metric": "notes_a_bar", "real": 4 / 2, "written": 1, **rest}

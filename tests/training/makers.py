@@ -45,13 +45,9 @@ def prepared_set(
             scores = _scores(spoken, first + number, bars)
             rows = [speaker.encode(speaker.arrange(score)) for score in scores]
             writer.add(f"piece{number}", rows, split=split)
-        writer.commit(
-            {
-                "language": speaker.spec(),
-                "vocabulary": speaker.vocabulary.to_json(),
-                "source": {"name": "test", "title": "test pieces", "licence": "MIT"},
-            }
-        )
+        source = {"name": "test", "title": "test pieces", "licence": "MIT"}
+        vocabulary = speaker.vocabulary.to_json()
+        writer.commit({"language": speaker.spec(), "vocabulary": vocabulary, "source": source})
     return folder
 
 

@@ -51,12 +51,8 @@ def test_features_are_redrawn_by_chance_or_at_an_interval(tmp_path: Path):
 def test_file_states_what_differs_from_its_base(tmp_path: Path):
     minimal(tmp_path, model={"preset": "tiny", "position": {"name": "rope", "base": 5.0}})
     (tmp_path / "deep").mkdir()
-    child = write(
-        tmp_path / "deep" / "child.yaml",
-        base="../run.yaml",
-        data={"batch": 7},
-        model={"position": {"name": "absolute"}},
-    )
+    changes = {"data": {"batch": 7}, "model": {"position": {"name": "absolute"}}}
+    child = write(tmp_path / "deep" / "child.yaml", base="../run.yaml", **changes)
     config = read(child, ["data.batch=9", "optimiser.learning_rate=3e-4"])
     assert (config.data.folder, config.data.batch, config.run) == ("d", 9, "runs/child")
     assert config.model == {"preset": "tiny", "position": {"name": "absolute"}}

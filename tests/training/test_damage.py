@@ -38,9 +38,6 @@ def pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
-# A checkpoint
-
-
 @pytest.fixture(scope="module")
 def learner(pianos: Path, tmp_path_factory: pytest.TempPathFactory):
     return toy_run(toy_config(tmp_path_factory.mktemp("learner"), pianos))
@@ -100,9 +97,6 @@ def test_damaged_checkpoint_names_the_one_before_it(trained: Path, pianos: Path,
     (older / "config.json").unlink()
     with pytest.raises(ValueError, match=f"no checkpoint lies before it: delete {older} to start"):
         toy_run(config)
-
-
-# A prepared set
 
 
 @pytest.fixture

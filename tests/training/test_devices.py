@@ -1,7 +1,5 @@
 """A run learns the same with few packages, on one device; what precision `auto` is."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -10,18 +8,11 @@ from training import devices
 from training.config import DeviceConfig
 from training.devices import OneDevice, fastest
 
-# One device without Lightning Fabric
-
 
 @pytest.mark.parametrize(("precision", "windows"), [("32-true", 1), ("bf16-mixed", 2)])
-def test_run_is_the_same_without_fabric(
-    pianos: Path, tmp_path: Path, precision: str, windows: int, monkeypatch: pytest.MonkeyPatch
-):
-    changes = {
-        "data": {"windows": windows},
-        "device": {"precision": precision},
-        "optimiser": {"steps": 6, "accumulate": 2},
-    }
+def test_run_is_the_same_without_fabric(pianos, tmp_path, precision, windows, monkeypatch):
+    changes = {"data": {"windows": windows}, "device": {"precision": precision}}
+    changes["optimiser"] = {"steps": 6, "accumulate": 2}
     files = []
     for folder in ("with", "without"):
         run = toy_run(toy_config(tmp_path / folder, pianos, **changes))
@@ -36,9 +27,6 @@ def test_run_is_the_same_without_fabric(
 def test_what_one_device_cannot_do_needs_fabric(given: dict):
     with pytest.raises(ValueError, match=r"need(s)? the package lightning-fabric"):
         OneDevice(DeviceConfig(**given))
-
-
-# The precision that `auto` stands for
 
 
 def test_auto_is_bfloat16_where_the_device_multiplies_it(monkeypatch: pytest.MonkeyPatch):

@@ -49,9 +49,7 @@ def test_run_begins_with_the_weights_and_learns_on(trained: Path, pianos: Path, 
     assert origin_of(again)["start"] == told  # the whole line of models
 
 
-def test_what_cannot_be_begun_with_is_a_sentence(
-    trained: Path, pianos: Path, grooves: Path, tmp_path: Path
-):
+def test_what_cannot_be_begun_with_is_a_sentence(trained, pianos, grooves, tmp_path: Path):
     remi, groove = ({"language": name, "tokens": 9} for name in ("remi", "groove"))
     config = on_from(trained, grooves, tmp_path)
     for data, says in ((groove, "groove"), (remi, r"remi \(9")):

@@ -119,9 +119,7 @@ def test_seed_decides_and_accumulating_changes_nothing_but_memory(pianos: Path, 
     assert all(0 <= seed < 2**63 for seed in seeds)
 
 
-def test_loss_that_is_not_finite_ends_the_run_and_keeps_the_last_good_state(
-    pianos: Path, tmp_path: Path
-):
+def test_loss_that_is_not_finite_ends_the_run_and_keeps_the_last_state(pianos, tmp_path: Path):
     config = toy_config(tmp_path, pianos, log_every=4)
     run = toy_run(config)
     says = r"not finite at step 7; the last good state is .*00000005\."
@@ -148,9 +146,7 @@ def test_patience_ends_a_run(pianos: Path, tmp_path: Path):
     assert int(run_folder.newest(run.folder).name) == 4
 
 
-def test_other_data_or_another_model_are_refused_on_resuming(
-    trained: Path, grooves: Path, pianos: Path, tmp_path: Path
-):
+def test_other_data_or_another_model_are_refused_on_resuming(trained, grooves, pianos, tmp_path):
     shutil.copytree(trained, tmp_path / "run")
     with pytest.raises(ValueError, match="was trained on other data"):
         toy_run(toy_config(tmp_path, grooves)).resume()

@@ -49,9 +49,7 @@ def realised(position: positions.GridConvSpe, lags: torch.Tensor) -> torch.Tenso
 
 @torch.no_grad()
 @pytest.mark.parametrize("sizes", [(9,), SIZES, (3, 4, 2)])
-def test_filtered_noise_on_a_grid_realises_the_correlation_of_its_filters(
-    sizes: tuple[int, ...],
-) -> None:
+def test_filtered_noise_on_a_grid_realises_the_correlation_of_its_filters(sizes: tuple) -> None:
     """The mean product of the codes of two cells comes to the template at their difference, as 1/√R."""
     config = positions.GridConvSpeConfig(sizes=sizes, taps=2, realisations=4000, gated=False)
     position = positions.GridConvSpe(config, SHAPE).double()

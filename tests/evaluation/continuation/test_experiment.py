@@ -34,9 +34,8 @@ def experiment(tmp_path_factory: pytest.TempPathFactory):
     """Return the prompts, the results of two small models, and the folder of what they wrote."""
     folder = tmp_path_factory.mktemp("experiment")
     prompts, _ = read_prompts(write_pieces(folder), GROOVE, bars=2, tokens=PLAN.tokens)
-    models = models_of(
-        [write_model(folder / name, "groove", kind) for name, kind in MODELS.items()]
-    )
+    folders = [write_model(folder / name, "groove", kind) for name, kind in MODELS.items()]
+    models = models_of(folders)
     where = {"source": folder, "folder": folder / "out"}
     made = continuation(models, prompts, PLAN, **where, device="cpu")
     results, failures = conduct({"continuation": made}, folder=folder / "kept")

@@ -1,6 +1,5 @@
 """What the experiments say where some of their jobs fail, or the tokens are damaged."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -62,9 +61,7 @@ def test_models_are_compared_over_the_pieces_that_all_have_read(tmp_path: Path, 
         partial(accompaniment, hide=["bass"], bars=2),
     ],
 )
-def test_of_damaged_tokens_nothing_is_kept_under_the_checksum_of_whole_ones(
-    make: Callable[..., object], tmp_path: Path
-):
+def test_of_damaged_tokens_nothing_is_kept_under_the_checksum_of_whole_ones(make, tmp_path: Path):
     data = prepared_set(tmp_path / "data", "ensemble", held_out=2)
     models = models_of(["untrained:tiny:ensemble"], "cpu")
     choice = Choice(data=str(data), pieces=2, split="validation", seed=0, device="cpu")

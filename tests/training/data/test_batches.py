@@ -29,9 +29,7 @@ def batches(folder: Path, seed: int = 1, process: int = 0, processes: int = 1, *
         ("ensemble", GOALS, "90f323c56d99695c"),
     ],
 )
-def test_batches_are_those_of_earlier_versions(
-    spoken: str, changes: dict, digest: str, tmp_path: Path
-):
+def test_batches_are_those_of_earlier_versions(spoken, changes: dict, digest, tmp_path: Path):
     """Else a run that goes on would not be the run at once: golden digests of the first batches."""
     folder = prepared_set(tmp_path / "set", spoken, train=3, held_out=1)
     data = batches(folder, length=120, transpose=6, **changes)
@@ -105,9 +103,6 @@ def test_windows_of_a_batch_are_its_sequences_in_any_process(pianos: Path):
     for process in range(4):
         own = batches(pianos, process=process, processes=4, windows=1000)
         np.testing.assert_array_equal(own.batch(0), batch[process::4])
-
-
-# A loader cuts ahead, in a thread or in processes
 
 
 def loaded(source, first: int, stop: int, number: int | None = None) -> list:

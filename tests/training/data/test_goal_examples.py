@@ -47,7 +47,5 @@ def test_sequence_of_a_band_is_valid_whatever_is_drawn(shards: Shards, shares, s
         written = layouts.plain(ids)
         every = layouts.planned(written, layouts.plan_of(Ensemble().sheet(written)))
         rest = iter(every.tolist())
-        asked = [
-            token for token in ids.tolist() if not tokens.STYLE.start <= token < tokens.PLAN_START
-        ]
+        asked = [x for x in ids.tolist() if not tokens.STYLE.start <= x < tokens.PLAN_START]
         assert shares or all(token in rest for token in asked)

@@ -34,9 +34,7 @@ def test_styles_are_grooves_in_four_that_go_on(stand_in: Path):
     assert found == ["casio-pop_pop1", "casio-pop_lonely", "bossa_bossa", "bossa_bossasus"]
 
 
-def test_same_seed_makes_the_same_bytes_and_fewer_styles_are_some_of_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_same_seed_makes_the_same_bytes_and_fewer_styles_some_of_more(tmp_path: Path, monkeypatch):
     install(tmp_path, monkeypatch)
     first = made(tmp_path / "a", 7)
     assert first.left_out == 1  # the duo
@@ -73,9 +71,7 @@ def test_files_are_grooves_that_the_source_reads(stand_in: Path, capsys: pytest.
     assert sum(split["pieces"] for split in counts.values()) == len(pieces)
 
 
-def test_what_is_missing_or_full_is_said_and_no_half_of_a_set_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-):
+def test_what_is_missing_or_full_is_said_and_no_half_of_a_set_left(tmp_path, monkeypatch, capsys):
     folder = tmp_path / "set"
     with monkeypatch.context() as patch:
         patch.setenv("PATH", str(tmp_path))
@@ -101,9 +97,6 @@ def test_folder_that_holds_something_is_left_alone(stand_in: Path):
     with pytest.raises(ValueError, match="set is not empty any more"):
         write()
     assert contents(folder) == {"README.md": b"theirs"}
-
-
-# The chords that it is made over
 
 
 def test_billboard_annotations_share_a_bar_among_its_chords(tmp_path: Path):

@@ -79,8 +79,6 @@ def test_seed_that_failed_on_either_side_makes_no_pair():
     assert (alone.seeds, alone.inside, alone.failed) == (0, None, "the loss was not finite")
 
 
-# Curves
-
 TABLES = {
     "train": "step,loss\n1,3.0\n2,2.0\n3,1.0\n",
     "validation": "step,inside,beyond\n2,2.5,\n3,1.5,\n",

@@ -59,9 +59,7 @@ def run(packed: Path, seconds: float = 10, *more: str) -> tuple[int, Path]:
 
 
 @pytest.mark.parametrize("weights", [pytest.param("bfloat16", marks=pytest.mark.long), "int8"])
-def test_round_goes_on_here_and_there(
-    packed: Path, weights: str, capsys: pytest.CaptureFixture[str]
-):
+def test_round_goes_on_here_and_there(packed: Path, weights: str, capsys):
     assert not (packed / "code" / "musicgen" / "pretrained").exists()
     status, out = run(packed)
     assert status == 0
@@ -89,9 +87,7 @@ def test_round_goes_on_here_and_there(
     assert read(home / "config.yaml").data.batch == 4
 
 
-def test_full_card_halves_the_batch_and_goes_on(
-    packed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_full_card_halves_the_batch_and_goes_on(packed: Path, monkeypatch, capsys):
     plain, seen = Run._learn, []
 
     def learn(self: Run, part, sums):

@@ -40,14 +40,8 @@ def test_song_comes_in_as_many_ways_as_it_has_parts_with_the_same_notes():
 
 
 def test_lied_has_a_voice_and_two_hands(tmp_path: Path):
-    hands = bars(
-        *(
-            note("C", 5, 8, "<staff>1</staff>")
-            + "<backup><duration>8</duration></backup>"
-            + note(step, 3, 8, "<staff>2</staff>")
-            for step in "CDEF"
-        )
-    )
+    high = note("C", 5, 8, "<staff>1</staff>") + "<backup><duration>8</duration></backup>"
+    hands = bars(*(high + note(step, 3, 8, "<staff>2</staff>") for step in "CDEF"))
     listed = "".join(
         f'<score-part id="P{n}"><part-name>{name}</part-name><score-instrument id="I{n}"/><midi-instrument id="I{n}">'
         f"<midi-program>{program}</midi-program></midi-instrument></score-part>"

@@ -56,9 +56,6 @@ def test_listing_is_sorted_without_hidden_files_and_opens_no_pipe(tmp_path: Path
         list_files(tmp_path / "nowhere")
 
 
-# A folder of music
-
-
 def test_folder_has_all_extensions_and_more_files_or_formats_move_no_piece(tmp_path: Path):
     few = splits(find("midi", disk.midi_folder(tmp_path, 20), 0.3))
     assert [*few][:2] == ["deep/er/song1.MIDI", "deep/er/song11.kar"]
@@ -87,9 +84,6 @@ def test_folder_has_scores_and_every_tune_of_a_book(tmp_path: Path):
     assert not any("first is read" in remark for row in rows for remark in row.remarks)
 
 
-# Drums that people play
-
-
 def test_human_drums_are_listed_and_odd_ones_are_refused(tmp_path: Path):
     disk.human_drums(tmp_path, odd=True)
     found = find("human-drums", tmp_path)
@@ -111,9 +105,6 @@ def test_human_drums_are_listed_and_odd_ones_are_refused(tmp_path: Path):
     assert {*score.notes.pitch.tolist()} == {36, 38, 42, 46}
     assert len(score.notes) == 32  # played beside the beats, and not moved by an estimate
     assert score.ticks_per_beat == 480
-
-
-# Grooves
 
 
 def test_grooves_have_splits_by_folder_and_styles_by_name(tmp_path: Path):
@@ -146,9 +137,6 @@ def test_groove2groove_is_split_as_the_paper_did():
     # The first ones that scikit-learn's train_test_split draws after numpy.random.seed(0).
     assert {found[name] for name in ("S0651", "S0411", "S0342", "S1298", "S0483")} == {"test"}
     assert {found[name] for name in ("S0143", "S0914", "S0565", "S0747", "S0552")} == {"validation"}
-
-
-# Pop piano, as MIDI and as pickled events
 
 
 def test_pop_piano_is_read_at_its_last_stage_with_markers_as_chords(tmp_path: Path):
