@@ -67,11 +67,8 @@ TABLE = [
 ]
 RUN = [*block_lines(README), *TABLE]
 PIECE = block_lines(section("Make a piece"))
-RESEARCH = [
-    line
-    for line in block_lines(section("Use it as a researcher"))
-    if not line.startswith("musicgen bench")
-]
+SHOWN = block_lines(section("Use it as a researcher"))
+RESEARCH = [line for line in SHOWN if not line.startswith("musicgen bench")]
 
 
 def of(beginning: str, among: list[str] = RUN) -> list[str]:
