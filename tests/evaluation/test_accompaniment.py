@@ -2,9 +2,17 @@
 
 import pytest
 
-from evaluation.study import accompaniment
-from tests.evaluation.scores import BASS, DRUMS, OTHER, trio
+from evaluation.study.accompaniment import (
+    accompany,
+    compared,
+    density,
+    hidden_parts,
+    part_of,
+    summary,
+)
 from tests.evaluation.toys import toy_playable
+from tests.tokenization.groove.cases import trio_of
+from tokenization.groove.spelling import BASS, DRUMS, OTHER
 from tokenization.language import language
 from tokenization.score import Score
 
@@ -12,25 +20,31 @@ BEATS = [(12 * n, 2, 36, DRUMS) for n in range(8)]
 LINE = [(24 * n, 12, 40 + n, BASS) for n in range(4)]
 
 
-PIECE, DRUMMED = trio(BEATS + LINE), trio(BEATS)
+def music(*notes: tuple[int, int, int, int]) -> Score:
+    """Return a trio with notes of (onset, duration, pitch, track)."""
+    return trio_of([(o, d, p, 80, t) for o, d, p, t in notes])
+
+
+PIECE, DRUMMED = music(*BEATS, *LINE), music(*BEATS)
 
 
 def test_the_busiest_part_of_each_role_is_hidden_where_another_one_plays():
-    assert accompaniment.hidden_parts(DRUMMED) == {}  # what plays alone
-    assert accompaniment.hidden_parts(PIECE) == {"bass": BASS, "drums": DRUMS}
-    two_basses = PIECE.replace(tracks=tuple(PIECE.tracks[track] for track in (BASS, DRUMS, BASS)))
-    more = trio(BEATS + LINE + [(12 * n, 6, 45, OTHER) for n in range(6)])
-    assert accompaniment.hidden_parts(more.replace(tracks=two_basses.tracks))["bass"] == OTHER
+    assert hidden_parts(DRUMMED) == {}  # what plays alone
+    assert hidden_parts(PIECE) == {"bass": BASS, "drums": DRUMS}
+    two_basses = PIECE.replace(
+        tracks=tuple(PIECE.tracks[track] for track in (BASS, DRUMS, BASS)),
+    )
+    more = music(*BEATS, *LINE, *((12 * n, 6, 45, OTHER) for n in range(6)))
+    assert hidden_parts(more.replace(tracks=two_basses.tracks))["bass"] == OTHER
 
 
 def compare(piece: Score, track: int, others: dict[str, Score | None]) -> list[dict]:
     """Return the comparison with the same track of other scores."""
-    parts = {name: accompaniment.part_of(score, track) for name, score in others.items()}
-    return accompaniment.compared(piece, track, parts)
+    return compared(piece, track, {name: part_of(score, track) for name, score in others.items()})
 
 
 def test_likeness_is_that_of_the_hidden_part_alone():
-    off = trio((12 * n + 6, 2, 36, DRUMS) for n in range(8))
+    off = music(*((12 * n + 6, 2, 36, DRUMS) for n in range(8)))
     [row] = compare(PIECE, DRUMS, {"a": DRUMMED, "b": off, "c": None})
     assert row == {"metric": "onset_drum", "a": pytest.approx(1), "b": 0, "c": None}
     others = {"a": PIECE, "written": DRUMMED, "same": DRUMMED}  # a part that was left silent is 0
@@ -38,7 +52,7 @@ def test_likeness_is_that_of_the_hidden_part_alone():
     for metric in ("onset_duration", "time_pitch"):
         assert rows[metric].items() >= {"written": 0, "same": None}.items()
         assert rows[metric]["a"] == pytest.approx(1)
-    held = trio([*BEATS, (0, 96, 40, BASS)])  # of no duration that is counted
+    held = music(*BEATS, (0, 96, 40, BASS))  # of no duration that is counted
     assert [row["written"] for row in compare(held, BASS, {"written": PIECE})[:2]] == [None, None]
 
 
@@ -47,9 +61,7 @@ def test_a_style_counts_once_and_is_compared_with_another_piece_of_it():
         shared = {"part": "drums", "metric": "onset_drum", "style": style}
         return {**shared, "written": written, "next": 1.0, "same": same, "other": None}
 
-    [found] = accompaniment.summary(
-        [row(1, 0.2, 0.4), row(1, 0.6, 0.3), row(2, 0.8, 0.9), row(3, 0.5, None)]
-    )
+    [found] = summary([row(1, 0.2, 0.4), row(1, 0.6, 0.3), row(2, 0.8, 0.9), row(3, 0.5, None)])
     assert (found["pieces"], found["written"]["n"]) == (4, 3)
     assert found["written"]["mean"] == pytest.approx((0.4 + 0.8 + 0.5) / 3)
     assert (found["above_same"], found["of"]) == (1, 2)
@@ -58,15 +70,15 @@ def test_a_style_counts_once_and_is_compared_with_another_piece_of_it():
 
 def test_what_is_not_hidden_stays():
     speaker = language("ensemble")
-    piece = speaker.arrange(trio(BEATS[:4] + LINE[:2]))
+    piece = speaker.arrange(music(*BEATS[:4], *LINE[:2]))
     ids = speaker.encode(piece).ids
     piece = speaker.decode(ids)
-    drums = accompaniment.hidden_parts(piece)["drums"]
+    drums = hidden_parts(piece)["drums"]
     part = speaker.part_names(ids)[drums]
-    work = accompaniment.accompany(toy_playable(speaker), ids, part, seed=1)
+    work = accompany(toy_playable(speaker), ids, part, seed=1)
     written = speaker.decode(work.finish().whole())
     for track in range(len(piece.tracks)):
-        same = accompaniment.part_of(piece, track) == accompaniment.part_of(written, track)
+        same = part_of(piece, track) == part_of(written, track)
         assert same == (track != drums)
 
 
@@ -74,8 +86,8 @@ def test_a_bass_on_the_chords_is_in_harmony_and_one_that_stays_on_a_note_is_not(
     chord_of = {0: (60, 64, 67), 48: (62, 65, 69), 96: (59, 62, 67), 144: (60, 64, 67)}  # C Dm G C
     chords = [(at, 48, pitch, OTHER) for at, pitches in chord_of.items() for pitch in pitches]
     roots = [(at, 48, pitch, BASS) for at, pitch in zip(chord_of, (36, 38, 31, 36), strict=True)]
-    piece = trio(chords + roots)
-    pedal = trio((at, 48, 36, BASS) for at in chord_of)
+    piece = music(*chords, *roots)
+    pedal = music(*((at, 48, 36, BASS) for at in chord_of))
     *_, row = compare(piece, BASS, {"written": pedal, "same": piece, "other": None})
     assert row == {"metric": "in_harmony", "real": 1, "written": 0.5, "same": 1, "other": None}
     *_, row = compare(DRUMMED, OTHER, {"written": piece})  # nothing pitched sounds
@@ -83,10 +95,9 @@ def test_a_bass_on_the_chords_is_in_harmony_and_one_that_stays_on_a_note_is_not(
 
 
 def test_notes_are_counted_by_the_bar_and_by_what_sounds_at_a_time():
-    drone = trio([*BEATS, (0, 96, 40, BASS), (0, 96, 47, BASS)])
-    written, same = (accompaniment.part_of(one, BASS) for one in (drone, DRUMMED))
-    others = {"written": written, "next": None, "same": same}
-    bar, at_once = accompaniment.density(PIECE, BASS, 2, others)
+    drone = music(*BEATS, (0, 96, 40, BASS), (0, 96, 47, BASS))
+    others = {"written": part_of(drone, BASS), "next": None, "same": part_of(DRUMMED, BASS)}
+    bar, at_once = density(PIECE, BASS, 2, others)
     rest = {"next": None, "same": 0}
     assert bar == {"metric": "notes_a_bar", "real": 4 / 2, "written": 1, **rest}
     assert at_once == {"metric": "sounding", "real": 4 * 12 / 96, "written": 2, **rest}

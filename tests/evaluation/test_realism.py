@@ -4,8 +4,15 @@ import numpy as np
 import pytest
 
 from evaluation.metrics.window import LOUDNESS, cut, statistics
-from evaluation.study import realism
 from evaluation.study import realism as telling_apart
+from evaluation.study.realism import (
+    auc,
+    folds,
+    interval,
+    pairs,
+    scored,
+    told_apart,
+)
 from tests.evaluation.scores import BASS, DRUMS, OTHER, trio
 from tokenization.score import Meters, Score
 
@@ -75,11 +82,11 @@ def test_bars_are_those_of_the_metre():
 
 def test_the_auc_counts_pairs():
     kind = np.array([False, False, True, True])
-    assert realism.auc(np.array([1, 2, 3, 4]), kind) == 1
-    assert realism.auc(np.array([4, 3, 2, 1]), kind) == 0
-    assert realism.auc(np.array([1, 1, 1, 1]), kind) == 0.5
-    assert realism.auc(np.array([1, 3, 2, 3]), kind) == (1 + 0 + 1 + 0.5) / 4
-    assert realism.auc(np.array([1, 2]), np.array([True, True])) is None
+    assert auc(np.array([1, 2, 3, 4]), kind) == 1
+    assert auc(np.array([4, 3, 2, 1]), kind) == 0
+    assert auc(np.array([1, 1, 1, 1]), kind) == 0.5
+    assert auc(np.array([1, 3, 2, 3]), kind) == (1 + 0 + 1 + 0.5) / 4
+    assert auc(np.array([1, 2]), np.array([True, True])) is None
 
 
 @pytest.fixture
@@ -88,13 +95,13 @@ def songs() -> np.ndarray:
 
 
 def test_songs_are_held_apart(songs: np.ndarray):
-    parts = realism.folds(songs)
+    parts = folds(songs)
     assert len(parts) == 5
     for learned, tested in parts:
         assert not {*songs[learned]} & {*songs[tested]}
     assert sorted(np.concatenate([tested for _, tested in parts])) == [*range(len(songs))]
-    assert len(realism.folds(songs[:12])) == 2
-    assert realism.folds(songs[:6]) == []
+    assert len(folds(songs[:12])) == 2
+    assert folds(songs[:6]) == []
 
 
 def test_kinds_that_differ_are_told_apart_and_others_are_not(songs: np.ndarray, monkeypatch):
@@ -102,30 +109,30 @@ def test_kinds_that_differ_are_told_apart_and_others_are_not(songs: np.ndarray, 
     random = np.random.default_rng(0)
     values = random.normal(size=(len(songs), 4))
     kind = np.tile([True, False], len(songs) // 2)
-    blind = realism.told_apart(values, kind, songs)
+    blind = told_apart(values, kind, songs)
     assert blind.auc == pytest.approx(0.5, abs=0.12)
     assert (blind.songs, blind.windows) == (20, 120)
     assert blind.low < blind.auc < blind.high
     values[:, 2] += 10 * kind
     values[::7, 2] = np.nan  # which are taken for what is usual
     values[:, 3] = np.nan
-    seen = realism.scored(values, kind, songs)
+    seen = scored(values, kind, songs)
     known = ~np.isnan(values[:, 2])
-    assert realism.auc(seen[known], kind[known]) == 1
+    assert auc(seen[known], kind[known]) == 1
     # Whatever songs are called, and the same each time.
     other = np.char.add("z", songs[::-1])
-    assert np.array_equal(seen, realism.scored(values, kind, other))
-    assert realism.interval(seen, kind, songs) == realism.interval(seen, kind, other)
+    assert np.array_equal(seen, scored(values, kind, other))
+    assert interval(seen, kind, songs) == interval(seen, kind, other)
     # What a song knows of itself tells nothing of others.
     known_song = np.repeat(random.normal(size=20), 6)[:, None]
     own = np.repeat(np.tile([True, False], 10), 6)
-    learned = realism.told_apart(known_song, own, songs)
+    learned = told_apart(known_song, own, songs)
     assert learned.auc < 0.8
-    assert realism.told_apart(values[:6], kind[:6], songs[:6]).auc is None  # one song
+    assert told_apart(values[:6], kind[:6], songs[:6]).auc is None  # one song
 
 
 def test_the_control_pairs_songs_of_two_halves(songs: np.ndarray):
-    pair, half = realism.pairs(songs[:-6])  # 19 songs
+    pair, half = pairs(songs[:-6])  # 19 songs
     assert [int((pair == number).sum()) for number in range(-1, 9)] == [6] + [12] * 9
     for number in range(9):
         own = pair == number
