@@ -21,19 +21,15 @@ def script(name: str) -> Path:
     return path / "__main__.py" if path.is_dir() else path.with_suffix(".py")
 
 
+def named(text: str) -> list[Path]:
+    """Return the files of tests that a text names."""
+    files = [ROOT / "tests" / path for path in re.findall(r"`([\w/]+\.(?:py|js))`", text)]
+    return files + [script(name) for name in re.findall(r"`?python -m (tests[\w.]+)", text)]
+
+
 def test_each_promise_names_tests_and_they_are_there():
     assert len(promises()) > 20
     for promise in promises():
-        column = promise.strip("| ").rpartition(" | ")[2]
-        files = [ROOT / "tests" / path for path in re.findall(r"`([\w/]+\.(?:py|js))`", column)]
-        files += [script(name) for name in re.findall(r"`python -m (tests[\w.]+)", column)]
-        assert files, promise
-        for file in files:
-            assert TEST.search(file.read_text(encoding="utf-8")), file
-
-
-def test_what_the_prose_names_is_there():
-    for path in re.findall(r"`([\w/]+\.(?:py|js))`", TEXT):
-        assert (ROOT / "tests" / path).is_file(), path
-    for name in re.findall(r"`?python -m (tests[\w.]+)", TEXT):
-        assert script(name).is_file(), name
+        assert named(promise.strip("| ").rpartition(" | ")[2]), promise
+    for file in named(TEXT):
+        assert TEST.search(file.read_text(encoding="utf-8")), file

@@ -21,16 +21,16 @@ def trio(
     return Score(ticks_per_beat=ticks_per_beat, notes=columns, tracks=tracks)
 
 
-def random_trio(seed: int, notes: int, beats: int, ticks_per_beat: int = 12) -> Score:
+def random_trio(seed: int, notes: int, beats: int) -> Score:
     """Return notes strewn over so many beats, with chords and unisons among them."""
     random = np.random.default_rng(seed)
-    onset = random.integers(beats * ticks_per_beat, size=notes)
+    onset = random.integers(beats * 12, size=notes)
     chord = random.random(notes) < 0.3
     onset[1:][chord[1:]] = onset[:-1][chord[1:]]
-    duration = random.integers(1, 3 * ticks_per_beat, size=notes)
+    duration = random.integers(1, 3 * 12, size=notes)
     pitch = random.integers(36, 84, size=notes)
     rows = np.stack((onset, duration, pitch, random.integers(3, size=notes)), axis=1)
-    return trio(rows, ticks_per_beat)
+    return trio(rows)
 
 
 def piano_of(notes: Iterable[Sequence[int]]) -> Score:

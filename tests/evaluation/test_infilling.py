@@ -6,10 +6,8 @@ import pytest
 from evaluation.study.form_and_infilling import f1, fill, gap_losses, leap, likeness
 from musicgen.generation.likelihood import position_losses
 from musicgen.playable import Playable
-from tests.evaluation.scores import piano_of
+from tests.evaluation.scores import BASS, DRUMS, piano_of, trio
 from tests.evaluation.toys import sure_playable, toy_playable
-from tests.tokenization.groove.cases import trio_of
-from tokenization.groove.spelling import BASS, DRUMS
 from tokenization.language import given_until, language
 from tokenization.score import Score
 
@@ -18,33 +16,24 @@ def filled(model: Playable, ids: np.ndarray) -> Score:
     return model.language.decode(fill(model, ids, 2, 4, seed=1).finish().whole())
 
 
-def cases() -> tuple[Playable, np.ndarray]:
-    """Return a model, and a piece whose third and fourth bar come again far after them."""
-    spoken = language("ensemble")
-    bars = np.random.default_rng(0).integers(40, 60, (20, 8))
-    bars[15:18] = bars[1:4]
-    assert given_until(4, 4) <= 15
-    notes = [(6 * n, 6, int(pitch)) for n, pitch in enumerate(bars.flat)]
-    return toy_playable(spoken), spoken.encode(spoken.arrange(piano_of(notes))).ids
-
-
 def test_a_gap_is_filled_and_by_recalling_as_the_piece_has_it_far_after_it():
     """Nothing else says it: the models are untrained, and the bars are neither before the gap nor in the prompt."""
-    model, ids = cases()
+    spoken = language("ensemble")
+    bars = np.random.default_rng(0).integers(40, 60, (20, 8))
+    bars[15:18] = bars[1:4]  # the third and fourth bar come again
+    assert given_until(4, 4) <= 15
+    notes = [(6 * n, 6, int(pitch)) for n, pitch in enumerate(bars.flat)]
+    model, ids = toy_playable(spoken), spoken.encode(spoken.arrange(piano_of(notes))).ids
     recalling = sure_playable(model.language)
     true, written, recalled = model.language.decode(ids), filled(model, ids), filled(recalling, ids)
     for score in (written, recalled):
         assert f1(true, score, 0, 2) == f1(true, score, 4, 20) == 1
     strayed, found = (f1(true, score, 2, 4) for score in (written, recalled))
-    assert strayed is not None
-    assert found is not None
     assert found > strayed + 0.2
     # Without what comes after, the loss is that of the piece as it is.
     aware, alone = gap_losses(model, ids, 2, 4, 0)
-    losses, lines = (
-        position_losses(model.performer, ids.astype(np.int64), 0),
-        model.language.bars(ids),
-    )
+    losses = position_losses(model.performer, ids.astype(np.int64), 0)
+    lines = model.language.bars(ids)
     assert alone == pytest.approx(losses[lines[2] - 1 : lines[4] - 1].mean(), rel=1e-6)
     assert aware != alone
 
@@ -66,18 +55,16 @@ def test_a_gap_like_its_surroundings_is_likest():
     assert likeness(piano_of(steady[4:8]), 1, 2, 4) is None
     off = [(12 * n + (6 if 4 <= n < 8 else 0), 6, 60) for n in range(16)]
     found = likeness(piano_of(off), 1, 2, 4)
-    assert found is not None
     assert found < 0.6
 
 
 def test_drums_are_told_by_their_beats_and_not_by_intervals():
     def groove(moved: int, kick: int) -> Score:
-        rows = [(12 * n, 6, 40 + n % 3, 80, BASS) for n in range(16)]
-        rows += [(12 * n, 2, 36, 80, DRUMS) for n in range(16) if not 4 <= n < 8]
-        return trio_of([*rows, *((12 * n + moved, 2, kick, 80, DRUMS) for n in range(4, 8))])
+        rows = [(12 * n, 6, 40 + n % 3, BASS) for n in range(16)]
+        rows += [(12 * n, 2, 36, DRUMS) for n in range(16) if not 4 <= n < 8]
+        return trio([*rows, *((12 * n + moved, 2, kick, DRUMS) for n in range(4, 8))])
 
     plain = likeness(groove(0, 36), 1, 2, 4)
-    assert plain is not None
     assert plain > 0.9
     for other in (groove(6, 36), groove(0, 38)):
         assert likeness(other, 1, 2, 4) == pytest.approx(plain - 1 / 3)  # the bass is as it was

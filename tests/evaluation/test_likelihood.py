@@ -28,7 +28,6 @@ def loss(*values: float, **more: list[float]) -> dict:
 
 
 def means(rows: list[dict] | None) -> list[float]:
-    assert rows is not None
     return [row["mean"] for row in rows]
 
 
@@ -106,6 +105,5 @@ def test_changes_are_paired_by_piece():
         loss(1, nearby=[2.0, 0, 0]),
     ]
     found = against_nearby(pieces, EDGES, trained_length=2)
-    assert found is not None
     assert (found["mean"], found["pieces"]) == (pytest.approx((-1 - 1) / 2), 2)
     assert against_nearby(pieces[2:], EDGES, trained_length=2) is None

@@ -7,24 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation import attention
+from evaluation import attention, probes
 from evaluation.attention import sides_of
-from evaluation.probes import (
-    Range,
-    best_heads,
-    encoding_alone,
-    farther_above_nearer,
-    local_ranges,
-    monotonicity,
-    paper_ranges,
-    probe,
-    translation_invariance,
-)
 from musicgen.metre.heads import Clock
 from tests.musicgen.toys import MUSICAL, VOCABULARY, toy_model
 
 GOLDEN = np.load(Path(__file__).parent.parent / "golden" / "position_probes.npz")
-RANGES = [Range(start=0, stop=16, offset=8), Range(start=16, stop=48, offset=12)]
+RANGES = [probes.Range(start=0, stop=16, offset=8), probes.Range(start=16, stop=48, offset=12)]
 
 
 def band_of(attention: np.ndarray, offset: int) -> np.ndarray:
@@ -34,13 +23,15 @@ def band_of(attention: np.ndarray, offset: int) -> np.ndarray:
     return np.where(lag <= query, found, np.nan)
 
 
-def both(band: np.ndarray, where: Range) -> tuple[float | None, float | None]:
-    return translation_invariance(band, where), monotonicity(farther_above_nearer(band), where)
+def both(band: np.ndarray, where: probes.Range) -> tuple[float | None, float | None]:
+    return probes.translation_invariance(band, where), probes.monotonicity(
+        probes.farther_above_nearer(band), where
+    )
 
 
 def test_both_metrics_are_those_of_the_authors():
     for start, stop, offset, *expected in GOLDEN["cases"].tolist():
-        where = Range(start=int(start), stop=int(stop), offset=int(offset))
+        where = probes.Range(start=int(start), stop=int(stop), offset=int(offset))
         for wider in (0, 40):  # a wider band changes nothing
             found = both(band_of(GOLDEN["attention"], where.offset + wider), where)
             assert found[0] == pytest.approx(expected[0], abs=1e-6)
@@ -48,26 +39,28 @@ def test_both_metrics_are_those_of_the_authors():
 
 
 def test_a_few_weights_that_differ_are_no_position_and_a_peak_of_many_orders_is():
-    where, even = Range(start=128, stop=400, offset=127), np.full((400, 128), 0.3)
+    where, even = probes.Range(start=128, stop=400, offset=127), np.full((400, 128), 0.3)
     assert both(even, where) == (None, 0)
     for lags, known in ((1, False), (3, True)):
         band = even.copy()
         band[:, :lags] = 0.5
-        assert (translation_invariance(band, where) is not None) == known
+        assert (probes.translation_invariance(band, where) is not None) == known
     rounded = even * np.random.default_rng(0).uniform(1 - 3e-6, 1 + 3e-6, even.shape)
-    assert translation_invariance(rounded, where) is None
+    assert probes.translation_invariance(rounded, where) is None
     lag = np.subtract.outer(np.arange(400), np.arange(400))
     peak = band_of(np.exp(-np.minimum(lag, 300) / 2.0), 200)
-    assert translation_invariance(peak, Range(start=200, stop=400, offset=200)) == pytest.approx(0)
+    assert probes.translation_invariance(
+        peak, probes.Range(start=200, stop=400, offset=200)
+    ) == pytest.approx(0)
 
 
 def test_ranges_of_the_papers_length_are_the_papers():
-    assert [(r.start, r.stop, r.offset) for r in paper_ranges(2048)] == [
+    assert [(r.start, r.stop, r.offset) for r in probes.paper_ranges(2048)] == [
         (a, b, offset)
         for a, b in ((0, 1024), (1024, 2048), (2048, 2560))
         for offset in (128, 512, 1024)
     ]
-    figure = local_ranges(2048)
+    figure = probes.local_ranges(2048)
     assert (figure[0].stop, figure[-1].stop, {r.offset for r in figure}) == (256, 2560, {128})
 
 
@@ -80,8 +73,8 @@ def test_probing_averages_the_maps_of_all_tokens(position: str):
         products = sides.products(slice(0, 48), slice(0, 48)).double()
         total += (products.exp() if sides.exponential else products).numpy()
     row: Any
-    for row in probe(model, RANGES, range(VOCABULARY), seed=2):
-        where = Range(**{key: row[key] for key in ("start", "stop", "offset")})
+    for row in probes.probe(model, RANGES, range(VOCABULARY), seed=2):
+        where = probes.Range(**{key: row[key] for key in ("start", "stop", "offset")})
         invariance, falls = both(band_of(total[row["head"]], where.offset), where)
         assert row["translation"] == pytest.approx(invariance, rel=1e-3, abs=1e-6)
         assert row["monotonicity"] == pytest.approx(falls, abs=2e-3)
@@ -94,9 +87,9 @@ def test_an_encoding_in_musical_time_is_probed_as_by_tokens_of_a_sixteenth(name:
     sixteenths = Clock(bar_ticks=48, step_ticks=3, moves=((0, 1, 0),))
     model = toy_model(position={"name": name, "time": "music"}, clock=sixteenths)
     ids = torch.zeros(21).long()
-    found, expected = encoding_alone(model, ids, 7), sides_of(model, ids, [0], 7)[0]
+    found, expected = probes.encoding_alone(model, ids, 7), sides_of(model, ids, [0], 7)[0]
     torch.testing.assert_close((found.q, found.k), (expected.q, expected.k))
-    still = encoding_alone(model, ids + 5, 7)
+    still = probes.encoding_alone(model, ids + 5, 7)
     assert (still.q[:, 1:] - still.q[:, :-1]).abs().amax() > 1e-3
 
 
@@ -107,8 +100,8 @@ def test_the_best_head_is_the_lowest_by_metric():
         {**common, "head": head, "translation": t, "monotonicity": m}
         for head, (t, m) in enumerate([(0.4, 0.1), (0.2, 0.3), (None, None)])
     ]
-    (best,) = best_heads(rows)
+    (best,) = probes.best_heads(rows)
     assert (best["translation"], best["translation_head"]) == (0.2, 1)
     assert (best["monotonicity"], best["monotonicity_head"]) == (0.1, 0)
-    (none,) = best_heads(rows[2:])
+    (none,) = probes.best_heads(rows[2:])
     assert (none["translation"], none["monotonicity"]) == (None, None)

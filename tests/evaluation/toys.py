@@ -8,14 +8,10 @@ from musicgen.playable import Playable
 from tokenization.language import Language
 
 
-def toy_performer(spoken: Language, seed: int = 0) -> Performer:
-    sizes = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16, "dropout": 0.0}
-    size = len(spoken.vocabulary)
-    return Performer(ModelConfig.preset("tiny", vocabulary_size=size, **sizes), seed).eval()
-
-
 def toy_playable(spoken: Language) -> Playable:
-    return Playable(name="toy", language=spoken, weights=lambda: toy_performer(spoken))
+    sizes = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16, "dropout": 0.0}
+    config = ModelConfig.preset("tiny", vocabulary_size=len(spoken.vocabulary), **sizes)
+    return Playable(name="toy", language=spoken, weights=lambda: Performer(config, 0).eval())
 
 
 def sure_playable(spoken: Language) -> Playable:
@@ -27,7 +23,6 @@ def sure_playable(spoken: Language) -> Playable:
             "tiny", vocabulary_size=len(spoken.vocabulary), recall=spoken.recalled(), **sizes
         )
         model = Performer(config, 0).eval()
-        assert model.recall is not None
         with torch.no_grad():
             for guess in (model.recall.planned, model.recall.matched):
                 guess.weight.copy_(100 * model.embedding.weight)

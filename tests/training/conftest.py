@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.makers import Heard, prepared_set, toy_config, toy_run
+from tests.training.makers import fitted, prepared_set, toy_config
 from training.run_folder import write_config
 
 
@@ -29,8 +29,6 @@ def grooves(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def trained(pianos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a toy's run on the piano pieces, of 20 steps with every checkpoint."""
-    run = toy_run(toy_config(tmp_path_factory.mktemp("trained"), pianos, keep=9))
-    run.folder.mkdir()
+    run = fitted(toy_config(tmp_path_factory.mktemp("trained"), pianos, keep=9))
     write_config(run.config)
-    run.fit(Heard())
     return run.folder

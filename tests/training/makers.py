@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,25 +35,19 @@ TOY = {
 
 
 def prepared_set(
-    folder: Path, spoken: str, *, train: int = 8, held_out: int = 2, first: int = 0, bars: int = 6
+    folder: Path, spoken: str, *, train=8, held_out=2, tested=0, first=0, bars=6
 ) -> Path:
     """Write a prepared set of a language: the pieces from the first number on."""
     speaker = language(spoken)
+    splits = ["train"] * train + ["validation"] * held_out + ["test"] * tested
     with PreparedWriter(folder, replace=False) as writer:
-        for number in range(train + held_out):
-            rows = [
-                speaker.encode(speaker.arrange(score))
-                for score in _scores(spoken, first + number, bars)
-            ]
-            split = "train" if number < train else "validation"
+        for number, split in enumerate(splits):
+            scores = _scores(spoken, first + number, bars)
+            rows = [speaker.encode(speaker.arrange(score)) for score in scores]
             writer.add(f"piece{number}", rows, split=split)
-        writer.commit(
-            {
-                "language": speaker.spec(),
-                "vocabulary": speaker.vocabulary.to_json(),
-                "source": {"name": "test", "title": "test pieces", "licence": "MIT"},
-            }
-        )
+        source = {"name": "test", "title": "test pieces", "licence": "MIT"}
+        vocabulary = speaker.vocabulary.to_json()
+        writer.commit({"language": speaker.spec(), "vocabulary": vocabulary, "source": source})
     return folder
 
 
@@ -80,15 +75,18 @@ def toy_config(folder: Path, data: Path, /, **changes: Any) -> RunConfig:
 
 
 class Heard:
-    """A listener that keeps what it hears."""
+    """A listener that keeps what it hears, and may do something after a step."""
 
-    def __init__(self) -> None:
+    def __init__(self, after: int | None = None, does: Callable[[], object] = list) -> None:
+        self.after, self.does = after, does
         self.steps: list[int] = []
         self.progresses: list[Progress] = []
         self.validations: list[int] = []
 
     def stepped(self, step: int, steps: int) -> None:
         self.steps.append(step)
+        if step == self.after:
+            self.does()
 
     def progress(self, progress: Progress) -> None:
         self.progresses.append(progress)
@@ -98,37 +96,34 @@ class Heard:
         self.validations.append(step)
 
 
-class Stopper(Heard):
-    """Asks a run to stop at a step."""
-
-    def __init__(self, run: Run, at: int | None) -> None:
-        super().__init__()
-        self.run, self.at = run, at
-
-    def stepped(self, step: int, steps: int) -> None:
-        super().stepped(step, steps)
-        if step == self.at:
-            self.run.stop()
-
-
 def toy_run(config: RunConfig) -> Run:
-    """Return a run in this process."""
     return Run(config, start_fabric(config.device), Batches(config.data, config.seed))
+
+
+def fitted(config: RunConfig) -> Run:
+    """Return a run that has learned."""
+    run = toy_run(config)
+    run.fit(Heard())
+    return run
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return the files in a folder, at any depth, by name."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def outcome(run: Path) -> dict[str, Any]:
     """Return all files of a run by name, without what depends on the clock."""
     files: dict[str, Any] = {}
-    for path in sorted(run.rglob("*")):
-        name = str(path.relative_to(run))
-        if path.is_dir() or "tensorboard" in name or name == "config.yaml":
-            continue
-        files[name] = path.read_bytes()
-        if path.name == "state.json":
-            files[name] = {k: v for k, v in json.loads(files[name]).items() if k != "seconds"}
-        elif path.name == "train.csv":
-            files[name] = [line.split(",")[:4] for line in path.read_text().splitlines()]
-        elif path.name == "config.json":
-            files[name] = json.loads(files[name])
+    for name, data in contents(run).items():
+        if name.endswith("state.json"):
+            files[name] = {k: v for k, v in json.loads(data).items() if k != "seconds"}
+        elif name.endswith("train.csv"):
+            files[name] = [line.split(",")[:4] for line in data.decode().splitlines()]
+        elif name.endswith("config.json"):
+            files[name] = json.loads(data)
             files[name]["card"].pop("name")  # that of the run's folder
+        elif "tensorboard" not in name and name != "config.yaml":
+            files[name] = data
     return files

@@ -38,16 +38,6 @@ def pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
-# A checkpoint
-
-
-@pytest.fixture
-def saved(trained: Path, tmp_path: Path) -> Path:
-    """Return a copy of a run's last checkpoint."""
-    newest = run_folder.newest(trained)
-    return shutil.copytree(newest, tmp_path / "run" / run_folder.CHECKPOINTS / newest.name)
-
-
 @pytest.fixture(scope="module")
 def learner(pianos: Path, tmp_path_factory: pytest.TempPathFactory):
     return toy_run(toy_config(tmp_path_factory.mktemp("learner"), pianos))
@@ -75,16 +65,14 @@ DAMAGE = {
 }
 
 
-def refuses(learner, found: Path) -> None:
-    with pytest.raises(ValueError, match=rf"{found}.*; no checkpoint lies before it: delete"):
-        run_folder.restore(found, learner.model, learner.raw_optimiser)
-
-
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damaged_checkpoint_is_refused(damage: str, saved: Path, learner):
+def test_damaged_checkpoint_is_refused(damage: str, trained: Path, tmp_path: Path, learner):
+    newest = run_folder.newest(trained)
+    saved = shutil.copytree(newest, tmp_path / "run" / run_folder.CHECKPOINTS / newest.name)
     run_folder.restore(saved, learner.model, learner.raw_optimiser)
     DAMAGE[damage](saved)
-    refuses(learner, saved)
+    with pytest.raises(ValueError, match=rf"{saved}.*; no checkpoint lies before it: delete"):
+        run_folder.restore(saved, learner.model, learner.raw_optimiser)
 
 
 def test_damaged_checkpoint_names_the_one_before_it(trained: Path, pianos: Path, tmp_path: Path):
@@ -107,13 +95,8 @@ def test_damaged_checkpoint_names_the_one_before_it(trained: Path, pianos: Path,
     assert again.resume()
     assert again.state.step == 5
     (older / "config.json").unlink()
-    with pytest.raises(
-        ValueError, match=f"no checkpoint lies before it: delete {older} to start over"
-    ):
+    with pytest.raises(ValueError, match=f"no checkpoint lies before it: delete {older} to start"):
         toy_run(config)
-
-
-# A prepared set
 
 
 @pytest.fixture

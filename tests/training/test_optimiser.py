@@ -43,7 +43,6 @@ def test_muon_moves_the_matrices_of_layers_and_adam_the_rest():
     assert muons | adams == {id(p) for p in learner.parameters()}
     ways = moved(learner, optimiser, 0.1, TOKENS)
     for name, parameter in learner.named_parameters():
-        assert parameter.grad is not None
         assert ways[name].any() or not parameter.grad.any()
         assert set(optimiser.state[parameter]) == set(kept_of(optimiser, parameter))
 
@@ -55,11 +54,8 @@ def test_goals_learn_at_a_rate_of_their_own(method: str):
     held = {p for group in optimiser.param_groups for p in group["params"]}
     assert held == {*learner.parameters()}
     ways = moved(learner, optimiser, 0.01, torch.tensor([[1, 5, 2, 6, 3, 7, 4, 8]]))
-    goals, tokens = (
-        ways[name].abs().max() for name in ("goals.vectors.weight", "embedding.weight")
-    )
-    assert goals.item() == pytest.approx(0.1, rel=0.01)
-    assert tokens.item() == pytest.approx(0.01, rel=0.01)
+    for name, rate in (("goals.vectors.weight", 0.1), ("embedding.weight", 0.01)):
+        assert ways[name].abs().max().item() == pytest.approx(rate, rel=0.01)
     same = optimiser_of(settings(method=method), learner)
     assert not any(TIMES in group for group in same.param_groups)
 
@@ -74,7 +70,6 @@ def test_what_places_tokens_learns_at_a_rate_of_its_own_and_never_decays(method:
     assert sorted(held) == sorted(id(p) for p in learner.parameters())
     placing = {id(p) for p in learner.position.parameters()}
     assert placing
-    assert learner.goals is not None
     never = placing | {id(p) for p in learner.goals.parameters()}
     for group in optimiser.param_groups:
         own = {id(p) for p in group["params"]}

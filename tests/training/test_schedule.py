@@ -6,7 +6,7 @@ import pytest
 
 from musicgen.common.learning import held_rate
 from musicgen.storage import checkpoint
-from tests.training.makers import Heard, Stopper, outcome, toy_config
+from tests.training.makers import Heard, outcome, toy_config
 from training import run_folder
 from training.config import RunConfig
 from training.data.batches import Batches
@@ -19,32 +19,24 @@ from training.validation import read_table
 HOLD = {"schedule": "hold", "warmup": 2, "final_rate": 0.1}
 
 
-def clocked(
-    config: RunConfig,
-    monkeypatch: pytest.MonkeyPatch,
-    seconds: float,
-    tail: float | None = None,
-    pace: float = 1.0,
-) -> Run:
-    """Return a run of so many seconds, of which each step takes some."""
+def clocked(config: RunConfig, monkeypatch, seconds: float, tail: float | None = None) -> Run:
+    """Return a run of so many seconds, of which each step takes one."""
     batches = Batches(config.data, config.seed)
     run = Run(config, start_fabric(config.device), batches, Limit(seconds=seconds, tail=tail))
     run.resume()
     first = run.state.step
-    elapsed = property(lambda _: pace * (run.state.step - first))
-    monkeypatch.setattr(Schedule, "elapsed", elapsed)
+    monkeypatch.setattr(Schedule, "elapsed", property(lambda _: run.state.step - first))
     return run
 
 
 def test_held_rate_falls_in_a_straight_line_at_the_end():
-    rates = [
-        held_rate(step, peak=1.0, floor=0.1, warmup=4, total=20, tail=0.25) for step in range(20)
-    ]
+    how = {"peak": 1.0, "floor": 0.1, "warmup": 4, "tail": 0.25}
+    rates = [held_rate(step, total=20, **how) for step in range(20)]
     assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
     assert rates[4:15] == [1.0] * 11
     assert rates[15:] == pytest.approx([0.82, 0.64, 0.46, 0.28, 0.1])
-    assert held_rate(10**9, peak=1.0, floor=0.1, warmup=4, total=None, tail=0.25) == 1.0
-    assert held_rate(19, peak=1.0, floor=0.1, warmup=4, total=20, tail=0) == 1.0
+    assert held_rate(10**9, total=None, **how) == 1.0
+    assert held_rate(19, total=20, **{**how, "tail": 0}) == 1.0
 
 
 def test_run_by_the_clock_ends_with_a_tail_and_goes_on_from_before_it(
@@ -71,7 +63,7 @@ def test_run_by_the_clock_ends_with_a_tail_and_goes_on_from_before_it(
     run = clocked(config, monkeypatch, 15)
     assert run.state.step == 8
     run.state.best_loss = 1e9  # what any validation is better than
-    assert run.fit(Stopper(run, 19)) == STOPPED
+    assert run.fit(Heard(19, run.stop)) == STOPPED
     assert checkpoint.read_card(run.folder / "model")[1].training["validation_loss"] == annealed
     run = clocked(config, monkeypatch, 1, tail=0.0)
     run.fit(Heard())
@@ -108,7 +100,6 @@ def test_what_does_not_go_together_is_refused(pianos: Path, tmp_path: Path):
         ({"optimiser": HOLD}, 2, "takes one device"),
     ):
         config = toy_config(tmp_path, pianos, **changes)
+        batches = Batches(config.data, 1, processes=processes)
         with pytest.raises(ValueError, match=says):
-            Schedule(
-                config.optimiser, Batches(config.data, 1, processes=processes), Limit(seconds=1)
-            )
+            Schedule(config.optimiser, batches, Limit(seconds=1))

@@ -3,20 +3,15 @@
 import math
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
 
 import numpy as np
 import pytest
-from scipy import ndimage
 
 from evaluation.benchmarks import listops, pathfinder
 from evaluation.benchmarks.listops import DEEPEST, MOST_ARGUMENTS, TOKENS
 from evaluation.benchmarks.pathfinder import INK, MARK, Paths
 from evaluation.benchmarks.recipe import Sizes, recipe
 from evaluation.benchmarks.tasks import NEGATIVE, POSITIVE, PROBE, clouds, fields, material
-
-SHORT = recipe("pathfinder-short").data
-TINY = Paths(steps=3, short=0, gap=0, apart=2.0, bend=0.5)
 
 
 def quiet(done: int, total: int) -> None:
@@ -25,7 +20,6 @@ def quiet(done: int, total: int) -> None:
 
 expressions = partial(listops.listops, progress=quiet)
 pictures = partial(pathfinder.pathfinder, progress=quiet)
-short = partial(pictures, size=SHORT.size, paths=SHORT.paths)
 
 
 def evaluated(ids: list[int]) -> tuple[int, int, list[int]]:
@@ -64,8 +58,6 @@ def test_a_second_evaluator_agrees_on_expressions(number: int, shortest: int, lo
     assert arguments == set(range(2, MOST_ARGUMENTS + 1))
     assert max(depths) == DEEPEST if longest == 2000 else 5 < max(depths) <= DEEPEST
     data = material("listops", None, Sizes(train=3, test=2, shortest=4, longest=60), quiet)
-    assert data.train is not None
-    assert data.test is not None
     assert (len(data.train.inputs), len(data.test.inputs)) == (3, 2)
     few, other = (expressions(3, shortest, longest, seed)[0] for seed in (5, 6))
     assert all(np.array_equal(a, b) for a, b in zip(few, found[:3], strict=True))
@@ -108,20 +100,14 @@ def followed(pixels: np.ndarray, apart: float) -> bool:
     return last in reached
 
 
-def test_flood_fill_finds_every_answer_of_thousands_of_short_pictures() -> None:
-    pixels, labels = short(1500, seed=3)
-    for one, label in zip(pixels, labels, strict=True):
-        regions, paths = cast(Any, ndimage.label(one > 0, structure=np.ones((3, 3))))
-        assert paths == 2
-        first, last = regions[one == MARK]
-        assert (first == last) == label, one
-    assert SHORT.paths.corner
+def test_following_the_paths_finds_every_answer_of_small_and_large_pictures() -> None:
+    short = recipe("pathfinder-short").data
+    pixels, labels = pictures(1500, short.size, short.paths, 3)
+    assert [followed(one, 1.5) for one in pixels] == labels.tolist()  # there are no gaps
+    assert short.paths.corner
     assert (pixels[:, 0, 0] == MARK).all()
-    open_paths, _ = pictures(1000, 7, replace(SHORT.paths, corner=False), 4)
+    open_paths, _ = pictures(1000, 7, replace(short.paths, corner=False), 4)
     assert (open_paths[:, 0, 0] == MARK).mean() < 0.2
-
-
-def test_following_the_dashes_finds_every_answer_of_large_pictures() -> None:
     paths = Paths()
     pixels, labels = pictures(40, 32, paths, 3)
     assert pixels.shape == (40, 32, 32)

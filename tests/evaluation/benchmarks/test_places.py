@@ -1,21 +1,11 @@
 """Encodings in several dimensions: what they realise depends on differences of coordinates alone."""
 
 import math
-from typing import Any
 
 import pytest
 import torch
 
-from evaluation.benchmarks.positions import (
-    GridConvSpe,
-    GridConvSpeConfig,
-    GridPermuteformer,
-    GridPermuteformerConfig,
-    SpaceFlt,
-    SpaceFltConfig,
-    SpaceMask,
-    coordinates,
-)
+from evaluation.benchmarks import positions
 from musicgen.position.base import Shape
 from tests.musicgen.toys import generator
 
@@ -23,22 +13,12 @@ SHAPE = Shape(layers=2, heads=2, head_width=4, width=8, features=12)
 SIZES = (5, 7)
 CELLS = [(row, column) for row in range(5) for column in range(7)]
 
-pytestmark = pytest.mark.usefixtures("without_gradients")
 
-
-@pytest.fixture
-def without_gradients():
-    with torch.no_grad():
-        yield
-
-
-def test_cells_are_numbered_row_by_row() -> None:
-    assert [*map(tuple, coordinates(torch.arange(35), SIZES).tolist())] == CELLS
-    assert coordinates(torch.tensor([23]), (2, 3, 4)).tolist() == [[1, 2, 3]]
-
-
+@torch.no_grad()
 def test_permutations_make_similarity_depend_on_the_difference_of_cells_alone() -> None:
-    position = GridPermuteformer(GridPermuteformerConfig(sizes=SIZES), SHAPE)
+    assert [*map(tuple, positions.coordinates(torch.arange(35), SIZES).tolist())] == CELLS
+    assert positions.coordinates(torch.tensor([23]), (2, 3, 4)).tolist() == [[1, 2, 3]]
+    position = positions.GridPermuteformer(positions.GridPermuteformerConfig(sizes=SIZES), SHAPE)
     fq, fk = torch.rand(2, 1, 1, 2, 12, generator=generator()).expand(2, 1, 35, 2, 12)
     q, k = position.features(fq, fk, position.cover(None, 0, 35), 0, 0)
     similarity = torch.einsum("bihm,bjhm->hij", q, k)
@@ -55,7 +35,7 @@ def test_permutations_make_similarity_depend_on_the_difference_of_cells_alone() 
         position.cover(None, 0, 36)
 
 
-def realised(position: GridConvSpe, lags: torch.Tensor) -> torch.Tensor:
+def realised(position: positions.GridConvSpe, lags: torch.Tensor) -> torch.Tensor:
     """Return the correlation of the filters at differences m − n of places, (N, ℓ) → (H, D, N)."""
     taps, (filter_q, filter_k) = position.config.taps, position.filters
     axes = tuple(range(-lags.shape[1], 0))
@@ -67,17 +47,16 @@ def realised(position: GridConvSpe, lags: torch.Tensor) -> torch.Tensor:
     return at * (lags.abs() < taps).all(1)
 
 
+@torch.no_grad()
 @pytest.mark.parametrize("sizes", [(9,), SIZES, (3, 4, 2)])
-def test_filtered_noise_on_a_grid_realises_the_correlation_of_its_filters(
-    sizes: tuple[int, ...],
-) -> None:
+def test_filtered_noise_on_a_grid_realises_the_correlation_of_its_filters(sizes: tuple) -> None:
     """The mean product of the codes of two cells comes to the template at their difference, as 1/√R."""
-    config = GridConvSpeConfig(sizes=sizes, taps=2, realisations=4000, gated=False)
-    position = GridConvSpe(config, SHAPE).double()
+    config = positions.GridConvSpeConfig(sizes=sizes, taps=2, realisations=4000, gated=False)
+    position = positions.GridConvSpe(config, SHAPE).double()
     cells = math.prod(sizes)
     q, k = position.materialise(position.draw(generator()), 0, 0, cells)  # (T, H, D, R)
     found = torch.einsum("ihdr,jhdr->hdij", q, k) / (position.scale**2 * config.realisations)
-    places = coordinates(torch.arange(cells), sizes)
+    places = positions.coordinates(torch.arange(cells), sizes)
     lags = (places.unsqueeze(1) - places).flatten(0, 1)
     template = realised(position, lags)
     bound = 10 * template.abs().amax() / config.realisations**0.5
@@ -87,15 +66,7 @@ def test_filtered_noise_on_a_grid_realises_the_correlation_of_its_filters(
     assert (template[..., ~far] > 0).all()  # filters start positive
 
 
-def flt(axes: int, mask: Any, features: int) -> SpaceFlt:
-    torch.manual_seed(5)
-    config = SpaceFltConfig(
-        sizes=None, dimensions=axes, mask=mask, random_features=features, components=3
-    )
-    return SpaceFlt(config, SHAPE).double()
-
-
-def mask_at(mask: SpaceMask, lags: torch.Tensor) -> torch.Tensor:
+def mask_at(mask: positions.SpaceMask, lags: torch.Tensor) -> torch.Tensor:
     """Return f of a mask of waves at differences of places in closed form, (n, ℓ) → (H, n)."""
     centres, widths = mask.centres_widths()
     widths = widths.unsqueeze(-1)
@@ -105,11 +76,15 @@ def mask_at(mask: SpaceMask, lags: torch.Tensor) -> torch.Tensor:
     return (height * envelope * wave).sum(1)
 
 
+@torch.no_grad()
 @pytest.mark.parametrize(("axes", "steps"), [(1, 4001), (2, 201), (3, 81)])
 @pytest.mark.parametrize("mask", ["gaussian", "radial"])
 def test_the_mask_is_the_integral_of_its_transform(axes: int, steps: int, mask: str) -> None:
     """f(z) = ∫ g(ξ) cos 2πz·ξ dξ, on a grid of frequencies (equation 4)."""
-    found: SpaceMask = flt(axes, mask, 1).mask
+    torch.manual_seed(5)
+    sizes = {"sizes": None, "dimensions": axes, "random_features": 1, "components": 3}
+    config = positions.SpaceFltConfig(mask=mask, **sizes)
+    found = positions.SpaceFlt(config, SHAPE).double().mask
     line = torch.linspace(-5, 5, steps, dtype=torch.float64)
     xi = torch.stack(torch.meshgrid(*[line] * axes, indexing="ij"), -1).flatten(0, -2)
     g = found.transform(xi.expand(2, -1, -1))  # (H, n)

@@ -71,15 +71,9 @@ def test_models_have_as_many_parameters_as_printed(task: str) -> None:
 def test_recipes_read_and_every_configuration_of_a_paper_is_compared_with_it() -> None:
     for name in names():
         found = recipe(name)
-        assert name == found.task or name.startswith(f"{found.task}-")
         for encoding in found.encodings:
             found.variant(encoding, (4, 4))
         assert found.training(100).steps > 0
-        assert "our own" in found.about.lower(), f"{name} says what is our own choice"
-        if TASKS[found.task].maker is not None:
-            assert found.data.test > 0
-        elif not name.endswith("-short"):
-            assert found.data.test == 0, f"{name} measures with the whole test of users' files"
     for task in TASKS:
         assert {FULL.get(task, task), f"{task}-short"} <= set(names())
     for name in shipped_names():  # the papers have no row without an encoding

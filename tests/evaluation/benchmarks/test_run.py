@@ -82,9 +82,8 @@ def test_it_repeats_itself_and_goes_on_where_it_was(tmp_path: Path) -> None:
 def test_a_text_is_predicted_past_the_trained_length() -> None:
     """Of a text that repeats itself, perplexity comes down towards 1."""
     ids = np.tile(np.arange(6, dtype=np.uint8), 300)
-    text = Material(
-        corpus=Corpus(train=ids, test=ids, vocabulary=6, files=1, about=""), vocabulary=6
-    )
+    corpus = Corpus(train=ids, test=ids, vocabulary=6, files=1, about="")
+    text = Material(corpus=corpus, vocabulary=6)
     (found,) = measured(TINY, text, "none")[0]["none"].values
     assert list(found) == ["0–4", "4–8", "8–16", "16–24", "24–32"]
     assert found["16–24"] < 1.2

@@ -34,9 +34,8 @@ def experiment(tmp_path_factory: pytest.TempPathFactory):
     """Return the prompts, the results of two small models, and the folder of what they wrote."""
     folder = tmp_path_factory.mktemp("experiment")
     prompts, _ = read_prompts(write_pieces(folder), GROOVE, bars=2, tokens=PLAN.tokens)
-    models = models_of(
-        [write_model(folder / name, "groove", kind) for name, kind in MODELS.items()]
-    )
+    folders = [write_model(folder / name, "groove", kind) for name, kind in MODELS.items()]
+    models = models_of(folders)
     where = {"source": folder, "folder": folder / "out"}
     made = continuation(models, prompts, PLAN, **where, device="cpu")
     results, failures = conduct({"continuation": made}, folder=folder / "kept")
@@ -104,7 +103,7 @@ def test_yardsticks_frame_the_scores(experiment):
     assert min(row["similarity"] for row in chosen(rows, against="piece", quarter=None)) > 0.9
 
 
-def test_means_are_over_styles(experiment):
+def test_means_are_over_styles():
     rows = [("b", 1.0), ("a", 0.0), ("b", 0.5), ("b", 0.0), ("a", None), ("c", None)]
     rows = [{"output": "model", "style": style, "similarity": x} for style, x in rows]
     (found,) = by_style(rows, ["output"], "similarity")
@@ -112,12 +111,6 @@ def test_means_are_over_styles(experiment):
     assert (found["n"], found["missing"], found["mean"]) == (2, 1, 0.25)
     (alone,) = by_style(rows[:1], ["output"], "similarity")
     assert (alone["mean"], alone["low"]) == (1, None)
-    _, results, _ = experiment
-    measured = results["measured"]
-    wanted = {"output": "first", "against": "prompt", "track": "drums", "quarter": None}
-    (found,) = chosen(results["similarity"], **wanted)
-    (expected,) = by_style(chosen(measured.similarities, **wanted), ["metric"], "similarity")
-    assert found["values"] == expected["values"]
 
 
 @pytest.mark.parametrize(("styles", "over", "groups"), [(4, "styles", 4), (1, "pieces", 8)])

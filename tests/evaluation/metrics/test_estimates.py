@@ -25,8 +25,6 @@ def test_the_interval_of_a_share_holds_the_true_one_as_often_on_average(n: int):
     true, held = np.linspace(0.005, 0.995, 199), 0.0
     for count in range(n + 1):
         found = estimate([1.0] * count + [0.0] * (n - count), shares=True)
-        assert found.low is not None
-        assert found.high is not None
         assert 0 <= found.low <= count / n <= found.high <= 1
         inside = (found.low <= true) & (true <= found.high)
         held += inside * comb(n, count) * true**count * (1 - true) ** (n - count)

@@ -3,7 +3,8 @@
 import numpy as np
 
 from evaluation.study.originality import BARS, Collection, passages
-from tokenization.score import Notes, Score, Track
+from tests.evaluation.scores import DRUMS, OTHER, trio
+from tokenization.score import Score
 
 BEAT = 24
 
@@ -13,26 +14,19 @@ def score(rng: np.random.Generator, bars: int, shift: int = 0) -> Score:
     onset = rng.integers(0, bars * 8, count) * BEAT // 2
     drum = rng.random(count) < 0.3
     pitch = np.where(drum, rng.integers(36, 44, count), rng.integers(50, 66, count) + shift)
-    notes = Notes(
-        onset_ticks=onset,
-        duration_ticks=np.full(count, BEAT),
-        pitch=pitch,
-        velocity=np.full(count, 64),
-        track=drum.astype(int),
-    )
-    tracks = (Track(program=0), Track(program=0, is_drum=True))
-    return Score(ticks_per_beat=BEAT, notes=notes, tracks=tracks)
+    rows = np.stack([onset, np.full(count, BEAT), pitch, np.where(drum, DRUMS, OTHER)], axis=1)
+    return trio(rows, BEAT)
 
 
-def as_set(one: Score, bar: int, shift: int = 0) -> set[tuple[int, int, bool]]:
-    found = set()
-    for onset, pitch, track in zip(
-        one.notes.onset_ticks, one.notes.pitch, one.notes.track, strict=True
-    ):
-        place = int(onset) - bar * 4 * BEAT
-        if 0 <= place < BARS * 4 * BEAT:
-            found.add((place, int(pitch) + (0 if track else shift), bool(track)))
-    return found
+def as_set(one: Score, bar: int, shift: int = 0) -> set[tuple[int, int, int]]:
+    """Return the notes of the bars from one on, by their place in them, in another key."""
+    rows = zip(one.notes.onset_ticks, one.notes.pitch, one.notes.track, strict=True)
+    begun = ((at - bar * 4 * BEAT, pitch, track) for at, pitch, track in rows)
+    return {
+        (place, pitch + (shift if track == OTHER else 0), track)
+        for place, pitch, track in begun
+        if 0 <= place < BARS * 4 * BEAT
+    }
 
 
 def test_the_closest_passage_is_found_as_by_comparing_with_each():

@@ -50,5 +50,4 @@ def test_the_authors_code_times_gates_is_ours_and_learns(name: str, size: dict[s
     model.position = PublishedSpe(model.position)  # type: ignore[arg-type]
     model(torch.zeros(1, LENGTH).long(), model.begin(torch.Generator())).square().sum().backward()
     for parameter in model.position.parameters():
-        assert parameter.grad is not None
         assert parameter.grad.abs().sum() > 0

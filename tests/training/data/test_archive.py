@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.training.makers import contents
 from training.data import archive
 from training.data.archive import unpacked
 
@@ -25,11 +26,6 @@ def packed(path: Path, kind: str, members: dict[str, bytes]) -> Path:
             member.size = len(data)
             file.addfile(member, io.BytesIO(data))
     return path
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 @pytest.mark.parametrize("kind", ["tar", "tar.gz", "tar.xz", "tar.bz2", "zip"])

@@ -11,6 +11,7 @@ import pytest
 
 import training.data.prepare
 from tests.training.data.sources import on_disk as disk
+from tests.training.makers import contents
 from tokenization.language import language_from_spec
 from tokenization.prepared import Prepared
 from training.data.prepare import PrepareOptions, Spelled, prepare, spell
@@ -18,10 +19,6 @@ from training.data.sources import SOURCES, recognise
 from training.data.sources.source import Piece, Skipped, list_files
 
 HERE = PrepareOptions(workers=0, validation=0.3)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 @pytest.mark.parametrize(
@@ -157,11 +154,7 @@ def with_file(name: str, data: bytes):
 @pytest.mark.parametrize(
     ("name", "make", "message"),
     [
-        (
-            "pop909",
-            disk.groove,
-            r"is not POP909 .*: it looks like a groove set, which `musicgen da",
-        ),
+        ("pop909", disk.groove, r"is not POP909 .*: it looks like a groove set, which `musicgen"),
         ("midi", disk.pop_piano_events, "of MIDI, MusicXML or ABC files .*: it looks like the pop"),
         ("midi", with_file("notes.txt", b""), "it holds no music that can be read"),
         ("midi", with_file("a.mid", b"MThd"), r"none of the 1 pieces of .*; the first, a\.mid: "),

@@ -50,9 +50,7 @@ def test_rows_of_several_sets_stand_end_to_end(parts: list[str]):
 
 
 def test_sets_of_two_languages_are_refused(parts: list[str], pianos: Path):
-    with pytest.raises(
-        ValueError, match=r"is in another language than .*: remi in its version, no"
-    ):
+    with pytest.raises(ValueError, match=r"is in another language than .*: remi in its version"):
         Shards([*parts, str(pianos)])
     with pytest.raises(ValueError, match="no data set is named"):
         Shards([])
@@ -60,9 +58,8 @@ def test_sets_of_two_languages_are_refused(parts: list[str], pianos: Path):
 
 def test_sets_are_drawn_from_by_their_weights(parts: list[str], tmp_path: Path):
     weights = {parts[0]: 1.0, parts[1]: 2.0}
-    batches, again = (
-        Batches(DataConfig(folder=weights, length=64, batch=4), seed=1) for _ in range(2)
-    )
+    settings = DataConfig(folder=weights, length=64, batch=4)
+    batches, again = (Batches(settings, seed=1) for _ in range(2))
     np.testing.assert_array_equal(batches.batch(200), again.batch(200))
     random = np.random.default_rng(0)
     rows = np.array([batches._row(number, random) for number in range(1024)])
@@ -78,6 +75,13 @@ def test_sets_are_drawn_from_by_their_weights(parts: list[str], tmp_path: Path):
         DataConfig(folder={parts[0]: 0.0})
 
 
+def refused(one: str, other: str, says: str) -> None:
+    """Check that two sets are not trained on together, in either order."""
+    for order in ([one, other], [other, one]):
+        with pytest.raises(ValueError, match=says):
+            Shards(order)
+
+
 def test_style_that_is_held_out_may_not_come_in_by_another_set(tmp_path: Path):
     grooves = prepared("groove", disk.groove(tmp_path / "groove"), tmp_path / "data" / "groove")
     for number, style in enumerate("cdx"):  # `groove` holds out c and d
@@ -87,10 +91,7 @@ def test_style_that_is_held_out_may_not_come_in_by_another_set(tmp_path: Path):
         if style == "x":
             assert len(Shards([songs, grooves]).sets) == 2
             continue
-        says = rf"data.{style} trains on the style lib{style}, which .*groove holds"
-        for order in ([songs, grooves], [grooves, songs]):
-            with pytest.raises(ValueError, match=says):
-                Shards(order)
+        refused(songs, grooves, f"{style} trains on the style lib{style}, which .*groove holds")
 
 
 def test_piece_that_is_held_out_may_not_come_in_by_another_set(tmp_path: Path):
@@ -99,9 +100,7 @@ def test_piece_that_is_held_out_may_not_come_in_by_another_set(tmp_path: Path):
         str(prepared_set(tmp_path / name, "groove", train=train, held_out=held_out))
         for name, (train, held_out) in sizes.items()
     )
-    for order in ([here, there], [there, here]):
-        with pytest.raises(ValueError, match=r"here trains on piece2, which .*there holds out as"):
-            Shards(order)
+    refused(here, there, "here trains on piece2, which .*there holds out as")
     assert len(Shards([here, here]).sets) == 2
 
 
@@ -121,5 +120,4 @@ def test_work_that_is_held_out_may_not_come_in_by_another_edition(tmp_path: Path
     assert len(Prepared.open(there).rows("test"))  # the same, wherever it lies
     Shards([here, there])
     there = prepared("midi", tmp_path / "there", tmp_path / "c", language="ensemble", validation=0)
-    with pytest.raises(ValueError, match=f"c trains on edition.mid, which .* holds out as {name}"):
-        Shards([here, there])
+    refused(here, there, f"c trains on edition.mid, which .* holds out as {name}")

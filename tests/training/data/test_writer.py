@@ -8,12 +8,9 @@ import pytest
 
 import training.data.prepare
 from tests.tokenization.test_prepared import META, row, write
+from tests.training.makers import contents
 from tokenization.prepared import META_FILE, Prepared
 from training.data.prepare import PreparedWriter, check_destination
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_set_is_replaced_only_on_request(tmp_path: Path):
@@ -27,16 +24,26 @@ def test_set_is_replaced_only_on_request(tmp_path: Path):
     assert os.listdir(tmp_path) == ["set"]
 
 
-@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
-def test_interruption_leaves_the_old_set_and_no_trace(tmp_path: Path, error: type[BaseException]):
-    def write_and_stop() -> None:
-        with PreparedWriter(tmp_path / "set", replace=True) as writer:
-            writer.add("a", [row(9, 9)], split="train")
-            raise error
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("error", [RuntimeError(), KeyboardInterrupt(), FULL, None])
+def test_what_fails_leaves_the_old_set_and_no_trace(tmp_path: Path, error, monkeypatch):
+    """At the last moment, as it is written to the disk; or at first, where there is no room for a token."""
+
+    def fail(descriptor: int) -> None:
+        raise error
 
     before = contents(write(tmp_path / "set"))
-    with pytest.raises(error):
-        write_and_stop()
+    if error is None:
+        monkeypatch.setattr(training.data.prepare, "TOKENS_FILE", "/dev/full")
+    else:
+        monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(type(error or FULL)) as raised:
+        write(tmp_path / "set", replace=True)
+    if isinstance(raised.value, OSError):
+        assert "is full; free some space, or " in str(raised.value)
+        assert "nothing was changed" in str(raised.value)
     assert contents(tmp_path / "set") == before
     assert os.listdir(tmp_path) == ["set"]
 
@@ -77,19 +84,3 @@ def test_two_runs_at_once_do_not_mix_and_notices_go_beside_the_set(tmp_path: Pat
         writer.commit(META, [(tmp_path / "LICENSE.txt", "LICENSE")])
     assert len(Prepared.open(tmp_path / "set")) == 1
     assert (tmp_path / "set" / "LICENSE").read_text() == "MIT"
-
-
-@pytest.mark.parametrize("when", ["at first", "at the last moment"])
-def test_full_disk_is_one_sentence_and_changes_nothing(tmp_path: Path, when: str, monkeypatch):
-    def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    before = contents(write(tmp_path / "set"))
-    if when == "at first":
-        monkeypatch.setattr(training.data.prepare, "TOKENS_FILE", "/dev/full")
-    else:
-        monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match=r"is full; free some space, or .*nothing was changed"):
-        write(tmp_path / "set", replace=True)
-    assert contents(tmp_path / "set") == before
-    assert os.listdir(tmp_path) == ["set"]

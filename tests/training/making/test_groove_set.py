@@ -6,21 +6,11 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
+from tests.training.makers import contents
 from tests.training.making.stand_in import install
 from tokenization.analysis.chords import CHORDS
 from tokenization.midi.reading import read_midi
-from training.groove_set import (
-    BARS,
-    BEATS,
-    FEWEST_CHORDS,
-    FILES,
-    _whole,
-    charts_of,
-    installed,
-    make_groove_set,
-    own_chart,
-    styles,
-)
+from training import groove_set
 
 
 @pytest.fixture
@@ -30,14 +20,9 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def made(folder: Path, seed: int, most: int | None = None):
-    return make_groove_set(
+    return groove_set.make_groove_set(
         folder, None, seed=seed, most=most, workers=0, progress=lambda done, total: None
     )
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    files = (file for file in folder.rglob("*") if file.is_file())
-    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
 
 
 def full(*_: object, **__: object) -> None:
@@ -45,17 +30,15 @@ def full(*_: object, **__: object) -> None:
 
 
 def test_styles_are_grooves_in_four_that_go_on(stand_in: Path):
-    found = [style.name for style in styles(installed()[1], 6)]
+    found = [style.name for style in groove_set.styles(groove_set.installed()[1], 6)]
     assert found == ["casio-pop_pop1", "casio-pop_lonely", "bossa_bossa", "bossa_bossasus"]
 
 
-def test_same_seed_makes_the_same_bytes_and_fewer_styles_are_some_of_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_same_seed_makes_the_same_bytes_and_fewer_styles_some_of_more(tmp_path: Path, monkeypatch):
     install(tmp_path, monkeypatch)
     first = made(tmp_path / "a", 7)
     assert first.left_out == 1  # the duo
-    assert sum(first.files.values()) == 3 * FILES
+    assert sum(first.files.values()) == 3 * groove_set.FILES
     assert first.checksum in (tmp_path / "a" / "README.md").read_text()
     assert made(tmp_path / "b", 8).checksum != first.checksum
     made(tmp_path / "few", 7, most=2)
@@ -78,7 +61,7 @@ def test_files_are_grooves_that_the_source_reads(stand_in: Path, capsys: pytest.
     for file in pieces:
         score = read_midi(file)
         assert [track.name for track in score.tracks] == ["Bass", "Drums", "Chord"]
-        assert score.end_ticks <= BARS * 4 * score.ticks_per_beat
+        assert score.end_ticks <= groove_set.BARS * 4 * score.ticks_per_beat
         library = file.name.split(".")[1].split("_")[0]
         splits.setdefault(library, set()).add(file.parent.name)
     assert all(len(found) == 1 for found in splits.values())  # a library file's styles
@@ -88,9 +71,7 @@ def test_files_are_grooves_that_the_source_reads(stand_in: Path, capsys: pytest.
     assert sum(split["pieces"] for split in counts.values()) == len(pieces)
 
 
-def test_what_is_missing_or_full_is_said_and_no_half_of_a_set_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-):
+def test_what_is_missing_or_full_is_said_and_no_half_of_a_set_left(tmp_path, monkeypatch, capsys):
     folder = tmp_path / "set"
     with monkeypatch.context() as patch:
         patch.setenv("PATH", str(tmp_path))
@@ -109,7 +90,7 @@ def test_folder_that_holds_something_is_left_alone(stand_in: Path):
     folder = stand_in / "set"
 
     def write() -> None:
-        with _whole(folder) as part:
+        with groove_set._whole(folder) as part:
             (part / "README.md").write_text("ours")
             (folder / "README.md").write_text("theirs")  # by another command, meanwhile
 
@@ -118,35 +99,28 @@ def test_folder_that_holds_something_is_left_alone(stand_in: Path):
     assert contents(folder) == {"README.md": b"theirs"}
 
 
-# The chords that it is made over
-
-
-def billboard_song(folder: Path, text: str) -> None:
-    folder.mkdir(parents=True)
-    (folder / "salami_chords.txt").write_text(text)
-
-
 def test_billboard_annotations_share_a_bar_among_its_chords(tmp_path: Path):
     head = "# title: A song\n# metre: 4/4\n# tonic: C\n\n0.0\tsilence\n"
     first = "0.1\tA, intro, | N | C:maj | A:min7 D:7 | . | x4\n"
     rest = "9.0\tB, | G:7 F:maj/3 E:min C:maj | C:maj | x2\n20\tend"
     for number in ("0003", "0004"):
-        billboard_song(tmp_path / number, head + first + rest)
-    charts, about = charts_of(tmp_path, 0)
+        (tmp_path / number).mkdir()
+        (tmp_path / number / "salami_chords.txt").write_text(head + first + rest)
+    charts, about = groove_set.charts_of(tmp_path, 0)
     assert "CC0" in about
     chart = charts[0]
     assert chart.name == "bb0003"
     assert chart.bars(3) == [("C_M",) * 4, ("A_m7", "A_m7", "D_7", "D_7"), ("D_7",) * 4]
-    assert len(chart.beats) == BEATS * (4 * 4 + 2 * 2 - 1)
+    assert len(chart.beats) == groove_set.BEATS * (4 * 4 + 2 * 2 - 1)
     assert chart.bars(16)[15] == ("G_7", "F_M", "E_m", "C_M")
 
 
 def test_progressions_of_our_own_are_of_the_vocabulary_and_of_the_seed():
-    charts, _ = charts_of(None, 5)
-    assert charts == [own_chart(number, 5) for number in range(len(charts))]
-    assert charts != charts_of(None, 6)[0]
+    charts, _ = groove_set.charts_of(None, 5)
+    assert charts == [groove_set.own_chart(number, 5) for number in range(len(charts))]
+    assert charts != groove_set.charts_of(None, 6)[0]
     for chart in charts:
         assert set(chart.beats) <= set(CHORDS)
-        assert len(chart.beats) == 32 * BEATS
-        assert len(set(chart.beats)) >= FEWEST_CHORDS - 1
+        assert len(chart.beats) == 32 * groove_set.BEATS
+        assert len(set(chart.beats)) >= groove_set.FEWEST_CHORDS - 1
     assert len({chart.beats for chart in charts}) > 190

@@ -15,11 +15,7 @@ from training.results.comparison import (
     write_comparison,
 )
 from training.run_folder import newest, read_state
-from training.validation import (
-    draw_position_means,
-    read_table,
-    write_curves,
-)
+from training.validation import draw_position_means, read_table, write_curves
 
 
 def test_run_is_what_it_came_to_at_its_last_step(trained: Path, tmp_path: Path):
@@ -83,8 +79,6 @@ def test_seed_that_failed_on_either_side_makes_no_pair():
     assert (alone.seeds, alone.inside, alone.failed) == (0, None, "the loss was not finite")
 
 
-# Curves
-
 TABLES = {
     "train": "step,loss\n1,3.0\n2,2.0\n3,1.0\n",
     "validation": "step,inside,beyond\n2,2.5,\n3,1.5,\n",
@@ -93,7 +87,6 @@ TABLES = {
 
 
 @pytest.mark.parametrize("rows", [1, 9])
-@pytest.mark.filterwarnings("error")
 def test_curves_are_drawn_of_a_run_of_any_name_and_length(tmp_path: Path, rows: int):
     run = tmp_path / on_disk("$\\foo$\x1b\u202e")  # which is no mathematics
     run.mkdir()

@@ -59,9 +59,7 @@ def run(packed: Path, seconds: float = 10, *more: str) -> tuple[int, Path]:
 
 
 @pytest.mark.parametrize("weights", [pytest.param("bfloat16", marks=pytest.mark.long), "int8"])
-def test_round_goes_on_here_and_there(
-    packed: Path, weights: str, capsys: pytest.CaptureFixture[str]
-):
+def test_round_goes_on_here_and_there(packed: Path, weights: str, capsys):
     assert not (packed / "code" / "musicgen" / "pretrained").exists()
     status, out = run(packed)
     assert status == 0
@@ -73,7 +71,6 @@ def test_round_goes_on_here_and_there(
     home = packed.with_name("home")
     assert main(["unpack", str(out), str(home)]) == 0
     held = run_folder.newest(home)
-    assert held is not None
     card = checkpoint.load(home / "model")[1].training
     assert (card[TAIL_FROM], int(held.name), card["steps"]) == (8, 8, 10)
     state = run_folder.read_state(held)
@@ -85,15 +82,12 @@ def test_round_goes_on_here_and_there(
     assert run(packed, 10, "--batch", "8")[0] == 0
     assert main(["unpack", str(out), str(home)]) == 0
     later = run_folder.newest(home)
-    assert later is not None
     state = run_folder.read_state(later)
     assert (state.step, state.batches, state.began) == (16, 8 + 2 * 8, 16)
     assert read(home / "config.yaml").data.batch == 4
 
 
-def test_full_card_halves_the_batch_and_goes_on(
-    packed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_full_card_halves_the_batch_and_goes_on(packed: Path, monkeypatch, capsys):
     plain, seen = Run._learn, []
 
     def learn(self: Run, part, sums):
@@ -128,5 +122,4 @@ def test_what_fails_leaves_the_last_weights(packed: Path, monkeypatch: pytest.Mo
     home = packed.with_name("home")
     assert main(["unpack", str(out), str(home)]) == 0
     held = run_folder.newest(home)
-    assert held is not None
     assert int(held.name) == 30

@@ -22,25 +22,14 @@ def config(tmp_path: Path) -> RunConfig:
     return toy_config(tmp_path, tmp_path / "data")
 
 
-@pytest.fixture
-def begun(config: RunConfig) -> RunConfig:
-    """Return the configuration of a run with a checkpoint."""
-    begin(config)
-    (Path(config.run) / "checkpoints" / "00000030").mkdir(parents=True)
-    return config
-
-
-def written(config: RunConfig) -> Path:
-    return Path(config.run) / "config.yaml"
-
-
 def test_configuration_is_written_whole_and_not_before_a_step_is_to_be_made(config: RunConfig):
     with run_folder(config, resume=False):
         assert list(Path(config.run).iterdir()) == []
     (Path(config.run) / ".0a1b2c3d4e5f.part").write_text("da")  # of a first file, not finished
     assert begin(config) == []
-    assert read(written(config)) == config
-    assert yaml.safe_load(written(config).read_text())["optimiser"]["beta1"] == 0.9
+    written = Path(config.run) / "config.yaml"
+    assert read(written) == config
+    assert yaml.safe_load(written.read_text())["optimiser"]["beta1"] == 0.9
 
 
 def test_run_is_not_overwritten(config: RunConfig):

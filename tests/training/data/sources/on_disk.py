@@ -19,16 +19,9 @@ def piano(seed: int = 0, *, bars: int = 4, markers: tuple[Marker, ...] = ()) -> 
     onset = np.repeat(np.arange(4 * bars) * TICKS, 2)
     pitch = random.integers(40, 90, len(onset))
     pitch[1::2] = (pitch[::2] - 40 + 7) % 50 + 40  # never the same key twice at once
-    return Score(
-        ticks_per_beat=TICKS,
-        notes=Notes(
-            onset, np.full_like(onset, TICKS), pitch, np.full_like(onset, 80), 0 * onset
-        ).sorted(),
-        tracks=(Track(name="piano"),),
-        tempos=Tempos(np.array([0]), np.array([100.0])),
-        meters=Meters(np.array([0]), np.array([4]), np.array([4])),
-        markers=markers,
-    )
+    same = np.ones_like(onset)
+    notes = Notes(onset, TICKS * same, pitch, 80 * same, 0 * same)
+    return piece([notes], (Track(name="piano"),), 100.0, markers)
 
 
 def band(
@@ -43,29 +36,40 @@ def band(
     parts, tracks = [], []
     for index, name in enumerate(names):
         beats = first_beat + np.arange(16)
-        lowest = {"Bass": 30, "Drums": 36}.get(name.split()[-1], 60)
+        kind = name.split()[-1]
+        lowest = {"Bass": 30, "Drums": 36}.get(kind, 60)
         pitch = lowest + random.integers(0, 12, 16)
         ticks = np.full(16, TICKS // 2)
         parts.append(Notes(beats * TICKS, ticks, pitch, ticks * 0 + 90, ticks * 0 + index))
-        kind = name.split()[-1]
         tracks.append(Track(name=name, program=programs[kind], is_drum=kind == "Drums"))
+    return piece(parts, tuple(tracks), 120.0)
+
+
+def piece(
+    parts: list[Notes], tracks: tuple[Track, ...], tempo: float, markers: tuple[Marker, ...] = ()
+) -> Score:
+    """Return a score in 4/4 at one tempo."""
     return Score(
         ticks_per_beat=TICKS,
         notes=Notes.concatenate(parts).sorted(),
-        tracks=tuple(tracks),
-        tempos=Tempos(np.array([0]), np.array([120.0])),
+        tracks=tracks,
+        tempos=Tempos(np.array([0]), np.array([tempo])),
         meters=Meters(np.array([0]), np.array([4]), np.array([4])),
+        markers=markers,
     )
+
+
+def put(path: Path, score: Score) -> None:
+    """Write a score where there may be no folder yet."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_score(path, score)
 
 
 def midi_folder(folder: Path, count: int = 5) -> Path:
     """Write MIDI files at several depths, under all extensions."""
     for number in range(count):
-        path = (
-            folder
-            / ("deep/er" if number % 2 else "")
-            / f"song{number}{('.mid', '.MIDI', '.kar')[number % 3]}"
-        )
+        name = f"song{number}{('.mid', '.MIDI', '.kar')[number % 3]}"
+        path = folder / ("deep/er" if number % 2 else "") / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(write_midi(piano(number)))
     return folder
@@ -74,16 +78,11 @@ def midi_folder(folder: Path, count: int = 5) -> Path:
 def pop909_song(folder: Path, number: int) -> None:
     """Write a song at 100 beats a minute that starts at half a second, with a chord a bar."""
     song = folder / f"{number:03d}"
-    song.mkdir(parents=True)
-    write_score(song / f"{number:03d}.mid", piano(number))
-    beats = [
-        f"{0.6 * beat:.3f} {float(beat % 2 == 0)} {float(beat % 4 == 0)}" for beat in range(17)
-    ]
-    (song / "beat_midi.txt").write_text("\n".join(beats))
-    chords = [
-        f"{2.4 * bar} {2.4 * (bar + 1)} {name}"
-        for bar, name in enumerate(("C:maj", "A:min7", "N", "G:7"))
-    ]
+    put(song / f"{number:03d}.mid", piano(number))
+    rows = [f"{0.6 * beat:.3f} {beat % 2 == 0:.1f} {beat % 4 == 0:.1f}" for beat in range(17)]
+    (song / "beat_midi.txt").write_text("\n".join(rows))
+    names = enumerate(("C:maj", "A:min7", "N", "G:7"))
+    chords = [f"{2.4 * bar} {2.4 * (bar + 1)} {name}" for bar, name in names]
     (song / "chord_midi.txt").write_text("\n".join(chords))
 
 
@@ -96,33 +95,20 @@ def pop909(folder: Path, count: int = 3) -> Path:
 
 def pop_piano_midi(folder: Path, count: int = 3) -> Path:
     """Write files of the release's two last stages, the last one with markers."""
-    markers = tuple(
-        Marker(tick, text)
-        for tick, text in (
-            (0, "global_bpm_100"),
-            (0, "A_m7_A"),
-            (960, "N_N_N"),
-            (1920, "C_M_E"),
-            (1920, "Bar-2"),
-        )
-    )
+    names = ((0, "global_bpm_100"), (0, "A_m7_A"), (960, "N_N_N"), (1920, "C_M_E"), (1920, "Bar-2"))
+    markers = tuple(Marker(*named) for named in names)
     for stage, marked in (("midi_synchronized", ()), ("midi_analyzed", markers)):
         for number in range(count):
-            path = folder / stage / f"{number}.mid"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_score(path, piano(number, markers=marked))
+            put(folder / stage / f"{number}.mid", piano(number, markers=marked))
     return folder
 
 
 def events(seed: int = 0) -> tuple[list[int], list[dict]]:
     """Return the content of an event pickle: two bars, with numpy's numbers among the values."""
+    high, loud = np.int64(60 + seed), np.int64(80)
     bar = [
         *(("Bar", None), ("Beat", 0), ("Tempo", 110), ("Chord", "A_m7")),
-        *(
-            ("Note_Pitch", np.int64(60 + seed)),
-            ("Note_Velocity", np.int64(80)),
-            ("Note_Duration", 480),
-        ),
+        *(("Note_Pitch", high), ("Note_Velocity", loud), ("Note_Duration", 480)),
         *(("Beat", 8), ("Note_Pitch", 64), ("Note_Velocity", 70), ("Note_Duration", 60)),
     ]
     listed = [{"name": name, "value": value} for name, value in [*bar, *bar, ("EOS", None)]]
@@ -163,22 +149,17 @@ def quartets(folder: Path, count: int = 3) -> Path:
 
 def polish_keyboard(folder: Path) -> Path:
     """Write MIDI files of keyboard music, and a list in which two of them are editions of one work."""
-    folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for number, name in enumerate(("Polonez", "Mazur", "Polonez", "Walc")):
-        write_score(folder / f"pl-{number}.mid", piano(number))
+        put(folder / f"pl-{number}.mid", piano(number))
         rows.append(f"pl-{number}\tOgiński, Michał\t{name}\t4/4\t64\t4\t0")
     (folder / "list.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     return folder
 
 
-DRUM_LIST = "drummer,style,beat_type,time_signature,midi_filename,split"
-
-
 def human_drums(folder: Path, *, odd: bool = False) -> Path:
     """Write performances for every split; an odd set also lists a fill, a 3/4 and what is missing."""
-    folder.mkdir(parents=True, exist_ok=True)
-    listed = [DRUM_LIST]
+    listed = ["drummer,style,beat_type,time_signature,midi_filename,split"]
     rows = [("beat", "4-4", split) for split in ("train", "train", "validation", "test")]
     if odd:
         rows += [("fill", "4-4", "train"), ("beat", "3-4", "train"), ("beat", "4-4", "train")]
@@ -189,11 +170,9 @@ def human_drums(folder: Path, *, odd: bool = False) -> Path:
         onset = np.arange(2 * beats) * TICKS // 2 + np.arange(2 * beats) % 2 * (5 + number)
         pitch = np.random.default_rng(number).choice([36, 22, 38, 26], len(onset))
         drums = Notes(onset, 0 * onset + 40, pitch, 0 * onset + 90, 0 * onset)
-        path = folder / file
-        path.parent.mkdir(exist_ok=True)
         if number < 6:
             tracks = (Track("Drums", 0, True),)
-            write_score(path, Score(ticks_per_beat=TICKS, notes=drums, tracks=tracks))
+            put(folder / file, Score(ticks_per_beat=TICKS, notes=drums, tracks=tracks))
     (folder / "info.csv").write_text("\n".join(listed) + "\n")
     (folder / "LICENSE").write_text("Creative Commons Attribution 4.0")
     return folder
@@ -202,9 +181,7 @@ def human_drums(folder: Path, *, odd: bool = False) -> Path:
 def groove_songs(folder: Path) -> Path:
     """Write accompaniments over songs, all to train on."""
     for number, style in enumerate("ab"):
-        path = folder / "train" / f"bb{number:04d}.{style}_{style}1.mid"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_score(path, band(60 + number))
+        put(folder / "train" / f"bb{number:04d}.{style}_{style}1.mid", band(60 + number))
     return folder
 
 
@@ -213,9 +190,8 @@ def groove(folder: Path) -> Path:
     for split, styles in {"train": "ab", "val": "c", "test": "d"}.items():
         for style in styles:
             for chart in range(2):
-                path = folder / split / f"pop{chart}.lib{style}_{style}.mid"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_score(path, band(10 * ord(style) + chart))
+                name = f"pop{chart}.lib{style}_{style}.mid"
+                put(folder / split / name, band(10 * ord(style) + chart))
     return folder
 
 
@@ -226,10 +202,9 @@ def groove2groove(folder: Path, styles: int = 6) -> Path:
         for style in range_:
             for sub in "ab":
                 for chart in range(2):
-                    path = folder / "midi" / part / "fixed" / f"maj{chart}.STYLE{style}_{sub}.mid"
-                    path.parent.mkdir(parents=True, exist_ok=True)
+                    name = f"midi/{part}/fixed/maj{chart}.STYLE{style}_{sub}.mid"
                     score = band(1000 * style + 10 * ord(sub) + chart, names=names, first_beat=8)
                     count_in = Notes([0, 480], [240, 240], [37, 37], [90, 90], [1, 1])
                     notes = Notes.concatenate([score.notes, count_in]).sorted()
-                    write_score(path, score.replace(notes=notes))
+                    put(folder / name, score.replace(notes=notes))
     return folder

@@ -11,18 +11,9 @@ from tokenization.language import language
 from tokenization.score import Score, Track
 from training.data.sources import SOURCES
 from training.data.sources.pop909 import in_three_ways
-from training.data.sources.source import Piece, joined, list_files
+from training.data.sources.source import joined, list_files
 
 ENSEMBLE = language("ensemble")
-
-
-def pieces(name: str, folder: Path) -> tuple[Piece, ...]:
-    return tuple(SOURCES[name].find(list_files(folder), 0.05).pieces)
-
-
-def rows(name: str, folder: Path, spoken: str = "ensemble") -> list[Score]:
-    """Return the rows of the first piece."""
-    return SOURCES[name].scores(pieces(name, folder)[0], language(spoken))
 
 
 def parts(found: list[Score]) -> list[list[str]]:
@@ -49,14 +40,8 @@ def test_song_comes_in_as_many_ways_as_it_has_parts_with_the_same_notes():
 
 
 def test_lied_has_a_voice_and_two_hands(tmp_path: Path):
-    hands = bars(
-        *(
-            note("C", 5, 8, "<staff>1</staff>")
-            + "<backup><duration>8</duration></backup>"
-            + note(step, 3, 8, "<staff>2</staff>")
-            for step in "CDEF"
-        )
-    )
+    high = note("C", 5, 8, "<staff>1</staff>") + "<backup><duration>8</duration></backup>"
+    hands = bars(*(high + note(step, 3, 8, "<staff>2</staff>") for step in "CDEF"))
     listed = "".join(
         f'<score-part id="P{n}"><part-name>{name}</part-name><score-instrument id="I{n}"/><midi-instrument id="I{n}">'
         f"<midi-program>{program}</midi-program></midi-instrument></score-part>"
@@ -64,7 +49,8 @@ def test_lied_has_a_voice_and_two_hands(tmp_path: Path):
     )
     voice = bars(*(note(step, 4, 8) for step in "GABC"))
     (tmp_path / "lc1.mxl").write_bytes(compressed(score(voice, hands, listed=listed)))
-    found = rows("lieder", tmp_path)
+    lieder = SOURCES["lieder"]
+    found = lieder.scores(lieder.find(list_files(tmp_path), 0.05).pieces[0], ENSEMBLE)
     whole = ["Singstimme", "Piano", "Piano (staff 2)"]
     assert parts(found) == [whole, ["Singstimme", "Piano"], ["Piano"]]
     assert [track.program for track in found[0].tracks] == [52, 0, 0]
