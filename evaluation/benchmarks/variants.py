@@ -326,8 +326,8 @@ def variant(name: str) -> tuple[Variant, dict[str, Any]]:
     if name not in VARIANTS:
         raise ValueError(f"there is no encoding {name!r} to compare{suggestion(name, VARIANTS)}")
     chosen = VARIANTS[name]
-    choice = dict(part.partition("=")[::2] for part in values.split(",") if part)
-    choice = {key: from_yaml(value, f"{name}: {key}") for key, value in choice.items()}
+    pairs = (part.partition("=") for part in values.split(",") if part)
+    choice = {key: from_yaml(value, f"{name}: {key}") for key, _, value in pairs}
     if chosen.position in POSITIONS:
         from_plain(POSITIONS[chosen.position][0], choice, f"encoding {name!r}")
     return chosen, choice

@@ -207,8 +207,8 @@ def _divergence(ours: np.ndarray, true: np.ndarray, bins: int) -> float:
 
     if not len(ours):
         return float(np.log(2))
-    counts = [np.bincount(places, minlength=bins) for places in (ours, true)]
-    return float(jensenshannon(*counts)) ** 2
+    one, other = (np.bincount(places, minlength=bins) for places in (ours, true))
+    return float(jensenshannon(one, other)) ** 2
 
 
 def _support(melody: Notes, part: Notes) -> tuple[float, float] | None:

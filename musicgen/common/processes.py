@@ -32,28 +32,28 @@ def machine() -> str:
 
 
 def _processor() -> str:
+    return _described("model name") or platform.processor() or platform.machine()
+
+
+def _described(key: str) -> str:
+    """Return what Linux says of the first processor; nothing elsewhere."""
     described = Path("/proc/cpuinfo")
-    if described.exists():
-        for line in described.read_text().splitlines():
-            key, _, value = line.partition(":")
-            if key.strip() == "model name":
-                return value.strip()
-    return platform.processor() or platform.machine()
+    for line in described.read_text().splitlines() if described.exists() else ():
+        name, _, value = line.partition(":")
+        if name.strip() == key:
+            return value.strip()
+    return ""
 
 
-# By what processors multiply bfloat16, and how torch is asked for it. All others imitate it: matrices take ten times as
-# long as in float32.
-_BFLOAT16 = {"AMX": "_is_amx_tile_supported", "AVX-512 BF16": "_is_avx512_bf16_supported"}
+# By what processors multiply bfloat16, as Linux names it. All others imitate it: matrices take ten times as long as in
+# float32.
+_BFLOAT16 = {"AMX": "amx_bf16", "AVX-512 BF16": "avx512_bf16"}
 
 
 def multiplies_bfloat16() -> str | None:
-    """Return the instructions by which the processor multiplies bfloat16, or None where it has none."""
-    import torch
-
-    for name, question in _BFLOAT16.items():
-        if getattr(torch.cpu, question, lambda: False)():
-            return name
-    return None
+    """Return the instructions by which the processor multiplies bfloat16; None where none is known."""
+    flags = _described("flags").split()
+    return next((name for name, flag in _BFLOAT16.items() if flag in flags), None)
 
 
 def cache_folder() -> Path:

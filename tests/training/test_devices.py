@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from musicgen.common import processes
 from tests.training.makers import Heard, outcome, toy_config, toy_run
 from training import devices
 from training.config import DeviceConfig
@@ -32,14 +33,11 @@ def test_what_one_device_cannot_do_needs_fabric(given: dict):
 def test_auto_is_bfloat16_where_the_device_multiplies_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    abilities = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
-    for able in (None, *abilities):
-        for name in abilities:
-            monkeypatch.setattr(torch.cpu, name, lambda has=name == able: has, raising=False)
-        found = "bf16-mixed" if able else "32-true"
+    for flags in ("", "sse2 amx_bf16 avx2", "sse2 avx512_bf16"):
+        monkeypatch.setattr(processes, "_described", lambda key: flags)  # noqa: B023
+        found = "bf16-mixed" if flags else "32-true"
         assert fastest("cpu")[0] == fastest("auto")[0] == found
-    for name in abilities:
-        monkeypatch.delattr(torch.cpu, name)  # as of an older torch
+    monkeypatch.setattr(processes, "_described", lambda key: "")
     assert fastest("cpu") == ("32-true", "this processor would have to imitate bfloat16")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     for has, expected in ((True, "bf16-mixed"), (False, "32-true")):
