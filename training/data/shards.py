@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,9 +31,9 @@ class Shards:
                     f"{other.meta['language'].get('language')} in its version, "
                     f"not {first.meta['language'].get('language')}; prepare both alike"
                 )
-        _check_styles(self.sets)
+        _check_apart(self.sets, _families, STYLE)
         _check_pieces(self.sets)
-        _check_works(self.sets)
+        _check_apart(self.sets, _works, WORK)
         self._starts = np.cumsum([0, *(len(one) for one in self.sets)])
         files = np.cumsum([0, *(len(one.pieces.names) for one in self.sets)])
         self.length = np.concatenate([one.pieces.length for one in self.sets])  # (R,)
@@ -101,21 +101,30 @@ class Shards:
         return self._place(row)[0].meta.get("style")
 
     def _place(self, row: int) -> tuple[Prepared, int]:
-        number = int(np.searchsorted(self._starts, row, side="right")) - 1
+        number = int(self.set_of(np.asarray(row)))
         return self.sets[number], row - int(self._starts[number])
 
 
-def _check_styles(sets: Sequence[Prepared]) -> None:
-    """Raise ValueError where a style that one set holds out, or a sibling of it, is trained on in another."""
-    trained = [_families(one, ("train",)) for one in sets]
-    held_out = [_families(one, ("validation", "test")) for one in sets]
-    for here, families in zip(sets, trained, strict=True):
-        for there, others in zip(sets, held_out, strict=True):
-            if here is not there and (leaked := sorted(families & others)):
-                raise ValueError(
-                    f"{here.folder} trains on the style {leaked[0]}, which {there.folder} holds out: "
-                    "train on one of the two sets, or prepare both with the same split"
-                )
+STYLE = (
+    "{} trains on the style {}, which {} holds out: train on one of the two sets, "
+    "or prepare both with the same split"
+)
+WORK = (
+    "{} trains on {}, which begins as or is called what {} holds out as {}: "
+    "train on one of the two sets, or prepare their files as one"
+)
+
+
+def _check_apart(
+    sets: Sequence[Prepared], said: Callable[[Prepared, Sequence[str]], dict[str, str]], why: str
+) -> None:
+    """Raise ValueError where a set trains on what another holds out, by what is said of their splits under keys."""
+    trained = [said(one, ("train",)) for one in sets]
+    held_out = [said(one, ("validation", "test")) for one in sets]
+    for here, there in itertools.permutations(range(len(sets)), 2):
+        for key in sorted(trained[here].keys() & held_out[there].keys()):
+            learned, other = trained[here][key], held_out[there][key]
+            raise ValueError(why.format(sets[here].folder, learned, sets[there].folder, other))
 
 
 def _check_pieces(sets: Sequence[Prepared]) -> None:
@@ -135,22 +144,8 @@ def _check_pieces(sets: Sequence[Prepared]) -> None:
                         )
 
 
-def _check_works(sets: Sequence[Prepared]) -> None:
-    """Raise ValueError where a work that one set holds out is trained on in another, in whatever edition."""
-    trained = [_works(one, ("train",)) for one in sets]
-    held_out = [_works(one, ("validation", "test")) for one in sets]
-    for here, learned in zip(sets, trained, strict=True):
-        for there, others in zip(sets, held_out, strict=True):
-            if here is not there and (leaked := sorted(learned.keys() & others.keys())):
-                raise ValueError(
-                    f"{here.folder} trains on {learned[leaked[0]]}, which begins as or is called what "
-                    f"{there.folder} holds out as {others[leaked[0]]}: train on one of the two sets, "
-                    "or prepare their files as one"
-                )
-
-
 def _works(prepared: Prepared, splits: Sequence[str]) -> dict[str, str]:
-    """Return a file's name by each key of the works in some splits."""
+    """Return a file's name by each key of the works in some splits, in whatever edition."""
     pieces = prepared.pieces
     wanted = np.isin(pieces.split, [SPLITS.index(split) for split in splits])
     files = np.unique(pieces.file[wanted])
@@ -162,9 +157,9 @@ def _works(prepared: Prepared, splits: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _families(prepared: Prepared, splits: Sequence[str]) -> set[str]:
-    """Return the families of the styles in some splits."""
+def _families(prepared: Prepared, splits: Sequence[str]) -> dict[str, str]:
+    """Return the families of the styles in some splits, each under itself: siblings lie on one side."""
     wanted = np.isin(prepared.pieces.split, [SPLITS.index(split) for split in splits])
     numbers = np.unique(prepared.pieces.style[wanted & (prepared.pieces.style >= 0)])
-    styles = (prepared.meta["styles"][number] for number in numbers)
-    return {family_of(style) for style in styles}
+    families = [family_of(prepared.meta["styles"][number]) for number in numbers]
+    return dict(zip(families, families, strict=True))
