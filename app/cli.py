@@ -20,7 +20,7 @@ from app import output
 # Name → module and what it does, in the order of use. A module is imported when its command is
 # called; it has `add(parser)`, which declares arguments, and `run(arguments)`.
 OLD_NAMES = {"infill": "rewrite"}  # still understood
-DEFAULTS: dict[str, dict[str, Any]] = {"end": {"end": True}, "harmonise": {"write": []}}
+DEFAULTS: dict[str, dict[str, Any]] = {"end": {"ends": True}, "harmonise": {"write": []}}
 COMMANDS: dict[str, tuple[str, str]] = {
     "app": ("app.commands.app", "open the web app"),
     "models": ("app.commands.models", "list the models at hand"),

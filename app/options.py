@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import fields
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from tokenization.whole_file import make_folder, write_bytes, write_json
+
+T = TypeVar("T")
 
 
 def check_counts(arguments: argparse.Namespace, *options: str) -> None:
@@ -18,6 +21,12 @@ def check_counts(arguments: argparse.Namespace, *options: str) -> None:
         value = getattr(arguments, option.replace("-", "_"), None)
         if value is not None and value < 1:
             raise ValueError(f"--{option} is {value}; it must be 1 or more")
+
+
+def from_options(kind: type[T], arguments: argparse.Namespace, **others: Any) -> T:
+    """Return a dataclass whose fields are what the options of their names say, but for the `others`."""
+    names = [field.name for field in fields(cast(Any, kind)) if field.name in arguments]
+    return kind(**{**{name: getattr(arguments, name) for name in names}, **others})
 
 
 def add_language(

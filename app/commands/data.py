@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import output
-from app.options import add_language, add_workers, check_counts
+from app.options import add_language, add_workers, check_counts, from_options
 from app.output import progress_bar
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _add_source(parser: argparse.ArgumentParser, name: str) -> None:
     )
     add_workers(parser)
     parser.add_argument(
-        "--force", action="store_true", help="replace the prepared data set in DEST"
+        "--force", action="store_true", dest="replace", help="replace the prepared data set in DEST"
     )
     output.add_json(parser)
 
@@ -160,14 +160,8 @@ def run(arguments: argparse.Namespace) -> None:
 def _prepare(arguments: argparse.Namespace) -> None:
     from training.data.prepare import PrepareOptions, prepare
 
-    options = PrepareOptions(
-        language=getattr(arguments, "language", None),
-        validation=arguments.validation,
-        workers=arguments.scheduler or arguments.workers,
-        replace=arguments.force,
-        title=arguments.title,
-        licence=arguments.licence,
-    )
+    workers = arguments.scheduler or arguments.workers
+    options = from_options(PrepareOptions, arguments, workers=workers)
     with progress_bar(f"Preparing {arguments.kind}") as progress:
         meta = prepare(arguments.kind, arguments.source, arguments.destination, options, progress)
     if arguments.json:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
 from app import output
-from app.options import add_device, check_counts, tracks_of
+from app.options import add_device, check_counts, from_options, tracks_of
 from app.output import progress_bar
 from tokenization.whole_file import make_folder
 from tokenization.wording import counted
@@ -189,8 +189,9 @@ def _add_lengths(parser: argparse.ArgumentParser) -> None:
     end = parser.add_mutually_exclusive_group()
     end.add_argument("--may-end", action="store_true", help="let the music end before that length")
     end.add_argument(
-        "--end", action="store_true", help="let the music come to its end with the last bar"
-    )
+        "--end", action="store_true", dest="ends",
+        help="let the music come to its end with the last bar",
+    )  # fmt: skip
     parser.add_argument(
         "--chords", metavar="LINE",
         help="keep to these chords, over and over: 'C | G7 | Am F | C', a bar between bars (piano)",
@@ -233,28 +234,16 @@ def request_of(arguments: argparse.Namespace) -> Request:
     check_counts(arguments, "variations")
     if (number := arguments.variations) > MOST_VARIATIONS:
         raise ValueError(f"--variations is {number}; up to {MOST_VARIATIONS} are written at a time")
-    lengths = {}
+    chords = None
     if "bars" in arguments:
         check_counts(arguments, "bars", "tokens")
-        tokens = arguments.tokens
-        if arguments.end and tokens is not None:
+        if arguments.ends and arguments.tokens is not None:
             raise ValueError("--end takes --bars, in which to come to the end, not --tokens")
         chords = None if arguments.chords is None else read_chords(arguments.chords)
         output.remark(simplified(arguments.chords or ""))
-        lengths = {
-            "bars": arguments.bars, "tokens": tokens, "may_end": arguments.may_end, "ends": arguments.end,
-            "chords": chords,
-        }  # fmt: skip
-    return Request(
-        variations=arguments.variations,
-        seed=arguments.seed,
-        plan=_plan_of(arguments),
-        sampling=Sampling(
-            temperature=arguments.temperature, top_p=arguments.top_p, top_k=arguments.top_k, min_p=arguments.min_p,
-            by_kind=arguments.by_kind, recall=arguments.recall,
-        ),
-        **lengths,
-    )  # fmt: skip
+    sampling = from_options(Sampling, arguments)
+    plan = _plan_of(arguments)
+    return from_options(Request, arguments, chords=chords, plan=plan, sampling=sampling)
 
 
 def file_stem(name: str) -> str:

@@ -14,7 +14,7 @@ from app.commands.evaluate.study_options import (
     conducted,
     prompts_of,
 )
-from app.options import check_counts, chosen_device
+from app.options import check_counts, chosen_device, from_options
 
 EXAMPLES = """\
 Each file of DIR gives a prompt, its first bars (of a model of the groove language: bass, drums and
@@ -65,13 +65,7 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.continuation.prompts import Plan
     from evaluation.study.experiments import models_of, of_one_language
 
-    plan = Plan(
-        prompt_bars=arguments.prompt_bars,
-        tokens=arguments.tokens,
-        temperature=arguments.temperature,
-        samples=arguments.samples,
-        seed=arguments.seed,
-    )
+    plan = from_options(Plan, arguments)
     check_counts(arguments, "limit")
     models, left_out = of_one_language(models_of(arguments.models, arguments.device))
     output.remark(left_out)
