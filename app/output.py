@@ -35,6 +35,15 @@ def write(text: str) -> None:
     _print(visible(text, lines=True))
 
 
+def write_either(as_json: bool, value: Any, text: str, *remarks: str) -> None:
+    """Print a result for a program, or for people, with remarks on it."""
+    if as_json:
+        write_json(value)
+    else:
+        write(text)
+        remark(remarks)
+
+
 def write_json(value: Any) -> None:
     """Print a result for a program."""
     # Escapes are within texts alone, where they are read. A stream's own, for letters it lacks, are none of JSON's.

@@ -100,10 +100,9 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError("no encoding could be measured; the sentences above say why")
     if arguments.output is not None:
         _write(arguments.output, arguments.task, recipe, data, rows)
-    if arguments.json:
-        output.write_json({"task": arguments.task, "rules": data.rules, "rows": plain(rows)})
-        return
-    output.write(output.table(table_beside_papers(arguments.task, rows, data.rules)))
+    result = {"task": arguments.task, "rules": data.rules, "rows": plain(rows)}
+    table = table_beside_papers(arguments.task, rows, data.rules)
+    output.write_either(arguments.json, result, output.table(table))
 
 
 def _write(folder: Path, task: str, recipe: Recipe, data: Material, rows: list[Row]) -> None:

@@ -94,10 +94,8 @@ def run(arguments: argparse.Namespace) -> None:
         # Each time, lest an interruption leave none.
         write_comparison(rows, arguments.output)
     _draw(runs, found, arguments.output)
-    if arguments.json:
-        output.write_json([asdict(row) for row in ranked(rows)])
-    else:
-        output.write(output.table(comparison_table(rows)))
+    result = [asdict(row) for row in ranked(rows)]
+    output.write_either(arguments.json, result, output.table(comparison_table(rows)))
 
 
 def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:

@@ -66,13 +66,14 @@ def run_make_groove(arguments: argparse.Namespace) -> None:
         else:
             with unpacked(arguments.chords) as (folder, _):
                 made = make_groove_set(arguments.destination, folder, **settings)
-    if arguments.json:
-        output.write_json({"folder": str(arguments.destination), **asdict(made)})
-        return
+    folder, left_out = str(arguments.destination), counted(made.left_out, "style")
     rows = [("split", "files"), *made.files.items()]
-    output.write(f"{arguments.destination}: checksum {made.checksum}\n{output.table(rows)}")
-    left_out = counted(made.left_out, "style")
-    output.remark([f"Left out: {left_out}: no groove of bass, drums and another track, or a twin."])
+    output.write_either(
+        arguments.json,
+        {"folder": folder, **asdict(made)},
+        f"{folder}: checksum {made.checksum}\n{output.table(rows)}",
+        f"Left out: {left_out}: no groove of bass, drums and another track, or a twin.",
+    )
 
 
 DESCRIPTIONS = {

@@ -63,15 +63,8 @@ def run(arguments: argparse.Namespace) -> None:
     if read.setting is None and read.language.name == "groove":
         output.remark([NO_SETTING])
     bars = len(read.language.bars(read.ids))
-    if arguments.json:
-        output.write_json(
-            {
-                "midi": str(target),
-                "language": read.language.name,
-                "notes": len(score.notes),
-                "bars": bars,
-            }
-        )
-    else:
-        notes = counted(len(score.notes), "note")
-        output.write(f"{target}: {notes} in {counted(bars, 'bar')}")
+    notes = len(score.notes)
+    spoken = read.language.name
+    result = {"midi": str(target), "language": spoken, "notes": notes, "bars": bars}
+    text = f"{target}: {counted(notes, 'note')} in {counted(bars, 'bar')}"
+    output.write_either(arguments.json, result, text)

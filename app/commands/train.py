@@ -79,13 +79,11 @@ def run(arguments: argparse.Namespace) -> None:
     result = train(configured(arguments), resume=arguments.resume, limit=limit)
     if result is None:  # not the first process
         return
-    if arguments.json:
-        output.write_json(result)
-    else:
-        output.write(
-            f"{result['model']}: validation loss {result['validation_loss']:.4f} nats a token, "
-            f"from step {result['best_step']:,} of {result['step']:,} ({result['ending']})"
-        )
+    text = (
+        f"{result['model']}: validation loss {result['validation_loss']:.4f} nats a token, "
+        f"from step {result['best_step']:,} of {result['step']:,} ({result['ending']})"
+    )
+    output.write_either(arguments.json, result, text)
 
 
 def configured(arguments: argparse.Namespace) -> RunConfig:

@@ -90,11 +90,8 @@ def run(arguments: argparse.Namespace) -> None:
     left_out += refused + failures
     results = {"command": command_line(), **found["continuation"], "left_out": left_out}
     _write(arguments.output, measured, results)
-    if arguments.json:
-        output.write_json(results)
-    else:
-        output.write("\n\n".join(tables(results)))
-        output.remark([f"{arguments.output / 'continuation.png'} shows the quarters."])
+    shows = f"{arguments.output / 'continuation.png'} shows the quarters."
+    output.write_either(arguments.json, results, "\n\n".join(tables(results)), shows)
 
 
 def _write(folder: Path, measured: Any, results: dict[str, Any]) -> None:

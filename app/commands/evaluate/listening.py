@@ -39,7 +39,4 @@ def run(arguments: argparse.Namespace) -> None:
     if not choices:
         raise ValueError("there are no choices in these files yet; compare something on the page")
     rows = counted(choices)
-    if arguments.json:
-        output.write_json(rows)
-    else:
-        output.write(output.captioned(table(rows)))
+    output.write_either(arguments.json, rows, output.captioned(table(rows)))

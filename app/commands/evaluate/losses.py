@@ -106,10 +106,8 @@ def _ablation(result: dict[str, Any], arguments: argparse.Namespace) -> None:
 
     if arguments.output is not None:
         write_results(arguments.output, "ablation", result, ablation_rows(result))
-    if arguments.json:
-        output.write_json(result["models"])
-    else:
-        output.write(output.captioned(ablation_table(result)))
+    text = output.captioned(ablation_table(result))
+    output.write_either(arguments.json, result["models"], text)
 
 
 def _extrapolation(result: dict[str, Any], arguments: argparse.Namespace) -> None:
@@ -118,13 +116,12 @@ def _extrapolation(result: dict[str, Any], arguments: argparse.Namespace) -> Non
 
     if arguments.output is not None:
         _write(arguments.output, result)
-    if arguments.json:
-        output.write_json(result)
-    else:
-        output.write(output.captioned(extrapolation_table(result)))
-        data = result["data"]
-        pieces = f"{counted(data['pieces'], 'piece')} of {data['folder']}"
-        output.remark([f"{pieces}, {data['whole']} of the whole length."])
+    data = result["data"]
+    pieces = f"{counted(data['pieces'], 'piece')} of {data['folder']}"
+    whole = f"{pieces}, {data['whole']} of the whole length."
+    output.write_either(
+        arguments.json, result, output.captioned(extrapolation_table(result)), whole
+    )
 
 
 def _write(folder: Path, result: dict[str, Any]) -> None:

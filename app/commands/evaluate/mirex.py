@@ -52,10 +52,7 @@ def run(arguments: argparse.Namespace) -> None:
     if not result["table"]:
         raise ValueError(f"{folder} has no continuations yet; --models writes some")
     output.remark([one["why"] for one in result["broken"]])
-    if arguments.json:
-        output.write_json(result)
-    else:
-        output.write(output.captioned(mirex_table(result["table"])))
+    output.write_either(arguments.json, result, output.captioned(mirex_table(result["table"])))
 
 
 def _continue_all(name: str, arguments: argparse.Namespace) -> None:

@@ -55,10 +55,8 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError("no model could be probed; the sentences above say why")
     if arguments.output is not None:
         _write(arguments.output, result)
-    if arguments.json:
-        output.write_json(result)
-    else:
-        output.write(output.captioned(positions_table(result), across=False))
+    text = output.captioned(positions_table(result), across=False)
+    output.write_either(arguments.json, result, text)
 
 
 def _write(folder: Path, result: dict[str, Any]) -> None:

@@ -255,11 +255,9 @@ def run_and_print(
     result = {"command": command_line(), **facts, **found, "failures": failures}
     if arguments.output is not None:
         write_results(arguments.output, name, result, whole_pieces_rows(name, result))
-    if arguments.json:
-        output.write_json(result)
-        return result
-    output.write(output.captioned(whole_pieces_table(name, found)))
-    output.remark([f"{counted(facts['pieces'], 'piece')} of {facts['data']}."])
+    text = output.captioned(whole_pieces_table(name, found))
+    pieces = f"{counted(facts['pieces'], 'piece')} of {facts['data']}."
+    output.write_either(arguments.json, result, text, pieces)
     return result
 
 

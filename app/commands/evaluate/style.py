@@ -64,10 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(
             f"no output could be compared with {arguments.reference}; the sentences above say why"
         )
-    if arguments.json:
-        output.write_json(rows)
-    else:
-        output.write(_table(rows))
+    output.write_either(arguments.json, rows, _table(rows))
 
 
 def _read(name: str, grid: int | None) -> Score:
