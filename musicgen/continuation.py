@@ -20,15 +20,12 @@ from musicgen.generation.sampling import Kinds
 from musicgen.pieces import Prompt, decode_begun, edit_of, heard_facts
 from tokenization.analysis.chords import guessed_before, known_from
 from tokenization.edit import Edit
-from tokenization.formats import file_of, to_muspy, to_pretty_midi, write_score
+from tokenization.formats import WithMidi, file_of, write_score
 from tokenization.grammar import Grammar
 from tokenization.language import Language
 from tokenization.score import Score, excerpt
 
 if TYPE_CHECKING:
-    from muspy import Music
-    from pretty_midi import PrettyMIDI
-
     from musicgen.generation.job import Job
 
 
@@ -52,7 +49,7 @@ class Player(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Take:
+class Take(WithMidi):
     """One variation: the whole piece and, by itself, what is new."""
 
     number: int
@@ -78,14 +75,6 @@ class Take:
         A file of the other format, or one that is damaged, is written from the notes; what is returned says so.
         """
         return write_score(Path(path), self.score, self.provenance, edit=self.edit)
-
-    def to_pretty_midi(self) -> PrettyMIDI:
-        """Return the whole piece as an object of pretty_midi."""
-        return to_pretty_midi(self.midi)
-
-    def to_muspy(self) -> Music:
-        """Return the whole piece as an object of muspy, which has to be installed."""
-        return to_muspy(self.midi)
 
 
 class Generation:

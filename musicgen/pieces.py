@@ -6,22 +6,18 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tokenization.analysis.chords import guessed_before, known_from
 from tokenization.analysis.metres import bar_lines
 from tokenization.edit import Edit
-from tokenization.formats import file_of, kind_of, read_file, to_muspy, to_pretty_midi, write_score
+from tokenization.formats import WithMidi, file_of, kind_of, read_file, write_score
 from tokenization.language import Encoded, Language
 from tokenization.records import whole_number
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
-
-if TYPE_CHECKING:
-    from muspy import Music
-    from pretty_midi import PrettyMIDI
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +41,7 @@ class Prompt:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Piece:
+class Piece(WithMidi):
     """A whole piece in a model's language; any first bars of it can be the prompt."""
 
     name: str
@@ -104,14 +100,6 @@ class Piece:
             write_whole(path, original)
         else:
             write_score(path, self.score)
-
-    def to_pretty_midi(self) -> PrettyMIDI:
-        """Return the whole piece as an object of pretty_midi."""
-        return to_pretty_midi(self.midi)
-
-    def to_muspy(self) -> Music:
-        """Return the whole piece as an object of muspy, which has to be installed."""
-        return to_muspy(self.midi)
 
     def edit(self, **where: Any) -> Edit | None:
         """Return music that is written somewhere in this piece as an edit of its file."""

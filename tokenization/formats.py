@@ -183,23 +183,30 @@ def write_score(
     return said
 
 
-def to_pretty_midi(midi: bytes) -> PrettyMIDI:
-    """Return a MIDI file as an object of pretty_midi."""
-    from pretty_midi import PrettyMIDI
+class WithMidi:
+    """Music with a MIDI file, of which other libraries make their own objects."""
 
-    return PrettyMIDI(BytesIO(midi))
+    @property
+    def midi(self) -> bytes:
+        """The whole piece as a MIDI file."""
+        raise NotImplementedError
 
+    def to_pretty_midi(self) -> PrettyMIDI:
+        """Return the whole piece as an object of pretty_midi."""
+        from pretty_midi import PrettyMIDI
 
-def to_muspy(midi: bytes) -> Music:
-    """Return a MIDI file as an object of muspy."""
-    try:
-        from muspy import from_pretty_midi
-    except ModuleNotFoundError as error:
-        raise ValueError("muspy is not installed: run pip install muspy") from error
-    pretty = to_pretty_midi(midi)
-    music = from_pretty_midi(pretty, resolution=pretty.resolution)
-    music.resolution = pretty.resolution  # muspy 0.5 counts in it, and does not say so
-    return music
+        return PrettyMIDI(BytesIO(self.midi))
+
+    def to_muspy(self) -> Music:
+        """Return the whole piece as an object of muspy, which has to be installed."""
+        try:
+            from muspy import from_pretty_midi
+        except ModuleNotFoundError as error:
+            raise ValueError("muspy is not installed: run pip install muspy") from error
+        pretty = self.to_pretty_midi()
+        music = from_pretty_midi(pretty, resolution=pretty.resolution)
+        music.resolution = pretty.resolution  # muspy 0.5 counts in it, and does not say so
+        return music
 
 
 def midi_of(music: Any) -> bytes:
