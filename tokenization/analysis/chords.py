@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
+from functools import lru_cache
 from math import inf
 
 import numpy as np
@@ -70,6 +70,7 @@ _NONE = re.compile(r"(?:chord[-_: ]*)?(?:N|N_N|N:N|N\.C\.?|NC)", re.IGNORECASE)
 LONGEST_NAME = 32
 
 
+@lru_cache(maxsize=1024)
 def parse(name: str) -> str | None:
     """Return the chord of the vocabulary that a name means, or None where it names no chord.
 
@@ -182,7 +183,9 @@ def named(score: Score) -> tuple[Marker, ...]:
     found = [(marker, parse(marker.text)) for marker in score.markers]
     if all(len(marker.text.strip()) == 1 for marker, chord in found if chord is not None):
         return ()
-    return tuple(replace(m, text=chord) for m, chord in found if chord is not None)
+    return tuple(
+        Marker(m.onset_ticks, chord, m.is_guess) for m, chord in found if chord is not None
+    )
 
 
 def known_from(chords: Iterable[Marker]) -> float:
@@ -192,7 +195,7 @@ def known_from(chords: Iterable[Marker]) -> float:
 
 def guessed_before(score: Score, tick: float) -> Score:
     """Return a score of which the chords before a tick are guesses, and those from it on are known."""
-    markers = [replace(one, is_guess=one.onset_ticks < tick) for one in score.markers]
+    markers = [Marker(one.onset_ticks, one.text, one.onset_ticks < tick) for one in score.markers]
     return score.replace(markers=tuple(markers))
 
 

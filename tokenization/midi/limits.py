@@ -49,6 +49,6 @@ UPLOAD = Limits(
     seconds=20 * 60,
     beats=20_000,
     bars=100_000,
-    elements=600_000,
+    elements=450_000,
     signs=50_000,
 )

@@ -110,7 +110,8 @@ class PartReader:
         grace = element.find("grace") is not None
         if element.find("chord") is None and not grace:
             self._begun = self._anchor, self._units
-            self._place_graces(self._tick())
+            if self._graces:
+                self._place_graces(self._tick())
             self._units += max(0.0, duration)
         if element.find("rest") is not None or element.find("cue") is not None:
             return

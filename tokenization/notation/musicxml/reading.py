@@ -83,7 +83,8 @@ class _Stream:
         if self._skipped:
             self._skipped += 1
             return
-        tag = tag.rpartition(":")[2]
+        if ":" in tag:
+            tag = tag.rpartition(":")[2]
         depth = len(self._stack)
         if depth >= DEEPEST:
             raise Unreadable(f"has elements more than {DEEPEST} deep, as no score has")
