@@ -53,7 +53,6 @@ class Apart:
     auc: float | None
     low: float | None  # of the 95 % interval
     high: float | None
-    overlap: float | None  # the mean overlap area of the statistics
     songs: int
     windows: int
 
@@ -112,9 +111,7 @@ def told_apart(values: np.ndarray, kind: np.ndarray, songs: np.ndarray) -> Apart
     scores = scored(values, kind, songs) if len(values) else None
     found = None if scores is None else auc(scores, kind)
     low, high = (None, None) if scores is None else interval(scores, kind, songs)
-    area = mean(overlap(column, kind, songs) for column in values.T)
-    songs_of_all, windows = len(np.unique(songs)), len(values)
-    return Apart(auc=found, low=low, high=high, overlap=area, songs=songs_of_all, windows=windows)
+    return Apart(auc=found, low=low, high=high, songs=len(np.unique(songs)), windows=len(values))
 
 
 def overlap(column: np.ndarray, kind: np.ndarray, songs: np.ndarray) -> float | None:
@@ -178,16 +175,27 @@ def telling(rows: Rows) -> list[dict[str, Any]]:
     quiet = np.array([name not in LOUDNESS for name in names], dtype=bool)
     pair, half = pairs(songs[~written])
     paired = pair >= 0
-    control = told_apart(values[~written][paired], half[paired], pair[paired])
+    halves = values[~written][paired]
+    control = told_apart(halves, half[paired], pair[paired])
     found = {
         ALL: told_apart(values, written, songs),
         WITHOUT_LOUDNESS: told_apart(values[:, quiet], written, songs),
         CONTROL: Apart(**{**vars(control), "songs": 2 * control.songs}),
     }
+    areas = [overlap(column, written, songs) for column in values.T]
+    means = {
+        ALL: mean(areas),
+        WITHOUT_LOUDNESS: mean(area for area, kept in zip(areas, quiet, strict=True) if kept),
+        CONTROL: mean(overlap(column, half[paired], pair[paired]) for column in halves.T),
+    }
     none = {"written": None, "real": None}
-    table = [{"measure": measure, **asdict(apart), **none} for measure, apart in found.items()]
+    table = [
+        {"measure": measure, **asdict(apart), "overlap": means[measure], **none}
+        for measure, apart in found.items()
+    ]
     alone = [
-        _alone(name, column, written, songs) for name, column in zip(names, values.T, strict=True)
+        {**_alone(name, column, written, songs), "overlap": area}
+        for name, column, area in zip(names, values.T, areas, strict=True)
     ]
     alone = [row for row in alone if row["auc"] is not None]
     return [*table, *sorted(alone, key=lambda row: -row["auc"])[:BEST]]
@@ -202,7 +210,6 @@ def _alone(name: str, column: np.ndarray, written: np.ndarray, songs: np.ndarray
         "auc": None if one_way is None else max(one_way, 1 - one_way),
         "low": None,
         "high": None,
-        "overlap": overlap(column, written, songs),
         "songs": len(np.unique(songs[there])),
         "windows": int(there.sum()),
         "written": mean(column[there & written]),
