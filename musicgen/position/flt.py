@@ -59,6 +59,10 @@ class GaussianMask(nn.Module):
         self.raw_centres = nn.Parameter(torch.randn(size) - 3)  # low: slow changes along the piece
         self.raw_widths = nn.Parameter(torch.randn(size) - 1)
 
+    def draw(self, noise: Tensor, generator: Generator) -> None:
+        """Draw ξ in place."""
+        noise.normal_(generator=generator)
+
     def _centres_widths(self) -> tuple[Tensor, Tensor]:
         return torch.sigmoid(self.raw_centres) / 2, torch.sigmoid(self.raw_widths)
 
@@ -93,6 +97,13 @@ class LocalMask(nn.Module):
         self.weights = nn.Parameter(torch.randn(size) * 0.1)
         radii = torch.exp(torch.linspace(math.log(1.5), math.log(24.5), config.components))
         self.log_radii = nn.Parameter(radii.log().expand(size).clone())
+
+    def draw(self, noise: Tensor, generator: Generator) -> None:
+        """Draw ξ in place."""
+        if self.folded:
+            noise.uniform_(-0.5, 0.5, generator=generator)
+        else:
+            noise.normal_(generator=generator)
 
     def spectrum(self, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Return frequencies ξ and ratios g/p, (H, r) each."""
@@ -129,6 +140,10 @@ class TentMask(nn.Module):
         widths = torch.linspace(math.log(2), math.log(50), config.components)
         self.log_widths = nn.Parameter(widths.expand(size).clone())  # log v
 
+    def draw(self, noise: Tensor, generator: Generator) -> None:
+        """Draw ξ in place."""
+        noise.cauchy_(generator=generator)
+
     def spectrum(self, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Return frequencies ξ and ratios g/p, (H, r) each."""
         widths = self.log_widths.exp().unsqueeze(1)  # (H, 1, T)
@@ -154,6 +169,16 @@ class ShiftInvariantMask(nn.Module):
         self.log_height = nn.Parameter(torch.zeros(heads))  # log C
         lengths = torch.linspace(math.log(4), math.log(64), heads)  # short to long memory, by head
         self.log_length = nn.Parameter(lengths)  # log ℓ
+
+    def draw(self, noise: Tensor, generator: Generator) -> None:
+        """Draw what ξ is made of, in place."""
+        if self.kernel == "gaussian":
+            noise.normal_(generator=generator)
+        elif self.kernel == "laplace":
+            noise.cauchy_(generator=generator)
+        else:  # the Cauchy kernel's density is Laplace's: the difference of two exponentials
+            noise.exponential_(generator=generator)
+            noise -= torch.empty_like(noise).exponential_(generator=generator)
 
     def spectrum(self, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Return frequencies ξ and ratios g/p, (H, r) each."""
@@ -211,21 +236,12 @@ class Flt(AppendedFeatures):
     def __init__(self, config: FltConfig, shape: Shape) -> None:
         super().__init__(config, shape)
         self.mask = _MASK_CLASSES[config.mask](config, shape.heads)
-        self._kernel = config.kernel if config.mask == "shift_invariant" else None
 
     def begin(self, generator: Generator) -> FltCode:
         """Draw what the frequencies are made of."""
         size = (self.shape.heads, self.config.random_features)
         noise = torch.empty(size, device=generator.device)
-        if self.config.frequencies == "folded":
-            noise.uniform_(-0.5, 0.5, generator=generator)
-        elif self.config.mask == "tent" or self._kernel == "laplace":
-            noise.cauchy_(generator=generator)
-        elif self._kernel in (None, "gaussian"):
-            noise.normal_(generator=generator)
-        else:  # the Cauchy kernel's density is Laplace's: the difference of two exponentials
-            noise.exponential_(generator=generator)
-            noise -= torch.empty_like(noise).exponential_(generator=generator)
+        self.mask.draw(noise, generator)
         return FltCode(noise=noise.to(next(self.parameters())))
 
     def cover(self, code: FltCode, start: int, stop: int, times: Tensor | None = None) -> FltCode:

@@ -121,7 +121,9 @@ class Lrpe(Position):
         mixed = self._mix(x)
         if self.config.type == "permutation":
             return mixed.gather(-1, rows[0].expand_as(mixed))
-        if self.config.type in ("orthogonal", "mixed"):
+        if self.config.type == "orthogonal":
+            return rotate(mixed, *rows)
+        if self.config.type == "mixed":
             turned = 2 * rows[0].shape[-1]
             return torch.cat([rotate(mixed[..., :turned], *rows), mixed[..., turned:]], -1)
         cosine, sine = rows
