@@ -7,15 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluation.metrics.estimates import standard_error
-from evaluation.metrics.statistics import (
-    CONSONANT,
-    HARMONY,
-    NOTES_A_BAR,
-    ONSET_DIVERGENCE,
-    PITCH_DIVERGENCE,
-    SOUNDING,
-    UNSUPPORTED,
-)
+from evaluation.metrics.statistics import HARMONY, NOTES_A_BAR, SOUNDING
 from evaluation.metrics.style import METRICS
 from tokenization.wording import filled, listed
 
@@ -353,8 +345,8 @@ KINDS = {
 }
 ACCOMPANIMENT_METRICS = {
     **METRICS, HARMONY: "in harmony", NOTES_A_BAR: "notes a bar", SOUNDING: "notes at a time",
-    PITCH_DIVERGENCE: "divergence of pitches", ONSET_DIVERGENCE: "divergence of onsets",
-    CONSONANT: "consonant", UNSUPPORTED: "unsupported",
+    "pitch_divergence": "divergence of pitches", "onset_divergence": "divergence of onsets",
+    "consonant": "consonant", "unsupported": "unsupported",
 }  # fmt: skip
 # What stands side by side in a table of each kind, and what it is called there.
 SIDES = {

@@ -23,9 +23,7 @@ STEPS_PER_BEAT = 12
 BAR_STEPS = 4 * STEPS_PER_BEAT
 PITCHES = 128
 NOTES_A_BAR = "notes_a_bar"  # what it is called among statistics
-# What is measured of a part alone; SOUNDING is the mean number of its notes that sound.
-SOUNDING, CONSONANT, UNSUPPORTED = "sounding", "consonant", "unsupported"
-PITCH_DIVERGENCE, ONSET_DIVERGENCE = "pitch_divergence", "onset_divergence"
+SOUNDING = "sounding"  # the mean number of a part's notes that sound
 MAJOR = np.array([1, 0, 1, 0, 1, 1, 0, 1, 0, 1, 0, 1], dtype=bool)
 MINOR = np.array([1, 0, 1, 1, 0, 1, 0, 1, 1, 0, 1, 0], dtype=bool)  # natural
 SCALES = np.array([np.roll(scale, root) for scale in (MAJOR, MINOR) for root in range(12)])

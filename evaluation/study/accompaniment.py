@@ -32,16 +32,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.metrics.estimates import estimate, mean
-from evaluation.metrics.statistics import (
-    CONSONANT,
-    HARMONY,
-    NOTES_A_BAR,
-    ONSET_DIVERGENCE,
-    PITCH_DIVERGENCE,
-    SOUNDING,
-    UNSUPPORTED,
-    in_harmony,
-)
+from evaluation.metrics.statistics import HARMONY, NOTES_A_BAR, SOUNDING, in_harmony
 from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
 from evaluation.study.experiments import Experiment, taking_part
 from evaluation.study.form_and_infilling import form, held_out_piece, infilling
@@ -183,8 +174,8 @@ def streamed(piece: Score, track: int, bars: int, others: Others) -> list[Row]:
         return np.minimum(notes.onset_ticks * _ONSET_BINS // ticks, _ONSET_BINS - 1)
 
     bins: dict[str, tuple[Callable[[Notes], np.ndarray], int]] = {
-        PITCH_DIVERGENCE: (lambda notes: notes.pitch, 128),
-        ONSET_DIVERGENCE: (onsets, _ONSET_BINS),
+        "pitch_divergence": (lambda notes: notes.pitch, 128),
+        "onset_divergence": (onsets, _ONSET_BINS),
     }
     rows: list[Row] = [
         {"metric": metric}
@@ -195,7 +186,7 @@ def streamed(piece: Score, track: int, bars: int, others: Others) -> list[Row]:
         for metric, (place, many) in bins.items()
     ]
     support = {name: None if own is None else _support(melody, own) for name, own in found.items()}
-    for number, metric in enumerate((CONSONANT, UNSUPPORTED)):
+    for number, metric in enumerate(("consonant", "unsupported")):
         values = {name: None if both is None else both[number] for name, both in support.items()}
         rows.append({"metric": metric, **values})
     return rows
