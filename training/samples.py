@@ -25,12 +25,7 @@ if TYPE_CHECKING:
     from musicgen.playable import Playable
 
 GIVEN, NEW = "#0072B2", "#D55E00"  # Okabe and Ito's blue and vermilion
-ABILITIES = {
-    "continue",
-    "end",
-    "rewrite",
-    "accompany",
-}  # that a language has of which they are drawn
+ABILITIES = {"continue", "end", "rewrite", "accompany"}  # what a language has to be able to
 BARS = 8  # of the piece in the picture; half of them is the prompt
 
 

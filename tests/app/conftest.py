@@ -15,7 +15,7 @@ from tests.training.makers import prepared_set
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
-    """Return a function that runs a command, and returns what it printed and what it said beside."""
+    """Return a function that runs a command, and returns its output and its errors."""
 
     def run(*words: object, code: int = 0) -> Any:
         assert main([str(word) for word in words]) == code

@@ -17,7 +17,7 @@ LOST = "musicgen: the standard output: No space left on device\n"
 
 
 def run(line: str, unbuffered: str = "") -> tuple[int, str, str]:
-    """Return the exit code of a command as a shell runs it, what it printed, and what it said beside."""
+    """Return the exit code of a command as a shell runs it, its output and its errors."""
     words = f"set -o pipefail; {sys.executable} -m app.cli {line}"
     around = {**os.environ, "PYTHONUNBUFFERED": unbuffered, "OMP_NUM_THREADS": "1"}
     ended = subprocess.run(

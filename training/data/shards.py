@@ -118,7 +118,7 @@ WORK = (
 def _check_apart(
     sets: Sequence[Prepared], said: Callable[[Prepared, Sequence[str]], dict[str, str]], why: str
 ) -> None:
-    """Raise ValueError where a set trains on what another holds out, by what is said of their splits under keys."""
+    """Raise ValueError where a set trains on what another holds out; `said` names by key what is in some splits."""
     trained = [said(one, ("train",)) for one in sets]
     held_out = [said(one, ("validation", "test")) for one in sets]
     for here, there in itertools.permutations(range(len(sets)), 2):

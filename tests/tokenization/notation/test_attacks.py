@@ -22,7 +22,7 @@ def lines(unit: str, size: int = UPLOAD.bytes - 1000) -> str:
     return line * (size // len(line))
 
 
-# MIDI tracks: a beginning, and what is said so many times after it.
+# MIDI tracks: a beginning, and bytes that follow it so many times.
 ENDLESS = {
     "notes that never end": (b"\x00\x90\x3c\x40", b"\x00\x3c\x40", 170_000),
     "odd text": (b"\x00\x90\x3c\x40\x01\x3c\x00", b"\x00\xff\x06\x01\x83", 100_000),

@@ -4,7 +4,7 @@
 
 Every other kill comes at a moment of the clock, the rest right before one of the file operations, where there is most
 to break. After each kill, all that is on the disk must be whole; at the end, every file must be that of the undisturbed
-run. (What was being written lies beside them under a hidden name, .….part.) Other commands are killed by `commands.py`.
+run. (What was being written lies next to them under a hidden name, .….part.) `commands.py` kills other commands.
 """
 
 import os
@@ -154,7 +154,7 @@ def kill(command: Command, folder: Path, times: int, chance: random.Random) -> l
 
 
 def finish(command: Command, place: Path, whole: dict[str, Any]) -> None:
-    """Run a command to its end, and compare what it leaves; the next begins anew."""
+    """Run a command to its end, and compare what it leaves; the next starts from scratch."""
     if not command.goes_on:
         shutil.rmtree(place / OUT, ignore_errors=True)
     there = {path.name for path in place.iterdir()} | {OUT}

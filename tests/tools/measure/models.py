@@ -45,7 +45,7 @@ def main() -> None:
         told = f"{found[-1].mean():.3f} ± {found[-1].std(ddof=1):.3f} nats a note (n {len(rows)})"
         apart = found[-1] - found[0]
         error = apart.std(ddof=1) / len(rows) ** 0.5
-        beside = f"; {apart.mean():+.3f} ± {error:.3f} beside {names[0]}"
+        beside = f"; {apart.mean():+.3f} ± {error:.3f} against {names[0]}"
         print(f"{name}: {told}{beside if len(found) > 1 else ''}", flush=True)
 
 
