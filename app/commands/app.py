@@ -6,10 +6,11 @@ import argparse
 import os
 import signal
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from app import output
-from app.web.server.names import LOOPBACK
+from app.web.guard import LOOPBACK
 
 EXAMPLES = """\
 examples:
@@ -39,17 +40,23 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--known-as", action="append", default=[], metavar="NAME",
         help="answer to this name too, as behind a proxy; may be repeated",
     )  # fmt: skip
+    parser.add_argument(
+        "--mcp", action="store_true",
+        help="offer what the page does to assistants too (MCP; needs `pip install mcp`)",
+    )  # fmt: skip
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
     parser.epilog = EXAMPLES
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Serve until Ctrl-C."""
+    from app.web.process import leave
     from app.web.serve import serve
-    from app.web.server.process import leave
 
     if arguments.port is not None and not 1 <= arguments.port <= 65535:
         raise ValueError(f"--port is {arguments.port}; it must be a number from 1 to 65535")
+    if arguments.mcp and find_spec("mcp") is None:
+        raise ValueError("--mcp needs the package mcp: `pip install mcp`")
     output.remark(warnings(arguments.host, arguments.share))
     if arguments.soundfont is not None and not arguments.soundfont.is_file():
         raise ValueError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")
@@ -60,6 +67,7 @@ def run(arguments: argparse.Namespace) -> None:
             host=arguments.host,
             port=arguments.port,
             share=arguments.share,
+            mcp=arguments.mcp,
             soundfont=arguments.soundfont,
             browser=not arguments.no_browser and arguments.host in LOOPBACK and has_desktop(),
             say=lambda text: output.remark([text]),

@@ -17,7 +17,6 @@ from typing import Any
 
 from app.web.composing.composer import Composer, RemoteJob
 from app.web.composing.opened_files import (
-    ANYBODY,
     FileReader,
     OpenedFile,
     after_rest,
@@ -29,7 +28,6 @@ from app.web.composing.opened_files import (
 from app.web.composing.requests import MusicRequest, streamed_takes, with_able_model
 from app.web.composing.streamed_takes import StreamedTakes, likeness, picture
 from app.web.offered_models import EXAMPLES, OfferedModels, example
-from app.web.server.sessions import Asker
 from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
 from musicgen.pieces import no_prompt
@@ -67,13 +65,13 @@ class PageActions:
         self.composer.take(model, work.order())
 
     def open(
-        self, data: bytes, name: str, model: str, *, fit: bool, asker: Asker = ANYBODY
+        self, data: bytes, name: str, model: str, *, fit: bool, client: str = ""
     ) -> dict[str, Any]:
         """Return a file as the page shows it: as the model hears it, or the one that fits what is in it."""
-        written = self.reader.read(data, name, asker) if fit else None
+        written = self.reader.read(data, name, client) if fit else None
         if written is not None:
             model = fitting(written, self.models, model)
-        opened = self.reader.open(data, name, self.models.language(model), written, asker)
+        opened = self.reader.open(data, name, self.models.language(model), written, client)
         piece, made = opened.piece, made_here(data)
         chosen = min(PROMPT_BARS.get(piece.language.name, piece.bars), piece.bars)
         return {
@@ -86,7 +84,7 @@ class PageActions:
             "remarks": list(piece.remarks),
             "made": made,
             "region": _region(made, piece.bars),
-            "real": self._real(opened, chosen, asker),
+            "real": self._real(opened, chosen, client),
         }
 
     def open_example(self, name: str, model: str, *, fit: bool) -> dict[str, Any]:
@@ -113,27 +111,27 @@ class PageActions:
             found.set()
 
     def write(
-        self, asker: Asker, request: MusicRequest, data: bytes | None, name: str, job: str
+        self, client: str, request: MusicRequest, data: bytes | None, name: str, job: str
     ) -> Iterator[dict[str, Any]]:
         """Do what is asked for; yields the variations as they grow, and at last with all there is to them."""
         request = with_able_model(self.models, request)
         model = self.models.find(request.model)
         piece = None
         if data is not None:
-            piece = self.reader.open(data, name, model.language, asker=asker).piece
+            piece = self.reader.open(data, name, model.language, client=client).piece
         if piece and request.rest:
             piece = after_rest(piece, request.rest)
         if piece and request.prompt_bars:  # a piece drawn by hand may end in bars that nobody hears
             request = replace(request, prompt_bars=min(request.prompt_bars, piece.bars))
         with self._stoppable(job) as stop:
-            yield from self._play(streamed_takes(model, piece, request), stop, asker)
+            yield from self._play(streamed_takes(model, piece, request), stop, client)
 
     def _play(
-        self, streamed: StreamedTakes, stop: threading.Event, asker: Asker
+        self, streamed: StreamedTakes, stop: threading.Event, client: str
     ) -> Iterator[dict[str, Any]]:
         begun = time.monotonic()
         yield streamed.begun()
-        with self.at_work(streamed, asker, stop) as job:
+        with self.at_work(streamed, client, stop) as job:
             pause, seen, place = FIRST_SECONDS, 0, 0
             while not job.ended.wait(pause):
                 if job.steps == seen:
@@ -149,13 +147,13 @@ class PageActions:
                     pause = max(PAUSE_SECONDS, 4 * spent, many)
         spent = time.monotonic() - begun
         state = "stopped" if stop.is_set() else ending(job, spent)
-        yield streamed.finished(state, spent, partial(self.reader.files, asker=asker))
+        yield streamed.finished(state, spent, partial(self.reader.files, client=client))
 
     @contextmanager
     def at_work(
-        self, streamed: StreamedTakes, asker: Asker, stop: threading.Event | None = None
+        self, streamed: StreamedTakes, client: str, stop: threading.Event | None = None
     ) -> Iterator[RemoteJob]:
-        """Have it done once the asker reads; whatever ends this ends the work, and its error is raised."""
+        """Have it done; whatever ends this ends the work, and its error is raised."""
         begun, left = time.monotonic(), threading.Event()
 
         def over() -> bool:
@@ -163,15 +161,11 @@ class PageActions:
                 left.is_set()
                 or (stop is not None and stop.is_set())
                 or time.monotonic() > begun + LONGEST_SECONDS
-                or asker.is_gone(begun)
             )
 
-        # Composed is what somebody waits for: music that is never fetched would slow down those who listen.
-        while not asker.is_reading() and not over():
-            time.sleep(FIRST_SECONDS)
         work = streamed.work
         job = self.composer.take(
-            work.model, work.order(), over, owner=asker.client, most_tokens=MOST_TOKENS
+            work.model, work.order(), over, owner=client, most_tokens=MOST_TOKENS
         )
         work.follow(job)
         try:
@@ -191,14 +185,14 @@ class PageActions:
             if self._jobs.get(name) is stop:
                 del self._jobs[name]
 
-    def _real(self, opened: OpenedFile, chosen: int, asker: Asker) -> dict[str, float]:
+    def _real(self, opened: OpenedFile, chosen: int, client: str) -> dict[str, float]:
         """Return how like its first bars the rest of a real piece is, by metric: what to compare variations with."""
         piece = opened.piece
         if piece.bars < 2 * chosen:
             return {}
         prompt = piece.prompt(chosen)
         both = prompt.score, excerpt(piece.score, prompt.ticks)
-        rows = self.reader.apart(asker, quoted(piece.name), likeness, *both, 1)
+        rows = self.reader.apart(client, quoted(piece.name), likeness, *both, 1)
         return {row["metric"]: row["quarters"][0] for row in rows if row["quarters"][0] is not None}
 
 

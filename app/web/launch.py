@@ -1,90 +1,64 @@
-"""Start to serve the page: gradio with our own routes, limits, sentences for errors and middleware around it.
+"""The page and its server: what a browser loads, what the page's scripts ask for, and how all of it starts.
 
-Here are also the page's frame, and what its scripts know from the start.
+The server is gradio's (`gradio.Server`, a FastAPI application). Programs call it by gradio's endpoints (api.py); the
+page is our own HTML, and its scripts send each request with the file that it is about: the server keeps nothing of a
+visitor.
 """
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import hashlib
+import io
 import json
-import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import logging
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import anyio
 import gradio as gr
-from fastapi.exception_handlers import http_exception_handler
+import orjson
 from fastapi.exceptions import RequestValidationError
-from gradio.exceptions import InvalidPathError
 from gradio.route_utils import FnIndexInferError
-from gradio.themes import Base
-from gradio_client.utils import is_file_obj, is_http_url_like, traverse
+from starlette.background import BackgroundTask
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
-from starlette.routing import Mount, Route
+from starlette.responses import (
+    FileResponse,
+    HTMLResponse,
+    JSONResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.staticfiles import StaticFiles
 
-from app.audio import AudioError, default_soundfont
+from app.audio import AudioError, default_soundfont, render_to
 from app.web.actions import PageActions
-from app.web.api import Api, add_api, add_desk_api
+from app.web.api import FAULT, FULL_DISK, Api, add_api, is_of_full_disk
 from app.web.composing.composer import Composer
-from app.web.composing.requests import MOST_BARS, MOST_VARIATIONS, offered
+from app.web.composing.requests import MOST_BARS, MOST_VARIATIONS, offered, request_from
+from app.web.guard import DESK, MOST_AT_WORK, UPLOAD_BYTES, Guard, Names, Room, make_room
 from app.web.offered_models import EXAMPLES, OfferedModels, language_of_example
-from app.web.server.front_door import UPLOAD_BYTES, FrontDoor, close_slow_connections
-from app.web.server.jobs import IN_LINE, THREADS, Jobs, let_ends_meet, spare
-from app.web.server.names import Names
-from app.web.server.sessions import MOST_SESSIONS, Sessions, Visitors
-from app.web.server.uploads import delete_broken_off, forget_deleted
-from musicgen.common.processes import FULL
 from musicgen.generation.sampling import MUSICAL
+from tokenization.formats import is_midi, midi
 from tokenization.wording import sentence
 
 TITLE = "musicgen"
 ASSETS = Path(__file__).parent.parent / "assets"
 PLAYERS = {"remi": "piano", "groove": "trio", "ensemble": "band"}  # by language
 STYLES = ("tokens", "page", "roll", "desk", "small")  # in the order of use
-
-
-def theme() -> Base:
-    """Return colours and the system's own fonts: none is fetched."""
-    sans = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif"]
-    mono = ["ui-monospace", "Consolas", "DejaVu Sans Mono", "monospace"]
-    base = Base(
-        primary_hue="blue", neutral_hue="slate", radius_size="lg", font=sans, font_mono=mono
-    )
-    # Against white, gradio's own shades are too faint to be read by everybody.
-    return base.set(
-        body_text_color_subdued="#5d6879",
-        block_info_text_color="#5d6879",
-        button_primary_background_fill="#2a66c4",
-        button_primary_background_fill_hover="#22549f",
-        slider_color="#2a66c4",
-        slider_color_dark="#6ea4ff",
-    )
-
-
-# The soundfont that the page plays with: served from this machine, and kept by the browser.
-
 KEPT = "public, max-age=31536000, immutable"  # what lies there never changes under its address
+THREADS = MOST_AT_WORK + 48  # each request at work holds one, and others are answered meanwhile
+VISITORS_OF_GRADIO = 200  # of which it keeps a record, 0.1 MB each; calls of programs are some
+LOG = logging.getLogger(__name__)
 
 
-def soundfont_route(address: str, soundfont: Path | None) -> Route:
-    """Return the path of the soundfont, among the page's other files."""
-
-    async def answer(_: Request) -> Response:
-        try:
-            path = soundfont or default_soundfont()
-        except AudioError as error:
-            return PlainTextResponse(str(error), 404)
-        headers = {"Cache-Control": KEPT}
-        return FileResponse(path, media_type="application/octet-stream", headers=headers)
-
-    return Route(f"/{address}/soundfont.sf2", answer)
+# What a browser loads: the page, its files, and the soundfont that it plays with.
 
 
 class KeptFiles(StaticFiles):
@@ -97,240 +71,16 @@ class KeptFiles(StaticFiles):
         return response
 
 
-# What the page's head holds, written into the HTML itself (ASGI middleware).
-#
-# gradio hands a head to its own scripts, which put it on the page when they have started: the desk would wait for
-# them.
-
-
-class HeadInHtml:
-    """Adds to the head of the page; everything else goes through as it is."""
-
-    def __init__(self, app: Any, *, head: str) -> None:
-        self.app, self.head = app, head.encode()
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Handle a request."""
-        if scope["type"] != "http" or scope["path"].strip("/"):
-            return await self.app(scope, receive, send)
-        start: dict[str, Any] = {}
-        parts: list[bytes] = []
-
-        async def gathered(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                start.update(message)
-                return
-            parts.append(message.get("body", b""))
-            if not message.get("more_body"):
-                body = b"".join(parts).replace(b"<head>", b"<head>" + self.head, 1)
-                kept = [(n, v) for n, v in start["headers"] if n.lower() != b"content-length"]
-                start["headers"] = [*kept, (b"content-length", str(len(body)).encode())]
-                await send(start)
-                await send({**message, "body": body})
-
-        await self.app(scope, receive, gathered)
-
-
-# What goes wrong with a request, as a sentence to its sender, and logged only as far as that is useful.
-
-FAULT = "The server failed at this request; its log says how."
-FULL_DISK = "The disk of the server is full; tell who runs it, or try again in a while."
-
-
-def tell_errors(blocks: Any, answered: Callable[[str | None], None]) -> None:
-    """Let gradio's blocks answer values that they do not take with a sentence, and a fault of ours with another.
-
-    `answered` is called with the session's name once a call has its whole answer.
-    """
-    read, process = blocks.preprocess_data, blocks.process_api
-
-    @functools.wraps(read)
-    async def reading(function: Any, inputs: Any, *values: Any, **named: Any) -> Any:
-        try:
-            traverse(inputs, _check_place, is_file_obj)
-            return await read(function, inputs, *values, **named)
-        except gr.Error as error:
-            error.print_exception = False
-            raise
-        except Exception as error:  # of a component that trips over what it is not for
-            message = "a value is of another kind than is wanted"
-            if isinstance(error, (InvalidPathError, _ElsewhereError)):
-                message = "this file was not sent to this server: upload it first"
-            elif isinstance(error, ValueError):
-                message = str(error)
-            elif _is_of_full_disk(error):
-                message = FULL_DISK
-            raise gr.Error(sentence(message[:200]), print_exception=False) from None
-
-    @functools.wraps(process)
-    async def processing(*values: Any, **named: Any) -> Any:
-        more = False
-        try:
-            answer = await process(*values, **named)
-            more = answer["is_generating"]
-            return answer
-        except gr.Error:
-            raise
-        except Exception as error:
-            if _is_of_full_disk(error):
-                raise gr.Error(FULL_DISK, print_exception=False) from None
-            raise gr.Error(FAULT) from error
-        finally:
-            if not more:
-                answered(named.get("session_hash"))
-
-    blocks.preprocess_data, blocks.process_api = reading, processing
-
-
-def _is_of_full_disk(error: Exception) -> bool:
-    return isinstance(error, OSError) and error.errno in FULL
-
-
-class _ElsewhereError(Exception):
-    """A file that is none here; what is at an address gradio would fetch, however large."""
-
-
-def _check_place(file: Any) -> None:
-    if is_http_url_like(file["path"]) or not os.path.isfile(file["path"]):
-        raise _ElsewhereError
-
-
-async def tell_fault(_: Request, error: Exception) -> JSONResponse:
-    """Answer a request that failed for a fault of ours; gradio's own for a name that it does not know is none."""
-    unknown = isinstance(error, FnIndexInferError)
-    message = "There is no endpoint of that name." if unknown else FAULT
-    return JSONResponse({"detail": message}, 404 if unknown else 500)
-
-
-async def tell_disk(_: Request, error: Exception) -> JSONResponse:
-    """Answer a request whose file there is no room for."""
-    if not _is_of_full_disk(error):
-        raise error
-    return JSONResponse({"detail": FULL_DISK}, 507)
-
-
-async def refuse_values(_: Request, error: Any) -> JSONResponse:
-    """Answer a request whose names or values are not those that are wanted, without repeating them."""
-    places = [".".join(str(part)[:40] for part in one["loc"][1:]) for one in error.errors()[:3]]
-    named = ", ".join(place.encode("ascii", "replace").decode() for place in places if place)
-    return JSONResponse(
-        {"detail": f"The request lacks a value, or has a wrong one: {named or 'all of it'}."}, 422
-    )
-
-
-async def refuse_reading(request: Request, error: Any) -> Response:
-    """Answer who asks for what there is not, or is not for them, without repeating the name."""
-    if request.method in ("GET", "HEAD") and error.status_code in (403, 404):
-        message = "There is nothing at this address, or nothing that is given out."
-        return JSONResponse({"detail": message}, error.status_code)
-    return await http_exception_handler(request, error)
-
-
-async def refuse_names(request: Request, error: Exception) -> JSONResponse:
-    """Answer a call by names, of the endpoint and its values, that gradio trips over."""
-    if "/call/v2/" not in request.url.path:
-        raise error
-    message = "There is no endpoint of that name, or it takes values of other names."
-    return JSONResponse({"detail": message}, 404)
-
-
-HANDLERS: dict[Any, Any] = {
-    RequestValidationError: refuse_values,
-    HTTPException: refuse_reading,
-    FnIndexInferError: tell_fault,
-    KeyError: refuse_names,
-    TypeError: refuse_names,
-    OSError: tell_disk,
-    Exception: tell_fault,
-}
-
-
-# What is swept away every other second for as long as the server runs.
-
-SWEEP_SECONDS = 2
-
-
-def sweeping(jobs: Jobs, uploads: Path) -> Any:
-    """Return what a server sweeps by, from its start to its end (an ASGI lifespan)."""
-
-    @asynccontextmanager
-    async def lifespan(_: Any) -> AsyncIterator[None]:
-        task = asyncio.create_task(_sweep(jobs, uploads))
-        try:
-            yield
-        finally:
-            task.cancel()
-
-    return lifespan
-
-
-async def _sweep(jobs: Jobs, uploads: Path) -> None:
-    while True:
-        await asyncio.sleep(SWEEP_SECONDS)
-        await jobs.end_abandoned()
-        await asyncio.to_thread(delete_broken_off, uploads)
-        forget_deleted(jobs.blocks.temp_file_sets)
-
-
-def open_page(
-    sessions: Sessions, composer: Composer, *, model: str | None, host: str, port: int | None, names: Names,
-    soundfont: Path | None, browser: bool,
-) -> tuple[gr.Blocks, PageActions]:  # fmt: skip
-    """Build the page and start to serve it."""
-    actions, visitors = PageActions(OfferedModels(model), composer), Visitors(sessions)
-    uploads = sessions.folder / "gradio"
-    address = f"musicgen/{version()}"
-    blocks = page(actions, visitors, soundfont)
-    jobs = Jobs(visitors, blocks)
-    tell_errors(blocks, jobs.answered)
-    # Whoever asks waits in line: a request past it would be bounded by nothing.
-    blocks.queue(max_size=IN_LINE, default_concurrency_limit=4, api_open=False)
-    let_ends_meet(blocks._queue, jobs.answered)
-    spare(blocks._queue)
-    close_slow_connections()
-    blocks.launch(
-        server_name=host,
-        server_port=port,
-        share=False,  # serve.py
-        inbrowser=browser,
-        prevent_thread_lock=True,
-        max_threads=THREADS,
-        state_session_capacity=2 * MOST_SESSIONS,  # gradio's own record of each visitor, 0.1 MB
-        quiet=True,
-        show_error=False,
-        ssr_mode=False,
-        pwa=False,
-        run_history=False,
-        footer_links=["api"],
-        max_file_size=UPLOAD_BYTES,
-        theme=theme(),
-        app_kwargs={
-            "routes": [
-                soundfont_route(address, soundfont),
-                Mount(f"/{address}", KeptFiles(directory=ASSETS)),
-            ],
-            "middleware": [
-                Middleware(FrontDoor, names=names, visitors=visitors, jobs=jobs, uploads=uploads),
-                Middleware(HeadInHtml, head=head(address, actions.models)),
-            ],
-            "exception_handlers": HANDLERS,
-            "lifespan": sweeping(jobs, uploads),
-        },
-    )
-    return blocks, actions
-
-
 def version() -> str:
     """Return a name of what the assets hold: with it in their addresses, a browser keeps none beyond an update."""
     files = sorted(path for path in ASSETS.rglob("*") if path.is_file())
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
 
-def head(address: str, models: OfferedModels) -> str:
-    """Return what the page's head holds: what scripts need to know from the start, and what it asks for.
+def html(address: str, models: OfferedModels) -> str:
+    """Return the page: what its scripts know from the start, and what a browser asks for.
 
-    The desk is drawn before gradio's own scripts are there, and stays above what they draw. Modules are named early,
-    or each would wait for the one before.
+    Modules are named early, or each would wait for the one before.
     """
     facts = json.dumps(page_facts(models, address)).replace("<", "\\u003c")
     scripts = sorted(
@@ -338,25 +88,15 @@ def head(address: str, models: OfferedModels) -> str:
         for path in ASSETS.rglob("*.js")
         if "vendor" not in path.parts
     )
-    styles = [f'<link rel="stylesheet" href="{address}/style/{name}.css">' for name in STYLES]
-    early = [f'<link rel="modulepreload" href="{address}/{name}">' for name in scripts]
-    start = f'<script type="module" src="{address}/page/main.js"></script>'
-    known = f'<script type="application/json" id="mg-facts">{facts}</script>'
-    # Until gradio's scripts set it again, a tab would have no title.
-    return "".join((f"<title>{TITLE}</title>", *styles, *early, known, start))
-
-
-def page(actions: PageActions, visitors: Visitors, soundfont: Path | None = None) -> gr.Blocks:
-    """Return the page's endpoints; what is seen is drawn by its scripts."""
-
-    def leave(request: gr.Request) -> None:
-        visitors.sessions.leave(str(request.session_hash))
-
-    with gr.Blocks(title=TITLE, analytics_enabled=False, delete_cache=(600, 3600)) as blocks:
-        blocks.unload(leave)
-        add_desk_api(actions, visitors)
-        add_api(Api(actions, visitors, soundfont))
-    return blocks
+    head = (
+        f"<title>{TITLE}</title>",
+        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">',
+        *(f'<link rel="stylesheet" href="{address}/style/{name}.css">' for name in STYLES),
+        *(f'<link rel="modulepreload" href="{address}/{name}">' for name in scripts),
+        f'<script type="application/json" id="mg-facts">{facts}</script>',
+        f'<script type="module" src="{address}/page/main.js"></script>',
+    )
+    return f'<!doctype html><html lang="en"><head>{"".join(head)}</head><body></body></html>'
 
 
 def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
@@ -388,3 +128,229 @@ def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
             "recall": MUSICAL.recall,
         },
     }
+
+
+def add_page(server: gr.Server, models: OfferedModels, soundfont: Path | None) -> None:
+    """Serve the page, its files and the soundfont."""
+    address = f"musicgen/{version()}"
+    page = html(address, models)
+
+    async def front(_: Request) -> Response:
+        return HTMLResponse(page, headers={"Cache-Control": "no-cache"})
+
+    async def played_with(_: Request) -> Response:
+        try:
+            path = soundfont or default_soundfont()
+        except AudioError as error:
+            raise HTTPException(404, sentence(str(error))) from None
+        return FileResponse(
+            path, media_type="application/octet-stream", headers={"Cache-Control": KEPT}
+        )
+
+    server.add_route("/", front, methods=["GET", "HEAD"])
+    server.add_route(f"/{address}/soundfont.sf2", played_with, methods=["GET", "HEAD"])
+    server.mount(f"/{address}", KeptFiles(directory=ASSETS))
+
+
+# What the page's scripts ask for: a form of what is asked, in JSON, and of the file that it is about.
+
+Asked = tuple[dict[str, Any], bytes, str]  # what is asked; the file, or nothing, and its name
+
+
+async def asked(request: Request) -> Asked:
+    """Return what a form asks for."""
+    async with request.form(max_files=1, max_fields=1, max_part_size=UPLOAD_BYTES) as form:
+        said, file = form.get("ask", "{}"), form.get("file")
+        data = b"" if file is None or isinstance(file, str) else await file.read()
+        name = "" if file is None or isinstance(file, str) else file.filename or ""
+    try:
+        plain = orjson.loads(said if isinstance(said, str) else "")
+    except orjson.JSONDecodeError:
+        plain = None
+    if not isinstance(plain, dict):
+        raise HTTPException(400, "What is asked for is no JSON object with names and values.")
+    return plain, data, name
+
+
+def told(answer: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn what is wrong with a request into its answer: one sentence."""
+
+    @functools.wraps(answer)
+    async def answered(self: Desk, request: Request) -> Response:
+        try:
+            return await answer(self, request)
+        except ValueError as error:
+            return JSONResponse({"detail": sentence(str(error))}, 400)
+
+    return answered
+
+
+class Desk:
+    """The endpoints of the page's scripts, over the page's actions."""
+
+    def __init__(self, actions: PageActions, soundfont: Path | None, files: Path) -> None:
+        self.actions, self.soundfont, self.files = actions, soundfont, files
+
+    @told
+    async def open(self, request: Request) -> Response:
+        """Return a file, an example or nothing, as the page shows it."""
+        what, data, name = await asked(request)
+        model, fit = str(what.get("model") or ""), bool(what.get("fit"))
+        if data:
+            view = self.actions.open, data, name or "it", model
+        elif what.get("example"):
+            view = self.actions.open_example, str(what["example"]), model
+        else:
+            return _json(await run_in_threadpool(self.actions.nothing, model))
+        more: dict[str, Any] = {"client": _client(request)} if data else {}
+        return _json(await run_in_threadpool(*view, fit=fit, **more))
+
+    @told
+    async def write(self, request: Request) -> Response:
+        """Give music as it is written, a view a line; the one who hangs up ends it."""
+        plain, data, name = await asked(request)
+        wanted, job = request_from(plain), str(plain.get("job") or "")
+        # As the piece is called now, and of the kind that the file was sent as: a tune stays one.
+        title = f"{wanted.title or 'Your file'}{Path(name).suffix or '.'}"
+        views = self.actions.write(_client(request), wanted, data or None, title, job)
+        return StreamingResponse(_lines(views), media_type="application/x-ndjson")
+
+    async def stop(self, request: Request) -> Response:
+        """End a request; what there is stays."""
+        self.actions.stop(str((await asked(request))[0].get("job") or ""))
+        return Response(status_code=204)
+
+    @told
+    async def sound(self, request: Request) -> Response:
+        """Play a file of music: a WAV file."""
+        _, data, name = await asked(request)
+        if not is_midi(data):
+            score = await run_in_threadpool(self.actions.reader.read, data, name, _client(request))
+            data = midi(score)
+        await run_in_threadpool(make_room, self.files)
+        path = self.files / f"{uuid.uuid4().hex}.wav"
+        await run_in_threadpool(render_to, path, data, self.soundfont)
+        gone = BackgroundTask(path.unlink, missing_ok=True)  # but for one that is hung up on
+        return FileResponse(path, media_type="audio/wav", background=gone)
+
+    @told
+    async def score(self, request: Request) -> Response:
+        """Write a file of music as MusicXML; a score stays as it is."""
+        _, data, name = await asked(request)
+        notated = self.actions.reader.notated
+        written = await run_in_threadpool(notated, data, name, _client(request))
+        return Response(written, media_type="application/vnd.recordare.musicxml+xml")
+
+
+def _lines(views: Iterator[dict[str, Any]]) -> Iterator[bytes]:
+    """Yield views as lines of JSON, and at last what went wrong."""
+    try:
+        for view in views:
+            yield orjson.dumps(view, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n"
+    except ValueError as error:
+        yield orjson.dumps({"error": sentence(str(error))}) + b"\n"
+    except OSError as error:
+        if not is_of_full_disk(error):
+            LOG.exception("A request failed")
+        yield orjson.dumps({"error": FULL_DISK if is_of_full_disk(error) else FAULT}) + b"\n"
+    except Exception:
+        LOG.exception("A request failed")
+        yield orjson.dumps({"error": FAULT}) + b"\n"
+
+
+def _json(view: dict[str, Any]) -> Response:
+    return Response(
+        orjson.dumps(view, option=orjson.OPT_SERIALIZE_NUMPY), media_type="application/json"
+    )
+
+
+def _client(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+def add_desk(server: gr.Server, desk: Desk) -> None:
+    """Serve what the page's scripts ask for."""
+    for name in DESK:
+        server.add_route(f"/desk/{name}", getattr(desk, name), methods=["POST"])
+
+
+# What goes wrong with a request, as a sentence to its sender.
+
+
+async def _tell_fault(_: Request, error: Exception) -> JSONResponse:
+    """Answer a request that failed for a fault of ours, or for want of room."""
+    full = is_of_full_disk(error)
+    return JSONResponse({"detail": FULL_DISK if full else FAULT}, 507 if full else 500)
+
+
+async def _refuse_values(_: Request, error: Any) -> JSONResponse:
+    """Answer a request whose names or values are not those that are wanted, without repeating them."""
+    return JSONResponse({"detail": "The request lacks a value, or has a wrong one."}, 422)
+
+
+async def _refuse(_: Request, error: Any) -> Response:
+    """Answer who asks for what there is not, or is not for them, without repeating the name."""
+    said = str(error.detail)
+    if error.status_code in (403, 404) or "\x1b" in said or len(said) > 150:
+        said = "There is nothing at this address, or nothing that is given out."
+    return JSONResponse({"detail": said}, error.status_code)
+
+
+async def _refuse_names(request: Request, error: Exception) -> JSONResponse:
+    """Answer a call by names, of the endpoint and its values, that gradio trips over."""
+    if not request.url.path.startswith("/gradio_api/"):
+        return await _tell_fault(request, error)
+    message = "There is no endpoint of that name, or it takes values of other names."
+    return JSONResponse({"detail": message}, 404)
+
+
+HANDLERS: dict[Any, Any] = {
+    RequestValidationError: _refuse_values,
+    HTTPException: _refuse,
+    FnIndexInferError: _refuse_names,
+    KeyError: _refuse_names,
+    TypeError: _refuse_names,
+    OSError: _tell_fault,
+    Exception: _tell_fault,
+}
+
+
+@asynccontextmanager
+async def _with_threads(_: Any) -> AsyncIterator[None]:
+    """Give requests as many threads as can be at work."""
+    anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+    yield
+
+
+def open_page(
+    composer: Composer, files: Path, *, model: str | None, host: str, port: int | None, names: Names,
+    soundfont: Path | None, browser: bool, share: bool, mcp: bool,
+) -> tuple[PageActions, str, str | None]:  # fmt: skip
+    """Start to serve; return the actions, the page's address, and its public one, if it was asked for and given."""
+    actions, room = PageActions(OfferedModels(model), composer), Room()
+    files.mkdir(mode=0o700, exist_ok=True)
+    guard = Middleware(Guard, names=names, room=room, files=files)
+    server = gr.Server(
+        title=TITLE, docs_url=None, redoc_url=None, openapi_url=None,
+        middleware=[guard], exception_handlers=HANDLERS,
+    )  # fmt: skip
+    add_page(server, actions.models, soundfont)
+    add_desk(server, Desk(actions, soundfont, files))
+    add_api(server, Api(actions, room, files, soundfont))
+    # A tunnel that cannot be opened is told in several lines; that there is none is enough.
+    with redirect_stdout(io.StringIO()):
+        _, address, public = server.launch(
+            server_name=host,
+            server_port=port,
+            share=share,
+            inbrowser=browser,
+            prevent_thread_lock=True,
+            max_threads=THREADS,
+            state_session_capacity=VISITORS_OF_GRADIO,
+            quiet=True,
+            ssr_mode=False,
+            max_file_size=UPLOAD_BYTES,
+            mcp_server=mcp,
+            app_kwargs={"lifespan": _with_threads},
+        )
+    return actions, address, public

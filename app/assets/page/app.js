@@ -158,8 +158,7 @@ export class App {
   }
 
   opened(opened, more, label) {
-    const { piece, title, model, bars, chosen, notices, remarks, region, made, real, sent } =
-      opened;
+    const { piece, title, model, bars, chosen, notices, remarks, region, made, real } = opened;
     const entry = {
       ...this.blank(more.kind, title),
       piece: pieceOf(piece),
@@ -175,7 +174,6 @@ export class App {
       keeps: Boolean(more.file) && !/\.abc$/i.test(more.fileName ?? ""),
       ...more,
     };
-    this.server.knows(entry, sent);
     this.desk.show(entry, label);
     this.follow();
     return entry;

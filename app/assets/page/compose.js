@@ -109,7 +109,6 @@ export class Composer {
 
   take(run, view, ask, parent) {
     if (!run.ids) return this.begin(run, view, ask, parent);
-    if (run.state) return; // the last view comes twice
     if (view.state === "running") return this.grow(run, view);
     run.state = view.state;
     run.seconds = view.seconds;

@@ -23,10 +23,6 @@ async function start() {
     facts = JSON.parse(document.querySelector("#mg-facts").textContent);
   dress();
   document.body.prepend(root);
-  // gradio dresses the page as the system is, when its scripts have started.
-  new MutationObserver(
-    () => document.body.classList.contains("dark") === isDark() || dress(),
-  ).observe(document.body, { attributeFilter: ["class"] });
   const store = new Store(),
     desk = await store.open(),
     server = new Server();

@@ -143,13 +143,14 @@ export class Player extends Watched {
   async #playFile() {
     const { entry } = this,
       asked = (this.asked = {});
-    if (this.coming?.entry !== entry) this.coming = { entry, address: this.soundOf(entry) };
+    if (this.coming?.entry !== entry) this.coming = { entry, sound: this.soundOf(entry) };
     try {
       if (this.fetched !== entry.piece) {
         this.tell("waiting");
-        const address = await this.coming.address;
+        const sound = await this.coming.sound;
         if (asked !== this.asked) return; // paused meanwhile, or another piece is to sound
-        this.audio.src = address;
+        if (this.audio.src) URL.revokeObjectURL(this.audio.src);
+        this.audio.src = URL.createObjectURL(sound);
         this.fetched = entry.piece;
         this.audio.currentTime = this.transport.clock.seconds(this.transport.at);
       }

@@ -90,9 +90,8 @@ export function alongMenu(app, entryOf, failed) {
   const fromServer =
     (what, kind, standIn = (entry) => entry) =>
     async (entry, name) => {
-      const answer = await fetch(await app.server.made(standIn(entry), what));
-      if (!answer.ok) throw new Error("The server could not give the file; try again.");
-      download(await answer.arrayBuffer(), name, kind);
+      const made = await app.server.made(standIn(entry), what);
+      download(await made.arrayBuffer(), name, kind);
     };
   const written = (text, ending, fileOf, note) =>
     save(text, ending, (entry, name) => download(fileOf(entry), name, MIDI), note);

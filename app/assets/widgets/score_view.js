@@ -25,9 +25,7 @@ const OPTIONS = {
 const painted = () => new Promise((seen) => requestAnimationFrame(() => setTimeout(seen)));
 
 async function written(app, entry) {
-  const answer = await fetch(await app.server.made(entry, "score"));
-  if (!answer.ok) throw new Error("The server could not give the score; try again.");
-  return answer.text();
+  return (await app.server.made(entry, "score")).text();
 }
 
 // The MusicXML that a piece was opened from, or that was written into it; null where there is none.

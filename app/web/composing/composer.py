@@ -21,7 +21,7 @@ from itertools import count
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING
 
-from app.web.server.process import keep_memory_flat
+from app.web.process import keep_memory_flat
 from musicgen.common.processes import CONTEXT, interrupts_held, processors
 from musicgen.common.workers import end_with_parent
 from musicgen.continuation import Player

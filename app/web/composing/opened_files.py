@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 import threading
-import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,7 +23,6 @@ import numpy as np
 
 from app.web.composing.streamed_takes import files_of
 from app.web.offered_models import ANY_PARTS, OfferedModels
-from app.web.server.sessions import Asker
 from musicgen.common.workers import Bounds, Failed, Worker
 from musicgen.continuation import Take
 from musicgen.pieces import Piece, in_file, piece_of
@@ -48,7 +46,7 @@ IDLE = 2  # … and so many wait for the next file
 # For reading, 2 seconds and as much memory are promised (SECURITY.md); a long piece as a score takes 6.
 BOUNDS = Bounds(seconds=10, memory_bytes=1 << 30)
 NICE = 5  # below those that compose: music that is heard must not wait for a file
-LOOK_SECONDS = 0.05  # between two looks for who has gone
+LOOK_SECONDS = 0.05  # between two looks at the clock of a process
 Answer = TypeVar("Answer")
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
@@ -61,9 +59,6 @@ class OpenedFile:
     piece: Piece
 
 
-ANYBODY = Asker(client="")
-
-
 class FileReader:
     """Has files read within the limits for those of strangers, in other processes; the last ones are kept."""
 
@@ -72,20 +67,20 @@ class FileReader:
         self._lock = threading.Lock()
         self.apart = Readers().ask
 
-    def read(self, data: bytes, name: str, asker: Asker = ANYBODY) -> Score:
+    def read(self, data: bytes, name: str, client: str = "") -> Score:
         """Return a file as it is written; `name` is what errors call it."""
-        return self.apart(asker, quoted(name), _read, data, name)
+        return self.apart(client, quoted(name), _read, data, name)
 
-    def notated(self, data: bytes, name: str, asker: Asker = ANYBODY) -> bytes:
+    def notated(self, data: bytes, name: str, client: str = "") -> bytes:
         """Return a file as MusicXML; a score stays as it is."""
-        return self.apart(asker, quoted(name), _notated, data, name)
+        return self.apart(client, quoted(name), _notated, data, name)
 
-    def files(self, take: Take, language: Language, asker: Asker = ANYBODY) -> dict[str, Any]:
+    def files(self, take: Take, language: Language, client: str = "") -> dict[str, Any]:
         """Return the files of a take; into a file that takes too long to read once more, it is not written."""
         if take.edit is None:
             return files_of(take, language)
         try:
-            return self.apart(asker, "it", _files, take, language.name)
+            return self.apart(client, "it", _files, take, language.name)
         except MidiError:
             plain = files_of(replace(take, edit=None), language)
             said = "Written from the notes alone, not into your file: that takes too long."
@@ -97,7 +92,7 @@ class FileReader:
         name: str,
         language: Language,
         written: Score | None = None,
-        asker: Asker = ANYBODY,
+        client: str = "",
     ) -> OpenedFile:
         """Return a file as a piece in this language.
 
@@ -107,7 +102,7 @@ class FileReader:
         with self._lock:
             opened = self._kept.pop(key, None)
         if opened is None:
-            opened = self.apart(asker, quoted(name), _opened, data, name, language.name, written)
+            opened = self.apart(client, quoted(name), _opened, data, name, language.name, written)
             opened = replace(opened, piece=replace(opened.piece, language=language, original=data))
         with self._lock:
             self._kept[key] = opened
@@ -235,21 +230,18 @@ def made_here(data: bytes) -> dict[str, Any] | None:
 
 
 class Readers:
-    """Starts a process where none is free, and ends one that is late or at work for nobody."""
+    """Starts a process where none is free, and ends one that is late."""
 
     def __init__(self) -> None:
         self._idle: list[Worker[Call, Any]] = []
         self._busy: Counter[str] = Counter()  # how many each client has at work
         self._changed = threading.Condition()
 
-    def ask(self, asker: Asker, name: str, function: Callable[..., Answer], *values: Any) -> Answer:
+    def ask(self, client: str, name: str, function: Callable[..., Answer], *values: Any) -> Answer:
         """Return what a function of plain data returns in another process; a sentence on failure calls it by a name."""
-        begun = time.monotonic()
-        with self._lent(asker, begun) as reader:
+        with self._lent(client) as reader:
             reader.give((function, values))
             while not (answers := reader.take()):
-                if asker.is_gone(begun):
-                    raise _left(name)
                 wait([reader.connection], LOOK_SECONDS)
         [answer] = answers
         if isinstance(answer, Failed):
@@ -261,14 +253,11 @@ class Readers:
         return answer
 
     @contextmanager
-    def _lent(self, asker: Asker, begun: float) -> Iterator[Worker[Call, Any]]:
-        """Lend a process once one is free for this client, and somebody is there for the answer."""
+    def _lent(self, client: str) -> Iterator[Worker[Call, Any]]:
+        """Lend a process once one is free for this client."""
         with self._changed:
-            while not (asker.is_reading() and self._has_room(asker.client)):
-                if asker.is_gone(begun):
-                    raise _left("the file")
-                self._changed.wait(LOOK_SECONDS)
-            self._busy[asker.client] += 1
+            self._changed.wait_for(lambda: self._has_room(client))
+            self._busy[client] += 1
             reader = self._idle.pop() if self._idle else None
         try:
             reader = reader or Worker(_called, BOUNDS, threads=None)
@@ -283,7 +272,7 @@ class Readers:
                 reader.stop()
         finally:
             with self._changed:
-                self._busy -= Counter([asker.client])  # which drops who has none
+                self._busy -= Counter([client])  # which drops who has none
                 self._changed.notify_all()
 
     def _has_room(self, client: str) -> bool:
@@ -299,9 +288,3 @@ def _called(call: Call) -> Any:
         return function(*values)
     except ValueError as error:
         return MidiError(str(error))
-
-
-def _left(name: str) -> MidiError:
-    return MidiError(
-        f"{name} was not read to its end: nobody waited for it any more; send it again"
-    )

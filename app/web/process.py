@@ -1,11 +1,10 @@
-"""The process of a server: quiet to the outside, flat in memory, with room for many connections.
+"""The process of a server: quiet to the outside, flat in memory, and ended in order.
 
 Its folder is locked while it runs, so that the next start knows which ones were left behind.
 """
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import gc
 import logging
@@ -70,16 +69,6 @@ def keep_memory_flat() -> None:
     threading.Thread(target=give_back, daemon=True).start()
 
 
-def allow_many_connections() -> None:
-    """Let as many files be open as the system lets this process have: each connection is one."""
-    if sys.platform != "win32":
-        import resource
-
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        with suppress(ValueError, OSError):  # some systems name a limit that they do not grant
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
 def free(host: str, port: int) -> bool:
     """Say whether a port can be served at."""
     kind = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -118,7 +107,6 @@ def leave(code: int) -> NoReturn:
 
     The interpreter's own end stops them wherever they are; inside a library in C++, that aborts the process.
     """
-    atexit._run_exitfuncs()  # a tunnel of gradio's ends by one
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
