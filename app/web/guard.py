@@ -227,7 +227,7 @@ class Guard:
             raise Refused(405, "nothing can be sent to this address")
         body = await _taken(FORM_BYTES if is_form else JSON_BYTES, headers, receive)
         if not is_form:
-            _check_json(body)
+            _check_json(body, self.files)
         elif path == FORMS[0]:
             # Of a number to watch it by, gradio would keep a record.
             scope = {**scope, "query_string": b""}
@@ -258,8 +258,11 @@ async def _taken(most: int, headers: Mapping[bytes, bytes], receive: Any) -> byt
         raise Refused(408, f"the request had not come after {BODY_SECONDS} s") from None
 
 
-def _check_json(body: bytes) -> None:
-    """Refuse what is no JSON, or more of it than anything here takes."""
+def _check_json(body: bytes, files: Path) -> None:
+    """Refuse what is no JSON, more of it than anything here takes, or about files that were not sent here.
+
+    gradio would fetch a file from another address.
+    """
     if body.count(b",") > MOST_VALUES:
         raise Refused(413, "the request holds more values than anything here takes")
     try:
@@ -268,6 +271,20 @@ def _check_json(body: bytes) -> None:
         raise Refused(400, "the request is not JSON, as RFC 8259 has it") from None
     if not isinstance(content, dict):
         raise Refused(400, "the request is JSON, but no object with names and values")
+    todo: list[Any] = [content]
+    while todo:
+        one = todo.pop()
+        todo += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        if isinstance(one, dict) and "path" in one and not _is_in(files, one["path"]):
+            raise Refused(400, "this file was not sent to this server: upload it first")
+
+
+def _is_in(folder: Path, path: Any) -> bool:
+    """Say whether a file lies in a folder, or in one within."""
+    with suppress(ValueError, OSError):  # of a name that is none
+        found = Path(path).resolve() if isinstance(path, str) else folder
+        return folder.resolve() in found.parents and found.is_file()
+    return False
 
 
 def _again(body: bytes, receive: Any) -> Any:

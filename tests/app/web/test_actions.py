@@ -1,7 +1,7 @@
 """A piece is heard, continued, filled in and accompanied; the server keeps nothing of it."""
 
 import base64
-import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -16,7 +16,6 @@ from app.web.composing.requests import MusicRequest, request_from, streamed_take
 from app.web.composing.streamed_takes import StreamedTakes, files_of, picture
 from app.web.launch import page_facts
 from app.web.offered_models import EXAMPLES, OfferedModels, example
-from app.web.server.sessions import Asker
 from musicgen.pieces import read_piece
 from musicgen.playable import DEFAULT
 from tests.tokenization.midi.test_keeping import band, check_kept
@@ -30,7 +29,6 @@ from tokenization.midi.writing import write_midi
 from tokenization.score import Marker, Meters, Score
 
 MODEL, PIANO, LATER = "untrained:tiny:groove", "pop-piano", "untrained:tiny:ensemble"
-ASKER = Asker(client="")
 SAMPLING = {"temperature": 1, "top_p": 0.95, "top_k": 0, "min_p": 0.02, "seed": 3}
 PLAIN = {"model": MODEL, "bars": 1, "variations": 1, "sampling": SAMPLING}
 JAZZ = example("trio-jazz")
@@ -59,35 +57,19 @@ def written(
     actions: PageActions, data: bytes | None = JAZZ, seed: int = 3, name: str = "a.mid", **more
 ) -> list[dict]:
     plain = {**PLAIN, "sampling": {**SAMPLING, "seed": seed}, "promptBars": 2, **more}
-    return list(actions.write(ASKER, request_from(plain), data, name, "job"))
+    return list(actions.write("", request_from(plain), data, name, "job"))
 
 
-def test_nothing_is_composed_before_somebody_reads(actions: PageActions):
-    looked = []
-
-    def reads_from_the_third_look_on() -> bool:
-        looked.append(actions.composer.requests)
-        return len(looked) >= 3
-
-    patient = Asker(client="", is_reading=reads_from_the_third_look_on)
-    *_, last = actions.write(patient, request(prompt_bars=2), JAZZ, "a.mid", "job")
-    assert len(looked) > 3  # the first ones before the file was read
-    assert not any(looked)
-    assert last["state"] == "done"
-
-
-def test_work_ends_when_its_asker_is_gone(actions: PageActions):
-    gone = threading.Event()
-    left = Asker(client="", is_gone=lambda since: gone.is_set())
-    wanted = request_from({**PLAIN, "bars": 128})
-    views = actions.write(left, wanted, None, "", "job")
+def test_work_ends_when_the_one_who_asked_hangs_up(actions: PageActions):
+    views = actions.write("", request_from({**PLAIN, "bars": 128}), None, "", "job")
     for _ in range(3):
         next(views)
-    gone.set()
-    *_, last = views
-    piece = last["takes"][0]["piece"]
-    assert max(piece["notes"][::5]) < piece["lines"][100]
-    assert actions.composer.requests == 0
+    assert actions.composer.requests == 1
+    views.close()
+    late = time.monotonic() + 60
+    while actions.composer.requests and time.monotonic() < late:
+        time.sleep(0.01)
+    assert (actions.composer.requests, actions._jobs) == (0, {})
 
 
 def test_a_piece_is_shown_as_each_model_hears_it(actions: PageActions):
@@ -193,7 +175,7 @@ def test_what_a_file_says_of_itself_is_believed_within_reason(actions: PageActio
 @pytest.mark.parametrize(("job", "ending"), [("job", "stopped"), ("", "done")])
 def test_who_names_a_request_stops_it(actions: PageActions, job: str, ending: str):
     bars = 100 if job else 1
-    views = actions.write(ASKER, request_from({**PLAIN, "bars": bars}), None, "", job)
+    views = actions.write("", request_from({**PLAIN, "bars": bars}), None, "", job)
     next(views)
     actions.stop(job)
     *_, last = views
@@ -212,7 +194,7 @@ def test_bars_are_those_of_the_page_also_where_it_begins_with_rests(actions, bea
     sounding = [note(step, 4, 2) * beats for step in "CDEFGA"]
     song = score(bars(rest(2 * beats), rest(2 * beats), *sounding, beats=beats))
     asked = request("infill", LATER, first=5, last=5, rest=2)
-    first, *_ = actions.write(ASKER, asked, song, "a.musicxml", "job")
+    first, *_ = actions.write("", asked, song, "a.musicxml", "job")
     (take,) = first["takes"]
     piece = take["piece"]
     found: dict[int, set[int]] = {}
@@ -226,7 +208,7 @@ def test_bars_are_those_of_the_page_also_where_it_begins_with_rests(actions, bea
 @pytest.mark.parametrize("actions", [LATER], indirect=True)
 def test_bars_and_parts_are_written_by_models_that_can(actions: PageActions):
     infill = request("infill", LATER, first=3, last=3)
-    *_, last = actions.write(ASKER, infill, JAZZ, "a.mid", "job")
+    *_, last = actions.write("", infill, JAZZ, "a.mid", "job")
     assert last["takes"][0]["region"] == {"first": 2, "stop": 3, "tracks": None}
     bass = request("accompany", "groove", parts=("bass",))
     for asked in (bass, replace(infill, model=PIANO)):
@@ -238,7 +220,7 @@ def test_bars_and_parts_are_written_by_models_that_can(actions: PageActions):
         (infill, None, "there is no piece yet"),
     ):
         with pytest.raises(ValueError, match=match):
-            list(actions.write(ASKER, wrong, data, "a.mid", "job"))
+            list(actions.write("", wrong, data, "a.mid", "job"))
 
 
 @pytest.mark.parametrize(

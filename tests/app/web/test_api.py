@@ -1,6 +1,5 @@
 """Programs reach the page's actions by name, and nobody reaches what is not theirs."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -67,21 +66,6 @@ def test_works_are_done_by_models_that_can(client: Client):
         client.predict("ensemble", style="jazz", api_name="/begin")
     _, (fact,) = client.predict(trio, "groove", 2, bars=1, chords="C", api_name="/continue")
     assert (fact["model"], fact["chords"]) == (MODEL, [["C_M"]])
-
-
-@pytest.mark.long  # it is found out with the next heartbeat of gradio's
-def test_who_leaves_takes_their_files_along(address: str, files: Path, tmp_path: Path):
-    (server,) = files.glob("musicgen-*")
-    client = Client(address, verbose=False, download_files=str(tmp_path))
-    before = {*server.iterdir()}
-    client.predict(None, bars=1, api_name="/continue")  # from nothing
-    (own,) = {one for one in {*server.iterdir()} - before if one.name not in ("gradio", "answers")}
-    assert list(own.rglob("*.mid"))
-    client.close()
-    late = time.monotonic() + 60
-    while own.exists() and time.monotonic() < late:
-        time.sleep(0.1)
-    assert not own.exists()
 
 
 def test_every_example_is_bundled_with_its_licence():

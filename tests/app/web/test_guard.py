@@ -2,37 +2,38 @@
 
 import asyncio
 import json
+import os
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
-from types import SimpleNamespace
 
 import httpx
 import pytest
 
-import app.web.server.front_door
-from app.web.launch import FULL_DISK
+from app.web import guard
+from app.web.api import FULL_DISK
+from app.web.guard import (
+    FORM_BYTES,
+    JSON_BYTES,
+    MOST_VALUES,
+    Guard,
+    Names,
+    Refused,
+    Room,
+    make_room,
+)
 from app.web.offered_models import example
-from app.web.server.front_door import JSON_BYTES, MOST_VALUES, UPLOAD_BODY_BYTES, FrontDoor
-from app.web.server.jobs import Jobs
-from app.web.server.names import Names, Refused
-from app.web.server.sessions import Sessions, Visitors
 from tests.app.web.browser import MODEL, started
 
 API = "/gradio_api"
+FORM = "multipart/form-data; boundary=X"
 SILENCE = None  # among the parts of a body
 
 
-@pytest.fixture
-def visitors():
-    sessions = Sessions()
-    yield Visitors(sessions)
-    sessions.close()
-
-
 def ask(
-    visitors: Visitors, method: str, path: str, *parts: bytes | None, let_in=None, **headers: str
+    method: str, path: str, *parts: bytes | None, let_in=None, **headers: str
 ) -> tuple[int, str]:
     """Return status and body of the answer to a request; who is let in is answered with the body's size."""
     sent, left = [], list(parts or [b""])
@@ -55,10 +56,7 @@ def ask(
 
     scope = {"type": "http", "method": method, "path": path, "query_string": b"", "client": ("127.0.0.1", 1),
              "headers": [(name.encode(), value.encode()) for name, value in given.items()]}  # fmt: skip
-    queue = SimpleNamespace(event_ids_to_events={}, pending_event_ids_session={})
-    jobs = Jobs(visitors, SimpleNamespace(fns={}, _queue=queue))
-    uploads = visitors.sessions.folder / "gradio"
-    door = FrontDoor(echo, names=Names("127.0.0.1"), visitors=visitors, jobs=jobs, uploads=uploads)
+    door = Guard(echo, names=Names("127.0.0.1"), room=Room(), files=Path("nowhere"))
     # In a thread that has no loop yet: a browser of other tests keeps one here.
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, door(scope, receive, send)).result()  # type: ignore[arg-type]
@@ -74,18 +72,18 @@ def listed(commas: int) -> bytes:
     return b'{"data":[' + b"1," * commas + b"1]}"
 
 
-def test_bodies_are_bounded(visitors: Visitors, monkeypatch: pytest.MonkeyPatch):
+def test_bodies_are_bounded(monkeypatch: pytest.MonkeyPatch):
     path = f"{API}/run/predict"
-    assert ask(visitors, "POST", path, b'{"data"', b":[]}") == (200, "11")
-    assert ask(visitors, "POST", path, padded(JSON_BYTES)) == (200, str(JSON_BYTES))
-    assert ask(visitors, "POST", path, padded(JSON_BYTES + 1))[0] == 413
+    assert ask("POST", path, b'{"data"', b":[]}") == (200, "11")
+    assert ask("POST", path, padded(JSON_BYTES)) == (200, str(JSON_BYTES))
+    assert ask("POST", path, padded(JSON_BYTES + 1))[0] == 413
     for length in (str(JSON_BYTES + 1), "-1", "many"):  # refused unread
-        assert ask(visitors, "POST", path, SILENCE, content_length=length)[0] == 413
-    for sent, most in (("cancel", JSON_BYTES), ("upload", UPLOAD_BODY_BYTES)):
+        assert ask("POST", path, SILENCE, content_length=length)[0] == 413
+    for sent, most in (("cancel", JSON_BYTES), ("upload", FORM_BYTES)):
         parts = [bytes(50_000)] * (most // 50_000 + 1)
-        assert ask(visitors, "POST", f"{API}/{sent}", *parts)[0] == 413
-    monkeypatch.setattr(app.web.server.front_door, "BODY_SECONDS", 0.1)
-    assert ask(visitors, "POST", f"{API}/cancel", b"{", SILENCE)[0] == 408
+        assert ask("POST", f"{API}/{sent}", *parts)[0] == 413
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.1)
+    assert ask("POST", f"{API}/cancel", b"{", SILENCE)[0] == 408
 
 
 BODIES = [
@@ -96,9 +94,9 @@ BODIES = [
 
 
 @pytest.mark.parametrize(("body", "wanted"), BODIES)
-def test_json_is_a_small_object(visitors: Visitors, body: bytes, wanted: int):
+def test_json_is_a_small_object(body: bytes, wanted: int):
     began = time.process_time()
-    status, said = ask(visitors, "POST", f"{API}/run/predict", body)
+    status, said = ask("POST", f"{API}/run/predict", body)
     assert status == wanted
     assert time.process_time() - began < 1  # a machine that is busy with others may take longer
     if wanted != 200:
@@ -111,10 +109,10 @@ def test_json_is_a_small_object(visitors: Visitors, body: bytes, wanted: int):
     ["evil.example:7860", "127.0.0.1.evil.example", "", "10.0.0.7", "]", "evil.example@127.0.0.1",
      "127.0.0.1/evil", "127.0.0.1?evil", "127.0.0.1:99999999"],
 )  # fmt: skip
-def test_another_name_than_the_servers_is_not_answered(visitors: Visitors, host: str):
-    assert ask(visitors, "GET", "/", host=host)[0] == 421
+def test_another_name_than_the_servers_is_not_answered(host: str):
+    assert ask("GET", "/", host=host)[0] == 421
     for said in (host, f"{host}, localhost"):
-        assert ask(visitors, "GET", "/", x_forwarded_host=said)[0] == 421
+        assert ask("GET", "/", x_forwarded_host=said)[0] == 421
 
 
 def test_the_servers_own_names_are_answered():
@@ -147,13 +145,13 @@ CROSS = {"sec_fetch_site": "cross-site"}
         (403, "POST", f"{API}/reset", CROSS),
         (200, "POST", f"{API}/reset", OWN),
         (200, "GET", "/", {**CROSS, "sec_fetch_mode": "navigate"}),
-        (403, "GET", "/assets/x.js", {**CROSS, "sec_fetch_mode": "no-cors"}),
+        (403, "GET", "/musicgen/x.js", {**CROSS, "sec_fetch_mode": "no-cors"}),
     ],
 )  # fmt: skip
 def test_pages_from_elsewhere_are_not_answered(
-    visitors: Visitors, wanted: int, method: str, path: str, headers: dict[str, str]
+    wanted: int, method: str, path: str, headers: dict[str, str]
 ):
-    assert ask(visitors, method, path, b"{}", **headers)[0] == wanted
+    assert ask(method, path, b"{}", **headers)[0] == wanted
 
 
 @pytest.mark.parametrize(
@@ -166,63 +164,59 @@ def test_pages_from_elsewhere_are_not_answered(
         *[("GET", f"{API}/{path}") for path in ("upload_progress", "deep_link", "proxy=x", "stream/x")],
     ],
 )  # fmt: skip
-def test_what_gradio_would_fetch_or_print_is_not_reached(
-    visitors: Visitors, method: str, path: str
-):
-    status, said = ask(visitors, method, path, b"{}")
+def test_what_gradio_would_fetch_or_print_is_not_reached(method: str, path: str):
+    status, said = ask(method, path, b"{}")
     there = "There is nothing at this address."
     wanted = (404, there) if method == "GET" else (405, "Nothing can be sent to this address.")
     assert (status, json.loads(said)["detail"]) == wanted
 
 
-PART = b"--X\r\nContent-Disposition: form-data; name="
-NAMED = PART + b'"files"; filename="a.mid"\r\n\r\nMThd\r\n'
-FORM = "multipart/form-data; boundary=X"
-
-
-@pytest.mark.parametrize(
-    ("body", "kind"),
-    [
-        (PART + b'"files"\r\n\r\nMThd\r\n--X--\r\n', FORM),
-        (NAMED.replace(b"files", b"other") + b"--X--\r\n", FORM),
-        (PART + b"files; filename*='\r\n\r\nMThd\r\n--X--\r\n", FORM),
-        (NAMED * 101 + b"--X--\r\n", FORM),
-        (NAMED[:-2], FORM),
-        (NAMED + b"--X--\r\n", f"{FORM}; charset=punycode"),
-        (NAMED + b"--X--\r\n", f"{FORM}{'X' * 5000}"),
-        (NAMED + b"--X--\r\n", "text/plain"),
-        (b"", FORM),
-    ],
-)
-def test_a_form_of_anything_but_files_is_refused(
-    visitors: Visitors, body: bytes, kind: str, capfd: pytest.CaptureFixture[str]
-):
-    status, said = ask(visitors, "POST", f"{API}/upload", body, content_type=kind)
-    assert status == 400
-    assert json.loads(said)["detail"].endswith(".")
-    assert not capfd.readouterr().err
-    whole = NAMED * 100 + b"--X--\r\n"
-    assert ask(visitors, "POST", f"{API}/upload", whole, content_type=FORM) == (
-        200,
-        str(len(whole)),
-    )
-
-
-def test_what_is_handed_on_to_gradio(visitors: Visitors):
+def test_what_gradio_would_believe_is_left_out():
     seen = []
+    headers = {"x_gradio_server": "http://evil.example"}
+    ask("GET", "/config", let_in=lambda scope: seen.append(scope["headers"]), **headers)
+    assert seen == [[(b"host", b"localhost:7860")]]
 
-    def look(scope) -> None:
-        page = visitors.sessions._sessions.get("page")
-        seen.append((page.pages if page else None, [name for name, _ in scope["headers"]]))
 
-    ask(visitors, "GET", "/config", let_in=look, x_gradio_server="http://evil.example")
-    ask(visitors, "GET", f"{API}/file=x", let_in=look, range="bytes=1-2-3")
-    assert seen == [(None, [b"host"])] * 2  # what gradio would trip over or believe is left out
-    ask(visitors, "GET", f"{API}/heartbeat/page", let_in=look)  # an open page
-    ask(visitors, "POST", f"{API}/call/read", b'{"session_hash": "page"}', let_in=look)
-    ask(visitors, "POST", f"{API}/call/read", b'{"data": []}', let_in=look)
-    assert [pages for pages, _ in seen[2:]] == [1, 0, 0]
-    assert len(visitors.sessions) == 1  # calls of programs make no visitors
+def test_one_client_leaves_places_to_others(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(guard, "MOST_AT_WORK", 29)
+    room = Room()
+    with ExitStack() as taken:
+        for _ in range(24):
+            taken.enter_context(room.place("greedy"))
+        for client in ["other"] * 4 + ["third"]:
+            taken.enter_context(room.place(client))
+        for client, status in (("greedy", 429), ("other", 429), ("fourth", 503)):
+            with pytest.raises(Refused) as refused, room.place(client):
+                pass
+            assert refused.value.status == status
+    with room.place("greedy"), room.place("fourth"):
+        assert room._at_work.total() == 2
+    assert not room._at_work
+
+
+def test_the_oldest_files_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    now = time.time()
+    for folder, age in (("a", 4000), ("b", 100), ("c", 90), ("d", 10)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.wav").write_bytes(bytes(100))
+        os.utime(tmp_path / folder / "x.wav", (now - age, now - age))
+
+    def left() -> str:
+        return "".join(sorted(path.name for path in tmp_path.iterdir()))
+
+    make_room(tmp_path)
+    assert left() == "bcd"  # an hour is over
+    monkeypatch.setattr(guard, "FILES_BYTES", 400)
+    make_room(tmp_path, 100)
+    assert left() == "bcd"
+    make_room(tmp_path, 101)
+    assert left() == "cd"
+    monkeypatch.setattr(guard, "MOST_FILES", 1)
+    with pytest.raises(Refused, match="too many files") as refused:
+        make_room(tmp_path, 1)
+    assert (refused.value.status, left()) == (507, "d")  # which has just come
+    make_room(tmp_path / "gone", 1)
 
 
 @pytest.fixture
@@ -237,46 +231,54 @@ def called(client: httpx.Client, name: str, data: list) -> str:
     return client.get(f"{API}/call/{name}/{job}").text
 
 
-HALF = "musicgen-app-*/gradio/tmp*"  # what has been begun to be sent
 META = {"meta": {"_type": "gradio.FileData"}}
 
 
 def test_wrong_requests_are_answered_and_repeat_nothing(client: httpx.Client, files: Path):
     (own,) = files.glob("musicgen-app-*")
-    for path in ("/etc/passwd", "http://127.0.0.1:1/a.mid", str(own / "gradio")):
-        assert "not sent to this server" in called(
-            client, "desk_open", [{"path": path, **META}, {}]
-        )
+    for path in ("/etc/passwd", "http://127.0.0.1:1/a.mid", str(own / "gradio"), "a\0b", 1):
+        data = [[{"path": path, **META}], MODEL]
+        answer = client.post(f"{API}/call/read", json={"data": data})
+        assert (answer.status_code, "not sent to this server" in answer.text) == (400, True)
     sent = client.post(f"{API}/upload", files={"files": ("a.mid", example("trio-jazz"))}).json()[0]
     odd = "<b>nobody\x1b[31m"
-    asked = {"bars": 1, "variations": 1, "sampling": {}}
-    plain = [None, MODEL, 0, 1, 1, 1, 0.9, 0, 0, 0]
+    plain = [None, MODEL, 0, 1, 1, 1, 0.9, 0, 0, 0, False, ""]
     for name, data in (
         *[("continue", [*plain[:place], odd, *plain[place + 1 :]]) for place in range(2, 10)],
         *[("continue", [*plain[:3], wrong, *plain[4:]]) for wrong in (None, [1], {"a": 1}, -1)],
         ("read", [{"path": sent, **META}, odd]),
-        ("read", [{"path": 1}, MODEL]),
-        ("desk_open", [None, {"example": odd}]),
-        ("desk_write", [None, {**asked, "kind": odd}, ""]),
-        ("desk_write", [None, {**asked, "bars": odd}, ""]),
+        ("read", ["song.mid", MODEL]),
     ):
         said = called(client, name, data)
         assert '"error": "' in said
         assert "nobody" not in said
-    join, call, odd_call = f"{API}/queue/join", f"{API}/call", {"fn_index": "x" * 500}
+    asked = {"bars": 1, "variations": 1, "sampling": {}}
+    lied = {"file": ("a.mid", b"MThd")}
     answers = [
-        client.post(f"{call}/nothing", json={"data": []}),
-        client.post(f"{API}/run/continue", json={"data": [None, MODEL, 0, 4, 1, 1, 0.9, 0, 0, 0]}),
-        client.post(join, json={"data": [], "fn_index": 9999, "session_hash": "a"}),
-        client.post(join, json={"data": 1, "session_hash": [], **odd_call}),
+        *[
+            client.post(f"/desk/{name}", data={"ask": wrong})
+            for name in ("open", "write", "stop")
+            for wrong in ("[", "1")
+        ],
+        client.post("/desk/open", data={"ask": json.dumps({"example": odd})}),
+        client.post("/desk/open", files=lied),
+        client.post("/desk/sound", files={**lied, "more": ("b.mid", b"MThd")}),
+        client.post("/desk/score", content=b"--X\r\nnothing", headers={"content-type": FORM}),
+        *[
+            client.post("/desk/write", data={"ask": json.dumps({**asked, name: odd})})
+            for name in ("kind", "bars")
+        ],
+        client.post(f"{API}/call/nothing", json={"data": []}),
+        client.post(f"{API}/queue/join", json={"data": [], "fn_index": 9999, "session_hash": "a"}),
+        client.post(
+            f"{API}/queue/join", json={"data": 1, "session_hash": [], "fn_index": "x" * 500}
+        ),
         client.post(f"{API}/cancel", json={"data": [1] * 1000}),
-        client.get(f"{API}/queue/data", params={"session_hash": "nobody"}),
-        client.get(f"{call}/continue/nobody"),
         client.get(f"{API}/file=%1b[31mred"),
         client.get(f"{API}/file=/etc/passwd"),
         client.get("/musicgen/..%2f..%2fpyproject.toml"),
-        client.post(f"{call}/v2/nothing", json={}),
-        client.post(f"{call}/v2/read", json={"other": 1}),
+        client.post(f"{API}/call/v2/nothing", json={}),
+        client.post(f"{API}/call/v2/read", json={"other": 1}),
     ]
     for answer in answers:
         assert 400 <= answer.status_code < 500, answer.request.url
@@ -285,17 +287,6 @@ def test_wrong_requests_are_answered_and_repeat_nothing(client: httpx.Client, fi
         assert "\\u001b" not in answer.text
     said = client.get("/config", headers={"x-gradio-server": "http://evil.example"})
     assert (said.status_code, "evil.example" in said.text) == (200, False)
-
-
-def test_half_a_file_leaves_nothing(server, client: httpx.Client, files: Path):
-    before = {*files.glob(HALF)}
-    host, port = server.address.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=120) as one:
-        head = f"POST {API}/upload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\nContent-Type: {FORM}\r\n\r\n"
-        one.sendall(head.encode() + NAMED[:-2])
-        answer = client.post(f"{API}/upload", files={"files": ("a.abc", b"X:1\nK:C\nC|\n")})
-        assert answer.status_code == 200  # sent after it, and done with
-        assert {*files.glob(HALF)} <= before
 
 
 @pytest.mark.long

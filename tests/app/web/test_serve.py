@@ -2,10 +2,11 @@
 
 import os
 import signal
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,9 +14,8 @@ from gradio_client import Client
 
 from app.cli import main
 from app.commands.app import warnings
-from app.web.serve import TunnelError, public_address
-from app.web.server.front_door import POLICY
-from app.web.server.process import PREFIX, be_quiet_outside
+from app.web.guard import POLICY
+from app.web.process import LOCK, PREFIX, ServerFolder, be_quiet_outside, delete_left_behind
 from tests.app.web.browser import MODEL, started
 
 
@@ -41,27 +41,6 @@ def test_a_port_that_there_is_not_is_named(port: str, capsys: pytest.CaptureFixt
     assert main(["app", "--port", port]) == 2
     said = f"musicgen: --port is {port}; it must be a number from 1 to 65535\n"
     assert capsys.readouterr().err == said
-
-
-PAGE = SimpleNamespace(
-    server_name="127.0.0.1", server_port=1, share_token="", local_url="http://here/"
-)
-
-
-def test_the_tunnels_address_is_given_or_why_there_is_none(monkeypatch, capfd):
-    monkeypatch.setattr("gradio.networking.setup_tunnel", lambda **_: "http://a1.gradio.live")
-    assert public_address(PAGE) == "https://a1.gradio.live"
-
-    def fails(**_):
-        print("login to server failed\n", file=sys.stderr)
-        raise ValueError("Could not create share URL.\nmore lines")
-
-    monkeypatch.setattr("gradio.networking.setup_tunnel", fails)
-    match = r"tunnel cannot be opened .* stays at http://here/"
-    with pytest.raises(TunnelError, match=match) as raised:
-        public_address(PAGE)
-    assert "\n" not in str(raised.value)
-    assert capfd.readouterr() == ("", "")
 
 
 def awaited(is_so) -> None:
@@ -108,3 +87,64 @@ def test_it_ends_in_order_as_it_begins_and_in_the_middle_of_music(plays: bool):
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(120) == 130
         assert server.said() == f"The page is at {server.address}/ (Ctrl-C ends it).\n"
+
+
+# The folders of servers.
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place for temporary folders that no other test shares."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def killed(place: Path) -> Path:
+    """Return the folder of a process that was killed while it held it."""
+    program = (
+        "import sys, tempfile; tempfile.tempdir = sys.argv[1]\n"
+        "from app.web.process import ServerFolder\n"
+        "kept = ServerFolder(); (kept.path / 'visitor').mkdir()\n"
+        "(kept.path / 'visitor' / 'a.wav').write_bytes(b'RIFF')\n"
+        "print(kept.path, flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(place)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout
+        folder = Path(child.stdout.readline().decode().strip())
+        delete_left_behind()  # it lives, and keeps it
+        child.send_signal(signal.SIGKILL)
+    assert (folder / "visitor" / "a.wav").exists()
+    return folder
+
+
+def test_what_a_killed_server_leaves_goes_at_the_next_start(place: Path, monkeypatch):
+    mine, dead = ServerFolder(), killed(place)
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.rmtree", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            delete_left_behind()
+    assert (dead / LOCK).exists()  # cut short, it is gone on with
+    delete_left_behind()
+    assert not dead.exists()
+    assert mine.path.exists()
+    mine.close()
+    assert os.listdir(place) == []
+
+
+def test_folders_of_others_stay(place: Path):
+    own = place / f"{PREFIX}mine"  # made by a person, who never locked it
+    other = place / "elsewhere"
+    for folder in (own, other):
+        folder.mkdir()
+    (other / LOCK).touch()
+    (place / f"{PREFIX}link").symlink_to(other)
+    (own / "song.mid").touch()
+    linked = place / f"{PREFIX}lock"
+    linked.mkdir()
+    (linked / LOCK).symlink_to(own / "song.mid")
+    delete_left_behind()
+    assert (own / "song.mid").exists()
+    assert (other / LOCK).exists()
+    assert linked.exists()

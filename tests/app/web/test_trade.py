@@ -45,7 +45,9 @@ def test_trade_bars(page: Page, record_property):
     expect(said).to_contain_text("One bar is counted in. Bars 1 to 2 are yours. The keys A W S")
     expect(page.get_by_role("button", name="● Record")).to_be_disabled()
     assert not checked(page, lambda: None)
-    page.wait_for_function("performance.now() / 1000 > musicgen.app.recorder.begun", timeout=WAIT)
+    page.wait_for_function(
+        "() => performance.now() / 1000 > musicgen.app.recorder.begun", timeout=WAIT
+    )
     for key in "as":
         page.keyboard.press(key, delay=150)
     page.keyboard.down("g")  # held across the request, up to the bar line

@@ -9,11 +9,10 @@ import pytest
 
 from app.web.composing import opened_files as module
 from app.web.composing.opened_files import MOST_READERS, SPARED, Readers
-from app.web.server.sessions import Asker
 from musicgen.common.workers import Bounds
 from tokenization.midi.limits import MidiError
 
-SOMEBODY = Asker(client="somebody")
+SOMEBODY = "somebody"
 
 
 def spins() -> None:
@@ -72,15 +71,6 @@ def test_a_fault_of_ours_is_none_of_the_file(readers: Readers):
         readers.ask(SOMEBODY, "“a.abc”", stumbles)
 
 
-def test_a_reading_ends_when_nobody_waits_for_it(readers: Readers, tmp_path: Path):
-    begun = tmp_path / "begun"
-    gone = Asker(client="", is_gone=lambda since: begun.exists() and begun.read_text() != "")
-    with pytest.raises(MidiError, match="nobody waited for it any more"):
-        readers.ask(gone, "“a.abc”", holds, begun, tmp_path / "never")
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(begun.read_text()), 0)
-
-
 def test_one_visitor_leaves_a_process_for_the_next(readers: Readers, tmp_path: Path):
     until, most = tmp_path / "until", MOST_READERS - SPARED
     found: list[int] = []
@@ -93,20 +83,9 @@ def test_one_visitor_leaves_a_process_for_the_next(readers: Readers, tmp_path: P
         thread.start()
     while len(list(tmp_path.iterdir())) < most:
         time.sleep(0.01)
-    assert readers.ask(Asker(client="another"), "", abs, -1) == 1
+    assert readers.ask("another", "", abs, -1) == 1
     assert len(list(tmp_path.iterdir())) == most
     until.touch()
     for thread in slow:
         thread.join()
     assert len(found) == most + 1
-
-
-def test_nothing_is_read_before_somebody_is_there_for_the_answer(readers: Readers):
-    looked: list[float] = []
-    reading = Asker(
-        client="",
-        is_reading=lambda: len(looked) > 2,
-        is_gone=lambda since: bool(looked.append(since)),
-    )
-    assert readers.ask(reading, "“a.abc”", abs, -1) == 1
-    assert len(looked) >= 3
