@@ -3,6 +3,7 @@
 import functools
 import logging
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +34,7 @@ TEMPERATURE, TOP_P, TOP_K, MIN_P = (
     MUSICAL.top_k or 0,
     MUSICAL.min_p,
 )
+LOOK_SECONDS = 0.05  # between two looks for who reads
 LOG = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 Files = tuple[list[FileData], list[dict[str, Any]]]
@@ -60,7 +62,13 @@ class Api:
                 (one for one in (*values, *named.values()) if isinstance(one, gr.Request)), None
             )
             try:
-                with self.room.place(client_of(request)):
+                client = client_of(request)
+                with self.room.place(client):
+                    # What is never fetched would slow down those who listen.
+                    while not self.room.is_read(client):
+                        if self.room.is_gone(client):
+                            raise ValueError("nobody was there to take the answer; send it again")
+                        time.sleep(LOOK_SECONDS)
                     return action(*values, **named)
             except Refused as refused:
                 said = refused.sentence
@@ -86,8 +94,11 @@ class Api:
         playing = self.actions.models.find(wanted.model)
         streamed = streamed_takes(playing, piece, wanted)
         begun = time.monotonic()
-        with self.actions.at_work(streamed, client) as job:
-            job.ended.wait()
+        left = threading.Event()
+        with self.actions.at_work(streamed, client, left) as job:
+            while not job.ended.wait(LOOK_SECONDS):
+                if self.room.is_gone(client):
+                    left.set()
         seconds = time.monotonic() - begun
         name = _file_name(piece.name if piece else playing.name.replace(":", "-"))
         takes = [take for take in streamed.chosen() if len(take.score.notes)]
@@ -156,7 +167,7 @@ def add_api(server: gr.Server, api: Api) -> None:
     """Declare the endpoints; gradio reads what they take from their signatures."""
     actions, first_model = api.actions, api.actions.models.first
 
-    def models() -> list[dict[str, Any]]:
+    def models(request: gr.Request = None) -> list[dict[str, Any]]:  # type: ignore[assignment]
         """List the models that can be asked for, with what is known of them."""
         known = {row["name"]: row for row in playable.models()}
         return [

@@ -14,7 +14,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -35,12 +35,14 @@ DESK = ("open", "write", "stop", "sound", "score")  # what the page's scripts as
 FORMS = (f"{API}/upload", *(f"/desk/{name}" for name in DESK))
 # What else may be sent anything, and what can be read. gradio has more, and would fetch addresses for who asks.
 POSTED = tuple(f"{API}/{name}" for name in ("queue/join", "cancel", "reset"))
-POSTED_BELOW = (f"{API}/run/", f"{API}/call/")
+CALL = f"{API}/call/"
+POSTED_BELOW = (f"{API}/run/", CALL)
 READ = {
     "", "/config", "/favicon.ico", "/robots.txt",
     *(f"{API}/{name}" for name in ("info", "app_id", "startup-events", "login_check", "queue/status", "queue/data")),
 }  # fmt: skip
 READ_BELOW = ("/musicgen/", *(f"{API}/{name}" for name in ("file=", "heartbeat/", "call/")))
+ANSWERS = (CALL, f"{API}/queue/data")  # of the requests of programs
 MCP = f"{API}/mcp"
 SERVER = b"x-gradio-server"  # what gradio would name in its answers instead, whatever it is
 # The browser fetches nothing that this server does not have, whatever a part of the page asks for.
@@ -120,13 +122,18 @@ def is_from_elsewhere(method: str, headers: Mapping[bytes, bytes]) -> bool:
 MOST_AT_WORK = 96
 MOST_OF_ONE = 24  # of one client …
 FEW_OF_ONE = 4  # … where so many are at work of all: the other places are for others
+GONE_SECONDS = 20  # without an answer being read, a client has left what it asked for
 
 
 class Room:
-    """Counts requests at work, by client; from any thread."""
+    """Counts requests at work, and answers that are being read, by client; from any thread."""
 
     def __init__(self) -> None:
         self._at_work: Counter[str] = Counter()
+        self._readers: Counter[str] = Counter()
+        self._last: dict[
+            str, float
+        ] = {}  # when a client that has requests at work last read or asked
         self._lock = Lock()
 
     @contextmanager
@@ -139,11 +146,36 @@ class Room:
             if together >= MOST_AT_WORK:
                 raise Refused(503, "too many requests are at work; send it again in a while")
             self._at_work[client] += 1
+            self._last[client] = time.monotonic()
         try:
             yield
         finally:
             with self._lock:
                 self._at_work -= Counter([client])  # which drops who has none
+                if not self._at_work[client]:
+                    self._last.pop(client, None)
+
+    @contextmanager
+    def reading(self, client: str) -> Iterator[None]:
+        """Note that a client reads an answer for as long as this lasts."""
+        with self._lock:
+            self._readers[client] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._readers -= Counter([client])
+                if client in self._last:
+                    self._last[client] = time.monotonic()
+
+    def is_read(self, client: str) -> bool:
+        """Say whether a client reads an answer at this moment."""
+        return self._readers[client] > 0
+
+    def is_gone(self, client: str) -> bool:
+        """Say whether a client has not read for a while."""
+        last = self._last.get(client, -GONE_SECONDS)
+        return not self.is_read(client) and time.monotonic() > last + GONE_SECONDS
 
 
 # Files that programs send and are given lie in one folder, and are bounded together.
@@ -212,13 +244,17 @@ class Guard:
             self.names.check(headers.get(name, b"").decode("latin-1").partition(",")[0].strip())
         scope = {**scope, "headers": [one for one in scope["headers"] if one[0].lower() != SERVER]}
         method, path = scope["method"], scope["path"].rstrip("/")
+        client = scope["client"][0] if scope.get("client") else ""
         if is_from_elsewhere(method, headers):
             raise Refused(403, "this server answers its own pages alone, not those of other sites")
         if method in ("GET", "HEAD"):
             known = path in READ or path.startswith((*READ_BELOW, MCP))
             if not known or "://" in path:
                 raise Refused(404, "there is nothing at this address")
-            return await self.app(scope, receive, send)
+            if not path.startswith(ANSWERS):
+                return await self.app(scope, receive, send)
+            with self.room.reading(client):
+                return await self.app(scope, receive, send)
         if method == "OPTIONS" or (method == "DELETE" and path.startswith(MCP)):
             return await self.app(scope, receive, send)
         is_form = path in FORMS
@@ -232,7 +268,10 @@ class Guard:
             # Of a number to watch it by, gradio would keep a record.
             scope = {**scope, "query_string": b""}
             await anyio.to_thread.run_sync(make_room, self.files, len(body))
-        with self.room.place(scope["client"][0] if scope.get("client") else ""):
+        reading = (
+            nullcontext() if path in POSTED or path.startswith(CALL) else self.room.reading(client)
+        )
+        with self.room.place(client), reading:
             await self.app(scope, _again(body, receive), send)
 
 

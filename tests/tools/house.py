@@ -180,7 +180,7 @@ def click_on_continue(folder: Path) -> Request:
     composer.end_with_parent = lambda: None
     page = actions.PageActions(OfferedModels("ensemble"))
     page.composer.start()
-    page.reader.apart = lambda asker, name, function, *values: function(*values)
+    page.reader.apart = lambda client, name, function, *values: function(*values)
     groove = (ROOT / "tests" / "seeds" / "groove_short.mid").read_bytes()
     sampling = {"temperature": 1, "top_p": 0.95, "top_k": 0, "min_p": 0.02, "seed": 3}
     values = {
@@ -192,8 +192,7 @@ def click_on_continue(folder: Path) -> Request:
     }
 
     def click() -> None:
-        asker = actions.Asker(client="")
-        for _ in page.write(asker, request_from(values), groove, "groove.mid", "job"):
+        for _ in page.write("", request_from(values), groove, "groove.mid", "job"):
             pass
 
     return click

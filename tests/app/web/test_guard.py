@@ -195,6 +195,20 @@ def test_one_client_leaves_places_to_others(monkeypatch: pytest.MonkeyPatch):
     assert not room._at_work
 
 
+def test_who_has_not_read_for_a_while_is_gone(monkeypatch: pytest.MonkeyPatch):
+    room = Room()
+    with room.place("a"):
+        assert not room.is_gone("a")  # it has only just asked
+        monkeypatch.setattr(guard, "GONE_SECONDS", 0)
+        assert room.is_gone("a")
+        with room.reading("a"):
+            assert room.is_read("a")
+            assert not room.is_gone("a")
+        monkeypatch.setattr(guard, "GONE_SECONDS", 20)
+        assert not room.is_gone("a")
+    assert not room._last
+
+
 def test_the_oldest_files_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     now = time.time()
     for folder, age in (("a", 4000), ("b", 100), ("c", 90), ("d", 10)):

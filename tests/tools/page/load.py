@@ -10,7 +10,6 @@ import asyncio
 import base64
 import json
 import random
-import secrets
 import sys
 import time
 from collections import defaultdict
@@ -30,8 +29,6 @@ READINGS = 200  # of the memory
 PARTS = 5  # of the time, each told by its mean
 FIRST, WHOLE = "click to first note", "click to end"
 OPENED, SOUND = "open a piece", "sound as a file"
-API = "/gradio_api"
-FILE = {"meta": {"_type": "gradio.FileData"}}
 WISH = {
     "kind": "continue",
     "variations": 2,
@@ -59,52 +56,38 @@ class Visitor:
     def timed(self, what: str, begun: float) -> None:
         self.times[what].append(time.monotonic() - begun)
 
-    async def events(self, name: str, data: list) -> AsyncIterator[Any]:
-        """Yield what comes of a call."""
-        asked = await self.client.post(f"{API}/call/{name}", json={"data": data})
-        asked.raise_for_status()
-        answers = f"{API}/call/{name}/{asked.json()['event_id']}"
-        async with self.client.stream("GET", answers) as stream:
-            kind = ""
-            async for line in stream.aiter_lines():
-                if line.startswith("event: "):
-                    kind = line[7:]
-                elif line.startswith("data: ") and kind in ("generating", "complete", "error"):
-                    said = json.loads(line[6:])
-                    if kind == "error":
-                        raise RuntimeError(f"the server answered {said}")
-                    if said:
-                        yield said[0]
-
-    async def send(self, data: bytes) -> dict:
-        """Upload a file; returns how it is named in calls."""
-        sent = await self.client.post(f"{API}/upload", files={"files": ("a.mid", data)})
-        sent.raise_for_status()
-        return {"path": sent.json()[0], **FILE}
+    async def asked(self, what: str, ask: dict, midi: bytes = b"") -> bytes:
+        """Return the answer to a request about a file."""
+        file = {"file": ("a.mid", midi)} if midi else None
+        answer = await self.client.post(f"/desk/{what}", data={"ask": json.dumps(ask)}, files=file)
+        answer.raise_for_status()
+        return answer.content
 
     async def round(self) -> None:
-        """Open an example, continue it, have the sound made of the result, and fetch it."""
+        """Open an example, continue it, and have the sound made of the result."""
         begun = time.monotonic()
-        what = {"data": [None, {"example": random.choice(list(EXAMPLES)), "fit": True}]}
-        answer = await self.client.post(f"{API}/run/desk_open", json=what)
-        opened = json.loads(answer.json()["data"][0])
+        what = {"example": random.choice(list(EXAMPLES)), "fit": True}
+        opened = json.loads(await self.asked("open", what))
         assert opened["bars"] == 16, opened
         self.timed(OPENED, begun)
-        file = await self.send(base64.b64decode(opened["file"]))
+        file = {"file": ("a.mid", base64.b64decode(opened["file"]))}
         ask = {**WISH, "model": opened["model"], "bars": self.bars, "promptBars": 4}
+        sent: Any = {"data": {"ask": json.dumps(ask)}, "files": file}
         begun, said, last = time.monotonic(), 0, {}
-        async for text in self.events("desk_write", [file, ask, secrets.token_hex(8)]):
-            last = json.loads(text)
-            said += bool(last["takes"])  # without any, it tells the place in line
-            # The first answer is the prompt alone; this one has the first note.
-            if said == 2 and last["takes"]:
-                self.timed(FIRST, begun)
+        async with self.client.stream("POST", "/desk/write", **sent) as stream:
+            stream.raise_for_status()
+            async for line in stream.aiter_lines():
+                last = json.loads(line)
+                if "error" in last:
+                    raise RuntimeError(f"the server answered {last}")
+                said += bool(last["takes"])  # without any, it tells the place in line
+                # The first answer is the prompt alone; this one has the first note.
+                if said == 2 and last["takes"]:
+                    self.timed(FIRST, begun)
         self.timed(WHOLE, begun)
-        midi = await self.send(base64.b64decode(last["takes"][0]["midi"]))
+        midi = base64.b64decode(last["takes"][0]["midi"])
         begun = time.monotonic()
-        async for made in self.events("sound", [midi]):
-            answer = await self.client.get(f"{API}/file={made['path']}")
-            assert answer.content[:4] == b"RIFF"
+        assert (await self.asked("sound", {}, midi))[:4] == b"RIFF"
         self.timed(SOUND, begun)
 
 
@@ -118,13 +101,11 @@ async def visit(
         await asyncio.sleep(random.random())
         async with visitor_from(address, number) as client:
             while time.monotonic() < late:
-                # As a browser does, for as long as its page is open.
-                async with client.stream("GET", f"{API}/heartbeat/{secrets.token_hex(6)}"):
-                    try:
-                        await Visitor(client, times, bars).round()
-                    except Exception as error:
-                        errors.append(f"{type(error).__name__}: {error}")
-                        await asyncio.sleep(1)
+                try:
+                    await Visitor(client, times, bars).round()
+                except Exception as error:
+                    errors.append(f"{type(error).__name__}: {error}")
+                    await asyncio.sleep(1)
 
     await asyncio.gather(*(stay(number) for number in range(users)))
 

@@ -27,8 +27,10 @@ from tests.app.web.browser import Server, started
 from tests.tokenization.notation import scores
 from tests.tools.options import options
 from tests.tools.page import load
-from tests.tools.page.load import API, FILE, FIRST, visitor_from
+from tests.tools.page.load import FIRST, visitor_from
 
+API = "/gradio_api"
+FILE = {"meta": {"_type": "gradio.FileData"}}
 MOST_RATIO = 2.0
 LONG = [None, "", 0, 128, 8, 1, 0.95, 0, 0.02, 1, False, ""]  # the longest continuation there is
 PAUSE_SECONDS = 0.05  # of a hostile one, between two requests
@@ -75,9 +77,8 @@ FOREIGN = {"Origin": "http://elsewhere.example", "Host": "elsewhere.example"}
 HOSTILE: dict[str, Callable[[Client], Awaitable[httpx.Response]]] = {
     "sends megabytes of numbers": lambda it: it.post(f"{API}/run/predict", content=NUMBERS),
     "never reads the longest work": lambda it: it.post(f"{API}/call/continue", json={"data": LONG}),
-    "opens the page under new names": lambda it: it.post(
-        f"{API}/run/desk_open",
-        json={"data": [None, {"example": "trio-jazz"}], "session_hash": secrets.token_hex(6)},
+    "opens the page again and again": lambda it: it.post(
+        "/desk/open", data={"ask": '{"example": "trio-jazz"}'}
     ),
     "fills the disk": lambda it: it.post(
         f"{API}/upload", files={"files": ("a.mid", secrets.token_bytes(1_000_000))}
