@@ -42,7 +42,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--mcp", action="store_true",
-        help="offer what the page does to assistants too (MCP; needs `pip install mcp`)",
+        help="offer what the page does to assistants too (MCP; needs gradio's extra `mcp`)",
     )  # fmt: skip
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
     parser.epilog = EXAMPLES
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.port is not None and not 1 <= arguments.port <= 65535:
         raise ValueError(f"--port is {arguments.port}; it must be a number from 1 to 65535")
     if arguments.mcp and find_spec("mcp") is None:
-        raise ValueError("--mcp needs the package mcp: `pip install mcp`")
+        raise ValueError("--mcp needs gradio's extra: `pip install 'gradio[mcp]'`")
     output.remark(warnings(arguments.host, arguments.share))
     if arguments.soundfont is not None and not arguments.soundfont.is_file():
         raise ValueError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")

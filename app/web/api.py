@@ -110,7 +110,7 @@ class Api:
         for number, take in enumerate(takes):
             path = folder / f"{name}.{kind}_{number}.mid"
             said = take.save(path)
-            paths.append(FileData(path=str(path)))
+            paths.append(_handed_out(path))
             prompt = streamed.region.prompt
             facts.append(
                 {
@@ -152,6 +152,11 @@ class Api:
 def client_of(request: gr.Request | None) -> str:
     """Return the address that a request of gradio's came from."""
     return request.client.host if request is not None and request.client else ""
+
+
+def _handed_out(path: Path) -> Any:
+    """Return a file as gradio sends it, with an address."""
+    return {"path": str(path), "orig_name": path.name, "meta": {"_type": "gradio.FileData"}}
 
 
 def _file_name(title: str) -> str:
@@ -250,7 +255,7 @@ def add_api(server: gr.Server, api: Api) -> None:
             data = midi(actions.reader.read(data, name, client_of(request)))
         path = api.folder() / f"{_file_name(title_of(name))}.wav"
         render_to(path, data, api.soundfont)
-        return FileData(path=str(path))
+        return _handed_out(path)
 
     def score(file: FileData, request: gr.Request = None) -> FileData:  # type: ignore[assignment]
         """Write a file of music as MusicXML, for programs that print it; a score stays as it is."""
@@ -258,7 +263,7 @@ def add_api(server: gr.Server, api: Api) -> None:
         written = actions.reader.notated(data, name, client_of(request))
         path = api.folder() / f"{_file_name(title_of(name))}.musicxml"
         write_whole(path, written)
-        return FileData(path=str(path))
+        return _handed_out(path)
 
     def similarity(
         file: FileData, output: FileData, request: gr.Request = None
@@ -268,7 +273,6 @@ def add_api(server: gr.Server, api: Api) -> None:
         both = [actions.reader.read(*api.sent(one), client) for one in (file, output)]
         return actions.reader.apart(client, "one of these files", by_quarter, *both)
 
-    named = {"continue": go_on}
+    go_on.__name__ = "continue"  # which assistants know it by, too
     for action in (models, read, go_on, begin, infill, accompany, sound, score, similarity):
-        name = next((name for name, one in named.items() if one is action), action.__name__)
-        server.api(api.answering(action), name=name, concurrency_limit=None)
+        server.api(api.answering(action), name=action.__name__, concurrency_limit=None)
