@@ -249,23 +249,22 @@ def accompaniment(
     playables: Sequence[Playable], choice: Choice, *, hide: Sequence[str], bars: int
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment, a job a model and piece, and what is to be said of the pieces."""
-    prepared, data, split = choice.prepared, choice.data, choice.split
     able = [model for model in playables if model.language.parts]
     left_out = taking_part(able, playables, "accompaniment", "ensemble")
-    chosen = _chosen(prepared, split, choice.pieces, choice.seed)
+    chosen = _chosen(choice)
     if not chosen:
-        raise ValueError(f"{data} has no piece in its {split} split; another --split may have")
+        raise ValueError(f"{choice.data} has no piece in {choice.place}; another --split may have")
     experiment = by_piece(accompanied, able, choice, chosen, summary, hide=list(hide), bars=bars)
     return experiment, facts(choice, len(chosen), left_out=left_out, bars=bars)
 
 
-def _chosen(prepared: Prepared, split: str, pieces: int, seed: int) -> list[dict[str, Any]]:
+def _chosen(choice: Choice) -> list[dict[str, Any]]:
     """Return pieces, each with one of its style and one of another, if there are."""
-    random = np.random.default_rng(seed)
-    rows, places = drawn(prepared, split, random)
-    styles = prepared.pieces.style[rows]
+    random = np.random.default_rng(choice.seed)
+    rows, places = drawn(choice, random)
+    styles = choice.prepared.pieces.style[rows]
     chosen = []
-    for place in places[:pieces]:
+    for place in places[: choice.pieces]:
         same = np.flatnonzero((styles == styles[place]) & (np.arange(len(rows)) != place))
         other = np.flatnonzero(styles != styles[place])
         chosen.append(

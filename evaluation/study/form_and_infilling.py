@@ -194,11 +194,14 @@ def long_pieces(
     table: Callable[[Rows], Rows] = estimates,
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment that measures the models of a data set's language with long pieces, and its facts."""
-    prepared, data, split = choice.prepared, choice.data, choice.split
-    language, random = prepared.language, np.random.default_rng(choice.seed)
+    data, language, random = (
+        choice.data,
+        choice.prepared.language,
+        np.random.default_rng(choice.seed),
+    )
     able = [model for model in playables if model.language.name == language.name]
     left_out = taking_part(able, playables, name, language.name)
-    rows, places = drawn(prepared, split, random, fewest_bars=fewest_bars)
+    rows, places = drawn(choice, random, fewest_bars=fewest_bars)
     others = [model.language for model in able if model.language.spec() != language.spec()]
     # As all of them count bars.
     long_enough = (
@@ -209,7 +212,7 @@ def long_pieces(
     chosen = list(islice(long_enough, choice.pieces))
     if not chosen:
         raise ValueError(
-            f"{data} has no piece of {fewest_bars} bars in its {split} split; ask for fewer, or another --split"
+            f"{data} has no piece of {fewest_bars} bars in {choice.place}; ask for fewer, or another --split"
         )
     experiment = by_piece(measure, able, choice, chosen, table, **arguments)
     return experiment, facts(choice, len(chosen), left_out=left_out, **arguments)

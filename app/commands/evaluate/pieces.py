@@ -106,6 +106,10 @@ def add(parser: argparse.ArgumentParser, name: str) -> None:
     add_study(parser, results="the results as JSON and CSV")
     add_data(parser)
     add_choice(parser, pieces, split)
+    parser.add_argument(
+        "--skip", type=int, default=0, metavar="N",
+        help="pieces left out: those that --pieces N takes of any length, such as were measured before",
+    )  # fmt: skip
     if bars is not None:
         parser.add_argument("--prompt-bars", type=int, default=8, metavar="N", help="bars given")
         parser.add_argument("--bars", type=int, default=bars, metavar="N", help="bars written")

@@ -94,6 +94,8 @@ def test_originality_prints_a_table_and_the_closest_cases(evaluate, monkeypatch)
     ("words", "spoken", "says"),
     [
         (f"form {PIANO} --bars 500", "ensemble", "has no piece of 508 bars in its validation"),
+        (f"form {PIANO} --bars 1 --skip 2", "ensemble", "validation split after the first 2;"),
+        (f"form {PIANO} --skip -1", "ensemble", "--skip is -1; it must be 0 or more"),
         (f"form {GROOVE}", "ensemble", "name a model that uses ensemble"),
         (f"infilling {PIANO} --gap 17", "ensemble", "--gap is 17; 16 bars at most can be filled"),
         (f"accompaniment {GROOVE}", "groove", "name a model that uses ensemble"),
