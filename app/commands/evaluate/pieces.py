@@ -135,6 +135,11 @@ def add(parser: argparse.ArgumentParser, name: str) -> None:
             help=f"the parts to hide, one at a time: {', '.join(ROLES)} (default: all)",
         )  # fmt: skip
         parser.add_argument("--bars", type=int, default=8, metavar="N", help="of a piece")
+        parser.add_argument(
+            "--hear-chords",
+            action="store_true",
+            help="give the chords that are recognised in the other parts, instead of the piece's own",
+        )
     parser.epilog = EXAMPLES[name]
 
 
@@ -161,8 +166,13 @@ def _experiment(
         recall = replace(MUSICAL, recall=arguments.recall).recall  # or a sentence on what is wrong
         return form_and_infilling.infilling(models, choice, gap=arguments.gap, recall=recall)
     if name == "accompaniment":
-        hide, bars = arguments.hide, arguments.bars
-        return accompaniment.accompaniment(models, choice, hide=hide, bars=bars)
+        return accompaniment.accompaniment(
+            models,
+            choice,
+            hide=arguments.hide,
+            bars=arguments.bars,
+            hear_chords=arguments.hear_chords,
+        )
     lengths = {"prompt_bars": arguments.prompt_bars, "bars": arguments.bars}
     if name == "form":
         return form_and_infilling.form(models, choice, **lengths, piece_bars=arguments.piece_bars)

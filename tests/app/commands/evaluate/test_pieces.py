@@ -48,9 +48,9 @@ def test_infilling_says_what_the_bars_after_a_gap_are_worth(evaluate):
 
 
 def test_each_hidden_part_has_a_row_with_what_stands_beside_it(evaluate):
-    how = ("--split", "validation", "--bars", 1, "--hide", "drums")
+    how = ("--split", "validation", "--bars", 1, "--hide", "drums", "--hear-chords")
     found, out, err = evaluate("accompaniment", "groove", PIANO, GROOVE, *how)
-    assert (found["pieces"], found["bars"], found["split"]) == (2, 1, "validation")
+    assert (found["pieces"], found["bars"], found["hear_chords"]) == (2, 1, True)
     row, bar, at_once = found["models"][0]["table"]
     assert (bar["metric"], at_once["metric"]) == ("notes_a_bar", "sounding")
     assert bar["real"]["mean"] > 0
