@@ -136,12 +136,13 @@ def form(
     prompt_bars: int,
     bars: int,
     piece_bars: int | None = None,
+    recall: float = MUSICAL.recall,
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment that continues pieces and measures their form and the pieces' own.
 
     They have as many bars after the prompt as are written, or at least `piece_bars`.
     """
-    arguments = {"prompt_bars": prompt_bars, "bars": bars}
+    arguments = {"prompt_bars": prompt_bars, "bars": bars, "recall": recall}
     enough = min(piece_bars or bars, bars)
     fewest = prompt_bars + enough
     experiment, described = long_pieces(
@@ -219,7 +220,15 @@ def long_pieces(
 
 
 def measure_form(
-    *, model: str, data: str, device: str, row: int, prompt_bars: int, bars: int, seed: int
+    *,
+    model: str,
+    data: str,
+    device: str,
+    row: int,
+    prompt_bars: int,
+    bars: int,
+    recall: float,
+    seed: int,
 ) -> Measure:
     """Return the form of a continuation and of the piece, and how either ends."""
     from evaluation.metrics.form import MEASURES, SIGNS, last_bar, signs
@@ -229,9 +238,10 @@ def measure_form(
     piece = held_out_piece(data, row, loaded.language)
     prompt = piece.prompt(prompt_bars)
     stop = prompt_bars + bars
-    works = [Continuation(loaded, prompt, Request(bars=bars, seed=seed))]
+    request = Request(bars=bars, seed=seed, sampling=replace(MUSICAL, recall=recall))
+    works = [Continuation(loaded, prompt, request)]
     if loaded.language.can_end():
-        works.append(Continuation(loaded, prompt, Request(bars=bars, seed=seed, ends=True)))
+        works.append(Continuation(loaded, prompt, replace(request, ends=True)))
     yield works
     written, *ended = (score_of(work) for work in works)
     own = form_of(written, prompt_bars, stop)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from evaluation.study.form_and_infilling import held_out_piece, long_pieces, sco
 from evaluation.study.piece_jobs import Choice, Measure, model_of
 from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
+from musicgen.generation.sampling import MUSICAL
 from musicgen.playable import Playable
 
 WINDOW = 8  # bars
@@ -218,12 +219,17 @@ def _alone(name: str, column: np.ndarray, written: np.ndarray, songs: np.ndarray
 
 
 def realism(
-    playables: Sequence[Playable], choice: Choice, *, prompt_bars: int, bars: int
+    playables: Sequence[Playable],
+    choice: Choice,
+    *,
+    prompt_bars: int,
+    bars: int,
+    recall: float = MUSICAL.recall,
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment that continues pieces and has what is written told from the same bars of them."""
     if bars < WINDOW:
         raise ValueError(f"--bars is {bars}; {WINDOW} or more are told apart, {WINDOW} at a time")
-    arguments = {"prompt_bars": prompt_bars, "bars": bars}
+    arguments = {"prompt_bars": prompt_bars, "bars": bars, "recall": recall}
     return long_pieces(
         "realism",
         measure_realism,
@@ -236,14 +242,23 @@ def realism(
 
 
 def measure_realism(
-    *, model: str, data: str, device: str, row: int, prompt_bars: int, bars: int, seed: int
+    *,
+    model: str,
+    data: str,
+    device: str,
+    row: int,
+    prompt_bars: int,
+    bars: int,
+    recall: float,
+    seed: int,
 ) -> Measure:
     """Return the statistics of a continuation's windows and of the same bars of the piece; silent ones are left out."""
     from evaluation.metrics.window import statistics
 
     loaded = model_of(model, device)
     piece = held_out_piece(data, row, loaded.language)
-    work = Continuation(loaded, piece.prompt(prompt_bars), Request(bars=bars, seed=seed))
+    request = Request(bars=bars, seed=seed, sampling=replace(MUSICAL, recall=recall))
+    work = Continuation(loaded, piece.prompt(prompt_bars), request)
     yield [work]
     sides = {"written": score_of(work), "real": piece.score}
     found = []

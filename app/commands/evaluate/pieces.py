@@ -123,10 +123,6 @@ def add(parser: argparse.ArgumentParser, name: str) -> None:
             "--gap", type=int, default=4, metavar="N",
             help=f"bars taken out, {MOST_BARS_OF_A_GAP} at most",
         )  # fmt: skip
-        parser.add_argument(
-            "--recall", type=float, default=MUSICAL.recall, metavar="R",
-            help="how much counts what is recalled of the piece, 0 to 1",
-        )  # fmt: skip
     elif name == "accompaniment":
         from evaluation.study.accompaniment import ROLES
 
@@ -140,6 +136,11 @@ def add(parser: argparse.ArgumentParser, name: str) -> None:
             action="store_true",
             help="give the chords that are recognised in the other parts, instead of the piece's own",
         )
+    if name not in ("accompaniment", "plan"):
+        parser.add_argument(
+            "--recall", type=float, default=MUSICAL.recall, metavar="R",
+            help="how much counts what is recalled of the piece, 0 to 1",
+        )  # fmt: skip
     parser.epilog = EXAMPLES[name]
 
 
@@ -150,6 +151,8 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(
             f"--gap is {arguments.gap}; {MOST_BARS_OF_A_GAP} bars at most can be filled at once"
         )
+    if "recall" in arguments:
+        replace(MUSICAL, recall=arguments.recall)  # or a sentence on what is wrong
     models, choice = chosen(arguments)
     experiment, facts = _experiment(name, models, choice, arguments)
     found = run_and_print(name, experiment, facts, arguments, EVALUATIONS[name][-1])
@@ -163,8 +166,9 @@ def _experiment(
     from evaluation.study import accompaniment, form_and_infilling, originality, realism
 
     if name == "infilling":
-        recall = replace(MUSICAL, recall=arguments.recall).recall  # or a sentence on what is wrong
-        return form_and_infilling.infilling(models, choice, gap=arguments.gap, recall=recall)
+        return form_and_infilling.infilling(
+            models, choice, gap=arguments.gap, recall=arguments.recall
+        )
     if name == "accompaniment":
         return accompaniment.accompaniment(
             models,
@@ -174,14 +178,13 @@ def _experiment(
             hear_chords=arguments.hear_chords,
         )
     lengths = {"prompt_bars": arguments.prompt_bars, "bars": arguments.bars}
+    if name == "plan":
+        return form_and_infilling.plan(models, choice, **lengths)
+    how = {**lengths, "recall": arguments.recall}
     if name == "form":
-        return form_and_infilling.form(models, choice, **lengths, piece_bars=arguments.piece_bars)
-    make = {
-        "plan": form_and_infilling.plan,
-        "realism": realism.realism,
-        "originality": originality.originality,
-    }
-    return make[name](models, choice, **lengths)
+        return form_and_infilling.form(models, choice, **how, piece_bars=arguments.piece_bars)
+    make = realism.realism if name == "realism" else originality.originality
+    return make(models, choice, **how)
 
 
 def _print_closest(found: dict[str, Any]) -> None:
