@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluation.metrics.estimates import standard_error
 from evaluation.metrics.statistics import HARMONY, NOTES_A_BAR, SOUNDING
 from evaluation.metrics.style import METRICS
+from musicgen.common.intervals import half_interval
 from tokenization.wording import filled, listed
 
 Result = Mapping[str, Any]
@@ -70,11 +70,13 @@ def spread(row: Result | None) -> str:
 
 
 def signed(row: Result | None) -> str:
-    """Return a mean change over pieces with its standard error, which one piece does not have."""
+    """Return a mean change over pieces with its 95 % interval, which one piece does not have."""
     if row is None:
         return NONE
-    error = standard_error(row["deviation"], row["pieces"])
-    return f"{row['mean']:+.3f}{'' if error is None else f' ± {error:.3f}'}".replace("-", "−")
+    half = half_interval(row["deviation"], row["pieces"])
+    low, high = (row["mean"] + sign * (half or 0) for sign in (-1, 1))
+    between = "" if half is None else f" [{low:+.3f}, {high:+.3f}]"
+    return f"{row['mean']:+.3f}{between}".replace("-", "−")
 
 
 def with_error(value: float | None, error: float | None) -> str:
@@ -126,7 +128,7 @@ def models_table(models: Sequence[Result]) -> Table:
 
 # The tables of the loss past the trained length, and with other numbers of realisations.
 
-EXTRAPOLATION = "Loss in nats a token: mean ± deviation over pieces (n); differences ± standard error, paired by piece."
+EXTRAPOLATION = "Loss in nats a token: mean ± deviation over pieces (n); differences [95 % interval], paired by piece."
 REALISATIONS = (
     "Loss within the trained length in nats a token, mean ± deviation over pieces (n), by R at the test; "
     "← as trained."

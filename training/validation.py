@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from musicgen.common.intervals import half_interval
 from musicgen.generation.likelihood import stretch
 from musicgen.model.performer import Performer
 from tokenization.whole_file import beside
@@ -145,9 +146,9 @@ def draw_by_time(axes: Axes, tables: Mapping[str, Sequence[Table]]) -> Axes:
         rows = min(len(table["loss"]) for table in runs)
         if not rows or not all("processor_seconds" in table for table in runs):
             continue  # of an earlier version
-        loss = np.mean([smoothed(table["loss"][:rows], 0.05) for table in runs], axis=0)
+        losses = [smoothed(table["loss"][:rows], 0.05) for table in runs]
         took = np.mean([table["processor_seconds"][:rows] for table in runs], axis=0)
-        axes.plot(took.cumsum() / 60, loss, dash, color=color, label=_plain(name))
+        _mean_curve(axes, took.cumsum() / 60, losses, dash, color=color, label=_plain(name))
     axes.set(xlabel="processor minutes", ylabel="training loss (nats a token)")
     axes.grid(alpha=0.3)
     return axes
@@ -169,12 +170,27 @@ def draw_positions(axes: Axes, positions: Table, trained_length: int) -> Axes:
     return _with_positions(axes, trained_length)
 
 
-def draw_position_means(axes: Axes, tables: Mapping[str, Table], trained_length: int) -> Axes:
-    """Draw the loss by position of several runs, by name, at their last validation."""
-    for (name, table), (color, dash) in zip(tables.items(), _looks(), strict=False):
-        middle, loss, _ = _last(table)
-        axes.plot(middle, loss, dash, marker="o", markersize=3, color=color, label=_plain(name))
+def draw_position_means(
+    axes: Axes, tables: Mapping[str, Sequence[Table]], trained_length: int
+) -> Axes:
+    """Draw the mean loss by position of each name's runs, of one budget, at their last validation."""
+    for (name, runs), (color, dash) in zip(tables.items(), _looks(), strict=False):
+        middle = _last(runs[0])[0]
+        losses = [_last(table)[1] for table in runs]
+        look = {"marker": "o", "markersize": 3, "color": color, "label": _plain(name)}
+        _mean_curve(axes, middle, losses, dash, **look)
     return _with_positions(axes, trained_length)
+
+
+def _mean_curve(
+    axes: Axes, x: np.ndarray, curves: Sequence[np.ndarray], dash: str, **look: Any
+) -> None:
+    """Draw the mean of curves, and its 95 % interval where there are several."""
+    means = np.mean(curves, axis=0)
+    axes.plot(x, means, dash, **look)
+    if (half := half_interval(1.0, len(curves)) if len(curves) > 1 else None) is not None:
+        halves = half * np.std(curves, axis=0, ddof=1)
+        axes.fill_between(x, means - halves, means + halves, color=look["color"], alpha=0.15, lw=0)
 
 
 def _looks() -> Iterator[tuple[str, str]]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
 examples:
   musicgen train groove-sine-spe
-  musicgen train mine.yaml --set data.folder=data/mine --set model.preset=tiny
+  musicgen train mine.yaml --set data.folder=data/mine --preset tiny
   musicgen train finetune --start ensemble --set data.folder=data/mine
   musicgen train runs/groove-sine-spe --resume
 """
@@ -47,6 +47,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help="a trained model that learns on: of `musicgen models`, or a folder",
     )
+    parser.add_argument("--preset", help="size of the model: tiny, small, …; as model.preset")
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
     parser.add_argument(
         "--seconds", type=float, metavar="N",
@@ -92,6 +93,7 @@ def configured(arguments: argparse.Namespace) -> RunConfig:
 
     options = {
         "start": arguments.start,
+        "model.preset": arguments.preset,
         "device.accelerator": arguments.device,
         "device.devices": arguments.devices,
         "device.strategy": arguments.strategy,
@@ -199,10 +201,20 @@ def _begun(run: Run, remarks: list[str]) -> list[str]:
 
     if not run.is_over:
         write_config(run.config)
-        return remarks
+        return [*remarks, *_rising(run)]
     changes = "; ".join(differences(run.config))
     stays = f"No step is left to be made, and {run.folder} stays as it was trained, without what you change"
     return [f"{stays}: {changes}."] if changes else []
+
+
+def _rising(run: Run) -> list[str]:
+    """Return what is to be said of a rate that never comes to its height."""
+    warmup = run.config.optimiser.warmup
+    if run.schedule.seconds is not None or warmup < run.steps:
+        return []
+    return [
+        f"The learning rate rises to the end: optimiser.warmup is {warmup} of {run.steps} steps."
+    ]
 
 
 def _write_samples(run: Run, model: Performer, step: int) -> list[str]:

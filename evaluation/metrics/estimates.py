@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import sqrt
 
 import numpy as np
 
@@ -63,11 +62,6 @@ def mean(values: Iterable[float | None]) -> float | None:
     """Return the mean of the values that there are, None for none."""
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
-
-
-def standard_error(deviation: float | None, n: int) -> float | None:
-    """Return that of the mean of n values; None where there is no deviation, as of one value."""
-    return None if deviation is None else deviation / sqrt(n)
 
 
 def _known(values: Iterable[float | None]) -> np.ndarray:

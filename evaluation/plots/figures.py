@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from evaluation.attention import GAMMA, unpack
-from evaluation.metrics.estimates import standard_error
 from evaluation.plots.style import (
     COLOURS,
     DIVERGING,
@@ -23,6 +22,7 @@ from evaluation.plots.style import (
     figure,
     series,
 )
+from musicgen.common.intervals import half_interval
 
 # Curves of results: each function draws one result into an axis and returns the axis; none computes a measure.
 
@@ -31,7 +31,7 @@ METRICS = {"translation": "translation invariance", "monotonicity": "monotonicit
 
 
 def loss_by_position(axes: Axes, models: Sequence[Result]) -> Axes:
-    """Draw each model's mean loss along the piece with its standard error, and where training ended (figure 3)."""
+    """Draw each model's mean loss along the piece with its 95 % interval, and where training ended (figure 3)."""
     for model in models:
         _curve(axes, model["positions"], model, shaded=len(models) <= MOST_SHADED)
     mark_trained(axes, {model["trained_length"] for model in models})
@@ -46,7 +46,7 @@ def loss_by_position(axes: Axes, models: Sequence[Result]) -> Axes:
 
 
 def loss_apart(axes: Axes, models: Sequence[Result]) -> Axes:
-    """Draw by how much each model differs from the mean of all along the piece, with its standard error."""
+    """Draw by how much each model differs from the mean of all along the piece, with its 95 % interval."""
     for model in models:
         _curve(axes, model["apart"], model)
     axes.axhline(0, color=FAINT, linewidth=0.8)
@@ -63,7 +63,7 @@ def loss_by_realisations(axes: Axes, models: Sequence[Result]) -> Axes:
         x = [test["realisations"] for test in tests]
         changes = [test["change"] for test in tests]
         mean = [change["mean"] for change in changes]
-        error = [_error(change) for change in changes]
+        error = [_half(change) for change in changes]
         label = f"{model['model']} (trained with {model['trained']})"
         axes.errorbar(x, mean, error, capsize=2.5, label=label, **vars(look))
         own = [(n, m) for n, m in zip(x, mean, strict=True) if n == model["trained"]]
@@ -149,21 +149,21 @@ def mark_trained(axes: Axes, lengths: set[int], *, named: bool = True) -> None:
 
 
 def _curve(axes: Axes, rows: Sequence[Result], model: Result, *, shaded: bool = True) -> None:
-    """Draw means along the positions, each over its stretch, with their standard errors."""
+    """Draw means along the positions, each over its stretch, with their 95 % intervals."""
     look = series(model["number"])
     x = [(row["start"] + row["stop"]) / 2 for row in rows]
     mean = [row["mean"] for row in rows]
     axes.plot(x, mean, color=look.color, linestyle=look.linestyle, label=model["model"])
     if shaded:
-        error = [_error(row) for row in rows]
-        low, high = ([m + sign * e for m, e in zip(mean, error, strict=True)] for sign in (-1, 1))
+        halves = [_half(row) for row in rows]
+        low, high = ([m + sign * h for m, h in zip(mean, halves, strict=True)] for sign in (-1, 1))
         axes.fill_between(x, low, high, color=look.color, alpha=0.13, linewidth=0)
 
 
-def _error(row: Result) -> float:
-    """Return the standard error of a mean over pieces; of one piece none, which is not drawn."""
-    error = standard_error(row["deviation"], row["pieces"])
-    return nan if error is None else error
+def _half(row: Result) -> float:
+    """Return half the 95 % interval of a mean over pieces; of one piece none, which is not drawn."""
+    half = half_interval(row["deviation"], row["pieces"])
+    return nan if half is None else half
 
 
 # Pictures of results: attention maps and templates, many side by side in one axis, which is returned.

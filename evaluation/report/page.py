@@ -67,10 +67,10 @@ LEADS = {
 }
 
 CAPTIONS = {
-    "extrapolation": """Mean over {pieces} pieces in stretches of a 16th of the trained length; shaded: one standard
-        error. Below, where models can be compared: each less the mean of all at that position, paired by piece.""",
+    "extrapolation": """Mean over {pieces} pieces in stretches of a 16th of the trained length; shaded: the 95 %
+        interval. Below, where models can be compared: each less the mean of all at that position, paired by piece.""",
     "realisations": """Change of the loss within the trained length against the R of training (ring), paired by piece,
-        with its standard error. Another R gives the random features another width: they are redrawn.""",
+        with its 95 % interval. Another R gives the random features another width: they are redrawn.""",
     "probes": """Best head of the first layer, keys up to a 16th of the trained length back, by the position of the
         query; bars: standard error (jackknife over four groups of tokens).""",
     "attention": """Attention in {pieces} pieces that the model wrote, {length} tokens, their mean; white: the trained
@@ -89,7 +89,7 @@ HOW = {
         long as measured; a stochastic encoding is drawn once a piece. Data: {folder}, checksum {checksum:.16}….""",
         """A piece counts once, by its mean over a stretch. ± is the deviation over pieces, as in table 6 of the SPE
         paper. Growth is by how much more a model's loss grows after its trained length than that of the models on
-        average, with its standard error, paired by piece.""",
+        average, with its 95 % interval, paired by piece.""",
     ),
     "ablation": (
         """Read are {pieces} pieces of the {split} split of {folder}, paired piece by piece with the whole model. The

@@ -13,6 +13,9 @@ And how well it keeps to the piece's harmony (metrics/statistics.py): the share 
 of the chord where they begin. There the hidden part has a value of its own, `real`. So it has in how many notes there
 are a bar, and how many sound at a time: a part may be like another and half as busy; notes that nobody ends drone.
 
+The chords of a prepared piece are given with its other parts. Where no file named them, they were recognised in all
+parts, the hidden one too; with `hear_chords` those are given that are recognised in the other parts alone.
+
 And what StreamMUSE (https://github.com/StreamMUSE/eval) measures of pitched parts: the Jensen–Shannon divergence, in
 nats, of their pitches and of their onsets, in 64 equal bins over the bars, from the hidden part's; and of the time of
 the other parts' notes the share with a note of the part at a consonant interval (unison, thirds, fifth, sixths), and
@@ -40,6 +43,7 @@ from evaluation.study.piece_jobs import Choice, Measure, by_piece, drawn, facts,
 from musicgen.completion import WholeIds
 from musicgen.generation.request import Request
 from musicgen.playable import Playable
+from tokenization.analysis.chords import recognise
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.prepared import Prepared
 from tokenization.score import Notes, Score, Track, excerpt
@@ -83,6 +87,12 @@ def hidden_parts(piece: Score) -> dict[str, int]:
         if notes[track]:
             found.setdefault(role(piece.tracks[track]), track)
     return {name: found[name] for name in ROLES if name in found}
+
+
+def with_chords_of_others(piece: Score, track: int) -> Score:
+    """Return a piece with the chords that are recognised without a track."""
+    others = piece.replace(notes=piece.notes[piece.notes.track != track])
+    return piece.replace(markers=recognise(others))
 
 
 def accompany(model: Playable, ids: np.ndarray, part: str, *, seed: int) -> WholeIds:
@@ -246,26 +256,31 @@ def summary(rows: Iterable[Row]) -> list[Row]:
 
 
 def accompaniment(
-    playables: Sequence[Playable], choice: Choice, *, hide: Sequence[str], bars: int
+    playables: Sequence[Playable],
+    choice: Choice,
+    *,
+    hide: Sequence[str],
+    bars: int,
+    hear_chords: bool = False,
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment, a job a model and piece, and what is to be said of the pieces."""
-    prepared, data, split = choice.prepared, choice.data, choice.split
     able = [model for model in playables if model.language.parts]
     left_out = taking_part(able, playables, "accompaniment", "ensemble")
-    chosen = _chosen(prepared, split, choice.pieces, choice.seed)
+    chosen = _chosen(choice)
     if not chosen:
-        raise ValueError(f"{data} has no piece in its {split} split; another --split may have")
-    experiment = by_piece(accompanied, able, choice, chosen, summary, hide=list(hide), bars=bars)
-    return experiment, facts(choice, len(chosen), left_out=left_out, bars=bars)
+        raise ValueError(f"{choice.data} has no piece in {choice.place}; another --split may have")
+    common = {"bars": bars, "hear_chords": hear_chords}
+    experiment = by_piece(accompanied, able, choice, chosen, summary, hide=list(hide), **common)
+    return experiment, facts(choice, len(chosen), left_out=left_out, **common)
 
 
-def _chosen(prepared: Prepared, split: str, pieces: int, seed: int) -> list[dict[str, Any]]:
+def _chosen(choice: Choice) -> list[dict[str, Any]]:
     """Return pieces, each with one of its style and one of another, if there are."""
-    random = np.random.default_rng(seed)
-    rows, places = drawn(prepared, split, random)
-    styles = prepared.pieces.style[rows]
+    random = np.random.default_rng(choice.seed)
+    rows, places = drawn(choice, random)
+    styles = choice.prepared.pieces.style[rows]
     chosen = []
-    for place in places[:pieces]:
+    for place in places[: choice.pieces]:
         same = np.flatnonzero((styles == styles[place]) & (np.arange(len(rows)) != place))
         other = np.flatnonzero(styles != styles[place])
         chosen.append(
@@ -288,6 +303,7 @@ def accompanied(
     other: int | None,
     hide: Sequence[str],
     bars: int,
+    hear_chords: bool,
     seed: int,
 ) -> Measure:
     """Return how what a model writes for each hidden part of a piece compares with it and with the references."""
@@ -307,7 +323,12 @@ def accompanied(
     piece = speaker.decode(ids)
     names = speaker.part_names(ids)
     hidden = {name: track for name, track in hidden_parts(piece).items() if name in hide}
-    works = [accompany(loaded, ids, names[track], seed=seed) for track in hidden.values()]
+    works = []
+    for track in hidden.values():
+        if hear_chords:
+            heard = speaker.arrange(with_chords_of_others(piece, track))
+            ids = speaker.encode(heard).ids
+        works.append(accompany(loaded, ids, names[track], seed=seed))
     yield works
     following, others = some_bars(whole.score, bars, bars), [music(same), music(other)]
     title, style = prepared.name(row), int(prepared.pieces.style[row])

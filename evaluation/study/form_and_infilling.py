@@ -136,12 +136,13 @@ def form(
     prompt_bars: int,
     bars: int,
     piece_bars: int | None = None,
+    recall: float = MUSICAL.recall,
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment that continues pieces and measures their form and the pieces' own.
 
     They have as many bars after the prompt as are written, or at least `piece_bars`.
     """
-    arguments = {"prompt_bars": prompt_bars, "bars": bars}
+    arguments = {"prompt_bars": prompt_bars, "bars": bars, "recall": recall}
     enough = min(piece_bars or bars, bars)
     fewest = prompt_bars + enough
     experiment, described = long_pieces(
@@ -194,11 +195,14 @@ def long_pieces(
     table: Callable[[Rows], Rows] = estimates,
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment that measures the models of a data set's language with long pieces, and its facts."""
-    prepared, data, split = choice.prepared, choice.data, choice.split
-    language, random = prepared.language, np.random.default_rng(choice.seed)
+    data, language, random = (
+        choice.data,
+        choice.prepared.language,
+        np.random.default_rng(choice.seed),
+    )
     able = [model for model in playables if model.language.name == language.name]
     left_out = taking_part(able, playables, name, language.name)
-    rows, places = drawn(prepared, split, random, fewest_bars=fewest_bars)
+    rows, places = drawn(choice, random, fewest_bars=fewest_bars)
     others = [model.language for model in able if model.language.spec() != language.spec()]
     # As all of them count bars.
     long_enough = (
@@ -209,14 +213,22 @@ def long_pieces(
     chosen = list(islice(long_enough, choice.pieces))
     if not chosen:
         raise ValueError(
-            f"{data} has no piece of {fewest_bars} bars in its {split} split; ask for fewer, or another --split"
+            f"{data} has no piece of {fewest_bars} bars in {choice.place}; ask for fewer, or another --split"
         )
     experiment = by_piece(measure, able, choice, chosen, table, **arguments)
     return experiment, facts(choice, len(chosen), left_out=left_out, **arguments)
 
 
 def measure_form(
-    *, model: str, data: str, device: str, row: int, prompt_bars: int, bars: int, seed: int
+    *,
+    model: str,
+    data: str,
+    device: str,
+    row: int,
+    prompt_bars: int,
+    bars: int,
+    recall: float,
+    seed: int,
 ) -> Measure:
     """Return the form of a continuation and of the piece, and how either ends."""
     from evaluation.metrics.form import MEASURES, SIGNS, last_bar, signs
@@ -226,9 +238,10 @@ def measure_form(
     piece = held_out_piece(data, row, loaded.language)
     prompt = piece.prompt(prompt_bars)
     stop = prompt_bars + bars
-    works = [Continuation(loaded, prompt, Request(bars=bars, seed=seed))]
+    request = Request(bars=bars, seed=seed, sampling=replace(MUSICAL, recall=recall))
+    works = [Continuation(loaded, prompt, request)]
     if loaded.language.can_end():
-        works.append(Continuation(loaded, prompt, Request(bars=bars, seed=seed, ends=True)))
+        works.append(Continuation(loaded, prompt, replace(request, ends=True)))
     yield works
     written, *ended = (score_of(work) for work in works)
     own = form_of(written, prompt_bars, stop)

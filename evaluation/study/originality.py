@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +15,7 @@ from evaluation.study.form_and_infilling import estimates, held_out_piece, long_
 from evaluation.study.piece_jobs import Choice, Measure, Rows, model_of
 from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
+from musicgen.generation.sampling import MUSICAL
 from musicgen.playable import Playable
 from tokenization.prepared import Prepared
 from tokenization.score import Score
@@ -92,13 +93,18 @@ CASES = 10  # that are named
 
 
 def originality(
-    playables: Sequence[Playable], choice: Choice, *, prompt_bars: int, bars: int
+    playables: Sequence[Playable],
+    choice: Choice,
+    *,
+    prompt_bars: int,
+    bars: int,
+    recall: float = MUSICAL.recall,
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment that continues pieces and looks for what is written in the training pieces."""
 
     if bars < BARS:
         raise ValueError(f"--bars is {bars}; passages of {BARS} bars are looked for")
-    arguments = {"prompt_bars": prompt_bars, "bars": bars}
+    arguments = {"prompt_bars": prompt_bars, "bars": bars, "recall": recall}
     return long_pieces(
         "originality",
         measure_originality,
@@ -134,13 +140,22 @@ def training_passages(data: str) -> Any:
 
 
 def measure_originality(
-    *, model: str, data: str, device: str, row: int, prompt_bars: int, bars: int, seed: int
+    *,
+    model: str,
+    data: str,
+    device: str,
+    row: int,
+    prompt_bars: int,
+    bars: int,
+    recall: float,
+    seed: int,
 ) -> Measure:
     """Return how like the training pieces a continuation is, and the same bars of the piece are."""
 
     loaded = model_of(model, device)
     piece = held_out_piece(data, row, loaded.language)
-    work = Continuation(loaded, piece.prompt(prompt_bars), Request(bars=bars, seed=seed))
+    request = Request(bars=bars, seed=seed, sampling=replace(MUSICAL, recall=recall))
+    work = Continuation(loaded, piece.prompt(prompt_bars), request)
     yield [work]
     known, stop = training_passages(data), prompt_bars + bars
     likeness: dict[str, list[float]] = {}

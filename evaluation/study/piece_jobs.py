@@ -26,6 +26,12 @@ class Choice:
     split: str
     seed: int
     device: str
+    skip: int = 0  # pieces that are left out: the first in the order in which they are taken
+
+    @property
+    def place(self) -> str:
+        """Where pieces are looked for, in words."""
+        return f"its {self.split} split" + (f" after the first {self.skip}" if self.skip else "")
 
     @cached_property
     def prepared(self) -> Prepared:
@@ -40,11 +46,22 @@ Measure = Generator[Sequence[Generation], None, Rows]
 
 
 def drawn(
-    prepared: Prepared, split: str, random: np.random.Generator, *, fewest_bars: int = 0
+    choice: Choice, random: np.random.Generator, *, fewest_bars: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows of different files that have so many bars, and their places by turns of styles: (N,) both."""
-    rows = random.permutation(prepared.rows(split))
+    """Return rows of different files that have so many bars, and their places by turns of styles: (N,) both.
+
+    What is skipped is counted among files of any length, so it is the same whatever is measured.
+    """
+    prepared, files = choice.prepared, choice.prepared.pieces.file
+    rows = random.permutation(prepared.rows(choice.split))
+    first, places = _by_turns(prepared, rows)
+    rows = rows[~np.isin(files[rows], files[first[places[: choice.skip]]])]
     rows = np.array([row for row in rows if len(prepared.bars(int(row))) >= fewest_bars], dtype=int)
+    return _by_turns(prepared, rows)
+
+
+def _by_turns(prepared: Prepared, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first row of each file, and their places by turns of styles."""
     _, first = np.unique(prepared.pieces.file[rows], return_index=True)
     rows = rows[np.sort(first)]
     styles = prepared.pieces.style[rows]
@@ -97,4 +114,4 @@ def facts(choice: Choice, pieces: int, **more: Any) -> dict[str, Any]:
     """Return the remarks on the results of so many pieces that were there to be taken."""
     prepared = choice.prepared
     known = {"data": str(prepared.folder), "checksum": prepared.meta["checksum"]}
-    return {**known, "split": choice.split, "pieces": pieces, **more}
+    return {**known, "split": choice.split, "skip": choice.skip, "pieces": pieces, **more}

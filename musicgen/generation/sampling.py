@@ -129,7 +129,7 @@ class Sampling:
 
 
 # What suits music where nothing is asked for. Without min-p now and then a token is drawn that stands nowhere in the
-# data, and what follows it wanders off. At a temperature of 0.9 songs had too few pitches (docs/results.md).
+# data, and what follows it wanders off. At a temperature of 0.9 songs had too few pitches.
 MUSICAL = Sampling(min_p=0.01)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.cli import COMMANDS, LONGEST_SENTENCE, NO_MEMORY, main, sentence
+from app.cli import COMMANDS, LONGEST_SENTENCE, NO_MEMORY, build_parser, main, sentence
 from app.commands.evaluate.evaluate import EVALUATIONS
 
 
@@ -68,6 +68,16 @@ def test_each_command_imports_little(name: str):
     modules = [node.module or "" for node in tree.body if isinstance(node, ast.ImportFrom)]
     tops = {module.split(".")[0] for module in modules}
     assert not tops & {"tokenization", "training", "musicgen", "evaluation", "torch", "numpy"}
+
+
+def test_what_may_be_left_out_stands_before_options_or_after_them():
+    parser, words = build_parser("benchmark"), ("benchmark", "image", "--short")
+    for line in ((*words, "folder"), (*words[:2], "folder", words[2])):
+        parsed = parser.parse_args(line)
+        assert (parsed.task, str(parsed.source), parsed.short) == ("image", "folder", True)
+    assert parser.parse_args(words).source is None
+    with pytest.raises(ValueError, match="unrecognized arguments: another"):
+        parser.parse_args((*words, "folder", "another"))
 
 
 @pytest.mark.parametrize(

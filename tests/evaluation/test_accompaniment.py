@@ -11,6 +11,7 @@ from evaluation.study.accompaniment import (
     part_of,
     streamed,
     summary,
+    with_chords_of_others,
 )
 from tests.evaluation.toys import toy_playable
 from tests.tokenization.groove.cases import trio_of
@@ -82,6 +83,20 @@ def test_what_is_not_hidden_stays():
     for track in range(len(piece.tracks)):
         same = part_of(piece, track) == part_of(written, track)
         assert same == (track != drums)
+
+
+def test_chords_can_be_those_that_the_other_parts_have():
+    speaker = language("ensemble")
+    fifths = [(at, 48, pitch, OTHER) for at in (0, 48) for pitch in (60, 67)]
+    thirds = [(0, 48, 40, BASS), (48, 48, 39, BASS)]  # C major, C minor
+    piece = speaker.arrange(music(*fifths, *thirds))
+    assert {"C_M", "C_m"} <= {marker.text for marker in piece.markers}
+    bass = next(n for n, track in enumerate(piece.tracks) if track.program in range(32, 40))
+    heard = with_chords_of_others(piece, bass)
+    assert len({marker.text for marker in heard.markers}) == 1  # the others say the same twice
+    assert heard.notes == piece.notes
+    alone = with_chords_of_others(speaker.arrange(music(*BEATS, *LINE)), 0)
+    assert len(alone.markers) == 1
 
 
 def test_a_bass_on_the_chords_is_in_harmony_and_one_that_stays_on_a_note_is_not():

@@ -51,8 +51,8 @@ def model_readme(model: ModelConfig, card: Card, losses: Losses) -> str:
         "`python -m training.results.publish` prints all numbers.",
         markdown([("", ""), *facts.items()], numbers=False),
         "## Quality",
-        "Loss in nats a token on held-out pieces that were not transposed, from their beginnings "
-        f"({losses[card.dtype][1].sequences} pieces), by the way the weights are stored; "
+        f"Loss in nats a token on {losses[card.dtype][1].sequences} validation pieces, which chose the "
+        "checkpoint, by the way the weights are stored; "
         f"the model here is stored as {card.dtype}.",
         markdown([("weights", "MB", "trained length", "past it"), *_costs(losses)]),
         "By position:",

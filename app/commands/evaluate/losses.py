@@ -28,7 +28,7 @@ EXAMPLES = {
     "extrapolation": """\
 A model reads held-out pieces and predicts each next token; given is the loss in nats a token: mean
 ± deviation over pieces, within the trained length, to 1.5 times it, and further. Growth is by how
-much more a loss grows past the trained length than that of the models on average ± standard error.
+much more a loss grows past the trained length than that of the models on average [95 % interval].
 Later parts of pieces may be harder by themselves: --control predicts what lies past the trained
 length once more, each token from the last ones alone, from half as many as the model was trained
 with to all of them. Below 0, all that was before helps: length does no harm.

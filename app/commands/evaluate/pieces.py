@@ -106,6 +106,10 @@ def add(parser: argparse.ArgumentParser, name: str) -> None:
     add_study(parser, results="the results as JSON and CSV")
     add_data(parser)
     add_choice(parser, pieces, split)
+    parser.add_argument(
+        "--skip", type=int, default=0, metavar="N",
+        help="pieces left out: those that --pieces N takes of any length, such as were measured before",
+    )  # fmt: skip
     if bars is not None:
         parser.add_argument("--prompt-bars", type=int, default=8, metavar="N", help="bars given")
         parser.add_argument("--bars", type=int, default=bars, metavar="N", help="bars written")
@@ -119,10 +123,6 @@ def add(parser: argparse.ArgumentParser, name: str) -> None:
             "--gap", type=int, default=4, metavar="N",
             help=f"bars taken out, {MOST_BARS_OF_A_GAP} at most",
         )  # fmt: skip
-        parser.add_argument(
-            "--recall", type=float, default=MUSICAL.recall, metavar="R",
-            help="how much counts what is recalled of the piece, 0 to 1",
-        )  # fmt: skip
     elif name == "accompaniment":
         from evaluation.study.accompaniment import ROLES
 
@@ -131,6 +131,16 @@ def add(parser: argparse.ArgumentParser, name: str) -> None:
             help=f"the parts to hide, one at a time: {', '.join(ROLES)} (default: all)",
         )  # fmt: skip
         parser.add_argument("--bars", type=int, default=8, metavar="N", help="of a piece")
+        parser.add_argument(
+            "--hear-chords",
+            action="store_true",
+            help="give the chords that are recognised in the other parts, instead of the piece's own",
+        )
+    if name not in ("accompaniment", "plan"):
+        parser.add_argument(
+            "--recall", type=float, default=MUSICAL.recall, metavar="R",
+            help="how much counts what is recalled of the piece, 0 to 1",
+        )  # fmt: skip
     parser.epilog = EXAMPLES[name]
 
 
@@ -141,6 +151,8 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(
             f"--gap is {arguments.gap}; {MOST_BARS_OF_A_GAP} bars at most can be filled at once"
         )
+    if "recall" in arguments:
+        replace(MUSICAL, recall=arguments.recall)  # or a sentence on what is wrong
     models, choice = chosen(arguments)
     experiment, facts = _experiment(name, models, choice, arguments)
     found = run_and_print(name, experiment, facts, arguments, EVALUATIONS[name][-1])
@@ -154,20 +166,25 @@ def _experiment(
     from evaluation.study import accompaniment, form_and_infilling, originality, realism
 
     if name == "infilling":
-        recall = replace(MUSICAL, recall=arguments.recall).recall  # or a sentence on what is wrong
-        return form_and_infilling.infilling(models, choice, gap=arguments.gap, recall=recall)
+        return form_and_infilling.infilling(
+            models, choice, gap=arguments.gap, recall=arguments.recall
+        )
     if name == "accompaniment":
-        hide, bars = arguments.hide, arguments.bars
-        return accompaniment.accompaniment(models, choice, hide=hide, bars=bars)
+        return accompaniment.accompaniment(
+            models,
+            choice,
+            hide=arguments.hide,
+            bars=arguments.bars,
+            hear_chords=arguments.hear_chords,
+        )
     lengths = {"prompt_bars": arguments.prompt_bars, "bars": arguments.bars}
+    if name == "plan":
+        return form_and_infilling.plan(models, choice, **lengths)
+    how = {**lengths, "recall": arguments.recall}
     if name == "form":
-        return form_and_infilling.form(models, choice, **lengths, piece_bars=arguments.piece_bars)
-    make = {
-        "plan": form_and_infilling.plan,
-        "realism": realism.realism,
-        "originality": originality.originality,
-    }
-    return make[name](models, choice, **lengths)
+        return form_and_infilling.form(models, choice, **how, piece_bars=arguments.piece_bars)
+    make = realism.realism if name == "realism" else originality.originality
+    return make(models, choice, **how)
 
 
 def _print_closest(found: dict[str, Any]) -> None:

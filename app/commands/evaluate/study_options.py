@@ -222,12 +222,15 @@ def chosen(arguments: argparse.Namespace) -> tuple[list[Playable], Choice]:
 
     check_counts(arguments, "prompt-bars", "bars", "piece-bars", "gap", "pieces")
     models = models_of(arguments.models)
+    if arguments.skip < 0:
+        raise ValueError(f"--skip is {arguments.skip}; it must be 0 or more")
     return models, Choice(
         data=str(arguments.data or data_of(models)),
         pieces=arguments.pieces,
         split=arguments.split,
         seed=arguments.seed,
         device=chosen_device(arguments),
+        skip=arguments.skip,
     )
 
 

@@ -56,6 +56,15 @@ def test_a_run_leaves_a_folder_with_all_of_it(toy: Path, command):
     assert "step 4 of 4: loss " in err
 
 
+def test_a_model_of_another_size_is_trained_and_a_rate_that_only_rises_is_mentioned(
+    toy: Path, command
+):
+    words = ("--preset", "tiny", "--set", "model.layers=1", "--set", "optimiser.warmup=4")
+    said = command("train", toy, *words).err
+    assert "rises to the end: optimiser.warmup is 4 of 4 steps." in said
+    assert "preset: tiny" in (toy.parent / "run" / "config.yaml").read_text()
+
+
 def test_a_run_by_the_clock_goes_on_from_before_its_tail(shared_set, tmp_path: Path, command):
     toy = toy_file(tmp_path, shared_set("ensemble"), **QUICK)  # it draws what its model can do
     hold = ("--set", "optimiser.schedule=hold", "--seconds", 0.5, "--json")

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from evaluation import likelihood
@@ -12,10 +13,10 @@ from evaluation.study.accompaniment import accompaniment
 from evaluation.study.experiments import HeldOut, conduct, held_out, models_of
 from evaluation.study.form_and_infilling import form, infilling
 from evaluation.study.losses import extrapolation
-from evaluation.study.piece_jobs import Choice
+from evaluation.study.piece_jobs import Choice, drawn
 from tests.app.toy_models import write_model
 from tests.training.makers import prepared_set
-from tokenization.prepared import TOKENS_FILE
+from tokenization.prepared import TOKENS_FILE, Prepared
 
 
 def test_models_are_compared_over_the_pieces_that_all_have_read(tmp_path: Path, monkeypatch):
@@ -51,6 +52,28 @@ def test_models_are_compared_over_the_pieces_that_all_have_read(tmp_path: Path, 
     for one, other in zip(found["models"], alone["models"], strict=True):
         assert {**one, "seconds": 0} == {**other, "seconds": 0}
         assert one["apart"][0]["pieces"] == 3
+
+
+def test_pieces_that_are_skipped_are_the_same_for_any_length(tmp_path: Path, monkeypatch):
+    data = prepared_set(tmp_path / "data", "ensemble", held_out=0, tested=9)
+    choice = Choice(data=str(data), pieces=9, split="test", seed=0, device="cpu")
+
+    def taken(skip: int, fewest_bars: int = 0) -> list[int]:
+        chosen, random = replace(choice, skip=skip), np.random.default_rng(0)
+        rows, places = drawn(chosen, random, fewest_bars=fewest_bars)
+        return chosen.prepared.pieces.file[rows[places]].tolist()
+
+    every = taken(0)
+    assert sorted(every) == list(range(8, 17))  # training pieces come first
+    assert taken(4) == every[4:]
+    bars, short = Prepared.bars, (every[1], every[5])
+
+    def shortened(prepared: Prepared, row: int) -> np.ndarray:
+        return bars(prepared, row)[: 1 if prepared.pieces.file[row] in short else None]
+
+    monkeypatch.setattr(Prepared, "bars", shortened)
+    assert taken(4, fewest_bars=2) == [file for file in every[4:] if file not in short]
+    assert taken(9) == []
 
 
 @pytest.mark.parametrize(

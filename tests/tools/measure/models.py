@@ -7,6 +7,7 @@ All models read the notes that the first one's language keeps of a piece, up to 
 
 import numpy as np
 
+from musicgen.common.intervals import mean_interval
 from musicgen.generation.likelihood import position_losses
 from musicgen.playable import load
 from tests.tools.options import options
@@ -44,8 +45,9 @@ def main() -> None:
         found.append(np.array(losses))
         told = f"{found[-1].mean():.3f} ± {found[-1].std(ddof=1):.3f} nats a note (n {len(rows)})"
         apart = found[-1] - found[0]
-        error = apart.std(ddof=1) / len(rows) ** 0.5
-        beside = f"; {apart.mean():+.3f} ± {error:.3f} against {names[0]}"
+        mean, half = mean_interval(apart.tolist())
+        low, high = mean - (half or 0), mean + (half or 0)
+        beside = f"; {mean:+.3f} [{low:+.3f}, {high:+.3f}] against {names[0]}"
         print(f"{name}: {told}{beside if len(found) > 1 else ''}", flush=True)
 
 

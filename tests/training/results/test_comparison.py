@@ -26,6 +26,12 @@ def test_run_is_what_it_came_to_at_its_last_step(trained: Path, tmp_path: Path):
     assert row.parameters == sum(p.numel() for p in model.parameters())
     assert row.tokens_per_second > 0
     assert draw_comparison({"run": [trained]}, tmp_path, 32).read_bytes().startswith(b"\x89PNG")
+    drawn = Figure().subplots()
+    tables = [read_table(trained / "positions.csv")] * 2
+    draw_position_means(drawn, {"run": tables[:1]}, 32)
+    assert not drawn.collections  # of one run, no interval
+    draw_position_means(drawn, {"run": tables}, 32)
+    assert len(drawn.collections) == 1
     with pytest.raises(ValueError, match="holds no checkpoint"):
         compared(tmp_path)
 
@@ -94,5 +100,5 @@ def test_curves_are_drawn_of_a_run_of_any_name_and_length(tmp_path: Path, rows: 
         (run / f"{name}.csv").write_text("\n".join(text.splitlines()[:rows]) + "\n")
     assert write_curves(run, 8).read_bytes().startswith(b"\x89PNG")
     axes = Figure().subplots()
-    draw_position_means(axes, {r"$\foo$": read_table(run / "positions.csv")}, 8)
+    draw_position_means(axes, {r"$\foo$": [read_table(run / "positions.csv")]}, 8)
     axes.figure.savefig(run / "means.png")

@@ -48,9 +48,9 @@ def test_infilling_says_what_the_bars_after_a_gap_are_worth(evaluate):
 
 
 def test_each_hidden_part_has_a_row_with_what_stands_beside_it(evaluate):
-    how = ("--split", "validation", "--bars", 1, "--hide", "drums")
+    how = ("--split", "validation", "--bars", 1, "--hide", "drums", "--hear-chords")
     found, out, err = evaluate("accompaniment", "groove", PIANO, GROOVE, *how)
-    assert (found["pieces"], found["bars"], found["split"]) == (2, 1, "validation")
+    assert (found["pieces"], found["bars"], found["hear_chords"]) == (2, 1, True)
     row, bar, at_once = found["models"][0]["table"]
     assert (bar["metric"], at_once["metric"]) == ("notes_a_bar", "sounding")
     assert bar["real"]["mean"] > 0
@@ -78,9 +78,10 @@ def test_realism_tells_written_from_real_by_each_kind_of_statistic(evaluate, tmp
 
 def test_originality_prints_a_table_and_the_closest_cases(evaluate, monkeypatch):
     monkeypatch.setattr("evaluation.study.originality.LEAST_NOTES", 1)
-    how = ("--split", "train", "--prompt-bars", 1, "--bars", 4)
+    how = ("--split", "train", "--prompt-bars", 1, "--bars", 4, "--recall", 0.5)
     found, out, _ = evaluate("originality", "remi", REMI, *how)
     same = next(row for row in found["models"][0]["table"] if row["measure"] == "the same")
+    assert found["recall"] == 0.5
     assert same["real"]["mean"] == 1  # these pieces are the training pieces
     assert same["written"]["mean"] < 1
     assert out.startswith("Each two bars")
@@ -94,6 +95,9 @@ def test_originality_prints_a_table_and_the_closest_cases(evaluate, monkeypatch)
     ("words", "spoken", "says"),
     [
         (f"form {PIANO} --bars 500", "ensemble", "has no piece of 508 bars in its validation"),
+        (f"form {PIANO} --bars 1 --skip 2", "ensemble", "validation split after the first 2;"),
+        (f"form {PIANO} --skip -1", "ensemble", "--skip is -1; it must be 0 or more"),
+        (f"form {PIANO} --recall 2", "ensemble", "recall is 2"),
         (f"form {GROOVE}", "ensemble", "name a model that uses ensemble"),
         (f"infilling {PIANO} --gap 17", "ensemble", "--gap is 17; 16 bars at most can be filled"),
         (f"accompaniment {GROOVE}", "groove", "name a model that uses ensemble"),
