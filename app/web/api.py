@@ -172,7 +172,7 @@ def add_api(server: gr.Server, api: Api) -> None:
     """Declare the endpoints; gradio reads what they take from their signatures."""
     actions, first_model = api.actions, api.actions.models.first
 
-    def models(request: gr.Request = None) -> list[dict[str, Any]]:  # type: ignore[assignment]
+    def models(request: gr.Request | None = None) -> list[dict[str, Any]]:
         """List the models that can be asked for, with what is known of them."""
         known = {row["name"]: row for row in playable.models()}
         return [
@@ -181,8 +181,8 @@ def add_api(server: gr.Server, api: Api) -> None:
         ]
 
     def read(
-        file: FileData, model: str = first_model, request: gr.Request = None
-    ) -> dict[str, Any]:  # type: ignore[assignment]
+        file: FileData, model: str = first_model, request: gr.Request | None = None
+    ) -> dict[str, Any]:
         """Say what a file of music is to a model: its bars, notes and tracks, and remarks."""
         piece = api.piece(file, model, client_of(request))
         return {
@@ -199,7 +199,7 @@ def add_api(server: gr.Server, api: Api) -> None:
         file: FileData | None = None, model: str = first_model, prompt_bars: int = 0, bars: int = 16,
         variations: int = 1, temperature: float = TEMPERATURE, top_p: float = TOP_P, top_k: int = TOP_K,
         min_p: float = MIN_P, seed: int = 0, ends: bool = False, chords: str = "",
-        request: gr.Request = None,  # type: ignore[assignment]
+        request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
         """Continue a file of music after its first prompt_bars (0: all), or begin from nothing."""
         wanted = {
@@ -212,7 +212,7 @@ def add_api(server: gr.Server, api: Api) -> None:
         model: str = first_model, style: str = "", key: str = "", tempo: float = 0, metre: str = "",
         parts: str = "", form: str = "", bars: int = 16, variations: int = 1,
         temperature: float = TEMPERATURE, top_p: float = TOP_P, top_k: int = TOP_K, min_p: float = MIN_P,
-        seed: int = 0, ends: bool = False, chords: str = "", request: gr.Request = None,  # type: ignore[assignment]
+        seed: int = 0, ends: bool = False, chords: str = "", request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
         """Begin a piece from nothing, in a style, key, tempo, metre, parts and form; what is empty is left open."""
         wanted = {
@@ -225,7 +225,7 @@ def add_api(server: gr.Server, api: Api) -> None:
     def infill(
         file: FileData, model: str = first_model, first: int = 1, last: int = 1, variations: int = 1,
         temperature: float = TEMPERATURE, top_p: float = TOP_P, top_k: int = TOP_K, min_p: float = MIN_P,
-        seed: int = 0, request: gr.Request = None,  # type: ignore[assignment]
+        seed: int = 0, request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
         """Rewrite some bars of a file; every note outside them stays as it is."""
         wanted = {
@@ -238,7 +238,7 @@ def add_api(server: gr.Server, api: Api) -> None:
     def accompany(
         file: FileData, model: str = first_model, parts: str = "drums", variations: int = 1,
         temperature: float = TEMPERATURE, top_p: float = TOP_P, top_k: int = TOP_K, min_p: float = MIN_P,
-        seed: int = 0, request: gr.Request = None,  # type: ignore[assignment]
+        seed: int = 0, request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
         """Write parts of a file, such as "bass drums", to its other parts, which stay note for note."""
         wanted = {
@@ -248,7 +248,7 @@ def add_api(server: gr.Server, api: Api) -> None:
         api.sent(file)
         return api.written(file, wanted, "accompany", request)
 
-    def sound(file: FileData, request: gr.Request = None) -> FileData:  # type: ignore[assignment]
+    def sound(file: FileData, request: gr.Request | None = None) -> FileData:
         """Play a file of music: a WAV file."""
         data, name = api.sent(file)
         if not is_midi(data):
@@ -257,7 +257,7 @@ def add_api(server: gr.Server, api: Api) -> None:
         render_to(path, data, api.soundfont)
         return _handed_out(path)
 
-    def score(file: FileData, request: gr.Request = None) -> FileData:  # type: ignore[assignment]
+    def score(file: FileData, request: gr.Request | None = None) -> FileData:
         """Write a file of music as MusicXML, for programs that print it; a score stays as it is."""
         data, name = api.sent(file)
         written = actions.reader.notated(data, name, client_of(request))
@@ -266,8 +266,8 @@ def add_api(server: gr.Server, api: Api) -> None:
         return _handed_out(path)
 
     def similarity(
-        file: FileData, output: FileData, request: gr.Request = None
-    ) -> list[dict[str, Any]]:  # type: ignore[assignment]
+        file: FileData, output: FileData, request: gr.Request | None = None
+    ) -> list[dict[str, Any]]:
         """Compare the style of a piece with a reference's, quarter by quarter."""
         client = client_of(request)
         both = [actions.reader.read(*api.sent(one), client) for one in (file, output)]

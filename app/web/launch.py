@@ -196,14 +196,14 @@ class Desk:
         """Return a file, an example or nothing, as the page shows it."""
         what, data, name = await asked(request)
         model, fit = str(what.get("model") or ""), bool(what.get("fit"))
+        act = functools.partial(self.actions.nothing, model)
         if data:
-            view = self.actions.open, data, name or "it", model
+            opened = self.actions.open, data, name or "it", model
+            act = functools.partial(*opened, fit=fit, client=_client(request))
         elif what.get("example"):
-            view = self.actions.open_example, str(what["example"]), model
-        else:
-            return _json(await run_in_threadpool(self.actions.nothing, model))
-        more: dict[str, Any] = {"client": _client(request)} if data else {}
-        return _json(await run_in_threadpool(*view, fit=fit, **more))
+            example = str(what["example"])
+            act = functools.partial(self.actions.open_example, example, model, fit=fit)
+        return _json(await run_in_threadpool(act))
 
     @told
     async def write(self, request: Request) -> Response:

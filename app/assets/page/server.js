@@ -18,7 +18,11 @@ async function fetched(what, ask, file = null, signal = null) {
   body.append("ask", JSON.stringify(ask));
   if (file) {
     const ending = isMidi(file.bytes) && !/\.\w+$/.test(file.name) ? ".mid" : "";
-    body.append("file", new Blob([file.bytes]), file.name.replace(/[\\/]/g, "_").slice(-120) + ending);
+    body.append(
+      "file",
+      new Blob([file.bytes]),
+      file.name.replace(/[\\/]/g, "_").slice(-120) + ending,
+    );
   }
   let answer;
   try {
