@@ -135,6 +135,7 @@ UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029/\\]")
 def add_options(parser: argparse.ArgumentParser, *, lengths: bool = True) -> None:
     """Declare what the commands take; `lengths` for those that write a given length."""
     from musicgen.generation.request import Request
+    from musicgen.generation.sampling import CONTROLS
     from musicgen.playable import DEFAULT
 
     parser.add_argument(
@@ -150,18 +151,11 @@ def add_options(parser: argparse.ArgumentParser, *, lengths: bool = True) -> Non
     parser.add_argument(
         "--variations", type=int, default=Request.variations, metavar="K", help="how many to write"
     )
-    drawn = (
-        ("temperature", "T", "how daring: 0 always takes the likeliest token, 1 is the model itself"),
-        ("top-p", "P", "only the likeliest tokens that make up P of all together"),
-        ("min-p", "P", "only tokens at least P times as likely as the likeliest, 0 for all"),
-        ("recall", "R", "how much counts what the piece said before, 0 to 1; 0: nothing"),
-    )  # fmt: skip
-    for name, letter, text in drawn:
-        value = getattr(Request.sampling, name.replace("-", "_"))
-        parser.add_argument(f"--{name}", type=float, default=value, metavar=letter, help=text)
-    parser.add_argument(
-        "--top-k", type=int, metavar="K", help="only the K likeliest tokens (default: any)"
-    )
+    for name, control in CONTROLS.items():
+        parser.add_argument(
+            f"--{name.replace('_', '-')}", type=int if control.step == 1 else float,
+            default=getattr(Request.sampling, name), metavar=control.letter, help=control.help,
+        )  # fmt: skip
     parser.add_argument(
         "--by-kind", action=argparse.BooleanOptionalAction,
         help="be so daring within kinds of tokens, as notes or bar lines, each as likely as the model says: as busy as "

@@ -1,6 +1,7 @@
 """The endpoints for programs: the page's actions by name, for gradio's clients, curl, and assistants (MCP)."""
 
 import functools
+import inspect
 import logging
 import tempfile
 import threading
@@ -20,7 +21,7 @@ from app.web.composing.streamed_takes import by_quarter
 from app.web.guard import Refused, Room, make_room
 from musicgen import playable
 from musicgen.common.processes import FULL
-from musicgen.generation.sampling import MUSICAL
+from musicgen.generation.sampling import CONTROLS, MUSICAL
 from musicgen.pieces import Piece
 from tokenization.formats import is_midi, midi
 from tokenization.whole_file import write_whole
@@ -28,15 +29,11 @@ from tokenization.wording import sentence
 
 FAULT = "The server failed at this request; its log says how."
 FULL_DISK = "The disk of the server is full; tell who runs it, or try again in a while."
-TEMPERATURE, TOP_P, TOP_K, MIN_P = (
-    MUSICAL.temperature,
-    MUSICAL.top_p,
-    MUSICAL.top_k or 0,
-    MUSICAL.min_p,
-)
 LOOK_SECONDS = 0.05  # between two looks for who reads
 LOG = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
+Drawn = dict[str, Any]  # how notes are drawn, by name, and the seed
+NOTHING: Drawn = {}
 Files = tuple[list[FileData], list[dict[str, Any]]]
 
 
@@ -164,8 +161,26 @@ def _file_name(title: str) -> str:
     return "".join(c if c.isalnum() or c in "-_ " else "_" for c in title)[:60].strip() or "music"
 
 
-def _drawn(temperature: Any, top_p: Any, top_k: Any, min_p: Any, seed: Any) -> dict[str, Any]:
-    return {"temperature": temperature, "top_p": top_p, "top_k": top_k, "min_p": min_p, "seed": seed}  # fmt: skip
+def with_sampling(action: Callable[..., Answer]) -> Callable[..., Answer]:
+    """Let an endpoint take its `sampling` value by value, under their names; programs do not set what is recalled."""
+    signature = inspect.signature(action)
+    drawn = {name: getattr(MUSICAL, name) or 0 for name in CONTROLS if name != "recall"}
+    parameters: list[inspect.Parameter] = []
+    for one in signature.parameters.values():
+        named = {**drawn, "seed": 0} if one.name == "sampling" else {one.name: one.default}
+        for name, default in named.items():
+            kind = one.annotation if name == one.name else type(default)
+            parameters.append(one.replace(name=name, default=default, annotation=kind))
+
+    @functools.wraps(action)
+    def called(*values: Any, **given: Any) -> Answer:
+        said = dict(zip([one.name for one in parameters], values, strict=False)) | given
+        sampling = {name: said.pop(name) for name in (*drawn, "seed") if name in said}
+        return action(**said, sampling=sampling)
+
+    called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {one.name: one.annotation for one in parameters}
+    return called
 
 
 def add_api(server: gr.Server, api: Api) -> None:
@@ -195,55 +210,55 @@ def add_api(server: gr.Server, api: Api) -> None:
             "remarks": list(piece.remarks),
         }
 
+    @with_sampling
     def go_on(
         file: FileData | None = None, model: str = first_model, prompt_bars: int = 0, bars: int = 16,
-        variations: int = 1, temperature: float = TEMPERATURE, top_p: float = TOP_P, top_k: int = TOP_K,
-        min_p: float = MIN_P, seed: int = 0, ends: bool = False, chords: str = "",
+        variations: int = 1, sampling: Drawn = NOTHING, ends: bool = False, chords: str = "",
         request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
         """Continue a file of music after its first prompt_bars (0: all), or begin from nothing."""
         wanted = {
             "model": model, "promptBars": prompt_bars, "bars": bars, "variations": variations,
-            "sampling": _drawn(temperature, top_p, top_k, min_p, seed), "ends": ends, "chords": chords,
+            "sampling": sampling, "ends": ends, "chords": chords,
         }  # fmt: skip
         return api.written(file, wanted, "cont", request)
 
+    @with_sampling
     def begin(
         model: str = first_model, style: str = "", key: str = "", tempo: float = 0, metre: str = "",
-        parts: str = "", form: str = "", bars: int = 16, variations: int = 1,
-        temperature: float = TEMPERATURE, top_p: float = TOP_P, top_k: int = TOP_K, min_p: float = MIN_P,
-        seed: int = 0, ends: bool = False, chords: str = "", request: gr.Request | None = None,
+        parts: str = "", form: str = "", bars: int = 16, variations: int = 1, sampling: Drawn = NOTHING,
+        ends: bool = False, chords: str = "", request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
         """Begin a piece from nothing, in a style, key, tempo, metre, parts and form; what is empty is left open."""
         wanted = {
             "model": model, "bars": bars, "variations": variations, "ends": ends, "chords": chords,
-            "sampling": _drawn(temperature, top_p, top_k, min_p, seed),
+            "sampling": sampling,
             "idea": {"style": style, "key": key, "tempo": tempo, "metre": metre, "parts": parts, "form": form},
         }  # fmt: skip
         return api.written(None, wanted, "cont", request)
 
+    @with_sampling
     def infill(
         file: FileData, model: str = first_model, first: int = 1, last: int = 1, variations: int = 1,
-        temperature: float = TEMPERATURE, top_p: float = TOP_P, top_k: int = TOP_K, min_p: float = MIN_P,
-        seed: int = 0, request: gr.Request | None = None,
+        sampling: Drawn = NOTHING, request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
         """Rewrite some bars of a file; every note outside them stays as it is."""
         wanted = {
             "kind": "infill", "model": model, "first": first, "last": last, "variations": variations,
-            "sampling": _drawn(temperature, top_p, top_k, min_p, seed),
+            "sampling": sampling,
         }  # fmt: skip
         api.sent(file)
         return api.written(file, wanted, "infill", request)
 
+    @with_sampling
     def accompany(
         file: FileData, model: str = first_model, parts: str = "drums", variations: int = 1,
-        temperature: float = TEMPERATURE, top_p: float = TOP_P, top_k: int = TOP_K, min_p: float = MIN_P,
-        seed: int = 0, request: gr.Request | None = None,
+        sampling: Drawn = NOTHING, request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
         """Write parts of a file, such as "bass drums", to its other parts, which stay note for note."""
         wanted = {
             "kind": "accompany", "model": model, "parts": str(parts or "").replace(",", " ").split(),
-            "variations": variations, "sampling": _drawn(temperature, top_p, top_k, min_p, seed),
+            "variations": variations, "sampling": sampling,
         }  # fmt: skip
         api.sent(file)
         return api.written(file, wanted, "accompany", request)

@@ -15,6 +15,7 @@ import logging
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, redirect_stdout
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ from app.web.composing.composer import Composer
 from app.web.composing.requests import MOST_BARS, MOST_VARIATIONS, offered, request_from
 from app.web.guard import DESK, MOST_AT_WORK, UPLOAD_BYTES, Guard, Names, Room, make_room
 from app.web.offered_models import EXAMPLES, OfferedModels, language_of_example
-from musicgen.generation.sampling import MUSICAL
+from musicgen.generation.sampling import CONTROLS, MUSICAL
 from tokenization.formats import is_midi, midi
 from tokenization.wording import sentence
 
@@ -120,13 +121,10 @@ def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
         ],
         "mostBars": MOST_BARS,
         "mostVariations": MOST_VARIATIONS,
-        "sampling": {
-            "temperature": MUSICAL.temperature,
-            "topP": MUSICAL.top_p,
-            "topK": MUSICAL.top_k or 0,
-            "minP": MUSICAL.min_p,
-            "recall": MUSICAL.recall,
-        },
+        "sampling": [
+            {"name": name, "value": getattr(MUSICAL, name) or 0, **asdict(control)}
+            for name, control in CONTROLS.items()
+        ],
     }
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -100,16 +101,49 @@ class Kinds:
         return np.where(shares >= self._of_each(least), shares, 0)
 
 
+@dataclass(frozen=True)
+class Control:
+    """How people set a number of the sampling: by an option, and by a slider of the page."""
+
+    help: str
+    letter: str
+    label: str
+    hint: str
+    least: float = 0
+    most: float = 1  # of the slider; the check below knows what is possible
+    step: float = 0.01
+
+
+def _set_by(default: Any, *words: str, **bounds: float) -> Any:
+    return field(default=default, metadata={"control": Control(*words, **bounds)})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How freely to choose among the likely tokens; the limits apply in the order of the fields."""
+    """How freely to choose among the likely tokens; of the limits, top_k applies first.
 
-    temperature: float = 1.0  # 0 always takes the likeliest token
-    top_k: int | None = None  # only the k likeliest
-    top_p: float = 1.0  # only the likeliest that together reach this probability
-    min_p: float = 0.0  # only those at least this fraction as likely as the likeliest
+    Command, endpoints and page take what can be set from here, with words and bounds.
+    """
+
+    temperature: float = _set_by(
+        1.0, "how daring: 0 always takes the likeliest token, 1 is the model itself", "T",
+        "Temperature", "0: always the likeliest note", most=2,
+    )  # fmt: skip
+    top_p: float = _set_by(
+        1.0, "only the likeliest tokens that make up P of all together", "P", "Top-p", "1: no limit", least=0.05
+    )  # fmt: skip
+    top_k: int | None = _set_by(
+        None, "only the K likeliest tokens (default: any)", "K", "Top-k", "0: no limit", most=200, step=1
+    )  # fmt: skip
+    min_p: float = _set_by(
+        0.0, "only tokens at least P times as likely as the likeliest, 0 for all", "P", "Min-p", "0: no limit", most=0.5
+    )  # fmt: skip
     by_kind: bool | None = None  # within kinds of tokens (`Kinds`); None: as suits what is written
-    recall: float = 1.0  # how much counts what is recalled of the piece (model/recall.py), where that was learned
+    # Of the piece (model/recall.py), where that was learned.
+    recall: float = _set_by(
+        1.0, "how much counts what the piece said before, 0 to 1; 0: nothing", "R",
+        "Repetition", "0: remembers nothing of the piece", step=0.05,
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
@@ -131,6 +165,11 @@ class Sampling:
 # What suits music where nothing is asked for. Without min-p now and then a token is drawn that stands nowhere in the
 # data, and what follows it wanders off. At a temperature of 0.9 songs had too few pitches.
 MUSICAL = Sampling(min_p=0.01)
+
+
+CONTROLS: dict[str, Control] = {
+    one.name: one.metadata["control"] for one in fields(Sampling) if one.metadata
+}
 
 
 def probabilities(

@@ -163,10 +163,6 @@ const FITS = {
   tempo: between(0.1, 10),
   transpose: within(-48, 48),
   temperature: between(0, 10),
-  topP: between(0, 1),
-  topK: isCount,
-  minP: between(0, 1),
-  recall: between(0, 1),
   curve: (curve) => ["density", "register", "loudness"].includes(curve),
 };
 

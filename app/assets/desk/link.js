@@ -3,20 +3,15 @@
 import { isCount, isMaybe, isText } from "./check.js";
 import { fromBase64, toBase64 } from "./file.js";
 
-const KEPT = [
-  "bars",
-  "variations",
-  "ends",
-  "dense",
-  "chords",
-  "idea",
-  "temperature",
-  "topP",
-  "topK",
-  "minP",
-  "recall",
-  "seed",
-];
+// Settings of this desk alone, and what of a link is no setting.
+const LEFT_OUT = new Set(
+  (
+    "mix tempo transpose metronome onlyNew wholeTakes more plan curve newSeed " +
+    "model chosen example title name file nothing"
+  ).split(" "),
+);
+const asked = (settings) =>
+  Object.fromEntries(Object.entries(settings).filter(([name]) => !LEFT_OUT.has(name)));
 const MOST_LETTERS = 60000; // longer addresses are cut by some programs
 
 async function through(bytes, stream) {
@@ -29,7 +24,7 @@ const unsafe = (text) => text.replaceAll("-", "+").replaceAll("_", "/");
 
 // `source` is { example } or { title, name, bytes } or {} for music from nothing.
 export async function writeLink(address, source, { model, chosen, settings }) {
-  const said = { model, chosen, ...Object.fromEntries(KEPT.map((name) => [name, settings[name]])) };
+  const said = { model, chosen, ...asked(settings) };
   if (source.example) said.example = source.example;
   else if (source.bytes)
     Object.assign(said, {
@@ -65,12 +60,9 @@ export async function readLink(hash) {
       !isCount(said.chosen)
     )
       throw new Error();
-    const settings = Object.fromEntries(
-      KEPT.filter((name) => name in said).map((name) => [name, said[name]]),
-    );
     return {
       ...said,
-      settings: { ...settings, newSeed: false },
+      settings: { ...asked(said), newSeed: false },
       bytes: said.file ? fromBase64(unsafe(said.file)) : null,
     };
   } catch {

@@ -3,6 +3,7 @@ import { fromBase64 } from "../desk/file.js";
 import { newId, woken } from "../desk/state.js";
 import { barAt, barCount, grown, pieceOf, restBefore } from "../music/piece.js";
 import { planAsked } from "../widgets/plan_view.js";
+import { settingOf } from "./server.js";
 import { nextNumber, titleOf } from "./titles.js";
 
 const MOST_SEED = 1e6;
@@ -32,7 +33,8 @@ export class Composer {
   ask(what) {
     const { settings, open, current } = this.app.desk,
       can = this.app.model,
-      { bars, variations, ends, dense, chords, temperature, topP, topK, minP, recall } = settings;
+      { bars, variations, ends, dense, chords } = settings;
+    const drawn = this.app.facts.sampling.map(({ name }) => [name, settings[settingOf(name)]]);
     const seed = settings.newSeed ? Math.floor(Math.random() * MOST_SEED) : settings.seed;
     if (seed !== settings.seed) this.app.desk.set({ seed });
     return {
@@ -41,7 +43,7 @@ export class Composer {
       bars,
       variations,
       dense,
-      sampling: { temperature, top_p: topP, top_k: topK, min_p: minP, recall, seed }, // named as on the server
+      sampling: { ...Object.fromEntries(drawn), seed },
       ends: ends && can.ends.can,
       chords: can.chords.can ? chords : "",
       promptBars: current && current.kind !== "nothing" ? open.chosen : null,

@@ -1,5 +1,6 @@
 // How to continue: words of musicians first, sampling by its names behind "Advanced".
 import { action, check, choice, count, icon, make, rename, slider } from "../widgets/parts.js";
+import { settingOf } from "./server.js";
 
 const CREATIVITY = [
   [0.7, "safe"],
@@ -82,35 +83,19 @@ export function controlsPart(app) {
 
   const more = make("details", "mg-more", "", { id: "mg-more" });
   more.append(make("summary", "", "Advanced"));
-  const fine = (id, name, label, bounds, info) => {
-    const made = slider(id, label, {
-      ...bounds,
-      value: settings[name],
-      act: (to) => set({ [name]: to }),
-      info,
-    });
+  const fines = facts.sampling.map(({ name, label, hint, least, most, step }) => {
+    const setting = settingOf(name),
+      made = slider(`mg-${name.replace("_", "-")}`, label, {
+        min: least,
+        max: most,
+        step,
+        value: settings[setting],
+        act: (to) => set({ [setting]: to }),
+        info: hint,
+      });
     more.append(made);
-    return [name, made];
-  };
-  const fines = [
-    fine(
-      "mg-temperature",
-      "temperature",
-      "Temperature",
-      { min: 0, max: 2, step: 0.01 },
-      "0: always the likeliest note",
-    ),
-    fine("mg-top-p", "topP", "Top-p", { min: 0.05, max: 1, step: 0.01 }, "1: no limit"),
-    fine("mg-top-k", "topK", "Top-k", { min: 0, max: 200 }, "0: no limit"),
-    fine("mg-min-p", "minP", "Min-p", { min: 0, max: 0.5, step: 0.01 }, "0: no limit"),
-    fine(
-      "mg-recall",
-      "recall",
-      "Repetition",
-      { min: 0, max: 1, step: 0.05 },
-      "0: remembers nothing of the piece",
-    ),
-  ];
+    return [setting, made];
+  });
   const seed = make("div", "mg-field", "", { id: "mg-seed" }),
     number = make("input", "mg-number mg-wide-number", "", {
       type: "number",

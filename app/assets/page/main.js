@@ -11,7 +11,7 @@ import { dockPart } from "./dock.js";
 import { headerPart, isDark } from "./header.js";
 import { historyPart } from "./history.js";
 import { make } from "../widgets/parts.js";
-import { Server } from "./server.js";
+import { Server, settingOf } from "./server.js";
 import { shortcuts } from "./shortcuts.js";
 import { stagePart } from "./stage.js";
 import { takesPart } from "./takes.js";
@@ -26,7 +26,8 @@ async function start() {
   const store = new Store(),
     desk = await store.open(),
     server = new Server();
-  desk.settings = { ...facts.sampling, ...desk.settings };
+  const drawn = facts.sampling.map(({ name, value }) => [settingOf(name), value]);
+  desk.settings = { ...Object.fromEntries(drawn), ...desk.settings };
   const address = new URL(facts.assets, document.baseURI).href;
   const player = new Player(address, {
     soundOf: (entry) => server.made(entry, "sound"),

@@ -1,6 +1,9 @@
 // What the page asks of its server. Each request brings the file that it is about, since the server keeps nothing.
 import { isMidi, writeMidi } from "../music/midi.js";
 
+// How a setting of the desk is called that has another name on the server.
+export const settingOf = (name) => name.replace(/_(.)/g, (_, letter) => letter.toUpperCase());
+
 class Refusal extends Error {}
 
 // What a server said in place of an answer.

@@ -12,7 +12,7 @@ from app.web.offered_models import ANY_PARTS, OfferedModels
 from musicgen.completion import accompaniment, infilling
 from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
-from musicgen.generation.sampling import MUSICAL, Sampling
+from musicgen.generation.sampling import CONTROLS, MUSICAL, Sampling
 from musicgen.pieces import Piece, no_prompt
 from musicgen.playable import Playable
 from tokenization import wording
@@ -45,15 +45,14 @@ class MusicRequest(Request):
     dense: int = 0  # of more attempts than are shown, −1 the sparsest and 1 the densest are
 
 
-SAMPLING = ("temperature", "top_p", "top_k", "min_p", "seed")
-"""What has to be said of how notes are drawn; endpoints for programs take it in this order."""
-
-
 def request_from(plain: Any) -> MusicRequest:
     """Return what the page or a program asks for: one object with names and values, which are checked."""
     if not isinstance(plain, Mapping):
         raise ValueError("what is to be written is not an object with names and values")
-    _check_names("", plain, ("bars", "variations", "sampling"))
+    if missing := [name for name in ("bars", "variations", "sampling") if name not in plain]:
+        raise ValueError(
+            f"{wording.listed(missing)} is missing; say all of bars, variations, sampling"
+        )
     seed, sampling = _sampling_from(plain["sampling"])
     idea = idea_from(plain.get("idea") or {})
     form = {"form": name} if (name := idea.pop("form", "")) else {}
@@ -93,15 +92,17 @@ def _of_its_kind(plain: Mapping[str, Any], idea: dict[str, Any]) -> dict[str, An
 
 
 def _sampling_from(plain: Any) -> tuple[int, Sampling]:
-    """Return the seed and how notes are drawn, from plain values; programs do not say how much is recalled."""
+    """Return the seed and how notes are drawn, from plain values; a limit of 0 in whole numbers is none."""
     if not isinstance(plain, Mapping):
         raise ValueError("sampling is not an object with names and values")
-    _check_names("of sampling, ", plain, SAMPLING)
-    given = {"recall": MUSICAL.recall, **plain}
-    seed, top_k = (whole(name, given[name]) for name in ("seed", "top_k"))
-    names = ("temperature", "top_p", "min_p", "recall")
-    numbers: dict[str, Any] = {name: float(_check_number(name, given[name])) for name in names}
-    return seed, Sampling(top_k=top_k or None, **numbers)
+    numbers: dict[str, Any] = {}
+    for name, control in CONTROLS.items():
+        if name in plain:
+            is_whole, number = control.step == 1, plain[name]
+            numbers[name] = (
+                whole(name, number) or None if is_whole else float(_check_number(name, number))
+            )
+    return whole("seed", plain.get("seed", 0)), replace(MUSICAL, **numbers)
 
 
 def _chords_from(plain: Any) -> list[list[str]] | None:
@@ -154,13 +155,6 @@ def _plan_from(plain: Any) -> dict[str, list[float | None]]:
                 _check_number(name, number)
         plan[name] = each
     return plan
-
-
-def _check_names(where: str, given: Mapping[str, Any], names: Sequence[str]) -> None:
-    if missing := [name for name in names if name not in given]:
-        raise ValueError(
-            f"{where}{wording.listed(missing)} is not said; say all of {', '.join(names)}"
-        )
 
 
 def whole(name: str, number: object) -> int:
