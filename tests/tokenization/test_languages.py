@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musicgen.metre.heads import Clock, Timekeeper
 from tests.tokenization.ensemble import cases as ensemble
 from tests.tokenization.grammar_cases import damages, ids_of, quantised, stepwise_fault
 from tests.tokenization.groove import cases as groove
@@ -19,12 +17,11 @@ from tests.tokenization.groove.strict import StrictGrammar
 from tests.tokenization.remi import cases as remi
 from tokenization.ensemble.grammar import EnsembleGrammar
 from tokenization.ensemble.layouts import plain
-from tokenization.ensemble.spelling import Reading, spell
+from tokenization.ensemble.spelling import spell
 from tokenization.ensemble.tokens import EXTRA_START
 from tokenization.grammar import Grammar
 from tokenization.groove.spelling import MOST_UNISONS
 from tokenization.language import Language, language, language_from_spec
-from tokenization.records import from_plain
 from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Track
 
 REMI, GROOVE = remi.REMI, language("groove")
@@ -171,22 +168,6 @@ def test_the_spec_leads_back(case: Case):
 
 def test_vocabularies_have_the_sizes_that_models_are_trained_with():
     assert [len(case.language.vocabulary) for case in CASES.values()] == [362, 794, 702]
-
-
-def clock_reads(speaker: Language, ids: np.ndarray) -> np.ndarray:
-    """Return the musical time after each token, as a model keeps it."""
-    time = Timekeeper(from_plain(Clock, speaker.clock(), "clock"), len(speaker.vocabulary))
-    return time.after(torch.tensor(ids.astype(np.int64))[None], torch.zeros(1).long())[0].numpy()
-
-
-def test_the_clock_of_the_ensemble_goes_back_for_each_part():
-    ids = ensemble.LANGUAGE.encode(ensemble.song()).ids.astype(np.int64)
-    reading = Reading(ids)
-    expected = (reading.bar + 1) * 48 + (np.maximum(reading.step, 0) + 1) // 3
-    inside = reading.bar >= 0
-    read = clock_reads(ensemble.LANGUAGE, ids)
-    assert read[inside].tolist() == expected[inside].tolist()
-    assert (np.diff(expected) < 0).any()
 
 
 START = "begin bar subbeat_0"
