@@ -229,15 +229,6 @@ def test_what_has_beats_of_its_own(score: Score, known: bool):
     assert has_beats(score) == known
 
 
-def test_a_recording_is_laid_on_estimated_beats():
-    played = (np.arange(64) * 0.7 + np.random.default_rng(0).normal(0, 0.01, 64) + 0.5) * 2
-    moved = on_four_four(score(played, "0:3/4"))
-    assert "the beats are estimated: about 86 a minute" in moved.remarks[0]
-    position = np.array(onsets(moved))
-    np.testing.assert_allclose(np.diff(np.rint(position)), 1)
-    np.testing.assert_allclose(position, np.rint(position), atol=0.1)
-
-
 def test_beats_that_are_written_are_kept_however_the_notes_lie_on_them():
     """Fives and sevens, say: nothing is estimated of a written score, on its own bars either."""
     fives = np.sort(np.concatenate([np.arange(40) / 5, np.arange(56) / 7 + 8]))

@@ -27,6 +27,7 @@ def pitches(found: Score) -> list[int]:
         ("A>B c<d|", [(0, 1.5, 69), (1.5, 0.5, 71), (2, 0.5, 72), (2.5, 1.5, 74)]),
         ("(3ABc (A>B)|", [(0, 2 / 3, 69), (2 / 3, 2 / 3, 71), (4 / 3, 2 / 3, 72), (2, 1.5, 69), (3.5, 0.5, 71)]),
         ("^F F z2|F =F _E [K:G] F|", [(0, 1, 66), (1, 1, 66), (4, 1, 65), (5, 1, 65), (6, 1, 63), (7, 1, 66)]),
+        ("[K:G] F [K:clef=bass] F [K:none] F z|", [(0, 1, 66), (1, 1, 66), (2, 1, 65)]),
         ("^F4-|F F z2|", [(0, 5, 66), (5, 1, 65)]),
         ("[C-E]2 [CE]2|", [(0, 4, 60), (0, 2, 64), (2, 2, 64)]),
         ("^F4-|F {F}G z2|", [(0, 5, 66), (4.75, 0.25, 65), (5, 1, 67)]),
@@ -58,10 +59,6 @@ def test_music(music: str, notes: list[tuple[float, float, int]]):
 )  # fmt: skip
 def test_keys(key: str, scale: list[int]):
     assert pitches(read("F c|", f"L:1/4\nK:{key}")) == scale
-
-
-def test_another_clef_leaves_the_key():
-    assert pitches(read("F [K:clef=bass] F [K:none] F|", "L:1/4\nK:G")) == [66, 66, 65]
 
 
 def test_metre_tempo_program_and_the_length_of_a_note():
