@@ -43,6 +43,8 @@ def toy_config(**overrides: Any) -> ModelConfig:
 def toy_model(seed: int = 0, **overrides: Any) -> Performer:
     """Return a toy in evaluation mode, its weights large enough to make tokens matter."""
     model = Performer(toy_config(**{"initial_deviation": 0.3, **overrides}), seed).eval()
+    if model.goals is not None:  # which begin as zeros
+        torch.nn.init.normal_(model.goals.vectors.weight, 0, 0.3, generator=generator(3))
     if model.recall is not None:  # which begins as zeros
         with torch.no_grad():
             for weight in model.recall.parameters():

@@ -1,11 +1,11 @@
 """Many requests at once: each gets what it gets alone, whoever comes, goes, fails or fills the line meanwhile."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from musicgen.generation import engine as engine_module
 from musicgen.generation.engine import Engine
@@ -14,7 +14,7 @@ from musicgen.generation.request import Request
 from musicgen.generation.sampling import Kinds, Sampling
 from tests.musicgen.generation.generate import asked
 from tests.musicgen.metre.toys import METRE
-from tests.musicgen.toys import RECALL, VOCABULARY, Alternating, generator, toy_model, unlimited
+from tests.musicgen.toys import RECALL, VOCABULARY, Alternating, toy_model, unlimited
 
 # Of variations that end at different steps, with all that a row remembers for itself.
 KINDS = np.arange(VOCABULARY) % 4
@@ -75,8 +75,6 @@ def test_a_request_gets_the_same_in_a_crowd(parts: Any, monkeypatch: Any):
     for limit, number in (("STEP_ROWS", 16), ("TURN_STEPS", 3), ("MOST_ROWS", 20)):
         monkeypatch.setattr(engine_module, limit, number)
     model = toy_model(layers=2, **parts)
-    if model.goals is not None:
-        torch.nn.init.normal_(model.goals.vectors.weight, 0, 0.3, generator=generator(3))
     wanted = [alone(model, *one) for one in REQUESTS]
     random = np.random.default_rng(0)
     for listeners in (False, True):
@@ -106,10 +104,14 @@ def rows_of(engine: Engine) -> int:
     return len(engine._batch)
 
 
-class Faulty(Alternating):
-    """Fails after some tokens, where it is told to; has no end otherwise."""
+class Endless(Alternating):
+    """Has no end."""
 
     END = -1
+
+
+class Faulty(Endless):
+    """Fails after some tokens, where it is told to."""
 
     def __init__(self, where: str = "advance") -> None:
         super().__init__()
@@ -133,10 +135,6 @@ class Faulty(Alternating):
         return id(self)  # with no other one
 
 
-def cut_off() -> bool:
-    raise KeyError("a bar that is not there")
-
-
 @pytest.mark.parametrize(
     ("rules", "variations"),
     [(Faulty(where="allowed"), 2), (Faulty(where="allowed"), 12), (Faulty(), 2), (None, 2)],
@@ -145,7 +143,9 @@ def test_who_fails_fails_alone(model: Any, rules: Faulty | None, variations: int
     engine = Engine(model)
     faulty = asked(model, [4, 3], Request(variations=variations), rules)
     if rules is None:
-        faulty.cancelled = cut_off  # it cannot even be asked whether it is
+        faulty.cancelled = lambda: {}[
+            "a bar that is not there"
+        ]  # it cannot even be asked whether it is
     fine = job(model, *REQUESTS[0])
     finish(engine, faulty, fine)
     assert fine.rows == alone(model, *REQUESTS[0])
@@ -218,22 +218,6 @@ def test_a_batch_that_is_damaged_takes_everybody_and_nobody_waits_for_ever(model
             one.check()
 
 
-class Clock:
-    """A clock that is set by hand."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
-class Endless(Alternating):
-    """Has no end."""
-
-    END = -1
-
-
 class NoBars(Endless):
     """Never begins another bar."""
 
@@ -250,8 +234,8 @@ def run_until(engine: Engine, done: Callable[[], bool], most: int = 2000) -> Non
 
 
 def test_who_is_bars_ahead_of_what_is_heard_waits_for_who_has_none(model: Any, monkeypatch: Any):
-    clock = Clock()
-    monkeypatch.setattr(engine_module, "time", clock)
+    now = [100.0]
+    monkeypatch.setattr(engine_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(engine_module, "TURN_STEPS", 1)
     engine = Engine(model, listeners=True)
     ahead = asked(model, [0, 1], Request(seed=1), Endless())
@@ -263,7 +247,7 @@ def test_who_is_bars_ahead_of_what_is_heard_waits_for_who_has_none(model: Any, m
     waits = ahead.steps
     run_until(engine, lambda: silent.steps > 30)
     assert ahead.steps <= waits + 1
-    clock.now += 100  # all of it has been heard
+    now[0] += 100  # all of it has been heard
     run_until(engine, lambda: ahead.steps > waits + 5)
 
 

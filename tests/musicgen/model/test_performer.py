@@ -39,14 +39,6 @@ def selected(state: State, rows: Tensor) -> State:
     return replace(state, layers=layers, times=times, recalls=recalls)
 
 
-def told(**parts: Any) -> Performer:
-    """Return a toy; if it is told of goals, they matter."""
-    model = toy_model(**parts)
-    if model.goals is not None:
-        torch.nn.init.normal_(model.goals.vectors.weight, 0, 0.3, generator=generator(3))
-    return model
-
-
 def test_the_last_goal_stands_until_the_next():
     goals = Goals(GOALS, 11, 4)
     tokens = torch.tensor([[4, 9, 0, 5, 7, 7, 3], [1, 2, 3, 4, 5, 6, 8]])
@@ -59,7 +51,7 @@ def test_the_last_goal_stands_until_the_next():
 
 
 def test_without_a_goal_nothing_is_added_and_after_one_everything_is_changed():
-    model, other = told(goals=GOALS), toy_model()
+    model, other = toy_model(goals=GOALS), toy_model()
     other.load_state_dict({k: v for k, v in model.state_dict().items() if "goals" not in k})
     with_goal = torch.cat([PLAIN, torch.tensor([[9]]), PLAIN], 1)
     with torch.no_grad():
@@ -102,12 +94,7 @@ def test_a_stochastic_encoding_wants_a_code_and_its_code_matters():
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # dynamo's
 @pytest.mark.parametrize(
     "variant",
-    [
-        {"position": "none", "goals": (7, 9)},
-        {"position": "rope"},
-        {"position": "sine_spe"},
-        {"position": "permuteformer"},
-    ],
+    [{"goals": GOALS}, *({"position": one} for one in ("rope", "sine_spe", "permuteformer"))],
     ids=str,
 )
 def test_the_training_step_compiles_as_one_graph(variant: dict[str, Any]):
@@ -162,7 +149,7 @@ def test_all_ways_to_compute_agree(position: str, features: str):
 )
 @pytest.mark.parametrize("cut", [1, 17])
 def test_prompt_and_steps_of_any_rows_equal_the_whole(parts: dict[str, Any], cut: int):
-    model, tokens = stirred(told(**parts)).double(), toy_tokens(3, LENGTH)
+    model, tokens = stirred(toy_model(**parts)).double(), toy_tokens(3, LENGTH)
     whole, rows = whole_of(model, tokens), torch.arange(3)
     logits, state = model.prefill(tokens[:, :cut], model.start(generator()))
     for t in range(cut, 30):
