@@ -9,12 +9,11 @@ import pytest
 
 from musicgen.generation import engine as engine_module
 from musicgen.generation.engine import Engine
-from musicgen.generation.job import Job
-from musicgen.generation.request import Request
+from musicgen.generation.job import Job, checked
+from musicgen.generation.request import Request, order
 from musicgen.generation.sampling import Kinds, Sampling
-from tests.musicgen.generation.generate import asked
 from tests.musicgen.metre.toys import METRE
-from tests.musicgen.toys import RECALL, VOCABULARY, Alternating, toy_model, unlimited
+from tests.musicgen.toys import RECALL, VOCABULARY, Alternating, Anything, toy_model, unlimited
 
 # Of variations that end at different steps, with all that a row remembers for itself.
 KINDS = np.arange(VOCABULARY) % 4
@@ -41,6 +40,19 @@ MODELS = [
     *({"position": unlimited(name)} for name in ("sine_spe", "conv_spe", "flt", "rope in music")),
     {"attention": "softmax"},
 ]
+
+
+def asked(
+    model: Any,
+    prompt: Any,
+    request: Request,
+    grammar: Any = None,
+    ordered: Any = None,
+    **named: Any,
+) -> Job:
+    """Return a request to a model as a job; `ordered` is what else an order says."""
+    ids, rules = checked(model, prompt), grammar or Anything()
+    return Job(model, order(request, ids, rules, **(ordered or {})), **named)
 
 
 def job(
