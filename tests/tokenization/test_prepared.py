@@ -59,6 +59,7 @@ def test_tokens_are_mapped_not_loaded_also_in_another_process(tmp_path: Path):
     [
         (META_FILE, None, r"is not a prepared data set: it has no meta\.json"),
         (META_FILE, b"\x00", r"meta\.json is not the description of a prepared"),
+        (META_FILE, b"{}", r"meta\.json is not the description of a prepared"),
         (META_FILE, b"[]", r"meta\.json is not the description of a prepared"),
         (META_FILE, b'{"format": 1}', r"meta\.json is not the description of a prepared"),
         (META_FILE, b'{"format": 2}', "has format 2, this program reads format 1"),
@@ -66,7 +67,9 @@ def test_tokens_are_mapped_not_loaded_also_in_another_process(tmp_path: Path):
         (TOKENS_FILE, bytes(17), r"tokens\.bin has 17 bytes but needs 16"),
         (TOKENS_FILE, bytes(16), r"tokens\.bin is damaged: its checksum"),
         (PIECES_FILE, None, r"pieces\.npz is missing or damaged"),
+        (PIECES_FILE, b"", r"pieces\.npz is missing or damaged"),
         (PIECES_FILE, b"PK", r"pieces\.npz is missing or damaged"),
+        (PIECES_FILE, b"not a zip file", r"pieces\.npz is missing or damaged"),
     ],
 )
 def test_a_missing_or_damaged_file_is_named(
