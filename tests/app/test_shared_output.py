@@ -10,13 +10,10 @@ import pytest
 from app.commands import detokenize, making_music
 from app.commands.making_music import first_free
 from tests.names import on_disk
+from tests.training.makers import contents
 
 SEED_FILE = Path(__file__).parent.parent / "seeds" / "pop909_001.mid"
 TINY = ["--model", "untrained:tiny", "--tokens", "40"]
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_two_commands_that_find_one_number_free_write_under_two(command, tmp_path, monkeypatch):

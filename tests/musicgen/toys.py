@@ -85,7 +85,6 @@ def golden(name: str) -> dict[str, torch.Tensor]:
 
 
 def generator(seed: int = 0) -> Generator:
-    """Return a seeded generator."""
     return Generator().manual_seed(seed)
 
 
@@ -98,7 +97,6 @@ class Anything(Grammar):
         self.bars = np.zeros(1, dtype=np.int64)
 
     def allowed(self) -> np.ndarray:
-        """Return the mask of the next tokens."""
         return np.ones((len(self.bars), VOCABULARY), bool)
 
     def advance(self, tokens: np.ndarray) -> None:
@@ -115,12 +113,10 @@ class Alternating(Anything):
         self.last = np.ones(1, dtype=np.int64)
 
     def allowed(self) -> np.ndarray:
-        """Return the mask of the next tokens."""
         turns = (np.arange(VOCABULARY)[None] + self.last[:, None]) % 2 == 1
         return turns & (self.last != self.END)[:, None]
 
     def advance(self, tokens: np.ndarray) -> None:
-        """Take a token a row."""
         assert self.allowed()[np.arange(len(tokens)), tokens].all()
         self.last = tokens
         self.bars = self.bars + (tokens == 0)

@@ -214,14 +214,12 @@ FAULTS = {
 def test_a_fault_is_explained(name: str, text: str, reason: str):
     speaker = language(name)
     fault = speaker.validate(ids := ids_of(speaker, text))
-    assert fault is not None
     assert fault.position == len(ids) - 1
     assert re.search(reason, fault.reason), fault.reason
 
 
 def test_what_is_wrong_with_a_sequence_is_named():
     fault = REMI.validate([1, 3, 9999])
-    assert fault is not None
     assert fault.position == 2
     assert fault.reason == "9999 is not an id of this language, which has 362"
     assert REMI.validate([-1]).position == 0  # type: ignore[union-attr]

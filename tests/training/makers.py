@@ -70,7 +70,6 @@ def toy_file(folder: Path, data: Path, /, **changes: Any) -> Path:
 
 
 def toy_config(folder: Path, data: Path, /, **changes: Any) -> RunConfig:
-    """Return a configuration: the toy's, a mapping key by key otherwise."""
     return read(toy_file(folder, data, **changes))
 
 
@@ -101,7 +100,6 @@ def toy_run(config: RunConfig) -> Run:
 
 
 def fitted(config: RunConfig) -> Run:
-    """Return a run that has learned."""
     run = toy_run(config)
     run.fit(Heard())
     return run

@@ -65,7 +65,6 @@ def trios(draw) -> Score:
 
 
 def walk(seed: int, length: int) -> np.ndarray:
-    """Return a valid sequence."""
     ways_out = ("note_off", "time_shift", "note_on")
     return grammar_cases.walk(StrictGrammar(), VOCABULARY, seed, length, ways_out)
 

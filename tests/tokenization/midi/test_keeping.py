@@ -28,10 +28,6 @@ LANGUAGES = ("remi", "groove", "ensemble")
 Timed = tuple[int, Any]  # a tick, and a message of a channel or of the file
 
 
-def message(kind: str, **values: Any) -> mido.Message:
-    return mido.Message(kind, **values)
-
-
 def saved(kind: int, division: int, *tracks: Sequence[Timed]) -> bytes:
     """Return a file of tracks of messages at ticks, in this order where ticks are equal."""
     file = mido.MidiFile(type=kind, ticks_per_beat=division)
@@ -52,15 +48,16 @@ def saved(kind: int, division: int, *tracks: Sequence[Timed]) -> bytes:
 def notes_at(rows: Sequence[Row], channel: int, start: int = 0) -> list[Timed]:
     found = []
     for tick, length, pitch, velocity in rows:
-        on = message("note_on", channel=channel, note=pitch, velocity=velocity)
-        off = message("note_off", channel=channel, note=pitch, velocity=17)
+        on = mido.Message("note_on", channel=channel, note=pitch, velocity=velocity)
+        off = mido.Message("note_off", channel=channel, note=pitch, velocity=17)
         found += [(start + tick, on), (start + tick + length, off)]
     return found
 
 
 def band(kind: int = 1, division: int = 480, bars: int = 8, pickup: bool = False) -> bytes:
     """Return a file with everything in it: five instruments, of which two share a channel."""
-    beat, bar, meta = division, 4 * division, mido.MetaMessage
+    beat, bar = division, 4 * division
+    meta, message = mido.MetaMessage, mido.Message
     start = beat * pickup
 
     def every(step: int, count: int, make: Callable[[int], Any], first: int = 0) -> list[Timed]:

@@ -37,7 +37,6 @@ def bars(*contents: str, beats: int = 4, beat_type: int = 4, divisions: int = 2)
 
 
 def score(*parts: str, listed: str = "", head: str = "") -> bytes:
-    """Return a partwise score."""
     parts_listed = listed or "".join(
         f'<score-part id="P{n}"><part-name>part {n}</part-name></score-part>'
         for n in range(1, len(parts) + 1)

@@ -166,23 +166,18 @@ def test_what_leads_to_a_minor_tonic_is_a_raised_tone(pitches, fifths, leading, 
 
 
 def test_more_bars_than_can_be_read_back_are_refused_before_they_are_written():
-    notes = Notes(
-        np.full(64, 24 * 5000), np.full(64, 24), np.full(64, 60), np.full(64, 80), np.arange(64)
-    )
-    short = Meters(np.zeros(1), np.ones(1), np.full(1, 32))
+    notes = Notes(*[[120_000] * 64, [24] * 64, [60] * 64, [80] * 64, range(64)])
+    short = Meters([0], [1], [32])
     spread = Score(ticks_per_beat=24, notes=notes, tracks=(Track(),) * 64, meters=short)
-    with pytest.raises(
-        ValueError, match="2,560,512 bars in all its parts, and a score holds 300,000"
-    ):
+    with pytest.raises(ValueError, match=r"2,560,512 bars in all its parts, .* holds 300,000"):
         write_musicxml(spread)
 
 
 def marked(*chords: tuple[int, str], guesses: int = 0) -> Score:
     """Return a piece with chords, of which so many are guesses at first."""
     markers = [Marker(at, text, place < guesses) for place, (at, text) in enumerate(chords)]
-    return piece(POLYPHONY, tracks=(Track("Drums", 0, True), *PIANO)).replace(
-        markers=tuple(markers)
-    )
+    score = piece(POLYPHONY, tracks=(Track("Drums", 0, True), *PIANO))
+    return score.replace(markers=tuple(markers))
 
 
 @pytest.mark.parametrize("chord", CHORDS[:-1])
@@ -292,9 +287,7 @@ def piece_in(data: bytes, name: str = "ensemble") -> Piece:
 
 
 def edited(piece: Piece, **where: object) -> Edit:
-    found = edit_of(piece.original, piece.score, piece.language, **where)
-    assert found is not None
-    return found
+    return edit_of(piece.original, piece.score, piece.language, **where)
 
 
 def with_rows(score: Score, rows: list[tuple[int, int, int, int, int]]) -> Score:
@@ -306,19 +299,12 @@ def heard(data: bytes, per_beat: int = 24) -> Counter[tuple[int, ...]]:
     """Return the notes of a file: onset, length, pitch and program."""
     score = read_file(data).rescaled(per_beat)
     programs = np.array([track.program + 200 * track.is_drum for track in score.tracks])
-    columns = (
-        score.notes.onset_ticks,
-        score.notes.duration_ticks,
-        score.notes.pitch,
-        programs[score.notes.track],
-    )
+    columns = (*score.notes.columns[:3], programs[score.notes.track])
     return Counter(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def opened(data: bytes) -> music21.stream.Score:
-    found = music21.converter.parseData(data, format="musicxml")
-    assert isinstance(found, music21.stream.Score)
-    return found
+    return music21.converter.parseData(data, format="musicxml")
 
 
 def chords_of(data: bytes) -> list[tuple[float, str]]:
@@ -383,7 +369,6 @@ def test_a_continuation_is_one_score_to_another_program():
     lyrics = [one.lyric for one in score.recurse().notes if one.lyric]
     assert {"la3", "la7"} <= {*lyrics}
     sounding = score.toSoundingPitch()
-    assert sounding is not None
     late = [(round(float(n.getOffsetInHierarchy(sounding)) * 24), n.pitch.midi) for n in sounding.recurse().notes
             if isinstance(n, music21.note.Note) and n.getOffsetInHierarchy(sounding) >= 32
             and (n.tie is None or n.tie.type == "start")]  # fmt: skip
@@ -442,10 +427,7 @@ def test_repeats_are_kept_where_all_of_the_piece_goes_on_and_written_out_elsewhe
     prompt = piece.prompt(6)
     part = edit_of(data, prompt.score, piece.language, start=prompt.ticks)
     text, said = file_of(".musicxml", new, edit=part)
-    assert (
-        said == "Written from the notes alone, not into your file: "
-        "its repeats are written out where only a part of it goes on."
-    )
+    assert said.endswith(": its repeats are written out where only a part of it goes on.")
     assert b"<repeat" not in text
 
 

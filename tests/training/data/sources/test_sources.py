@@ -12,7 +12,7 @@ from tests.training.data.sources import on_disk as disk
 from tokenization.ensemble.tokens import FLAT, STYLES
 from tokenization.formats import write_score
 from tokenization.language import language
-from tokenization.score import Score, Track
+from tokenization.score import Notes, Score, Track
 from training.data.sources import SOURCES, recognise
 from training.data.sources.groove import paper_split
 from training.data.sources.pop909 import in_three_ways
@@ -175,10 +175,14 @@ def test_lists_of_pieces_decide_the_split(tmp_path: Path):
 
 def test_events_become_notes_tempos_and_chords():
     score = score_of_events(disk.events())
-    assert score.notes.onset_ticks.tolist() == [0, 960, 1920, 2880]
-    assert score.notes.pitch.tolist() == [60, 64, 60, 64]
-    assert score.notes.duration_ticks.tolist() == [480, 60, 480, 60]
-    assert score.notes.velocity.tolist() == [80, 70, 80, 70]
+    columns = (
+        [0, 960, 1920, 2880],
+        [480, 60, 480, 60],
+        [60, 64, 60, 64],
+        [80, 70, 80, 70],
+        [0] * 4,
+    )
+    assert score.notes == Notes(*columns)
     assert score.tempos.beats_per_minute.tolist() == [110, 110]
     assert [(m.onset_ticks, m.text) for m in score.markers] == [(0, "A_m7"), (1920, "A_m7")]
     as_text = [{**event, "value": str(event["value"])} for event in disk.events()[1]]
