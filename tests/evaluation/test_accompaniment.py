@@ -12,8 +12,8 @@ from evaluation.study.accompaniment import (
     streamed,
     summary,
 )
+from tests.evaluation.scores import trio
 from tests.evaluation.toys import toy_playable
-from tests.tokenization.groove.cases import trio_of
 from tokenization.groove.spelling import BASS, DRUMS, OTHER
 from tokenization.language import language
 from tokenization.score import Score
@@ -23,8 +23,7 @@ LINE = [(24 * n, 12, 40 + n, BASS) for n in range(4)]
 
 
 def music(*notes: tuple[int, int, int, int]) -> Score:
-    """Return a trio with notes of (onset, duration, pitch, track)."""
-    return trio_of([(o, d, p, 80, t) for o, d, p, t in notes])
+    return trio(notes)
 
 
 PIECE, DRUMMED = music(*BEATS, *LINE), music(*BEATS)

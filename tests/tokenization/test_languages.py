@@ -64,11 +64,6 @@ CASES = {
 EVERY = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
-def rows(notes: Notes) -> list[tuple[int, ...]]:
-    columns = (notes.onset_ticks, notes.track, notes.pitch, notes.duration_ticks)
-    return sorted(zip(*(column.tolist() for column in columns), strict=True))
-
-
 @EVERY
 @settings(max_examples=60)
 @given(data=st.data())
@@ -83,7 +78,7 @@ def test_decoding_returns_the_quantised_score(case: Case, data):
     if case.notes is None:
         assert said.tracks == score.tracks
     else:
-        assert rows(said.notes) == case.notes(score)
+        assert groove.rows_of(said.notes) == case.notes(score)
         assert said == quantised(speaker, score)
         gone = sum(encoded.losses.get(reason, 0) for reason in LEFT_OUT)
         assert len(said.notes) == len(score.notes) - gone
@@ -125,10 +120,10 @@ def test_the_first_fault_is_that_of_the_grammar(case: Case, seed, data):
 @given(SEEDS)
 def test_a_prefix_decodes_to_its_complete_notes(case: Case, seed):
     ids = case.walk(seed, 60)
-    complete = {*rows(case.language.decode(ids).notes)}
+    complete = {*groove.rows_of(case.language.decode(ids).notes)}
     says = [case.language.vocabulary.names[token].startswith(case.completes) for token in ids]
     for stop in range(len(ids)):
-        notes = rows(case.language.decode(ids[:stop]).notes)
+        notes = groove.rows_of(case.language.decode(ids[:stop]).notes)
         assert complete.issuperset(notes)
         assert not case.completes or len(notes) == sum(says[:stop])
 

@@ -56,10 +56,6 @@ def onsets(score: Score) -> list[float]:
     return (score.notes.onset_ticks / 480).tolist()
 
 
-def tempos(*changes: tuple[int, float]) -> Tempos:
-    return Tempos(*zip(*changes, strict=True))
-
-
 growing = st.lists(st.floats(0.05, 3), min_size=2, max_size=20).map(np.cumsum)
 
 
@@ -73,20 +69,12 @@ def test_to_seconds_undoes_to_beats(seconds, beats, times):
     np.testing.assert_allclose(beat_map.to_beats(seconds[:size]), beats[:size], atol=1e-9)
 
 
-def test_a_map_moves_by_whole_bars_to_that_of_a_time():
-    beat_map = BeatMap(np.array([5.0, 5.5, 6.0, 6.5]), np.array([3, 4, 5, 6]))
-    moved = beat_map.from_bar_of(1.0)  # 8 beats before the first annotated one, beat 3
-    np.testing.assert_allclose(moved.to_beats(np.array([1.0, 5.0, 5.5])), [3, 11, 12])
-    early = beat_map.from_bar_of(5.49)  # just before the bar line is after it
-    np.testing.assert_allclose(early.to_beats(np.array([5.5])), 0, atol=1e-9)
-
-
 def test_remapping_keeps_when_things_sound():
     original = score(
         [0.1, 1.1, 2.6],
         "0:3/4",
         lengths=np.array([1, 0.01, 0]),
-        tempos=tempos((0, 60.0), (480, 120.0)),
+        tempos=Tempos([0, 480], [60.0, 120.0]),
         pedals=Pedals([48], [480], [0]),
         markers=(Marker(528, "C:maj"),),
     )

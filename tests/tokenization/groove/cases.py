@@ -95,6 +95,6 @@ def slow_notes(score: Score) -> list[tuple[int, int, int, int]]:
 
 
 def rows_of(notes: Notes) -> list[tuple[int, ...]]:
-    """Return notes as (onset, duration, pitch, track), in order."""
-    columns = notes.onset_ticks, notes.duration_ticks, notes.pitch, notes.track
+    """Return notes as (onset, track, pitch, duration), in order."""
+    columns = notes.onset_ticks, notes.track, notes.pitch, notes.duration_ticks
     return sorted(zip(*(c.tolist() for c in columns), strict=True))

@@ -130,13 +130,13 @@ BEGUN = "begin note_on_0_40 time_shift_2_0 time_shift_2_0 note_on_1_36 time_shif
         (
             "begin note_on_0_40 note_on_2_60 time_shift_1_6 note_off_2_60 time_shift_2_0",
             None,
-            [(0, 48, 40, 0), (0, 18, 60, 2)],
+            [(0, 0, 40, 48), (0, 2, 60, 18)],
         ),
         # However far it was to go, the rest ends with the bar that it has come to, as of music that somebody stops.
-        (BEGUN, 16, [(0, 96, 40, 0), (48, 12, 36, 1)]),
-        (f"{BEGUN} time_shift_2_0 time_shift_1_0", 16, [(0, 144, 40, 0), (48, 12, 36, 1)]),
-        (BEGUN, 1, [(0, 48, 40, 0)]),
-        (f"{BEGUN} note_off_0_40 end", 1, [(0, 48, 40, 0)]),
+        (BEGUN, 16, [(0, 0, 40, 96), (48, 1, 36, 12)]),
+        (f"{BEGUN} time_shift_2_0 time_shift_1_0", 16, [(0, 0, 40, 144), (48, 1, 36, 12)]),
+        (BEGUN, 1, [(0, 0, 40, 48)]),
+        (f"{BEGUN} note_off_0_40 end", 1, [(0, 0, 40, 48)]),
     ],
 )
 def test_a_broken_off_piece_is_closed_at_a_bar_line(prefix: str, bars: int | None, notes):

@@ -154,14 +154,10 @@ def band(**changes) -> Score:
     ).replace(**changes)
 
 
-def pitches(score: Score) -> list[int]:
-    return score.notes.pitch.tolist()
-
-
 def test_all_pitched_tracks_are_played_and_the_rest_is_named():
     score = arrange(band())
-    assert pitches(score) == [40, 60, 64]
-    assert pitches(arrange(band(), ["Bass", 0])) == [40, 60]
+    assert score.notes.pitch.tolist() == [40, 60, 64]
+    assert arrange(band(), ["Bass", 0]).notes.pitch.tolist() == [40, 60]
     assert score.tracks == (Track(name="Piano"),)
     assert score.remarks == (
         "3 tracks are played on one piano: Lead, Bass and lead.",

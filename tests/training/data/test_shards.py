@@ -7,7 +7,6 @@ import pytest
 
 from tests.training.data.sources import on_disk as disk
 from tests.training.makers import prepared_set, toy_config
-from tokenization.formats import write_score
 from tokenization.prepared import Prepared
 from training.config import DataConfig
 from training.data.batches import Batches
@@ -105,17 +104,15 @@ def test_piece_that_is_held_out_may_not_come_in_by_another_set(tmp_path: Path):
 
 
 def test_work_that_is_held_out_may_not_come_in_by_another_edition(tmp_path: Path):
-    (tmp_path / "here").mkdir()
     for number in range(24):
-        write_score(tmp_path / "here" / f"{number}.mid", disk.piano(number, bars=8))
+        disk.put(tmp_path / "here" / f"{number}.mid", disk.piano(number, bars=8))
     held_out = {"language": "ensemble", "validation": 0.45}
     here = prepared("midi", tmp_path / "here", tmp_path / "a", **held_out)
     one = Prepared.open(tmp_path / "a")
     name = one.name(one.rows("test")[0])
     edition = disk.piano(int(name.removesuffix(".mid")), bars=8)
     edition = edition.replace(notes=edition.notes.replace(pitch=edition.notes.pitch + 1))
-    (tmp_path / "there").mkdir()
-    write_score(tmp_path / "there" / "edition.mid", edition)
+    disk.put(tmp_path / "there" / "edition.mid", edition)
     there = prepared("midi", tmp_path / "there", tmp_path / "b", **held_out)
     assert len(Prepared.open(there).rows("test"))  # the same, wherever it lies
     Shards([here, there])

@@ -4,7 +4,6 @@ import csv
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from scipy.stats import binomtest
 
@@ -15,7 +14,6 @@ from tests.evaluation.continuation.toys import write_pieces
 from tests.evaluation.scores import BASS, DRUMS, random_trio, trio
 from tokenization.formats import write_score
 from tokenization.midi.reading import read_midi
-from tokenization.score import Notes, Score
 
 MODEL = "untrained:tiny:groove"
 SMALL = ("--tokens", 110, "--samples", 2, "--workers", 1, "--device", "cpu")
@@ -41,11 +39,6 @@ def style(folder: Path, command):
     return lambda *files, **how: command("evaluate", "style", "band.mid", *files, **how)
 
 
-def pitched(score: Score) -> Notes:
-    """Return all notes but those of drums."""
-    return score.notes[~np.array([track.is_drum for track in score.tracks])[score.notes.track]]
-
-
 def test_json_has_the_whole_and_the_quarters(folder: Path, style):
     rows = json.loads(style("other.mid", "band.mid", "other.mid", "--json").out)
     assert [tuple(row) for row in rows] == 20 * [("output", "metric", "quarter", "similarity")]
@@ -55,7 +48,7 @@ def test_json_has_the_whole_and_the_quarters(folder: Path, style):
     assert wholes["band.mid", "time_pitch"] == pytest.approx(1)
     band, other = (read_midi(folder / name) for name in ("band.mid", "other.mid"))
     for metric in (onset_duration, time_pitch):
-        histograms = [metric(pitched(score), score.ticks_per_beat) for score in (band, other)]
+        histograms = [metric(score.pitched, score.ticks_per_beat) for score in (band, other)]
         assert wholes["other.mid", metric.__name__] == pytest.approx(cosine(*histograms))
 
 

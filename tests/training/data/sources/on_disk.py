@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from tests.tokenization.notation.scores import bars, compressed, note, rest, score
-from tokenization.formats import write_score
 from tokenization.midi.writing import write_midi
 from tokenization.score import Marker, Meters, Notes, Score, Tempos, Track
+from tokenization.whole_file import write_bytes
 
 TICKS = 480
 
@@ -61,17 +61,14 @@ def piece(
 
 def put(path: Path, score: Score) -> None:
     """Write a score where there may be no folder yet."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_score(path, score)
+    write_bytes(path, write_midi(score))
 
 
 def midi_folder(folder: Path, count: int = 5) -> Path:
     """Write MIDI files at several depths, under all extensions."""
     for number in range(count):
         name = f"song{number}{('.mid', '.MIDI', '.kar')[number % 3]}"
-        path = folder / ("deep/er" if number % 2 else "") / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(write_midi(piano(number)))
+        put(folder / ("deep/er" if number % 2 else "") / name, piano(number))
     return folder
 
 
