@@ -43,8 +43,6 @@ def toy_config(**overrides: Any) -> ModelConfig:
 def toy_model(seed: int = 0, **overrides: Any) -> Performer:
     """Return a toy in evaluation mode, its weights large enough to make tokens matter."""
     model = Performer(toy_config(**{"initial_deviation": 0.3, **overrides}), seed).eval()
-    if model.goals is not None:  # which begin as zeros
-        torch.nn.init.normal_(model.goals.vectors.weight, 0, 0.3, generator=generator(3))
     if model.recall is not None:  # which begins as zeros
         with torch.no_grad():
             for weight in model.recall.parameters():
@@ -53,7 +51,9 @@ def toy_model(seed: int = 0, **overrides: Any) -> Performer:
 
 
 def stirred(model: Performer) -> Performer:
-    """Return a model with all vectors at random, biases and norms, that begin as 0 and 1."""
+    """Return a model with all at random that begins as 0 and 1: biases, norms and goals."""
+    if model.goals is not None:
+        torch.nn.init.normal_(model.goals.vectors.weight, 0, 0.3, generator=generator(3))
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim == 1:

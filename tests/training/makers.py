@@ -18,6 +18,7 @@ from training.data.batches import Batches
 from training.data.prepare import PreparedWriter
 from training.devices import start_fabric
 from training.loop import Progress, Run
+from training.optimiser import Limit
 
 TOY = {
     "data": {"length": 32, "batch": 4, "transpose": 2},
@@ -95,8 +96,8 @@ class Heard:
         self.validations.append(step)
 
 
-def toy_run(config: RunConfig) -> Run:
-    return Run(config, start_fabric(config.device), Batches(config.data, config.seed))
+def toy_run(config: RunConfig, *limit: Limit) -> Run:
+    return Run(config, start_fabric(config.device), Batches(config.data, config.seed), *limit)
 
 
 def fitted(config: RunConfig) -> Run:

@@ -13,7 +13,7 @@ from musicgen.generation.job import Job, checked
 from musicgen.generation.request import Request, order
 from musicgen.generation.sampling import Kinds, Sampling
 from tests.musicgen.metre.toys import METRE
-from tests.musicgen.toys import RECALL, VOCABULARY, Alternating, Anything, toy_model, unlimited
+from tests.musicgen.toys import RECALL, VOCABULARY, Alternating, Anything, stirred, toy_model
 
 # Of variations that end at different steps, with all that a row remembers for itself.
 KINDS = np.arange(VOCABULARY) % 4
@@ -34,10 +34,11 @@ REQUESTS = [
     (np.arange(50) % 11, Request(variations=2, seed=9, tokens=60), False, {"end": 5}),
     ([4], Request(variations=4, seed=1, sampling=Sampling(top_k=3), tokens=17), False),
 ]
+MUSICAL = {"name": "sine_spe", "time": "music"}
 # All that a row of a model remembers for itself; what other encodings do with rows is of the same kinds.
 MODELS = [
-    {"position": unlimited("sine_spe in music"), "metre": METRE, "goals": (7, 9), "recall": RECALL},
-    *({"position": unlimited(name)} for name in ("sine_spe", "conv_spe", "flt", "rope in music")),
+    {"position": MUSICAL, "metre": METRE, "goals": (7, 9), "recall": RECALL},
+    *({"position": one} for one in ("sine_spe", "conv_spe", "flt", {**MUSICAL, "name": "rope"})),
     {"attention": "softmax"},
 ]
 
@@ -86,7 +87,7 @@ def test_a_request_gets_the_same_in_a_crowd(parts: Any, monkeypatch: Any):
     """They come at random moments, in any order, and there is not always room for all."""
     for limit, number in (("STEP_ROWS", 16), ("TURN_STEPS", 3), ("MOST_ROWS", 20)):
         monkeypatch.setattr(engine_module, limit, number)
-    model = toy_model(layers=2, **parts)
+    model = stirred(toy_model(layers=2, **parts))
     wanted = [alone(model, *one) for one in REQUESTS]
     random = np.random.default_rng(0)
     for listeners in (False, True):

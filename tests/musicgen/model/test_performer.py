@@ -51,7 +51,7 @@ def test_the_last_goal_stands_until_the_next():
 
 
 def test_without_a_goal_nothing_is_added_and_after_one_everything_is_changed():
-    model, other = toy_model(goals=GOALS), toy_model()
+    model, other = stirred(toy_model(goals=GOALS)), toy_model()
     other.load_state_dict({k: v for k, v in model.state_dict().items() if "goals" not in k})
     with_goal = torch.cat([PLAIN, torch.tensor([[9]]), PLAIN], 1)
     with torch.no_grad():

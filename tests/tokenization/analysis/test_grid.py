@@ -69,6 +69,14 @@ def test_to_seconds_undoes_to_beats(seconds, beats, times):
     np.testing.assert_allclose(beat_map.to_beats(seconds[:size]), beats[:size], atol=1e-9)
 
 
+def test_a_map_moves_by_whole_bars_to_that_of_a_time():
+    beat_map = BeatMap(np.array([5.0, 5.5, 6.0, 6.5]), np.array([3, 4, 5, 6]))
+    moved = beat_map.from_bar_of(1.0)  # 8 beats before the first annotated one, beat 3
+    np.testing.assert_allclose(moved.to_beats(np.array([1.0, 5.0, 5.5])), [3, 11, 12])
+    early = beat_map.from_bar_of(5.49)  # just before the bar line is after it
+    np.testing.assert_allclose(early.to_beats(np.array([5.5])), 0, atol=1e-9)
+
+
 def test_remapping_keeps_when_things_sound():
     original = score(
         [0.1, 1.1, 2.6],
