@@ -48,9 +48,7 @@ def made(clone: Path, *arguments: str, **environment: str) -> str:
         (False, "global.find-links='/wheels'", ""),
     ],
 )
-def test_torch_is_for_the_cpu_without_a_gpu_or_an_index_of_ones_own(
-    clone: Path, gpu: bool, configured: str, index: str
-):
+def test_torch_is_for_the_cpu_without_a_gpu_or_an_index_of_ones_own(clone, gpu, configured, index):
     programs = clone / "programs"
     programs.mkdir()
     for name in ("make", "uname", "grep", "mkdir", "cp", "touch", *(["true"] if gpu else [])):

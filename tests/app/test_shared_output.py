@@ -50,9 +50,7 @@ def test_a_file_with_the_longest_name_goes_on(name: str, command, tmp_path: Path
         (on_disk("cafe\u0301.cont_0.mid"), on_disk("caf\u00e9"), 1),  # é has two spellings
     ],
 )
-def test_names_that_are_one_to_some_system_share_their_numbers(
-    there: str, name: str, number: int, tmp_path: Path
-):
+def test_names_that_are_one_to_some_system_share_their_numbers(there, name, number, tmp_path):
     (tmp_path / there).touch()
     assert first_free(tmp_path, (f"{name}.cont_", f"{name}.prompt_cont_")) == number
 

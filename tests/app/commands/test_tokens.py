@@ -60,9 +60,7 @@ def test_tracks_of_a_trio_can_be_chosen(trio: Path, tracks: str, command):
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
 @pytest.mark.parametrize(("name", "spoken"), [("song", "remi"), ("trio", "groove")])
-def test_tokens_come_back_as_the_notes_they_say(
-    name: str, spoken: str, options: list[str], tmp_path: Path, request, command
-):
+def test_tokens_come_back_as_the_notes_they_say(name, spoken, options, tmp_path, request, command):
     source = request.getfixturevalue(name)
     tokens, target = tmp_path / "tokens", tmp_path / "again.mid"
     tokens.write_text(command("tokenize", source, "--language", spoken, *options).out)

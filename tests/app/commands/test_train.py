@@ -70,9 +70,7 @@ def test_a_run_by_the_clock_goes_on_from_before_its_tail(shared_set, tmp_path: P
     )
 
 
-def test_a_folder_that_is_taken_is_said_before_what_lies_in_it(
-    toy: Path, run: Path, refused, monkeypatch
-):
+def test_a_folder_that_is_taken_is_said_before_what_lies_in_it(toy, run, refused, monkeypatch):
     monkeypatch.chdir(toy.parent)
     before = outcome(run)
     there = f"musicgen: {run} already holds a run, at step 4; "
@@ -150,9 +148,7 @@ def test_asked_to_end_it_saves_first(toy: Path, number: int, command, monkeypatc
 @pytest.mark.parametrize(
     ("strategy", "precision", "bound"), [("ddp", "64-true", 1e-6), ("fsdp", "32-true", 1e-4)]
 )
-def test_two_processes_learn_what_one_does(
-    toy: Path, strategy: str, precision: str, bound: float, command
-):
+def test_two_processes_learn_what_one_does(toy, strategy, precision, bound, command):
     options = ["--set", "model.dropout=0", "--precision", precision, "--json"]
     command("train", toy, *options)
     two = ["--set", f"run={toy.parent / 'two'}", "--devices", "2", "--strategy", strategy]

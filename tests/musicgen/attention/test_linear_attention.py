@@ -75,9 +75,7 @@ def by_definition(
 )
 @pytest.mark.parametrize("with_decay", [False, True])
 @pytest.mark.parametrize("sums", SUMS)
-def test_values_states_and_gradients_are_equal(
-    sums: str, with_decay: bool, dtype: torch.dtype, tolerance: float
-):
+def test_values_states_and_gradients_are_equal(sums, with_decay, dtype, tolerance):
     decay = DECAY.to(dtype) if with_decay else None
     for length in LENGTHS:
         q, k, v = inputs = [x.requires_grad_() for x in draw(length, dtype)]

@@ -104,7 +104,5 @@ def test_originality_prints_a_table_and_the_closest_cases(evaluate, monkeypatch)
         (f"originality {REMI} --bars 1", "remi", "--bars is 1; passages of 2 bars"),
     ],
 )
-def test_what_cannot_be_measured_is_said_in_a_line(
-    words: str, spoken: str, says: str, shared_set, refused
-):
+def test_what_cannot_be_measured_is_said_in_a_line(words, spoken, says, shared_set, refused):
     assert says in refused("evaluate", *words.split(), "--data", shared_set(spoken, train=2))

@@ -110,9 +110,7 @@ def test_parts_are_taken_away_from_models_of_the_data(place: Path, tmp_path: Pat
         ("report trio --data groove --prompts none", "there is no folder"),
     ],
 )
-def test_what_cannot_be_measured_is_said_in_a_sentence(
-    place, words: str, says: str, monkeypatch, refused
-):
+def test_what_cannot_be_measured_is_said_in_a_sentence(place, words, says, monkeypatch, refused):
     monkeypatch.chdir(place)
     before = [*place.iterdir()]
     assert says in refused("evaluate", *words.split(), *QUICK)
@@ -171,9 +169,7 @@ def page(report: Path) -> str:
     return text
 
 
-def test_a_report_keeps_to_the_split_and_has_what_whole_pieces_show(
-    shared_set, tmp_path: Path, evaluate
-):
+def test_a_report_keeps_to_the_split_and_has_what_whole_pieces_show(shared_set, tmp_path, evaluate):
     languages, report = ("ensemble", "groove"), tmp_path / "report"
     sets = [shared_set(name, train=2) for name in languages]
     models = [write_model(tmp_path / name, name, "sine_spe") for name in languages]
