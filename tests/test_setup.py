@@ -31,9 +31,8 @@ def clone(tmp_path: Path) -> Path:
 
 def made(clone: Path, *arguments: str, **environment: str) -> str:
     environment = {**os.environ, "MAKEFLAGS": "", **environment}
-    done = subprocess.run(
-        ["make", "install", *arguments], cwd=clone, env=environment, capture_output=True, text=True
-    )
+    words = ["make", "install", *arguments]
+    done = subprocess.run(words, cwd=clone, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

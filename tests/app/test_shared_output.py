@@ -55,9 +55,7 @@ def test_names_that_are_one_to_some_system_share_their_numbers(there, name, numb
     assert first_free(tmp_path, (f"{name}.cont_", f"{name}.prompt_cont_")) == number
 
 
-def test_tokens_replace_no_file_that_came_while_they_were_read(
-    command, refused, tmp_path, monkeypatch
-):
+def test_tokens_replace_no_file_that_came_meanwhile(command, refused, tmp_path, monkeypatch):
     text, target = tmp_path / "song.txt", tmp_path / "song.mid"
     text.write_text(command("tokenize", SEED_FILE).out)
     words, read = ["detokenize", text, "-o", target], detokenize.read_given

@@ -32,9 +32,7 @@ PIECE, DRUMMED = music(*BEATS, *LINE), music(*BEATS)
 def test_the_busiest_part_of_each_role_is_hidden_where_another_one_plays():
     assert hidden_parts(DRUMMED) == {}  # what plays alone
     assert hidden_parts(PIECE) == {"bass": BASS, "drums": DRUMS}
-    two_basses = PIECE.replace(
-        tracks=tuple(PIECE.tracks[track] for track in (BASS, DRUMS, BASS)),
-    )
+    two_basses = PIECE.replace(tracks=tuple(PIECE.tracks[track] for track in (BASS, DRUMS, BASS)))
     more = music(*BEATS, *LINE, *((12 * n, 6, 45, OTHER) for n in range(6)))
     assert hidden_parts(more.replace(tracks=two_basses.tracks))["bass"] == OTHER
 

@@ -18,22 +18,13 @@ from tests.evaluation.scores import BASS, DRUMS, OTHER, trio
 from tokenization.score import Meters, Score
 
 BAR = 48
+CHORD_AND_DRUM = [(0, 12, 60, OTHER), (0, 24, 64, OTHER), (24, 12, 64, OTHER), (24, 1, 36, DRUMS)]
 BARS = [
-    # Of the bar before the window, one note rings into it.
-    (0, 96, 30, BASS),
-    # Two bars that are the same: a chord, a note and a drum.
-    *(
-        (BAR * bar + at, length, pitch, track)
-        for bar in (1, 2)
-        for at, length, pitch, track in (
-            (0, 12, 60, OTHER), (0, 24, 64, OTHER), (24, 12, 64, OTHER), (24, 1, 36, DRUMS),
-        )
-    ),
-    # A bar with another note, which rings on past the last line.
-    (BAR * 3 + 36, 48, 72, OTHER),
-    # The bar after.
-    (BAR * 4, 12, 90, OTHER),
-]  # fmt: skip
+    (0, 96, 30, BASS),  # of the bar before the window, it rings into it
+    *((BAR * bar + at, *rest) for bar in (1, 2) for at, *rest in CHORD_AND_DRUM),  # the same twice
+    (BAR * 3 + 36, 48, 72, OTHER),  # another note, which rings on past the last line
+    (BAR * 4, 12, 90, OTHER),  # of the bar after
+]
 
 
 def music(rows: list[tuple[int, ...]] = BARS) -> Score:

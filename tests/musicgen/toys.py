@@ -1,6 +1,6 @@
 """Small models and a small grammar for the tests of this folder."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,7 @@ RECALL = RecallConfig(
     returns=((8, 1),),
 )  # fmt: skip
 
-MUSICAL = [
-    name for name, (config, _) in POSITIONS.items() if "time" in {f.name for f in fields(config)}
-]
+MUSICAL = [name for name, (config, _) in POSITIONS.items() if hasattr(config, "time")]
 ENCODINGS = [*POSITIONS, *(f"{name} in music" for name in MUSICAL)]
 """Every encoding by token number, and in musical time where it can."""
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from tests.tokenization.ensemble import cases as ensemble
 from tests.tokenization.grammar_cases import damages, ids_of, quantised, stepwise_fault
 from tests.tokenization.groove import cases as groove
-from tests.tokenization.groove.strict import StrictGrammar
 from tests.tokenization.remi import cases as remi
 from tokenization.ensemble.grammar import EnsembleGrammar
 from tokenization.ensemble.layouts import plain
@@ -48,7 +47,7 @@ class Case:
 CASES = {
     "remi": Case(REMI, remi.scores(), remi.walk, REMI.grammar, "duration", remi.slow_notes),
     "groove": Case(
-        GROOVE, groove.trios(), groove.walk, StrictGrammar, "note_off", groove.slow_notes
+        GROOVE, groove.trios(), groove.walk, groove.StrictGrammar, "note_off", groove.slow_notes
     ),
     "ensemble": Case(
         ensemble.LANGUAGE,

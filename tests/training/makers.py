@@ -35,9 +35,7 @@ TOY = {
 }
 
 
-def prepared_set(
-    folder: Path, spoken: str, *, train=8, held_out=2, tested=0, first=0, bars=6
-) -> Path:
+def prepared_set(folder: Path, spoken: str, *, train=8, held_out=2, tested=0, first=0, bars=6):
     """Write a prepared set of a language: the pieces from the first number on."""
     speaker = language(spoken)
     splits = ["train"] * train + ["validation"] * held_out + ["test"] * tested

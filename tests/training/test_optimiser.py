@@ -27,9 +27,8 @@ def test_muon_moves_the_matrices_of_layers_and_adam_the_rest():
     learner = toy_model(layers=3, features="relu")
     optimiser = optimiser_of(settings(method="muon"), learner)
     assert isinstance(optimiser, MuonAndAdam)
-    muons, adams = (
-        {id(p) for group in part.param_groups for p in group["params"]} for part in optimiser.parts
-    )
+    groups = (part.param_groups for part in optimiser.parts)
+    muons, adams = ({id(p) for group in each for p in group["params"]} for each in groups)
     assert not muons & adams
     assert len(muons) == 4 * 3
     assert muons | adams == {id(p) for p in learner.parameters()}

@@ -37,9 +37,7 @@ def test_held_rate_falls_in_a_straight_line_at_the_end():
     assert held_rate(19, total=20, **{**how, "tail": 0}) == 1.0
 
 
-def test_run_by_the_clock_ends_with_a_tail_and_goes_on_from_before_it(
-    pianos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_run_ends_with_a_tail_and_goes_on_from_before_it(pianos: Path, tmp_path, monkeypatch):
     changes = {"log_every": 1, "keep": 9, "optimiser": HOLD}
     once = clocked(toy_config(tmp_path / "once", pianos, **changes), monkeypatch, 25)
     assert once.fit(Heard()) == FINISHED

@@ -50,11 +50,9 @@ def test_a_bar_is_a_line(song: Path, command, monkeypatch):
     assert command("tokenize", "-").out == out
 
 
-@pytest.mark.parametrize(
-    "tracks", ["Bass Drums Guitar", "bass=Bass drums=1 other=guitar", "other=3"]
-)
-def test_tracks_of_a_trio_can_be_chosen(trio: Path, tracks: str, command):
-    words = ["tokenize", trio, "--language", "groove", "--json", "--tracks", *tracks.split()]
+@pytest.mark.parametrize("said", ["Bass Drums Guitar", "bass=Bass drums=1 other=guitar", "other=3"])
+def test_tracks_of_a_trio_can_be_chosen(trio: Path, said: str, command):
+    words = ["tokenize", trio, "--language", "groove", "--json", "--tracks", *said.split()]
     assert json.loads(command(*words).out)["setting"]["programs"] == [33, 0, 25]
 
 

@@ -62,12 +62,10 @@ def test_a_run_by_the_clock_goes_on_from_before_its_tail(shared_set, tmp_path: P
     first = json.loads(command("train", toy, *hold).out)
     assert first["ending"] == "finished"
     run = Path(first["run"])
-    held = int(max(path.name for path in (run / "checkpoints").iterdir()))
-    assert held == checkpoint.read_card(run / "model")[1].training[TAIL_FROM]
+    at = int(max(path.name for path in (run / "checkpoints").iterdir()))
+    assert at == checkpoint.read_card(run / "model")[1].training[TAIL_FROM]
     assert list((run / "samples").glob("*.png"))
-    assert (
-        f"Going on from step {held:,}." in command("train", run, "--resume", "--seconds", 0.5).err
-    )
+    assert f"Going on from step {at:,}." in command("train", run, "--resume", "--seconds", 0.5).err
 
 
 def test_a_folder_that_is_taken_is_said_before_what_lies_in_it(toy, run, refused, monkeypatch):
@@ -116,9 +114,7 @@ def test_a_run_goes_on_from_its_folder_and_says_what_changed(run: Path, command,
         ("--strategy fsdp --precision 64-true", "fsdp knows no precision 64-true"),
     ],
 )
-def test_what_is_wrong_is_one_sentence_and_nothing_is_written(
-    toy: Path, options: str, message: str, refused, monkeypatch
-):
+def test_what_is_wrong_is_one_sentence(toy: Path, options: str, message, refused, monkeypatch):
     monkeypatch.chdir(toy.parent)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     assert message in refused("train", toy, *options.split())

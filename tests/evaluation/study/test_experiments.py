@@ -45,9 +45,8 @@ def test_models_are_compared_over_the_pieces_that_all_have_read(tmp_path: Path, 
     monkeypatch.setattr(likelihood, "piece_loss", piece_loss)
     found, (failure,) = compared(pieces)
     names = [pieces.prepared.name(row) for row in pieces.rows[:4]]
-    assert failure == (
-        f"{', '.join(names[:3])} and {names[3]} are left out of extrapolation for sine: a fault"
-    )
+    left = f"{', '.join(names[:3])} and {names[3]}"
+    assert failure == f"{left} are left out of extrapolation for sine: a fault"
     assert found["data"]["pieces"] == 3
     assert found["data"]["rows"] == alone["data"]["rows"]
     for one, other in zip(found["models"], alone["models"], strict=True):

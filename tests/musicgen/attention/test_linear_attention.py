@@ -24,9 +24,8 @@ CHUNK = 8
 LENGTHS = (1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK, 3 * CHUNK + 5)
 
 # All forms, and both ways of computing blocks, whichever device chooses which.
-FORMS = {
-    name: partial(attend, backend=name, chunk=CHUNK) for name in ("exact", "chunked", "recurrent")
-}
+BACKENDS = ("exact", "chunked", "recurrent")
+FORMS = {name: partial(attend, backend=name, chunk=CHUNK) for name in BACKENDS}
 SUMS: dict[str, Sums] = {
     "exact": exact_sums,
     "steps": step_sums,
@@ -53,9 +52,7 @@ def options_of(variant: str, length: int) -> dict[str, Any]:
     return options
 
 
-def by_definition(
-    fq: Tensor, fk: Tensor, v: Tensor, decay: Tensor | None = None, normaliser: tuple | None = None
-) -> Tensor:
+def by_definition(fq: Tensor, fk: Tensor, v: Tensor, decay=None, normaliser=None) -> Tensor:
     """Σ_j r^(i−j) (fq_i·fk_j) v_j / Σ_j r^(i−j) (gq_i·gk_j), a position at a time."""
     r = torch.ones(fq.shape[2], dtype=fq.dtype) if decay is None else decay
     gq, gk = normaliser or (fq, fk)
@@ -70,9 +67,7 @@ def by_definition(
     return out
 
 
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-4)], ids=str
-)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-4)])
 @pytest.mark.parametrize("with_decay", [False, True])
 @pytest.mark.parametrize("sums", SUMS)
 def test_values_states_and_gradients_are_equal(sums, with_decay, dtype, tolerance):

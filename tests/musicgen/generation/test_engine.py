@@ -19,14 +19,9 @@ from tests.musicgen.toys import RECALL, VOCABULARY, Alternating, Anything, stirr
 KINDS = np.arange(VOCABULARY) % 4
 DARING = Sampling(temperature=0.9, by_kind=True, recall=0.7)
 RECALLING = Request(variations=6, seed=3, tokens=150, sampling=DARING)
-RECALLED = {
-    "end": Alternating.END,
-    "kinds": Kinds(KINDS),
-    "elsewhere": (0, 1, 3, 6, 7),
-    "sources": {3: 0},
-}
+RECALLED = {"end": Alternating.END, "kinds": Kinds(KINDS), "sources": {3: 0}}
 REQUESTS = [
-    ([0, 3, 0, 5, 0, 3, 0, 5], RECALLING, True, RECALLED),
+    ([0, 3, 0, 5, 0, 3, 0, 5], RECALLING, True, {**RECALLED, "elsewhere": (0, 1, 3, 6, 7)}),
     ([4, 3, 2, 1], Request(variations=2, seed=1, tokens=23), False),
     ([4, 3, 2, 1, 0, 7], Request(variations=9, seed=1, tokens=9), False),
     ([0, 1, 0, 3], Request(variations=3, seed=5, tokens=40), True, {"before_bar": 4}),
@@ -43,22 +38,13 @@ MODELS = [
 ]
 
 
-def asked(
-    model: Any,
-    prompt: Any,
-    request: Request,
-    grammar: Any = None,
-    ordered: Any = None,
-    **named: Any,
-) -> Job:
+def asked(model: Any, prompt: Any, request: Request, grammar=None, ordered=None, **named) -> Job:
     """Return a request to a model as a job; `ordered` is what else an order says."""
     ids, rules = checked(model, prompt), grammar or Anything()
     return Job(model, order(request, ids, rules, **(ordered or {})), **named)
 
 
-def job(
-    model: Any, prompt: Any, request: Request, ruled: bool = False, ordered: Any = None, **more: Any
-) -> Job:
+def job(model: Any, prompt: Any, request: Request, ruled=False, ordered=None, **more) -> Job:
     return asked(model, prompt, request, Alternating() if ruled else None, ordered, **more)
 
 
@@ -156,9 +142,7 @@ def test_who_fails_fails_alone(model: Any, rules: Faulty | None, variations: int
     engine = Engine(model)
     faulty = asked(model, [4, 3], Request(variations=variations), rules)
     if rules is None:
-        faulty.cancelled = lambda: {}[
-            "a bar that is not there"
-        ]  # it cannot even be asked whether it is
+        faulty.cancelled = lambda: {}["a bar that is not there"]  # it cannot even be asked
     fine = job(model, *REQUESTS[0])
     finish(engine, faulty, fine)
     assert fine.rows == alone(model, *REQUESTS[0])

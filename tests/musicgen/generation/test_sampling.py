@@ -103,9 +103,8 @@ def test_kinds_keep_their_chances_and_tokens_are_drawn_within_as_from_a_vocabula
     plain = probabilities(logits, Sampling(), allowed)
     for row in range(6):
         one = slice(row, row + 1)
-        np.testing.assert_array_equal(
-            found[one], probabilities(logits[one], by_kind, allowed[one], Kinds(KINDS))
-        )
+        own = probabilities(logits[one], by_kind, allowed[one], Kinds(KINDS))
+        np.testing.assert_array_equal(found[one], own)
         whole = np.bincount(KINDS, plain[row], minlength=5)
         whole[whole < how.min_p * whole.max()] = 0
         np.testing.assert_allclose(np.bincount(KINDS, found[row], minlength=5), whole / whole.sum())

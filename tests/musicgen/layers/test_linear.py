@@ -40,9 +40,8 @@ def test_products_keep_their_precision_from_autocast():
 
 def test_gelu_linear_is_the_two_layers_and_keeps_one_wide_array():
     torch.manual_seed(0)
-    given = x, weight, bias = [
-        torch.randn(size, requires_grad=True) for size in ((2, 5, 100), (3, 100), (3,))
-    ]
+    sizes = ((2, 5, 100), (3, 100), (3,))
+    given = x, weight, bias = [torch.randn(size, requires_grad=True) for size in sizes]
     kept: list[Tensor] = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
         y = gelu_linear(x, weight, bias)

@@ -33,10 +33,8 @@ def by_definition(made: MetricHeads, x: Tensor, after: list[int], before: list[i
     q, k, v = made.qkv(x[None])[0].unflatten(-1, (made.heads, -1)).split([3, 3, 5], -1)
     q, k = q.clamp(min=LEAST), k.clamp(min=LEAST)
     out = torch.zeros_like(v)
-    for h, (period, remembers) in enumerate(
-        zip(METRE.periods(CLOCK), METRE.remembers, strict=True)
-    ):
-        r = float(np.float32(1 - 1 / remembers))
+    for h, (period, long) in enumerate(zip(METRE.periods(CLOCK), METRE.remembers, strict=True)):
+        r = float(np.float32(1 - 1 / long))
         for i, t in enumerate(after):
             total = torch.zeros((), dtype=torch.float64)
             for j in range(i + 1):

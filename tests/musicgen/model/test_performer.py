@@ -73,9 +73,8 @@ def test_a_language_names_its_goal_tokens():
 def test_the_seed_determines_the_weights_and_no_other_randomness_is_touched(monkeypatch):
     monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: pytest.fail("it was seeded"))
     before = torch.get_rng_state()
-    first, again, other = (
-        Performer(toy_config(position="sine_spe"), seed).state_dict() for seed in (1, 1, 2)
-    )
+    made = (Performer(toy_config(position="sine_spe"), seed) for seed in (1, 1, 2))
+    first, again, other = (model.state_dict() for model in made)
     assert torch.equal(torch.get_rng_state(), before)
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert any(not torch.equal(first[name], other[name]) for name in first)
@@ -105,22 +104,17 @@ def test_the_training_step_compiles_as_one_graph(variant: dict[str, Any]):
 
 
 LENGTH = 37  # no multiple of the chunk
-AFTER_FEATURES = [
-    one for one in ENCODINGS if needs_linear_attention(POSITIONS[one.partition(" ")[0]][1])
-]
+AFTER_FEATURES = [x for x in ENCODINGS if needs_linear_attention(POSITIONS[x.split()[0]][1])]
 BEFORE_FEATURES = [one for one in ENCODINGS if one not in AFTER_FEATURES]
 every_encoding = pytest.mark.parametrize("position", ENCODINGS)
-every_encoding_and_map = pytest.mark.parametrize(
-    ("position", "features"),
-    [*((one, "favor") for one in ENCODINGS), *(("sine_spe", one) for one in FEATURES)],
-)
+ENCODINGS_AND_MAPS = [(x, "favor") for x in ENCODINGS] + [("sine_spe", x) for x in FEATURES]
 
 
 def model_of(position: str, **overrides: Any) -> Any:
     return toy_model(position=unlimited(position), **overrides)
 
 
-@every_encoding_and_map
+@pytest.mark.parametrize(("position", "features"), ENCODINGS_AND_MAPS)
 def test_all_ways_to_compute_agree(position: str, features: str):
     outputs = {}
     for horizons in (None, (2, 20)):
@@ -166,10 +160,8 @@ def test_prompt_and_steps_of_any_rows_equal_the_whole(parts: dict[str, Any], cut
 @every_encoding
 @pytest.mark.parametrize("metre", [None, METRE], ids=["", "metre"])
 def test_later_tokens_leave_earlier_outputs_alone_to_the_last_bit(position: str, metre: Any):
-    model, tokens = (
-        model_of(position, metre=metre).double(),
-        toy_tokens(2, 140 if metre else LENGTH),
-    )
+    model = model_of(position, metre=metre).double()
+    tokens = toy_tokens(2, 140 if metre else LENGTH)
     before = whole_of(model, tokens)
     for place in (0, 15, 16, *((127, 128) if metre else ())):
         changed = tokens.clone()

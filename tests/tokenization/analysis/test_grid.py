@@ -44,12 +44,9 @@ def score(onset_beats, metres: str = "", lengths=1.0, pitches=60, **parts) -> Sc
     """Return notes at beats of 480 ticks; a second is two beats where no tempo is said."""
     onset = np.rint(np.array(onset_beats, dtype=float) * 480).astype(np.int64)
     duration, pitch = np.rint(480 * lengths + 0.0 * onset).astype(np.int64), pitches + 0 * onset
-    return Score(
-        ticks_per_beat=480,
-        tracks=(Track(),),
-        notes=Notes(onset, duration, pitch, 0 * onset + 64, 0 * onset).sorted(),
-        meters=meters(metres, 480),
-    ).replace(**parts)
+    notes = Notes(onset, duration, pitch, 0 * onset + 64, 0 * onset).sorted()
+    given = {"tracks": (Track(),), "meters": meters(metres, 480), **parts}
+    return Score(ticks_per_beat=480, notes=notes, **given)
 
 
 def onsets(score: Score) -> list[float]:

@@ -12,6 +12,7 @@ from tests.tokenization.analysis.test_parts import BASS_LINE, CHORDS, KIT, TUNE,
 from tests.tokenization.grammar_cases import advance, ids_of, take, written
 from tests.tokenization.groove.cases import (
     TRIO,
+    StrictGrammar,
     golden_cases,
     golden_tokens,
     golden_trio,
@@ -19,7 +20,6 @@ from tests.tokenization.groove.cases import (
     trio_of,
 )
 from tests.tokenization.groove.cases import walk as random_piece
-from tests.tokenization.groove.strict import StrictGrammar
 from tokenization.analysis.parts import note_counts
 from tokenization.groove.grammar import GrooveGrammar
 from tokenization.groove.language import MOST_BEATS, Band, Groove, arrange, trios
@@ -243,9 +243,7 @@ FEW = (NOTE_ON.holds(TOKENS) & ((TOKENS - NOTE_ON.start) % PITCHES < 4)) | (
 )
 
 
-def drawn(
-    seed: int, length: int, grammar: GrooveGrammar | None = None, first: tuple = (BEGIN,)
-) -> np.ndarray:
+def drawn(seed: int, length: int, grammar=None, first: tuple = (BEGIN,)) -> np.ndarray:
     """Return some first tokens and random ones after them, all as the free grammar allows."""
 
     def few(random: np.random.Generator, allowed: np.ndarray) -> int:
@@ -294,10 +292,8 @@ def test_whatever_is_generated_closes_to_a_valid_spelling_of_its_notes(seed: int
     assert closed[-1] == END
     assert NOTE_ON.holds(closed).sum() == NOTE_ON.holds(ids).sum()
     assert (GROOVE.notes(closed).duration_ticks >= 1).all()
-    ended, all_notes = (
-        {tuple(row) for row in np.array(GROOVE.notes(tokens).columns).T.tolist()}
-        for tokens in (ids, closed)
-    )
+    rows = (np.array(GROOVE.notes(tokens).columns).T.tolist() for tokens in (ids, closed))
+    ended, all_notes = ({*map(tuple, each)} for each in rows)
     assert ended <= all_notes
     take(GROOVE.grammar(), closed)  # which may be written as it is
 

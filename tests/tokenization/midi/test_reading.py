@@ -181,10 +181,8 @@ def hand(pitch: int, *more: bytes, channel: int = 0) -> bytes:
 
 def spans(score: Score) -> list[list[tuple[int, int]]]:
     """Return the spans of the pedal of each track."""
-    return [
-        [(onset, length) for onset, length, track in listed(score.pedals) if track == at]
-        for at in range(len(score.tracks))
-    ]
+    rows = listed(score.pedals)
+    return [[row[:2] for row in rows if row[2] == at] for at in range(len(score.tracks))]
 
 
 PEDALLED = make.track(DOWN, make.on(0, 48), make.off(480, 48), make.pedal(1420, 0))

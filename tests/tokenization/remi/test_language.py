@@ -259,11 +259,8 @@ def chords_of(ids: np.ndarray) -> list[dict[int, str]]:
     return found
 
 
-LINES = st.lists(
-    st.lists(st.sampled_from(["C_M", "G_M", "A_m", "F_M7", "N_N"]), max_size=4),
-    min_size=1,
-    max_size=4,
-)
+CHORD = st.sampled_from(["C_M", "G_M", "A_m", "F_M7", "N_N"])
+LINES = st.lists(st.lists(CHORD, max_size=4), min_size=1, max_size=4)
 
 
 @settings(max_examples=12)

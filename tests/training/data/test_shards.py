@@ -18,11 +18,9 @@ from training.run_folder import plain
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("parts")
-    sizes = ((3, 1), (2, 3))
-    return [
-        str(prepared_set(folder / str(i), "groove", train=train, held_out=held_out, first=9 * i))
-        for i, (train, held_out) in enumerate(sizes)
-    ]
+    first = prepared_set(folder / "0", "groove", train=3, held_out=1)
+    second = prepared_set(folder / "1", "groove", train=2, held_out=3, first=9)
+    return [str(first), str(second)]
 
 
 def prepared(source: str, folder: Path, destination: Path, **changes) -> str:
@@ -94,11 +92,8 @@ def test_style_that_is_held_out_may_not_come_in_by_another_set(tmp_path: Path):
 
 
 def test_piece_that_is_held_out_may_not_come_in_by_another_set(tmp_path: Path):
-    sizes = {"here": (3, 1), "there": (2, 2)}  # there piece2 is held out, which is trained on here
-    here, there = (
-        str(prepared_set(tmp_path / name, "groove", train=train, held_out=held_out))
-        for name, (train, held_out) in sizes.items()
-    )
+    here = str(prepared_set(tmp_path / "here", "groove", train=3, held_out=1))
+    there = str(prepared_set(tmp_path / "there", "groove", train=2, held_out=2))  # holds out piece2
     refused(here, there, "here trains on piece2, which .*there holds out as")
     assert len(Shards([here, here]).sets) == 2
 

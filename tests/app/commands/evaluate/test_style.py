@@ -68,17 +68,10 @@ def test_bad_files_are_named_and_the_rest_is_compared(style):
 def test_by_track(style):
     out, err = style("bass.mid", "--by-track", "--tracks", "all", "--grid", 12, "--json")
     found = {(r["track"], r["metric"]): r["similarity"] for r in json.loads(out)}
-    pitched = {
-        (name, kind) for name in ("Bass", "Other") for kind in ("onset_duration", "time_pitch")
-    }
-    assert found.keys() == {*pitched, ("Drums", "onset_drum")}
     assert found["Bass", "onset_duration"] is not None
     assert found["Other", "onset_duration"] is None
-    assert err.splitlines() == [
-        "bass.mid has no track 'Drums' as the reference has it",
-        "bass.mid has no track 'Other' as the reference has it",
-    ]
-    assert "Bass" in style("bass.mid", "--by-track").out
+    said = [f"bass.mid has no track '{x}' as the reference has it" for x in ("Drums", "Other")]
+    assert err.splitlines() == said
 
 
 def test_continuation_writes_tables_and_files_and_goes_on(folder: Path, command, monkeypatch):
@@ -87,9 +80,7 @@ def test_continuation_writes_tables_and_files_and_goes_on(folder: Path, command,
     assert out.startswith("4 prompts in 2 styles, 2 continuations a prompt at temperature 0.6")
     assert "nan" not in out.lower()
     uses, rubbish, shows = err.splitlines()
-    assert uses.startswith(
-        "untrained:tiny uses the language remi, but untrained:tiny:groove groove"
-    )
+    assert uses.startswith(f"untrained:tiny uses the language remi, but {MODEL} groove")
     assert rubbish.startswith("rubbish.mid is not a MIDI file")
     assert shows == f"{Path('continuation') / 'continuation.png'} shows the quarters."
 
@@ -153,10 +144,8 @@ def files(tmp_path: Path) -> list[Path]:
         choice(11, "ensemble", "ensemble", "B"),
         choice(12, "zebra", "ensemble", "A"),
     ]
-    return [
-        written(tmp_path / "anna.json", *one, two[0]),
-        written(tmp_path / "ben.json", *two, *others),
-    ]
+    anna = written(tmp_path / "anna.json", *one, two[0])
+    return [anna, written(tmp_path / "ben.json", *two, *others)]
 
 
 def test_choices_are_counted_by_pairs_wherever_a_side_was_heard(command, files: list[Path]):

@@ -34,22 +34,13 @@ PIANO = (Track("Piano"),)
 HITS = [(0, 1, 36), (0, 1, 42), (12, 1, 42), (20, 1, 38), (96, 1, 49)]
 
 
-def piece(
-    rows: list[tuple[int, int, int]],
-    *,
-    tracks: tuple[Track, ...] = PIANO,
-    meters: tuple[tuple[int, int, int], ...] = ((0, 4, 4),),
-) -> Score:
+def piece(rows: list, *, tracks: tuple = PIANO, meters: tuple = ((0, 4, 4),)) -> Score:
     """Return a score of onset, duration and pitch in 24ths of a beat; the tracks take turns."""
     onset, duration, pitch = np.array(rows).T
     track = np.arange(len(onset)) % len(tracks)
-    return Score(
-        ticks_per_beat=24,
-        notes=Notes(onset, duration, pitch, 0 * onset + 81, track).sorted(),
-        tracks=tracks,
-        tempos=Tempos(np.array([0, 96]), np.array([90.0, 70.0])),
-        meters=Meters(*np.array(meters).T),
-    )
+    notes = Notes(onset, duration, pitch, 0 * onset + 81, track).sorted()
+    tempos, metres = Tempos([0, 96], [90.0, 70.0]), Meters(*np.array(meters).T)
+    return Score(ticks_per_beat=24, notes=notes, tracks=tracks, tempos=tempos, meters=metres)
 
 
 def rows(score: Score) -> Counter:
@@ -91,10 +82,9 @@ def test_notes_metres_and_tempos_read_back(score: Score):
 )
 def test_every_onset_reads_back_and_no_staff_has_a_fifth_voice(notes: list[tuple[int, int, int]]):
     score = piece(notes)
-    found, written = rows(read_file(write_musicxml(score))), rows(score)
-    assert Counter(row[0::2] for row in found.elements()) == Counter(
-        row[0::2] for row in written.elements()
-    )
+    both = (rows(one).elements() for one in (read_file(write_musicxml(score)), score))
+    found, wanted = (Counter(row[0::2] for row in one) for one in both)
+    assert found == wanted
     # What is changed is the end of notes that a fifth voice would need.
     voices = voices_of(score.notes)
     assert len(voices) <= MOST_VOICES
@@ -252,9 +242,7 @@ def melody(number: int, bars: int, beats: int) -> str:
     return "".join(notes)
 
 
-def written(
-    bars: int = 8, *, pickup: bool = False, repeat: bool = False, change: bool = False
-) -> bytes:
+def written(bars: int = 8, *, pickup=False, repeat=False, change=False) -> bytes:
     """Return a score with everything in it: a transposed part, two staves, lyrics, directions, chords, ties."""
     clarinet, piano = [], []
     for number in range(bars):
@@ -268,17 +256,13 @@ def written(
             clefs = clef("G", 2, ' number="1"') + clef("F", 4, ' number="2"')
             low = attributes(4, 0, time, f"<staves>2</staves>{clefs}") + TEMPO
         name = number + (not pickup)
-        clarinet.append(
-            f'<measure number="{name}">{start}{high}{melody(number, bars, beats)}{end}</measure>'
-        )
-        hands = (
-            note("E", 4, 4, staff=1) * beats + f"<backup><duration>{4 * beats}</duration></backup>"
-        )
-        hands += note("C", 3, 4 * beats, staff=2)
+        high += melody(number, bars, beats)
+        clarinet.append(f'<measure number="{name}">{start}{high}{end}</measure>')
+        back = f"<backup><duration>{4 * beats}</duration></backup>"
+        hands = note("E", 4, 4, staff=1) * beats + back + note("C", 3, 4 * beats, staff=2)
         piano.append(f'<measure number="{name}">{start}{low}{HARMONY}{hands}{end}</measure>')
-    parts = "".join(
-        f'<part id="P{n}">{chr(10).join(part)}</part>\n' for n, part in ((1, clarinet), (2, piano))
-    )
+    both = ((1, clarinet), (2, piano))
+    parts = "".join(f'<part id="P{n}">{chr(10).join(part)}</part>\n' for n, part in both)
     return f"{HEAD}{parts}</score-partwise>\n".encode()
 
 

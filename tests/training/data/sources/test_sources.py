@@ -175,13 +175,7 @@ def test_lists_of_pieces_decide_the_split(tmp_path: Path):
 
 def test_events_become_notes_tempos_and_chords():
     score = score_of_events(disk.events())
-    columns = (
-        [0, 960, 1920, 2880],
-        [480, 60, 480, 60],
-        [60, 64, 60, 64],
-        [80, 70, 80, 70],
-        [0] * 4,
-    )
+    columns = ([0, 960, 1920, 2880], [480, 60] * 2, [60, 64] * 2, [80, 70] * 2, [0] * 4)
     assert score.notes == Notes(*columns)
     assert score.tempos.beats_per_minute.tolist() == [110, 110]
     assert [(m.onset_ticks, m.text) for m in score.markers] == [(0, "A_m7"), (1920, "A_m7")]
@@ -272,10 +266,8 @@ def test_song_comes_in_as_many_ways_as_it_has_parts_with_the_same_notes():
         assert np.array_equal(np.sort(one.notes.pitch), np.sort(band.notes.pitch))
         assert one.markers == ENSEMBLE.arrange(band).markers
     duo = disk.band(names=("Piano", "Guitar"))
-    assert names_of(in_three_ways(duo.replace(tracks=tracks[::2]))) == [
-        ["MELODY", "PIANO"],
-        ["Piano"],
-    ]
+    ways = in_three_ways(duo.replace(tracks=tracks[::2]))
+    assert names_of(ways) == [["MELODY", "PIANO"], ["Piano"]]
     assert joined(duo, [[0], [], [1]]) == []  # each track is alone
 
 
