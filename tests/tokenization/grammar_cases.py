@@ -67,7 +67,6 @@ def take(grammar: Grammar, ids: np.ndarray) -> None:
 
 
 def uniform(random: np.random.Generator, allowed: np.ndarray) -> int:
-    """Choose any of these tokens."""
     return int(random.choice(allowed))
 
 

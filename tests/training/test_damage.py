@@ -92,6 +92,9 @@ def test_damaged_checkpoint_names_the_one_before_it(trained: Path, pianos: Path,
     again = toy_run(config)
     assert again.resume()
     assert again.state.step == 5
+    (older / "config.json").unlink()
+    with pytest.raises(ValueError, match=f"no checkpoint lies before it: delete {older} to start"):
+        toy_run(config)
 
 
 @pytest.fixture

@@ -33,7 +33,6 @@ SUMS: dict[str, Sums] = {
     "parallel": partial(parallel_sums, chunk=CHUNK),
 }
 DECAY = torch.tensor([0.6, 0.97, 1.0], dtype=torch.float64)
-VARIANTS = ("plain", "decay", "normaliser", "decay and normaliser")
 
 
 def draw(length: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> tuple[Tensor, ...]:
@@ -94,7 +93,7 @@ def test_a_learned_decay_gets_the_gradient_of_the_definition():
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", ["plain", "decay", "normaliser", "decay and normaliser"])
 def test_a_sequence_may_be_cut_anywhere_and_continued_by_any_form(variant: str):
     length = 21
     given, options = draw(length), options_of(variant, length)

@@ -104,8 +104,6 @@ def rows_of(engine: Engine) -> int:
 
 
 class Endless(Alternating):
-    """Has no end."""
-
     END = -1
 
 

@@ -47,7 +47,6 @@ CASES: list[Case] = [(name, choice) for name in POSITIONS for choice in _VARIANT
 
 
 def label(case: Case) -> str:
-    """Name a case in the test report."""
     name, choice = case
     return "-".join([name, *(str(value) for value in choice.values())])
 
@@ -111,6 +110,5 @@ def run(position: Position, given: dict, start=0, layer=1, seed=0) -> dict[str, 
 
 
 def assert_close(found: dict[str, Tensor], wanted: dict[str, Tensor], tolerance: float) -> None:
-    """Compare two results of the hooks, absolutely and relatively."""
     for name in wanted:
         torch.testing.assert_close(found[name], wanted[name], rtol=tolerance, atol=tolerance)
