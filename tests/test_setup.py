@@ -31,9 +31,8 @@ def clone(tmp_path: Path) -> Path:
 
 def made(clone: Path, *arguments: str, **environment: str) -> str:
     environment = {**os.environ, "MAKEFLAGS": "", **environment}
-    done = subprocess.run(
-        ["make", "install", *arguments], cwd=clone, env=environment, capture_output=True, text=True
-    )
+    words = ["make", "install", *arguments]
+    done = subprocess.run(words, cwd=clone, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -48,9 +47,7 @@ def made(clone: Path, *arguments: str, **environment: str) -> str:
         (False, "global.find-links='/wheels'", ""),
     ],
 )
-def test_torch_is_for_the_cpu_without_a_gpu_or_an_index_of_ones_own(
-    clone: Path, gpu: bool, configured: str, index: str
-):
+def test_torch_is_for_the_cpu_without_a_gpu_or_an_index_of_ones_own(clone, gpu, configured, index):
     programs = clone / "programs"
     programs.mkdir()
     for name in ("make", "uname", "grep", "mkdir", "cp", "touch", *(["true"] if gpu else [])):

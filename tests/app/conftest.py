@@ -53,10 +53,8 @@ def shared_set(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """Return the folder of an untrained model."""
     made = load("untrained:tiny")
-    card = Card(
-        name="mine", language=made.language.spec(), trained_length=64, training={"data": "x"}
-    )
+    facts = {"language": made.language.spec(), "trained_length": 64, "training": {"data": "x"}}
+    card = Card(name="mine", **facts)
     save(tmp_path / "model", made.performer, card)
     return tmp_path / "model"

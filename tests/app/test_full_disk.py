@@ -12,7 +12,6 @@ from app.options import claim
 from musicgen.storage.checkpoint import load, save
 from tokenization.whole_file import write_whole
 
-ROOT = Path(__file__).parent.parent.parent
 GENERATE = ["generate", "--model", "untrained:tiny", "--tokens", "60", "--audio", "-o"]
 
 
@@ -20,9 +19,7 @@ GENERATE = ["generate", "--model", "untrained:tiny", "--tokens", "60", "--audio"
 def room(monkeypatch: pytest.MonkeyPatch):
     """Return a function that bounds the bytes of a file, which stands for a disk that is full."""
     bounds = resource.getrlimit(resource.RLIMIT_FSIZE)
-    monkeypatch.setattr(
-        sys, "dont_write_bytecode", True
-    )  # which would be cut off, and tripped over
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # it would be cut off, and tripped over
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.setenv("PYTHONUNBUFFERED", "1")  # a stream that takes what there is room for
     yield lambda most: resource.setrlimit(resource.RLIMIT_FSIZE, (most, bounds[1]))

@@ -10,13 +10,10 @@ import pytest
 from app.commands import detokenize, making_music
 from app.commands.making_music import first_free
 from tests.names import on_disk
+from tests.training.makers import contents
 
 SEED_FILE = Path(__file__).parent.parent / "seeds" / "pop909_001.mid"
 TINY = ["--model", "untrained:tiny", "--tokens", "40"]
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_two_commands_that_find_one_number_free_write_under_two(command, tmp_path, monkeypatch):
@@ -53,16 +50,12 @@ def test_a_file_with_the_longest_name_goes_on(name: str, command, tmp_path: Path
         (on_disk("cafe\u0301.cont_0.mid"), on_disk("caf\u00e9"), 1),  # é has two spellings
     ],
 )
-def test_names_that_are_one_to_some_system_share_their_numbers(
-    there: str, name: str, number: int, tmp_path: Path
-):
+def test_names_that_are_one_to_some_system_share_their_numbers(there, name, number, tmp_path):
     (tmp_path / there).touch()
     assert first_free(tmp_path, (f"{name}.cont_", f"{name}.prompt_cont_")) == number
 
 
-def test_tokens_replace_no_file_that_came_while_they_were_read(
-    command, refused, tmp_path, monkeypatch
-):
+def test_tokens_replace_no_file_that_came_meanwhile(command, refused, tmp_path, monkeypatch):
     text, target = tmp_path / "song.txt", tmp_path / "song.mid"
     text.write_text(command("tokenize", SEED_FILE).out)
     words, read = ["detokenize", text, "-o", target], detokenize.read_given

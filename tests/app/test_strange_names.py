@@ -27,9 +27,7 @@ def call(model: Path, name: str) -> None:
     (model / "config.json").write_text(json.dumps(content))
 
 
-@pytest.mark.parametrize(
-    "name", ["../../escaped", "/{}/escaped", "..\\..\\up", "..", "", "é" * 300]
-)
+@pytest.mark.parametrize("name", ["../../escaped", "/{}/escaped", "..\\up", "..", "", "é" * 300])
 def test_a_models_name_writes_nowhere_else(name: str, model: Path, command, tmp_path: Path):
     home = tmp_path / "a" / "b"
     call(model, name.format(tmp_path))
@@ -80,10 +78,8 @@ def test_a_model_that_is_deleted_while_it_is_offered_is_told(model: Path):
 
 
 def test_what_is_no_print_is_written_as_escapes():
-    assert (
-        visible("a\tb\n\x1b[2J\x9b\r\u202e\udcff é…")
-        == "a\\u0009b\\u000a\\u001b[2J\\u009b\\u000d\\u202e\\udcff é…"
-    )
+    found = visible("a\tb\n\x1b[2J\x9b\r\u202e\udcff é…")
+    assert found == "a\\u0009b\\u000a\\u001b[2J\\u009b\\u000d\\u202e\\udcff é…"
     assert visible("a\tb\nc\x1b", lines=True) == "a\tb\nc\\u001b"
     assert json.loads(visible(json.dumps("\x7f\u2028", ensure_ascii=False))) == "\x7f\u2028"
 

@@ -12,9 +12,7 @@ BASS, DRUMS, OTHER = 0, 1, 2
 TRIO = (Track("Bass", 33), Track("Drums", 0, True), Track("Other", 0))
 
 
-def trio(
-    notes: Iterable[Sequence[int]], ticks_per_beat: int = 12, tracks: tuple[Track, ...] = TRIO
-) -> Score:
+def trio(notes: Iterable, ticks_per_beat: int = 12, tracks: tuple[Track, ...] = TRIO) -> Score:
     """Return a score of (onset, duration, pitch, track) rows."""
     onset, duration, pitch, track = np.array(list(notes), dtype=np.int64).reshape(-1, 4).T
     columns = Notes(onset, duration, pitch, np.full_like(pitch, 80), track).sorted()

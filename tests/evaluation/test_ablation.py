@@ -1,17 +1,15 @@
 """Parts are taken away as they are named: what is left is what the model computes without them."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
 from evaluation.study.ablation import changes, parts_of, without
-from musicgen.metre.heads import MetreConfig
 from musicgen.model.performer import Performer
-from tests.musicgen.toys import generator, toy_config, toy_tokens
+from tests.musicgen.metre.toys import METRE
+from tests.musicgen.toys import generator, toy_model, toy_tokens, whole_of
 
-METRE = MetreConfig(bars=(1, 0.5), remembers=(2, 8), features=3)
 GATES, PLACES, SHUFFLED, NOISE, DECAY, METRIC = (
     "gates open", "positions all one", "frequencies shuffled", "noise redrawn", "decay off",
     "metric heads cut",
@@ -21,13 +19,11 @@ TOKENS = toy_tokens(2, 30)
 
 
 def toy(position: Any = "sine_spe", **changes: Any) -> Performer:
-    config = replace(toy_config(position=position, initial_deviation=0.3, layers=2), **changes)
-    return Performer(config, 0).eval().double()
+    return toy_model(**{"position": position, "layers": 2, **changes}).double()
 
 
 def logits(model: Performer, tokens: torch.Tensor = TOKENS) -> torch.Tensor:
-    with torch.no_grad():
-        return model(tokens, code=model.begin(generator()))
+    return whole_of(model, tokens)
 
 
 @pytest.mark.parametrize(

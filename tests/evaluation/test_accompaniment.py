@@ -13,8 +13,8 @@ from evaluation.study.accompaniment import (
     summary,
     with_chords_of_others,
 )
+from tests.evaluation.scores import trio
 from tests.evaluation.toys import toy_playable
-from tests.tokenization.groove.cases import trio_of
 from tokenization.groove.spelling import BASS, DRUMS, OTHER
 from tokenization.language import language
 from tokenization.score import Score
@@ -24,8 +24,7 @@ LINE = [(24 * n, 12, 40 + n, BASS) for n in range(4)]
 
 
 def music(*notes: tuple[int, int, int, int]) -> Score:
-    """Return a trio with notes of (onset, duration, pitch, track)."""
-    return trio_of([(o, d, p, 80, t) for o, d, p, t in notes])
+    return trio(notes)
 
 
 PIECE, DRUMMED = music(*BEATS, *LINE), music(*BEATS)
@@ -34,9 +33,7 @@ PIECE, DRUMMED = music(*BEATS, *LINE), music(*BEATS)
 def test_the_busiest_part_of_each_role_is_hidden_where_another_one_plays():
     assert hidden_parts(DRUMMED) == {}  # what plays alone
     assert hidden_parts(PIECE) == {"bass": BASS, "drums": DRUMS}
-    two_basses = PIECE.replace(
-        tracks=tuple(PIECE.tracks[track] for track in (BASS, DRUMS, BASS)),
-    )
+    two_basses = PIECE.replace(tracks=tuple(PIECE.tracks[track] for track in (BASS, DRUMS, BASS)))
     more = music(*BEATS, *LINE, *((12 * n, 6, 45, OTHER) for n in range(6)))
     assert hidden_parts(more.replace(tracks=two_basses.tracks))["bass"] == OTHER
 

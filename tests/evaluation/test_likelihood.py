@@ -59,15 +59,15 @@ def test_a_piece_is_summed_up_by_stretches_to_a_models_longest_sequence():
 
 
 def test_parts_count_pieces_once_and_drift_is_paired():
-    found = summary([loss(1, 3, 5), loss(2, 2), loss(3, 7, 9)], EDGES, trained_length=4)
+    found = summary([loss(1, 3, 5), loss(2, 2), loss(3, 7, 9), loss(4)], EDGES, trained_length=4)
     trained, near = found["parts"]["trained"], found["parts"]["near"]
-    assert trained["mean"] == pytest.approx((2 + 2 + 5) / 3)
-    assert trained["deviation"] == pytest.approx(np.std([2, 2, 5], ddof=1))
+    assert trained["mean"] == pytest.approx((2 + 2 + 5 + 4) / 4)
+    assert trained["deviation"] == pytest.approx(np.std([2, 2, 5, 4], ddof=1))
     assert (near["start"], near["stop"], near["mean"], near["pieces"]) == (4, 6, 7, 2)
-    assert [row["pieces"] for row in found["positions"]] == [3, 3, 2]
+    assert [row["pieces"] for row in found["positions"]] == [4, 3, 2]
     drift = found["drift"]["near"]
     assert (drift["mean"], drift["pieces"]) == (pytest.approx((3 + 4) / 2), 2)
-    assert found["tokens"] == 16
+    assert found["tokens"] == 18
     one = summary([loss(1, 3, 5)], EDGES, trained_length=4)
     assert one["parts"]["trained"]["deviation"] is None
     assert (one["drift"]["near"]["deviation"], one["drift"]["near"]["pieces"]) == (None, 1)

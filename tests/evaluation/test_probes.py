@@ -24,9 +24,8 @@ def band_of(attention: np.ndarray, offset: int) -> np.ndarray:
 
 
 def both(band: np.ndarray, where: probes.Range) -> tuple[float | None, float | None]:
-    return probes.translation_invariance(band, where), probes.monotonicity(
-        probes.farther_above_nearer(band), where
-    )
+    above = probes.farther_above_nearer(band)
+    return probes.translation_invariance(band, where), probes.monotonicity(above, where)
 
 
 def test_both_metrics_are_those_of_the_authors():
@@ -49,9 +48,7 @@ def test_a_few_weights_that_differ_are_no_position_and_a_peak_of_many_orders_is(
     assert probes.translation_invariance(rounded, where) is None
     lag = np.subtract.outer(np.arange(400), np.arange(400))
     peak = band_of(np.exp(-np.minimum(lag, 300) / 2.0), 200)
-    assert probes.translation_invariance(
-        peak, probes.Range(start=200, stop=400, offset=200)
-    ) == pytest.approx(0)
+    assert both(peak, probes.Range(start=200, stop=400, offset=200))[0] == pytest.approx(0)
 
 
 def test_ranges_of_the_papers_length_are_the_papers():
@@ -96,10 +93,8 @@ def test_an_encoding_in_musical_time_is_probed_as_by_tokens_of_a_sixteenth(name:
 def test_the_best_head_is_the_lowest_by_metric():
     common = {"start": 0, "stop": 9, "offset": 3, "tokens": 5}
     common |= {"translation_error": 0.1, "monotonicity_error": None}
-    rows = [
-        {**common, "head": head, "translation": t, "monotonicity": m}
-        for head, (t, m) in enumerate([(0.4, 0.1), (0.2, 0.3), (None, None)])
-    ]
+    found = enumerate([(0.4, 0.1), (0.2, 0.3), (None, None)])
+    rows = [{**common, "head": n, "translation": t, "monotonicity": m} for n, (t, m) in found]
     (best,) = probes.best_heads(rows)
     assert (best["translation"], best["translation_head"]) == (0.2, 1)
     assert (best["monotonicity"], best["monotonicity_head"]) == (0.1, 0)

@@ -19,9 +19,8 @@ def sure_playable(spoken: Language) -> Playable:
 
     def weights() -> Performer:
         sizes = {"layers": 1, "width": 64, "heads": 2, "feedforward": 16, "tie_embeddings": True}
-        config = ModelConfig.preset(
-            "tiny", vocabulary_size=len(spoken.vocabulary), recall=spoken.recalled(), **sizes
-        )
+        told = {"vocabulary_size": len(spoken.vocabulary), "recall": spoken.recalled()}
+        config = ModelConfig.preset("tiny", **told, **sizes)
         model = Performer(config, 0).eval()
         with torch.no_grad():
             for guess in (model.recall.planned, model.recall.matched):

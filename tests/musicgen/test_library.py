@@ -207,13 +207,10 @@ def test_music_goes_to_pretty_midi_and_muspy_and_comes_back(model):
     )  # fmt: skip
     piece = model.read(score)
     for other in (piece.to_pretty_midi(), piece.to_muspy()):
-        again = model.read(other)
-        assert again.score.notes == piece.score.notes
-        assert again.score.meters == piece.score.meters
-        assert again.score.tempos.columns[1] == pytest.approx(
-            piece.score.tempos.columns[1], rel=1e-4
-        )
-        assert [t.program for t in again.score.tracks] == [t.program for t in piece.score.tracks]
+        again, was = model.read(other).score, piece.score
+        assert (again.notes, again.meters) == (was.notes, was.meters)
+        assert again.tempos.columns[1] == pytest.approx(was.tempos.columns[1], rel=1e-4)
+        assert [track.program for track in again.tracks] == [track.program for track in was.tracks]
     pretty = model.continue_(piece.to_pretty_midi(), bars=1, seed=3)[0].to_pretty_midi()
     assert pretty.time_signature_changes[0].numerator == 3
     assert sum(len(one.notes) for one in pretty.instruments) >= len(score.notes)
@@ -238,9 +235,8 @@ def test_a_groove_keeps_to_its_prompt_and_to_notes_as_long_as_its_model_knows():
         assert len(notes) > 9
         assert (notes.duration_ticks <= np.minimum(LONGEST, heard)[notes.track]).all()
         before = take.score.notes[take.score.notes.onset_ticks < prompt.ticks]
-        for name in ("onset_ticks", "pitch", "track"):
-            found, written = (getattr(x.sorted(), name) for x in (before, prompt.score.notes))
-            np.testing.assert_array_equal(found, written)
+        found, given = (x.sorted().columns[::2] for x in (before, prompt.score.notes))
+        np.testing.assert_array_equal(found, given)  # onsets, pitches and tracks
 
 
 def test_music_that_meets_a_bound_of_its_encoding_stands_and_says_so():

@@ -1,6 +1,6 @@
 """Small models and a small grammar for the tests of this folder."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,7 @@ RECALL = RecallConfig(
     returns=((8, 1),),
 )  # fmt: skip
 
-MUSICAL = [
-    name for name, (config, _) in POSITIONS.items() if "time" in {f.name for f in fields(config)}
-]
+MUSICAL = [name for name, (config, _) in POSITIONS.items() if hasattr(config, "time")]
 ENCODINGS = [*POSITIONS, *(f"{name} in music" for name in MUSICAL)]
 """Every encoding by token number, and in musical time where it can."""
 
@@ -51,7 +49,9 @@ def toy_model(seed: int = 0, **overrides: Any) -> Performer:
 
 
 def stirred(model: Performer) -> Performer:
-    """Return a model with all vectors at random, biases and norms, that begin as 0 and 1."""
+    """Return a model with all at random that begins as 0 and 1: biases, norms and goals."""
+    if model.goals is not None:
+        torch.nn.init.normal_(model.goals.vectors.weight, 0, 0.3, generator=generator(3))
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim == 1:
@@ -83,7 +83,6 @@ def golden(name: str) -> dict[str, torch.Tensor]:
 
 
 def generator(seed: int = 0) -> Generator:
-    """Return a seeded generator."""
     return Generator().manual_seed(seed)
 
 
@@ -96,7 +95,6 @@ class Anything(Grammar):
         self.bars = np.zeros(1, dtype=np.int64)
 
     def allowed(self) -> np.ndarray:
-        """Return the mask of the next tokens."""
         return np.ones((len(self.bars), VOCABULARY), bool)
 
     def advance(self, tokens: np.ndarray) -> None:
@@ -113,12 +111,10 @@ class Alternating(Anything):
         self.last = np.ones(1, dtype=np.int64)
 
     def allowed(self) -> np.ndarray:
-        """Return the mask of the next tokens."""
         turns = (np.arange(VOCABULARY)[None] + self.last[:, None]) % 2 == 1
         return turns & (self.last != self.END)[:, None]
 
     def advance(self, tokens: np.ndarray) -> None:
-        """Take a token a row."""
         assert self.allowed()[np.arange(len(tokens)), tokens].all()
         self.last = tokens
         self.bars = self.bars + (tokens == 0)

@@ -1,6 +1,6 @@
 """What the tests of every grammar have in common: tokens by name, damaged sequences, walks, and the long way."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -32,18 +32,15 @@ def damages(draw, ids: list[int], tokens: int) -> list[int]:
     other = draw(st.one_of(st.integers(0, tokens - 1), st.sampled_from(ids)))
     near = min(max(ids[position] + draw(st.integers(-3, 3)), 0), tokens - 1)
     before, after = ids[:position], ids[position + 1 :]
-    return draw(
-        st.sampled_from(
-            [
-                [*before, other, *after],
-                [*before, near, *after],
-                [*before, other, *ids[position:]],
-                [*before, *after],
-                [*ids[: position + 1], *ids[position:]],
-                [*before, *ids[position:][::-1]],
-            ]
-        )
-    )
+    ways = [
+        [*before, other, *after],
+        [*before, near, *after],
+        [*before, other, *ids[position:]],
+        [*before, *after],
+        [*ids[: position + 1], *ids[position:]],
+        [*before, *ids[position:][::-1]],
+    ]
+    return draw(st.sampled_from(ways))
 
 
 def stepwise_fault(grammar: Grammar, ids: Sequence[int]) -> int | None:
@@ -70,19 +67,10 @@ def take(grammar: Grammar, ids: np.ndarray) -> None:
 
 
 def uniform(random: np.random.Generator, allowed: np.ndarray) -> int:
-    """Choose any of these tokens."""
     return int(random.choice(allowed))
 
 
-def written(
-    grammar: Grammar,
-    prompt: np.ndarray,
-    seed: int,
-    end: int,
-    choose: Callable[[np.random.Generator, np.ndarray], int] = uniform,
-    most: int = 20_000,
-    checked: bool = True,
-) -> np.ndarray:
+def written(grammar: Grammar, prompt, seed, end, choose=uniform, most=20_000, checked=True):
     """Return a prompt and what a model of no knowledge writes after it, to the end or to so many tokens.
 
     A prompt that is `checked` consists of what may be written.
@@ -99,14 +87,7 @@ def written(
     return np.array(ids)
 
 
-def walk(
-    grammar: Grammar,
-    vocabulary: Vocabulary,
-    seed: int,
-    length: int,
-    ways_out: Sequence[str] = (),
-    most: int = 20_000,
-) -> np.ndarray:
+def walk(grammar: Grammar, vocabulary: Vocabulary, seed, length, ways_out=(), most=20_000):
     """Return a valid sequence: a random walk through a grammar, then a way out by the first blocks that may come."""
     random, blocks = np.random.default_rng(seed), block_index(vocabulary)
     end, tokens = vocabulary.id("end"), np.arange(len(vocabulary))

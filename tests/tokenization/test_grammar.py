@@ -109,9 +109,8 @@ def test_so_many_bars_are_written_and_the_prompt_stays(name: str):
 def test_the_music_may_end_where_it_is_asked_to_and_nothing_else_changes(name: str):
     speaker = language(name)
     ids = speaker.encode(speaker.arrange(PIECE)).ids
-    plain, endless = (
-        continuing(speaker, ids[:-1], prompt_bars=4, may_end=may_end) for may_end in (True, False)
-    )
+    said = (speaker, ids[:-1])
+    plain, endless = (continuing(*said, prompt_bars=4, may_end=may) for may in (True, False))
     for token in ids[:-1]:
         plain.advance(np.array([token]))
         endless.advance(np.array([token]))

@@ -7,24 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musicgen.metre.heads import Clock, Timekeeper
 from tests.tokenization.ensemble import cases as ensemble
 from tests.tokenization.grammar_cases import damages, ids_of, quantised, stepwise_fault
 from tests.tokenization.groove import cases as groove
-from tests.tokenization.groove.strict import StrictGrammar
 from tests.tokenization.remi import cases as remi
 from tokenization.ensemble.grammar import EnsembleGrammar
 from tokenization.ensemble.layouts import plain
-from tokenization.ensemble.spelling import Reading, spell
+from tokenization.ensemble.spelling import spell
 from tokenization.ensemble.tokens import EXTRA_START
 from tokenization.grammar import Grammar
 from tokenization.groove.spelling import MOST_UNISONS
 from tokenization.language import Language, language, language_from_spec
-from tokenization.records import from_plain
 from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Track
 
 REMI, GROOVE = remi.REMI, language("groove")
@@ -51,7 +47,7 @@ class Case:
 CASES = {
     "remi": Case(REMI, remi.scores(), remi.walk, REMI.grammar, "duration", remi.slow_notes),
     "groove": Case(
-        GROOVE, groove.trios(), groove.walk, StrictGrammar, "note_off", groove.slow_notes
+        GROOVE, groove.trios(), groove.walk, groove.StrictGrammar, "note_off", groove.slow_notes
     ),
     "ensemble": Case(
         ensemble.LANGUAGE,
@@ -65,11 +61,6 @@ CASES = {
     ),
 }
 EVERY = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-
-
-def rows(notes: Notes) -> list[tuple[int, ...]]:
-    columns = (notes.onset_ticks, notes.track, notes.pitch, notes.duration_ticks)
-    return sorted(zip(*(column.tolist() for column in columns), strict=True))
 
 
 @EVERY
@@ -86,7 +77,7 @@ def test_decoding_returns_the_quantised_score(case: Case, data):
     if case.notes is None:
         assert said.tracks == score.tracks
     else:
-        assert rows(said.notes) == case.notes(score)
+        assert groove.rows_of(said.notes) == case.notes(score)
         assert said == quantised(speaker, score)
         gone = sum(encoded.losses.get(reason, 0) for reason in LEFT_OUT)
         assert len(said.notes) == len(score.notes) - gone
@@ -128,10 +119,10 @@ def test_the_first_fault_is_that_of_the_grammar(case: Case, seed, data):
 @given(SEEDS)
 def test_a_prefix_decodes_to_its_complete_notes(case: Case, seed):
     ids = case.walk(seed, 60)
-    complete = {*rows(case.language.decode(ids).notes)}
+    complete = {*groove.rows_of(case.language.decode(ids).notes)}
     says = [case.language.vocabulary.names[token].startswith(case.completes) for token in ids]
     for stop in range(len(ids)):
-        notes = rows(case.language.decode(ids[:stop]).notes)
+        notes = groove.rows_of(case.language.decode(ids[:stop]).notes)
         assert complete.issuperset(notes)
         assert not case.completes or len(notes) == sum(says[:stop])
 
@@ -171,22 +162,6 @@ def test_the_spec_leads_back(case: Case):
 
 def test_vocabularies_have_the_sizes_that_models_are_trained_with():
     assert [len(case.language.vocabulary) for case in CASES.values()] == [362, 794, 702]
-
-
-def clock_reads(speaker: Language, ids: np.ndarray) -> np.ndarray:
-    """Return the musical time after each token, as a model keeps it."""
-    time = Timekeeper(from_plain(Clock, speaker.clock(), "clock"), len(speaker.vocabulary))
-    return time.after(torch.tensor(ids.astype(np.int64))[None], torch.zeros(1).long())[0].numpy()
-
-
-def test_the_clock_of_the_ensemble_goes_back_for_each_part():
-    ids = ensemble.LANGUAGE.encode(ensemble.song()).ids.astype(np.int64)
-    reading = Reading(ids)
-    expected = (reading.bar + 1) * 48 + (np.maximum(reading.step, 0) + 1) // 3
-    inside = reading.bar >= 0
-    read = clock_reads(ensemble.LANGUAGE, ids)
-    assert read[inside].tolist() == expected[inside].tolist()
-    assert (np.diff(expected) < 0).any()
 
 
 START = "begin bar subbeat_0"
@@ -233,14 +208,12 @@ FAULTS = {
 def test_a_fault_is_explained(name: str, text: str, reason: str):
     speaker = language(name)
     fault = speaker.validate(ids := ids_of(speaker, text))
-    assert fault is not None
     assert fault.position == len(ids) - 1
     assert re.search(reason, fault.reason), fault.reason
 
 
 def test_what_is_wrong_with_a_sequence_is_named():
     fault = REMI.validate([1, 3, 9999])
-    assert fault is not None
     assert fault.position == 2
     assert fault.reason == "9999 is not an id of this language, which has 362"
     assert REMI.validate([-1]).position == 0  # type: ignore[union-attr]

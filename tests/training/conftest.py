@@ -10,7 +10,6 @@ from training.run_folder import write_config
 
 @pytest.fixture(scope="session")
 def pianos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a prepared set of piano pieces."""
     return prepared_set(tmp_path_factory.mktemp("pianos") / "set", "remi")
 
 

@@ -18,6 +18,7 @@ from training.data.batches import Batches
 from training.data.prepare import PreparedWriter
 from training.devices import start_fabric
 from training.loop import Progress, Run
+from training.optimiser import Limit
 
 TOY = {
     "data": {"length": 32, "batch": 4, "transpose": 2},
@@ -34,9 +35,7 @@ TOY = {
 }
 
 
-def prepared_set(
-    folder: Path, spoken: str, *, train=8, held_out=2, tested=0, first=0, bars=6
-) -> Path:
+def prepared_set(folder: Path, spoken: str, *, train=8, held_out=2, tested=0, first=0, bars=6):
     """Write a prepared set of a language: the pieces from the first number on."""
     speaker = language(spoken)
     splits = ["train"] * train + ["validation"] * held_out + ["test"] * tested
@@ -70,7 +69,6 @@ def toy_file(folder: Path, data: Path, /, **changes: Any) -> Path:
 
 
 def toy_config(folder: Path, data: Path, /, **changes: Any) -> RunConfig:
-    """Return a configuration: the toy's, a mapping key by key otherwise."""
     return read(toy_file(folder, data, **changes))
 
 
@@ -96,12 +94,11 @@ class Heard:
         self.validations.append(step)
 
 
-def toy_run(config: RunConfig) -> Run:
-    return Run(config, start_fabric(config.device), Batches(config.data, config.seed))
+def toy_run(config: RunConfig, *limit: Limit) -> Run:
+    return Run(config, start_fabric(config.device), Batches(config.data, config.seed), *limit)
 
 
 def fitted(config: RunConfig) -> Run:
-    """Return a run that has learned."""
     run = toy_run(config)
     run.fit(Heard())
     return run

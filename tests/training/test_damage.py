@@ -84,9 +84,7 @@ def test_damaged_checkpoint_names_the_one_before_it(trained: Path, pianos: Path,
     (newest / WEIGHTS).write_bytes((newest / WEIGHTS).read_bytes()[:1000])
     with pytest.raises(ValueError, match="has 1000 bytes of the ") as found:
         toy_run(config).resume()
-    assert str(found.value).endswith(
-        f"stated in config.json; delete {newest} to go on from the checkpoint before it, {older}"
-    )
+    assert f"; delete {newest} to go on from the checkpoint before it, {older}" in str(found.value)
     (newest / "config.json").write_text("{")
     with pytest.raises(ValueError, match=f"is not JSON .*; delete {newest} to go on from"):
         model_config(toy_config(tmp_path, pianos, start="gone"), {})

@@ -1,20 +1,12 @@
 import pytest
 import torch
 
-from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
-from tests.musicgen.toys import generator, toy_model
+from tests.musicgen.toys import generator, toy_model, toy_tokens
 from training.config import OptimiserConfig
 from training.optimiser import TIMES, MuonAndAdam, kept_of, optimiser_of
 
-TOKENS = torch.arange(20).view(2, 10)
 METHODS = pytest.mark.parametrize("method", ["adam", "muon"])
-
-
-def model() -> Performer:
-    values = {"layers": 3, "width": 16, "heads": 2, "feedforward": 24, "dropout": 0.0}
-    torch.manual_seed(1)
-    return Performer(ModelConfig.read({"vocabulary_size": 20, "features": "relu", **values}))
 
 
 def settings(**values) -> OptimiserConfig:
@@ -32,16 +24,15 @@ def moved(learner: Performer, optimiser, rate: float, tokens: torch.Tensor) -> d
 
 
 def test_muon_moves_the_matrices_of_layers_and_adam_the_rest():
-    learner = model()
+    learner = toy_model(layers=3, features="relu")
     optimiser = optimiser_of(settings(method="muon"), learner)
     assert isinstance(optimiser, MuonAndAdam)
-    muons, adams = (
-        {id(p) for group in part.param_groups for p in group["params"]} for part in optimiser.parts
-    )
+    groups = (part.param_groups for part in optimiser.parts)
+    muons, adams = ({id(p) for group in each for p in group["params"]} for each in groups)
     assert not muons & adams
     assert len(muons) == 4 * 3
     assert muons | adams == {id(p) for p in learner.parameters()}
-    ways = moved(learner, optimiser, 0.1, TOKENS)
+    ways = moved(learner, optimiser, 0.1, toy_tokens(2, 10))
     for name, parameter in learner.named_parameters():
         assert ways[name].any() or not parameter.grad.any()
         assert set(optimiser.state[parameter]) == set(kept_of(optimiser, parameter))

@@ -6,11 +6,10 @@ import pytest
 
 from musicgen.common.learning import held_rate
 from musicgen.storage import checkpoint
-from tests.training.makers import Heard, outcome, toy_config
+from tests.training.makers import Heard, outcome, toy_config, toy_run
 from training import run_folder
 from training.config import RunConfig
 from training.data.batches import Batches
-from training.devices import start_fabric
 from training.loop import FINISHED, STOPPED, Run
 from training.optimiser import Limit, Schedule
 from training.run_folder import TAIL_FROM
@@ -21,8 +20,7 @@ HOLD = {"schedule": "hold", "warmup": 2, "final_rate": 0.1}
 
 def clocked(config: RunConfig, monkeypatch, seconds: float, tail: float | None = None) -> Run:
     """Return a run of so many seconds, of which each step takes one."""
-    batches = Batches(config.data, config.seed)
-    run = Run(config, start_fabric(config.device), batches, Limit(seconds=seconds, tail=tail))
+    run = toy_run(config, Limit(seconds=seconds, tail=tail))
     run.resume()
     first = run.state.step
     monkeypatch.setattr(Schedule, "elapsed", property(lambda _: run.state.step - first))
@@ -39,9 +37,7 @@ def test_held_rate_falls_in_a_straight_line_at_the_end():
     assert held_rate(19, total=20, **{**how, "tail": 0}) == 1.0
 
 
-def test_run_by_the_clock_ends_with_a_tail_and_goes_on_from_before_it(
-    pianos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_run_ends_with_a_tail_and_goes_on_from_before_it(pianos: Path, tmp_path, monkeypatch):
     changes = {"log_every": 1, "keep": 9, "optimiser": HOLD}
     once = clocked(toy_config(tmp_path / "once", pianos, **changes), monkeypatch, 25)
     assert once.fit(Heard()) == FINISHED

@@ -37,10 +37,8 @@ def test_all_are_trained_by_one_budget_paired_by_seed_and_tabulated(two, compare
     assert (compared / "comparison.png").exists()
     out, err = command("compare", *two, "-o", compared, "--json")
     none, rope = sorted(json.loads(out), key=lambda row: row["name"])
-    assert [(row["steps"], row["seeds"], row["against"]) for row in (none, rope)] == [
-        (4, 2, ""),
-        (4, 2, "none"),
-    ]
+    told = [(row["steps"], row["seeds"], row["against"]) for row in (none, rope)]
+    assert told == [(4, 2, ""), (4, 2, "none")]
     assert rope["change"] == pytest.approx(rope["inside"] - none["inside"])
     assert rope["change_interval"] > 0
     assert [line for line in err.splitlines() if ", seed " in line] == [
@@ -89,17 +87,14 @@ def test_what_does_not_compare_is_refused(two, shared_set, tmp_path: Path, refus
     assert not (tmp_path / "out").exists()
 
 
-def test_rows_of_another_comparison_or_other_settings_are_not_replaced(
-    two, compared: Path, command, refused
-):
+def test_rows_of_another_comparison_are_not_replaced(two, compared: Path, command, refused):
     none, rope, *options = two
     files = {path: path.read_bytes() for path in compared.glob("comparison.*")}
     assert len(files) == 3
     for words, lost in (([rope], "none of 2 seeds"), ([none], "rope of 2 seeds")):
-        assert refused("compare", *words, *options, "-o", compared) == (
-            f"musicgen: {compared} holds the table of another comparison, whose rows would be lost "
-            f"({lost}): name another folder with -o"
-        )
+        said = refused("compare", *words, *options, "-o", compared)
+        assert said.startswith(f"musicgen: {compared} holds the table of another comparison, ")
+        assert said.endswith(f" would be lost ({lost}): name another folder with -o")
     words = ["compare", *two, "-o", compared, "--set"]
     for change in ("optimiser.learning_rate=0.001", "optimiser.steps=8"):
         said = refused(*words, change)

@@ -9,18 +9,6 @@ from tokenization.prepared import TOKENS_FILE, Prepared
 ALONE = ("--workers", 0)
 
 
-def test_a_set_is_prepared_and_can_be_inspected(tmp_path: Path, command):
-    disk.groove(tmp_path / "source")
-    words = ["data", "groove", tmp_path / "source", tmp_path / "set", "--json", *ALONE]
-    told = json.loads(command(*words).out)
-    prepared = Prepared.open(tmp_path / "set")
-    assert told["tokens"] == len(prepared.tokens)
-    assert told["counts"] == prepared.meta["counts"]
-    found = json.loads(command("data", "inspect", tmp_path / "set", "--json").out)
-    assert found["counts"] == told["counts"]
-    assert found["source"]["name"] == "groove"
-
-
 def test_what_is_told_to_people(tmp_path: Path, command):
     source = disk.midi_folder(tmp_path / "source", 20)
     for number in range(15):
@@ -43,10 +31,13 @@ def test_what_is_told_to_people(tmp_path: Path, command):
     assert "No piece is held out for validation" in err
 
 
-def test_nothing_is_overwritten_unasked_and_damage_is_found(tmp_path: Path, command, refused):
+def test_a_set_is_described_nothing_is_overwritten_and_damage_is_found(tmp_path, command, refused):
     disk.midi_folder(tmp_path / "source")
     prepare = ["data", "midi", tmp_path / "source", tmp_path / "set", *ALONE]
-    command(*prepare)
+    told = json.loads(command(*prepare, "--json").out)
+    found = json.loads(command("data", "inspect", tmp_path / "set", "--json").out)
+    assert told["tokens"] == len(Prepared.open(tmp_path / "set").tokens)
+    assert (found["counts"], found["source"]) == (told["counts"], told["source"])
     tokens = tmp_path / "set" / TOKENS_FILE
     before = tokens.read_bytes()
     assert "with --force" in refused(*prepare)

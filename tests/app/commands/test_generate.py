@@ -27,13 +27,9 @@ def test_continue_writes_the_continuation_the_whole_and_what_is_known(tmp_path, 
     assert [set(result) for result in results] == [known, known]
     assert [result["seed"] for result in results] == [5, 5]
     for number, result in enumerate(results):
-        whole, new = (
-            read_midi(tmp_path / f"pop909_001.{kind}_{number}.mid")
-            for kind in ("prompt_cont", "cont")
-        )
-        assert Path(result["midi"]).name == f"pop909_001.prompt_cont_{number}.mid", (
-            "first the whole"
-        )
+        names = (f"pop909_001.{kind}_{number}.mid" for kind in ("prompt_cont", "cont"))
+        whole, new = (read_midi(tmp_path / name) for name in names)
+        assert Path(result["midi"]).name == f"pop909_001.prompt_cont_{number}.mid"  # the whole
         assert 0 < len(new.notes) < len(whole.notes)
         assert new.notes.onset_ticks.max() < 2 * 4 * new.ticks_per_beat
         assert whole.notes.onset_ticks.max() < 4 * 4 * whole.ticks_per_beat

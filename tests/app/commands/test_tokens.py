@@ -50,19 +50,15 @@ def test_a_bar_is_a_line(song: Path, command, monkeypatch):
     assert command("tokenize", "-").out == out
 
 
-@pytest.mark.parametrize(
-    "tracks", ["Bass Drums Guitar", "bass=Bass drums=1 other=guitar", "other=3"]
-)
-def test_tracks_of_a_trio_can_be_chosen(trio: Path, tracks: str, command):
-    words = ["tokenize", trio, "--language", "groove", "--json", "--tracks", *tracks.split()]
+@pytest.mark.parametrize("said", ["Bass Drums Guitar", "bass=Bass drums=1 other=guitar", "other=3"])
+def test_tracks_of_a_trio_can_be_chosen(trio: Path, said: str, command):
+    words = ["tokenize", trio, "--language", "groove", "--json", "--tracks", *said.split()]
     assert json.loads(command(*words).out)["setting"]["programs"] == [33, 0, 25]
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
 @pytest.mark.parametrize(("name", "spoken"), [("song", "remi"), ("trio", "groove")])
-def test_tokens_come_back_as_the_notes_they_say(
-    name: str, spoken: str, options: list[str], tmp_path: Path, request, command
-):
+def test_tokens_come_back_as_the_notes_they_say(name, spoken, options, tmp_path, request, command):
     source = request.getfixturevalue(name)
     tokens, target = tmp_path / "tokens", tmp_path / "again.mid"
     tokens.write_text(command("tokenize", source, "--language", spoken, *options).out)

@@ -71,17 +71,13 @@ def test_a_run_by_the_clock_goes_on_from_before_its_tail(shared_set, tmp_path: P
     first = json.loads(command("train", toy, *hold).out)
     assert first["ending"] == "finished"
     run = Path(first["run"])
-    held = int(max(path.name for path in (run / "checkpoints").iterdir()))
-    assert held == checkpoint.read_card(run / "model")[1].training[TAIL_FROM]
+    at = int(max(path.name for path in (run / "checkpoints").iterdir()))
+    assert at == checkpoint.read_card(run / "model")[1].training[TAIL_FROM]
     assert list((run / "samples").glob("*.png"))
-    assert (
-        f"Going on from step {held:,}." in command("train", run, "--resume", "--seconds", 0.5).err
-    )
+    assert f"Going on from step {at:,}." in command("train", run, "--resume", "--seconds", 0.5).err
 
 
-def test_a_folder_that_is_taken_is_said_before_what_lies_in_it(
-    toy: Path, run: Path, refused, monkeypatch
-):
+def test_a_folder_that_is_taken_is_said_before_what_lies_in_it(toy, run, refused, monkeypatch):
     monkeypatch.chdir(toy.parent)
     before = outcome(run)
     there = f"musicgen: {run} already holds a run, at step 4; "
@@ -127,9 +123,7 @@ def test_a_run_goes_on_from_its_folder_and_says_what_changed(run: Path, command,
         ("--strategy fsdp --precision 64-true", "fsdp knows no precision 64-true"),
     ],
 )
-def test_what_is_wrong_is_one_sentence_and_nothing_is_written(
-    toy: Path, options: str, message: str, refused, monkeypatch
-):
+def test_what_is_wrong_is_one_sentence(toy: Path, options: str, message, refused, monkeypatch):
     monkeypatch.chdir(toy.parent)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     assert message in refused("train", toy, *options.split())
@@ -159,9 +153,7 @@ def test_asked_to_end_it_saves_first(toy: Path, number: int, command, monkeypatc
 @pytest.mark.parametrize(
     ("strategy", "precision", "bound"), [("ddp", "64-true", 1e-6), ("fsdp", "32-true", 1e-4)]
 )
-def test_two_processes_learn_what_one_does(
-    toy: Path, strategy: str, precision: str, bound: float, command
-):
+def test_two_processes_learn_what_one_does(toy, strategy, precision, bound, command):
     options = ["--set", "model.dropout=0", "--precision", precision, "--json"]
     command("train", toy, *options)
     two = ["--set", f"run={toy.parent / 'two'}", "--devices", "2", "--strategy", strategy]

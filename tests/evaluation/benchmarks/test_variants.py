@@ -1,6 +1,7 @@
 """What reads whole sequences, and log-linear and random feature attention, held to their definitions."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -43,9 +44,7 @@ def drawn(length: int) -> list[Tensor]:
     return [fq, fk, torch.randn(2, length, 3, 4, generator=source).double()]
 
 
-def same_values_and_gradients(
-    inputs: list[Tensor], fast: Callable[..., Tensor], exact: Callable[..., Tensor]
-) -> None:
+def same_values_and_gradients(inputs: list[Tensor], fast: Callable, exact: Callable) -> None:
     leaves = [[x.clone().requires_grad_() for x in inputs] for _ in range(2)]
     found, wanted = fast(*leaves[0]), exact(*leaves[1])
     torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
@@ -61,11 +60,8 @@ def test_linear_cost_gives_the_numbers_of_the_matrix(length: int, decay: Tensor 
     inputs = drawn(length)
     away = torch.arange(1 - length, length).abs()
     lags = (torch.ones(3).double() if decay is None else decay).view(-1, 1) ** away
-    same_values_and_gradients(
-        inputs,
-        lambda *x: attend_both_ways(*x, decay=decay, chunk=64),
-        lambda fq, fk, v: dense(fq, fk, v, lags),
-    )
+    both_ways = partial(attend_both_ways, decay=decay, chunk=64)
+    same_values_and_gradients(inputs, both_ways, partial(dense, lags=lags))
     own = (inputs[0] + 1, inputs[1])
     found = attend_both_ways(*inputs, decay=decay, normaliser=own)
     exact = dense(inputs[0], inputs[1], inputs[2], lags, own)
@@ -149,16 +145,11 @@ def test_language_models_see_nothing_of_what_follows(name: str) -> None:
     all_parameters_learn(model, model(tokens, code=model.begin(generator())))
 
 
-def classifier(name: str, **more: Any) -> Classifier:
-    sizes = (4, 5) if VARIANTS[name].shape == "grid" else None
-    variant = recipe("pathfinder-short").variant(name, sizes)
-    return Classifier(variant, TINY, classes=3, **more).double().eval()
-
-
 @pytest.mark.parametrize("name", [name for name, variant in VARIANTS.items() if variant.whole])
 def test_a_classifier_reads_what_is_there_and_learns_with_all_it_has(name: str) -> None:
     cloud = VARIANTS[name].shape == "cloud"
-    model = classifier(name)
+    variant = recipe("pathfinder-short").variant(name, (4, 5))
+    model = Classifier(variant, TINY, classes=3).double().eval()
     tokens = torch.randint(9, (4, 20), generator=generator())
     places = torch.rand(4, 20, 3, generator=generator()).double() if cloud else None
     present = torch.ones(4, 20, dtype=torch.bool)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from evaluation.continuation.prompts import Plan
 from tests.evaluation.scores import BASS, DRUMS, OTHER, trio
-from tokenization.formats import write_score
+from tests.training.data.sources.on_disk import put
 from tokenization.score import Score
 
 PLAN = Plan(tokens=140, samples=2)
@@ -26,6 +26,5 @@ def write_pieces(folder: Path) -> Path:
     """Write four pieces in two styles, one of them in a folder of the folder."""
     for number, name in enumerate(FILES):
         path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_score(path, piece(path.stem.partition(".")[2], 36 + number))
+        put(path, piece(path.stem.partition(".")[2], 36 + number))
     return folder

@@ -13,9 +13,7 @@ Cells = dict[tuple[int, int], int]
 def slow_onset_duration(notes: Notes, ticks_per_beat: int) -> Cells:
     """Return the bins that are not empty."""
     cells: Cells = {}
-    for onset, duration in zip(
-        notes.onset_ticks.tolist(), notes.duration_ticks.tolist(), strict=True
-    ):
+    for onset, duration in zip(*(column.tolist() for column in notes.columns[:2]), strict=True):
         position = Fraction(onset, ticks_per_beat) % 4
         beats = Fraction(duration, ticks_per_beat)
         if beats < 2:

@@ -21,11 +21,9 @@ CHORD = [(0, 48, 48), (0, 60, 48), (0, 64, 48), (0, 67, 48)]
 def music(*bars: list[tuple]) -> Score:
     """Return a score with a bar for each list of (tick in the bar, pitch, length or half a beat)."""
     return piano_of(
-        [
-            (number * BAR + tick, *(length or [6]), pitch)
-            for number, bar in enumerate(bars)
-            for tick, pitch, *length in bar
-        ]
+        (number * BAR + tick, *(length or [6]), pitch)
+        for number, bar in enumerate(bars)
+        for tick, pitch, *length in bar
     )
 
 

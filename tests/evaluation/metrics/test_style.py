@@ -34,10 +34,8 @@ def cells(histogram: np.ndarray) -> dict[tuple[int, int], int]:
 
 def test_profiles_and_similarities_are_golden():
     pieces = [trio([(*note, OTHER) for note in piece]).notes for piece in GOLDEN["pieces"]]
-    durations, pitches = (
-        [profile(notes, GOLDEN["resolution"]) for notes in pieces]
-        for profile in (onset_duration, time_pitch)
-    )
+    durations = [onset_duration(notes, GOLDEN["resolution"]) for notes in pieces]
+    pitches = [time_pitch(notes, GOLDEN["resolution"]) for notes in pieces]
     np.testing.assert_array_equal(durations, GOLDEN["onset_duration"])
     assert [int(histogram.sum()) for histogram in pitches] == GOLDEN["time_pitch_sum"]
     for pair in GOLDEN["similarity"]:

@@ -1,5 +1,6 @@
-"""What the experiments say where some of their jobs fail, or the tokens are damaged."""
+"""Jobs of a study are done once, kept whole, and go on where they stopped; what is said where some of them fail."""
 
+import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 
 from evaluation import likelihood
+from evaluation.study import experiments as jobs_module
 from evaluation.study.accompaniment import accompaniment
-from evaluation.study.experiments import HeldOut, conduct, held_out, models_of
+from evaluation.study.experiments import HeldOut, Measurement, conduct, held_out, models_of, run
 from evaluation.study.form_and_infilling import form, infilling
 from evaluation.study.losses import extrapolation
 from evaluation.study.piece_jobs import Choice, drawn
@@ -44,9 +46,8 @@ def test_models_are_compared_over_the_pieces_that_all_have_read(tmp_path: Path, 
     monkeypatch.setattr(likelihood, "piece_loss", piece_loss)
     found, (failure,) = compared(pieces)
     names = [pieces.prepared.name(row) for row in pieces.rows[:4]]
-    assert failure == (
-        f"{', '.join(names[:3])} and {names[3]} are left out of extrapolation for sine: a fault"
-    )
+    left = f"{', '.join(names[:3])} and {names[3]}"
+    assert failure == f"{left} are left out of extrapolation for sine: a fault"
     assert found["data"]["pieces"] == 3
     assert found["data"]["rows"] == alone["data"]["rows"]
     for one, other in zip(found["models"], alone["models"], strict=True):
@@ -94,3 +95,64 @@ def test_of_damaged_tokens_nothing_is_kept_under_the_checksum_of_whole_ones(make
     (data / TOKENS_FILE).write_bytes(tokens)
     with pytest.raises(ValueError, match="is damaged: its checksum is not the one"):
         make(models, replace(choice))
+
+
+def noted(*, value: int, where: str) -> int:
+    """Write down that it ran, and return the square; refuse what is negative."""
+    with Path(where).open("a") as file:
+        file.write(f"{value}\n")
+    if value < 0:
+        raise ValueError(f"{value} is\nnegative")
+    return value**2
+
+
+def job(value: int, where: object, **more: dict) -> Measurement:
+    places = {"where": str(where)}
+    return Measurement(measure=noted, arguments={"value": value}, places=places, **more)
+
+
+def test_what_was_done_is_not_done_again_and_what_fails_stops_nothing(tmp_path: Path):
+    jobs, told = [job(value, tmp_path / "ran") for value in (2, -1, 3)], []
+    for _ in range(2):
+        found = run(jobs, folder=tmp_path / "kept", progress=lambda *now: told.append(now))
+        assert [done.result for done in found] == [4, None, 9]
+        assert found[1].error == "-1 is negative"
+    assert told == [(0, 3), (1, 3), (2, 3), (3, 3), (2, 3), (3, 3)]
+    assert (tmp_path / "ran").read_text().split() == ["2", "-1", "3", "-1"]
+    # A damaged result is measured again.
+    kept = tmp_path / "kept" / f"{jobs[0].key}.json"
+    kept.write_text('{"done": {"resu')
+    assert run(jobs[:1], folder=tmp_path / "kept")[0].result == 4
+    assert json.loads(kept.read_text())["arguments"] == {"value": 2}
+
+
+def test_a_result_belongs_to_what_was_measured_wherever_it_lies():
+    assert job(2, "a").key == job(2, "b").key
+    assert len({one.key for one in (job(2, "a"), job(3, "a"), job(2, "a", identity={"w": 1}))}) == 3
+
+
+def asking(*, value: int):
+    """Ask for one work, then for another where the value is odd."""
+    if value == 3:
+        raise ValueError("3 has nothing to ask for")
+    yield [value]
+    if value % 2:
+        yield [-value]
+    if value == 4:
+        raise OSError("what was written for 4 cannot be read")
+    return value**2
+
+
+def test_what_jobs_ask_for_is_written_in_one_batch(monkeypatch: pytest.MonkeyPatch):
+    written: list[list[int]] = []
+    monkeypatch.setattr(jobs_module, "together", lambda works: iter([written.append([*works])]))
+    told: list[int] = []
+    asked = [Measurement(measure=asking, arguments={"value": value}) for value in range(10)]
+    found = run(asked, progress=lambda done, _: told.append(done))
+    assert [done.result for done in found] == [0, 1, 4, None, None, 25, 36, 49, 64, 81]
+    assert found[3].error == "3 has nothing to ask for"
+    assert found[4].error == "what was written for 4 cannot be read"
+    assert written == [[0, 1, 2, 4, 5, 6, 7], [-1, -5, -7], [8, 9], [-9]]
+    assert told == [0, 8, 10]
+    for workers, sizes in ((0, [8, 2]), (2, [5, 5]), (4, [3, 3, 3, 1]), ("tcp://host:1", [8, 2])):
+        assert [*map(len, jobs_module._parts(asked, workers))] == sizes

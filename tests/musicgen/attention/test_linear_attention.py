@@ -24,9 +24,8 @@ CHUNK = 8
 LENGTHS = (1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK, 3 * CHUNK + 5)
 
 # All forms, and both ways of computing blocks, whichever device chooses which.
-FORMS = {
-    name: partial(attend, backend=name, chunk=CHUNK) for name in ("exact", "chunked", "recurrent")
-}
+BACKENDS = ("exact", "chunked", "recurrent")
+FORMS = {name: partial(attend, backend=name, chunk=CHUNK) for name in BACKENDS}
 SUMS: dict[str, Sums] = {
     "exact": exact_sums,
     "steps": step_sums,
@@ -34,7 +33,6 @@ SUMS: dict[str, Sums] = {
     "parallel": partial(parallel_sums, chunk=CHUNK),
 }
 DECAY = torch.tensor([0.6, 0.97, 1.0], dtype=torch.float64)
-VARIANTS = ("plain", "decay", "normaliser", "decay and normaliser")
 
 
 def draw(length: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> tuple[Tensor, ...]:
@@ -53,9 +51,7 @@ def options_of(variant: str, length: int) -> dict[str, Any]:
     return options
 
 
-def by_definition(
-    fq: Tensor, fk: Tensor, v: Tensor, decay: Tensor | None = None, normaliser: tuple | None = None
-) -> Tensor:
+def by_definition(fq: Tensor, fk: Tensor, v: Tensor, decay=None, normaliser=None) -> Tensor:
     """Σ_j r^(i−j) (fq_i·fk_j) v_j / Σ_j r^(i−j) (gq_i·gk_j), a position at a time."""
     r = torch.ones(fq.shape[2], dtype=fq.dtype) if decay is None else decay
     gq, gk = normaliser or (fq, fk)
@@ -70,14 +66,10 @@ def by_definition(
     return out
 
 
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-4)], ids=str
-)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-4)])
 @pytest.mark.parametrize("with_decay", [False, True])
 @pytest.mark.parametrize("sums", SUMS)
-def test_values_states_and_gradients_are_equal(
-    sums: str, with_decay: bool, dtype: torch.dtype, tolerance: float
-):
+def test_values_states_and_gradients_are_equal(sums, with_decay, dtype, tolerance):
     decay = DECAY.to(dtype) if with_decay else None
     for length in LENGTHS:
         q, k, v = inputs = [x.requires_grad_() for x in draw(length, dtype)]
@@ -101,7 +93,7 @@ def test_a_learned_decay_gets_the_gradient_of_the_definition():
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", ["plain", "decay", "normaliser", "decay and normaliser"])
 def test_a_sequence_may_be_cut_anywhere_and_continued_by_any_form(variant: str):
     length = 21
     given, options = draw(length), options_of(variant, length)

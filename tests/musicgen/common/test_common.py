@@ -64,9 +64,8 @@ def test_no_module_of_the_current_folder_is_executed(what: str, tmp_path: Path):
     script.write_text(f"if __name__ == '__main__':\n    {enter}\n    {STARTS[what]}\n")
     for name in {*OURS, *sys.stdlib_module_names}:
         (folder / f"{name}.py").write_text(f"open({str(sprung)!r}, 'a').write('{name} ')\n")
-    ended = subprocess.run(
-        [sys.executable, str(script)], cwd=folder, capture_output=True, text=True, check=False
-    )
+    words = [sys.executable, str(script)]
+    ended = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
     assert not sprung.exists(), sprung.read_text()
     if what == "workers":
         assert ended.stdout == "[7]\n", ended.stderr

@@ -93,9 +93,8 @@ def test_whatever_befalls_a_task_costs_that_task_alone():
         8: "it takes more memory than there is",
         9: "that is too much",
     }
-    found = answers_of(
-        partial(dies_at, fatal), range(12), workers=2, bounds=Bounds(memory_bytes=2 << 30)
-    )
+    bounds = Bounds(memory_bytes=2 << 30)
+    found = answers_of(partial(dies_at, fatal), range(12), workers=2, bounds=bounds)
     assert found == [Failed(expected[n]) if n in expected else n for n in range(12)]
 
 
@@ -131,9 +130,7 @@ def test_a_task_that_takes_too_long_is_given_up(how: str):
         (302, 1.0, 0.0, 2),  # it stands still
     ],
 )
-def test_a_task_is_late_that_works_or_stands_still_too_long(
-    number: int, apart: float, worked: float, late: int, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_task_is_late_that_works_or_stands_still(number, apart, worked, late, monkeypatch):
     wall, processor = count(0.0, apart), count(0.0, worked)
     monkeypatch.setattr(process.time, "monotonic", lambda: next(wall))
     monkeypatch.setattr(process, "processor_seconds", lambda _: next(processor))

@@ -1,33 +1,27 @@
 """Many requests at once: each gets what it gets alone, whoever comes, goes, fails or fills the line meanwhile."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from musicgen.generation import engine as engine_module
 from musicgen.generation.engine import Engine
-from musicgen.generation.job import Job
-from musicgen.generation.request import Request
+from musicgen.generation.job import Job, checked
+from musicgen.generation.request import Request, order
 from musicgen.generation.sampling import Kinds, Sampling
-from tests.musicgen.generation.generate import asked
 from tests.musicgen.metre.toys import METRE
-from tests.musicgen.toys import RECALL, VOCABULARY, Alternating, generator, toy_model, unlimited
+from tests.musicgen.toys import RECALL, VOCABULARY, Alternating, Anything, stirred, toy_model
 
 # Of variations that end at different steps, with all that a row remembers for itself.
 KINDS = np.arange(VOCABULARY) % 4
 DARING = Sampling(temperature=0.9, by_kind=True, recall=0.7)
 RECALLING = Request(variations=6, seed=3, tokens=150, sampling=DARING)
-RECALLED = {
-    "end": Alternating.END,
-    "kinds": Kinds(KINDS),
-    "elsewhere": (0, 1, 3, 6, 7),
-    "sources": {3: 0},
-}
+RECALLED = {"end": Alternating.END, "kinds": Kinds(KINDS), "sources": {3: 0}}
 REQUESTS = [
-    ([0, 3, 0, 5, 0, 3, 0, 5], RECALLING, True, RECALLED),
+    ([0, 3, 0, 5, 0, 3, 0, 5], RECALLING, True, {**RECALLED, "elsewhere": (0, 1, 3, 6, 7)}),
     ([4, 3, 2, 1], Request(variations=2, seed=1, tokens=23), False),
     ([4, 3, 2, 1, 0, 7], Request(variations=9, seed=1, tokens=9), False),
     ([0, 1, 0, 3], Request(variations=3, seed=5, tokens=40), True, {"before_bar": 4}),
@@ -35,17 +29,22 @@ REQUESTS = [
     (np.arange(50) % 11, Request(variations=2, seed=9, tokens=60), False, {"end": 5}),
     ([4], Request(variations=4, seed=1, sampling=Sampling(top_k=3), tokens=17), False),
 ]
+MUSICAL = {"name": "sine_spe", "time": "music"}
 # All that a row of a model remembers for itself; what other encodings do with rows is of the same kinds.
 MODELS = [
-    {"position": unlimited("sine_spe in music"), "metre": METRE, "goals": (7, 9), "recall": RECALL},
-    *({"position": unlimited(name)} for name in ("sine_spe", "conv_spe", "flt", "rope in music")),
+    {"position": MUSICAL, "metre": METRE, "goals": (7, 9), "recall": RECALL},
+    *({"position": one} for one in ("sine_spe", "conv_spe", "flt", {**MUSICAL, "name": "rope"})),
     {"attention": "softmax"},
 ]
 
 
-def job(
-    model: Any, prompt: Any, request: Request, ruled: bool = False, ordered: Any = None, **more: Any
-) -> Job:
+def asked(model: Any, prompt: Any, request: Request, grammar=None, ordered=None, **named) -> Job:
+    """Return a request to a model as a job; `ordered` is what else an order says."""
+    ids, rules = checked(model, prompt), grammar or Anything()
+    return Job(model, order(request, ids, rules, **(ordered or {})), **named)
+
+
+def job(model: Any, prompt: Any, request: Request, ruled=False, ordered=None, **more) -> Job:
     return asked(model, prompt, request, Alternating() if ruled else None, ordered, **more)
 
 
@@ -74,9 +73,7 @@ def test_a_request_gets_the_same_in_a_crowd(parts: Any, monkeypatch: Any):
     """They come at random moments, in any order, and there is not always room for all."""
     for limit, number in (("STEP_ROWS", 16), ("TURN_STEPS", 3), ("MOST_ROWS", 20)):
         monkeypatch.setattr(engine_module, limit, number)
-    model = toy_model(layers=2, **parts)
-    if model.goals is not None:
-        torch.nn.init.normal_(model.goals.vectors.weight, 0, 0.3, generator=generator(3))
+    model = stirred(toy_model(layers=2, **parts))
     wanted = [alone(model, *one) for one in REQUESTS]
     random = np.random.default_rng(0)
     for listeners in (False, True):
@@ -106,10 +103,12 @@ def rows_of(engine: Engine) -> int:
     return len(engine._batch)
 
 
-class Faulty(Alternating):
-    """Fails after some tokens, where it is told to; has no end otherwise."""
-
+class Endless(Alternating):
     END = -1
+
+
+class Faulty(Endless):
+    """Fails after some tokens, where it is told to."""
 
     def __init__(self, where: str = "advance") -> None:
         super().__init__()
@@ -133,10 +132,6 @@ class Faulty(Alternating):
         return id(self)  # with no other one
 
 
-def cut_off() -> bool:
-    raise KeyError("a bar that is not there")
-
-
 @pytest.mark.parametrize(
     ("rules", "variations"),
     [(Faulty(where="allowed"), 2), (Faulty(where="allowed"), 12), (Faulty(), 2), (None, 2)],
@@ -145,7 +140,7 @@ def test_who_fails_fails_alone(model: Any, rules: Faulty | None, variations: int
     engine = Engine(model)
     faulty = asked(model, [4, 3], Request(variations=variations), rules)
     if rules is None:
-        faulty.cancelled = cut_off  # it cannot even be asked whether it is
+        faulty.cancelled = lambda: {}["a bar that is not there"]  # it cannot even be asked
     fine = job(model, *REQUESTS[0])
     finish(engine, faulty, fine)
     assert fine.rows == alone(model, *REQUESTS[0])
@@ -218,22 +213,6 @@ def test_a_batch_that_is_damaged_takes_everybody_and_nobody_waits_for_ever(model
             one.check()
 
 
-class Clock:
-    """A clock that is set by hand."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
-class Endless(Alternating):
-    """Has no end."""
-
-    END = -1
-
-
 class NoBars(Endless):
     """Never begins another bar."""
 
@@ -250,8 +229,8 @@ def run_until(engine: Engine, done: Callable[[], bool], most: int = 2000) -> Non
 
 
 def test_who_is_bars_ahead_of_what_is_heard_waits_for_who_has_none(model: Any, monkeypatch: Any):
-    clock = Clock()
-    monkeypatch.setattr(engine_module, "time", clock)
+    now = [100.0]
+    monkeypatch.setattr(engine_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(engine_module, "TURN_STEPS", 1)
     engine = Engine(model, listeners=True)
     ahead = asked(model, [0, 1], Request(seed=1), Endless())
@@ -263,7 +242,7 @@ def test_who_is_bars_ahead_of_what_is_heard_waits_for_who_has_none(model: Any, m
     waits = ahead.steps
     run_until(engine, lambda: silent.steps > 30)
     assert ahead.steps <= waits + 1
-    clock.now += 100  # all of it has been heard
+    now[0] += 100  # all of it has been heard
     run_until(engine, lambda: ahead.steps > waits + 5)
 
 

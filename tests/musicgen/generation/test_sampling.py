@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from musicgen.generation import likelihood
-from musicgen.generation.likelihood import position_losses, stretch
+from musicgen.generation.likelihood import position_losses
 from musicgen.generation.request import Request, order
 from musicgen.generation.sampling import Kinds, Sampling, draw, probabilities
 from tests.musicgen.toys import Anything, generator, toy_model, toy_tokens
@@ -103,9 +103,8 @@ def test_kinds_keep_their_chances_and_tokens_are_drawn_within_as_from_a_vocabula
     plain = probabilities(logits, Sampling(), allowed)
     for row in range(6):
         one = slice(row, row + 1)
-        np.testing.assert_array_equal(
-            found[one], probabilities(logits[one], by_kind, allowed[one], Kinds(KINDS))
-        )
+        own = probabilities(logits[one], by_kind, allowed[one], Kinds(KINDS))
+        np.testing.assert_array_equal(found[one], own)
         whole = np.bincount(KINDS, plain[row], minlength=5)
         whole[whole < how.min_p * whole.max()] = 0
         np.testing.assert_allclose(np.bincount(KINDS, found[row], minlength=5), whole / whole.sum())
@@ -166,15 +165,3 @@ def test_losses_are_those_of_one_pass_in_windows_of_any_size(position: str, monk
     assert np.array_equal(found, position_losses(model, ids, 3))
     drawn = position in ("sine_spe", "conv_spe")
     assert np.array_equal(found, position_losses(model, ids, 2)) == (not drawn)
-
-
-def test_each_piece_of_a_stretch_counts_once():
-    losses = np.array([[9.0, 1.0, 3.0], [9.0, 4.0, 0.0]])
-    counts = np.array([[1, 1, 1], [1, 1, 0]])
-    found = stretch(losses, counts, 1, 3)
-    assert found is not None
-    assert (found.mean, found.pieces) == (3.0, 2)
-    assert found.deviation == pytest.approx(np.std([2, 4], ddof=1))
-    wanted = likelihood.Stretch(start=2, stop=3, mean=3.0, deviation=0.0, pieces=1)
-    assert stretch(losses, counts, 2, 3) == wanted
-    assert stretch(losses, 0 * counts, 0, 3) is None

@@ -50,25 +50,17 @@ def after_prompt(model: Performer, length: int = 6, seed: int = 0) -> State:
 
 @pytest.mark.parametrize("changes", TAKEN.values(), ids=TAKEN)
 def test_loops_compute_the_definition(changes: dict[str, Any]):
-    model = stirred(toy_model(layers=2, **changes))
-    state, tokens = after_prompt(model), toy_tokens(30, 3, seed=1)
-    wanted = written(RowsAlone(model), state, tokens)
-    together = batch_of(model)
-    assert isinstance(together, RowsTogether)
-    found = written(together, state, tokens)
-    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5 * wanted.abs().max().item())
-
-
-def test_loops_read_8_bit_weights():
-    model = stirred(toy_model(layers=2, position="sine_spe"))
-    with torch.no_grad():
+    for in_8_bits in (False, True):
+        model = stirred(toy_model(layers=2, **changes))
         for weight in model.parameters():
-            if weight.ndim == 2:
-                weight.copy_(restore(*quantise(weight)))
-    state, tokens = after_prompt(model), toy_tokens(10, 2, seed=1)
-    wanted = written(RowsAlone(model), state, tokens)
-    found = written(RowsTogether(model), state, tokens)
-    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5 * wanted.abs().max().item())
+            if in_8_bits and weight.ndim == 2:
+                weight.data = restore(*quantise(weight.detach()))
+        state, tokens = after_prompt(model), toy_tokens(30, 3, seed=1)
+        wanted, together = written(RowsAlone(model), state, tokens), batch_of(model)
+        assert isinstance(together, RowsTogether)
+        found = written(together, state, tokens)
+        bound = 1e-5 * wanted.abs().max().item()
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=bound)
 
 
 @pytest.mark.parametrize("position", ["permuteformer", "lrpe", "flt"])

@@ -13,9 +13,7 @@ SIZE = 400_003  # no multiple of the four numbers that share a random word
 
 @pytest.mark.parametrize(("shape", "rows"), [((1, 1), 8), ((7, 1), 8), ((4, 2), 8), ((2, 9), 18)])
 @pytest.mark.parametrize("bias", [True, False])
-def test_it_is_a_linear_layer_of_eight_rows_at_least(
-    shape: tuple[int, int], rows: int, bias: bool, monkeypatch: pytest.MonkeyPatch
-):
+def test_it_is_a_linear_layer_of_eight_rows_at_least(shape, rows, bias, monkeypatch):
     layer = Linear(16, 24, bias=bias)
     x = torch.randn(*shape, 16, generator=generator(), requires_grad=True)
     product, seen = F.linear, []
@@ -42,9 +40,8 @@ def test_products_keep_their_precision_from_autocast():
 
 def test_gelu_linear_is_the_two_layers_and_keeps_one_wide_array():
     torch.manual_seed(0)
-    given = x, weight, bias = [
-        torch.randn(size, requires_grad=True) for size in ((2, 5, 100), (3, 100), (3,))
-    ]
+    sizes = ((2, 5, 100), (3, 100), (3,))
+    given = x, weight, bias = [torch.randn(size, requires_grad=True) for size in sizes]
     kept: list[Tensor] = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
         y = gelu_linear(x, weight, bias)

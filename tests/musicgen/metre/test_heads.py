@@ -10,12 +10,13 @@ from musicgen.metre.heads import LEAST, Clock, Metre, MetricHeads, Stretches, Ti
 from musicgen.model.performer import Performer
 from tests.musicgen.metre.toys import METRE, music, toy
 from tests.musicgen.toys import CLOCK, VOCABULARY, generator, toy_tokens, whole_of
+from tests.tokenization.ensemble.cases import walk as ensemble_walk
 from tests.tokenization.groove.cases import walk as groove_walk
 from tests.tokenization.remi.cases import walk as remi_walk
-from tokenization.groove.language import Groove
+from tokenization.ensemble.spelling import Reading as EnsembleReading
 from tokenization.groove.spelling import Reading
+from tokenization.language import language
 from tokenization.records import from_plain
-from tokenization.remi.language import Remi
 from tokenization.remi.spelling import BAR, SUBBEAT_IDS
 
 
@@ -32,10 +33,8 @@ def by_definition(made: MetricHeads, x: Tensor, after: list[int], before: list[i
     q, k, v = made.qkv(x[None])[0].unflatten(-1, (made.heads, -1)).split([3, 3, 5], -1)
     q, k = q.clamp(min=LEAST), k.clamp(min=LEAST)
     out = torch.zeros_like(v)
-    for h, (period, remembers) in enumerate(
-        zip(METRE.periods(CLOCK), METRE.remembers, strict=True)
-    ):
-        r = float(np.float32(1 - 1 / remembers))
+    for h, (period, long) in enumerate(zip(METRE.periods(CLOCK), METRE.remembers, strict=True)):
+        r = float(np.float32(1 - 1 / long))
         for i, t in enumerate(after):
             total = torch.zeros((), dtype=torch.float64)
             for j in range(i + 1):
@@ -87,15 +86,11 @@ def test_dense_products_and_their_gradients_are_those_of_each_token():
     torch.testing.assert_close(*found, rtol=1e-9, atol=1e-9)
 
 
-def silent(length: int) -> Tensor:
-    return torch.zeros(1, length, dtype=torch.long)
-
-
 @pytest.mark.parametrize(
     "both",
     [
         *(torch.cat([music(length), music(length, seed=3)]) for length in (1, 31, 32, 300)),
-        torch.cat([music(40), silent(400), music(40)], 1).expand(2, -1),
+        torch.cat([music(40), torch.zeros(1, 400).long(), music(40)], 1).expand(2, -1),
     ],
     ids=lambda both: str(both.shape[1]),
 )
@@ -105,7 +100,6 @@ def test_sums_over_sorted_times_and_their_gradients_are_those_of_each_token(both
     stretches, _ = shared.stretches(*around, shared.start(2))
     found = []
     for one in (stretches, shared.whole(*around)):
-        assert one is not None
         x = torch.randn(*both.shape, 16, dtype=torch.float64, generator=generator())
         out, _ = made(x.requires_grad_(), one, None)
         weights = torch.randn(out.shape, dtype=torch.float64, generator=generator())
@@ -154,14 +148,15 @@ def test_gradients_reach_every_learned_parameter_and_are_the_same_recomputed():
         assert torch.equal(gradient, gradients[1][name])
 
 
-def keeper(language: Groove | Remi) -> Timekeeper:
-    clock = from_plain(Clock, language.clock(), "the clock")
-    return Timekeeper(clock, len(language.vocabulary))
-
-
 def groove_times(ids: np.ndarray) -> np.ndarray:
     """Return the times that the language itself reads."""
-    return Reading(ids.astype(np.int64)).time_ticks
+    return Reading(ids).time_ticks
+
+
+def ensemble_times(ids: np.ndarray) -> np.ndarray:
+    """Return bars begun, of 48 ticks each, and the place in the last, which goes back for each part."""
+    reading = EnsembleReading(ids)
+    return (reading.bar + 1) * 48 + (np.maximum(reading.step, 0) + 1) // 3
 
 
 def remi_times(ids: np.ndarray) -> np.ndarray:
@@ -176,18 +171,22 @@ def remi_times(ids: np.ndarray) -> np.ndarray:
     return np.array(times)
 
 
-TIMES = {"groove": (Groove(), groove_walk, groove_times), "remi": (Remi(), remi_walk, remi_times)}
+TIMES = {
+    "groove": (groove_walk, groove_times),
+    "remi": (remi_walk, remi_times),
+    "ensemble": (ensemble_walk, ensemble_times),
+}
 
 
 @pytest.mark.parametrize("name", TIMES)
 @pytest.mark.parametrize("seed", range(2))
 def test_a_clock_reads_the_times_of_its_language(name: str, seed: int):
-    spoken, walk, times = TIMES[name]
-    ids = walk(seed, 200)
-    tokens = torch.from_numpy(ids.astype(np.int64))
-    wanted = torch.from_numpy(times(ids))
+    spoken, (walk, times) = language(name), TIMES[name]
+    ids = walk(seed, 200).astype(np.int64)
+    tokens, wanted = torch.from_numpy(ids), torch.from_numpy(times(ids))
     assert wanted.max() > spoken.clock()["bar_ticks"]
-    time, zero = keeper(spoken), torch.zeros(1, dtype=torch.long)
+    clock = from_plain(Clock, spoken.clock(), "the clock")
+    time, zero = Timekeeper(clock, len(spoken.vocabulary)), torch.zeros(1, dtype=torch.long)
     assert torch.equal(time.after(tokens[None], zero)[0], wanted)
     for cut in (1, 50, len(ids) - 1):
         at = time.after(tokens[None, :cut], zero)[:, -1]

@@ -24,12 +24,6 @@ def test_json_and_yaml_round_trip():
         assert (config.position_name, config.features_name) == (position, features)
 
 
-def test_a_nested_part_may_be_a_name_a_mapping_or_itself():
-    by_name = ModelConfig(vocabulary_size=7, position="rope")
-    assert ModelConfig(vocabulary_size=7, position={"name": "rope"}) == by_name
-    assert ModelConfig(vocabulary_size=7, position=by_name.position) == by_name
-
-
 @pytest.mark.parametrize(("preset", "millions"), [("paper", 76.0), ("small", 19.1), ("tiny", 1.28)])
 def test_presets_have_the_size_they_say_and_take_overrides(preset: str, millions: float):
     model = Performer(ModelConfig.preset(preset, vocabulary_size=333), seed=None)

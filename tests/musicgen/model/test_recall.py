@@ -207,16 +207,12 @@ def test_a_piece_that_says_one_bar_over_and_over_may_go_on(others: int) -> None:
     assert (found[PLANNED] > 0, found[MATCHED] > 0) == (others == 0,) * 2
 
 
-@pytest.mark.parametrize(
-    ("strength", "likelier"), [(1.0, TO_NAMED), (0.5, TO_NAMED / 2), (0.0, 0.0)]
-)
-def test_the_source_of_a_bar_is_followed_as_strongly_as_is_recalled(
-    strength: float, likelier: float
-) -> None:
+@pytest.mark.parametrize(("strength", "gain"), [(1.0, TO_NAMED), (0.5, TO_NAMED / 2), (0.0, 0.0)])
+def test_the_source_of_a_bar_is_followed_as_strongly_as_is_recalled(strength, gain) -> None:
     one = RECALL.begin(strength=strength)
     one.take(ids("begin piano " + BAR + "bar return_1"))
     token, more = one.followed()
-    assert more == likelier
+    assert more == gain
     assert (token == VOCABULARY.id("piano")) == (strength > 0)
 
 

@@ -47,7 +47,6 @@ CASES: list[Case] = [(name, choice) for name in POSITIONS for choice in _VARIANT
 
 
 def label(case: Case) -> str:
-    """Name a case in the test report."""
     name, choice = case
     return "-".join([name, *(str(value) for value in choice.values())])
 
@@ -60,9 +59,7 @@ def build(name: str, seed: int = 0, shape: Shape = SHAPE, **choice: Any) -> Any:
         return encoding(config(**choice), shape)
 
 
-def inputs(
-    length: int, batch: int = 2, seed: int = 0, dtype: torch.dtype = torch.float64
-) -> dict[str, Tensor]:
+def inputs(length: int, batch=2, seed=0, dtype=torch.float64) -> dict[str, Tensor]:
     """Return what the hooks take: x, q, k and (positive) features fq, fk."""
     source = generator(seed)
 
@@ -98,18 +95,14 @@ def cover(position: Position, code: Any, start: int, stop: int, batch: int = 2) 
     return position.cover(code, start, stop, times(start, stop, batch))
 
 
-def run_hooks(
-    position: Position, code: Any, given: dict[str, Tensor], start: int = 0, layer: int = 1
-) -> dict[str, Tensor]:
+def run_hooks(position: Position, code: Any, given: dict, start=0, layer=1) -> dict[str, Tensor]:
     """Run all hooks of one layer with a covered code."""
     q, k = position.qk(given["q"], given["k"], code, start, layer)
     fq, fk = position.features(given["fq"], given["fk"], code, start, layer)
     return {"x": position.embed(given["x"], start), "q": q, "k": k, "fq": fq, "fk": fk}
 
 
-def run(
-    position: Position, given: dict[str, Tensor], start: int = 0, layer: int = 1, seed: int = 0
-) -> dict[str, Tensor]:
+def run(position: Position, given: dict, start=0, layer=1, seed=0) -> dict[str, Tensor]:
     """Draw, cover and run all hooks on one window."""
     batch, length = given["q"].shape[:2]
     code = cover(position, position.begin(generator(seed)), start, start + length, batch)
@@ -117,6 +110,5 @@ def run(
 
 
 def assert_close(found: dict[str, Tensor], wanted: dict[str, Tensor], tolerance: float) -> None:
-    """Compare two results of the hooks, absolutely and relatively."""
     for name in wanted:
         torch.testing.assert_close(found[name], wanted[name], rtol=tolerance, atol=tolerance)

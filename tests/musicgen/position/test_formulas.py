@@ -35,14 +35,8 @@ README = (Path(musicgen.position.__file__).parent / "README.md").read_text(encod
 
 
 def shape_of(width: int, heads: int = 1, features: int = 1) -> Shape:
-    return Shape(
-        layers=1,
-        heads=heads,
-        head_width=width,
-        width=heads * width,
-        features=features,
-        bar_ticks=24,
-    )
+    sizes = {"head_width": width, "width": heads * width, "features": features}
+    return replace(SHAPE, layers=1, heads=heads, **sizes)
 
 
 @pytest.mark.parametrize("width", [16, 15])
@@ -299,8 +293,7 @@ each_family = pytest.mark.parametrize(
 
 
 def flt(features: int, **choice: Any) -> Flt:
-    shape = Shape(layers=1, heads=2, head_width=8, width=16, features=1)
-    return build("flt", shape=shape, random_features=features, **choice)
+    return build("flt", shape=shape_of(8, heads=2), random_features=features, **choice)
 
 
 def estimate(position: Flt, start: int, seed: int) -> Tensor:

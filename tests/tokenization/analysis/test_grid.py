@@ -44,20 +44,13 @@ def score(onset_beats, metres: str = "", lengths=1.0, pitches=60, **parts) -> Sc
     """Return notes at beats of 480 ticks; a second is two beats where no tempo is said."""
     onset = np.rint(np.array(onset_beats, dtype=float) * 480).astype(np.int64)
     duration, pitch = np.rint(480 * lengths + 0.0 * onset).astype(np.int64), pitches + 0 * onset
-    return Score(
-        ticks_per_beat=480,
-        tracks=(Track(),),
-        notes=Notes(onset, duration, pitch, 0 * onset + 64, 0 * onset).sorted(),
-        meters=meters(metres, 480),
-    ).replace(**parts)
+    notes = Notes(onset, duration, pitch, 0 * onset + 64, 0 * onset).sorted()
+    given = {"tracks": (Track(),), "meters": meters(metres, 480), **parts}
+    return Score(ticks_per_beat=480, notes=notes, **given)
 
 
 def onsets(score: Score) -> list[float]:
     return (score.notes.onset_ticks / 480).tolist()
-
-
-def tempos(*changes: tuple[int, float]) -> Tempos:
-    return Tempos(*zip(*changes, strict=True))
 
 
 growing = st.lists(st.floats(0.05, 3), min_size=2, max_size=20).map(np.cumsum)
@@ -86,7 +79,7 @@ def test_remapping_keeps_when_things_sound():
         [0.1, 1.1, 2.6],
         "0:3/4",
         lengths=np.array([1, 0.01, 0]),
-        tempos=tempos((0, 60.0), (480, 120.0)),
+        tempos=Tempos([0, 480], [60.0, 120.0]),
         pedals=Pedals([48], [480], [0]),
         markers=(Marker(528, "C:maj"),),
     )
@@ -227,15 +220,6 @@ PLAYED = recording(STEADY)
 )
 def test_what_has_beats_of_its_own(score: Score, known: bool):
     assert has_beats(score) == known
-
-
-def test_a_recording_is_laid_on_estimated_beats():
-    played = (np.arange(64) * 0.7 + np.random.default_rng(0).normal(0, 0.01, 64) + 0.5) * 2
-    moved = on_four_four(score(played, "0:3/4"))
-    assert "the beats are estimated: about 86 a minute" in moved.remarks[0]
-    position = np.array(onsets(moved))
-    np.testing.assert_allclose(np.diff(np.rint(position)), 1)
-    np.testing.assert_allclose(position, np.rint(position), atol=0.1)
 
 
 def test_beats_that_are_written_are_kept_however_the_notes_lie_on_them():

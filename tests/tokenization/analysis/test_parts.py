@@ -21,11 +21,8 @@ KIT = [(beat, 0, pitch, 80) for beat in range(16) for pitch in (42, 36 if beat %
 
 def band(*tracks: tuple[Track, list]) -> Score:
     rows = [(*note, index) for index, (_, notes) in enumerate(tracks) for note in notes]
-    return Score(
-        ticks_per_beat=1,
-        notes=Notes(*np.array(rows).T).sorted(),
-        tracks=tuple(track for track, _ in tracks),
-    )
+    listed = tuple(track for track, _ in tracks)
+    return Score(ticks_per_beat=1, notes=Notes(*np.array(rows).T).sorted(), tracks=listed)
 
 
 def labels(found) -> list[str]:
@@ -33,16 +30,9 @@ def labels(found) -> list[str]:
 
 
 def test_tracks_of_one_name_and_family_are_one_part():
-    parts = parts_of(
-        band(
-            (Track("BB Guitar", 24), CHORDS),
-            (Track("bb guitar ", 26), TUNE),
-            (Track("BB Guitar", 48), TUNE),
-            (Track("", 24), TUNE),
-            (Track("", 24), TUNE),
-            (Track("empty", 24), []),
-        )
-    )
+    one = [(Track("BB Guitar", 24), CHORDS), (Track("bb guitar ", 26), TUNE)]
+    more = [(Track("BB Guitar", 48), TUNE), *[(Track("", 24), TUNE)] * 2, (Track("-", 24), [])]
+    parts = parts_of(band(*one, *more))
     assert [part.tracks for part in parts] == [(0, 1), (2,), (3,), (4,)]
     assert parts[0].notes == len(CHORDS) + len(TUNE)
     assert [part.label for part in parts[2:]] == ["track 3", "track 4"]

@@ -47,15 +47,10 @@ def song() -> Score:
     onset = np.append(0, random.integers(0, 8 * 96 // 6, 159) * 6)
     length, pitch = random.choice([6, 12, 24], 160), random.integers(45, 80, 160)
     velocity, track = 8 * random.integers(0, 16, 160) + 4, random.integers(0, 4, 160)
-    return LANGUAGE.arrange(
-        Score(
-            ticks_per_beat=24,
-            notes=Notes(onset, length, pitch, velocity, track).sorted(),
-            tracks=(*TRACKS[:3], TRACKS[4]),
-            tempos=Tempos([0], [100.0]),
-            meters=Meters([0, 384, 456], [4, 3, 4], [4, 4, 4]),
-        )
-    )
+    notes, tracks = Notes(onset, length, pitch, velocity, track).sorted(), (*TRACKS[:3], TRACKS[4])
+    meters = Meters([0, 384, 456], [4, 3, 4], [4, 4, 4])
+    score = Score(ticks_per_beat=24, notes=notes, tracks=tracks, meters=meters)
+    return LANGUAGE.arrange(score.replace(tempos=Tempos([0], [100.0])))
 
 
 def walk(seed: int, length: int) -> np.ndarray:

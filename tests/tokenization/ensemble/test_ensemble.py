@@ -282,10 +282,9 @@ def test_what_is_asked_for_is_said(asked: dict[str, Any], said: str):
 
 
 def test_music_is_in_the_tempo_metre_and_parts_that_are_asked_for():
-    prompt = no_prompt(
-        LANGUAGE, {"tempo": 91, "metre": "3/4", "parts": ["flute", "cello"], "key": "A minor"}
-    )
-    work = Continuation(toy_playable(LANGUAGE), prompt, Request(bars=3, ends=True))
+    asked = {"tempo": 91, "metre": "3/4", "parts": ["flute", "cello"], "key": "A minor"}
+    prompt, request = no_prompt(LANGUAGE, asked), Request(bars=3, ends=True)
+    work = Continuation(toy_playable(LANGUAGE), prompt, request)
     [take] = work.finish().takes()
     assert take.score.tempos.beats_per_minute.tolist() == [91]
     assert [track.name for track in take.score.tracks] == ["Flute", "Cello"]

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tests.tokenization import grammar_cases
-from tests.tokenization.groove.strict import StrictGrammar
+from tokenization.groove.grammar import FAR_TICKS, RANK, GrooveGrammar
 from tokenization.groove.spelling import VOCABULARY
 from tokenization.score import Notes, Score, Tempos, Track
 
@@ -57,15 +57,45 @@ def trios(draw) -> Score:
         draw(st.sampled_from([st.integers(0, 2), st.integers(0, 2), st.just(2)])),
     )
     tempo = st.tuples(onset, st.floats(20, 500))
-    return trio_of(
-        draw(st.lists(note, min_size=1, max_size=80)),
-        ticks_per_beat,
-        draw(st.lists(tempo, max_size=4)),
-    )
+    notes = draw(st.lists(note, min_size=1, max_size=80))
+    return trio_of(notes, ticks_per_beat, draw(st.lists(tempo, max_size=4)))
+
+
+class StrictGrammar(GrooveGrammar):
+    """The rules of the one valid spelling, token by token: what a look at a whole sequence is held to.
+
+    They are those by which a model writes, as within a prompt, and the order of events at one time: note-offs come
+    first, the oldest note first; then the note-ons, by pitch, and within a pitch by track.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(prompt_tokens=FAR_TICKS)
+        self._last_on = np.full(1, -1)  # rank of the last note-on at this time
+        self._last_off = np.full(1, -1)  # number of the note that ended last at this time
+
+    def _may_begin(self) -> np.ndarray:
+        return super()._may_begin() & (self._last_on[:, None] <= RANK)
+
+    def _may_end(self) -> np.ndarray:
+        return self._ages[:, 0] > self._last_off[:, None]
+
+    def _begin_notes(self, rows: np.ndarray, keys: np.ndarray) -> None:
+        super()._begin_notes(rows, keys)
+        self._last_on[rows] = RANK[keys]
+        self._last_off[rows] = np.iinfo(np.int64).max  # no note-off after a note-on
+
+    def _end_notes(self, rows: np.ndarray, keys: np.ndarray) -> None:
+        self._last_off[rows] = self._ages[rows, 0, keys]
+        super()._end_notes(rows, keys)
+
+    def _move(self, rows: np.ndarray, ticks: np.ndarray) -> None:
+        moved = rows[ticks != self.time_ticks[rows]]
+        super()._move(rows, ticks)
+        self._last_on[moved] = -1
+        self._last_off[moved] = -1
 
 
 def walk(seed: int, length: int) -> np.ndarray:
-    """Return a valid sequence."""
     ways_out = ("note_off", "time_shift", "note_on")
     return grammar_cases.walk(StrictGrammar(), VOCABULARY, seed, length, ways_out)
 
@@ -96,6 +126,6 @@ def slow_notes(score: Score) -> list[tuple[int, int, int, int]]:
 
 
 def rows_of(notes: Notes) -> list[tuple[int, ...]]:
-    """Return notes as (onset, duration, pitch, track), in order."""
-    columns = notes.onset_ticks, notes.duration_ticks, notes.pitch, notes.track
+    """Return notes as (onset, track, pitch, duration), in order."""
+    columns = notes.onset_ticks, notes.track, notes.pitch, notes.duration_ticks
     return sorted(zip(*(c.tolist() for c in columns), strict=True))

@@ -19,27 +19,22 @@ def event(delta: int, *data: int) -> bytes:
 
 
 def on(delta: int, pitch: int = 60, velocity: int = 80, channel: int = 0) -> bytes:
-    """Return a note-on."""
     return event(delta, 0x90 | channel, pitch, velocity)
 
 
 def off(delta: int, pitch: int = 60, channel: int = 0) -> bytes:
-    """Return a note-off."""
     return event(delta, 0x80 | channel, pitch, 0)
 
 
 def program(delta: int, number: int, channel: int = 0) -> bytes:
-    """Return a program change."""
     return event(delta, 0xC0 | channel, number)
 
 
 def pedal(delta: int, value: int, channel: int = 0) -> bytes:
-    """Return a movement of the sustain pedal."""
     return event(delta, 0xB0 | channel, 64, value)
 
 
 def meta(delta: int, kind: int, data: bytes) -> bytes:
-    """Return a meta event."""
     return event(delta, 0xFF, kind) + variable_length(len(data)) + data
 
 
@@ -49,7 +44,6 @@ def name(text: bytes) -> bytes:
 
 
 def tempo(delta: int, microseconds: int) -> bytes:
-    """Return a tempo."""
     return meta(delta, 0x51, microseconds.to_bytes(3, "big"))
 
 
@@ -64,18 +58,15 @@ def chunk(letters: bytes, body: bytes, length: int | None = None) -> bytes:
 
 
 def track(*events: bytes, end: bytes = END, length: int | None = None) -> bytes:
-    """Return a track."""
     return chunk(b"MTrk", b"".join(events) + end, length)
 
 
 def header(kind: int = 1, tracks: int = 1, division: int = 480) -> bytes:
-    """Return a header."""
     fields = (kind, tracks, division)
     return chunk(b"MThd", b"".join(field.to_bytes(2, "big") for field in fields))
 
 
 def midi(*tracks: bytes, kind: int = 1, division: int = 480) -> bytes:
-    """Return a file of tracks."""
     return header(kind, len(tracks), division) + b"".join(tracks)
 
 
@@ -94,7 +85,6 @@ def rows(score: Score, track: int | None = None) -> list[tuple[int, ...]]:
 
 
 def remarks(score: Score) -> str:
-    """Return the remarks as one text."""
     return " ".join(score.remarks)
 
 

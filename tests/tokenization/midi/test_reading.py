@@ -18,10 +18,6 @@ def listed(found: Columns) -> list[tuple[int, ...]]:
     return list(zip(*(column.tolist() for column in found.columns), strict=True))
 
 
-def end_seconds(score: Score) -> float:
-    return float(tempo_map(score).to_seconds(np.array(score.end_ticks / score.ticks_per_beat)))
-
-
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
@@ -185,10 +181,8 @@ def hand(pitch: int, *more: bytes, channel: int = 0) -> bytes:
 
 def spans(score: Score) -> list[list[tuple[int, int]]]:
     """Return the spans of the pedal of each track."""
-    return [
-        [(onset, length) for onset, length, track in listed(score.pedals) if track == at]
-        for at in range(len(score.tracks))
-    ]
+    rows = listed(score.pedals)
+    return [[row[:2] for row in rows if row[2] == at] for at in range(len(score.tracks))]
 
 
 PEDALLED = make.track(DOWN, make.on(0, 48), make.off(480, 48), make.pedal(1420, 0))
@@ -276,7 +270,8 @@ def test_smpte_time_becomes_beats_at_the_right_seconds(frames, frame_ticks, tick
     division = (256 - frames) << 8 | frame_ticks
     notes = make.track(make.tempo(0, 10**6), make.on(0), make.off(7_000))
     score = read_midi(make.midi(notes, division=division))
-    assert end_seconds(score) == pytest.approx(7_000 / ticks_a_second, rel=1e-12)
+    end = tempo_map(score).to_seconds(np.array(score.end_ticks / score.ticks_per_beat))
+    assert float(end) == pytest.approx(7_000 / ticks_a_second, rel=1e-12)
     assert "SMPTE" in remarks(score)
 
 

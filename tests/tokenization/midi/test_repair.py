@@ -6,112 +6,101 @@ from tests.tokenization.midi import files as make
 from tests.tokenization.midi.files import NOTE, remarks, rows
 from tokenization.midi.reading import read_midi
 
+ONE = [(0, 480, 60)]
+ONCE = [make.on(0), make.off(480)]
+NEVER = "never ended"
+LENGTHS = (3, 30, 10**9)  # a wrong one, after which the next track is found
+# Running status goes on after meta events and exclusive messages.
+BETWEEN = (
+    make.meta(0, 1, b"hi"),
+    make.event(0, 0xF0, 2, 1, 0xF7),
+    make.event(0, 0xF7, 2, 0x61, 0x62),
+    make.event(0, 0xF2, 1, 2),
+    make.event(0, 0xF1, 1),
+    make.event(0, 0xF6),
+)
+CHUNKS = [
+    (make.header(tracks=5) + NOTE, "announces 5 tracks; the file has 1"),
+    (make.header() + make.track(make.on(0), make.off(480), length=1000), "wrong length"),
+    (make.header() + make.track(make.on(0), make.off(480), length=6), "wrong length"),
+    (make.header() + make.track(make.on(0), make.off(480), end=b""), ""),
+    (make.header() + make.chunk(b"XFIH", b"abc") + NOTE, ""),
+    (make.header() + NOTE + b"garbage behind", ""),
+    (make.chunk(b"MThd", make.header()[8:] + b"more") + NOTE, ""),
+    (b"MThd\0\0\0\1" + make.header()[8:] + NOTE, "wrong length"),
+    (b"\0" * 128 + make.midi(NOTE), "128 bytes before the header was skipped"),
+    (b"RIFF\0\0\0\0RMIDdata\0\0\0\0" + make.midi(NOTE), "A RIFF wrapper of 20 bytes"),
+    (make.midi(NOTE, kind=7), "unknown file type 7 was read as type 1"),
+    (make.midi(make.track(make.on(0), make.off(480), make.END, make.on(0))), ""),
+    (make.header() + NOTE[:-5], "could be read only in part"),
+    (make.midi(NOTE, division=0), "time division 0 makes no sense: 480 ticks"),
+]
+EVENTS = [
+    # Overlapping notes of a pitch end first in, first out.
+    ([make.on(0), make.on(10), make.off(90), make.off(100)], [(0, 100, 60), (10, 190, 60)], ""),
+    ([make.on(0), make.off(9), make.on(0), make.off(5)], [(0, 9, 60), (9, 5, 60)], ""),
+    (
+        [make.on(0), make.off(0), make.on(5), make.off(9)],
+        [(0, 1, 60), (5, 9, 60)],
+        "1 note without length got a tick",
+    ),
+    # A note that never ends does so when the pitch starts again, and after four beats at most.
+    ([make.on(0), make.on(480), make.off(240)], [(0, 480, 60), (480, 240, 60)], NEVER),
+    ([make.on(0), make.on(4800), make.off(240)], [(0, 1920, 60), (4800, 240, 60)], NEVER),
+    # A missing end early on does not prolong what follows.
+    (
+        [make.on(0)] + [make.on(480), make.off(100)] * 2,
+        [(0, 480, 60), (480, 100, 60), (1060, 100, 60)],
+        NEVER,
+    ),
+    # No ends at all, as drum machines write.
+    ([make.on(0), make.on(10), make.on(10)], [(0, 10, 60), (10, 10, 60), (20, 480, 60)], NEVER),
+    # Until all notes are switched off; other pitches are untouched.
+    (
+        [make.on(0), make.on(0, 64), make.off(30, 64), make.event(70, 0xB0, 123, 0)],
+        [(0, 100, 60), (0, 30, 64)],
+        NEVER,
+    ),
+    # Until the track ends, but at least a beat.
+    ([make.on(0), make.meta(960, 1, b"later")], [(0, 960, 60)], NEVER),
+    ([make.on(0)], [(0, 480, 60)], NEVER),
+    # Values above 127 become 127: symusic's issue 104; the pressure has one byte.
+    ([make.event(0, 0xD0, 5), make.event(0, 0xB0, 7, 168), *ONCE], ONE, "1 value above 127 became"),
+    # What stands before damage, an undefined event among it, is kept.
+    ([*ONCE, b"\x00\x90\x3c"], ONE, ""),
+    ([*ONCE, make.event(0, 0xF4), make.on(0)], [*ONE, (480, 480, 60)], ""),
+]
+
 
 @pytest.mark.parametrize(
-    ("data", "remark"),
+    ("data", "expected", "remark"),
     [
-        (make.header(tracks=5) + NOTE, "announces 5 tracks; the file has 1"),
-        (make.header() + make.track(make.on(0), make.off(480), length=1000), "wrong length"),
-        (make.header() + make.track(make.on(0), make.off(480), length=6), "wrong length"),
-        (make.header() + make.track(make.on(0), make.off(480), end=b""), ""),
-        (make.header() + make.chunk(b"XFIH", b"abc") + NOTE, ""),
-        (make.header() + NOTE + b"garbage behind", ""),
-        (make.chunk(b"MThd", make.header()[8:] + b"more") + NOTE, ""),
-        (b"MThd\0\0\0\1" + make.header()[8:] + NOTE, "wrong length"),
-        (b"\0" * 128 + make.midi(NOTE), "128 bytes before the header was skipped"),
-        (b"RIFF\0\0\0\0RMIDdata\0\0\0\0" + make.midi(NOTE), "A RIFF wrapper of 20 bytes"),
-        (make.midi(NOTE, kind=7), "unknown file type 7 was read as type 1"),
-        (make.midi(make.track(make.on(0), make.off(480), make.END, make.on(0))), ""),
-        (make.header() + NOTE[:-5], "could be read only in part"),
-        (make.midi(NOTE, division=0), "time division 0 makes no sense: 480 ticks"),
+        *((data, ONE, remark) for data, remark in CHUNKS),
+        *(
+            (
+                make.header(tracks=2)
+                + make.track(make.on(0, 50), make.off(10, 50), length=length)
+                + NOTE,
+                [(0, 10, 50), *ONE],
+                "wrong length",
+            )
+            for length in LENGTHS
+        ),
+        *((make.midi(make.track(make.on(0), x, make.event(480, 60, 0))), ONE, "") for x in BETWEEN),
+        *((make.midi(make.track(*events)), *found) for events, *found in EVENTS),
     ],
 )
-def test_wrong_chunks_lose_no_note(data, remark):
+def test_no_note_is_lost(data: bytes, expected: list, remark: str):
     score = read_midi(data)
-    assert rows(score) == [(0, 480, 60)]
+    assert rows(score) == expected
     assert score.ticks_per_beat == 480
     assert remark in remarks(score)
 
 
-@pytest.mark.parametrize("length", [3, 30, 10**9])
-def test_the_track_after_one_with_a_wrong_length_is_found(length: int):
-    first = make.track(make.on(0, 50), make.off(10, 50), length=length)
-    score = read_midi(make.header(tracks=2) + first + NOTE)
-    assert rows(score) == [(0, 10, 50), (0, 480, 60)]
-
-
-@pytest.mark.parametrize(
-    "between",
-    [
-        make.meta(0, 1, b"hi"),
-        make.event(0, 0xF0, 2, 1, 0xF7),
-        make.event(0, 0xF7, 2, 0x61, 0x62),
-        make.event(0, 0xF2, 1, 2),
-        make.event(0, 0xF1, 1),
-        make.event(0, 0xF6),
-    ],
-)
-def test_running_status_goes_on_after_meta_events_and_exclusive_messages(between: bytes):
-    score = read_midi(make.midi(make.track(make.on(0), between, make.event(480, 60, 0))))
-    assert rows(score) == [(0, 480, 60)]
-
-
-def test_values_above_127_become_127():
+def test_velocities_above_127_become_127():
     score = read_midi(make.midi(make.track(make.on(0, 60, 200), make.off(480))))
     assert score.notes.velocity.tolist() == [127]
     assert "1 value above 127 became 127" in remarks(score)
-    # symusic's issue 104; the pressure has one byte.
-    controlled = make.note_file(make.event(0, 0xD0, 5), make.event(0, 0xB0, 7, 168))
-    assert rows(read_midi(controlled)) == [(0, 480, 60)]
-
-
-def test_damage_keeps_what_stands_before_it():
-    score = read_midi(make.midi(make.track(make.on(0), make.off(480), b"\x00\x90\x3c"), NOTE))
-    assert rows(score) == [(0, 480, 60), (0, 480, 60)]
-    undefined = make.midi(make.track(make.on(0), make.off(480), make.event(0, 0xF4), make.on(0)))
-    assert len(read_midi(undefined).notes) == 2
-
-
-NEVER = "never ended"
-
-
-@pytest.mark.parametrize(
-    ("events", "expected", "remark"),
-    [
-        # Overlapping notes of a pitch end first in, first out.
-        ([make.on(0), make.on(10), make.off(90), make.off(100)], [(0, 100, 60), (10, 190, 60)], ""),
-        ([make.on(0), make.off(9), make.on(0), make.off(5)], [(0, 9, 60), (9, 5, 60)], ""),
-        (
-            [make.on(0), make.off(0), make.on(5), make.off(9)],
-            [(0, 1, 60), (5, 9, 60)],
-            "1 note without length got a tick",
-        ),
-        # A note that never ends does so when the pitch starts again, and after four beats at most.
-        ([make.on(0), make.on(480), make.off(240)], [(0, 480, 60), (480, 240, 60)], NEVER),
-        ([make.on(0), make.on(4800), make.off(240)], [(0, 1920, 60), (4800, 240, 60)], NEVER),
-        # A missing end early on does not prolong what follows.
-        (
-            [make.on(0)] + [make.on(480), make.off(100)] * 2,
-            [(0, 480, 60), (480, 100, 60), (1060, 100, 60)],
-            NEVER,
-        ),
-        # No ends at all, as drum machines write.
-        ([make.on(0), make.on(10), make.on(10)], [(0, 10, 60), (10, 10, 60), (20, 480, 60)], NEVER),
-        # Until all notes are switched off; other pitches are untouched.
-        (
-            [make.on(0), make.on(0, 64), make.off(30, 64), make.event(70, 0xB0, 123, 0)],
-            [(0, 100, 60), (0, 30, 64)],
-            NEVER,
-        ),
-        # Until the track ends, but at least a beat.
-        ([make.on(0), make.meta(960, 1, b"later")], [(0, 960, 60)], NEVER),
-        ([make.on(0)], [(0, 480, 60)], NEVER),
-    ],
-)
-def test_every_note_ends(events, expected, remark):
-    score = read_midi(make.midi(make.track(*events)))
-    assert rows(score) == expected
-    assert remark in remarks(score)
 
 
 def test_a_large_file_with_notes_that_never_end_is_read_with_a_remark():

@@ -14,9 +14,8 @@ from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Tra
 
 PARTS = ("notes", "tracks", "tempos", "meters", "pedals", "markers", "ticks_per_beat")
 MIDDLE_C = Notes([0], [480], [60], [80], [0])
-TEXT = st.text(
-    st.characters(exclude_categories=("C", "Z"), exclude_characters="\ufffd"), min_size=1
-)
+LETTERS = st.characters(exclude_categories=("C", "Z"), exclude_characters="\ufffd")
+TEXT = st.text(LETTERS, min_size=1)
 
 
 def parts_of(count: int) -> tuple[Track, ...]:
@@ -25,13 +24,8 @@ def parts_of(count: int) -> tuple[Track, ...]:
 
 def score_of(notes: Notes = MIDDLE_C, **parts: object) -> Score:
     """Return a score that needs nothing assumed when it is read."""
-    complete = {
-        "ticks_per_beat": 480,
-        "tracks": parts_of(1),
-        "tempos": Tempos([0], [120.0]),
-        "meters": Meters([0], [4], [4]),
-    }
-    return Score(notes=notes.sorted(), **{**complete, **parts})  # type: ignore[arg-type]
+    complete = {"ticks_per_beat": 480, "tracks": parts_of(1), "tempos": Tempos([0], [120.0])}
+    return Score(notes=notes.sorted(), **{**complete, "meters": Meters([0], [4], [4]), **parts})
 
 
 def assert_same(read: Score, written: Score) -> None:

@@ -37,7 +37,6 @@ def bars(*contents: str, beats: int = 4, beat_type: int = 4, divisions: int = 2)
 
 
 def score(*parts: str, listed: str = "", head: str = "") -> bytes:
-    """Return a partwise score."""
     parts_listed = listed or "".join(
         f'<score-part id="P{n}"><part-name>part {n}</part-name></score-part>'
         for n in range(1, len(parts) + 1)
@@ -60,11 +59,8 @@ def compressed(data: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
 def heard(found: Score, track: int | None = None) -> list[tuple[float, float, int]]:
     """Return onset and duration in beats, and pitch, of all notes or a track's."""
     notes = found.notes if track is None else found.notes[found.notes.track == track]
-    beats = found.ticks_per_beat
-    return [
-        (onset / beats, duration / beats, pitch)
-        for onset, duration, pitch in zip(*(c.tolist() for c in notes.columns[:3]), strict=True)
-    ]
+    beats, columns = found.ticks_per_beat, (column.tolist() for column in notes.columns[:3])
+    return [(at / beats, long / beats, pitch) for at, long, pitch in zip(*columns, strict=True)]
 
 
 def meters(found: Score) -> list[tuple[float, int, int]]:

@@ -88,9 +88,8 @@ def test_each_is_read_or_refused_within_two_seconds_and_a_gigabyte():
 
 def test_a_broken_rhythm_is_said_once():
     """Said again and again on one note, it grew integers without end."""
-    once, often = (
-        read_file(f"{TUNE}C{signs}D|".encode(), name="a") for signs in (">>>", ">>> " * 9)
-    )
+    said = (f"{TUNE}C{signs}D|".encode() for signs in (">>>", ">>> " * 9))
+    once, often = (read_file(data, name="a") for data in said)
     assert often.notes == once.notes
 
 

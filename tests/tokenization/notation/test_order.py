@@ -23,14 +23,9 @@ def lines_of(*texts: str | set) -> list[Line]:
     for text in texts:
         marks, text = (text, "") if isinstance(text, set) else (set(), text)
         endings, _, backward = text.replace("|:", "").rstrip("|").partition(":")
-        lines.append(
-            Line(
-                forward="|:" in text,
-                backward=int(backward or 2) if text.endswith("|") else 0,
-                endings=frozenset(int(n) for n in endings.strip().split(",") if n) or None,
-                marks=set(marks),
-            )
-        )
+        times = int(backward or 2) if text.endswith("|") else 0
+        numbers = frozenset(int(n) for n in endings.strip().split(",") if n) or None
+        lines.append(Line(forward="|:" in text, backward=times, endings=numbers, marks=set(marks)))
     return lines
 
 

@@ -46,13 +46,9 @@ def scores(draw) -> Score:
     numbers = st.tuples(st.integers(0, 13), st.sampled_from([1, 2, 4, 8, 16, 0, 7]))
     metre = st.one_of(st.sampled_from(METRES), numbers)
     meter = st.tuples(onset, metre).map(lambda pair: (pair[0], *pair[1]))
-    return score_of(
-        [*draw(st.lists(note, max_size=60)), sure],
-        ticks_per_beat,
-        draw(st.lists(tempo, max_size=6)),
-        draw(st.lists(marker, max_size=12)),
-        draw(st.lists(meter, max_size=6)),
-    )
+    notes, tempos = [*draw(st.lists(note, max_size=60)), sure], draw(st.lists(tempo, max_size=6))
+    markers, meters = draw(st.lists(marker, max_size=12)), draw(st.lists(meter, max_size=6))
+    return score_of(notes, ticks_per_beat, tempos, markers, meters)
 
 
 def walk(seed: int, length: int) -> np.ndarray:

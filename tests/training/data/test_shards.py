@@ -7,7 +7,6 @@ import pytest
 
 from tests.training.data.sources import on_disk as disk
 from tests.training.makers import prepared_set, toy_config
-from tokenization.formats import write_score
 from tokenization.prepared import Prepared
 from training.config import DataConfig
 from training.data.batches import Batches
@@ -19,11 +18,9 @@ from training.run_folder import plain
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("parts")
-    sizes = ((3, 1), (2, 3))
-    return [
-        str(prepared_set(folder / str(i), "groove", train=train, held_out=held_out, first=9 * i))
-        for i, (train, held_out) in enumerate(sizes)
-    ]
+    first = prepared_set(folder / "0", "groove", train=3, held_out=1)
+    second = prepared_set(folder / "1", "groove", train=2, held_out=3, first=9)
+    return [str(first), str(second)]
 
 
 def prepared(source: str, folder: Path, destination: Path, **changes) -> str:
@@ -95,27 +92,22 @@ def test_style_that_is_held_out_may_not_come_in_by_another_set(tmp_path: Path):
 
 
 def test_piece_that_is_held_out_may_not_come_in_by_another_set(tmp_path: Path):
-    sizes = {"here": (3, 1), "there": (2, 2)}  # there piece2 is held out, which is trained on here
-    here, there = (
-        str(prepared_set(tmp_path / name, "groove", train=train, held_out=held_out))
-        for name, (train, held_out) in sizes.items()
-    )
+    here = str(prepared_set(tmp_path / "here", "groove", train=3, held_out=1))
+    there = str(prepared_set(tmp_path / "there", "groove", train=2, held_out=2))  # holds out piece2
     refused(here, there, "here trains on piece2, which .*there holds out as")
     assert len(Shards([here, here]).sets) == 2
 
 
 def test_work_that_is_held_out_may_not_come_in_by_another_edition(tmp_path: Path):
-    (tmp_path / "here").mkdir()
     for number in range(24):
-        write_score(tmp_path / "here" / f"{number}.mid", disk.piano(number, bars=8))
+        disk.put(tmp_path / "here" / f"{number}.mid", disk.piano(number, bars=8))
     held_out = {"language": "ensemble", "validation": 0.45}
     here = prepared("midi", tmp_path / "here", tmp_path / "a", **held_out)
     one = Prepared.open(tmp_path / "a")
     name = one.name(one.rows("test")[0])
     edition = disk.piano(int(name.removesuffix(".mid")), bars=8)
     edition = edition.replace(notes=edition.notes.replace(pitch=edition.notes.pitch + 1))
-    (tmp_path / "there").mkdir()
-    write_score(tmp_path / "there" / "edition.mid", edition)
+    disk.put(tmp_path / "there" / "edition.mid", edition)
     there = prepared("midi", tmp_path / "there", tmp_path / "b", **held_out)
     assert len(Prepared.open(there).rows("test"))  # the same, wherever it lies
     Shards([here, there])

@@ -2,9 +2,10 @@
 
 import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -39,16 +40,19 @@ def packed(pianos: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each step take a second."""
-    ticks, plain = [0.0], Run._learn
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[Run, Any], None]]:
+    """Let each step take a second; return what is done before one."""
+    ticks, plain, before = [0.0], Run._learn, []
 
     def learn(self: Run, part, sums):
+        for do in before:
+            do(self, part)
         ticks[0] += 1
         return plain(self, part, sums)
 
     monkeypatch.setattr(Run, "_learn", learn)
     monkeypatch.setattr(optimiser, "time", SimpleNamespace(monotonic=lambda: ticks[0]))
+    return before
 
 
 def run(packed: Path, seconds: float = 10, *more: str) -> tuple[int, Path]:
@@ -87,17 +91,16 @@ def test_round_goes_on_here_and_there(packed: Path, weights: str, capsys):
     assert read(home / "config.yaml").data.batch == 4
 
 
-def test_full_card_halves_the_batch_and_goes_on(packed: Path, monkeypatch, capsys):
-    plain, seen = Run._learn, []
+def test_full_card_halves_the_batch_and_goes_on(packed: Path, steps, capsys):
+    seen = []
 
-    def learn(self: Run, part, sums):
+    def fill(self: Run, part):
         batch = len(part.tokens)
         seen.append((batch, part.step))
         if batch == 8 or (batch == 4 and part.step == 25 and "work/run" in str(self.folder)):
             raise torch.OutOfMemoryError("full")
-        return plain(self, part, sums)
 
-    monkeypatch.setattr(Run, "_learn", learn)
+    steps.append(fill)
     status, out = run(packed, 50, "--batch", "8")
     assert status == 0
     said = capsys.readouterr().out
@@ -108,15 +111,12 @@ def test_full_card_halves_the_batch_and_goes_on(packed: Path, monkeypatch, capsy
     assert (content["batch"], content["ending"]) == (2, "finished")
 
 
-def test_what_fails_leaves_the_last_weights(packed: Path, monkeypatch: pytest.MonkeyPatch):
-    plain = Run._learn
-
-    def learn(self: Run, part, sums):
+def test_what_fails_leaves_the_last_weights(packed: Path, steps):
+    def pull(self: Run, part):
         if part.step == 30 and "work/run" in str(self.folder):
             raise RuntimeError("a cable was pulled")
-        return plain(self, part, sums)
 
-    monkeypatch.setattr(Run, "_learn", learn)
+    steps.append(pull)
     status, out = run(packed, 60)
     assert status == 1
     home = packed.with_name("home")

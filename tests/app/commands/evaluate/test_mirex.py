@@ -67,9 +67,7 @@ def test_a_prompt_goes_on_for_twelve_bars(tmp_path: Path, command, starts: tuple
     folder = tmp_path / "samples"
     for first in (1, 3):  # what is there is kept
         names = command(*words, "-o", folder, "--variations", 2).out.split()
-        assert [Path(name).name for name in names] == [
-            f"sample_{first + n:02}.json" for n in (0, 1)
-        ]
+        assert [Path(one).name for one in names] == [f"sample_{first + n:02}.json" for n in (0, 1)]
 
 
 def test_what_cannot_be_continued_in_the_form_is_said(tmp_path: Path, refused):
@@ -88,10 +86,8 @@ def test_systems_are_measured_next_to_the_real_pieces(tmp_path: Path, command):
     found = json.loads(command(*words, "--models", MODEL, "--json").out)
     label = MODEL.replace(":", "-")
     real, ours = found["table"]
-    assert [(row["system"], row["prompts"], row["broken"]) for row in (real, ours)] == [
-        ("real", 2, 0),
-        (label, 2, 0),
-    ]
+    told = [(row["system"], row["prompts"], row["broken"]) for row in (real, ours)]
+    assert told == [("real", 2, 0), (label, 2, 0)]
     assert ours["apart"] is None  # of two prompts a classifier is not asked
     place = mirex.prompts_in(folder)[0]
     prompt = mirex.read(place / "prompt.json", PROMPT)

@@ -12,6 +12,7 @@ import pytest
 
 from app.commands.evaluate.positions import _file_names
 from app.commands.evaluate.study_options import data_of
+from tests.app.commands.evaluate.test_pieces import GROOVE, PIANO, REMI
 from tests.app.toy_models import write_model
 from tests.evaluation.continuation.toys import write_pieces
 from tests.training.makers import prepared_set
@@ -21,10 +22,11 @@ QUICK = ("--device", "cpu", "--workers", "1")
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with two data sets, pieces to continue, and models: ape, sine (remi) and trio (groove)."""
+    """Return a folder with three data sets, pieces to continue, and models: ape, sine (remi) and trio (groove)."""
     folder = tmp_path_factory.mktemp("study")
     prepared_set(folder / "remi", "remi", held_out=3)
     prepared_set(folder / "groove", "groove", held_out=2)
+    prepared_set(folder / "band", "ensemble", train=2)
     write_pieces(folder / "midi")
     write_model(folder / "ape", "remi", "absolute")
     write_model(folder / "sine", "remi", "sine_spe")
@@ -106,13 +108,23 @@ def test_parts_are_taken_away_from_models_of_the_data(place: Path, tmp_path: Pat
         ("extrapolation ape --data remi --seed -1", "--seed: '-1' is no seed"),
         ("extrapolation nobody --data remi", "there is no model 'nobody'"),
         ("ablation ape --data remi -o out", "no model has a part to take away"),
+        (f"form {PIANO} --data band --bars 500", "has no piece of 508 bars in its validation"),
+        (f"form {PIANO} --data band --bars 1 --skip 2", "validation split after the first 2;"),
+        (f"form {PIANO} --data band --skip -1", "--skip is -1; it must be 0 or more"),
+        (f"form {PIANO} --data band --recall 2", "recall is 2"),
+        (f"form {GROOVE} --data band", "name a model that uses ensemble"),
+        (f"infilling {PIANO} --data band --gap 17", "--gap is 17; 16 bars at most can be filled"),
+        (f"accompaniment {GROOVE} --data groove", "name a model that uses ensemble"),
+        (f"accompaniment {PIANO} --data groove --bars 0", "--bars is 0; it must be 1 or more"),
+        (f"realism {REMI} --data remi --bars 7", "is 7; 8 or more are told apart, 8 at a time"),
+        (f"realism {REMI} --data remi --pieces 0", "--pieces is 0; it must be 1 or more"),
+        (f"realism {GROOVE} --data remi", "name a model that uses remi"),
+        (f"originality {REMI} --data remi --bars 1", "--bars is 1; passages of 2 bars"),
         ("report trio --limit 0", "--limit is 0"),
         ("report trio --data groove --prompts none", "there is no folder"),
     ],
 )
-def test_what_cannot_be_measured_is_said_in_a_sentence(
-    place, words: str, says: str, monkeypatch, refused
-):
+def test_what_cannot_be_measured_is_said_in_a_sentence(place, words, says, monkeypatch, refused):
     monkeypatch.chdir(place)
     before = [*place.iterdir()]
     assert says in refused("evaluate", *words.split(), *QUICK)
@@ -164,16 +176,13 @@ def page(report: Path) -> str:
     ids = re.findall(r'\sid="([^"]*)"', text)
     assert len(ids) == len(set(ids))
     links = re.findall(r'\s(?:href|src|xlink:href)="([^"]*)"', text)
-    assert {link for link in links if not link.startswith("data:image/png;base64,")} <= {
-        f"#{name}" for name in ids
-    }
+    own = {f"#{name}" for name in ids}
+    assert {link for link in links if not link.startswith("data:image/png;base64,")} <= own
     assert not re.search(r"<script|@import|url\((?!#)", text)
     return text
 
 
-def test_a_report_keeps_to_the_split_and_has_what_whole_pieces_show(
-    shared_set, tmp_path: Path, evaluate
-):
+def test_a_report_keeps_to_the_split_and_has_what_whole_pieces_show(shared_set, tmp_path, evaluate):
     languages, report = ("ensemble", "groove"), tmp_path / "report"
     sets = [shared_set(name, train=2) for name in languages]
     models = [write_model(tmp_path / name, name, "sine_spe") for name in languages]

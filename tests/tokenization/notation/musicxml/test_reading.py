@@ -42,18 +42,15 @@ def ending(number: int) -> str:
 
 
 def test_a_score_compressed_or_not_and_timewise_is_one():
-    plain = score(bars(note("C", 4, 8), note("E", 4, 8)), bars(rest(8), note("C", 3, 8)))
+    upper, lower = (note("C", 4, 8), note("E", 4, 8)), (rest(8), note("C", 3, 8))
+    plain = score(bars(*upper), bars(*lower))
     found = read(plain)
     assert heard(found) == [(0, 4, 60), (4, 4, 64), (4, 4, 48)]
     assert [track.name for track in found.tracks] == ["part 1", "part 2"]
     divisions = attributes("<divisions>2</divisions>")
-    measures = [
-        (divisions + note("C", 4, 8), divisions + rest(8)),
-        (note("E", 4, 8), note("C", 3, 8)),
-    ]
     timewise = "".join(
-        f'<measure><part id="P1">{first}</part><part id="P2">{second}</part></measure>'
-        for first, second in measures
+        f'<measure><part id="P1">{divisions}{one}</part><part id="P2">{divisions}{other}</part></measure>'
+        for one, other in zip(upper, lower, strict=True)
     )
     listed = plain.decode().partition("<part-list>")[2].partition("</part-list>")[0]
     timewise = f"<score-timewise><part-list>{listed}</part-list>{timewise}</score-timewise>"
@@ -178,21 +175,17 @@ def test_drums_are_those_that_the_kit_names_or_the_staff_shows():
 
 def test_tuplets_that_no_division_holds_stay_together():
     third, fifth = note("C", 4, 85), note("C", 4, 51)
-    music = bars(
-        third * 2 + note("C", 4, 86) + fifth * 4 + note("C", 4, 52) + rest(512), divisions=256
-    )
-    found = read(score(music + "<measure>" + note("C", 4, 1024) + "</measure>"))
+    music = third * 2 + note("C", 4, 86) + fifth * 4 + note("C", 4, 52) + rest(512)
+    found = read(score(bars(music, note("C", 4, 1024), divisions=256)))
     assert found.beats_known
     assert heard(found)[-1][:2] == (4, 4)
     assert [onset for onset, *_ in heard(found)][:3] == pytest.approx([0, 1 / 3, 2 / 3], abs=0.01)
 
 
 def test_a_tie_within_a_tuplet_that_no_division_holds_joins():
-    music = bars(
-        note("C", 4, 341) + note("D", 4, 341, START) + note("D", 4, 342, STOP) + rest(3072),
-        divisions=1024,
-    )
-    assert [pitch for *_, pitch in heard(read(score(music)))] == [60, 62]
+    music = note("C", 4, 341) + note("D", 4, 341, START) + note("D", 4, 342, STOP) + rest(3072)
+    found = heard(read(score(bars(music, divisions=1024))))
+    assert [pitch for *_, pitch in found] == [60, 62]
 
 
 def test_the_staves_of_a_part_are_tracks_where_that_is_asked_for():
@@ -279,7 +272,5 @@ LOUD = note("E", 5, 4).replace("<note>", '<note dynamics="50">')
 )  # fmt: skip
 def test_notes_are_as_loud_as_the_marks_before_them(contents: list[str], velocities):
     found = read(score(bars(*contents)))
-    rows = [(at, pitch) for at, _, pitch in heard(found)]
-    assert [
-        (*row, v) for row, v in zip(rows, found.notes.velocity.tolist(), strict=True)
-    ] == velocities
+    loud = zip(heard(found), found.notes.velocity.tolist(), strict=True)
+    assert [(at, pitch, v) for (at, _, pitch), v in loud] == velocities

@@ -34,22 +34,13 @@ PIANO = (Track("Piano"),)
 HITS = [(0, 1, 36), (0, 1, 42), (12, 1, 42), (20, 1, 38), (96, 1, 49)]
 
 
-def piece(
-    rows: list[tuple[int, int, int]],
-    *,
-    tracks: tuple[Track, ...] = PIANO,
-    meters: tuple[tuple[int, int, int], ...] = ((0, 4, 4),),
-) -> Score:
+def piece(rows: list, *, tracks: tuple = PIANO, meters: tuple = ((0, 4, 4),)) -> Score:
     """Return a score of onset, duration and pitch in 24ths of a beat; the tracks take turns."""
     onset, duration, pitch = np.array(rows).T
     track = np.arange(len(onset)) % len(tracks)
-    return Score(
-        ticks_per_beat=24,
-        notes=Notes(onset, duration, pitch, 0 * onset + 81, track).sorted(),
-        tracks=tracks,
-        tempos=Tempos(np.array([0, 96]), np.array([90.0, 70.0])),
-        meters=Meters(*np.array(meters).T),
-    )
+    notes = Notes(onset, duration, pitch, 0 * onset + 81, track).sorted()
+    tempos, metres = Tempos([0, 96], [90.0, 70.0]), Meters(*np.array(meters).T)
+    return Score(ticks_per_beat=24, notes=notes, tracks=tracks, tempos=tempos, meters=metres)
 
 
 def rows(score: Score) -> Counter:
@@ -91,10 +82,9 @@ def test_notes_metres_and_tempos_read_back(score: Score):
 )
 def test_every_onset_reads_back_and_no_staff_has_a_fifth_voice(notes: list[tuple[int, int, int]]):
     score = piece(notes)
-    found, written = rows(read_file(write_musicxml(score))), rows(score)
-    assert Counter(row[0::2] for row in found.elements()) == Counter(
-        row[0::2] for row in written.elements()
-    )
+    both = (rows(one).elements() for one in (read_file(write_musicxml(score)), score))
+    found, wanted = (Counter(row[0::2] for row in one) for one in both)
+    assert found == wanted
     # What is changed is the end of notes that a fifth voice would need.
     voices = voices_of(score.notes)
     assert len(voices) <= MOST_VOICES
@@ -166,23 +156,18 @@ def test_what_leads_to_a_minor_tonic_is_a_raised_tone(pitches, fifths, leading, 
 
 
 def test_more_bars_than_can_be_read_back_are_refused_before_they_are_written():
-    notes = Notes(
-        np.full(64, 24 * 5000), np.full(64, 24), np.full(64, 60), np.full(64, 80), np.arange(64)
-    )
-    short = Meters(np.zeros(1), np.ones(1), np.full(1, 32))
+    notes = Notes(*[[120_000] * 64, [24] * 64, [60] * 64, [80] * 64, range(64)])
+    short = Meters([0], [1], [32])
     spread = Score(ticks_per_beat=24, notes=notes, tracks=(Track(),) * 64, meters=short)
-    with pytest.raises(
-        ValueError, match="2,560,512 bars in all its parts, and a score holds 300,000"
-    ):
+    with pytest.raises(ValueError, match=r"2,560,512 bars in all its parts, .* holds 300,000"):
         write_musicxml(spread)
 
 
 def marked(*chords: tuple[int, str], guesses: int = 0) -> Score:
     """Return a piece with chords, of which so many are guesses at first."""
     markers = [Marker(at, text, place < guesses) for place, (at, text) in enumerate(chords)]
-    return piece(POLYPHONY, tracks=(Track("Drums", 0, True), *PIANO)).replace(
-        markers=tuple(markers)
-    )
+    score = piece(POLYPHONY, tracks=(Track("Drums", 0, True), *PIANO))
+    return score.replace(markers=tuple(markers))
 
 
 @pytest.mark.parametrize("chord", CHORDS[:-1])
@@ -257,9 +242,7 @@ def melody(number: int, bars: int, beats: int) -> str:
     return "".join(notes)
 
 
-def written(
-    bars: int = 8, *, pickup: bool = False, repeat: bool = False, change: bool = False
-) -> bytes:
+def written(bars: int = 8, *, pickup=False, repeat=False, change=False) -> bytes:
     """Return a score with everything in it: a transposed part, two staves, lyrics, directions, chords, ties."""
     clarinet, piano = [], []
     for number in range(bars):
@@ -273,17 +256,13 @@ def written(
             clefs = clef("G", 2, ' number="1"') + clef("F", 4, ' number="2"')
             low = attributes(4, 0, time, f"<staves>2</staves>{clefs}") + TEMPO
         name = number + (not pickup)
-        clarinet.append(
-            f'<measure number="{name}">{start}{high}{melody(number, bars, beats)}{end}</measure>'
-        )
-        hands = (
-            note("E", 4, 4, staff=1) * beats + f"<backup><duration>{4 * beats}</duration></backup>"
-        )
-        hands += note("C", 3, 4 * beats, staff=2)
+        high += melody(number, bars, beats)
+        clarinet.append(f'<measure number="{name}">{start}{high}{end}</measure>')
+        back = f"<backup><duration>{4 * beats}</duration></backup>"
+        hands = note("E", 4, 4, staff=1) * beats + back + note("C", 3, 4 * beats, staff=2)
         piano.append(f'<measure number="{name}">{start}{low}{HARMONY}{hands}{end}</measure>')
-    parts = "".join(
-        f'<part id="P{n}">{chr(10).join(part)}</part>\n' for n, part in ((1, clarinet), (2, piano))
-    )
+    both = ((1, clarinet), (2, piano))
+    parts = "".join(f'<part id="P{n}">{chr(10).join(part)}</part>\n' for n, part in both)
     return f"{HEAD}{parts}</score-partwise>\n".encode()
 
 
@@ -292,9 +271,7 @@ def piece_in(data: bytes, name: str = "ensemble") -> Piece:
 
 
 def edited(piece: Piece, **where: object) -> Edit:
-    found = edit_of(piece.original, piece.score, piece.language, **where)
-    assert found is not None
-    return found
+    return edit_of(piece.original, piece.score, piece.language, **where)
 
 
 def with_rows(score: Score, rows: list[tuple[int, int, int, int, int]]) -> Score:
@@ -306,19 +283,12 @@ def heard(data: bytes, per_beat: int = 24) -> Counter[tuple[int, ...]]:
     """Return the notes of a file: onset, length, pitch and program."""
     score = read_file(data).rescaled(per_beat)
     programs = np.array([track.program + 200 * track.is_drum for track in score.tracks])
-    columns = (
-        score.notes.onset_ticks,
-        score.notes.duration_ticks,
-        score.notes.pitch,
-        programs[score.notes.track],
-    )
+    columns = (*score.notes.columns[:3], programs[score.notes.track])
     return Counter(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def opened(data: bytes) -> music21.stream.Score:
-    found = music21.converter.parseData(data, format="musicxml")
-    assert isinstance(found, music21.stream.Score)
-    return found
+    return music21.converter.parseData(data, format="musicxml")
 
 
 def chords_of(data: bytes) -> list[tuple[float, str]]:
@@ -383,7 +353,6 @@ def test_a_continuation_is_one_score_to_another_program():
     lyrics = [one.lyric for one in score.recurse().notes if one.lyric]
     assert {"la3", "la7"} <= {*lyrics}
     sounding = score.toSoundingPitch()
-    assert sounding is not None
     late = [(round(float(n.getOffsetInHierarchy(sounding)) * 24), n.pitch.midi) for n in sounding.recurse().notes
             if isinstance(n, music21.note.Note) and n.getOffsetInHierarchy(sounding) >= 32
             and (n.tie is None or n.tie.type == "start")]  # fmt: skip
@@ -442,10 +411,7 @@ def test_repeats_are_kept_where_all_of_the_piece_goes_on_and_written_out_elsewhe
     prompt = piece.prompt(6)
     part = edit_of(data, prompt.score, piece.language, start=prompt.ticks)
     text, said = file_of(".musicxml", new, edit=part)
-    assert (
-        said == "Written from the notes alone, not into your file: "
-        "its repeats are written out where only a part of it goes on."
-    )
+    assert said.endswith(": its repeats are written out where only a part of it goes on.")
     assert b"<repeat" not in text
 
 

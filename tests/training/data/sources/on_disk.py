@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from tests.tokenization.notation.scores import bars, compressed, note, rest, score
-from tokenization.formats import write_score
 from tokenization.midi.writing import write_midi
 from tokenization.score import Marker, Meters, Notes, Score, Tempos, Track
+from tokenization.whole_file import write_bytes
 
 TICKS = 480
 
@@ -24,12 +24,7 @@ def piano(seed: int = 0, *, bars: int = 4, markers: tuple[Marker, ...] = ()) -> 
     return piece([notes], (Track(name="piano"),), 100.0, markers)
 
 
-def band(
-    seed: int = 0,
-    *,
-    names: tuple[str, ...] = ("Bass", "Drums", "Piano", "Guitar"),
-    first_beat: int = 0,
-) -> Score:
+def band(seed=0, *, names=("Bass", "Drums", "Piano", "Guitar"), first_beat=0) -> Score:
     """Return a bass, drums and others that play four bars, from a beat on."""
     random = np.random.default_rng(seed)
     programs = {"Bass": 33, "Drums": 0, "Piano": 0, "Guitar": 25, "Strings": 48}
@@ -45,33 +40,23 @@ def band(
     return piece(parts, tuple(tracks), 120.0)
 
 
-def piece(
-    parts: list[Notes], tracks: tuple[Track, ...], tempo: float, markers: tuple[Marker, ...] = ()
-) -> Score:
+def piece(parts: list[Notes], tracks: tuple, tempo: float, markers: tuple = ()) -> Score:
     """Return a score in 4/4 at one tempo."""
-    return Score(
-        ticks_per_beat=TICKS,
-        notes=Notes.concatenate(parts).sorted(),
-        tracks=tracks,
-        tempos=Tempos(np.array([0]), np.array([tempo])),
-        meters=Meters(np.array([0]), np.array([4]), np.array([4])),
-        markers=markers,
-    )
+    notes, tempos = Notes.concatenate(parts).sorted(), Tempos([0], [tempo])
+    in_four = Score(ticks_per_beat=TICKS, notes=notes, tracks=tracks, meters=Meters([0], [4], [4]))
+    return in_four.replace(tempos=tempos, markers=markers)
 
 
 def put(path: Path, score: Score) -> None:
     """Write a score where there may be no folder yet."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_score(path, score)
+    write_bytes(path, write_midi(score))
 
 
 def midi_folder(folder: Path, count: int = 5) -> Path:
     """Write MIDI files at several depths, under all extensions."""
     for number in range(count):
         name = f"song{number}{('.mid', '.MIDI', '.kar')[number % 3]}"
-        path = folder / ("deep/er" if number % 2 else "") / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(write_midi(piano(number)))
+        put(folder / ("deep/er" if number % 2 else "") / name, piano(number))
     return folder
 
 
@@ -126,11 +111,11 @@ def lieder(folder: Path, count: int = 3) -> Path:
     """Write scores for voice and piano that begin with a pickup, compressed."""
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(count):
-        music = bars(
-            *(note("CDEFGAB"[n + number], 4, 2 if n == 0 else 6) for n in range(4)), beats=3
-        )
+        voice = (note("CDEFGAB"[n + number], 4, 2 if n == 0 else 6) for n in range(4))
         piano = bars(rest(2), *(note("C", 3 + number % 2, 6) for _ in range(3)), beats=3)
-        (folder / f"lc{100 + number}.mxl").write_bytes(compressed(score(music, piano)))
+        (folder / f"lc{100 + number}.mxl").write_bytes(
+            compressed(score(bars(*voice, beats=3), piano))
+        )
     (folder / "LICENSE.txt").write_text("CC0 1.0 Universal")
     return folder
 

@@ -43,15 +43,11 @@ def beats_file(bars: list[int], first: float = 0.1, seconds: float = 0.6) -> str
     return "\n".join(f"{first + seconds * i} {half} {bar}" for i, (half, bar) in enumerate(rows))
 
 
-def beats_of(score: Score) -> list[float]:
-    return (score.notes.onset_ticks / 480).tolist()
-
-
 def test_song_lies_on_its_annotated_beats(tmp_path: Path):
     # An upbeat of half a beat before the third bar, whose first beat is at 4.9 s.
     chords = "0.1\t4.9\tN\n4.9\t6.1\tBb:min7\n6.1\t7.3\tBb:min7/b3\n7.3\t9.7\tA:sus4(b7)\n"
     score = read_song(song(tmp_path, [4.6, 4.9, 5.5, 6.1], beats_file([4, 4, 4, 4]), chords))
-    assert beats_of(score) == [3.5, 4, 5, 6]
+    assert (score.notes.onset_ticks / 480).tolist() == [3.5, 4, 5, 6]
     assert score.tracks == TRACKS
     assert score.meters == FOUR_FOUR
     assert score.markers == (Marker(0, "N_N"), Marker(1920, "A#_m7"), Marker(3840, "A_sus4"))
@@ -76,7 +72,7 @@ THREES = "\n".join(f"{i * 0.5} {i % 3 == 0:.1f} {i % 6 == 0:.1f}" for i in range
 )
 def test_bars_are_those_of_the_beats(tmp_path: Path, onsets, beats, expected, metres, remark):
     score = read_song(song(tmp_path, onsets, beats))
-    assert beats_of(score) == expected
+    assert (score.notes.onset_ticks / 480).tolist() == expected
     starts, *fractions = score.meters.columns
     assert [*zip(starts / 480, *fractions, strict=True)] == metres
     assert remark in " ".join(score.remarks)

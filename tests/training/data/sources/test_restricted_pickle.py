@@ -69,19 +69,12 @@ def test_numpy_data_that_is_no_number_is_refused(saved):
         read_pickle(saved(b"cnumpy\ndtype\n(S'O8'\nI00\nI01\ntR."))
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"MThd\0\0\0\6", b"\x80\x04", b"\x80\xff.", b"(" * 99 + b"."]
-)
-def test_damaged_pickle_is_named(saved, data: bytes):
-    with pytest.raises(RestrictedPickleError, match=r"piece\.pkl is not a readable pickle"):
-        read_pickle(saved(data))
-
-
 def test_cut_or_altered_pickles_are_read_or_refused_in_a_sentence(saved):
     whole = pickle.dumps(events())
-    for length in range(0, len(whole), 7):
-        with pytest.raises(RestrictedPickleError):
-            read_pickle(saved(whole[:length]))
+    cut = [whole[:length] for length in range(0, len(whole), 7)]
+    for data in (*cut, b"MThd\0\0\0\6", b"\x80\x04", b"\x80\xff.", b"(" * 99 + b"."):
+        with pytest.raises(RestrictedPickleError, match=r"piece\.pkl is not a readable pickle"):
+            read_pickle(saved(data))
     random = np.random.default_rng(0)
     for _ in range(300):
         mutant = bytearray(whole)

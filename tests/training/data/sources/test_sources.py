@@ -1,17 +1,24 @@
+"""Data sets are read as each source has them; what is held out is held out by name, by style and by work, for ever."""
+
 import os
 import pickle
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from tests.tokenization.notation.scores import bars, compressed, note, score
 from tests.training.data.sources import on_disk as disk
+from tokenization.ensemble.tokens import FLAT, STYLES
 from tokenization.formats import write_score
 from tokenization.language import language
-from tokenization.score import Score
+from tokenization.score import Notes, Score, Track
 from training.data.sources import SOURCES, recognise
 from training.data.sources.groove import paper_split
+from training.data.sources.pop909 import in_three_ways
 from training.data.sources.pop_piano import score_of_events
-from training.data.sources.source import Found, list_files
+from training.data.sources.source import Found, joined, list_files, split_by_name
+from training.data.sources.works import opening, split_works
 
 
 def find(name: str, folder: Path, validation: float = 0.05) -> Found:
@@ -168,10 +175,8 @@ def test_lists_of_pieces_decide_the_split(tmp_path: Path):
 
 def test_events_become_notes_tempos_and_chords():
     score = score_of_events(disk.events())
-    assert score.notes.onset_ticks.tolist() == [0, 960, 1920, 2880]
-    assert score.notes.pitch.tolist() == [60, 64, 60, 64]
-    assert score.notes.duration_ticks.tolist() == [480, 60, 480, 60]
-    assert score.notes.velocity.tolist() == [80, 70, 80, 70]
+    columns = ([0, 960, 1920, 2880], [480, 60] * 2, [60, 64] * 2, [80, 70] * 2, [0] * 4)
+    assert score.notes == Notes(*columns)
     assert score.tempos.beats_per_minute.tolist() == [110, 110]
     assert [(m.onset_ticks, m.text) for m in score.markers] == [(0, "A_m7"), (1920, "A_m7")]
     as_text = [{**event, "value": str(event["value"])} for event in disk.events()[1]]
@@ -194,3 +199,91 @@ BAR = {"name": "Bar", "value": None}
 def test_other_events_are_refused_by_their_place(content: object, message: str):
     with pytest.raises(ValueError, match=message):
         score_of_events(content)
+
+
+NUMBERS = [f"{number:03}" for number in range(2000)]
+
+
+def test_split_of_a_name_is_fixed_and_a_larger_share_moves_it_into_validation_alone():
+    # Were the hash to change, data sets prepared anew would test on what models were trained on.
+    halves = [split_by_name(name, validation=0.5) for name in ("001", "042", "097", "128", "909")]
+    assert halves == ["validation"] * 4 + ["train"]
+    splits = [split_by_name(name, validation=0.05, test=0.1) for name in NUMBERS]
+    assert splits.count("validation") == pytest.approx(100, abs=30)
+    assert splits.count("test") == pytest.approx(200, abs=40)
+    for name in NUMBERS[:500]:
+        small, large = (split_by_name(name, validation=share) for share in (0.1, 0.3))
+        assert large == "validation" or small == large
+    with pytest.raises(ValueError, match=r"shares of 0\.6 for validation and 0\.4 for test leave"):
+        split_by_name("a", validation=0.6, test=0.4)
+
+
+def test_opening_is_that_of_a_piece_in_every_key_and_resolution():
+    piece = disk.piano(1, bars=8)
+    notes = piece.notes
+    higher = piece.replace(notes=notes.replace(pitch=notes.pitch + 5))
+    assert len(opening(piece)) == 2
+    assert opening(higher) == opening(piece.rescaled(96)) == opening(piece)
+    assert not {*opening(piece)} & {*opening(disk.piano(2, bars=8))}
+    swung = notes.replace(onset_ticks=notes.onset_ticks + notes.onset_ticks % 960 // 4)
+    assert len({*opening(piece)} & {*opening(piece.replace(notes=swung))}) == 1
+    repeated = notes.replace(pitch=np.full_like(notes.pitch, 60))
+    assert opening(piece.replace(notes=repeated)) == []
+    assert opening(disk.piano(1, bars=2)) == []  # eight onsets
+
+
+def test_works_that_share_a_key_share_a_split():
+    random = np.random.default_rng(1)
+    works = [[f"line {random.integers(400)}", f"title {random.integers(400)}"] for _ in range(300)]
+    names = [f"n{random.integers(200)}" for _ in works]
+    of_key: dict[str, set[str]] = {}
+    found = split_works(names, works, 0.2, by_name=False)
+    for name, keys, split in zip(names, works, found, strict=True):
+        for key in (name, *keys):
+            of_key.setdefault(key, set()).add(split)
+    assert all(len(splits) == 1 for splits in of_key.values())
+
+
+ENSEMBLE = language("ensemble")
+
+
+def names_of(found: list[Score]) -> list[list[str]]:
+    return [[track.name for track in one.tracks] for one in found]
+
+
+def test_styles_are_those_that_the_language_can_say():
+    named = {name: source.style for name, source in SOURCES.items()}
+    assert {*named.values()} <= {*STYLES, None}
+    assert named["midi"] is None
+
+
+def test_song_comes_in_as_many_ways_as_it_has_parts_with_the_same_notes():
+    tracks = (Track("MELODY"), Track("BRIDGE"), Track("PIANO"))
+    band = disk.band(names=("Piano", "Guitar", "Strings")).replace(tracks=tracks)
+    found = in_three_ways(ENSEMBLE.arrange(band))
+    assert names_of(found) == [["MELODY", "BRIDGE", "PIANO"], ["MELODY", "PIANO"], ["Piano"]]
+    for one in found:
+        assert np.array_equal(np.sort(one.notes.pitch), np.sort(band.notes.pitch))
+        assert one.markers == ENSEMBLE.arrange(band).markers
+    duo = disk.band(names=("Piano", "Guitar"))
+    ways = in_three_ways(duo.replace(tracks=tracks[::2]))
+    assert names_of(ways) == [["MELODY", "PIANO"], ["Piano"]]
+    assert joined(duo, [[0], [], [1]]) == []  # each track is alone
+
+
+def test_lied_has_a_voice_and_two_hands(tmp_path: Path):
+    high = note("C", 5, 8, "<staff>1</staff>") + "<backup><duration>8</duration></backup>"
+    hands = bars(*(high + note(step, 3, 8, "<staff>2</staff>") for step in "CDEF"))
+    listed = "".join(
+        f'<score-part id="P{n}"><part-name>{name}</part-name><score-instrument id="I{n}"/><midi-instrument id="I{n}">'
+        f"<midi-program>{program}</midi-program></midi-instrument></score-part>"
+        for n, (name, program) in enumerate((("Singstimme", 69), ("Piano", 1)), 1)
+    )
+    voice = bars(*(note(step, 4, 8) for step in "GABC"))
+    (tmp_path / "lc1.mxl").write_bytes(compressed(score(voice, hands, listed=listed)))
+    lieder = SOURCES["lieder"]
+    found = lieder.scores(lieder.find(list_files(tmp_path), 0.05).pieces[0], ENSEMBLE)
+    whole = ["Singstimme", "Piano", "Piano (staff 2)"]
+    assert names_of(found) == [whole, ["Singstimme", "Piano"], ["Piano"]]
+    assert [track.program for track in found[0].tracks] == [52, 0, 0]
+    assert all(FLAT in ENSEMBLE.encode(one).ids for one in found)  # it says nothing of loudness
