@@ -114,8 +114,8 @@ class Control:
     step: float = 0.01
 
 
-def _set_by(default: Any, *words: str, **bounds: float) -> Any:
-    return field(default=default, metadata={"control": Control(*words, **bounds)})
+def _set_by(default: Any, control: Control) -> Any:
+    return field(default=default, metadata={"control": control})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,25 +125,28 @@ class Sampling:
     Command, endpoints and page take what can be set from here, with words and bounds.
     """
 
-    temperature: float = _set_by(
-        1.0, "how daring: 0 always takes the likeliest token, 1 is the model itself", "T",
+    temperature: float = _set_by(1.0, Control(
+        "how daring: 0 always takes the likeliest token, 1 is the model itself", "T",
         "Temperature", "0: always the likeliest note", most=2,
-    )  # fmt: skip
-    top_p: float = _set_by(
-        1.0, "only the likeliest tokens that make up P of all together", "P", "Top-p", "1: no limit", least=0.05
-    )  # fmt: skip
-    top_k: int | None = _set_by(
-        None, "only the K likeliest tokens (default: any)", "K", "Top-k", "0: no limit", most=200, step=1
-    )  # fmt: skip
-    min_p: float = _set_by(
-        0.0, "only tokens at least P times as likely as the likeliest, 0 for all", "P", "Min-p", "0: no limit", most=0.5
-    )  # fmt: skip
+    ))  # fmt: skip
+    top_p: float = _set_by(1.0, Control(
+        "only the likeliest tokens that make up P of all together", "P",
+        "Top-p", "1: no limit", least=0.05,
+    ))  # fmt: skip
+    top_k: int | None = _set_by(None, Control(
+        "only the K likeliest tokens (default: any)", "K",
+        "Top-k", "0: no limit", most=200, step=1,
+    ))  # fmt: skip
+    min_p: float = _set_by(0.0, Control(
+        "only tokens at least P times as likely as the likeliest, 0 for all", "P",
+        "Min-p", "0: no limit", most=0.5,
+    ))  # fmt: skip
     by_kind: bool | None = None  # within kinds of tokens (`Kinds`); None: as suits what is written
     # Of the piece (model/recall.py), where that was learned.
-    recall: float = _set_by(
-        1.0, "how much counts what the piece said before, 0 to 1; 0: nothing", "R",
+    recall: float = _set_by(1.0, Control(
+        "how much counts what the piece said before, 0 to 1; 0: nothing", "R",
         "Repetition", "0: remembers nothing of the piece", step=0.05,
-    )  # fmt: skip
+    ))  # fmt: skip
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
