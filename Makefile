@@ -124,7 +124,7 @@ endif
 # torch goes first. The one of PyPI for Linux brings CUDA, 2.7 GB: without an NVIDIA GPU it comes from PyTorch's index
 # for CPUs, as PyTorch documents it, unless pip is configured to look elsewhere.
 $(INSTALLED): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; make PYTHON=python3.12 names another")'
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; make PYTHON=python3.12 names another")'
 	$(WHOLE) || $(PYTHON) -m venv --clear $(VENV)
 	if [ "$$(uname)" != Linux ] || command -v nvidia-smi || $(PIP) config list | grep -E '^[^=]*(index-url|find-links|no-index)='; \
 	  then index=; else index='--index-url https://download.pytorch.org/whl/cpu'; fi >/dev/null; \

@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from copy import copy
+from typing import Self
 
 import numpy as np
-from typing_extensions import Self
 
 
 class Grammar(ABC):

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
-from typing_extensions import Self
 
 
 def steps_of(ticks: np.ndarray, ticks_per_beat: int, steps_per_beat: int) -> np.ndarray:

@@ -12,11 +12,11 @@ import platform
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from multiprocessing import resource_tracker, util
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 
@@ -101,23 +101,16 @@ def locked(path: Path, flags: int) -> int | None:
 
 
 ROOT = str(Path(__file__).parents[2])
-# Isolated (-I), Python looks for modules neither where somebody stands nor where PYTHON… variables say, in 3.10 too.
+# Python looks for modules neither where somebody stands nor where PYTHON… variables say.
 ISOLATED = "-I"
+SAFE_PATH = (
+    "PYTHONSAFEPATH"  # a variable for its first half: what multiprocessing starts begins with `-c`
+)
 _ENTER = (
     "import os, runpy, sys; "
     "sys.path[:0] = [p for p in sys.argv.pop(1).split(os.pathsep) if p not in sys.path]; "
     "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
 )
-_flags: Callable[[], list[str]] = util._args_from_interpreter_flags  # type: ignore[attr-defined]
-
-
-def _isolated() -> list[str]:
-    """Return how an interpreter is started by multiprocessing: it begins with `-c`, which looks in the folder first."""
-    return [ISOLATED, *(flag for flag in _flags() if flag != ISOLATED)]
-
-
-# From here spawn and the resource tracker take it.
-util._args_from_interpreter_flags = _isolated  # type: ignore[attr-defined]
 
 # A new interpreter a process: one that is forked from threads, as torch and C++ libraries start them, may hang.
 CONTEXT = multiprocessing.get_context("spawn")
@@ -146,17 +139,24 @@ def module_command(module: str, *arguments: str) -> list[str]:
 
 
 @contextmanager
-def interrupts_held() -> Iterator[None]:
-    """Keep Ctrl-C, which goes to every process of a terminal, from those started within: this one ends them."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    resource_tracker.ensure_running()  # or the first start would run it, and unblock what it blocks
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def started_apart() -> Iterator[None]:
+    """Keep the current folder's modules from processes started within, and Ctrl-C, which a terminal sends to all."""
+    said, masked = os.environ.get(SAFE_PATH), hasattr(signal, "pthread_sigmask")
+    os.environ[SAFE_PATH] = "1"
     try:
-        yield
+        # Or the first start would run it, and unblock what is blocked here.
+        resource_tracker.ensure_running()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if masked else None
+        try:
+            yield
+        finally:
+            if before is not None:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if said is None:
+            os.environ.pop(SAFE_PATH, None)
+        else:
+            os.environ[SAFE_PATH] = said
 
 
 # Folders that are written to: a full disk reported in a sentence, and one writer at a time.

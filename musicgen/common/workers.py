@@ -29,7 +29,7 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, Generic, TypeVar
 
-from musicgen.common.processes import CONTEXT, interrupts_held, processors
+from musicgen.common.processes import CONTEXT, processors, started_apart
 
 # What a task has taken so far: the processor time of its process, and how long that stood still.
 #
@@ -114,7 +114,7 @@ class Worker(Generic[Task, Answer]):
     def _start(self) -> None:
         ours, theirs = CONTEXT.Pipe()
         process = CONTEXT.Process(target=_serve, args=(*self._work, theirs), daemon=True)
-        with interrupts_held(), _threads(self._threads):
+        with started_apart(), _threads(self._threads):
             process.start()
         theirs.close()
         self.connection, self._process = ours, process

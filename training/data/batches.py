@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from multiprocessing import get_context
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -25,6 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from musicgen.common.processes import CONTEXT, started_apart
 from tokenization.ensemble.language import Ensemble
 from tokenization.language import language_from_spec
 from training.config import DataConfig
@@ -361,15 +361,15 @@ class Spread:
 
     def __init__(self, batches: Batches, first: int, workers: int) -> None:
         self._first, self._next, self._length = first, first, batches.config.length
-        context = get_context("spawn")  # a process that has a GPU cannot be forked
-        self._queues: list[Any] = [context.Queue(_AHEAD) for _ in range(workers)]
+        self._queues: list[Any] = [CONTEXT.Queue(_AHEAD) for _ in range(workers)]
         given = (batches.config, batches.seed, batches.process, batches.processes)
         self._workers = [
-            context.Process(target=_cut, args=(*given, first + at, workers, queue), daemon=True)
+            CONTEXT.Process(target=_cut, args=(*given, first + at, workers, queue), daemon=True)
             for at, queue in enumerate(self._queues)
         ]
-        for worker in self._workers:
-            worker.start()
+        with started_apart():
+            for worker in self._workers:
+                worker.start()
 
     def parts(self, number: int, step: int) -> Iterator[Part]:
         """Yield a batch as steps learn from it; the batches are asked for in order."""

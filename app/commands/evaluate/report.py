@@ -6,7 +6,7 @@ import argparse
 import platform
 import shlex
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +105,7 @@ def run(arguments: argparse.Namespace) -> None:
     output.remark(sentences)
     results = {
         "command": command_line(),
-        "made": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": _machine(),
         "models": [facts_of(playable) for playable in playables],
         "extrapolation": [r for name, r in found.items() if name.startswith("extrapolation")],

@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING
 
 from app.web.process import keep_memory_flat
-from musicgen.common.processes import CONTEXT, interrupts_held, processors
+from musicgen.common.processes import CONTEXT, processors, started_apart
 from musicgen.common.workers import end_with_parent
 from musicgen.continuation import Player
 from musicgen.generation.request import Order, Progress
@@ -80,7 +80,7 @@ class EngineProcess:
         self.ready = False
         self.connection, theirs = CONTEXT.Pipe()
         self._process = CONTEXT.Process(target=compose, args=(theirs, share), daemon=True)
-        with interrupts_held():
+        with started_apart():
             self._process.start()
         theirs.close()
 
