@@ -50,8 +50,9 @@ class Float32Muon(Muon):
                 settings = (group[name] for name in ("ns_coefficients", "ns_steps", "eps"))
                 rate = group["lr"] * math.sqrt(max(shape)) / 5  # as large as a step of Adam's
                 moves = orthogonal(averaged.to(self.within), *settings).to(averaged.dtype)
-                torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])  # pyright: ignore[reportPrivateImportUsage]
-                torch._foreach_add_(parameters, [*moves.unbind()], alpha=-rate)  # pyright: ignore[reportPrivateImportUsage]
+                kept = 1 - group["lr"] * group["weight_decay"]
+                for parameter, move in zip(parameters, moves, strict=True):
+                    parameter.mul_(kept).add_(move, alpha=-rate)
 
     def _averaged(self, parameters: list[Tensor], momentum: float) -> list[Tensor]:
         """Take in gradients; return the averages with Nesterov's look ahead."""
@@ -61,8 +62,8 @@ class Float32Muon(Muon):
             if "momentum_buffer" not in state:
                 state["momentum_buffer"] = torch.zeros_like(gradient)
         averages = [state["momentum_buffer"] for state in states]
-        torch._foreach_lerp_(averages, gradients, 1 - momentum)  # pyright: ignore[reportPrivateImportUsage]
-        return [*torch._foreach_lerp(gradients, averages, momentum)]  # pyright: ignore[reportPrivateImportUsage]
+        pairs = zip(averages, gradients, strict=True)
+        return [new.lerp(average.lerp_(new, 1 - momentum), momentum) for average, new in pairs]
 
 
 class GpuMuon(Float32Muon):
