@@ -57,6 +57,7 @@ class PageActions:
         self.models, self.composer = models, composer or Composer()
         self.reader = reader or FileReader()
         self._jobs: dict[str, threading.Event] = {}
+        self._examples: dict[tuple[str, str, bool], dict[str, Any]] = {}  # as the page shows them
 
     def warm(self) -> None:
         """Let the first model play two notes, so that nobody waits for its weights."""
@@ -89,9 +90,12 @@ class PageActions:
 
     def open_example(self, name: str, model: str, *, fit: bool) -> dict[str, Any]:
         """Return one of the examples, with its file."""
-        data = example(name)
-        opened = self.open(data, f"{EXAMPLES[name]}.mid", model, fit=fit)
-        return {**opened, "file": base64.b64encode(data).decode()}
+        key = name, model, fit
+        if key not in self._examples:  # every first visit asks for one
+            data = example(name)
+            opened = self.open(data, f"{EXAMPLES[name]}.mid", model, fit=fit)
+            self._examples[key] = {**opened, "file": base64.b64encode(data).decode()}
+        return self._examples[key]
 
     def nothing(self, model: str) -> dict[str, Any]:
         """Return the empty beginning of a piece."""

@@ -29,7 +29,7 @@ from tokenization.wording import sentence
 
 FAULT = "The server failed at this request; its log says how."
 FULL_DISK = "The disk of the server is full; tell who runs it, or try again in a while."
-LOOK_SECONDS = 0.05  # between two looks for who reads
+LOOK_SECONDS = 0.25  # between two looks for who reads, and for the end of what is composed
 LOG = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 Drawn = dict[str, Any]  # how notes are drawn, by name, and the seed

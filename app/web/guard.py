@@ -122,6 +122,7 @@ def is_from_elsewhere(method: str, headers: Mapping[bytes, bytes]) -> bool:
 MOST_AT_WORK = 96
 MOST_OF_ONE = 24  # of one client …
 FEW_OF_ONE = 4  # … where so many are at work of all: the other places are for others
+BYTES_A_MINUTE = 8 << 20  # of files that programs of one client send
 GONE_SECONDS = 20  # without an answer being read, a client has left what it asked for
 
 
@@ -134,7 +135,17 @@ class Room:
         self._last: dict[
             str, float
         ] = {}  # when a client that has requests at work last read or asked
+        self._minute, self._sent = 0, Counter[str]()  # bytes of files, by client
         self._lock = Lock()
+
+    def count(self, client: str, size: int) -> None:
+        """Add a file that a client sends; refuse what is too much for a minute."""
+        with self._lock:
+            if (minute := int(time.monotonic() // 60)) != self._minute:
+                self._minute, self._sent = minute, Counter()
+            if self._sent[client] and self._sent[client] + size > BYTES_A_MINUTE:
+                raise Refused(429, "you have sent too much in the last minute; send it in a while")
+            self._sent[client] += size
 
     @contextmanager
     def place(self, client: str) -> Iterator[None]:
@@ -261,6 +272,9 @@ class Guard:
         known = is_form or path in POSTED or path.startswith((*POSTED_BELOW, MCP))
         if method != "POST" or not known:
             raise Refused(405, "nothing can be sent to this address")
+        if path == FORMS[0]:  # what does not say its size counts as the largest
+            said = headers.get(b"content-length", b"")
+            self.room.count(client, int(said) if said.isdigit() else FORM_BYTES)
         body = await _taken(FORM_BYTES if is_form else JSON_BYTES, headers, receive)
         if not is_form:
             _check_json(body, self.files)

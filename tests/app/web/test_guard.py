@@ -195,6 +195,19 @@ def test_one_client_leaves_places_to_others(monkeypatch: pytest.MonkeyPatch):
     assert not room._at_work
 
 
+def test_one_client_sends_so_much_a_minute(monkeypatch: pytest.MonkeyPatch):
+    now = iter([0, 1, 2, 3, 61])
+    monkeypatch.setattr(guard.time, "monotonic", lambda: float(next(now)))
+    room, most = Room(), guard.BYTES_A_MINUTE
+    room.count("a", most + 1)  # the first, whatever its size
+    with pytest.raises(Refused, match="in the last minute"):
+        room.count("a", 1)
+    room.count("b", most)
+    with pytest.raises(Refused):
+        room.count("b", 1)
+    room.count("a", 1)
+
+
 def test_who_has_not_read_for_a_while_is_gone(monkeypatch: pytest.MonkeyPatch):
     room = Room()
     with room.place("a"):
