@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
+import pytest
 from playwright.sync_api import Page, expect
 
 from app.web.offered_models import EXAMPLES, example
@@ -87,6 +88,7 @@ def test_the_plan_is_bent_for_the_bars_to_be_written(page: Page):
     assert asked == {name: [goal[name] for goal in goals] for name in ("density", "register")}
 
 
+@pytest.mark.long
 def test_the_model_plans_before_it_continues(page: Page):
     """The plan of one take, which is not kept: what was bent stays, and all can be bent further."""
     piece = page.evaluate("musicgen.desk.current.id")

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.app.web.hands import PHONE, await_end, go_on, open_example, rest, send
@@ -22,6 +23,7 @@ def show_score(page: Page, title: str) -> None:
     expect(page.locator(SHEET)).to_have_attribute("aria-label", re.compile(f"Score of {title}: "))
 
 
+@pytest.mark.long
 def test_the_score_follows_what_sounds(page: Page):
     open_example(page, "piano-g-minor")
     bar = page.locator(".mg-score-bar")

@@ -1,5 +1,6 @@
 """Bars are traded: a person plays, the model answers behind the bar line, and all of it is one piece."""
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from musicgen.playable import DEFAULT
@@ -80,6 +81,7 @@ def test_trade_bars(page: Page, record_property):
     expect(page.get_by_role("button", name="● Record")).to_be_enabled()
 
 
+@pytest.mark.long
 def test_a_turn_in_which_nothing_is_played_ends_the_trade(page: Page):
     begin(page)
     expect(page.locator(".mg-play-in [role=status]")).to_have_text(
@@ -89,6 +91,7 @@ def test_a_turn_in_which_nothing_is_played_ends_the_trade(page: Page):
     assert page.evaluate("musicgen.app.trade.on") is False
 
 
+@pytest.mark.long
 def test_the_other_parts_play_on_under_a_turn(page: Page):
     """Those of the piece under the first turn, those of the answer under the next; both stay in the piece."""
     begin(page, "trio-disco")
