@@ -138,9 +138,13 @@ def module_command(module: str, *arguments: str) -> list[str]:
     return [sys.executable, *flags, "-c", _ENTER, places, module, *arguments]
 
 
+_STARTING = threading.Lock()
+
+
 @contextmanager
 def started_apart() -> Iterator[None]:
     """Keep the current folder's modules from processes started within, and Ctrl-C, which a terminal sends to all."""
+    _STARTING.acquire()  # of two threads, the later would find the variable of the earlier
     said, masked = os.environ.get(SAFE_PATH), hasattr(signal, "pthread_sigmask")
     os.environ[SAFE_PATH] = "1"
     try:
@@ -157,6 +161,7 @@ def started_apart() -> Iterator[None]:
             os.environ.pop(SAFE_PATH, None)
         else:
             os.environ[SAFE_PATH] = said
+        _STARTING.release()
 
 
 # Folders that are written to: a full disk reported in a sentence, and one writer at a time.

@@ -115,10 +115,10 @@ export function controlsPart(app) {
   seed.append(seedHead);
   const newSeed = check("mg-new-seed", "Another seed each time", (on) => set({ newSeed: on }));
   more.append(seed, newSeed);
-  more.addEventListener(
-    "toggle",
-    () => more.open !== desk.settings.more && set({ more: more.open }),
-  );
+  more.firstChild.addEventListener("click", (event) => {
+    event.preventDefault(); // `show` opens it: the event "toggle" comes later, and may undo what was asked for since
+    set({ more: !desk.settings.more });
+  });
 
   const go = action(
     "Continue",

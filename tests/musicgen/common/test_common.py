@@ -1,13 +1,17 @@
 """Seeds of any size tell draws apart; rates rise and fall; children execute nothing of the folder one stands in."""
 
+import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 import torch
 
 from musicgen.common.learning import generator_from, learning_rate
+from musicgen.common.processes import SAFE_PATH, started_apart
 from musicgen.model.performer import Performer
 from tests.musicgen.toys import generator, toy_config
 
@@ -69,3 +73,20 @@ def test_no_module_of_the_current_folder_is_executed(what: str, tmp_path: Path):
     assert not sprung.exists(), sprung.read_text()
     if what == "workers":
         assert ended.stdout == "[7]\n", ended.stderr
+
+
+def test_starts_in_many_threads_leave_the_environment_as_it_was(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv(SAFE_PATH, raising=False)
+
+    def start() -> None:
+        for _ in range(20):
+            with started_apart():
+                assert os.environ[SAFE_PATH] == "1"
+                time.sleep(0.001)
+
+    threads = [threading.Thread(target=start) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert SAFE_PATH not in os.environ
