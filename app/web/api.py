@@ -16,7 +16,7 @@ from gradio.data_classes import FileData
 from app.audio import render_to
 from app.web.actions import PageActions, ending
 from app.web.composing.opened_files import title_of
-from app.web.composing.requests import request_from, streamed_takes, with_able_model
+from app.web.composing.requests import KINDS, request_from, streamed_takes, with_able_model
 from app.web.composing.streamed_takes import by_quarter
 from app.web.guard import Refused, Room, make_room
 from musicgen import playable
@@ -40,6 +40,18 @@ Files = tuple[list[FileData], list[dict[str, Any]]]
 def is_of_full_disk(error: Exception) -> bool:
     """Say whether there was no room to write."""
     return isinstance(error, OSError) and error.errno in FULL
+
+
+def told(error: Exception) -> str:
+    """Return what went wrong as one sentence for who asked; a fault of ours is logged."""
+    if isinstance(error, Refused):
+        return error.sentence
+    if isinstance(error, ValueError):
+        return sentence(str(error))
+    if is_of_full_disk(error):
+        return FULL_DISK
+    LOG.error("A request failed", exc_info=error)
+    return FAULT
 
 
 class Api:
@@ -67,15 +79,8 @@ class Api:
                             raise ValueError("nobody was there to take the answer; send it again")
                         time.sleep(LOOK_SECONDS)
                     return action(*values, **named)
-            except Refused as refused:
-                said = refused.sentence
-            except ValueError as error:
-                said = sentence(str(error))
             except Exception as error:
-                said = FULL_DISK if is_of_full_disk(error) else FAULT
-                if said is FAULT:
-                    LOG.exception("A request failed")
-            raise gr.Error(said, print_exception=False)
+                raise gr.Error(told(error), print_exception=False) from None
 
         return answered
 
@@ -87,7 +92,7 @@ class Api:
             self.actions.models, request_from({"variations": 1, "bars": 1, **plain})
         )
         client = client_of(request)
-        piece = self.piece(file, wanted.model, client) if file else None
+        piece = self.piece(file, wanted.model, client) if file or wanted.kind != KINDS[0] else None
         playing = self.actions.models.find(wanted.model)
         streamed = streamed_takes(playing, piece, wanted)
         begun = time.monotonic()
@@ -146,8 +151,8 @@ class Api:
         return Path(tempfile.mkdtemp(dir=self.files))
 
 
-def client_of(request: gr.Request | None) -> str:
-    """Return the address that a request of gradio's came from."""
+def client_of(request: Any) -> str:
+    """Return the address that a request of starlette's or gradio's came from."""
     return request.client.host if request is not None and request.client else ""
 
 
@@ -247,7 +252,6 @@ def add_api(server: gr.Server, api: Api) -> None:
             "kind": "infill", "model": model, "first": first, "last": last, "variations": variations,
             "sampling": sampling,
         }  # fmt: skip
-        api.sent(file)
         return api.written(file, wanted, "infill", request)
 
     @with_sampling
@@ -260,7 +264,6 @@ def add_api(server: gr.Server, api: Api) -> None:
             "kind": "accompany", "model": model, "parts": str(parts or "").replace(",", " ").split(),
             "variations": variations, "sampling": sampling,
         }  # fmt: skip
-        api.sent(file)
         return api.written(file, wanted, "accompany", request)
 
     def sound(file: FileData, request: gr.Request | None = None) -> FileData:

@@ -229,7 +229,7 @@ class Guard:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handle a request."""
-        if scope["type"] == "websocket":  # nothing here speaks it
+        if scope["type"] == "websocket":  # no endpoint is one
             return await send({"type": "websocket.close", "code": 1008})
         if scope["type"] != "http":
             return await self.app(scope, receive, send)

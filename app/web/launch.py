@@ -11,7 +11,6 @@ import functools
 import hashlib
 import io
 import json
-import logging
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, redirect_stdout
@@ -40,7 +39,7 @@ from starlette.staticfiles import StaticFiles
 
 from app.audio import AudioError, default_soundfont, render_to
 from app.web.actions import PageActions
-from app.web.api import FAULT, FULL_DISK, Api, add_api, is_of_full_disk
+from app.web.api import FAULT, FULL_DISK, Api, add_api, client_of, is_of_full_disk, told
 from app.web.composing.composer import Composer
 from app.web.composing.requests import MOST_BARS, MOST_VARIATIONS, offered, request_from
 from app.web.guard import DESK, MOST_AT_WORK, UPLOAD_BYTES, Guard, Names, Room, make_room
@@ -56,7 +55,6 @@ STYLES = ("tokens", "page", "roll", "desk", "small")  # in the order of use
 KEPT = "public, max-age=31536000, immutable"  # what lies there never changes under its address
 THREADS = MOST_AT_WORK + 48  # each request at work holds one, and others are answered meanwhile
 VISITORS_OF_GRADIO = 200  # of which it keeps a record, 0.1 MB each; calls of programs are some
-LOG = logging.getLogger(__name__)
 
 
 # What a browser loads: the page, its files, and the soundfont that it plays with.
@@ -170,7 +168,7 @@ async def asked(request: Request) -> Asked:
     return plain, data, name
 
 
-def told(answer: Callable[..., Any]) -> Callable[..., Any]:
+def refusing(answer: Callable[..., Any]) -> Callable[..., Any]:
     """Turn what is wrong with a request into its answer: one sentence."""
 
     @functools.wraps(answer)
@@ -178,7 +176,7 @@ def told(answer: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return await answer(self, request)
         except ValueError as error:
-            return JSONResponse({"detail": sentence(str(error))}, 400)
+            return JSONResponse({"detail": told(error)}, 400)
 
     return answered
 
@@ -189,7 +187,7 @@ class Desk:
     def __init__(self, actions: PageActions, soundfont: Path | None, files: Path) -> None:
         self.actions, self.soundfont, self.files = actions, soundfont, files
 
-    @told
+    @refusing
     async def open(self, request: Request) -> Response:
         """Return a file, an example or nothing, as the page shows it."""
         what, data, name = await asked(request)
@@ -197,20 +195,20 @@ class Desk:
         act = functools.partial(self.actions.nothing, model)
         if data:
             opened = self.actions.open, data, name or "it", model
-            act = functools.partial(*opened, fit=fit, client=_client(request))
+            act = functools.partial(*opened, fit=fit, client=client_of(request))
         elif what.get("example"):
             example = str(what["example"])
             act = functools.partial(self.actions.open_example, example, model, fit=fit)
         return _json(await run_in_threadpool(act))
 
-    @told
+    @refusing
     async def write(self, request: Request) -> Response:
         """Give music as it is written, a view a line; the one who hangs up ends it."""
         plain, data, name = await asked(request)
         wanted, job = request_from(plain), str(plain.get("job") or "")
         # As the piece is called now, and of the kind that the file was sent as: a tune stays one.
         title = f"{wanted.title or 'Your file'}{Path(name).suffix or '.'}"
-        views = self.actions.write(_client(request), wanted, data or None, title, job)
+        views = self.actions.write(client_of(request), wanted, data or None, title, job)
         return StreamingResponse(_lines(views), media_type="application/x-ndjson")
 
     async def stop(self, request: Request) -> Response:
@@ -218,12 +216,14 @@ class Desk:
         self.actions.stop(str((await asked(request))[0].get("job") or ""))
         return Response(status_code=204)
 
-    @told
+    @refusing
     async def sound(self, request: Request) -> Response:
         """Play a file of music: a WAV file."""
         _, data, name = await asked(request)
         if not is_midi(data):
-            score = await run_in_threadpool(self.actions.reader.read, data, name, _client(request))
+            score = await run_in_threadpool(
+                self.actions.reader.read, data, name, client_of(request)
+            )
             data = midi(score)
         await run_in_threadpool(make_room, self.files)
         path = self.files / f"{uuid.uuid4().hex}.wav"
@@ -231,12 +231,12 @@ class Desk:
         gone = BackgroundTask(path.unlink, missing_ok=True)  # but for one that is hung up on
         return FileResponse(path, media_type="audio/wav", background=gone)
 
-    @told
+    @refusing
     async def score(self, request: Request) -> Response:
         """Write a file of music as MusicXML; a score stays as it is."""
         _, data, name = await asked(request)
         notated = self.actions.reader.notated
-        written = await run_in_threadpool(notated, data, name, _client(request))
+        written = await run_in_threadpool(notated, data, name, client_of(request))
         return Response(written, media_type="application/vnd.recordare.musicxml+xml")
 
 
@@ -245,25 +245,14 @@ def _lines(views: Iterator[dict[str, Any]]) -> Iterator[bytes]:
     try:
         for view in views:
             yield orjson.dumps(view, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n"
-    except ValueError as error:
-        yield orjson.dumps({"error": sentence(str(error))}) + b"\n"
-    except OSError as error:
-        if not is_of_full_disk(error):
-            LOG.exception("A request failed")
-        yield orjson.dumps({"error": FULL_DISK if is_of_full_disk(error) else FAULT}) + b"\n"
-    except Exception:
-        LOG.exception("A request failed")
-        yield orjson.dumps({"error": FAULT}) + b"\n"
+    except Exception as error:
+        yield orjson.dumps({"error": told(error)}) + b"\n"
 
 
 def _json(view: dict[str, Any]) -> Response:
     return Response(
         orjson.dumps(view, option=orjson.OPT_SERIALIZE_NUMPY), media_type="application/json"
     )
-
-
-def _client(request: Request) -> str:
-    return request.client.host if request.client else ""
 
 
 def add_desk(server: gr.Server, desk: Desk) -> None:
@@ -335,7 +324,7 @@ def open_page(
     add_page(server, actions.models, soundfont)
     add_desk(server, Desk(actions, soundfont, files))
     add_api(server, Api(actions, room, files, soundfont))
-    # A tunnel that cannot be opened is told in several lines; that there is none is enough.
+    # gradio prints several lines on a tunnel that cannot be opened; that there is none is enough.
     with redirect_stdout(io.StringIO()):
         _, address, public = server.launch(
             server_name=host,

@@ -83,5 +83,5 @@ def _warm(actions: Any) -> None:
     from app.web.offered_models import EXAMPLES
 
     actions.open_example(next(iter(EXAMPLES)), "", fit=True)
-    with suppress(ValueError):  # of a model that is gone by now: who asks for it is told
+    with suppress(ValueError):  # of a model that is gone by now: who asks for it gets the sentence
         actions.warm()

@@ -219,29 +219,15 @@ def long_pieces(
     return experiment, facts(choice, len(chosen), left_out=left_out, **arguments)
 
 
-def measure_form(
-    *,
-    model: str,
-    data: str,
-    device: str,
-    row: int,
-    prompt_bars: int,
-    bars: int,
-    recall: float,
-    seed: int,
-) -> Measure:
+def measure_form(*, prompt_bars: int, bars: int, **asked: Any) -> Measure:
     """Return the form of a continuation and of the piece, and how either ends."""
     from evaluation.metrics.form import MEASURES, SIGNS, last_bar, signs
     from evaluation.metrics.form import form as form_of
 
-    loaded = model_of(model, device)
-    piece = held_out_piece(data, row, loaded.language)
-    prompt = piece.prompt(prompt_bars)
-    stop = prompt_bars + bars
-    request = Request(bars=bars, seed=seed, sampling=replace(MUSICAL, recall=recall))
-    works = [Continuation(loaded, prompt, request)]
-    if loaded.language.can_end():
-        works.append(Continuation(loaded, prompt, replace(request, ends=True)))
+    piece, work = continued(prompt_bars=prompt_bars, bars=bars, **asked)
+    stop, works = prompt_bars + bars, [work]
+    if work.model.language.can_end():
+        works.append(Continuation(work.model, work.prompt, replace(work.request, ends=True)))
     yield works
     written, *ended = (score_of(work) for work in works)
     own = form_of(written, prompt_bars, stop)
@@ -402,6 +388,24 @@ def held_out_piece(data: str, row: int, speaker: Language) -> Piece:
     score = speaker.decode(ids)
     encoded = Encoded(ids=ids, bars=speaker.bars(ids), notes=len(score.notes))
     return Piece(name=prepared.name(row), language=speaker, encoded=encoded, score=score)
+
+
+def continued(
+    *,
+    model: str,
+    data: str,
+    device: str,
+    row: int,
+    prompt_bars: int,
+    bars: int,
+    recall: float,
+    seed: int,
+) -> tuple[Piece, Continuation]:
+    """Return a held-out piece, and a model's continuation of its first bars, to be written."""
+    loaded = model_of(model, device)
+    piece = held_out_piece(data, row, loaded.language)
+    request = Request(bars=bars, seed=seed, sampling=replace(MUSICAL, recall=recall))
+    return piece, Continuation(loaded, piece.prompt(prompt_bars), request)
 
 
 def score_of(work: Continuation) -> Score:

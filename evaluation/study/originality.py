@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -11,10 +11,14 @@ import numpy as np
 
 from evaluation.metrics.window import cut
 from evaluation.study.experiments import Experiment
-from evaluation.study.form_and_infilling import estimates, held_out_piece, long_pieces, score_of
-from evaluation.study.piece_jobs import Choice, Measure, Rows, model_of
-from musicgen.continuation import Continuation
-from musicgen.generation.request import Request
+from evaluation.study.form_and_infilling import (
+    continued,
+    estimates,
+    held_out_piece,
+    long_pieces,
+    score_of,
+)
+from evaluation.study.piece_jobs import Choice, Measure, Rows
 from musicgen.generation.sampling import MUSICAL
 from musicgen.playable import Playable
 from tokenization.prepared import Prepared
@@ -139,23 +143,9 @@ def training_passages(data: str) -> Any:
     return found
 
 
-def measure_originality(
-    *,
-    model: str,
-    data: str,
-    device: str,
-    row: int,
-    prompt_bars: int,
-    bars: int,
-    recall: float,
-    seed: int,
-) -> Measure:
+def measure_originality(*, data: str, prompt_bars: int, bars: int, **asked: Any) -> Measure:
     """Return how like the training pieces a continuation is, and the same bars of the piece are."""
-
-    loaded = model_of(model, device)
-    piece = held_out_piece(data, row, loaded.language)
-    request = Request(bars=bars, seed=seed, sampling=replace(MUSICAL, recall=recall))
-    work = Continuation(loaded, piece.prompt(prompt_bars), request)
+    piece, work = continued(data=data, prompt_bars=prompt_bars, bars=bars, **asked)
     yield [work]
     known, stop = training_passages(data), prompt_bars + bars
     likeness: dict[str, list[float]] = {}

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -30,10 +30,8 @@ import numpy as np
 from evaluation.metrics.estimates import mean
 from evaluation.metrics.window import LOUDNESS
 from evaluation.study.experiments import Experiment
-from evaluation.study.form_and_infilling import held_out_piece, long_pieces, score_of
-from evaluation.study.piece_jobs import Choice, Measure, model_of
-from musicgen.continuation import Continuation
-from musicgen.generation.request import Request
+from evaluation.study.form_and_infilling import continued, long_pieces, score_of
+from evaluation.study.piece_jobs import Choice, Measure
 from musicgen.generation.sampling import MUSICAL
 from musicgen.playable import Playable
 
@@ -243,24 +241,11 @@ def realism(
     )
 
 
-def measure_realism(
-    *,
-    model: str,
-    data: str,
-    device: str,
-    row: int,
-    prompt_bars: int,
-    bars: int,
-    recall: float,
-    seed: int,
-) -> Measure:
+def measure_realism(*, prompt_bars: int, bars: int, **asked: Any) -> Measure:
     """Return the statistics of a continuation's windows and of the same bars of the piece; silent ones are left out."""
     from evaluation.metrics.window import statistics
 
-    loaded = model_of(model, device)
-    piece = held_out_piece(data, row, loaded.language)
-    request = Request(bars=bars, seed=seed, sampling=replace(MUSICAL, recall=recall))
-    work = Continuation(loaded, piece.prompt(prompt_bars), request)
+    piece, work = continued(prompt_bars=prompt_bars, bars=bars, **asked)
     yield [work]
     sides = {"written": score_of(work), "real": piece.score}
     found = []

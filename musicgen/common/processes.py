@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing import resource_tracker
@@ -144,24 +144,19 @@ _STARTING = threading.Lock()
 @contextmanager
 def started_apart() -> Iterator[None]:
     """Keep the current folder's modules from processes started within, and Ctrl-C, which a terminal sends to all."""
-    _STARTING.acquire()  # of two threads, the later would find the variable of the earlier
-    said, masked = os.environ.get(SAFE_PATH), hasattr(signal, "pthread_sigmask")
-    os.environ[SAFE_PATH] = "1"
-    try:
+    masked = hasattr(signal, "pthread_sigmask")
+    with (
+        _STARTING,
+        ExitStack() as after,
+    ):  # of two threads, the later would find the variable of the earlier
+        said, os.environ[SAFE_PATH] = os.environ.get(SAFE_PATH), "1"
+        after.callback(os.environ.pop if said is None else os.environ.__setitem__, SAFE_PATH, said)
         # Or the first start would run it, and unblock what is blocked here.
         resource_tracker.ensure_running()
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if masked else None
-        try:
-            yield
-        finally:
-            if before is not None:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    finally:
-        if said is None:
-            os.environ.pop(SAFE_PATH, None)
-        else:
-            os.environ[SAFE_PATH] = said
-        _STARTING.release()
+        if masked:
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            after.callback(signal.pthread_sigmask, signal.SIG_SETMASK, before)
+        yield
 
 
 # Folders that are written to: a full disk reported in a sentence, and one writer at a time.

@@ -1,4 +1,4 @@
-"""The life of a server: at home in what it asks, public where it is told to be, and ended in order."""
+"""The life of a server: at home in what it asks, public where it is asked to be, and ended in order."""
 
 import os
 import signal

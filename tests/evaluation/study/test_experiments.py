@@ -1,4 +1,4 @@
-"""Jobs of a study are done once, kept whole, and go on where they stopped; what is said where some of them fail."""
+"""Jobs of a study are done once, kept whole, and go on where they stopped; the sentence where some of them fail."""
 
 import json
 from dataclasses import replace
