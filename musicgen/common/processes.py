@@ -150,7 +150,10 @@ def started_apart() -> Iterator[None]:
         ExitStack() as after,
     ):  # of two threads, the later would find the variable of the earlier
         said, os.environ[SAFE_PATH] = os.environ.get(SAFE_PATH), "1"
-        after.callback(os.environ.pop if said is None else os.environ.__setitem__, SAFE_PATH, said)
+        if said is None:
+            after.callback(os.environ.pop, SAFE_PATH, None)
+        else:
+            after.callback(os.environ.__setitem__, SAFE_PATH, said)
         # Or the first start would run it, and unblock what is blocked here.
         resource_tracker.ensure_running()
         if masked:
