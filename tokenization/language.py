@@ -442,6 +442,31 @@ def language(name: str) -> Language:
     return getattr(import_module(row.module), row.cls)()
 
 
+def with_meanings(model: Mapping[str, Any], language: Language) -> dict[str, Any]:
+    """Return a model, as plain data, with what it needs to know of its language's tokens.
+
+    One that counts musical time is given the clock, and one that says `goals: true` the goal tokens.
+    """
+    position, goals = model.get("position"), model.get("goals")
+    musical = isinstance(position, Mapping) and position.get("time") == "music"
+    known = dict(model)
+    if goals:
+        known["goals"] = language.goal_tokens()
+        if not known["goals"]:
+            raise ValueError(f"model.goals is true, but {language.name} has no tokens for goals")
+    elif goals is False:
+        del known["goals"]
+    if model.get("recall") is True:
+        known["recall"] = language.recalled()
+        if known["recall"] is None:
+            raise ValueError(f"model.recall is true, but {language.name} does not plan returns")
+    elif model.get("recall") is False:
+        del known["recall"]
+    if musical or goals or model.get("metre") is not None:
+        known["clock"] = language.clock()
+    return known
+
+
 def language_from_spec(spec: dict[str, Any]) -> Language:
     """Return the language of a model or data set, or say how it differs from the one at hand."""
     found = language(str(spec.get("language")))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from musicgen.model.config import ModelConfig, check_sense
-from tokenization.language import Language
+from tokenization.language import Language, with_meanings
 from tokenization.records import check_fields, from_plain, from_yaml, nearest, yaml_of
 from tokenization.whole_file import is_text
 
@@ -220,31 +220,6 @@ class RunConfig:
         config = ModelConfig.preset(preset, **values) if preset else ModelConfig.read(values)
         check_sense(config)
         return config
-
-
-def with_meanings(model: Mapping[str, Any], language: Language) -> dict[str, Any]:
-    """Return a model, as plain data, with what it needs to know of its language's tokens.
-
-    One that counts musical time is given the clock, and one that says `goals: true` the goal tokens.
-    """
-    position, goals = model.get("position"), model.get("goals")
-    musical = isinstance(position, Mapping) and position.get("time") == "music"
-    known = dict(model)
-    if goals:
-        known["goals"] = language.goal_tokens()
-        if not known["goals"]:
-            raise ValueError(f"model.goals is true, but {language.name} has no tokens for goals")
-    elif goals is False:
-        del known["goals"]
-    if model.get("recall") is True:
-        known["recall"] = language.recalled()
-        if known["recall"] is None:
-            raise ValueError(f"model.recall is true, but {language.name} does not plan returns")
-    elif model.get("recall") is False:
-        del known["recall"]
-    if musical or goals or model.get("metre") is not None:
-        known["clock"] = language.clock()
-    return known
 
 
 def find(name: str) -> Path:

@@ -13,10 +13,10 @@ from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.playable import folder_of
 from musicgen.storage.checkpoint import load, read_card
-from tokenization.language import language_from_spec
+from tokenization.language import language_from_spec, with_meanings
 from tokenization.records import from_plain
 from training import run_folder
-from training.config import RunConfig, with_meanings
+from training.config import RunConfig
 from training.run_folder import FREE, newest
 
 # Weights of a trained model for one that has more parts: at first it computes what was learned.

@@ -1,4 +1,4 @@
-"""`musicgen benchmark`: the papers' experiments that are not about music."""
+"""`musicgen benchmark`: small models that differ in one part, on the papers' tasks and on music."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from evaluation.benchmarks.tasks import Material
 
 EXAMPLES = """\
-Models that differ in their encoding of position alone are trained on the same examples in the same order, from several
-seeds; given are means with 95 % intervals (Student's), what rules without a model come to, and what the papers report.
+Models that differ in one part alone, most in their encoding of position, are trained on the same examples in the same
+order, from several seeds; given are means with 95 % intervals (Student's), what rules without a model come to, and what
+the papers report.
 
 tasks:                                        SOURCE
   listops     nested operations on digits     none, or the benchmark's files
@@ -29,6 +30,7 @@ tasks:                                        SOURCE
   image       CIFAR-10, by grey pixels        cifar-10-batches-bin
   patches     your own pictures               a .npz of images and labels
   language    the next byte or word           texts, or WikiText-103's files
+  music       the next token of music         a prepared data set
 
 examples:
   musicgen benchmark listops --short -o runs/listops
@@ -36,10 +38,12 @@ examples:
   musicgen benchmark language ~/texts --short --encodings lrpe lrpe:angles=a lrpe:type=mixed
   musicgen benchmark pathfinder --short --features relu --seeds 5
   musicgen benchmark text aclImdb --recipe text-permuteformer --device cuda
+  musicgen benchmark music data/pop909 --seconds 120 -o runs/parts
 
 Run again with the same -o, it goes on where it was interrupted; DIR also gets the table with the papers' figures
-(benchmark.md), and `musicgen evaluate report MODEL --benchmarks DIR` shows it on its page. Recipes lie in
-evaluation/benchmarks/recipes, a file for each task; encodings in evaluation/benchmarks/variants.py.
+(benchmark.md) and a figure of perplexities (benchmark.png), and `musicgen evaluate report MODEL --benchmarks DIR`
+shows the table on its page. Recipes lie in evaluation/benchmarks/recipes, a file for each task; encodings in
+evaluation/benchmarks/variants.py.
 """
 
 
@@ -64,6 +68,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--steps", type=int, metavar="N", help="of training, instead of the recipe's"
     )
+    parser.add_argument(
+        "--seconds", type=int, metavar="N",
+        help="train each for N seconds of the processor, instead of so many steps",
+    )  # fmt: skip
     parser.add_argument("--unit", choices=("bytes", "words"), help="of the task language")
     parser.add_argument("--device", default="cpu", help="such as cuda")
     parser.add_argument(
@@ -106,18 +114,21 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _write(folder: Path, task: str, recipe: Recipe, data: Material, rows: list[Row]) -> None:
-    """Write benchmark.json, which `evaluate report --benchmarks` reads, and the table as Markdown."""
+    """Write benchmark.json, which `evaluate report --benchmarks` reads, the table, and a figure of the perplexities."""
     import torch
 
     from app.commands.evaluate.study_options import command_line
-    from evaluation.benchmarks.tables import SUMMARY, plain, table_beside_papers
+    from evaluation.benchmarks.tables import CONTROL, SUMMARY, plain, table_beside_papers
+    from evaluation.benchmarks.training import STEPS
+    from evaluation.plots.figures import changes
+    from evaluation.plots.style import figure, png
     from musicgen.common.processes import machine
-    from tokenization.whole_file import write_json, write_text
+    from tokenization.whole_file import write_bytes, write_json, write_text
     from tokenization.wording import markdown
 
     given = recipe.optimiser
     training = {
-        **{key: given.get(key) for key in ("steps", "epochs", "batch")},
+        **{key: given.get(key) for key in ("steps", "seconds", "epochs", "batch")},
         "learning_rate": float(given["learning_rate"]),
     }
     facts = {
@@ -132,6 +143,12 @@ def _write(folder: Path, task: str, recipe: Recipe, data: Material, rows: list[R
         "rows": plain(rows),
     }
     write_json(folder / SUMMARY, facts)
+    control = next((row for row in rows if row.encoding == CONTROL and row.values), None)
+    if data.corpus is not None and control is not None:
+        measures = [name for name in control.values[0] if name != STEPS]
+        with figure(7.2, 1.4 + 0.3 * len(rows)) as drawn:
+            changes(drawn, rows, CONTROL, [measures[0], measures[-1]])
+        write_bytes(folder / "benchmark.png", png(drawn))
     table = table_beside_papers(task, rows, data.rules)
     write_text(folder / "benchmark.md", f"{markdown(table)}\n")
 
@@ -148,9 +165,10 @@ def _recipe(arguments: argparse.Namespace) -> Recipe:
         found = replace(
             found, model={**found.model, "features": _features(found, arguments.features)}
         )
-    if arguments.steps is not None:
-        optimiser = {k: v for k, v in found.optimiser.items() if k != "epochs"}
-        found = replace(found, optimiser={**optimiser, "steps": arguments.steps})
+    for name in ("steps", "seconds"):
+        if (value := getattr(arguments, name)) is not None:
+            optimiser = {k: v for k, v in found.optimiser.items() if k != "epochs"}
+            found = replace(found, optimiser={"steps": 1, **optimiser, name: value})
     if arguments.unit:
         if task != "language":
             raise ValueError(f"--unit is for the task language; {task} has no text to cut")

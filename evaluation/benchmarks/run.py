@@ -128,7 +128,7 @@ def _model(recipe: Recipe, data: Material, chosen: Variant, seed: int) -> Any:
             raise ValueError(
                 "this encoding is of whole sequences, and text is read from left to right"
             )
-        return language_model(chosen, model_config(chosen, values), seed)
+        return language_model(chosen, model_config(chosen, values, data.language), seed)
     if not chosen.whole:
         raise ValueError("this is for models that read from left to right")
     return Classifier(

@@ -11,6 +11,7 @@ import yaml
 
 from evaluation.benchmarks.run import Row
 from evaluation.benchmarks.tasks import TASKS
+from evaluation.benchmarks.training import STEPS
 from tokenization.records import json_of
 
 CONTROL = "none"  # the encoding that all others are measured against
@@ -116,10 +117,11 @@ def from_plain_rows(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
 def _heading(measure: str) -> str:
     if measure == "accuracy":
         return "accuracy, %"
-    return "training loss" if measure == "training_loss" else f"perplexity {measure}"
+    others = {"training_loss": "training loss", STEPS: STEPS}
+    return others.get(measure, f"perplexity {measure}")
 
 
 def _cell(mean: float, half: float | None, measure: str) -> str:
-    scale, digits = (100, 2) if measure == "accuracy" else (1, 3)
+    scale, digits = {"accuracy": (100, 2), STEPS: (1, 0)}.get(measure, (1, 3))
     interval = "" if half is None else f" ± {half * scale:.{digits}f}"
     return f"{mean * scale:.{digits}f}{interval}"

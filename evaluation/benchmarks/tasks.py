@@ -15,6 +15,8 @@ from evaluation.benchmarks.files import Corpus, read_corpus
 from evaluation.benchmarks.pathfinder import rules
 from evaluation.benchmarks.recipe import Sizes
 from evaluation.benchmarks.training import Examples
+from tokenization.language import Language
+from tokenization.prepared import META_FILE, Prepared
 
 # Points in space with a known answer: is the field of some charges positive where a probe stands?
 #
@@ -81,7 +83,7 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Material:
-    """What is trained on and measured with: examples to classify, or a text."""
+    """What is trained on and measured with: examples to classify, or a text or music as one."""
 
     train: Examples | None = None
     test: Examples | None = None
@@ -90,6 +92,7 @@ class Material:
     pairs: bool = False
     grid: tuple[int, ...] | None = None
     corpus: Corpus | None = None
+    language: Language | None = None  # of a corpus of music
     rules: dict[str, float] = field(default_factory=dict)  # accuracy without any model
     remarks: list[str] = field(default_factory=list)
 
@@ -232,6 +235,32 @@ def _read_language(folder: Path, sizes: Sizes) -> Material:
     return Material(corpus=corpus, vocabulary=corpus.vocabulary, remarks=[about])
 
 
+def _read_music(folder: Path, sizes: Sizes) -> Material:
+    if not (folder / META_FILE).is_file():
+        raise FileNotFoundError(f"{folder} has no {META_FILE}")
+    prepared, ids = Prepared.open(folder), {}
+    for split in ("train", "test"):
+        rows = prepared.rows(split)
+        if split == "test":  # each piece once, of those that have several rows
+            rows = rows[np.unique(prepared.pieces.file[rows], return_index=True)[1]]
+        ids[split] = np.concatenate([np.zeros(0, np.uint16), *map(prepared.ids, rows.tolist())])
+        least = sizes.length * (sizes.past if split == "test" else 1)
+        if len(ids[split]) <= least:
+            raise ValueError(
+                f"{folder} has {len(ids[split]):,} tokens in its {split} split, and more than {least:,} are needed"
+            )
+    language = prepared.language
+    corpus = Corpus(
+        **ids, vocabulary=len(language.vocabulary), files=prepared.meta["counts"]["train"]["files"],
+        about=language.name,
+    )  # fmt: skip
+    about = (
+        f"{folder}, in {language.name}: {len(ids['train']):,} tokens to train on, {len(ids['test']):,} of the "
+        "test split"
+    )
+    return Material(corpus=corpus, vocabulary=corpus.vocabulary, language=language, remarks=[about])
+
+
 def _classified(
     train: Examples,
     test: Examples,
@@ -301,5 +330,10 @@ TASKS: dict[str, Task] = {
         wanted="a folder of text files, or that of wiki.train.tokens, wiki.valid.tokens and wiki.test.tokens "
         "(WikiText-103, https://huggingface.co/datasets/Salesforce/wikitext)",
         reader=_read_language,
+    ),
+    "music": Task(
+        about="the next token of music: what each part of a model is worth",
+        wanted="a prepared data set, such as `musicgen data pop909` makes",
+        reader=_read_music,
     ),
 }

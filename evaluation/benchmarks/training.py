@@ -7,6 +7,7 @@ in the same order.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,14 +18,8 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from evaluation.benchmarks.variants import (
-    Variant,
-    WholeAttention,
-    WholePassage,
-    mixed,
-    model_config,
-    position_of,
-)
+from evaluation.benchmarks.mixers import WholeAttention, WholePassage, mixed
+from evaluation.benchmarks.variants import Variant, model_config, position_of
 from musicgen.attention.features import FEATURES, FeatureMap
 from musicgen.common.learning import decayed, generator_of, learning_rate, seed_of
 from musicgen.layers.linear import Dropout, Linear
@@ -81,7 +76,9 @@ class Classifier(nn.Module):
         width = self.position.qk_width
         features: FeatureMap = FEATURES[config.features_name][1](config.features, width)
         attention = WholeAttention(config, layer, features)
-        return Block(config, mixed(attention, chosen, config, layer, width), FeedForward(config))
+        return Block(
+            config, mixed(attention, chosen.mixer, config, layer, width), FeedForward(config)
+        )
 
     @torch.no_grad()
     def _initialise(self, generator: Generator) -> None:
@@ -128,13 +125,15 @@ class Classifier(nn.Module):
 
 
 ORDER, CODE, DROPOUT, REDRAW, MEASURE = range(5)  # purposes of randomness
+STEPS = "steps"  # the measure of how many there were
 
 
 @dataclass(frozen=True, kw_only=True)
 class Optimiser:
-    """AdamW with warm-up, and then what `schedule` says."""
+    """AdamW with warm-up, and then what `schedule` says, over so many steps or seconds."""
 
     steps: int
+    seconds: float | None = None  # of the processor, on a GPU of the clock; instead of steps
     batch: int
     learning_rate: float = 1e-3
     warmup: int = 50
@@ -148,18 +147,25 @@ class Optimiser:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if min(self.steps, self.batch) < 1:
-            raise ValueError(f"steps {self.steps} and batch {self.batch} are at least 1")
+        if min(self.steps, self.batch, self.seconds or 1) < 1:
+            raise ValueError(
+                f"steps {self.steps}, seconds {self.seconds} and batch {self.batch} are at least 1"
+            )
 
-    def rate(self, step: int) -> float:
-        """Return the learning rate of a step, from 0 on."""
+    def done(self, step: int, spent: float) -> float:
+        """Return which share of the training lies behind a step, counted from 0, after so many seconds."""
+        return step / self.steps if self.seconds is None else spent / self.seconds
+
+    def rate(self, step: int, done: float) -> float:
+        """Return the learning rate of a step, counted from 0."""
         if step < self.warmup:
             return self.learning_rate * (step + 1) / self.warmup
         if self.schedule == "constant":
             return self.learning_rate
         if self.schedule == "inverse_sqrt":
             return self.learning_rate * math.sqrt(max(1, self.warmup) / (step + 1))
-        of_peak = {"peak": 1.0, "floor": 0.01, "warmup": self.warmup, "total": self.steps}
+        total = self.steps if self.seconds is None or not done else round(step / done)
+        of_peak = {"peak": 1.0, "floor": 0.01, "warmup": self.warmup, "total": max(total, step + 1)}
         return self.learning_rate * learning_rate(step, **of_peak)
 
 
@@ -207,13 +213,15 @@ def fit(
         lr=settings.learning_rate, betas=(settings.beta1, settings.beta2), eps=settings.epsilon,
     )  # fmt: skip
     model.train()
-    losses = []
-    for step in range(settings.steps):
+    on_cpu = next(model.parameters()).device.type == "cpu"
+    clock = time.process_time if on_cpu else time.monotonic
+    losses, begun = [], clock()
+    while (done := settings.done(step := len(losses), clock() - begun)) < 1:
         if np.random.default_rng([seed, step, REDRAW]).random() < settings.redraw:
             model.redraw(generator_of(seed, step, REDRAW))
         torch.manual_seed(seed_of(seed, step, DROPOUT))
         for group in optimiser.param_groups:
-            group["lr"] = settings.rate(step)
+            group["lr"] = settings.rate(step, done)
         loss = loss_of(step, model.begin(generator_of(seed, step, CODE)))
         loss.backward()
         if settings.clip is not None:
@@ -277,7 +285,7 @@ def perplexities(
         ids = np.stack([train[start : start + length + 1] for start in starts]).astype(np.int64)
         return _token_losses(model, torch.from_numpy(ids).to(device), code).mean()
 
-    fit(model, loss_of, settings, seed)
+    steps = len(fit(model, loss_of, settings, seed))
     model.eval()
     longest = edges[-1]
     starts = np.linspace(0, len(test) - longest - 1, sequences, dtype=int)
@@ -288,10 +296,11 @@ def perplexities(
             ids = torch.from_numpy(test[start : start + longest + 1].astype(np.int64)[None])
             found.append(_token_losses(model, ids.to(device), code)[0].double().cpu().numpy())
     losses = np.stack(found)  # (sequences, positions)
-    return {
+    by_position = {
         f"{first}–{last}": float(np.exp(losses[:, first:last].mean()))
         for first, last in pairwise(edges)
     }
+    return by_position if settings.seconds is None else {STEPS: steps, **by_position}
 
 
 def _rows(seed: int, step: int, batch: int, count: int) -> np.ndarray:

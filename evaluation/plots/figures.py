@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from evaluation.attention import GAMMA, unpack
+from evaluation.benchmarks.run import Row
 from evaluation.plots.style import (
     COLOURS,
     DIVERGING,
@@ -134,6 +135,26 @@ def template_curves(axes: Axes, drawn: Result, number: int) -> Axes:
         axes.grid(axis="x", color=FAINT, linewidth=0.4)
     axes.tick_params(labelsize=7)
     return axes
+
+
+def changes(drawn: Figure, rows: Sequence[Row], control: str, measures: Sequence[str]) -> Figure:
+    """Draw by how much each measure of other rows differs from the control's, with 95 % intervals, the best on top."""
+    base = next(row for row in rows if row.encoding == control)
+    others = [row for row in rows if row is not base and row.values]
+    others.sort(key=lambda row: row.change(base, measures[-1])[0], reverse=True)
+    axes = drawn.subplots()
+    for number, measure in enumerate(measures):
+        look, found = series(number), [row.change(base, measure) for row in others]
+        places = np.arange(len(others)) + 0.15 * (len(measures) / 2 - 0.5 - number)
+        axes.errorbar(
+            [mean for mean, _ in found], places, xerr=[half or 0.0 for _, half in found],
+            fmt=look.marker, color=look.color, capsize=2.5, label=f"positions {measure}",
+        )  # fmt: skip
+    axes.axvline(0, color=FAINT, linewidth=0.8)
+    axes.set_yticks(range(len(others)), [row.encoding for row in others])
+    axes.set_xlabel(f"change of the perplexity against {control}, 95 % intervals")
+    _legend(drawn, axes)
+    return drawn
 
 
 def mark_trained(axes: Axes, lengths: set[int], *, named: bool = True) -> None:

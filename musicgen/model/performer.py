@@ -122,7 +122,8 @@ class Attention(nn.Module):
             memory = None if state is None else state.metre
             by_metre, memory = self.metre(x, passage.metre, memory)
             out = torch.cat([out, by_metre], -1)
-            after = after if memory is None else after._replace(metre=memory)
+            if memory is not None and not passage.whole:
+                after = after._replace(metre=memory)
         return self.output(out), None if passage.whole else after
 
     def _by_tokens(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:

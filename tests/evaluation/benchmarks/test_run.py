@@ -1,5 +1,6 @@
 """A benchmark as a whole, at a size of a second: it learns, repeats itself, goes on, and says what fails."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from evaluation.benchmarks import tables
 from evaluation.benchmarks.files import Corpus
 from evaluation.benchmarks.recipe import Recipe, Sizes, recipe
 from evaluation.benchmarks.run import Row, benchmark, edges, fitting
-from evaluation.benchmarks.tasks import Material
+from evaluation.benchmarks.tasks import Material, material
 from evaluation.benchmarks.training import Examples
+from tests.training.makers import prepared_set
+from tokenization.prepared import Prepared
 
 TINY = Recipe(
     task="text",
@@ -89,6 +92,28 @@ def test_a_text_is_predicted_past_the_trained_length() -> None:
     assert "conv_spe_grid" not in fitting(names, MATERIAL)
     assert "conv_spe_grid" in fitting(names, replace(MATERIAL, grid=(2, 4)))
     assert "learned" not in fitting(names, text)
+
+
+def test_music_is_read_from_a_prepared_set_and_a_training_ends_by_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = prepared_set(tmp_path / "set", "ensemble", tested=2)
+    music = material("music", folder, TINY.data, lambda done, total: None)
+    prepared = Prepared.open(folder)
+    wanted = [prepared.ids(int(row)) for row in prepared.rows("test")[::2]]  # two rows a piece
+    assert music.corpus is not None
+    assert np.array_equal(music.corpus.test, np.concatenate(wanted))
+    spent = iter(range(100))
+    monkeypatch.setattr(time, "process_time", lambda: next(spent))
+    timed = with_optimiser(TINY, steps=1, seconds=8)
+    rows, _ = measured(timed, music, "none", "metre_recall")
+    for row in rows.values():
+        assert row.values[0].pop("steps") == 7  # a second each, after the first reading
+        assert all(np.isfinite([*row.values[0].values()]))
+    text = replace(music, language=None)
+    assert "use the task music" in measured(timed, text, "recall")[0]["recall"].failed
+    with pytest.raises(ValueError, match="more than 1,000,000 are needed"):
+        material("music", folder, Sizes(length=1_000_000), lambda done, total: None)
 
 
 def row_of(encoding: str, *accuracies: float) -> Row:

@@ -42,7 +42,7 @@ def test_texts_pairs_and_expressions_are_read(tmp_path: Path) -> None:
 def test_what_a_user_has_to_bring_is_said_with_where_it_comes_from(task: str, tmp_path) -> None:
     with pytest.raises(ValueError, match=rf"{task} is measured on files that you bring: give \w+"):
         material(task, None, Sizes(), lambda done, total: None)
-    if task not in ("patches", "language"):
+    if task not in ("patches", "language", "music"):
         with pytest.raises(FileNotFoundError, match=r"give the folder .*https://"):
             read(task, tmp_path)
     with pytest.raises(FileNotFoundError, match="there is no "):

@@ -1,4 +1,4 @@
-"""What reads whole sequences, and log-linear and random feature attention, held to their definitions."""
+"""What reads whole sequences, and the other ways to attend, held to their definitions."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,18 +8,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from evaluation.benchmarks.recipe import recipe
-from evaluation.benchmarks.training import Classifier
-from evaluation.benchmarks.variants import (
-    VARIANTS,
+from evaluation.benchmarks.mixers import (
     RandomFeatures,
     attend_both_ways,
+    delta_sums,
     gated_sums,
-    language_model,
-    model_config,
     toeplitz_attend,
 )
+from evaluation.benchmarks.recipe import recipe
+from evaluation.benchmarks.training import Classifier
+from evaluation.benchmarks.variants import VARIANTS, language_model, model_config
 from tests.musicgen.toys import generator
+from tokenization.language import language as language_named
 
 TINY = {
     "vocabulary_size": 9, "layers": 2, "width": 16, "heads": 2, "feedforward": 24, "dropout": 0.0,
@@ -116,10 +116,28 @@ def test_gated_sums_are_the_recurrence(length: int) -> None:
     state, wanted = torch.zeros(2, 3, 5, 4).double(), []
     for t in range(length):
         g = gates[:, t, :, None, None]
-        state = g * state + (1 - g) * k[:, t].unsqueeze(-1) * v[:, t].unsqueeze(-2)
+        state = g * state + k[:, t].unsqueeze(-1) * v[:, t].unsqueeze(-2)
         wanted.append(torch.einsum("bhm,bhmd->bhd", q[:, t], state))
     found = gated_sums(q, k, v, gates.log())
     torch.testing.assert_close(found, torch.stack(wanted, 1), rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("length", [1, 64, 65, 130])
+def test_delta_sums_are_the_recurrence(length: int) -> None:
+    q, k, v = drawn(length)
+    k = k / k.norm(dim=-1, keepdim=True)
+    rates = torch.rand(2, length, 3, generator=generator(4)).double()
+
+    def recurrence(q: Tensor, k: Tensor, v: Tensor, rates: Tensor) -> Tensor:
+        state, found = torch.zeros(2, 3, 5, 4).double(), []
+        for t in range(length):
+            held = torch.einsum("bhm,bhmd->bhd", k[:, t], state)
+            new = rates[:, t].unsqueeze(-1) * (v[:, t] - held)
+            state = state + k[:, t].unsqueeze(-1) * new.unsqueeze(-2)
+            found.append(torch.einsum("bhm,bhmd->bhd", q[:, t], state))
+        return torch.stack(found, 1)
+
+    same_values_and_gradients([q, k, v, rates], delta_sums, recurrence)
 
 
 def all_parameters_learn(model: torch.nn.Module, found: Tensor) -> None:
@@ -132,10 +150,15 @@ def all_parameters_learn(model: torch.nn.Module, found: Tensor) -> None:
 @pytest.mark.parametrize("name", [name for name, variant in VARIANTS.items() if variant.causal])
 def test_language_models_see_nothing_of_what_follows(name: str) -> None:
     variant = recipe("language-short").variant(name, None)
-    model = language_model(variant, model_config(variant, TINY), 1).double()
-    tokens = torch.randint(9, (2, 80), generator=generator())
+    language, count = None, 9
+    if {"metre", "recall"} & {*variant.model}:
+        language = language_named("ensemble")
+        count = len(language.vocabulary)
+    config = model_config(variant, {**TINY, "vocabulary_size": count}, language)
+    model = language_model(variant, config, 1).double()
+    tokens = torch.randint(count, (2, 80), generator=generator())
     changed = tokens.clone()
-    changed[:, 50] = (changed[:, 50] + 1) % 9
+    changed[:, 50] = (changed[:, 50] + 1) % count
     with torch.no_grad():
         before, after = (model(t, code=model.begin(generator())) for t in (tokens, changed))
     # Fourier transforms round all positions together: what they see of the future is rounding, of 1e-16.
