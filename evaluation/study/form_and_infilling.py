@@ -136,13 +136,13 @@ def form(
     prompt_bars: int,
     bars: int,
     piece_bars: int | None = None,
-    recall: float = MUSICAL.recall,
+    **how: Any,
 ) -> tuple[Experiment, dict[str, Any]]:
-    """Return the experiment that continues pieces and measures their form and the pieces' own.
+    """Return the experiment that continues pieces, as `continued` does, and measures their form and the pieces' own.
 
     They have as many bars after the prompt as are written, or at least `piece_bars`.
     """
-    arguments = {"prompt_bars": prompt_bars, "bars": bars, "recall": recall}
+    arguments = {"prompt_bars": prompt_bars, "bars": bars, **how}
     enough = min(piece_bars or bars, bars)
     fewest = prompt_bars + enough
     experiment, described = long_pieces(
@@ -226,7 +226,7 @@ def measure_form(*, prompt_bars: int, bars: int, **asked: Any) -> Measure:
 
     piece, work = continued(prompt_bars=prompt_bars, bars=bars, **asked)
     stop, works = prompt_bars + bars, [work]
-    if work.model.language.can_end():
+    if work.model.language.can_end() and work.request.planned:
         works.append(Continuation(work.model, work.prompt, replace(work.request, ends=True)))
     yield works
     written, *ended = (score_of(work) for work in works)
@@ -398,13 +398,15 @@ def continued(
     row: int,
     prompt_bars: int,
     bars: int,
-    recall: float,
+    recall: float = MUSICAL.recall,
+    planned: bool = True,
     seed: int,
 ) -> tuple[Piece, Continuation]:
     """Return a held-out piece, and a model's continuation of its first bars, to be written."""
     loaded = model_of(model, device)
     piece = held_out_piece(data, row, loaded.language)
-    request = Request(bars=bars, seed=seed, sampling=replace(MUSICAL, recall=recall))
+    sampling = replace(MUSICAL, recall=recall)
+    request = Request(bars=bars, seed=seed, sampling=sampling, planned=planned)
     return piece, Continuation(loaded, piece.prompt(prompt_bars), request)
 
 

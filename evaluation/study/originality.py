@@ -19,7 +19,6 @@ from evaluation.study.form_and_infilling import (
     score_of,
 )
 from evaluation.study.piece_jobs import Choice, Measure, Rows
-from musicgen.generation.sampling import MUSICAL
 from musicgen.playable import Playable
 from tokenization.prepared import Prepared
 from tokenization.score import Score
@@ -102,13 +101,13 @@ def originality(
     *,
     prompt_bars: int,
     bars: int,
-    recall: float = MUSICAL.recall,
+    **how: Any,
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment that continues pieces and looks for what is written in the training pieces."""
 
     if bars < BARS:
         raise ValueError(f"--bars is {bars}; passages of {BARS} bars are looked for")
-    arguments = {"prompt_bars": prompt_bars, "bars": bars, "recall": recall}
+    arguments = {"prompt_bars": prompt_bars, "bars": bars, **how}
     return long_pieces(
         "originality",
         measure_originality,

@@ -32,7 +32,6 @@ from evaluation.metrics.window import LOUDNESS
 from evaluation.study.experiments import Experiment
 from evaluation.study.form_and_infilling import continued, long_pieces, score_of
 from evaluation.study.piece_jobs import Choice, Measure
-from musicgen.generation.sampling import MUSICAL
 from musicgen.playable import Playable
 
 WINDOW = 8  # bars
@@ -224,12 +223,12 @@ def realism(
     *,
     prompt_bars: int,
     bars: int,
-    recall: float = MUSICAL.recall,
+    **how: Any,
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment that continues pieces and has what is written told from the same bars of them."""
     if bars < WINDOW:
         raise ValueError(f"--bars is {bars}; {WINDOW} or more are told apart, {WINDOW} at a time")
-    arguments = {"prompt_bars": prompt_bars, "bars": bars, "recall": recall}
+    arguments = {"prompt_bars": prompt_bars, "bars": bars, **how}
     return long_pieces(
         "realism",
         measure_realism,

@@ -32,6 +32,7 @@ class Request:
     chords: list[list[str]] | None = None  # of each bar, over and over
     # What is asked of the new bars, by name, where the language has a plan (tokenization/ensemble/plans.py).
     plan: dict[str, Any] | None = None
+    planned: bool = True  # bars state a plan before their notes, where the language has one
 
     def __post_init__(self) -> None:
         for name in ("bars", "tokens", "variations", "seed"):

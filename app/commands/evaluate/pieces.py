@@ -141,6 +141,11 @@ def add(parser: argparse.ArgumentParser, name: str) -> None:
             "--recall", type=float, default=MUSICAL.recall, metavar="R",
             help="how much counts what is recalled of the piece, 0 to 1",
         )  # fmt: skip
+    if name in ("form", "realism", "originality"):
+        parser.add_argument(
+            "--no-plan", dest="planned", action="store_false",
+            help="have bars state no plan before their notes; no end can be asked for then",
+        )  # fmt: skip
     parser.epilog = EXAMPLES[name]
 
 
@@ -180,7 +185,7 @@ def _experiment(
     lengths = {"prompt_bars": arguments.prompt_bars, "bars": arguments.bars}
     if name == "plan":
         return form_and_infilling.plan(models, choice, **lengths)
-    how = {**lengths, "recall": arguments.recall}
+    how = {**lengths, "recall": arguments.recall, "planned": arguments.planned}
     if name == "form":
         return form_and_infilling.form(models, choice, **how, piece_bars=arguments.piece_bars)
     make = realism.realism if name == "realism" else originality.originality

@@ -319,6 +319,19 @@ def test_the_first_bar_is_as_a_plan_asks():
     assert LANGUAGE.text(free).endswith("bar return_new")
 
 
+def test_bars_state_no_plan_where_none_is_wanted():
+    prompt = piece_of(LANGUAGE, song(), "song").prompt(2)
+    said = LANGUAGE.plan_tokens()
+    assert np.isin(prompt.ids, said).any()
+    for planned in (True, False):
+        work = Continuation(toy_playable(LANGUAGE), prompt, Request(bars=4, planned=planned))
+        [take] = work.finish().takes()
+        assert np.isin(take.ids, said).any() == planned
+        assert len(LANGUAGE.bars(take.ids)) == 6
+    with pytest.raises(ValueError, match="are asked of bars that state a plan"):
+        Continuation(work.model, prompt, Request(bars=4, planned=False, ends=True))
+
+
 def written_to_song(*parts: str) -> object:
     return accompanying(LANGUAGE, LANGUAGE.encode(song()).ids, parts)
 

@@ -32,6 +32,12 @@ def test_form_stands_beside_that_of_the_piece(evaluate):
     assert table["notes"]["real"]["mean"] > 0
     assert table["end: all"]["middle"]["n"] + table["end: all"]["middle"]["missing"] > 0
     assert "the real piece" in out
+    free, *_ = evaluate("form", "ensemble", PIANO, *how, "--no-plan")
+    rows = free["models"][0]["table"]
+    assert free["planned"] is False
+    assert not any(row["measure"].startswith("end: ") for row in rows)
+    assert [row["real"] for row in rows] == [table[row["measure"]]["real"] for row in rows]
+    assert [row["written"] for row in rows] != [table[row["measure"]]["written"] for row in rows]
     found, out, _ = evaluate("form", "remi", REMI, *how, "--json")
     assert json.loads(out) == found
     assert '"end: ' not in out  # this language cannot end a piece
