@@ -136,6 +136,10 @@ def _add_source(parser: argparse.ArgumentParser, name: str) -> None:
         "works, and as much for test again",
     )  # fmt: skip
     parser.add_argument(
+        "--test-only", action="store_true",
+        help="hold all pieces out, to measure models with music that none has learned from",
+    )  # fmt: skip
+    parser.add_argument(
         "--title", metavar="TEXT", help="what these pieces are, for the model's README"
     )
     parser.add_argument(
@@ -174,7 +178,7 @@ def _prepare(arguments: argparse.Namespace) -> None:
     )
     output.write(_counts(meta["counts"]))
     output.remark(_report(meta))
-    if not meta["counts"]["validation"]["pieces"]:
+    if not meta["counts"]["validation"]["pieces"] and not arguments.test_only:
         output.remark(
             ["No piece is held out for validation; prepare more, or give a larger --validation."]
         )

@@ -11,7 +11,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -299,6 +299,7 @@ class PrepareOptions:
     validation: float = (
         0.05  # share held out where the source has no split; of works, for test again
     )
+    test_only: bool = False  # all pieces are held out, whatever split they are in
     workers: Workers | None = None  # by default one a processor; 0 works in this process
     replace: bool = False  # a prepared set that stands in the destination
     title: str | None = None  # by default the source's
@@ -413,7 +414,9 @@ def _fill(
     )
     with closing(answered) as answers:
         for done, (piece, answer) in enumerate(zip(found.pieces, answers, strict=True), 1):
-            _take(writer, report, piece, answer)
+            _take(
+                writer, report, replace(piece, split="test") if options.test_only else piece, answer
+            )
             progress(done, total)
 
 
@@ -434,7 +437,7 @@ def _take(
 def _hold_out(writer: PreparedWriter, kind: Source, options: PrepareOptions) -> None:
     """Give the pieces of a source without splits of its own those of their works."""
     names = writer.names_of_works
-    if all(names):
+    if all(names) and not options.test_only:
         share, by_name = options.validation, kind.by_name
         writer.hold_out(split_works(names, writer.works, share, by_name=by_name))
 

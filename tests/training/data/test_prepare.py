@@ -134,6 +134,17 @@ def test_ensemble_is_tested_on_what_other_languages_validate_with(tmp_path: Path
     assert {new.name(row) for row in new.rows("test")} == chosen
 
 
+@pytest.mark.parametrize("language", ["remi", "ensemble"])
+def test_a_set_is_held_out_whole(language: str, tmp_path: Path):
+    source = disk.midi_folder(tmp_path / "source", 3)
+    options = PrepareOptions(language=language, test_only=True, workers=0)
+    counts = prepare("midi", source, tmp_path / "set", options)["counts"]
+    assert {split: count["files"] for split, count in counts.items()} == {
+        **{"train": 0, "validation": 0, "test": 3}
+    }
+    assert len(Prepared.open(tmp_path / "set").rows("test")) >= 3
+
+
 def test_empty_folder_is_refused_by_every_source(tmp_path: Path):
     (tmp_path / "source").mkdir()
     for name in SOURCES:
