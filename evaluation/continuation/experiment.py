@@ -306,19 +306,20 @@ def _add(
 
 def compared(prompt: PromptedPiece, music: Score) -> Iterator[Row]:
     """Yield the similarities of a continuation, the whole (no quarter) and its quarters, to both references."""
-    parts = {None: music, **dict(enumerate(quarters(music), start=1))}
-    found = {quarter: _profiles(part) for quarter, part in parts.items()}
     for against, reference in zip(REFERENCES, (prompt.score, prompt.piece), strict=True):
-        expected = _profiles(reference)
-        for quarter, histograms in found.items():
-            for (track, metric), value in similarities(expected, histograms).items():
-                yield {
-                    "against": against,
-                    "track": track,
-                    "metric": metric,
-                    "quarter": quarter,
-                    "similarity": value,
-                }
+        for row in similar(reference, music):
+            yield {"against": against, **row}
+
+
+def similar(reference: Score, music: Score) -> Iterator[Row]:
+    """Yield the similarities of music, the whole (no quarter) and its quarters, to a reference."""
+    parts, expected = (
+        {None: music, **dict(enumerate(quarters(music), start=1))},
+        _profiles(reference),
+    )
+    for quarter, part in parts.items():
+        for (track, metric), value in similarities(expected, _profiles(part)).items():
+            yield {"track": track, "metric": metric, "quarter": quarter, "similarity": value}
 
 
 def _profiles(score: Score) -> Mapping[tuple[str, str], np.ndarray]:

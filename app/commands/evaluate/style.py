@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import output
@@ -17,17 +18,29 @@ onset in the bar and duration, and by time and interval between notes; with --tr
 onset and drum. It is given for a whole output and for four parts of it of equal duration; where
 one has no such notes, there is none (–, and null in JSON). Times are those of the files.
 
+A folder of prompts and continuations, NAME.prompt.mid and NAME.prompt_cont_0.mid and so on, is
+compared as a whole: what comes after the bars of each prompt with the prompt, means over styles
+(CHART.STYLE.prompt.mid) with their 95 % intervals. Such folders are published with the SPE paper,
+for its three models: https://github.com/cifkao/spe, branch gh-pages, midi/grv2grv.
+
 examples:
   musicgen evaluate style song.mid song.cont_0.mid song.cont_1.mid
   musicgen evaluate style band.mid output/*.mid --tracks all --json
   musicgen evaluate style band.mid band.prompt_cont_0.mid --by-track --grid 12
+  cd spe/midi/grv2grv; mkdir ours; cp sinespe/*.prompt.mid ours
+  musicgen continue ours/*.prompt.mid -o ours --model groove --tokens 900 --variations 3
+  musicgen evaluate style ape sinespe convspe ours
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("reference", metavar="REFERENCE", help="the file of music to compare with")
-    parser.add_argument("outputs", metavar="OUTPUT", nargs="+", help="files of music to compare")
+    parser.add_argument(
+        "reference",
+        metavar="REFERENCE",
+        help="the file of music to compare with; or all are folders",
+    )
+    parser.add_argument("outputs", metavar="OUTPUT", nargs="*", help="files of music to compare")
     parser.add_argument(
         "--tracks", choices=("pitched", "all"), default="pitched",
         help="pitched: all but the drums (default); all: the drums too",
@@ -46,6 +59,11 @@ def run(arguments: argparse.Namespace) -> None:
     """Print similarities; of files that cannot be compared, why."""
     from app.cli import sentence
 
+    if Path(arguments.reference).is_dir():
+        _compare_folders(arguments)
+        return
+    if not arguments.outputs:
+        raise ValueError(f"name files to compare with {arguments.reference}")
     reference = _profiles(_read(arguments.reference, arguments.grid), arguments)
     if not any(histogram.any() for histogram in reference.values()):
         raise ValueError(
@@ -65,6 +83,26 @@ def run(arguments: argparse.Namespace) -> None:
             f"no output could be compared with {arguments.reference}; the sentences above say why"
         )
     output.write_either(arguments.json, rows, _table(rows))
+
+
+def _compare_folders(arguments: argparse.Namespace) -> None:
+    from evaluation.continuation.folders import of_folders
+    from evaluation.continuation.results import similarity_tables
+    from tokenization.wording import counted
+
+    if arguments.by_track or arguments.grid is not None:
+        raise ValueError("folders are compared as they are; leave out --by-track and --grid")
+    folders = [Path(name) for name in (arguments.reference, *arguments.outputs)]
+    for folder in folders:
+        if not folder.is_dir():
+            raise ValueError(f"{folder} is no folder, as {arguments.reference} is")
+    found = of_folders(list(dict.fromkeys(folders)))
+    said = [
+        f"{name}: {counted(count['file'], 'continuation')}, {counted(count['style'], 'style')}"
+        for name, count in found["counts"].items()
+    ]
+    tables = [output.captioned(table) for table in similarity_tables(found, "prompt")]
+    output.write_either(arguments.json, found, "\n\n".join(["\n".join(said), *tables]))
 
 
 def _read(name: str, grid: int | None) -> Score:

@@ -11,7 +11,7 @@ from evaluation.continuation import experiment
 from evaluation.listening import FORMAT
 from evaluation.metrics.style import cosine, onset_duration, time_pitch
 from tests.evaluation.continuation.toys import write_pieces
-from tests.evaluation.scores import BASS, DRUMS, random_trio, trio
+from tests.evaluation.scores import BASS, DRUMS, OTHER, random_trio, trio
 from tokenization.formats import write_score
 from tokenization.midi.reading import read_midi
 
@@ -72,6 +72,45 @@ def test_by_track(style):
     assert found["Other", "onset_duration"] is None
     said = [f"bass.mid has no track '{x}' as the reference has it" for x in ("Drums", "Other")]
     assert err.splitlines() == said
+
+
+def test_folders_of_prompts_and_continuations_are_compared(folder: Path, command):
+    """What repeats its prompt is like it; each quarter is as the file's own comparison says."""
+    bar = [(at, 6, 60 + at % 7, OTHER) for at in range(0, 48, 12)]
+    more = [(at + 48, 3 + at % 5, pitch + at % 5, OTHER) for at, _, pitch, _ in bar]
+    again = [(at + 48, length, pitch, part) for at, length, pitch, part in bar]
+    for name, rest in {"same": again, "other": more}.items():
+        (folder / name).mkdir()
+        write_score(folder / name / "pop1.rock.prompt.mid", trio(bar))
+        write_score(folder / name / "pop1.rock.prompt_cont_0.mid", trio(bar + rest))
+    (folder / "same/pop1.rock.prompt_cont_0.mid").rename(
+        folder / "same/pop1.rock.prompt.prompt_cont_0.mid"
+    )
+    found = json.loads(command("evaluate", "style", "same", "other", "--json").out)
+    assert found["counts"] == {name: {"file": 1, "style": 1} for name in ("same", "other")}
+    whole = {
+        (row["output"], row["metric"]): row["mean"]
+        for row in found["similarity"]
+        if row["quarter"] is None and row["track"] == "pitched"
+    }
+    write_score(folder / "rest.mid", trio([(at - 48, *note) for at, *note in more]))
+    alone = command("evaluate", "style", "same/pop1.rock.prompt.mid", "rest.mid", "--json").out
+    for row in json.loads(alone):
+        if row["quarter"] is None:
+            assert whole["other", row["metric"]] == pytest.approx(row["similarity"])
+            assert whole["other", row["metric"]] < whole["same", row["metric"]] == pytest.approx(1)
+    out, _ = command("evaluate", "style", "same", "other")
+    assert out.startswith("same: 1 continuation, 1 style\n")
+    assert max(map(len, out.splitlines())) <= 80
+    (folder / "other/pop1.rock.prompt.mid").unlink()
+    for words, reason in (
+        (("same", "other"), "other has pop1.rock.prompt_cont_0.mid, but not pop1.rock.prompt.mid"),
+        (("midi",), "midi has no continuations"),
+        (("same", "band.mid"), "band.mid is no folder, as same is"),
+        (("same", "--grid", 12), "leave out --by-track and --grid"),
+        (("band.mid",), "name files to compare with band.mid"),
+    ):
+        assert reason in command("evaluate", "style", *words, code=2).err
 
 
 def test_continuation_writes_tables_and_files_and_goes_on(folder: Path, command, monkeypatch):
