@@ -1,4 +1,4 @@
-"""The page and its server: what a browser loads, what the page's scripts ask for, and how all of it starts.
+"""The server of the page: what a browser loads, what the page's scripts ask for, and how all of it starts.
 
 The server is gradio's (`gradio.Server`, a FastAPI application). Programs call it by gradio's endpoints (api.py); the
 page is our own HTML, and its scripts send each request with the file that it is about: the server keeps nothing of a
