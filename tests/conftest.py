@@ -1,9 +1,11 @@
 """What all tests need of the process they run in."""
 
+import gc
 import os
 import random
 import signal
 import tempfile
+from collections.abc import Generator
 from itertools import groupby
 
 import hypothesis
@@ -25,6 +27,17 @@ if "XDG_CACHE_HOME" not in os.environ:
 # A shell's background job ignores Ctrl-C, and so would every program that the tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Import the tests without a look for garbage, which there is none of, and never look through them again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,8 +12,10 @@ import types
 import typing
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import fields
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -42,14 +44,26 @@ def from_yaml(text: str, where: str) -> Any:
             f"{where} is not a configuration: up to {LONGEST_YAML} characters and {MOST_BRACKETS} brackets are read"
         )
     try:
-        aliases = sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text))
-        if aliases <= MOST_ALIASES:
-            return yaml.safe_load(text)
+        aliases, value = _parsed(text)
     except RecursionError:
         raise ValueError(f"{where} is nested more deeply than anything here is") from None
     except (yaml.YAMLError, *NO_VALUE) as error:
         raise ValueError(f"{where} is not YAML: {' '.join(str(error).split())}") from None
-    raise ValueError(f"{where} has {aliases} aliases; {MOST_ALIASES} can be followed")
+    if aliases > MOST_ALIASES:
+        raise ValueError(f"{where} has {aliases} aliases; {MOST_ALIASES} can be followed")
+    return deepcopy(value)  # the reader may change it
+
+
+# A command reads the shipped configurations, and their bases, again and again.
+@lru_cache(maxsize=100)
+def _parsed(text: str) -> tuple[int, Any]:
+    """Return how many aliases a YAML text has and, unless they are too many, what it says."""
+    import yaml
+
+    aliases = 0
+    if "*" in text:
+        aliases = sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text))
+    return aliases, yaml.safe_load(text) if aliases <= MOST_ALIASES else None
 
 
 def yaml_of(path: Path) -> Any:

@@ -18,7 +18,7 @@ from app.web.actions import PageActions, ending
 from app.web.composing.opened_files import title_of
 from app.web.composing.requests import KINDS, request_from, streamed_takes, with_able_model
 from app.web.composing.streamed_takes import by_quarter
-from app.web.guard import Refused, Room, make_room
+from app.web.guard import FULL_DISK, Refused, Room, make_room
 from musicgen import playable
 from musicgen.common.processes import FULL
 from musicgen.generation.sampling import CONTROLS, MUSICAL
@@ -28,7 +28,6 @@ from tokenization.whole_file import write_whole
 from tokenization.wording import sentence
 
 FAULT = "The server failed at this request; its log says how."
-FULL_DISK = "The disk of the server is full; tell who runs it, or try again in a while."
 LOOK_SECONDS = 0.25  # between two looks for who reads, and for the end of what is composed
 LOG = logging.getLogger(__name__)
 Answer = TypeVar("Answer")

@@ -191,6 +191,7 @@ class Room:
 
 # Files that programs send and are given lie in one folder, and are bounded together.
 
+FULL_DISK = "The disk of the server is full; tell who runs it, or try again in a while."
 FILES_BYTES = 1 << 30
 MOST_FILES = 2000
 OLD_SECONDS = 3600

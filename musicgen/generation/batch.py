@@ -78,11 +78,13 @@ class CompiledStep:
             outer=_matrices([[block.feedforward.output] for block in blocks]),
             head=_matrices([[head]]),
             norms=_norms(model),
-            features=_features(attentions),
-            decay=_array(decay),
+            heads=loops.Heads(
+                features=_features(attentions),
+                decay=_array(decay),
+                metric=np.array(metric, np.float32),
+                guard=np.float32(GUARD),
+            ),
             activation=loops.RELU if blocks[0].feedforward.activation is F.relu else loops.GELU,
-            metric=np.array(metric, np.float32),
-            guard=np.float32(GUARD),
         )
         self._gains: Array | None = None
 

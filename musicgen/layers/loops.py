@@ -81,6 +81,15 @@ class Places(NamedTuple):
     fading: Any
 
 
+class Heads(NamedTuple):
+    """How heads attend; of one type for weights of any, so that it is compiled once for all."""
+
+    features: Features
+    decay: Any  # (H,)
+    metric: Any  # heads, features and what a feature is at least: 3 numbers
+    guard: Any
+
+
 class Model(NamedTuple):
     """All that does not change from token to token."""
 
@@ -90,11 +99,8 @@ class Model(NamedTuple):
     outer: Matrices
     head: Matrices  # of one layer
     norms: Norms
-    features: Features
-    decay: Any  # (H,)
+    heads: Heads
     activation: Any
-    metric: Any  # heads, features and what a feature is at least: 3 numbers
-    guard: Any
 
 
 def compiled(function: Any, *, in_order: bool = False) -> Any:
@@ -270,9 +276,9 @@ def attend(fq: Any, fk: Any, v: Any, decay: Any, guard: Any, sums: Any, out: Any
 
 
 @compiled
-def attend_by_metre(model: Model, qkv: Any, memory: Any, at: int, places: Places, out: Any) -> None:
+def attend_by_metre(how: Heads, qkv: Any, memory: Any, at: int, places: Places, out: Any) -> None:
     """File one token in the memory of a metric head, (rows, N, D + 1), and write what is found there, (D,)."""
-    features, least = int(model.metric[1]), model.metric[2]
+    features, least = int(how.metric[1]), how.metric[2]
     width = out.shape[0]
     filed, read = memory[places.key_rows[at]], memory[places.query_rows[at]]
     fading = places.fading[at]
@@ -287,37 +293,37 @@ def attend_by_metre(model: Model, qkv: Any, memory: Any, at: int, places: Places
         for d in range(width + 1):
             found[d] += q * read[m, d]
     for d in range(width):
-        out[d] = found[d] / (found[width] + model.guard)
+        out[d] = found[d] / (found[width] + how.guard)
 
 
 @compiled
 def attention(
-    model: Model, encoding: Encoding, places: Places, layer: int, qkv: Any, sums: Any, memory: Any,
+    how: Heads, encoding: Encoding, places: Places, layer: int, qkv: Any, sums: Any, memory: Any,
     out: Any,
 ) -> None:  # fmt: skip
     """Let all heads of a layer attend: (B, 3C + metric) → (B, C + metric); the states change in place."""
     heads, width = sums.shape[1], sums.shape[3] - 1
-    placed = np.empty((2, model.features.omega.shape[1]), np.float32)
+    placed = np.empty((2, how.features.omega.shape[1]), np.float32)
     features = np.empty((2, sums.shape[2]), np.float32)
-    omega = model.features.omega[layer]
-    metric = int(model.metric[0])
+    omega = how.features.omega[layer]
+    metric = int(how.metric[0])
     for row in range(qkv.shape[0]):
         for h in range(heads):
             for side in range(2):
                 h_of_both = side * heads + h
                 x = qkv[row, h_of_both * width : (h_of_both + 1) * width]
                 place(encoding, layer, row, h_of_both, x, placed[side])
-                feature(model.features, omega, side == 1, placed[side], features[side])
+                feature(how.features, omega, side == 1, placed[side], features[side])
             v = qkv[row, (2 * heads + h) * width : (2 * heads + h + 1) * width]
             own = sums[places.slots[row], h]
             found = out[row, h * width : (h + 1) * width]
-            attend(features[0], features[1], v, model.decay[h], model.guard, own, found)
+            attend(features[0], features[1], v, how.decay[h], how.guard, own, found)
         if metric:
-            first, size = 3 * heads * width, 2 * int(model.metric[1]) + width
+            first, size = 3 * heads * width, 2 * int(how.metric[1]) + width
             for h in range(metric):
                 given = qkv[row, first + h * size : first + (h + 1) * size]
                 found = out[row, (heads + h) * width : (heads + h + 1) * width]
-                attend_by_metre(model, given, memory, row * metric + h, places, found)
+                attend_by_metre(how, given, memory, row * metric + h, places, found)
 
 
 @compiled
@@ -360,7 +366,7 @@ def step(
         if first:
             normalise(x, norms.first[layer], norms.least, normed)
         product(m.qkv.codes[layer], m.qkv.scale[layer], m.qkv.bias[layer], given, qkv)
-        attention(model, encoding, places, layer, qkv, sums[layer], memory[layer], found)
+        attention(m.heads, encoding, places, layer, qkv, sums[layer], memory[layer], found)
         product(m.output.codes[layer], m.output.scale[layer], m.output.bias[layer], found, branch)
         add(branch, x)
         if first:

@@ -107,9 +107,10 @@ def test_what_was_written_is_new_also_where_it_is_as_before(model, piece):
     assert again.continuation.notes == filled.continuation.notes
     bar = filled.score.notes.onset_ticks // (4 * filled.score.ticks_per_beat)
     assert len(again.continuation.notes) == (bar == 1).sum() > 0
-    [drummed] = model.accompany(piece, ["drums"], seed=1)
+    short = model.read(SEEDS / "groove_short.mid")
+    [drummed] = model.accompany(short, ["drums"], seed=1)
     for parts in ("drums", iter(["drums"]), ["drums", "drums"]):
-        [same] = model.accompany(piece, parts, seed=1)
+        [same] = model.accompany(short, parts, seed=1)
         assert same.score.notes == drummed.score.notes
         assert same.provenance["written_parts"] == ["drums"]
     [again] = model.accompany(model.read(drummed.score), ["drums"], seed=1)

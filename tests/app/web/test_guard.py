@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from app.web import guard
-from app.web.api import FULL_DISK
 from app.web.guard import (
     FORM_BYTES,
+    FULL_DISK,
     JSON_BYTES,
     MOST_VALUES,
     Guard,

@@ -1,7 +1,6 @@
 import json
 import os
 import shutil
-import signal
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -10,13 +9,14 @@ import numpy as np
 import pytest
 
 import training.data.prepare
+from tests.training.data.deadly import spell_or_die
 from tests.training.data.sources import on_disk as disk
 from tests.training.makers import contents
 from tokenization.language import language_from_spec
 from tokenization.prepared import Prepared
-from training.data.prepare import PrepareOptions, Spelled, prepare, spell
+from training.data.prepare import PrepareOptions, prepare
 from training.data.sources import SOURCES, recognise
-from training.data.sources.source import Piece, Skipped, list_files
+from training.data.sources.source import list_files
 
 HERE = PrepareOptions(workers=0, validation=0.3)
 
@@ -90,12 +90,6 @@ def test_file_that_kills_its_reader_is_skipped(tmp_path: Path, monkeypatch: pyte
         {"name": "song0.mid", "reason": "working on it ended the process twice (signal 11)"}
     ]
     assert meta["counts"]["train"]["files"] == 2
-
-
-def spell_or_die(source: str, spoken: str, piece: Piece) -> Spelled | Skipped:
-    if piece.name == "song0.mid":
-        os.kill(os.getpid(), signal.SIGSEGV)
-    return spell(source, spoken, piece)
 
 
 def test_licence_goes_with_the_data_also_out_of_an_archive(tmp_path: Path):

@@ -7,7 +7,8 @@ stages of which the last is `midi_analyzed`, or as pickled events.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -183,25 +184,25 @@ def _beginning(path: Path) -> bytes:
         return b""
 
 
-def _read_apart(path: Path) -> Any:
-    """Return a pickle's content, read by another process: a few bytes of one can ask for much memory or time."""
+def _read_apart(paths: list[Path]) -> Generator[Any, None, None]:
+    """Yield pickles' contents, read by another process: a few bytes of one can ask for much memory or time."""
     bounds = Bounds(seconds=LIST_SECONDS, memory_bytes=LIST_BYTES)
-    (content,) = in_order(read_pickle, [path], workers=1, bounds=bounds)
-    if isinstance(content, Failed):
-        raise ValueError(content.reason)
-    return content
+    for content in in_order(read_pickle, paths, workers=1, bounds=bounds):
+        if isinstance(content, Failed):
+            raise ValueError(content.reason)
+        yield content
 
 
 def _listed_splits(listing: Listing) -> dict[str, str]:
     """Return the split of each piece that the release's lists of pieces name."""
     splits: dict[str, str] = {}
-    for file in listing.files:
-        if named := _SPLIT_LIST.fullmatch(file):
-            names = _read_apart(listing.path(file))
+    lists = {file: named[1] for file in listing.files if (named := _SPLIT_LIST.fullmatch(file))}
+    with closing(_read_apart([listing.path(file) for file in lists])) as contents:
+        for (file, named), names in zip(lists.items(), contents, strict=True):
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
                 raise ValueError(
                     f"{listing.path(file)} is not a list of names, as a list of pieces is"
                 )
-            split = _SPLITS.get(named[1], "validation")
+            split = _SPLITS.get(named, "validation")
             splits |= {PurePosixPath(name).stem: split for name in names}
     return splits

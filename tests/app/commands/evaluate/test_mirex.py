@@ -64,9 +64,12 @@ def test_a_prompt_goes_on_for_twelve_bars(tmp_path: Path, command, starts: tuple
     assert bars >= 8  # of 12, the last of which an untrained model may leave empty
     keys = written.onset_ticks * 128 + written.pitch
     assert len(np.unique(keys)) == len(keys)
-    folder = tmp_path / "samples"
-    for first in (1, 3):  # what is there is kept
-        names = command(*words, "-o", folder, "--variations", 2).out.split()
+
+
+def test_variations_are_samples_of_a_folder_and_what_is_there_is_kept(tmp_path: Path, command):
+    words = ("continue", given(tmp_path, note(0), note(64)), "--mirex", "--model", MODEL)
+    for first in (1, 3):
+        names = command(*words, "-o", tmp_path / "samples", "--variations", 2).out.split()
         assert [Path(one).name for one in names] == [f"sample_{first + n:02}.json" for n in (0, 1)]
 
 
