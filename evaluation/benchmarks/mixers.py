@@ -200,10 +200,13 @@ class RandomFeatureAttention(Attention):
 
 
 class TokenDecayAttention(Attention):
-    """The attention of a block that decays by token."""
+    """The attention of a block that decays by token; `normed` as the delta rule's, it is the control of that."""
 
-    def __init__(self, config: ModelConfig, layer: int, features: FeatureMap | None) -> None:
+    def __init__(
+        self, config: ModelConfig, layer: int, features: FeatureMap | None, *, normed: bool = False
+    ) -> None:
         super().__init__(config, layer, features)
+        self.norm = nn.LayerNorm(config.head_width) if normed else None
         self.gate = Linear(config.width, config.heads)
         nn.init.zeros_(self.gate.weight)
         horizons = torch.logspace(math.log10(DECAYS[0]), math.log10(DECAYS[1]), config.heads)
@@ -215,8 +218,10 @@ class TokenDecayAttention(Attention):
     ) -> tuple[Tensor, Any]:
         """Attend to the earlier positions, which later tokens let fade."""
         _whole_and_causal("decay by token", passage, state)
-        values = functional.pad(v, (0, 1), value=1.0)
-        y = gated_sums(fq, fk, values, functional.logsigmoid(self.gate(x)))
+        logs = functional.logsigmoid(self.gate(x))
+        if self.norm is not None:
+            return self.norm(gated_sums(fq, fk, v, logs)), None
+        y = gated_sums(fq, fk, functional.pad(v, (0, 1), value=1.0), logs)
         return y[..., :-1] / (y[..., -1:] + GUARD), None
 
 
@@ -344,6 +349,9 @@ def mixed(
         other: Attention = ToeplitzAttention(config, layer, attention.features)
     elif mixer == "decay_by_token":
         other = TokenDecayAttention(config, layer, attention.features)
+    elif mixer == "decay_by_token_normed":
+        unit = UnitFeatures(width, width, None)
+        other = TokenDecayAttention(config, layer, unit, normed=True)
     elif mixer == "delta":
         other = DeltaAttention(config, layer, UnitFeatures(width, width, None))
     else:

@@ -75,6 +75,10 @@ VARIANTS: dict[str, Variant] = {
     "rfa_gated": Variant(position="none", mixer="rfa_gated", whole=False),
     "decay": Variant(position="none", model=DECAY, whole=False, about="a factor a head, fixed"),
     "decay_by_token": Variant(position="none", mixer="decay_by_token", whole=False),
+    "decay_by_token_normed": Variant(
+        position="none", mixer="decay_by_token_normed", whole=False,
+        about="with the keys and the norm of the delta rule",
+    ),
     "delta": Variant(position="none", mixer="delta", whole=False, about="Schlag et al. 2021"),
     "metre": Variant(position="none", model=METRE, whole=False, about="decay, and metric heads"),
     "delta_metre": Variant(
