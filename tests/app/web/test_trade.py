@@ -8,6 +8,8 @@ from tests.app.web.browser import WAIT
 from tests.app.web.hands import NOTES
 from tests.app.web.test_page import checked
 
+pytestmark = pytest.mark.long
+
 # Every note that is sent to the synthesizer, with the time at which it sounds, and what is said of turns.
 # With the person's second turn, trading is over.
 WATCHED = """() => {
@@ -81,7 +83,6 @@ def test_trade_bars(page: Page, record_property):
     expect(page.get_by_role("button", name="● Record")).to_be_enabled()
 
 
-@pytest.mark.long
 def test_a_turn_in_which_nothing_is_played_ends_the_trade(page: Page):
     begin(page)
     expect(page.locator(".mg-play-in [role=status]")).to_have_text(
@@ -91,7 +92,6 @@ def test_a_turn_in_which_nothing_is_played_ends_the_trade(page: Page):
     assert page.evaluate("musicgen.app.trade.on") is False
 
 
-@pytest.mark.long
 def test_the_other_parts_play_on_under_a_turn(page: Page):
     """Those of the piece under the first turn, those of the answer under the next; both stay in the piece."""
     begin(page, "trio-disco")
