@@ -179,8 +179,10 @@ export class App {
     return entry;
   }
 
-  // Hear the piece as another model does. What was changed by hand is given to it as it is now.
-  changeModel(model) {
+  // Hear the piece as another model does, or the one that is being opened. What was changed by hand is given to it as it
+  // is now.
+  async changeModel(model) {
+    while (this.underWay) await this.underWay;
     const entry = this.desk.current;
     if (!entry || entry.kind === "nothing" || !entry.piece.notes.length) {
       this.calm();

@@ -122,6 +122,19 @@ export const tests = {
     await Promise.all([second, writes]);
     equal([desk.current.kind, asked], ["nothing", [[null, null]]]);
   },
+  async "another model hears what is being opened, not the piece before it"() {
+    const { app, desk } = working(), comes = [], asked = [];
+    app.models.set("n", { name: "n" });
+    app.server = { open: (what) => (asked.push(what.model), new Promise((done) => comes.push(() => done({ piece: piece([]), title: "nothing", model: what.model, bars: 0, chosen: 0, notices: [], remarks: [] })))), knows() {} };
+    const opens = app.openNothing(), changes = app.changeModel("n");
+    equal(asked.length, 1);
+    comes[0]();
+    await opens;
+    await new Promise((rested) => setTimeout(rested));
+    comes[1]();
+    await changes;
+    equal([desk.current.kind, desk.current.model, asked[1]], ["nothing", "n", "n"]);
+  },
   "a request to stop that was lost is sent again, and takes that nobody wants any more are stopped"() {
     const { app, stopped, compose } = working(), { stop } = Object.getPrototypeOf(app.composer);
     compose();
