@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import nan
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib import cm, colormaps, colors
@@ -12,7 +13,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from evaluation.attention import GAMMA, unpack
-from evaluation.benchmarks.run import Row
 from evaluation.plots.style import (
     COLOURS,
     DIVERGING,
@@ -24,6 +24,9 @@ from evaluation.plots.style import (
     series,
 )
 from musicgen.common.intervals import half_interval
+
+if TYPE_CHECKING:
+    from evaluation.benchmarks.run import Row
 
 # Curves of results: each function draws one result into an axis and returns the axis; none computes a measure.
 
