@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     if arguments.task not in KNOWN:
         raise ValueError(f"there is no task {arguments.task!r}{suggestion(arguments.task, KNOWN)}")
-    check_counts(arguments, "seeds")
+    check_counts(arguments, "seeds", "seconds")
     recipe = _recipe(arguments)
     with progress_bar("Data") as progress:
         data = material(arguments.task, arguments.source, recipe.data, progress)
@@ -118,7 +118,7 @@ def _write(folder: Path, task: str, recipe: Recipe, data: Material, rows: list[R
     import torch
 
     from app.commands.evaluate.study_options import command_line
-    from evaluation.benchmarks.tables import CONTROL, SUMMARY, plain, table_beside_papers
+    from evaluation.benchmarks.tables import SUMMARY, control_of, plain, table_beside_papers
     from evaluation.benchmarks.training import STEPS
     from evaluation.plots.figures import changes
     from evaluation.plots.style import figure, png
@@ -143,11 +143,10 @@ def _write(folder: Path, task: str, recipe: Recipe, data: Material, rows: list[R
         "rows": plain(rows),
     }
     write_json(folder / SUMMARY, facts)
-    control = next((row for row in rows if row.encoding == CONTROL and row.values), None)
-    if data.corpus is not None and control is not None:
+    if data.corpus is not None and (control := control_of(rows)) is not None:
         measures = [name for name in control.values[0] if name != STEPS]
         with figure(7.2, 1.4 + 0.3 * len(rows)) as drawn:
-            changes(drawn, rows, CONTROL, [measures[0], measures[-1]])
+            changes(drawn, rows, control, [measures[0], measures[-1]])
         write_bytes(folder / "benchmark.png", png(drawn))
     table = table_beside_papers(task, rows, data.rules)
     write_text(folder / "benchmark.md", f"{markdown(table)}\n")

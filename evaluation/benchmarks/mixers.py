@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from musicgen.attention.linear_attention import CHUNK, GUARD, Features, parallel
 from musicgen.layers.linear import Linear, without_autocast
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Attention, Passage
+from musicgen.position.base import ratios
 
 # Linear attention without the causal mask: every position sees the whole sequence, at the same linear cost.
 #
@@ -209,9 +209,8 @@ class TokenDecayAttention(Attention):
         self.norm = nn.LayerNorm(config.head_width) if normed else None
         self.gate = Linear(config.width, config.heads)
         nn.init.zeros_(self.gate.weight)
-        horizons = torch.logspace(math.log10(DECAYS[0]), math.log10(DECAYS[1]), config.heads)
         with torch.no_grad():
-            self.gate.bias.copy_((horizons - 1).log())
+            self.gate.bias.copy_(ratios(DECAYS, config.heads).logit())
 
     def attend(
         self, x: Tensor, fq: Tensor, fk: Tensor, v: Tensor, passage: Passage, state: Any

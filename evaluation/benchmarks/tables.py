@@ -31,7 +31,7 @@ def result_table(rows: Sequence[Row], rules: Mapping[str, float]) -> Table:
     """
     measures = next((list(row.values[0]) for row in rows if row.values), [])
     first = "accuracy" if "accuracy" in measures else (measures or [""])[-1]
-    control = next((row for row in rows if row.encoding == CONTROL and row.values), None)
+    control = control_of(rows)
     more = [] if control is None else [f"{_heading(first)}: less none's"]
     lead = ["encoding", "parameters", "n"]
     table = [[*lead, *(_heading(m) for m in measures), *more, "seconds each"]]
@@ -56,6 +56,11 @@ def result_table(rows: Sequence[Row], rules: Mapping[str, float]) -> Table:
         blank = [""] * (len(measures) - 1 + len(more))
         table.append([name, "0", "", f"{100 * accuracy:.2f}", *blank, ""])
     return table
+
+
+def control_of(rows: Sequence[Row]) -> Row | None:
+    """Return the row that all others are measured against, if it has values."""
+    return next((row for row in rows if row.encoding == CONTROL and row.values), None)
 
 
 def failures(rows: Sequence[Row]) -> list[str]:

@@ -16,7 +16,7 @@ from evaluation.benchmarks.pathfinder import rules
 from evaluation.benchmarks.recipe import Sizes
 from evaluation.benchmarks.training import Examples
 from tokenization.language import Language
-from tokenization.prepared import META_FILE, Prepared
+from tokenization.prepared import Prepared
 
 # Points in space with a known answer: is the field of some charges positive where a probe stands?
 #
@@ -236,8 +236,6 @@ def _read_language(folder: Path, sizes: Sizes) -> Material:
 
 
 def _read_music(folder: Path, sizes: Sizes) -> Material:
-    if not (folder / META_FILE).is_file():
-        raise FileNotFoundError(f"{folder} has no {META_FILE}")
     prepared, ids = Prepared.open(folder), {}
     for split in ("train", "test"):
         rows = prepared.rows(split)

@@ -147,9 +147,9 @@ class Optimiser:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if min(self.steps, self.batch, self.seconds or 1) < 1:
+        if min(self.steps, self.batch) < 1 or (self.seconds is not None and self.seconds <= 0):
             raise ValueError(
-                f"steps {self.steps}, seconds {self.seconds} and batch {self.batch} are at least 1"
+                f"steps {self.steps} and batch {self.batch} are at least 1, seconds {self.seconds} above 0"
             )
 
     def done(self, step: int, spent: float) -> float:

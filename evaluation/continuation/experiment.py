@@ -225,7 +225,6 @@ def _statistics(passages: Sequence[Row]) -> list[Row]:
 
 
 PITCHED, DRUMS = "pitched", "drums"  # stand for all tracks of their kind
-REFERENCES = ("prompt", "piece")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -297,29 +296,29 @@ def _add(
     for number, passage in enumerate(passages):
         row = {**shared, "sample": number}
         music = excerpt(passage.score, passage.start_ticks)
-        measured.similarities.extend({**row, **one} for one in compared(prompt, music))
+        references = {"prompt": prompt.score, "piece": prompt.piece}
+        measured.similarities.extend({**row, **one} for one in compared(references, music))
         measured.passages.append({**row, **_described(prompt, passage, music)})
     if len(passages) > 1:
         value = diversity([passage.new_ids for passage in passages])
         measured.diversities.append({**shared, "samples": len(passages), "diversity": value})
 
 
-def compared(prompt: PromptedPiece, music: Score) -> Iterator[Row]:
-    """Yield the similarities of a continuation, the whole (no quarter) and its quarters, to both references."""
-    for against, reference in zip(REFERENCES, (prompt.score, prompt.piece), strict=True):
-        for row in similar(reference, music):
-            yield {"against": against, **row}
-
-
-def similar(reference: Score, music: Score) -> Iterator[Row]:
-    """Yield the similarities of music, the whole (no quarter) and its quarters, to a reference."""
-    parts, expected = (
-        {None: music, **dict(enumerate(quarters(music), start=1))},
-        _profiles(reference),
-    )
-    for quarter, part in parts.items():
-        for (track, metric), value in similarities(expected, _profiles(part)).items():
-            yield {"track": track, "metric": metric, "quarter": quarter, "similarity": value}
+def compared(references: Mapping[str, Score], music: Score) -> Iterator[Row]:
+    """Yield the similarities of music, the whole (no quarter) and its quarters, to references by name."""
+    parts = {None: music, **dict(enumerate(quarters(music), start=1))}
+    found = {quarter: _profiles(part) for quarter, part in parts.items()}
+    for against, reference in references.items():
+        expected = _profiles(reference)
+        for quarter, histograms in found.items():
+            for (track, metric), value in similarities(expected, histograms).items():
+                yield {
+                    "against": against,
+                    "track": track,
+                    "metric": metric,
+                    "quarter": quarter,
+                    "similarity": value,
+                }
 
 
 def _profiles(score: Score) -> Mapping[tuple[str, str], np.ndarray]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from evaluation.continuation.experiment import SIMILARITY_KEY, by_style, similar
+from evaluation.continuation.experiment import SIMILARITY_KEY, by_style, compared
 from evaluation.continuation.prompts import style_of
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.formats import read_file
@@ -50,11 +50,6 @@ def _rows(folder: Path) -> Iterator[dict[str, Any]]:
         prompt, whole = read_file(prompts[name]), read_file(file)
         bars = bar_count(prompt)
         music = excerpt(whole, int(bar_lines(whole, bars)[-1]))
-        known = {
-            "output": str(folder),
-            "file": file.name,
-            "style": style_of(name),
-            "against": "prompt",
-        }
-        for row in similar(prompt, music):
+        known = {"output": str(folder), "file": file.name, "style": style_of(name)}
+        for row in compared({"prompt": prompt}, music):
             yield {**known, **row}

@@ -140,14 +140,13 @@ def template_curves(axes: Axes, drawn: Result, number: int) -> Axes:
     return axes
 
 
-def changes(drawn: Figure, rows: Sequence[Row], control: str, measures: Sequence[str]) -> Figure:
+def changes(drawn: Figure, rows: Sequence[Row], control: Row, measures: Sequence[str]) -> Figure:
     """Draw by how much each measure of other rows differs from the control's, with 95 % intervals, the best on top."""
-    base = next(row for row in rows if row.encoding == control)
-    others = [row for row in rows if row is not base and row.values]
-    others.sort(key=lambda row: row.change(base, measures[-1])[0], reverse=True)
+    others = [row for row in rows if row is not control and row.values]
+    others.sort(key=lambda row: row.change(control, measures[-1])[0], reverse=True)
     axes = drawn.subplots()
     for number, measure in enumerate(measures):
-        look, found = series(number), [row.change(base, measure) for row in others]
+        look, found = series(number), [row.change(control, measure) for row in others]
         places = np.arange(len(others)) + 0.15 * (len(measures) / 2 - 0.5 - number)
         axes.errorbar(
             [mean for mean, _ in found], places, xerr=[half or 0.0 for _, half in found],
@@ -155,7 +154,7 @@ def changes(drawn: Figure, rows: Sequence[Row], control: str, measures: Sequence
         )  # fmt: skip
     axes.axvline(0, color=FAINT, linewidth=0.8)
     axes.set_yticks(range(len(others)), [row.encoding for row in others])
-    axes.set_xlabel(f"change of the perplexity against {control}, 95 % intervals")
+    axes.set_xlabel(f"change of the perplexity against {control.encoding}, 95 % intervals")
     _legend(drawn, axes)
     return drawn
 

@@ -62,8 +62,8 @@ LEADS = {
     "accompaniment": """One part of real pieces after the other is hidden and written again to the other parts.
         For comparison, what nobody wrote for these bars: the part's own next bars, another piece of the style, another
         style.""",
-    "benchmark": """An experiment of the papers that is not about music: {what}. The same small model with one encoding
-        after the other, trained on the same examples in the same order; nothing here is about the models above.""",
+    "benchmark": """An experiment with small models: {what}. The same model with one encoding, or another part, after
+        the other, trained on the same examples in the same order; nothing here is about the models above.""",
 }
 
 CAPTIONS = {
@@ -182,8 +182,10 @@ def benchmark_content(result: Result) -> Markup:
     titles = ["\n".join(wrap(name, COLUMN)) for name in head]
     refused = [f"{row.encoding}: {row.failed}" for row in rows if row.failed]
     training, seeds = result["training"], max((len(row.values) for row in rows), default=0)
-    steps, epochs = training["steps"], training["epochs"]
+    steps, epochs, seconds = (training.get(name) for name in ("steps", "epochs", "seconds"))
     length = counted(steps, "step") if steps else f"{epochs} epochs"
+    if seconds:
+        length = f"{seconds} seconds of the processor"
     facts = {"length": length, **training, "seeds": seeds, "machine": result["machine"]}
     threads = counted(result["threads"], "thread")
     made = [filled(text, **facts, threads=threads) for text in HOW["benchmark"]]

@@ -146,6 +146,7 @@ def test_means_and_changes_by_seed_come_with_students_interval() -> None:
         ("lisops", "there is no task 'lisops' (did you mean 'listops'?)"),
         ("points --recipe nothing", "there is no recipe 'nothing'"),
         ("points --seeds 0", "--seeds is 0; it must be 1 or more"),
+        ("points --seconds 0", "--seconds is 0; it must be 1 or more"),
         ("points --short --encodings learned --steps 0", "no encoding could be measured"),
     ],
 )

@@ -99,7 +99,8 @@ def test_yardsticks_frame_the_scores(experiment):
     assert {row["output"] for row in measured.diversities} == {"first", "second"}
     lengths = {row["mean"] for (_, measure), row in found.items() if measure == "tokens"}
     assert lengths == {PLAN.tokens - np.mean([len(prompt.ids) for prompt in prompts])}
-    rows = list(compared(prompts[0], excerpt(prompts[0].piece, prompts[0].start_ticks)))
+    references = {"prompt": prompts[0].score, "piece": prompts[0].piece}
+    rows = list(compared(references, excerpt(prompts[0].piece, prompts[0].start_ticks)))
     assert min(row["similarity"] for row in chosen(rows, against="piece", quarter=None)) > 0.9
 
 
