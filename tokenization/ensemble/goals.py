@@ -6,16 +6,15 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from tokenization.analysis.chords import CHORDS, ROOTS
+from tokenization.analysis.chords import CHORDS
 from tokenization.analysis.metres import FOUR_FOUR
-from tokenization.ensemble.grammar import EnsembleGrammar, Script, Scripted
+from tokenization.ensemble.grammar import TONIC, TONICS, EnsembleGrammar, Script, Scripted
 from tokenization.ensemble.layouts import (
     NO_LEVEL,
     Plan,
     bar_offsets,
     beyond,
     body_start,
-    key_of,
     plain,
     plan_of,
     with_parts,
@@ -35,6 +34,7 @@ from tokenization.ensemble.tokens import (
     MOST_PARTS,
     PART,
     PART_NAMES,
+    PITCHED,
     PLAN,
     PLAYERS,
     SEAM_1,
@@ -179,9 +179,10 @@ def directed(
     if ends:
         sheet = reading.sheet()
         keys = prompt[KEY.holds(prompt)] - KEY.start
-        key = int(keys[0]) if len(keys) else key_of(sheet)
-        tonic = _tonic(key, metre) if chords is None and HARMONY in sheet.parts else []
-        said[-1] = [*_thin(sheet, plan, bars), *tonic]
+        last = [HARMONY_ID, AT.start, int(TONICS[keys[0]]) if len(keys) else TONIC]
+        said[-1] = _thin(sheet, plan, bars)
+        if chords is None and HARMONY in sheet.parts and (sheet.parts < PITCHED).any():
+            said[-1] += last
     opening = prompt[bar_offsets(prompt)[-2] + 1 :].tolist() if len(reading.bars) else []
     after = [
         [
@@ -219,14 +220,6 @@ def _thin(sheet: Sheet, plan: Plan | None, bars: int) -> list[int]:
     thin = max(int(np.median(own[own > 0])) - THINNER, 1) if (own > 0).any() else NO_LEVEL
     asked = {name: levels for name, levels in (plan or {}).items() if levels[bars - 1] >= 0}
     return _plan_tokens({"density": np.full(bars, thin), **asked}, bars)[-1]
-
-
-def _tonic(key: int | None, metre: int) -> list[int]:
-    """Return a bar's chord of the tonic."""
-    if key is None:
-        return []
-    mode, root = divmod(key, len(ROOTS))
-    return _chord_tokens([f"{ROOTS[root]}_{'m' if mode else 'M'}"], metre)
 
 
 def _declared_at(ids: np.ndarray) -> int:

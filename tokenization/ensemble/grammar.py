@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenization.analysis.chords import CHORDS, ROOTS
+from tokenization.analysis.chords import key as likeliest_key
 from tokenization.analysis.metres import FOUR_FOUR
 from tokenization.ensemble.tokens import (
     AFTER,
@@ -55,6 +57,10 @@ from tokenization.grammar import Grammar
 NOTHING, BEGUN, DECLARED, AFTER_BAR, AFTER_PLAN, AFTER_METRE, NAMED, PLACED = range(8)
 AFTER_LENGTH, AFTER_LOUDNESS, AFTER_VALUE, ENDED, GOAL, ABOUT = range(8, 14)
 KEYS = 128
+TONICS = np.array([CHORD.start + CHORDS.index(f"{root}_{mode}") for mode in "Mm" for root in ROOTS])
+FADES = 2 ** (
+    -1 / 8
+)  # how much of what a bar says of the key is left after another: half after 8 bars
 FAR = np.iinfo(np.int64).max // 2
 
 
@@ -132,11 +138,17 @@ class EnsembleGrammar(Grammar):
         self._loudness = np.full(1, -1)
         self._value = np.full(1, -1)  # the last one of this onset and loudness
         self._free_at = np.zeros((1, MOST_PARTS, KEYS), dtype=np.int64)  # step
+        self._tones = np.zeros((1, len(ROOTS)))  # how long each was heard, of late above all
 
     @property
     def bars(self) -> np.ndarray:
         """How many bars each row has begun: (B,)."""
         return self._bars
+
+    def tonics(self, rows: np.ndarray) -> list[int]:
+        """Return the chord of the tonic of the key that the music of each of some rows is in by now: (rows,) ids."""
+        tones = np.arange(len(ROOTS))
+        return [int(TONICS[likeliest_key(tones, self._tones[row])]) for row in rows]
 
     def allowed(self) -> np.ndarray:
         """Return which tokens may come next: (B, V) bool."""
@@ -288,6 +300,7 @@ class EnsembleGrammar(Grammar):
             if self._bars[row]:
                 self._start[row] += METRE_STEPS[self._metre[row]]
             self._bars[row] += 1
+            self._tones[row] *= FADES
             self._noted[row], self._full[row], self._rank[row] = False, False, 0
             self._part[row] = self._last[row] = self._pending[row] = -1
         elif not self._bars[row]:
@@ -328,6 +341,7 @@ class EnsembleGrammar(Grammar):
         lasts = np.where(pitched, LENGTHS[self._length[rows]], 1)
         sounds = ~harmony
         self._free_at[rows[sounds], part[sounds], value[sounds]] = (now + lasts)[sounds]
+        self._tones[rows[pitched], value[pitched] % len(ROOTS)] += lasts[pitched]
         self._value[rows] = value
         self._noted[rows] |= sounds
 
@@ -335,6 +349,7 @@ class EnsembleGrammar(Grammar):
 # Tokens that are forced around bar lines; between them the model chooses. B rows of a batch, L tokens of the script.
 
 FREE = -1  # no place in the script: the row writes
+TONIC = -1  # in a script: the chord of the tonic of the key that the music is in by then
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -392,8 +407,10 @@ class Scripted(Grammar):
         mask[over, BAR] = mask[over, END] = True
         mask[over, self._script.opening[bars[over]]] = True
         rows = np.flatnonzero(scripted)
+        said = self._script.tokens[self._place[rows]]
+        said[said == TONIC] = self._grammar.tonics(rows[said == TONIC])
         mask[rows] = False
-        mask[rows, self._script.tokens[self._place[rows]]] = True
+        mask[rows, said] = True
         return mask
 
     def instead(self, tokens: np.ndarray) -> np.ndarray:

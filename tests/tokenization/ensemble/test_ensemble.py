@@ -18,6 +18,7 @@ from tests.tokenization.ensemble.cases import LANGUAGE, scores, song
 from tests.tokenization.grammar_cases import uniform
 from tests.tokenization.grammar_cases import written as written_by
 from tests.training.data.sources.on_disk import band
+from tokenization.analysis.chords import ROOTS
 from tokenization.ensemble import layouts
 from tokenization.ensemble.goals import accompanying, directed, infilling
 from tokenization.ensemble.language import ACCENTS
@@ -242,6 +243,22 @@ def test_music_goes_on_by_a_plan_and_over_chords(ends: bool, seed: int):
         assert line.count("chords") == 1
     assert said[-1] == END if ends else (said == BAR).sum() > 8
     assert LANGUAGE.validate(layouts.plain(said)) is None
+
+
+@pytest.mark.parametrize("key", [*range(0, 12, 5), 14])
+def test_music_ends_in_the_key_that_it_is_in_by_then(key: int):
+    """Not in that of its first bars, nor in that of most of them: 48 bars of C major, and 16 of another."""
+    home, scale = [0, 2, 4, 5, 7, 9, 11, 12], [0, 2, 3 if key > 11 else 4, 5, 7, 8, 11, 12]
+    pitch = np.array([*np.tile(home, 12), *np.tile(scale, 4) + key % 12]) + 60
+    onset, steady = np.arange(len(pitch)) * 48, np.full(len(pitch), 48)
+    notes = Notes(onset, steady, pitch, steady, np.zeros_like(pitch))
+    score = Score(ticks_per_beat=24, notes=notes, tracks=(Track(name="piano", program=0),))
+    ids = LANGUAGE.encode(LANGUAGE.arrange(score)).ids
+    prompt = np.append(ids[: layouts.bar_offsets(ids)[-1]], BAR).astype(np.int64)
+    last = LANGUAGE.text(written(directed(LANGUAGE, prompt, 1, ends=True), prompt, 0))
+    assert (
+        f"chords at_0 chord_{ROOTS[key % 12]}_{'m' if key > 11 else 'M'}" in last.splitlines()[-1]
+    )
 
 
 def test_a_prompt_without_dynamics_has_accents_and_its_continuation_the_velocity_of_its_file():
