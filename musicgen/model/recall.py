@@ -37,10 +37,13 @@ PHRASE = 4  # bars
 NEAR = 8  # bars back, up to which a return has a name or is none
 AGREES = 3  # last tokens of a bar that are those of its source, from which on it is a copy
 COPIED = 8  # levels of plans that it counts for to follow a bar that was copied
-# Nats by which, in a bar that is drawn to return, the next token of its source is likelier: in one whose source has a
-# name, and in another. The network learned to trust a source as far as it is the right one, and a guess is often wrong;
-# in what is written, the source that is followed is the right one. Chosen on validation songs (docs/results.md).
-TO_NAMED, TO_GUESSED = 0.8, 2.5
+# Nats by which, in a bar that is drawn to return, the next token of its source is likelier: while the last tokens are
+# not yet those of the source, and from FOUND of them on; in a bar whose source has a name, and in another. The network
+# learned to trust a source as far as it is the right one, and a guess is often wrong; in what is written, the source
+# that is followed is the right one. To be likelier all along would copy whole bars, where songs vary them. Chosen on
+# validation songs (docs/results.md).
+FOUND = 4
+TO_NAMED, TO_GUESSED = (0.8, 0.0), (5.0, 0.9)
 TO_KNOWN = 3.0
 TIMES = 4  # that the notes of a bar may be said: nine real pieces in ten say none oftener (docs/results.md)
 MANY = 1 << 30
@@ -134,7 +137,8 @@ class Recollection:
         back = int(self._at[BACK])
         if back < 0 or not self.strength:
             return -1, 0.0
-        likelier = TO_NAMED if self._at[ASKED] == NAMED else TO_GUESSED
+        lost, found = TO_NAMED if self._at[ASKED] == NAMED else TO_GUESSED
+        likelier = lost if self._at[AGREED] < FOUND else found
         if self._bars[self._at[BARS] - 1, KNOWN] >= 0:
             likelier = TO_KNOWN
         return int(self._ids[back]), likelier * self.strength

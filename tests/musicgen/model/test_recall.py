@@ -189,7 +189,7 @@ def test_a_bar_that_has_been_said_too_often_is_recalled_no_more(times: int) -> N
     assert (found[PLANNED] > 0, found[MATCHED] > 0) == (again, again)
     token, likelier = one.followed()
     assert (VOCABULARY.names[token], likelier) == (
-        ("loudness_8", TO_NAMED) if again else (VOCABULARY.names[-1], 0)
+        ("loudness_8", TO_NAMED[0]) if again else (VOCABULARY.names[-1], 0)
     )
     assert one.worn() == ([] if again else [VOCABULARY.id("return_1")])
     softer = BAR.replace("loudness_8", "loudness_5")
@@ -207,7 +207,9 @@ def test_a_piece_that_says_one_bar_over_and_over_may_go_on(others: int) -> None:
     assert (found[PLANNED] > 0, found[MATCHED] > 0) == (others == 0,) * 2
 
 
-@pytest.mark.parametrize(("strength", "gain"), [(1.0, TO_NAMED), (0.5, TO_NAMED / 2), (0.0, 0.0)])
+@pytest.mark.parametrize(
+    ("strength", "gain"), [(1.0, TO_NAMED[0]), (0.5, TO_NAMED[0] / 2), (0.0, 0.0)]
+)
 def test_the_source_of_a_bar_is_followed_as_strongly_as_is_recalled(strength, gain) -> None:
     one = RECALL.begin(strength=strength)
     one.take(ids("begin piano " + BAR + "bar return_1"))
@@ -219,7 +221,22 @@ def test_the_source_of_a_bar_is_followed_as_strongly_as_is_recalled(strength, ga
 def test_a_guessed_source_is_followed_more_strongly() -> None:
     one, bars = RECALL.begin(), "bar return_new density_3 piano at_0 " * 9
     one.take(ids(f"begin piano {bars} bar return_other density_3"))
-    assert one.followed() == (VOCABULARY.id("piano"), TO_GUESSED)
+    assert one.followed() == (VOCABULARY.id("piano"), TO_GUESSED[0])
+
+
+@pytest.mark.parametrize(("back", "nats"), [("return_1", TO_NAMED), ("return_other", TO_GUESSED)])
+def test_a_source_is_followed_less_once_it_is_found_and_more_where_it_is_left(back, nats):
+    one, first = RECALL.begin(), BAR.replace("bar", "bar return_new density_3")
+    one.take(
+        ids(
+            f"begin piano {first} {'bar return_new ' * 8} {BAR} bar {back} density_3 piano at_0 length_24"
+        )
+    )
+    assert one.followed() == (VOCABULARY.id("loudness_8"), nats[0])
+    one.take(ids("loudness_8"))  # FOUND tokens are those of the source
+    assert one.followed() == (VOCABULARY.id("pitch_60"), nats[1])
+    one.take(ids("pitch_61"))
+    assert one.followed() == (VOCABULARY.id("at_24"), nats[0])
 
 
 def test_bars_that_are_to_be_others_are_not_recalled() -> None:
