@@ -29,44 +29,25 @@ MINOR = np.array([1, 0, 1, 1, 0, 1, 0, 1, 1, 0, 1, 0], dtype=bool)  # natural
 SCALES = np.array([np.roll(scale, root) for scale in (MAJOR, MINOR) for root in range(12)])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Music:
-    """A piece on the grid of steps, or a part of one that starts on a bar line."""
-
-    notes: Notes
-    pitched: Notes  # all but the drums
-
-    @property
-    def steps(self) -> int:
-        """The step at which the last note ends."""
-        return int(self.notes.end_ticks.max(initial=0))
-
-    @property
-    def bars(self) -> int:
-        """How many bars have begun by then."""
-        return -(-self.steps // BAR_STEPS)
-
-
-def music_of(score: Score) -> Music:
-    """Return a score's notes on the grid."""
-    score = score.rescaled(STEPS_PER_BEAT)
-    return Music(notes=score.notes, pitched=score.pitched)
-
-
 def statistics(score: Score) -> dict[str, float | None]:
     """Return every statistic of a piece by name."""
-    music = music_of(score)
+    music = score.rescaled(STEPS_PER_BEAT)
     return {name: statistic.measure(music) for name, statistic in STATISTICS.items()}
 
 
-def pitch_class_entropy(music: Music) -> float | None:
+def _bars(music: Score) -> int:
+    """Return how many bars of four beats have begun when the last note ends."""
+    return -(-music.end_ticks // BAR_STEPS)
+
+
+def pitch_class_entropy(music: Score) -> float | None:
     """Return −Σ p log₂ p over the 12 pitch classes, 0 … 3.58 bits; without drums (Wu & Yang 2020)."""
     share = np.bincount(music.pitched.pitch % 12, minlength=12) / max(len(music.pitched), 1)
     share = share[share > 0]
     return float(np.abs(share @ np.log2(share))) if len(share) else None
 
 
-def scale_consistency(music: Music) -> float | None:
+def scale_consistency(music: Score) -> float | None:
     """Return the largest share of notes in one major or minor scale, 0 … 1; without drums (Mogren 2016)."""
     if not len(music.pitched):
         return None
@@ -74,64 +55,65 @@ def scale_consistency(music: Music) -> float | None:
     return float((SCALES @ classes).max() / len(music.pitched))
 
 
-def groove_consistency(music: Music) -> float | None:
+def groove_consistency(music: Score) -> float | None:
     """Return 1 − the mean share of steps at which two neighbouring bars differ in having an onset (Wu & Yang 2020).
 
     0 … 1, of all tracks together; None for less than two bars.
     """
-    if music.bars < 2:
+    if (bars := _bars(music)) < 2:
         return None
-    patterns = np.zeros(music.bars * BAR_STEPS, dtype=bool)
+    patterns = np.zeros(bars * BAR_STEPS, dtype=bool)
     patterns[music.notes.onset_ticks] = True
-    patterns = patterns.reshape(music.bars, BAR_STEPS)
+    patterns = patterns.reshape(bars, BAR_STEPS)
     return 1 - float((patterns[1:] != patterns[:-1]).mean())
 
 
-def polyphony(music: Music) -> float | None:
+def polyphony(music: Score) -> float | None:
     """Return the mean number of pitches that sound at a step, of steps with one at least; without drums."""
     sounding = _sounding_pitches(music.pitched)
     return float(sounding[sounding > 0].mean()) if sounding.any() else None
 
 
-def polyphony_rate(music: Music) -> float | None:
+def polyphony_rate(music: Score) -> float | None:
     """Return the share of all steps with two pitches or more, 0 … 1; without drums (Dong et al. 2018)."""
     if not len(music.pitched):
         return None
-    return float((_sounding_pitches(music.pitched) >= 2).sum() / music.steps)
+    return float((_sounding_pitches(music.pitched) >= 2).sum() / music.end_ticks)
 
 
-def empty_beat_rate(music: Music) -> float | None:
+def empty_beat_rate(music: Score) -> float | None:
     """Return the share of beats in which no note of any track sounds, 0 … 1 (Dong et al. 2018)."""
-    if not music.steps:
+    if not music.end_ticks:
         return None
-    change = np.zeros(music.steps + 1, dtype=np.int64)
+    change = np.zeros(music.end_ticks + 1, dtype=np.int64)
     np.add.at(change, music.notes.onset_ticks, 1)
     np.add.at(change, music.notes.end_ticks, -1)
     sounding = np.flatnonzero(np.cumsum(change))
-    beats = -(-music.steps // STEPS_PER_BEAT)
+    beats = -(-music.end_ticks // STEPS_PER_BEAT)
     return 1 - len(np.unique(sounding // STEPS_PER_BEAT)) / beats
 
 
-def notes_a_bar(music: Music) -> float | None:
+def notes_a_bar(music: Score) -> float | None:
     """Return notes of all tracks by bars."""
-    return len(music.notes) / music.bars if music.bars else None
+    bars = _bars(music)
+    return len(music.notes) / bars if bars else None
 
 
-def pitch_range(music: Music) -> float | None:
+def pitch_range(music: Score) -> float | None:
     """Return highest − lowest pitch in semitones, 0 … 127; without drums."""
     if not len(music.pitched):
         return None
     return float(music.pitched.pitch.max() - music.pitched.pitch.min())
 
 
-def note_length(music: Music) -> float | None:
+def note_length(music: Score) -> float | None:
     """Return the mean duration of a note in beats; without drums."""
     if not len(music.pitched):
         return None
     return float(music.pitched.duration_ticks.mean() / STEPS_PER_BEAT)
 
 
-def repeated_bar_share(music: Music) -> float | None:
+def repeated_bar_share(music: Score) -> float | None:
     """Return the share of bars whose onsets (time, pitch, track) are those of an earlier bar, 0 … 1.
 
     Of the bars with notes, from the second on; None for less than two of these.
@@ -156,7 +138,7 @@ class Statistic:
 
     title: str
     unit: str  # empty for a share
-    measure: Callable[[Music], float | None]
+    measure: Callable[[Score], float | None]  # on the grid of steps
 
 
 STATISTICS: dict[str, Statistic] = {

@@ -27,13 +27,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from evaluation.metrics.statistics import (
     STEPS_PER_BEAT,
-    Music,
     note_length,
     pitch_class_entropy,
     pitch_range,
@@ -51,30 +49,24 @@ Found = Mapping[str, float | None]
 class Window:
     """Some bars of a piece on the grid of steps; times are steps from its beginning."""
 
-    notes: Notes
-    drum: np.ndarray  # (N,) bool
+    music: Score  # the notes that begin in them
     lines: np.ndarray  # (bars + 1,), where bars begin and the last one ends
-
-    @cached_property
-    def music(self) -> Music:
-        """The notes, as the statistics of whole pieces take them."""
-        return Music(notes=self.notes, pitched=self.notes[~self.drum])
 
     @property
     def bar(self) -> np.ndarray:
         """The bar, from 0, in which each note begins: (N,)."""
-        return np.searchsorted(self.lines, self.notes.onset_ticks, side="right") - 1
+        return np.searchsorted(self.lines, self.music.notes.onset_ticks, side="right") - 1
 
     @property
     def place(self) -> np.ndarray:
         """The step of its bar on which each note begins: (N,)."""
-        return self.notes.onset_ticks - self.lines[self.bar]
+        return self.music.notes.onset_ticks - self.lines[self.bar]
 
 
 def statistics(score: Score, start: int, stop: int) -> dict[str, float | None] | None:
     """Return the statistics of the bars start … stop − 1 of a score on a grid; None where no note begins in them."""
     window = cut(score, start, stop)
-    if not len(window.notes):
+    if not len(window.music.notes):
         return None
     lines = bar_lines(score, stop)
     changes = sum(lines[start] < marker.onset_ticks < lines[stop] for marker in recognise(score))
@@ -95,11 +87,10 @@ def cut(score: Score, start: int, stop: int) -> Window:
     score = score.rescaled(STEPS_PER_BEAT)
     lines = bar_lines(score, stop)[start:]
     onset = score.notes.onset_ticks
-    inside = (onset >= lines[0]) & (onset < lines[-1])
-    notes = score.notes[inside]
+    notes = score.notes[(onset >= lines[0]) & (onset < lines[-1])]
     lasting = np.minimum(notes.end_ticks, lines[-1]) - notes.onset_ticks
     notes = notes.replace(onset_ticks=notes.onset_ticks - lines[0], duration_ticks=lasting)
-    return Window(notes=notes, drum=score.on_drums[inside], lines=lines - lines[0])
+    return Window(music=score.replace(notes=notes), lines=lines - lines[0])
 
 
 def entropy(values: np.ndarray) -> float | None:
@@ -121,14 +112,14 @@ def _fullness(window: Window) -> Found:
     beats = window.lines[-1] / STEPS_PER_BEAT
     pitched = window.music.pitched.onset_ticks
     return {
-        "notes_a_beat": len(window.notes) / beats,
-        "onsets_a_beat": len(np.unique(window.notes.onset_ticks)) / beats,
+        "notes_a_beat": len(window.music.notes) / beats,
+        "onsets_a_beat": len(np.unique(window.music.notes.onset_ticks)) / beats,
         "notes_at_onset": len(pitched) / len(np.unique(pitched)) if len(pitched) else None,
     }
 
 
 def _loudness(window: Window) -> Found:
-    velocity = window.notes.velocity
+    velocity = window.music.notes.velocity
     values = (commonest(velocity), float(velocity.std()), float(len(np.unique(velocity))))
     return dict(zip(LOUDNESS, values, strict=True))
 
@@ -176,8 +167,8 @@ def _time(window: Window) -> Found:
     cells = zip(
         window.bar.tolist(),
         window.place.tolist(),
-        window.notes.pitch.tolist(),
-        window.drum.tolist(),
+        window.music.notes.pitch.tolist(),
+        window.music.on_drums.tolist(),
         strict=True,
     )
     played: dict[int, set[tuple[int, int, bool]]] = {}
@@ -195,7 +186,7 @@ def _time(window: Window) -> Found:
 def _parts(window: Window) -> Found:
     return {
         "sounding": polyphony(window.music),
-        "parts": float(len(np.unique(window.notes.track))),
-        "drum_share": float(window.drum.mean()),
-        "drums": float(len(np.unique(window.notes.pitch[window.drum]))),
+        "parts": float(len(np.unique(window.music.notes.track))),
+        "drum_share": float(window.music.on_drums.mean()),
+        "drums": float(len(np.unique(window.music.notes.pitch[window.music.on_drums]))),
     }

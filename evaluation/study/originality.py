@@ -45,10 +45,10 @@ def passages(
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Yield the passages of the bars start … stop − 1 by their first bar, as sorted keys of their notes."""
     for bar in range(start, stop - BARS + 1, step):
-        window = cut(score, bar, bar + BARS)
-        pitches = window.notes.pitch.astype(np.int64)
-        of_place = np.where(window.drum, DRUMS + pitches, ROOM + pitches)
-        keys = np.unique(window.notes.onset_ticks.astype(np.int64) * PITCHES + of_place)
+        music = cut(score, bar, bar + BARS).music
+        pitches = music.notes.pitch
+        of_place = np.where(music.on_drums, DRUMS + pitches, ROOM + pitches)
+        keys = np.unique(music.notes.onset_ticks * PITCHES + of_place)
         if len(keys) >= LEAST_NOTES:
             yield bar, keys
 
