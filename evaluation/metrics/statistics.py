@@ -42,9 +42,18 @@ def _bars(music: Score) -> int:
 
 def pitch_class_entropy(music: Score) -> float | None:
     """Return −Σ p log₂ p over the 12 pitch classes, 0 … 3.58 bits; without drums (Wu & Yang 2020)."""
-    share = np.bincount(music.pitched.pitch % 12, minlength=12) / max(len(music.pitched), 1)
-    share = share[share > 0]
+    return entropy(music.pitched.pitch % 12)
+
+
+def entropy(values: np.ndarray) -> float | None:
+    """Return −Σ p log₂ p over the different values; None of none."""
+    share = shares(values)
     return float(np.abs(share @ np.log2(share))) if len(share) else None
+
+
+def shares(values: np.ndarray) -> np.ndarray:
+    """Return which share of values each of the different ones has, (K,)."""
+    return np.unique(values, return_counts=True)[1] / max(len(values), 1)
 
 
 def scale_consistency(music: Score) -> float | None:
@@ -85,10 +94,7 @@ def empty_beat_rate(music: Score) -> float | None:
     """Return the share of beats in which no note of any track sounds, 0 … 1 (Dong et al. 2018)."""
     if not music.end_ticks:
         return None
-    change = np.zeros(music.end_ticks + 1, dtype=np.int64)
-    np.add.at(change, music.notes.onset_ticks, 1)
-    np.add.at(change, music.notes.end_ticks, -1)
-    sounding = np.flatnonzero(np.cumsum(change))
+    sounding = np.flatnonzero(_sounding_pitches(music.notes))
     beats = -(-music.end_ticks // STEPS_PER_BEAT)
     return 1 - len(np.unique(sounding // STEPS_PER_BEAT)) / beats
 
@@ -229,12 +235,9 @@ class Distance:
 
 def wasserstein(a: Sequence[float] | np.ndarray, b: Sequence[float] | np.ndarray) -> float | None:
     """Return the distance of two samples, ∫ |F_a − F_b|; None if one is empty."""
-    a, b = np.sort(np.asarray(a, dtype=np.float64)), np.sort(np.asarray(b, dtype=np.float64))
-    if not len(a) or not len(b):
-        return None
-    steps = np.sort(np.concatenate([a, b]))
-    shares = [np.searchsorted(x, steps[:-1], "right") / len(x) for x in (a, b)]
-    return float(np.abs(shares[0] - shares[1]) @ np.diff(steps))
+    from scipy.stats import wasserstein_distance  # takes a second to import
+
+    return float(wasserstein_distance(a, b)) if len(a) and len(b) else None
 
 
 def distances(outputs: Rows, real: Rows, by: str | None = None) -> list[Distance]:

@@ -201,11 +201,7 @@ def copied_share(output: np.ndarray, prompt: np.ndarray, run: int = COPIED_RUN) 
     if len(output) < run or len(prompt) < run:
         return None
     known = np.isin(_runs(output, run), _runs(prompt, run))
-    change = np.zeros(len(output) + 1, dtype=np.int64)
-    starts = np.flatnonzero(known)
-    np.add.at(change, starts, 1)
-    np.add.at(change, starts + run, -1)
-    return float((np.cumsum(change)[:-1] > 0).mean())
+    return float((np.convolve(known, np.ones(run)) > 0).mean())
 
 
 def diversity(outputs: Sequence[np.ndarray], run: int = SHARED_RUN) -> float | None:

@@ -32,10 +32,12 @@ import numpy as np
 
 from evaluation.metrics.statistics import (
     STEPS_PER_BEAT,
+    entropy,
     note_length,
     pitch_class_entropy,
     pitch_range,
     polyphony,
+    shares,
 )
 from tokenization.analysis.chords import recognise
 from tokenization.analysis.metres import bar_lines
@@ -93,19 +95,9 @@ def cut(score: Score, start: int, stop: int) -> Window:
     return Window(music=score.replace(notes=notes), lines=lines - lines[0])
 
 
-def entropy(values: np.ndarray) -> float | None:
-    """Return −Σ p log₂ p over the different values; None of none."""
-    share = _shares(values)
-    return float(np.abs(share @ np.log2(share))) if len(share) else None
-
-
 def commonest(values: np.ndarray) -> float | None:
     """Return the share of the commonest value; None of none."""
-    return float(_shares(values).max()) if len(values) else None
-
-
-def _shares(values: np.ndarray) -> np.ndarray:
-    return np.unique(values, return_counts=True)[1] / max(len(values), 1)
+    return float(shares(values).max()) if len(values) else None
 
 
 def _fullness(window: Window) -> Found:
