@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,12 +122,13 @@ def material(task: str, source: Path | None, sizes: Sizes, progress: Progress) -
         raise FileNotFoundError(f"{error}; give {found.wanted}") from None
 
 
-Split = tuple[Examples, Examples]
-"""What is trained on, and what is measured with."""
-
-
-def _read(read: files.Split, folder: Path, sizes: Sizes) -> Split:
-    return read(folder, "train", sizes.longest), read(folder, "test", sizes.longest)
+def _reader(
+    read: files.Split, made: Callable[[Examples, Examples], Material]
+) -> Callable[[Path, Sizes], Material]:
+    """Return what reads both splits of a user's files, to be `made` into material."""
+    return lambda folder, sizes: made(
+        read(folder, "train", sizes.longest), read(folder, "test", sizes.longest)
+    )
 
 
 def _make_listops(sizes: Sizes, progress: Progress) -> Material:
@@ -134,10 +136,6 @@ def _make_listops(sizes: Sizes, progress: Progress) -> Material:
     train, labels = listops.listops(sizes.train, *bounds, TRAIN, progress)
     test, answers = listops.listops(sizes.test, *bounds, TEST, progress)
     return _listops(Examples(inputs=train, labels=labels), Examples(inputs=test, labels=answers))
-
-
-def _read_listops(folder: Path, sizes: Sizes) -> Material:
-    return _listops(*_read(files.read_listops, folder, sizes))
 
 
 def _listops(train: Examples, test: Examples) -> Material:
@@ -154,7 +152,7 @@ def _make_pathfinder(sizes: Sizes, progress: Progress) -> Material:
     ]
     train, test = (Examples(inputs=list(x.reshape(len(x), -1)), labels=y) for x, y in both)
     return _classified(
-        train, test, pathfinder.CLASSES, 256, grid=(sizes.size, sizes.size),
+        train, test, pathfinder.CLASSES, grid=(sizes.size, sizes.size),
         rules=rules(*both), remarks=[_pictures(sizes)],
     )  # fmt: skip
 
@@ -174,26 +172,9 @@ def _pictures(sizes: Sizes) -> str:
     )
 
 
-def _read_pathfinder(folder: Path, sizes: Sizes) -> Material:
-    return _pixels(folder, sizes, files.read_pathfinder, pathfinder.CLASSES)
-
-
-def _read_image(folder: Path, sizes: Sizes) -> Material:
-    return _pixels(folder, sizes, files.read_image, 10)
-
-
-def _pixels(folder: Path, sizes: Sizes, read: files.Split, classes: int) -> Material:
-    train, test = _read(read, folder, sizes)
+def _square(train: Examples, test: Examples, classes: int) -> Material:
     side = round(len(train.inputs[0]) ** 0.5)
-    return _classified(train, test, classes, 256, grid=(side, side))
-
-
-def _read_text(folder: Path, sizes: Sizes) -> Material:
-    return _classified(*_read(files.read_text, folder, sizes), 2, 256)
-
-
-def _read_retrieval(folder: Path, sizes: Sizes) -> Material:
-    return _classified(*_read(files.read_retrieval, folder, sizes), 2, 256, pairs=True)
+    return _classified(train, test, classes, grid=(side, side))
 
 
 def _read_patches(file: Path, sizes: Sizes) -> Material:
@@ -213,11 +194,8 @@ def _make_points(sizes: Sizes, progress: Progress) -> Material:
     train, test = (
         Examples(inputs=list(one.tokens), labels=one.labels, places=one.places) for one in both
     )
-    rules = {
-        "sign of the nearest charge": both[1].by_nearest(),
-        "most common class": _most_common(train.labels, test.labels),
-    }
-    return Material(train=train, test=test, classes=CLASSES, vocabulary=TOKENS, rules=rules)
+    rules = {"sign of the nearest charge": both[1].by_nearest()}
+    return _classified(train, test, CLASSES, TOKENS, rules=rules)
 
 
 def _read_language(folder: Path, sizes: Sizes) -> Material:
@@ -263,21 +241,17 @@ def _classified(
     train: Examples,
     test: Examples,
     classes: int,
-    vocabulary: int,
+    vocabulary: int = 256,
     *,
     rules: dict[str, float] | None = None,
     **more: Any,
 ) -> Material:
-    rules = {**(rules or {}), "most common class": _most_common(train.labels, test.labels)}
+    # Chance at its best: always the class that is most common in the training.
+    ((label, _),) = Counter(train.labels.tolist()).most_common(1)
+    rules = {**(rules or {}), "most common class": float((test.labels == label).mean())}
     return Material(
         train=train, test=test, classes=classes, vocabulary=vocabulary, rules=rules, **more
     )
-
-
-def _most_common(train: np.ndarray, test: np.ndarray) -> float:
-    """Return the accuracy of chance at its best: always the class that is most common in the training."""
-    ((label, _),) = Counter(train.tolist()).most_common(1)
-    return float((test == label).mean())
 
 
 TASKS: dict[str, Task] = {
@@ -286,32 +260,32 @@ TASKS: dict[str, Task] = {
         wanted="the folder of the Long Range Arena's basic_train.tsv and basic_test.tsv "
         "(lra_release.gz of https://github.com/google-research/long-range-arena), or nothing: they are made then",
         maker=_make_listops,
-        reader=_read_listops,
+        reader=_reader(files.read_listops, _listops),
     ),
     "pathfinder": Task(
         about="whether two marks are the ends of one dashed path, by pixels",
         wanted="a folder such as pathfinder32/curv_contour_length_14 with imgs and metadata (lra_release.gz of "
         "https://github.com/google-research/long-range-arena), or nothing: pictures of our own are made then",
         maker=_make_pathfinder,
-        reader=_read_pathfinder,
+        reader=_reader(files.read_pathfinder, partial(_square, classes=pathfinder.CLASSES)),
     ),
     "text": Task(
         about="whether a film review is good or bad, by bytes",
         wanted="the folder aclImdb with train/pos, train/neg, test/pos and test/neg "
         "(https://ai.stanford.edu/~amaas/data/sentiment)",
-        reader=_read_text,
+        reader=_reader(files.read_text, partial(_classified, classes=2)),
     ),
     "retrieval": Task(
         about="whether one paper cites another, by the bytes of both",
         wanted="the folder of new_aan_pairs.train.tsv and new_aan_pairs.test.tsv (lra_release.gz of "
         "https://github.com/google-research/long-range-arena, made of the ACL Anthology Network)",
-        reader=_read_retrieval,
+        reader=_reader(files.read_retrieval, partial(_classified, classes=2, pairs=True)),
     ),
     "image": Task(
         about="what a picture of 32 by 32 shows, by grey pixels",
         wanted="the folder cifar-10-batches-bin with data_batch_1.bin … and test_batch.bin "
         "(CIFAR-10 binary version, https://www.cs.toronto.edu/~kriz/cifar.html)",
-        reader=_read_image,
+        reader=_reader(files.read_image, partial(_square, classes=10)),
     ),
     "patches": Task(
         about="what pictures of your own show, by patches",
