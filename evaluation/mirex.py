@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.metrics import style, window
-from evaluation.metrics.estimates import estimate, mean
+from evaluation.metrics.estimates import estimate, means
 from evaluation.metrics.form import form
 from evaluation.metrics.statistics import SCALES
 from evaluation.study.realism import told_apart
@@ -261,18 +261,10 @@ def _summary(
     table = []
     for system in systems:
         own = [row for row in rows if row["system"] == system]
-        prompts = sorted({row["prompt"] for row in own})
-        found = {
-            name: asdict(
-                estimate(
-                    mean(row[name] for row in own if row["prompt"] == prompt) for prompt in prompts
-                )
-            )
-            for name in MEASURES
-        }
+        found = {name: asdict(estimate(means(own, "prompt", name))) for name in MEASURES}
         table.append({
             "system": system,
-            "prompts": len(prompts),
+            "prompts": len({row["prompt"] for row in own}),
             "files": len(own),
             "broken": sum(row["system"] == system for row in broken),
             **found,

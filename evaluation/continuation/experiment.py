@@ -29,7 +29,7 @@ from evaluation.continuation.prompts import (
     read_prompt,
     reference_passages,
 )
-from evaluation.metrics.estimates import estimate, mean
+from evaluation.metrics.estimates import estimate, means
 from evaluation.metrics.statistics import STATISTICS, distances, statistics
 from evaluation.metrics.style import (
     copied_share,
@@ -182,13 +182,12 @@ def by_style(rows: Iterable[Row], key: Sequence[str], value: str) -> list[Row]:
 
     What a passage does not have is in no style's mean; a style of which none has it is missing.
     """
-    groups: dict[tuple[Any, ...], dict[str, list[float | None]]] = {}
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        styles = groups.setdefault(tuple(row[name] for name in key), {})
-        styles.setdefault(row["style"], []).append(row[value])
+        groups.setdefault(tuple(row[name] for name in key), []).append(row)
     found = []
-    for group, styles in groups.items():
-        values = [mean(styles[style]) for style in sorted(styles)]
+    for group, own in groups.items():
+        values = means(own, "style", value)
         known = dict(zip(key, group, strict=True))
         found.append({**known, **asdict(estimate(values)), "values": values})
     return found

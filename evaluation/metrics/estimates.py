@@ -7,8 +7,9 @@ not, values of 0 and 1, has Wilson's (1927), which is as wide as it should be wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -62,6 +63,14 @@ def mean(values: Iterable[float | None]) -> float | None:
     """Return the mean of the values that there are, None for none."""
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
+
+
+def means(rows: Iterable[Mapping[str, Any]], over: str, value: str) -> list[float | None]:
+    """Return the mean of a value in the rows of each group, the groups in the order of what they have in `over`."""
+    groups: dict[Any, list[float | None]] = {}
+    for row in rows:
+        groups.setdefault(row[over], []).append(row.get(value))
+    return [mean(groups[name]) for name in sorted(groups, key=str)]
 
 
 def _known(values: Iterable[float | None]) -> np.ndarray:

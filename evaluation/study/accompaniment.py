@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.metrics.estimates import estimate, mean
+from evaluation.metrics.estimates import estimate, means
 from evaluation.metrics.statistics import HARMONY, NOTES_A_BAR, SOUNDING, in_harmony
 from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
 from evaluation.study.experiments import Experiment, taking_part
@@ -232,11 +232,7 @@ def summary(rows: Iterable[Row]) -> list[Row]:
     result = []
     for part, metric in dict.fromkeys((row["part"], row["metric"]) for row in rows):
         own = [row for row in rows if (row["part"], row["metric"]) == (part, metric)]
-        styles = sorted({row["style"] for row in own}, key=str)
-        by_style = {
-            name: [mean(row.get(name) for row in own if row["style"] == style) for style in styles]
-            for name in (WRITTEN, *BESIDE)
-        }
+        by_style = {name: means(own, "style", name) for name in (WRITTEN, *BESIDE)}
         pairs = zip(by_style[WRITTEN], by_style["same"], strict=True)
         both = [(a, b) for a, b in pairs if a is not None and b is not None]
         result.append(
