@@ -57,6 +57,7 @@ _CONSONANCES = (0, 3, 4, 7, 8, 9)  # semitones, of the other part's note above t
 _ONSET_BINS = 64
 Row = dict[str, Any]
 Others = Mapping[str, Notes | None]  # a part of other music, moved to begin at 0
+Profile = Callable[[Notes, int], np.ndarray]
 
 
 def role(track: Track) -> str:
@@ -110,64 +111,52 @@ def compared(piece: Score, track: int, others: Others) -> list[Row]:
     return [*_likeness(piece, track, others), *_harmony(piece, track, others)]
 
 
-def _likeness(piece: Score, track: int, others: Others) -> list[Row]:
-    drums, beat = piece.tracks[track].is_drum, piece.ticks_per_beat
-
-    def profiles(notes: Notes | None) -> dict[str, np.ndarray]:
-        if notes is None:
-            return {}
-        if drums:
-            return {"onset_drum": onset_drum(notes, beat)}
-        return {
-            "onset_duration": onset_duration(notes, beat),
-            "time_pitch": time_pitch(notes, beat),
-        }
-
-    true = profiles(part_of(piece, track))
-    found = {name: profiles(notes) for name, notes in others.items()}
-    rows = [
-        {
-            "metric": metric,
-            **{
-                name: cosine(histogram, own[metric]) if metric in own else None
-                for name, own in found.items()
-            },
-        }
-        for metric, histogram in true.items()
+def _rows(measures: Mapping[str, Callable[[Notes], float | None]], parts: Others) -> list[Row]:
+    """Return a row a measure, with what it is of each part that there is."""
+    return [
+        {"metric": metric}
+        | {name: None if notes is None else measure(notes) for name, notes in parts.items()}
+        for metric, measure in measures.items()
     ]
-    for row in rows:
-        if row.get(WRITTEN, 0) is None and true[row["metric"]].any():
-            row[WRITTEN] = 0.0
-    return rows
+
+
+def _likeness(piece: Score, track: int, others: Others) -> list[Row]:
+    true, beat = piece.notes[piece.notes.track == track], piece.ticks_per_beat
+    melodic = {"onset_duration": onset_duration, "time_pitch": time_pitch}
+    profiles = {"onset_drum": onset_drum} if piece.tracks[track].is_drum else melodic
+
+    def likeness(profile: Profile, own: Notes) -> float | None:
+        return cosine(profile(true, beat), profile(own, beat))
+
+    measures = {metric: partial(likeness, profile) for metric, profile in profiles.items()}
+    return [
+        _zero_where_lacking(row, bool(profiles[row["metric"]](true, beat).any()))
+        for row in _rows(measures, others)
+    ]
 
 
 def _harmony(piece: Score, track: int, others: Others) -> list[Row]:
     if piece.tracks[track].is_drum:
         return []
+    pitched, beat = piece.pitched, piece.ticks_per_beat
+    found = {REAL: part_of(piece, track), **others}
+    (row,) = _rows({HARMONY: lambda own: in_harmony(own, pitched, beat)}, found)
+    return [_zero_where_lacking(row, row[REAL] is not None)]
 
-    def share(notes: Notes | None) -> float | None:
-        return None if notes is None else in_harmony(notes, piece.pitched, piece.ticks_per_beat)
 
-    shares = {name: share(notes) for name, notes in others.items()}
-    row = {"metric": HARMONY, REAL: share(part_of(piece, track)), **shares}
-    if row.get(WRITTEN, 0) is None and row[REAL] is not None:
-        row[WRITTEN] = 0.0
-    return [row]
+def _zero_where_lacking(row: Row, wanted: bool) -> Row:
+    """Return a row in which what was written, but has nothing that the hidden part has, counts as 0."""
+    return {**row, WRITTEN: 0.0} if wanted and row.get(WRITTEN, 0) is None else row
 
 
 def density(piece: Score, track: int, bars: int, others: Others) -> list[Row]:
     """Return how many notes a part has a bar and at a time, in a piece of so many bars and in other music as long."""
     ticks = int(bar_lines(piece, bars)[-1])
-    found = {REAL: part_of(piece, track), **others}
     measures = {
         NOTES_A_BAR: lambda own: len(own) / bars,
         SOUNDING: lambda own: float(own.duration_ticks.sum()) / ticks,
     }
-    return [
-        {"metric": metric}
-        | {name: None if own is None else measure(own) for name, own in found.items()}
-        for metric, measure in measures.items()
-    ]
+    return _rows(measures, {REAL: part_of(piece, track), **others})
 
 
 def streamed(piece: Score, track: int, bars: int, others: Others) -> list[Row]:
@@ -176,30 +165,21 @@ def streamed(piece: Score, track: int, bars: int, others: Others) -> list[Row]:
     if true is None or piece.tracks[track].is_drum:
         return []
     ticks = int(bar_lines(piece, bars)[-1])
-    found = {REAL: true, **others}
     pitched = piece.pitched
     melody = pitched[pitched.track != track]
 
     def onsets(notes: Notes) -> np.ndarray:
         return np.minimum(notes.onset_ticks * _ONSET_BINS // ticks, _ONSET_BINS - 1)
 
-    bins: dict[str, tuple[Callable[[Notes], np.ndarray], int]] = {
-        "pitch_divergence": (lambda notes: notes.pitch, 128),
-        "onset_divergence": (onsets, _ONSET_BINS),
+    divergences = {
+        "pitch_divergence": lambda own: _divergence(own.pitch, true.pitch, 128),
+        "onset_divergence": lambda own: _divergence(onsets(own), onsets(true), _ONSET_BINS),
     }
-    rows: list[Row] = [
-        {"metric": metric}
-        | {
-            name: None if own is None else _divergence(place(own), place(true), many)
-            for name, own in others.items()
-        }
-        for metric, (place, many) in bins.items()
-    ]
-    support = {name: None if own is None else _support(melody, own) for name, own in found.items()}
-    for number, metric in enumerate(("consonant", "unsupported")):
-        values = {name: None if both is None else both[number] for name, both in support.items()}
-        rows.append({"metric": metric, **values})
-    return rows
+    support = {
+        "consonant": lambda own: _support(melody, own)[0],
+        "unsupported": lambda own: _support(melody, own)[1],
+    }
+    return [*_rows(divergences, others), *_rows(support, {REAL: true, **others})]
 
 
 def _divergence(ours: np.ndarray, true: np.ndarray, bins: int) -> float:
@@ -212,11 +192,11 @@ def _divergence(ours: np.ndarray, true: np.ndarray, bins: int) -> float:
     return float(jensenshannon(one, other)) ** 2
 
 
-def _support(melody: Notes, part: Notes) -> tuple[float, float] | None:
+def _support(melody: Notes, part: Notes) -> tuple[float | None, float | None]:
     """Return the share of a melody's time in notes with a consonant note of a part, and in notes with none at all."""
     time = melody.duration_ticks
     if not time.sum():
-        return None
+        return None, None
     together = (part.end_ticks > melody.onset_ticks[:, None]) & (
         part.onset_ticks < melody.end_ticks[:, None]
     )
