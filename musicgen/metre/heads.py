@@ -41,21 +41,13 @@ from torch import Tensor, nn
 
 from musicgen.attention.linear_attention import GUARD
 from musicgen.layers.linear import Linear, eager_on_cpu, without_autocast
-from musicgen.metre.sums import (
-    Sorted,
-    Touched,
-    sorted_sums,
-    sorted_times,
-    touched,
-    touched_sums,
-)
+from musicgen.metre.sums import Sorted, sorted_sums, sorted_times
 
 FADED = 1e-20  # what no weight falls below: far from GUARD, and far below what float32 can add to 1
 MOST_BARS = 64  # of a period: a memory has a row a tick of it
 MOST_ROWS = 1 << 16  # of all heads of a layer
 # Positions a stretch: in the cache of the one, and large kernels for the other.
 CHUNKS = {"cpu": 128, "cuda": 256}
-DENSE_CHUNK = 16  # … where dense products are taken (sums.py)
 MOST_STEPS = 1 << 20  # that a token goes on by
 
 
@@ -172,15 +164,8 @@ class Stretch:
     fading: Tensor  # … and its earlier entries: (B·R, 1)
 
 
-class Stretches(NamedTuple):
-    """All stretches of a pass, and how dense products take them where those pay: in training on a CPU.
-
-    Of whole sequences that are learned from, and of any on a GPU, there are no stretches but all times sorted.
-    """
-
-    each: list[Stretch]
-    dense: Touched | None
-    sorted: Sorted | None = None
+Stretches = list[Stretch] | Sorted
+"""All stretches of a pass; of whole sequences that are learned from, and of any on a GPU, all times sorted."""
 
 
 class Metre(nn.Module):
@@ -206,21 +191,22 @@ class Metre(nn.Module):
         """Return the number of the period in which each row was last written to, before the first token: (B, R)."""
         return torch.zeros(batch, self.rows, device=self.periods.device)
 
-    def stretches(self, after: Tensor, before: Tensor, newest: Tensor) -> tuple[Stretches, Tensor]:
+    def stretches(
+        self, after: Tensor, before: Tensor, newest: Tensor
+    ) -> tuple[list[Stretch], Tensor]:
         """Say where tokens stand, stretch by stretch, by the time after and before each, (B, T) both.
 
         Takes and returns the period of each row's newest entry, (B, R) float32.
         """
-        dense = eager_on_cpu(after) and torch.is_grad_enabled()
-        size = DENSE_CHUNK if dense else CHUNKS.get(after.device.type, CHUNKS["cuda"])
+        size = CHUNKS.get(after.device.type, CHUNKS["cuda"])
         stretches = []
         for start in range(0, after.shape[1], size):
             at = slice(start, min(start + size, after.shape[1]))
             stretch, newest = self._stretch(at, after[:, at], before[:, at], newest)
             stretches.append(stretch)
-        return Stretches(stretches, _together(stretches, size) if dense else None), newest
+        return stretches, newest
 
-    def whole(self, after: Tensor, before: Tensor) -> Stretches | None:
+    def whole(self, after: Tensor, before: Tensor) -> Sorted | None:
         """Say the same of whole sequences, from which none goes on: where sorted times pay, so not of a few tokens.
 
         What lies in a block depends on all tokens, and with it the last bit; so on a CPU they are for training alone.
@@ -229,7 +215,7 @@ class Metre(nn.Module):
             return None
         rows, periods = self._rows(torch.cat([before[:, :1], after], 1))
         ratios = self.ratios.to(torch.promote_types(self.ratios.dtype, torch.float32))
-        return Stretches([], None, sorted_times(rows.mT, periods.mT, ratios, FADED))
+        return sorted_times(rows.mT, periods.mT, ratios, FADED)
 
     def step(
         self, after: Tensor, before: Tensor, newest: Tensor, places: Tensor | None = None
@@ -274,26 +260,6 @@ class Metre(nn.Module):
         batch = torch.arange(len(rows), device=rows.device) if places is None else places
         batch = batch * self.rows
         return (rows + batch.view(-1, *[1] * (rows.ndim - 1))).flatten()
-
-
-def _together(stretches: list[Stretch], size: int) -> Touched:
-    """Return stretches as dense products take them, the last filled up to their size with what counts 0 times."""
-    parts: list[list[Tensor]] = [[], [], [], [], []]
-    for stretch in stretches:
-        sees, seen = stretch.query_weights.squeeze(-1), stretch.key_weights.squeeze(-1)  # (B, c, H)
-        rows, keys = stretch.query_rows.view(sees.shape), stretch.key_rows.view(seen.shape)
-        within, more = stretch.within, size - sees.shape[1]
-        if more:
-            within = F.pad(within, (0, more, 0, more))
-            sees, seen = (F.pad(x, (0, 0, 0, more)) for x in (sees, seen))
-            rows, keys = (
-                torch.cat([x, rows[:, -1:].expand(-1, more, -1)], 1) for x in (rows, keys)
-            )
-        for part, one in zip(parts, (within, rows, sees, keys, seen), strict=True):
-            part.append(one)
-    within, rows, sees, keys, seen = (torch.stack(part) for part in parts)
-    fading = torch.stack([stretch.fading.squeeze(-1) for stretch in stretches])
-    return touched(within, (rows, sees), (keys, seen), fading)
 
 
 @dataclass(frozen=True)
@@ -350,17 +316,17 @@ class MetricHeads(nn.Module):
         qkv = self.qkv(x)
         with without_autocast(x.device):
             q, k, v = self._split(qkv.to(torch.promote_types(qkv.dtype, torch.float32)))
-            if stretches.sorted is not None:
-                out = sorted_sums(q, k, v, stretches.sorted, GUARD)
+            if isinstance(stretches, Sorted):
+                out = sorted_sums(q, k, v, stretches, GUARD)
                 return out.flatten(2).to(qkv.dtype), None
-            batch, rows = len(x), len(stretches.each[0].fading)
+            batch, rows = len(x), len(stretches[0].fading)
             if memory is None:
                 memory = v.new_zeros(batch, rows // batch, self.features, v.shape[-1])
-            table = memory.view(rows, -1)
-            if stretches.dense is not None:
-                y, table = touched_sums(q, k, v, stretches.dense, table)
-            else:
-                y, table = self._by_token(q, k, v, stretches.each, table)
+            table, found = memory.view(rows, -1), []
+            for stretch in stretches:
+                y, table = self._stretch(q, k, v, stretch, table)
+                found.append(y)
+            y = torch.cat(found, 1)
             out = y[..., :-1] / (y[..., -1:] + GUARD)
         return out.flatten(2).to(qkv.dtype), table.view(batch, rows // batch, self.features, -1)
 
@@ -370,23 +336,13 @@ class MetricHeads(nn.Module):
         q, k, v = qkv.unflatten(-1, (self.heads, -1)).split(sizes, -1)
         return q.clamp(min=LEAST), k.clamp(min=LEAST), F.pad(v, (0, 1), value=1.0)
 
-    def _by_token(
-        self, q: Tensor, k: Tensor, v: Tensor, stretches: list[Stretch], table: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Return the sums, (B, T, H, D + 1), and the memory: in few and large calls, for GPUs and compilers."""
-        ys = []
-        for stretch in stretches:
-            y, table = self._stretch(q, k, v, stretch, table)
-            ys.append(y)
-        return torch.cat(ys, 1), table
-
     def _stretch(
         self, q: Tensor, k: Tensor, v: Tensor, stretch: Stretch, table: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return the sums of one stretch, (B, c, H, D + 1), and the memory after it, (B·R, M·(D + 1))."""
         q, k, v = (x[:, stretch.positions] for x in (q, k, v))
         weights = torch.einsum("bihm,bjhm->bhij", q, k) * stretch.within
-        read = table[stretch.query_rows].view(*q.shape, -1)  # (B, c, H, M, D + 1)
+        read = _taken(table, stretch.query_rows).view(*q.shape, -1)  # (B, c, H, M, D + 1)
         # Matrix products this thin are slower than this sum.
         past = ((q * stretch.query_weights).unsqueeze(-1) * read).sum(-2)
         y = torch.einsum("bhij,bjhd->bihd", weights, v) + past
@@ -394,8 +350,16 @@ class MetricHeads(nn.Module):
         return y, _added(table * stretch.fading, stretch.key_rows, filed)
 
 
+# Gradients of rows that are taken, and entries of rows, are added up in the same order each time.
+
+
+def _taken(table: Tensor, rows: Tensor) -> Tensor:
+    """Return some rows of the table, (·, M·(D + 1))."""
+    return table.index_select(0, rows) if table.device.type == "cpu" else table[rows]
+
+
 def _added(table: Tensor, rows: Tensor, entries: Tensor) -> Tensor:
-    """Return the table with entries added to rows, in the same order each time."""
+    """Return the table with entries added to rows."""
     if table.device.type == "cpu":
         return table.index_add(0, rows, entries)
     return table.index_put((rows,), entries, accumulate=True)  # sorted; index_add on CUDA is not
