@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,13 +30,13 @@ ADAM_KEEPS, MUON_KEEPS = ("step", "exp_avg", "exp_avg_sq"), ("momentum_buffer",)
 TIMES = "times"  # of a group of parameters: what its rate is of that of the others
 
 
-class Float32Muon(Muon):
-    """Muon whose steps are computed in float32, matrices of one shape together.
+class StackedMuon(Muon):
+    """Muon that takes matrices of one shape together: a GPU waits for each call."""
 
-    torch computes them in bfloat16. A processor that has to imitate that takes ten times longer so than for all else.
-    """
-
-    within = torch.float32  # what the iteration is computed in
+    def __init__(self, matrices: Sequence[Tensor], within: torch.dtype, **settings: Any) -> None:
+        """Compute the iteration `within` a type of numbers."""
+        super().__init__(matrices, **settings)
+        self.within = within
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -64,12 +65,6 @@ class Float32Muon(Muon):
         averages = [state["momentum_buffer"] for state in states]
         pairs = zip(averages, gradients, strict=True)
         return [new.lerp(average.lerp_(new, 1 - momentum), momentum) for average, new in pairs]
-
-
-class GpuMuon(Float32Muon):
-    """Muon as torch computes it, in bfloat16, but matrices of one shape together: a GPU waits for each call."""
-
-    within = torch.bfloat16
 
 
 def orthogonal(
@@ -116,12 +111,13 @@ def optimiser_of(settings: OptimiserConfig, model: Performer) -> Optimizer:
 def _muon_and_adam(settings: OptimiserConfig, model: Performer) -> MuonAndAdam:
     """Return Muon for the matrices of layers, and Adam for the rest."""
     matrices = [p for p in model.blocks.parameters() if p.ndim == 2]
-    kind = Muon if multiplies_bfloat16() else Float32Muon
-    muon = (GpuMuon if matrices[0].is_cuda else kind)(
+    # As torch does; but a processor that has to imitate bfloat16 takes ten times longer so than for all else.
+    multiplied = matrices[0].is_cuda or multiplies_bfloat16()
+    muon = StackedMuon(
         matrices,
+        torch.bfloat16 if multiplied else torch.float32,
         lr=settings.learning_rate,
         weight_decay=settings.weight_decay,
-        adjust_lr_fn="match_rms_adamw",
     )
     return MuonAndAdam(muon, _adam(settings, model, {id(p) for p in matrices}))
 
