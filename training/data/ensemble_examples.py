@@ -12,6 +12,8 @@ What is drawn for each sequence:
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from tokenization.ensemble.language import Ensemble
@@ -31,7 +33,7 @@ from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import END, HARMONY, PART_NAMES, PLAN, TEMPO, transposition
 from tokenization.language import COUNTED, PERIOD
 from training.config import DataConfig
-from training.data.examples import start_bar
+from training.data.examples import moved, start_bar
 
 MARKS = 24  # tokens outside the bars: those about the piece, its parts, and around what stands after a gap
 LONGEST_GAP = 8  # bars
@@ -64,7 +66,7 @@ def cut_ensemble(
     kind = _kind_of(config, random)
     ids = ids.astype(np.int64)
     piece, hole = _crop(kind, ids, bars, config, random)
-    piece = _transposed(piece, config.transpose, random)
+    piece = moved(config.transpose, random, partial(_transposed, piece))
     piece = _in_parts(language, piece, kind, config, random)
     sheet = language.sheet(piece)
     laid, given = piece, 0
@@ -134,13 +136,9 @@ def _crop(
     return from_bar(ids, first)[: 2 * config.trained_length + MARKS], None
 
 
-def _transposed(ids: np.ndarray, most: int, random: np.random.Generator) -> np.ndarray:
-    """Return the ids moved by up to `most` semitones; a move out of the range of pitches is drawn again."""
-    for semitones in random.permutation(2 * most + 1) - most:
-        moved = transposition(int(semitones))[ids]
-        if (moved >= 0).all():
-            return moved
-    return ids
+def _transposed(ids: np.ndarray, semitones: int) -> np.ndarray | None:
+    ids = transposition(semitones)[ids]
+    return ids if (ids >= 0).all() else None
 
 
 def _in_parts(

@@ -6,7 +6,8 @@ Everything works on token arrays and draws from the generator it is given (Liutk
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from tokenization.score import Notes
 from training.config import DataConfig
 
 MOST_SKIPPED = 64  # bars
+Moved = TypeVar("Moved")
 Another = Callable[[np.random.Generator], np.ndarray]
 """Draws another piece to train on: its ids."""
 
@@ -77,27 +79,26 @@ def _kept(probability: float, random: np.random.Generator) -> np.ndarray:
             return kept
 
 
-def transposed(
-    language: Remi, ids: np.ndarray, most: int, random: np.random.Generator
-) -> np.ndarray:
-    """Return the ids moved by up to `most` semitones; a move out of the range is drawn again."""
-    for semitones in random.permutation(2 * most + 1) - most:
-        moved = language.transpose(ids, int(semitones))
-        if moved is not None:
-            return moved
-    return ids
+def moved(most: int, random: np.random.Generator, move: Callable[[int], Moved | None]) -> Moved:
+    """Return music moved by up to `most` semitones; a move out of the range, which gives None, is drawn again."""
+    drawn = (random.permutation(2 * most + 1) - most).tolist()
+    return next(
+        found for semitones in drawn if (found := move(semitones)) is not None
+    )  # by 0 it is
 
 
 def transposed_trio(notes: Notes, most: int, random: np.random.Generator) -> Notes:
-    """Return notes moved by up to `most` semitones, all but the drums; a move out of the range is drawn again."""
+    """Return notes moved by up to `most` semitones, all but the drums."""
     if not len(notes):
         return notes
     melodic = notes.track != DRUMS
-    for semitones in random.permutation(2 * most + 1) - most:
+
+    def move(semitones: int) -> Notes | None:
         pitch = notes.pitch + semitones * melodic
-        if pitch.min() >= 0 and pitch.max() < PITCHES:
-            return notes.replace(pitch=pitch).sorted()
-    return notes
+        fits = pitch.min() >= 0 and pitch.max() < PITCHES
+        return notes.replace(pitch=pitch).sorted() if fits else None
+
+    return moved(most, random, move)
 
 
 # Grooves.
@@ -133,4 +134,4 @@ def cut_remi(
     """Return up to length + 1 tokens from a bar on, transposed, chords too."""
     start = start_bar(bars, len(ids), config, random)
     crop = ids[int(bars[start]) if start else 0 :][: config.trained_length + 1]
-    return transposed(remi, crop, config.transpose, random).astype(np.uint16)
+    return moved(config.transpose, random, partial(remi.transpose, crop)).astype(np.uint16)
