@@ -39,8 +39,7 @@ class DataConfig:
     endings: float = 0.0  # count down to the end of their piece
     gaps: float = 0.0  # have a gap to be filled
     accompaniments: float = 0.0  # have parts written to given ones, which come first
-    skip_bars: bool = True  # start at a random bar; else at the beginning
-    skip_chance: float = 1.0  # of sequences that do
+    skip_chance: float = 1.0  # of sequences that start at a random bar; the others at the beginning
     skip_step: int = 1  # bars: with more, whole steps of so many, over half of the piece at most
     prefetch: int = 4  # batches prepared ahead
     workers: int = 0  # processes that cut them; 0: a thread

@@ -61,13 +61,9 @@ def start_bar(
         return 0
     if config.skip_step > 1:
         steps = min(MOST_SKIPPED, len(bars) // 2) // config.skip_step
-        return (
-            config.skip_step * int(random.integers(1, steps + 1))
-            if config.skip_bars and steps
-            else 0
-        )
+        return config.skip_step * int(random.integers(1, steps + 1)) if steps else 0
     last = int(np.searchsorted(bars, tokens - config.trained_length - 1, side="right"))
-    return int(random.integers(last)) if config.skip_bars and last > 1 else 0
+    return int(random.integers(last)) if last > 1 else 0
 
 
 def _kept(probability: float, random: np.random.Generator) -> np.ndarray:
