@@ -33,11 +33,10 @@ from training.validation import Measured, Validation
 
 # The README of a model that ships: facts from its card, its configuration and the measurement of its weights.
 
-Losses = Mapping[str, tuple[int, Measured]]  # dtype → bytes, loss
 
-
-def model_readme(model: ModelConfig, card: Card, losses: Losses) -> str:
+def model_readme(model: ModelConfig, card: Card, ways: Sequence[Stored]) -> str:
     """Return the text: what the card says of the training, the configuration, and what the weights cost."""
+    measured = next(way.measured for way in ways if way.dtype == card.dtype)
     facts = {
         "language": f"{card.language['language']}, {card.language['tokens']} tokens",
         "parameters": f"{card.parameters:,}",
@@ -51,12 +50,12 @@ def model_readme(model: ModelConfig, card: Card, losses: Losses) -> str:
         "`python -m training.results.publish` prints all numbers.",
         markdown([("", ""), *facts.items()], numbers=False),
         "## Quality",
-        f"Loss in nats a token on {losses[card.dtype][1].sequences} validation pieces, which chose the "
+        f"Loss in nats a token on {measured.sequences} validation pieces, which chose the "
         "checkpoint, by the way the weights are stored; "
         f"the model here is stored as {card.dtype}.",
-        markdown([("weights", "MB", "trained length", "past it"), *_costs(losses)]),
+        markdown([("weights", "MB", "trained length", "past it"), *_costs(ways)]),
         "By position:",
-        markdown([("tokens", "loss", "deviation", "pieces"), *_positions(losses[card.dtype][1])]),
+        markdown([("tokens", "loss", "deviation", "pieces"), *_positions(measured)]),
         "![Losses of the training](curves.png)",
     ]
     return "\n\n".join(parts) + "\n"
@@ -71,10 +70,10 @@ def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, str]:
     return found
 
 
-def _costs(losses: Losses) -> list[tuple[str, ...]]:
+def _costs(ways: Sequence[Stored]) -> list[tuple[str, ...]]:
     return [
-        (dtype, f"{size / 1e6:.1f}", loss(measured.inside), loss(measured.beyond))
-        for dtype, (size, measured) in losses.items()
+        (way.dtype, f"{way.bytes / 1e6:.1f}", loss(way.measured.inside), loss(way.measured.beyond))
+        for way in ways
     ]
 
 
@@ -138,9 +137,7 @@ def publish(run: Path, destination: Path) -> list[Stored]:
     card = replace(card, name=destination.name, training={**card.training, **facts})
     card = checkpoint.save(destination, model, card, chosen.dtype)
     _copy_beside(run, [one.folder for one in batches.shards.sets], destination)
-    losses = {way.dtype: (way.bytes, way.measured) for way in ways}
-    text = model_readme(model.config, card, losses)
-    write_text(destination / "README.md", text)
+    write_text(destination / "README.md", model_readme(model.config, card, ways))
     return [chosen, *(way for way in ways if way is not chosen)]
 
 

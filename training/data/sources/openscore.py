@@ -15,7 +15,6 @@ from training.data.sources.source import (
     Listing,
     Piece,
     Source,
-    arranged,
     joined,
     read,
     shown,
@@ -103,9 +102,6 @@ class Quartets(OpenScore):
     licence = "CC0, OpenScore String Quartet Corpus"
     style = "quartet"
     file = re.compile(r"(?:^|.*/)(sq\d+)\.mxl")
-
-    def scores(self, piece: Piece, language: Language) -> list[Score]:
-        return arranged(read(piece), language)
 
 
 def sung(score: Score) -> Score:
