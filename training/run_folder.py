@@ -353,8 +353,8 @@ def differences(config: RunConfig) -> list[str]:
 
 def _differences(old: Any, new: dict[str, Any]) -> list[str]:
     """Return the changes of a configuration that make it another run."""
-    before = _flat(_completed(old)) if isinstance(old, Mapping) else {}
-    after = _flat(new)
+    before = flat(_completed(old)) if isinstance(old, Mapping) else {}
+    after = flat(new)
     keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
     return [
         f"{key} was {before.get(key)} and is {after.get(key)}" for key in keys if key not in _FREE
@@ -369,14 +369,13 @@ def _completed(old: Mapping[str, Any]) -> Mapping[str, Any]:
         return old
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat = {}
+def flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Return the values of nested mappings, each under its whole name."""
+    found: dict[str, Any] = {}
     for key, value in values.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
+        name = before + key
+        found |= flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
+    return found
 
 
 def plain(config: RunConfig) -> dict[str, Any]:

@@ -8,10 +8,9 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -42,8 +41,8 @@ def model_readme(model: ModelConfig, card: Card, ways: Sequence[Stored]) -> str:
         "parameters": f"{card.parameters:,}",
         "trained length": f"{card.trained_length} tokens",
         "weights": f"{card.dtype}, {card.bytes / 1e6:.1f} MB, SHA-256 {card.sha256[:16]}…",
-        **_flat(card.training),
-        **_flat(model.plain(), "model."),
+        **run_folder.flat(card.training),
+        **run_folder.flat(model.plain(), "model."),
     }
     parts = [
         f"# {card.name}",
@@ -59,15 +58,6 @@ def model_readme(model: ModelConfig, card: Card, ways: Sequence[Stored]) -> str:
         "![Losses of the training](curves.png)",
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, str]:
-    """Return the facts of nested mappings, each under its whole name."""
-    found: dict[str, str] = {}
-    for key, value in values.items():
-        name = before + key
-        found |= _flat(value, f"{name}.") if isinstance(value, Mapping) else {name: f"{value}"}
-    return found
 
 
 def _costs(ways: Sequence[Stored]) -> list[tuple[str, ...]]:
