@@ -45,8 +45,7 @@ def learned_from(folder: Path, batches: Batches) -> bool:
     """Say whether the run of a checkpoint learned from this data: the same tokens, of which the same were held out."""
     if read_state(folder).data != batches.shards.checksum:
         return False
-    counts = batches.shards.counts
-    return read_card(folder)[1].training.get("counts", counts) == counts
+    return read_card(folder)[1].training.get("counts") == batches.shards.counts
 
 
 def has_tail(model: Path) -> bool:
@@ -178,13 +177,13 @@ def read_state(folder: Path) -> RunState:
 
 
 def _read_state(folder: Path) -> tuple[RunState, dict[str, str]]:
-    """Return where a checkpoint's run stood, and the checksums that came with it; older ones have none."""
+    """Return where a checkpoint's run stood, and the checksums that came with it."""
     path = folder / STATE
     try:
         plain = json_of(path)
-        sums = plain.pop(CHECKSUMS, {}) if isinstance(plain, dict) else {}
+        sums = plain.pop(CHECKSUMS) if isinstance(plain, dict) else {}
         state = from_plain(RunState, plain, str(path))
-        if sums and sums[STATE] != _sum(plain):
+        if sums[STATE] != _sum(plain):
             raise ValueError(f"{path} is damaged: its checksum is another")
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise ValueError(f"{path} cannot be read ({error}); {_advice(folder)}") from None
@@ -209,7 +208,7 @@ def restore(folder: Path, model: Performer, optimiser: Optimizer) -> RunState:
             f"{folder} holds a model of another configuration; "
             "train with the one in config.yaml of its run, or begin a new run"
         )
-    averages = _read_averages(folder, model, optimiser, sums.get(OPTIMISER))
+    averages = _read_averages(folder, model, optimiser, sums[OPTIMISER])
     own = model.state_dict()
     model.load_state_dict({n: laid_out_like(x, own[n]) for n, x in stored.state_dict().items()})
     on_cpu = () if optimiser.defaults.get("fused") else ("step",)
@@ -225,7 +224,7 @@ def restore(folder: Path, model: Performer, optimiser: Optimizer) -> RunState:
 
 
 def _read_averages(
-    folder: Path, model: Performer, optimiser: Optimizer, checksum: str | None
+    folder: Path, model: Performer, optimiser: Optimizer, checksum: str
 ) -> dict[str, torch.Tensor]:
     """Return what the optimiser kept of each parameter: all of it, and of those parameters alone."""
     path = folder / OPTIMISER
@@ -236,7 +235,7 @@ def _read_averages(
         averages = tensors_of(data)
     except (OSError, SafetensorError) as error:
         raise ValueError(f"{path} cannot be read ({error}); {_advice(folder)}") from None
-    if checksum is not None and hashlib.sha256(data).hexdigest() != checksum:
+    if hashlib.sha256(data).hexdigest() != checksum:
         raise ValueError(f"{path} is damaged: its checksum is another; {_advice(folder)}")
     found: dict[str, dict[str, tuple[int, ...]]] = defaultdict(dict)
     for key, value in averages.items():
@@ -353,20 +352,12 @@ def differences(config: RunConfig) -> list[str]:
 
 def _differences(old: Any, new: dict[str, Any]) -> list[str]:
     """Return the changes of a configuration that make it another run."""
-    before = flat(_completed(old)) if isinstance(old, Mapping) else {}
+    before = flat(old) if isinstance(old, Mapping) else {}
     after = flat(new)
     keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
     return [
         f"{key} was {before.get(key)} and is {after.get(key)}" for key in keys if key not in _FREE
     ]
-
-
-def _completed(old: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an older configuration with the defaults of settings that have come since."""
-    try:
-        return plain(from_plain(RunConfig, old, "the run"))
-    except ValueError:  # of a setting that is no more
-        return old
 
 
 def flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:

@@ -144,8 +144,8 @@ def draw_by_time(axes: Axes, tables: Mapping[str, Sequence[Table]]) -> Axes:
     """Draw the mean training loss of each name's runs, smoothed, over the processor time that a run has taken."""
     for (name, runs), (color, dash) in zip(tables.items(), _looks(), strict=False):
         rows = min(len(table["loss"]) for table in runs)
-        if not rows or not all("processor_seconds" in table for table in runs):
-            continue  # of an earlier version
+        if not rows:
+            continue
         losses = [smoothed(table["loss"][:rows], 0.05) for table in runs]
         took = np.mean([table["processor_seconds"][:rows] for table in runs], axis=0)
         _mean_curve(axes, took.cumsum() / 60, losses, dash, color=color, label=_plain(name))

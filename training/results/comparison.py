@@ -95,10 +95,7 @@ def tabulated(folder: Path) -> dict[str, int]:
         return {}
     try:
         rows = [*csv.DictReader(path.read_text(encoding="utf-8").splitlines())]
-        return {
-            row["name"].removeprefix("'"): int(row["seeds"]) if "seeds" in row else 1
-            for row in rows
-        }
+        return {row["name"].removeprefix("'"): int(row["seeds"]) for row in rows}
     except (LookupError, ValueError, TypeError, AttributeError, csv.Error):
         raise ValueError(
             f"{path} is no table of a comparison; move it away, or name another folder with -o"
