@@ -235,8 +235,7 @@ class Schedule:
             rate = learning_rate(step, peak=peak, floor=floor, warmup=warmup, total=self.falling)
         else:
             total = self.whole if self.seconds is None else None
-            tail = settings.tail
-            rate = held_rate(step, peak=peak, floor=floor, warmup=0, total=total, tail=tail)
+            rate = held_rate(step, peak=peak, floor=floor, total=total, tail=settings.tail)
         return rate * self._left() if self.in_tail else rate
 
     def _left(self) -> float:

@@ -26,25 +26,13 @@ def generator_from(seed: int) -> Generator:
 
 
 def learning_rate(step: int, *, peak: float, floor: float, warmup: int, total: int) -> float:
-    """Rise linearly to `peak` over the first `warmup` steps, then fall to `floor` along half a cosine.
-
-    Step 0 already learns: it has the rate peak / warmup.
-    """
-    if step < warmup:
-        return peak * (step + 1) / warmup
+    """Fall from `peak`, once it is warm, to `floor` along half a cosine."""
     progress = min(1.0, (step - warmup) / max(1, total - warmup))
     return floor + (peak - floor) * (1 + math.cos(math.pi * progress)) / 2
 
 
-def held_rate(
-    step: int, *, peak: float, floor: float, warmup: int, total: int | None, tail: float
-) -> float:
-    """Rise linearly to `peak`, stay there, and fall linearly to `floor` over the last share of `total` steps.
-
-    Without a total it stays.
-    """
-    if step < warmup:
-        return peak * (step + 1) / warmup
+def held_rate(step: int, *, peak: float, floor: float, total: int | None, tail: float) -> float:
+    """Stay at `peak`, and fall linearly to `floor` over the last share of `total` steps; without a total, stay."""
     if total is None or tail == 0:
         return peak
     left = (total - 1 - step) / max(1.0, tail * total)  # 0 at the last step

@@ -28,10 +28,9 @@ def clocked(config: RunConfig, monkeypatch, seconds: float, tail: float | None =
 
 
 def test_held_rate_falls_in_a_straight_line_at_the_end():
-    how = {"peak": 1.0, "floor": 0.1, "warmup": 4, "tail": 0.25}
+    how = {"peak": 1.0, "floor": 0.1, "tail": 0.25}
     rates = [held_rate(step, total=20, **how) for step in range(20)]
-    assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
-    assert rates[4:15] == [1.0] * 11
+    assert rates[:15] == [1.0] * 15
     assert rates[15:] == pytest.approx([0.82, 0.64, 0.46, 0.28, 0.1])
     assert held_rate(10**9, total=None, **how) == 1.0
     assert held_rate(19, total=20, **{**how, "tail": 0}) == 1.0
