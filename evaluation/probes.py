@@ -153,9 +153,7 @@ def _jackknife(values: Sequence[float | None]) -> float | None:
     if any(value is None for value in values):
         return None
     numbers = np.array(values, dtype=np.float64)
-    return float(
-        np.sqrt((len(numbers) - 1) / len(numbers) * ((numbers - numbers.mean()) ** 2).sum())
-    )
+    return float(numbers.std() * np.sqrt(len(numbers) - 1))
 
 
 def _bands(

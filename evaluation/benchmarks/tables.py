@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from evaluation.benchmarks.run import Row
 from evaluation.benchmarks.tasks import TASKS
 from evaluation.benchmarks.training import STEPS
-from tokenization.records import json_of
+from tokenization.records import json_of, yaml_of
 
 CONTROL = "none"  # the encoding that all others are measured against
 SUMMARY = "benchmark.json"  # of a folder of results: the table, and what is to be known of it
 Table = list[list[str]]
-ANCHORS = yaml.safe_load(
-    (files("evaluation.benchmarks") / "anchors.yaml").read_text(encoding="utf-8")
-)
+ANCHORS = yaml_of(Path(__file__).with_name("anchors.yaml"))
 """By task: paper, what is measured, and rows by the names that they have here."""
 
 
