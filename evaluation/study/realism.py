@@ -86,20 +86,19 @@ def scored(values: np.ndarray, kind: np.ndarray, songs: np.ndarray) -> np.ndarra
     values (N, F), kind (N,) bool, songs (N,). What is NaN is taken for the median of the songs that are learned from.
     """
     from sklearn.ensemble import RandomForestClassifier  # takes seconds to import
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
 
     scores = np.full(len(values), np.nan)
+    forest = make_pipeline(
+        SimpleImputer(strategy="median", keep_empty_features=True),
+        RandomForestClassifier(TREES, min_samples_leaf=FEWEST_IN_A_LEAF, random_state=SEED),
+    )
     for learned, tested in folds(songs):
         if kind[learned].all() or not kind[learned].any():
             return None
-        known = values[learned]
-        there = ~np.isnan(known).all(axis=0)
-        middle = np.zeros(values.shape[1])
-        middle[there] = np.nanmedian(known[:, there], axis=0)
-        whole = np.where(np.isnan(values), middle, values)
-        forest = RandomForestClassifier(
-            TREES, min_samples_leaf=FEWEST_IN_A_LEAF, random_state=SEED
-        ).fit(whole[learned], kind[learned])
-        scores[tested] = forest.predict_proba(whole[tested])[:, 1]
+        forest.fit(values[learned], kind[learned])
+        scores[tested] = forest.predict_proba(values[tested])[:, 1]
     return None if np.isnan(scores).any() else scores
 
 
