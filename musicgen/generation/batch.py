@@ -106,7 +106,7 @@ class CompiledStep:
         """
         model = self._model
         with without_autocast(tokens.device):
-            x, around, metre = model.embedding(tokens), None, None
+            x, around, metre = model.embedding(tokens), None, _NOWHERE
             if model.time is not None:
                 assert times is not None, "a state of a model that counts musical time has times"
                 after = model.time.after(tokens.unsqueeze(1), times.ticks).squeeze(1)
@@ -124,12 +124,11 @@ class CompiledStep:
             x = (x * math.sqrt(model.config.width)).unsqueeze(1)
             x = model.position.embed(x, torch.tensor(positions).unsqueeze(1)).squeeze(1)
             code, after_codes = model.position.cover_rows(codes, positions, around)
-            places = _NOWHERE if metre is None else metre.arrays
             logits = x.new_empty(len(tokens), model.config.vocabulary_size)
             loops.step(
                 self._packed,
                 self._encoding(code),
-                loops.Places(slots.numpy(), *places),
+                loops.Places(slots.numpy(), *metre),
                 x.contiguous().numpy(),
                 sums.numpy(),
                 memory.flatten(1, 2).numpy(),

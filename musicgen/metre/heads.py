@@ -31,7 +31,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -218,14 +217,17 @@ class Metre(nn.Module):
         return sorted_times(rows.mT, periods.mT, ratios, FADED)
 
     def step(
-        self, after: Tensor, before: Tensor, newest: Tensor, places: Tensor | None = None
-    ) -> tuple[Step, Tensor]:
-        """Say the same of one more token a row, (B,) both; `places` are those of their memories, if not in order."""
+        self, after: Tensor, before: Tensor, newest: Tensor, places: Tensor
+    ) -> tuple[tuple[np.ndarray, ...], Tensor]:
+        """Say of one more token a row, (B,) both, by which rows and fading loops find it in memories at these places.
+
+        The rows are those of its key and of what follows it, the fading is that of the key's row: (B·H,) each.
+        """
         keys, periods = self._rows(before)
         queries, _ = self._rows(after)
         fading = _power(self.ratios, periods - _at(newest, keys))
-        step = Step(self._flat(keys, places), self._flat(queries, places), fading.view(-1, 1, 1))
-        return step, newest.scatter(1, keys, periods)
+        found = (self._flat(keys, places), self._flat(queries, places), fading.flatten())
+        return tuple(x.numpy() for x in found), newest.scatter(1, keys, periods)
 
     def _stretch(
         self, positions: slice, after: Tensor, before: Tensor, newest: Tensor
@@ -260,20 +262,6 @@ class Metre(nn.Module):
         batch = torch.arange(len(rows), device=rows.device) if places is None else places
         batch = batch * self.rows
         return (rows + batch.view(-1, *[1] * (rows.ndim - 1))).flatten()
-
-
-@dataclass(frozen=True)
-class Step:
-    """Where one token of each sequence is filed, and where what follows it is looked up."""
-
-    key_rows: Tensor  # in a memory of B·R rows: (B·H,)
-    query_rows: Tensor  # (B·H,)
-    fading: Tensor  # of the key's row: (B·H, 1, 1)
-
-    @cached_property
-    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The same as flat arrays, for loops."""
-        return self.key_rows.numpy(), self.query_rows.numpy(), self.fading.flatten().numpy()
 
 
 def _power(ratio: Tensor, exponent: Tensor) -> Tensor:
