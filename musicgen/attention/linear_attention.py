@@ -82,23 +82,17 @@ def exact_sums(
 def step_sums(
     q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Go token by token; without gradients the state handed in is updated in place."""
+    """Go token by token, in few calls; without gradients the state handed in is updated in place, not copied."""
     r = None if decay is None else decay.to(state.dtype).view(-1, 1, 1)
     ys = []
-    for t in range(q.shape[1]):
-        now = slice(t, t + 1)
-        y, state = step(_heads(q[:, now]), _heads(k[:, now]), _heads(v[:, now]), r, state)
-        ys.append(_heads(y))
+    by_token = (_heads(x).split(1, 2) for x in (q, k, v))  # (B, H, 1, ·) each
+    for query, key, value in zip(*by_token, strict=True):
+        if torch.is_grad_enabled():
+            state = torch.addcmul(_times(state, r), key.mT, value)
+        else:
+            state = (state if r is None else state.mul_(r)).addcmul_(key.mT, value)
+        ys.append(_heads(query @ state))
     return ys[0] if len(ys) == 1 else torch.cat(ys, dim=1), state
-
-
-def step(q: Tensor, k: Tensor, v: Tensor, r: Tensor | None, state: Tensor) -> tuple[Tensor, Tensor]:
-    """Go on by one position, (B, H, 1, ·) and r (H, 1, 1): for generation, so few calls and no copy of the state."""
-    if torch.is_grad_enabled():
-        state = torch.addcmul(_times(state, r), k.mT, v)
-    else:
-        state = (state if r is None else state.mul_(r)).addcmul_(k.mT, v)
-    return q @ state, state
 
 
 def chunked_sums(
