@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from evaluation.metrics.estimates import Estimate, estimate
+from evaluation.metrics.estimates import estimate
 from evaluation.tables import Table, interval
 from tokenization.records import json_of
 
@@ -65,14 +65,10 @@ def counted(choices: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             "first": counts[0],
             "second": counts[1],
             "equal": counts[2],
-            "share": vars(_share(*counts[:2])),
+            "share": vars(estimate([1.0] * counts[0] + [0.0] * counts[1], shares=True)),
         }
         for pair, counts in sorted(rows.items())
     ]
-
-
-def _share(first: int, second: int) -> Estimate:
-    return estimate([1.0] * first + [0.0] * second, shares=True)
 
 
 def table(rows: Sequence[dict[str, Any]]) -> Table:

@@ -39,15 +39,11 @@ def grown(trained: Performer, model: Performer) -> dict[str, Tensor]:
         elif weight is None:
             pass
         elif name.endswith("attention.output.weight"):
-            weight = _with_columns(weight, start.shape[-1])
+            weight = torch.nn.functional.pad(weight, (0, start.shape[-1] - weight.shape[-1]))
         elif ".metre.qkv." in name:
             weight = torch.cat([weight, start[len(weight) :]])
         state[name] = start if weight is None or weight.shape != start.shape else weight
     return state
-
-
-def _with_columns(weight: Tensor, columns: int) -> Tensor:
-    return torch.nn.functional.pad(weight, (0, columns - weight.shape[-1]))
 
 
 # What a model may have more of, or another (see `grown`).

@@ -123,7 +123,8 @@ def read_retrieval(folder: Path, split: str, longest: int) -> Examples:
                 f"{named}, line {number}: a label, two numbers and two texts are wanted"
             )
         labels.append(int(float(row[0])))
-        sequences += [_text(text, longest) for text in row[3:5]]
+        texts = (text.encode()[:longest] for text in row[3:5])
+        sequences += [np.frombuffer(text, dtype=np.uint8) for text in texts]
     return Examples(inputs=sequences, labels=np.array(labels))
 
 
@@ -210,7 +211,3 @@ def _rows(file: Path) -> Iterator[list[str]]:
     csv.field_size_limit(1 << 24)
     with file.open(encoding="utf-8", errors="replace", newline="") as lines:
         yield from csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-
-
-def _text(text: str, longest: int) -> np.ndarray:
-    return np.frombuffer(text.encode()[:longest], dtype=np.uint8)

@@ -53,9 +53,10 @@ def estimate(values: Iterable[float | None], *, shares: bool = False) -> Estimat
     """
     given = list(values)
     found, known = spread(given), _known(given)
-    if found.n < 2:
+    half = half_interval(found.deviation, found.n)
+    if found.mean is None or half is None:
         return Estimate(**vars(found), low=None, high=None)
-    low, high = _wilson(known) if shares else _student(found)
+    low, high = _wilson(known) if shares else (found.mean - half, found.mean + half)
     return Estimate(**vars(found), low=low, high=high)
 
 
@@ -75,13 +76,6 @@ def means(rows: Iterable[Mapping[str, Any]], over: str, value: str) -> list[floa
 
 def _known(values: Iterable[float | None]) -> np.ndarray:
     return np.array([value for value in values if value is not None], dtype=np.float64)
-
-
-def _student(found: Spread) -> tuple[float, float]:
-    half = half_interval(found.deviation, found.n)
-    assert found.mean is not None, "there are two values or more"
-    assert half is not None, "so they have a deviation"
-    return found.mean - half, found.mean + half
 
 
 def _wilson(values: np.ndarray) -> tuple[float, float]:

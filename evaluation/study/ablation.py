@@ -88,11 +88,7 @@ def changes(whole: Sequence[Loss], changed: Sequence[Loss]) -> dict[str, Any]:
 
 
 def _open_gates(model: Performer, _: Generator) -> None:
-    _gates(model).fill_(OPEN)
-
-
-def _gates(model: Performer) -> Tensor:
-    return model.get_parameter("position.gates")
+    model.get_parameter("position.gates").fill_(OPEN)
 
 
 def _has_waves(model: Performer) -> bool:

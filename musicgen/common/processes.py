@@ -27,12 +27,9 @@ def machine() -> str:
     if torch.cuda.is_available():
         device = torch.cuda.get_device_name()
     else:
-        device = f"{processors()} cores of {_processor()}"
+        processor = _described("model name") or platform.processor() or platform.machine()
+        device = f"{processors()} cores of {processor}"
     return f"{device}, torch {torch.__version__}"
-
-
-def _processor() -> str:
-    return _described("model name") or platform.processor() or platform.machine()
 
 
 def _described(key: str) -> str:
