@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from musicgen.attention.features import FeatureMap
-from musicgen.attention.linear_attention import CHUNK, GUARD, Features, parallel_sums
-from musicgen.layers.linear import Linear, without_autocast
+from musicgen.attention.linear_attention import GUARD, parallel_sums
+from musicgen.layers.linear import Linear
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Attention, Passage
 from musicgen.position.base import ratios
@@ -24,45 +25,16 @@ from musicgen.position.base import ratios
 # which both have. Positions of padding are no keys. B batch, T time, H heads, M features, D value width.
 
 
-def attend_both_ways(
-    fq: Tensor,
-    fk: Tensor,
-    v: Tensor,
-    *,
-    decay: Tensor | None = None,
-    normaliser: Features | None = None,
-    present: Tensor | None = None,
-    chunk: int = CHUNK,
-) -> Tensor:
-    """Attend to all positions: fq, fk (B, T, H, M), v (B, T, H, D) → (B, T, H, D).
-
-    The decay is r in (0, 1] a head, (H,); a normaliser gives the denominator other features; `present` is False where
-    there is only padding, (B, T).
-    """
-    if present is not None:
-        kept = present[..., None, None].to(fk.dtype)
-        fk = fk * kept
-        normaliser = None if normaliser is None else (normaliser[0], normaliser[1] * kept)
-    with without_autocast(v.device):
-        dtype = torch.promote_types(v.dtype, torch.float32)
-        fq, fk, values = fq.to(dtype), fk.to(dtype), v.to(dtype)
-        if normaliser is None:
-            y = _sums(fq, fk, functional.pad(values, (0, 1), value=1.0), decay, chunk)
-            return (y[..., :-1] / (y[..., -1:] + GUARD)).to(v.dtype)
-        one = values.new_ones(*values.shape[:-1], 1)
-        gq, gk = (x.to(dtype) for x in normaliser)
-        total = _sums(gq, gk, one, decay, chunk)
-        return (_sums(fq, fk, values, decay, chunk) / (total + GUARD)).to(v.dtype)
-
-
-def _sums(q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, chunk: int) -> Tensor:
+def sums_both_ways(
+    q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor, *, chunk: int
+) -> tuple[Tensor, Tensor]:
+    """Return the sums over all positions, (B, T, H, ·) → (B, T, H, D), and the state as it is: zeros."""
     if decay is None:
-        return torch.einsum("bthm,bhmd->bthd", q, torch.einsum("bthm,bthd->bhmd", k, v))
-    start = q.new_zeros(q.shape[0], q.shape[2], q.shape[3], v.shape[3])  # (B, H, M, D)
-    before, _ = parallel_sums(q, k, v, decay, start, chunk=chunk)
-    after, _ = parallel_sums(q.flip(1), k.flip(1), v.flip(1), decay, start, chunk=chunk)
+        return torch.einsum("bthm,bhmd->bthd", q, torch.einsum("bthm,bthd->bhmd", k, v)), state
+    before, _ = parallel_sums(q, k, v, decay, state, chunk=chunk)
+    after, _ = parallel_sums(q.flip(1), k.flip(1), v.flip(1), decay, state, chunk=chunk)
     own = (q * k).sum(-1, keepdim=True) * v
-    return before + after.flip(1) - own
+    return before + after.flip(1) - own, state
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,26 +44,25 @@ class WholePassage(Passage):
     present: Tensor | None = None  # (B, T); None: no padding
 
 
+def without_padding(fk: Tensor, passage: WholePassage) -> Tensor:
+    """Return the features of keys, (B, T, H, M), which are 0 where there is only padding."""
+    return fk if passage.present is None else fk * passage.present[..., None, None].to(fk.dtype)
+
+
 class WholeAttention(Attention):
     """The attention of a block, over the whole sequence."""
+
+    def __init__(self, config: ModelConfig, layer: int, features: FeatureMap) -> None:
+        super().__init__(config, layer, features)
+        self.backend = partial(sums_both_ways, chunk=config.chunk)
 
     def attend(
         self, x: Tensor, fq: Tensor, fk: Tensor, v: Tensor, passage: Passage, state: Any
     ) -> tuple[Tensor, Any]:
         """Attend to all positions that are no padding."""
         assert isinstance(passage, WholePassage), "whole sequences know their padding"
-        position = passage.position
-        placed_fq, placed_fk = position.features(fq, fk, passage.code, passage.start, self.layer)
-        out = attend_both_ways(
-            placed_fq,
-            placed_fk,
-            v,
-            decay=position.decay,
-            normaliser=None if position.normaliser_is_positioned else (fq, fk),
-            present=passage.present,
-            chunk=self.chunk,
-        )
-        return out, None
+        fk = without_padding(fk, passage)
+        return super().attend(x, fq, fk, v, passage, None)[0], None
 
 
 # Random feature attention, gated or not (Peng et al. 2021), as feature maps and a recurrence with forgetting.
@@ -332,9 +303,8 @@ class ToeplitzAttention(Attention):
         """Attend with a weight by distance, to all positions or to the earlier ones."""
         if state is not None:
             raise ValueError("log-linear attention has no state: it reads whole sequences alone")
-        whole = isinstance(passage, WholePassage)
-        if whole and passage.present is not None:
-            fk = fk * passage.present[..., None, None].to(fk.dtype)
+        if whole := isinstance(passage, WholePassage):
+            fk = without_padding(fk, passage)
         return toeplitz_attend(fq, fk, v, self.weights(x.shape[1], causal=not whole)), None
 
 

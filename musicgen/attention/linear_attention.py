@@ -289,10 +289,10 @@ def attend(
     decay: Tensor | None = None,
     normaliser: Features | None = None,
     state: AttentionState | None = None,
-    backend: str = "chunked",
+    backend: str | Sums = "chunked",
     chunk: int = CHUNK,
 ) -> tuple[Tensor, AttentionState]:
-    """Attend by the named backend, or by "recurrent" where one token continues a state.
+    """Attend by the named backend, or by sums of one's own, or by "recurrent" where one token continues a state.
 
     fq, fk are (B, T, H, M) and v is (B, T, H, D); decay is r in (0, 1] a head, (H,). A normaliser (gq, gk), each
     (B, T, H, Mn), gives the denominator other features than the numerator; the decay applies to both. T need not be a
@@ -301,7 +301,8 @@ def attend(
     Where gradients are off, "recurrent" UPDATES THE STATE IN PLACE and returns it, which halves the time of a step:
     `map` it by `Tensor.clone` first to step from it twice.
     """
-    sums = step_sums if state is not None and fq.shape[1] == 1 else BACKENDS[backend]
+    sums = BACKENDS[backend] if isinstance(backend, str) else backend
+    sums = step_sums if state is not None and fq.shape[1] == 1 else sums
     dtype = _product_dtype(sums, fq, fk, v)
     if sums is chunked_sums:
         sums = partial(chunked_sums, chunk=chunk)

@@ -32,7 +32,7 @@ from torch import Generator, Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from musicgen.attention.features import FEATURES, FeatureMap
-from musicgen.attention.linear_attention import attend
+from musicgen.attention.linear_attention import Sums, attend
 from musicgen.common.learning import generator_from
 from musicgen.layers.linear import Dropout, Linear, gelu_linear, linear
 from musicgen.metre.heads import Metre, MetricHeads, Stretches, Timekeeper, Times
@@ -105,7 +105,8 @@ class Attention(nn.Module):
         super().__init__()
         self.layer = layer
         self.heads = config.heads
-        self.backend, self.chunk = config.backend, config.chunk
+        self.backend: str | Sums = config.backend
+        self.chunk = config.chunk
         self.features = features
         self.qkv = Linear(config.width, 3 * config.width)
         self.metre = None

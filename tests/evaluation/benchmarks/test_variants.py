@@ -10,14 +10,15 @@ from torch import Tensor
 
 from evaluation.benchmarks.mixers import (
     RandomFeatures,
-    attend_both_ways,
     delta_sums,
     gated_sums,
+    sums_both_ways,
     toeplitz_attend,
 )
 from evaluation.benchmarks.recipe import recipe
 from evaluation.benchmarks.training import Classifier
 from evaluation.benchmarks.variants import VARIANTS, language_model, model_config
+from musicgen.attention.linear_attention import attend
 from tests.musicgen.toys import generator
 from tokenization.language import language as language_named
 
@@ -60,17 +61,22 @@ def test_linear_cost_gives_the_numbers_of_the_matrix(length: int, decay: Tensor 
     inputs = drawn(length)
     away = torch.arange(1 - length, length).abs()
     lags = (torch.ones(3).double() if decay is None else decay).view(-1, 1) ** away
-    both_ways = partial(attend_both_ways, decay=decay, chunk=64)
+    sums = partial(sums_both_ways, chunk=64)
+
+    def both_ways(*inputs: Tensor, **more: Any) -> Tensor:
+        return attend(*inputs, decay=decay, backend=sums, **more)[0]
+
     same_values_and_gradients(inputs, both_ways, partial(dense, lags=lags))
     own = (inputs[0] + 1, inputs[1])
-    found = attend_both_ways(*inputs, decay=decay, normaliser=own)
+    found = both_ways(*inputs, normaliser=own)
     exact = dense(inputs[0], inputs[1], inputs[2], lags, own)
     torch.testing.assert_close(found, exact, rtol=1e-10, atol=1e-10)
     # Padding is seen by nobody.
     present = torch.arange(length).expand(2, -1) < length // 2 + 1
-    padded = attend_both_ways(*inputs, decay=decay, present=present)
+    fq, fk, v = inputs
+    padded = both_ways(fq, fk * present[..., None, None], v)
     short = [x[:, : length // 2 + 1] for x in inputs]
-    alone = attend_both_ways(*short, decay=decay)
+    alone = both_ways(*short)
     torch.testing.assert_close(padded[:, : length // 2 + 1], alone, rtol=1e-10, atol=1e-10)
 
 
