@@ -51,19 +51,6 @@ def models_of(names: Sequence[str], device: str = "auto") -> list[Playable]:
     ]
 
 
-def of_one_language(models: Sequence[Playable]) -> tuple[list[Playable], list[str]]:
-    """Return those of the first one's language, and sentences on the others."""
-    first = models[0]
-    able = [model for model in models if model.language.spec() == first.language.spec()]
-    left_out = [
-        f"{model.name} uses the language {model.language.name}, but {first.name} {first.language.name}: "
-        "one table compares models of one language, so it is left out"
-        for model in models
-        if model not in able
-    ]
-    return able, left_out
-
-
 def probed_length(model: Playable) -> int:
     """Return the trained length, or one in its stead."""
     return model.trained_length or UNTRAINED_LENGTH

@@ -63,11 +63,12 @@ def run(arguments: argparse.Namespace) -> None:
     from app.options import claim, own_folder
     from evaluation.continuation.experiment import continuation
     from evaluation.continuation.prompts import Plan
-    from evaluation.study.experiments import models_of, of_one_language
+    from evaluation.study.experiments import models_of, speaking
 
     plan = from_options(Plan, arguments)
     check_counts(arguments, "limit")
-    models, left_out = of_one_language(models_of(arguments.models, arguments.device))
+    given = models_of(arguments.models, arguments.device)
+    models, left_out = speaking(given, given[0].language.name, "continuation")
     output.remark(left_out)
     prompts, refused = prompts_of(arguments, plan, models[0].language)
     output.remark(refused)
