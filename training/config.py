@@ -279,17 +279,14 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     result = dict(base)
     for key, value in over.items():
         old = result.get(key)
-        if isinstance(old, Mapping) and isinstance(value, Mapping) and _same_part(old, value):
-            value = merged(old, value)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            same = value.get("name", old.get("name")) == old.get("name")
+            value = merged(old, value) if same else value
         other = _ALTERNATIVES.get(key)
         if other is not None and value is not None and other not in over:
             result.pop(other, None)
         result[key] = value
     return result
-
-
-def _same_part(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    return new.get("name", old.get("name")) == old.get("name")
 
 
 def _nested(keys: list[str], value: Any) -> dict[str, Any]:

@@ -74,13 +74,6 @@ class FabricModel(nn.Module):
 # Every process calls these functions, in the same order: those that make something whole gather it from all.
 
 
-def sharded_strategy(processes: int) -> ModelParallelStrategy:
-    """Return the strategy that gives each process a part of every weight."""
-    from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
-
-    return ModelParallelStrategy(_shard, data_parallel_size=processes, tensor_parallel_size=1)
-
-
 def _shard(module: nn.Module, mesh: Any) -> nn.Module:
     """Cut a FabricModel: each block by itself, so that one at a time is whole while it computes."""
     from torch.distributed.fsdp import fully_shard
@@ -139,9 +132,13 @@ def start_fabric(device: DeviceConfig) -> Fabric:
 
 
 def _strategy(device: DeviceConfig) -> str | ModelParallelStrategy:
-    if device.strategy == "fsdp":
-        return sharded_strategy(device.devices * device.nodes)
-    return device.strategy
+    """Return a strategy as Fabric takes it: that of fsdp gives each process a part of every weight."""
+    if device.strategy != "fsdp":
+        return device.strategy
+    from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
+
+    processes = device.devices * device.nodes
+    return ModelParallelStrategy(_shard, data_parallel_size=processes, tensor_parallel_size=1)
 
 
 def is_first_process() -> bool:

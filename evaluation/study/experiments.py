@@ -56,11 +56,6 @@ def probed_length(model: Playable) -> int:
     return model.trained_length or UNTRAINED_LENGTH
 
 
-def identity_of(model: Playable) -> dict[str, Any]:
-    """Return what results depend on besides settings."""
-    return {"weights": model.sha256 or model.given, "config": model.config}
-
-
 def facts_of(model: Playable) -> dict[str, Any]:
     """Return what is known of a model as plain data."""
     return {
@@ -210,7 +205,9 @@ def run(
     parts, done = _parts(open_, workers), before
     with closing(as_done(_done, parts, workers=at_most(workers, len(parts)))) as answers:
         for index, found in answers:
-            for job, one in zip(parts[index], _told(found, len(parts[index])), strict=True):
+            if isinstance(found, Failed):
+                found = [Done(error=found.reason)] * len(parts[index])
+            for job, one in zip(parts[index], found, strict=True):
                 _keep(folder, job, one)
             done += len(parts[index])
             progress(done, len(jobs))
@@ -231,10 +228,6 @@ def _parts(jobs: Sequence[Measurement], workers: Workers) -> list[list[Measureme
         size = min(TOGETHER, share)
         parts += [alike[first : first + size] for first in range(0, len(alike), size)]
     return parts
-
-
-def _told(found: list[Done] | Failed, jobs: int) -> list[Done]:
-    return [Done(error=found.reason)] * jobs if isinstance(found, Failed) else found
 
 
 def _done(jobs: Sequence[Measurement]) -> list[Done]:
@@ -314,11 +307,12 @@ def job_of(
     """Return the job that measures a model, by pieces of a prepared data set if one is given, or of other places."""
     data = {} if prepared is None else {"data": str(prepared.folder)}
     checksum = {} if prepared is None else {"data": prepared.meta["checksum"]}
+    model = {"weights": playable.sha256 or playable.given, "config": playable.config}
     measurement = Measurement(
         measure=measure,
         arguments=arguments,
         places={"model": playable.given, **data, **(places or {}), "device": device},
-        identity={**identity_of(playable), **checksum, **(identity or {})},
+        identity={**model, **checksum, **(identity or {})},
     )
     return playable, measurement
 

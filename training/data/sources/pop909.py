@@ -192,7 +192,10 @@ class Song:
 
 def read_song(folder: Path) -> Score:
     """Return a song's score on its own bars, as they are annotated or mended; it starts with that of its first note."""
-    song = song_of(folder)
+    beat_seconds, downbeats = read_beats(folder / BEATS_FILE)
+    chords = read_chords(folder / CHORDS_FILE)
+    score = read_midi(folder / f"{folder.name}.mid")
+    song = Song(score=score, beat_seconds=beat_seconds, downbeats=downbeats, chords=chords)
     starts = _from_first_note(song, song.bars())
     beat_map = BeatMap(song.beat_seconds, np.arange(len(song.beat_seconds)) - starts[0])
     return (
@@ -200,15 +203,6 @@ def read_song(folder: Path) -> Score:
         .replace(markers=_markers(song.chords, beat_map), meters=_meters(starts, song.usual))
         .remark(*_remarks(song, starts))
     )
-
-
-def song_of(folder: Path) -> Song:
-    """Read the files of a song."""
-    folder = Path(folder)
-    beat_seconds, downbeats = read_beats(folder / BEATS_FILE)
-    chords = read_chords(folder / CHORDS_FILE)
-    score = read_midi(folder / f"{folder.name}.mid")
-    return Song(score=score, beat_seconds=beat_seconds, downbeats=downbeats, chords=chords)
 
 
 def _from_first_note(song: Song, starts: np.ndarray) -> np.ndarray:
