@@ -226,8 +226,18 @@ class AppendedFeatures(Position):
     def qk(
         self, q: Tensor, k: Tensor, code: FltCode, start: int, layer: int
     ) -> tuple[Tensor, Tensor]:
-        """Append: (B, T, H, D) → (B, T, H, D + 2r), so that the map's kernel is exp(q·k/√D + f)."""
-        return appended(q, k, code.window, start)
+        """Append: (B, T, H, D) → (B, T, H, D + 2r), so that the map's kernel is exp(q·k/√D + f).
+
+        The feature map will divide by the fourth root of the new width instead of that of the own one.
+        """
+        assert code.window is not None, "`cover` comes before `qk`"
+        features = code.window.at(start, q.shape[1])  # (T, H, 2r) or (B, T, H, 2r) each
+        own = (self.qk_width / q.shape[-1]) ** 0.25
+        placed_q, placed_k = (
+            torch.cat([x * own, f.to(x.dtype).expand(len(x), -1, -1, -1)], -1)
+            for x, f in zip((q, k), features, strict=True)
+        )
+        return placed_q, placed_k
 
 
 class Flt(AppendedFeatures):
@@ -281,21 +291,6 @@ def weighted(
     root = (ratio.abs() + _SAFE).sqrt()
     share = ratio / root
     return of_queries * torch.cat([share, share], -1), of_keys * torch.cat([root, root], -1)
-
-
-def appended(q: Tensor, k: Tensor, window: Window | None, start: int) -> tuple[Tensor, Tensor]:
-    """Append what `cover` made, (T, H, F) or (B, T, H, F): (B, T, H, D) → (B, T, H, D + F).
-
-    The feature map will divide by the fourth root of the new width instead of that of the own one.
-    """
-    assert window is not None, "`cover` comes before `qk`"
-    features = window.at(start, q.shape[1])
-    own = ((q.shape[-1] + features[0].shape[-1]) / q.shape[-1]) ** 0.25
-    placed_q, placed_k = (
-        torch.cat([x * own, f.to(x.dtype).expand(len(x), -1, -1, -1)], -1)
-        for x, f in zip((q, k), features, strict=True)
-    )
-    return placed_q, placed_k
 
 
 def _normal_density(x: Tensor) -> Tensor:
