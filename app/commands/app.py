@@ -6,11 +6,12 @@ import argparse
 import os
 import signal
 import sys
+import threading
 from importlib.util import find_spec
 from pathlib import Path
 
 from app import output
-from app.web.guard import LOOPBACK
+from app.web.guard import LOOPBACK, Names
 
 EXAMPLES = """\
 examples:
@@ -51,7 +52,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Serve until Ctrl-C."""
     from app.web.process import leave
-    from app.web.serve import serve
 
     if arguments.port is not None and not 1 <= arguments.port <= 65535:
         raise ValueError(f"--port is {arguments.port}; it must be a number from 1 to 65535")
@@ -62,19 +62,61 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # files are emptied then, too
     try:
-        serve(
-            model=arguments.model,
-            host=arguments.host,
-            port=arguments.port,
-            share=arguments.share,
-            mcp=arguments.mcp,
-            soundfont=arguments.soundfont,
-            browser=not arguments.no_browser and arguments.host in LOOPBACK and has_desktop(),
-            say=lambda text: output.remark([text]),
-            known_as=arguments.known_as,
-        )
+        _serve(arguments)
     except KeyboardInterrupt:
         leave(output.INTERRUPTED)
+
+
+def _serve(arguments: argparse.Namespace) -> None:
+    """Serve the page, from the start of the server under it to its end."""
+    from app.web import process
+    from app.web.composing.composer import Composer
+
+    host, port, share = arguments.host, arguments.port, arguments.share
+    if port is not None and not process.free(host, port):
+        raise ValueError(f"port {port} of {host} is taken or forbidden; choose another with --port")
+    process.keep_memory_flat()
+    process.delete_left_behind()
+    folder, composer = process.ServerFolder(), Composer()
+    names = Names(host, arguments.known_as)
+    try:
+        composer.start()  # while gradio is imported and the page is built
+        process.be_quiet_outside(folder.path, host)
+        from app.web.launch import open_page
+
+        actions, address, public = open_page(
+            composer,
+            folder.path / "gradio",
+            model=arguments.model,
+            host=host,
+            port=port,
+            names=names,
+            soundfont=arguments.soundfont,
+            browser=not arguments.no_browser and host in LOOPBACK and has_desktop(),
+            share=share,
+            mcp=arguments.mcp,
+        )
+        said = [f"The page is at {address} (Ctrl-C ends it)."]
+        if public:
+            names.add(public)
+            said.append(f"For everyone, it is at {public}.")
+        elif share:
+            said.append(
+                f"gradio's tunnel cannot be opened, so the page stays at {address}; "
+                "--share takes a way to the internet."
+            )
+        output.remark(said)
+        threading.Thread(target=actions.warm, daemon=True).start()
+        threading.Event().wait()
+    finally:
+        process.silence_other_threads()
+        composer.close()
+        if share:
+            from gradio.tunneling import CURRENT_TUNNELS
+
+            for tunnel in CURRENT_TUNNELS:
+                tunnel.kill()
+        folder.close()
 
 
 def warnings(host: str, share: bool) -> list[str]:

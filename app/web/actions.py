@@ -10,7 +10,7 @@ import base64
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -60,10 +60,12 @@ class PageActions:
         self._examples: dict[tuple[str, str, bool], dict[str, Any]] = {}  # as the page shows them
 
     def warm(self) -> None:
-        """Let the first model play two notes, so that nobody waits for its weights."""
-        model = self.models.find(self.models.first)
-        work = Continuation(model, no_prompt(model.language), Request(tokens=2))
-        self.composer.take(model, work.order())
+        """Open what the page begins with, and play two notes: who comes first waits for no import and no weights."""
+        self.open_example(next(iter(EXAMPLES)), "", fit=True)
+        with suppress(ValueError):  # of a model that is gone by now: who asks for it is told
+            model = self.models.find(self.models.first)
+            work = Continuation(model, no_prompt(model.language), Request(tokens=2))
+            self.composer.take(model, work.order())
 
     def open(
         self, data: bytes, name: str, model: str, *, fit: bool, client: str = ""
