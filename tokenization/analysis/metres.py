@@ -92,11 +92,6 @@ def bars_of(meters: Meters, ticks_per_beat: int, until_subbeat: int) -> Bars:
     return Bars(every[:needed])
 
 
-def uniform(bars: int) -> Bars:
-    """Return so many bars of 4/4."""
-    return Bars(np.full(bars, FOUR_FOUR))
-
-
 def made_of(numerator: int, denominator: int) -> tuple[str, ...]:
     """Return the metres that a bar is written as: itself, or those that it is made of."""
     return tuple(NAMES[index] for index in _pattern(numerator, denominator))

@@ -19,7 +19,6 @@ from functools import cached_property
 import numpy as np
 
 from tokenization.analysis.chords import MOST_A_BAR
-from tokenization.analysis.metres import Bars, uniform
 from tokenization.grammar import Grammar
 from tokenization.remi.spelling import (
     BAR,
@@ -189,11 +188,6 @@ class Reading:
         return np.cumsum(self.ids == BAR) - 1
 
     @cached_property
-    def bars(self) -> Bars:
-        """The bars begun."""
-        return uniform(int(self.bar[-1]) + 1 if len(self.ids) else 0)
-
-    @cached_property
     def subbeat(self) -> np.ndarray:
         """The sub-beat that each token stands in: (T,)."""
         last = self._last((self.kind == AFTER_BAR) | (self.kind == AFTER_SUBBEAT))
@@ -202,7 +196,7 @@ class Reading:
     @cached_property
     def onset_subbeats(self) -> np.ndarray:
         """The sub-beat that each token stands in, from the start of the piece: (T,)."""
-        return np.append(0, self.bars.start)[self.bar + 1] + self.subbeat
+        return np.maximum(self.bar, 0) * BAR_SUBBEATS + self.subbeat
 
     @cached_property
     def notes(self) -> np.ndarray:
@@ -255,12 +249,11 @@ class Reading:
         """Return the positions where a bar is entered that every key sounds through."""
         if len(self.notes) < KEYS:
             return self.notes[:0]
-        start, length = self.bars.start, self.bars.length
-        last = (start + length - 1) * SUBBEAT_TICKS  # of each bar
+        size = int(self.bar[-1]) + 2
+        last = (np.arange(1, size) * BAR_SUBBEATS - 1) * SUBBEAT_TICKS  # of each bar
         ends = self.onset_subbeats[self.notes] * SUBBEAT_TICKS + TICKS_OF[self.ids[self.notes + 2]]
         begins = self.bar[self.notes] + 1  # each note sounds through the bars begins … until − 1
         until = np.maximum(np.searchsorted(last, ends, side="left"), begins)
-        size = len(start) + 1
         through = np.cumsum(
             np.bincount(begins, minlength=size) - np.bincount(until, minlength=size)
         )
@@ -335,10 +328,8 @@ def _why_not_pitch(before: Reading, token: int, name: str, previous: str) -> str
     struck = notes[before.ids[notes] == token][-1]
     ticks = int(TICKS_OF[before.ids[struck + 2]])
     end = int(before.onset_subbeats[struck]) + -(-ticks // SUBBEAT_TICKS)
-    bar = int(before.bars.of(np.array(end)))
-    start, length = int(before.bars.start[bar]), int(before.bars.length[bar])
-    more, place = divmod(end - start, length)  # bars like the last may come
-    return f"{name} still sounds until sub-beat {place} of bar {bar + more + 1}"
+    bar, place = divmod(end, BAR_SUBBEATS)
+    return f"{name} still sounds until sub-beat {place} of bar {bar + 1}"
 
 
 def _why_no_change(before: Reading, token: int, name: str, previous: str, kind: int) -> str:

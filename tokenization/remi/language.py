@@ -132,7 +132,8 @@ def _spell(piece: Gridded) -> np.ndarray:
     Every part of the spelling gets a place, sub-beat × 8 + its rank there; sorting the places and
     summing the parts' widths gives each part its offset.
     """
-    notes, bars = piece.onset_subbeats, piece.bars.start
+    notes = piece.onset_subbeats
+    bars = BAR_SUBBEATS * np.arange(notes[-1] // BAR_SUBBEATS + 1)
     tempos = bars[piece.tempo_bar]
     subbeats = np.unique(np.concatenate([notes, tempos, piece.chord_subbeats]))
     parts = [bars, subbeats, tempos, piece.chord_subbeats, notes]
@@ -149,7 +150,7 @@ def _spell(piece: Gridded) -> np.ndarray:
     ids = np.empty(width.sum() + 2, dtype=np.uint16)
     ids[0], ids[-1] = BEGIN, END
     ids[bar_at] = BAR
-    ids[subbeat_at] = SUBBEAT_IDS[subbeats - bars[piece.bars.of(subbeats)]]
+    ids[subbeat_at] = SUBBEAT_IDS[subbeats % BAR_SUBBEATS]
     ids[tempo_at] = TEMPO.start + piece.tempo
     ids[chord_at] = CHORD.start + piece.chord
     ids[note_at] = PITCH.start + piece.key
@@ -164,7 +165,6 @@ def _read(reading: Reading) -> Gridded:
     tempos = np.flatnonzero(reading.kind == AFTER_TEMPO)
     chords = np.flatnonzero(reading.kind == AFTER_CHORD)
     return Gridded(
-        bars=reading.bars,
         onset_subbeats=reading.onset_subbeats[notes],
         key=ids[notes] - PITCH.start,
         volume=ids[notes + 1] - VOLUME.start,

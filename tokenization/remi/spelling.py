@@ -13,11 +13,12 @@ import numpy as np
 
 from tokenization.analysis.beats import (
     DEFAULT_BEATS_PER_MINUTE,
+    FOUR_FOUR,
     on_four_four,
+    tempo_map,
     without_rest_in_front,
 )
 from tokenization.analysis.chords import CHORDS, named, recognise
-from tokenization.analysis.metres import Bars, uniform
 from tokenization.analysis.parts import (
     find_drums,
     find_tracks,
@@ -105,7 +106,6 @@ MOST_BARS = 1 << 16  # a bar costs a token even when it is empty; longer than an
 class Gridded:
     """What the tokens say, as integer columns; sub-beats count from the start of the piece."""
 
-    bars: Bars
     onset_subbeats: np.ndarray  # (N,) ascending, and within a sub-beat by key
     key: np.ndarray  # (N,) 0 … 87
     volume: np.ndarray  # (N,) level
@@ -131,8 +131,8 @@ class Gridded:
             ticks_per_beat=TICKS_PER_BEAT,
             notes=notes,
             tracks=(Track(name="Piano"),),
-            tempos=Tempos(self.bars.start[self.tempo_bar] * SUBBEAT_TICKS, level_tempo(self.tempo)),
-            meters=self.bars.meters(SUBBEAT_TICKS),
+            tempos=Tempos(self.tempo_bar * LONGEST_TICKS, level_tempo(self.tempo)),
+            meters=FOUR_FOUR,
             markers=tuple(Marker(onset, CHORDS[chord]) for onset, chord in markers),
         )
 
@@ -143,12 +143,12 @@ def to_grid(score: Score) -> tuple[Gridded, dict[str, int]]:
     A note lasts as long as a bar at most. Every note counts under one reason at most.
     """
     notes, losses = _one_piano(score)
-    bars = _bars(int(notes["onset_subbeats"][-1]))
-    noted = np.unique(bars.of(notes["onset_subbeats"]))
-    tempo_bar, tempo = _tempo_changes(score, bars, noted)
-    chord_subbeats, chord = _chord_changes(score, bars, noted)
+    noted = np.unique(notes["onset_subbeats"] // BAR_SUBBEATS)
+    if (count := int(noted[-1]) + 1) > MOST_BARS:
+        raise ValueError(f"the score lasts {count} bars; at most {MOST_BARS} can be spelled")
+    tempo_bar, tempo = _tempo_changes(score, noted)
+    chord_subbeats, chord = _chord_changes(score, noted)
     gridded = Gridded(
-        bars=bars,
         **notes,
         tempo_bar=tempo_bar,
         tempo=tempo,
@@ -156,14 +156,6 @@ def to_grid(score: Score) -> tuple[Gridded, dict[str, int]]:
         chord=chord,
     )
     return gridded, losses
-
-
-def _bars(last_subbeat: int) -> Bars:
-    """Return the bars up to the one of the last note."""
-    count = last_subbeat // BAR_SUBBEATS + 1
-    if count > MOST_BARS:
-        raise ValueError(f"the score lasts {count} bars; at most {MOST_BARS} can be spelled")
-    return uniform(count)
 
 
 def _one_piano(score: Score) -> tuple[dict[str, np.ndarray], dict[str, int]]:
@@ -223,7 +215,7 @@ def _ticks_until_struck_again(onset_subbeats: np.ndarray, key: np.ndarray) -> np
     return room
 
 
-def _tempo_changes(score: Score, bars: Bars, noted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _tempo_changes(score: Score, noted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return at which of the bars with notes the tempo level changes, and to what.
 
     A bar's tempo is its beats by its minutes; time before the first tempo has none.
@@ -232,26 +224,18 @@ def _tempo_changes(score: Score, bars: Bars, noted: np.ndarray) -> tuple[np.ndar
     tempos = score.tempos[known]
     if not len(tempos):
         return noted[:0], noted[:0]
-    order = np.argsort(tempos.onset_ticks, kind="stable")
-    onset = tempos.onset_ticks[order]
-    minutes_per_beat = 1 / np.clip(tempos.beats_per_minute[order], 1, 10_000)
-    elapsed = np.concatenate([[0], np.cumsum(np.diff(onset) * minutes_per_beat[:-1])])
-
-    def time(tick: np.ndarray) -> np.ndarray:
-        piece = np.searchsorted(onset, tick, side="right") - 1
-        return elapsed[piece] + (tick - onset[piece]) * minutes_per_beat[piece]
-
-    line = bars.start[noted] * score.ticks_per_beat / SUBBEATS_PER_BEAT
-    stop = line + bars.length[noted] * score.ticks_per_beat / SUBBEATS_PER_BEAT
-    start = np.maximum(line, onset[0])
+    tempos = tempos.replace(beats_per_minute=np.clip(tempos.beats_per_minute, 1, 10_000))
+    to_seconds = tempo_map(score.replace(tempos=tempos)).to_seconds
+    stop = (noted + 1) * BAR_BEATS
+    start = np.maximum(stop - BAR_BEATS, tempos.onset_ticks.min() / score.ticks_per_beat)
     has_tempo = start < stop
     noted, start, stop = noted[has_tempo], start[has_tempo], stop[has_tempo]
-    level = tempo_level((stop - start) / (time(stop) - time(start)))
+    level = tempo_level(60 * (stop - start) / (to_seconds(stop) - to_seconds(start)))
     changes = np.diff(level, prepend=-1) != 0
     return noted[changes], level[changes]
 
 
-def _chord_changes(score: Score, bars: Bars, noted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _chord_changes(score: Score, noted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return at which sub-beats of the bars with notes the chord changes, and to what.
 
     A chord that begins between these bars waits for the next of them.
@@ -263,10 +247,10 @@ def _chord_changes(score: Score, bars: Bars, noted: np.ndarray) -> tuple[np.ndar
     number, ticks = number[order], ticks[order]
     onset = np.maximum(steps_of(ticks, score.ticks_per_beat, SUBBEATS_PER_BEAT), 0)
 
-    in_time = onset < bars.start[-1] + bars.length[-1]
+    in_time = onset < (noted[-1] + 1) * BAR_SUBBEATS
     number, onset = number[in_time], onset[in_time]
-    index = np.searchsorted(noted, bars.of(onset))
-    onset = np.maximum(onset, bars.start[noted[index]])
+    index = np.searchsorted(noted, onset // BAR_SUBBEATS)
+    onset = np.maximum(onset, BAR_SUBBEATS * noted[index])
 
     last = np.diff(onset, append=-1) != 0  # of several chords on one sub-beat
     onset, number = onset[last], number[last]

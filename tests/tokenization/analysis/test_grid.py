@@ -28,7 +28,6 @@ from tokenization.analysis.metres import (
     bars_of,
     made_of,
     pulse_of,
-    uniform,
 )
 from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Track, sustained
 
@@ -282,7 +281,6 @@ def test_bar_lines_of_a_score():
     score = score_of([(20, 8, 60, 64)], 8, meters=[(0, 3, 4), (24, 2, 4)])
     assert bar_lines(score, 4).tolist() == [0, 24, 40, 56, 72]
     assert (bar_count(score), bar_count(score_of([]))) == (2, 1)
-    assert uniform(3).start.tolist() == [0, 16, 32]
 
 
 def test_beats_follow_the_bars_of_other_metres():
