@@ -369,11 +369,10 @@ def without_rest_in_front(score: Score) -> Score:
     meters = score.meters
     past = np.flatnonzero(meters.onset_ticks <= rest)[:-1]  # the last of these is in force there
     meters = meters[np.setdiff1d(np.arange(len(meters)), past)]
-    score = score.replace(
+    score = score.timed(
+        earlier,
         notes=score.notes.replace(onset_ticks=earlier(score.notes.onset_ticks)),
-        tempos=score.tempos.replace(onset_ticks=earlier(score.tempos.onset_ticks)),
         meters=meters.replace(onset_ticks=earlier(meters.onset_ticks)),
-        markers=tuple(m.at(max(m.onset_ticks - rest, 0)) for m in score.markers),
         file_times=score.file_times.later(-rest / score.ticks_per_beat),
     )
     count = "1 bar of rest is" if bars == 1 else f"{bars} bars of rest are"

@@ -46,6 +46,16 @@ def find_tracks(score: Score, wanted: int | str) -> list[int]:
     raise ValueError(f"there is no track {wanted!r}; the score has {there}")
 
 
+def chosen_tracks(score: Score, wanted: int | str | Iterable[int | str]) -> list[int]:
+    """Return the tracks of these indices and names that have notes, in order."""
+    wanted = [wanted] if isinstance(wanted, int | str) else wanted
+    counts = note_counts(score)
+    found = {index for name in wanted for index in find_tracks(score, name) if counts[index]}
+    if not found:
+        raise ValueError("the chosen tracks hold no notes; choose others, or leave the choice open")
+    return sorted(found)
+
+
 BASS_NAME = re.compile(r"bass(?!oon|\s*drum|\s*clar)|\b(basse|bajo|baixo)\b|ベース", re.I)
 DRUM_NAME = re.compile(
     r"(?<!steel )drum|percussion|\bkit\b|schlagzeug|batter(ie|ia|y)|bateria|ドラム", re.I

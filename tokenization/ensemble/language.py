@@ -14,7 +14,7 @@ import numpy as np
 from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE, on_own_bars, without_rest_in_front
 from tokenization.analysis.chords import CHORDS, named, recognise
 from tokenization.analysis.metres import FOUR_FOUR, bar_count, bar_lines
-from tokenization.analysis.parts import find_drums, find_tracks, label, note_counts, parts_of
+from tokenization.analysis.parts import chosen_tracks, find_drums, label, note_counts, parts_of
 from tokenization.ensemble import goals
 from tokenization.ensemble.grammar import EnsembleGrammar
 from tokenization.ensemble.layouts import about, body_start, key_of, plain, plan_of, planned
@@ -71,22 +71,10 @@ def arrange(score: Score, tracks: int | str | Iterable[int | str] | None = None)
     """Bring any score to its own bars, a part for each track that plays, with a chord on each bar line."""
     if not len(score.notes):
         raise ValueError("the score has no notes to arrange")
-    chosen = _chosen(score, tracks)
-    score = sustained(_with_tracks(score, chosen))
+    wanted = range(len(score.tracks)) if tracks is None else tracks
+    score = sustained(_with_tracks(score, chosen_tracks(score, wanted)))
     score = without_rest_in_front(on_own_bars(score))
     return _with_chords(_with_tempo(_without_dynamics(score)))
-
-
-def _chosen(score: Score, wanted: int | str | Iterable[int | str] | None) -> list[int]:
-    """Return the tracks that play, or those of these indices and names."""
-    counts = note_counts(score)
-    if wanted is None:
-        return [index for index, notes in enumerate(counts) if notes]
-    wanted = [wanted] if isinstance(wanted, int | str) else list(wanted)
-    chosen = sorted({index for name in wanted for index in find_tracks(score, name)})
-    if not sum(counts[index] for index in chosen):
-        raise ValueError("the chosen tracks hold no notes; choose others, or leave the choice open")
-    return [index for index in chosen if counts[index]]
 
 
 def _with_tracks(score: Score, chosen: list[int]) -> Score:

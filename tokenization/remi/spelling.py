@@ -20,8 +20,8 @@ from tokenization.analysis.beats import (
 )
 from tokenization.analysis.chords import CHORDS, named, recognise
 from tokenization.analysis.parts import (
+    chosen_tracks,
     find_drums,
-    find_tracks,
     label,
     note_counts,
     parts_of,
@@ -272,7 +272,7 @@ def arrange(score: Score, tracks: int | str | Iterable[int | str] | None = None)
     """
     if not len(score.notes):
         raise ValueError("the score has no notes to arrange")
-    chosen = _pitched(score) if tracks is None else _named(score, tracks)
+    chosen = _pitched(score) if tracks is None else chosen_tracks(score, tracks)
     piano = _one_track(sustained(_only(score, chosen)))
     return _with_chords(_with_tempo(without_rest_in_front(on_four_four(piano))))
 
@@ -292,20 +292,11 @@ def _pitched(score: Score) -> list[int]:
     return sorted(pitched - drums or pitched)
 
 
-def _named(score: Score, wanted: int | str | Iterable[int | str]) -> list[int]:
-    """Return the tracks of these indices and names."""
-    wanted = [wanted] if isinstance(wanted, int | str) else list(wanted)
-    chosen = {index for name in wanted for index in find_tracks(score, name)}
-    if not sum(note_counts(score)[index] for index in chosen):
-        raise ValueError("the chosen tracks hold no notes; choose others, or leave the choice open")
-    return sorted(chosen)
-
-
 def _only(score: Score, chosen: list[int]) -> Score:
     """Return the score with the notes and pedals of the chosen tracks."""
     notes, pedals = score.notes, score.pedals
     counts = note_counts(score)
-    played = [label(score, i) for i in chosen if counts[i]]
+    played = [label(score, i) for i in chosen]
     left_out = [i for i, n in enumerate(counts) if n and i not in chosen]
     remarks = []
     if len(played) > 1:
