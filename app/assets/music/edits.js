@@ -66,22 +66,6 @@ export function indexOf(piece, row) {
   return rowsOf(piece).findIndex((one) => one.every((value, place) => value === row[place]));
 }
 
-export const rowsAt = (piece, chosen) => rowsOf(piece).filter((_, index) => chosen.includes(index));
-
-// The rows that chosen notes have become in a piece in which all others are as they were.
-export function changedTo(piece, chosen, made) {
-  const others = new Map(),
-    left = (row) => others.get(String(row)) ?? 0;
-  rowsOf(piece).forEach(
-    (row, index) => chosen.includes(index) || others.set(String(row), left(row) + 1),
-  );
-  return rowsOf(made).filter((row) => {
-    const found = left(row);
-    others.set(String(row), found - 1);
-    return found <= 0;
-  });
-}
-
 // Played notes, [seconds on, seconds off, pitch, velocity], laid on the grid of a piece at a tempo.
 export function quantised(piece, played, tempo, track, start = 0) {
   const ticks = (seconds) => toGrid(piece, (seconds * tempo * piece.ticksPerBeat) / 60);

@@ -1,5 +1,4 @@
 // The stage: the piece to work on, what was made of it in reading, and how it gets there.
-import { Nudges } from "../desk/nudges.js";
 import { toldOf } from "../music/chords.js";
 import { barCount, noteCount } from "../music/piece.js";
 import { Hand } from "../roll/note_editing.js";
@@ -74,18 +73,8 @@ export function stagePart(app, lanesNow) {
   const mix = mixer(app);
   app.stageRoll = roll.canvas;
   roll.muted = app.isMuted = (track) => mix.isMuted(track);
-  const nudges = new Nudges();
   const hand = (roll.acts.hand = new Hand(roll, {
-    edit: (piece, label) => {
-      const { chosen } = hand; // by keys; while a pointer moves notes, none are
-      app.edit(
-        piece,
-        label,
-        {},
-        chosen.size ? nudges.name(roll.piece, [...chosen], piece, label) : null,
-      );
-      show();
-    },
+    edit: (piece, label, as) => (app.edit(piece, label, {}, as), show()),
     touch: (pitch, track) => player.touch(pitch, { track }),
   }));
   const bar = rangeBar(app, roll, entryOf),

@@ -1,5 +1,6 @@
 // A hand on the notes: drawn, moved, made longer at their right edge, deleted; with the keys too. What comes of it is
 // given on as a new piece.
+import { newId } from "../desk/state.js";
 import { drawn, gridOf, indexOf, lengthened, moved, removed, toGrid } from "../music/edits.js";
 import { WIDTH, rowsOf, withRows } from "../music/piece.js";
 
@@ -15,7 +16,7 @@ const longer = (ticks) => ({
 });
 
 export class Hand {
-  // `acts`: edit(piece, words), touch(pitch, track)
+  // `acts`: edit(piece, words, as), of which edits in a row with the same `as` are one step; touch(pitch, track)
   constructor(roll, acts) {
     Object.assign(this, { roll, acts, on: false, moving: null });
     roll.chosenNotes = new Set();
@@ -124,15 +125,25 @@ export class Hand {
   }
 
   // Change notes, which are chosen then as they are now; what changes nothing is no step.
-  apply({ edit, words }, chosen) {
+  apply({ edit, words }, chosen, as = null) {
     const { piece } = this.roll,
       made = edit(piece, chosen),
       alone = withRows(
         piece,
         chosen.map((index) => this.row(index)),
       );
-    if (made !== piece) this.acts.edit(made, words);
+    if (made !== piece) this.acts.edit(made, words, as);
     this.choose(rowsOf(edit(alone, [...chosen.keys()])));
+  }
+
+  // What a key does to the chosen notes; presses of one kind to the same notes are one step.
+  nudge(act) {
+    const { roll, last } = this,
+      { piece } = roll,
+      named = () => `${act.words} ${[...this.chosen].sort()}`,
+      as = last?.piece === piece && last.named === named() ? last.as : `nudge ${newId()}`;
+    this.apply(act, [...this.chosen], as);
+    if (roll.piece !== piece) this.last = { piece: roll.piece, named: named(), as };
   }
 
   choose(rows) {
@@ -159,7 +170,7 @@ export class Hand {
       ArrowLeft: along(-grid),
       ArrowRight: along(grid),
     }[event.key];
-    if (act) this.apply(act, [...this.chosen]);
+    if (act) this.nudge(act);
     else if (event.key === "Escape") this.choose([]);
     return Boolean(act) || event.key === "Escape";
   }

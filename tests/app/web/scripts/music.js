@@ -124,6 +124,20 @@ export const tests = {
       equal([roll.axis.held, roll.range ?? null], [false, null]);
     });
   },
+  "nudges of the same notes are one step, until others are chosen or another thing is done to them"() {
+    const { roll, hand } = handled(piece([0, 3, 6, 9].map((onset) => [onset, 3, 42, 80, 0]))), names = [];
+    hand.acts.edit = (made, words, as) => (names.push(as), (roll.piece = made));
+    const nudge = (more = {}) => hand.key({ key: "ArrowRight", ...more }), choose = (some) => (roll.chosenNotes = new Set(some));
+    choose([0, 2]);
+    for (let press = 0; press < 3; press++) nudge(); // they go in among their like
+    choose([0, 3]);
+    nudge();
+    nudge({ shiftKey: true });
+    nudge();
+    roll.piece = { ...roll.piece }; // as when undo has been there
+    nudge();
+    equal(names.map((name) => names.indexOf(name)), [0, 0, 0, 3, 4, 5, 6]);
+  },
   "a long piece fits, and by hand zooms from there, and out as far as it can be read"() {
     const roll = longRoll(590), zoomed = (factor) => (roll.axis.scale(factor, roll), roll.beatWidth), fit = 800 / 2360;
     near(zoomed(null), fit);

@@ -3,8 +3,6 @@ import { carryMix, mixOf, remix } from "../../../../app/assets/desk/mix.js";
 import { Desk, woken } from "../../../../app/assets/desk/state.js";
 import { readDesk, writeDesk } from "../../../../app/assets/desk/file.js";
 import { readLink, writeLink } from "../../../../app/assets/desk/link.js";
-import { Nudges } from "../../../../app/assets/desk/nudges.js";
-import { lengthened, moved } from "../../../../app/assets/music/edits.js";
 import { equal, ok, piece, throws } from "./check.js";
 
 let made = 0;
@@ -50,18 +48,6 @@ export const tests = {
     equal(desk.past.length, steps + 1);
     desk.undo();
     equal(desk.open.chosen, 3);
-  },
-  "nudges of the same notes are one, until others are chosen or another thing is done to them"() {
-    const nudges = new Nudges(), hats = [0, 3, 6, 9].map((onset) => [onset, 3, 42, 80, 0]), names = [];
-    let now = piece(hats);
-    const nudge = (chosen, words = "moving", made = moved(now, chosen, 3, 0)) => (names.push(nudges.name(now, chosen, made, words)), (now = made));
-    for (const chosen of [[0, 2], [1, 3], [1, 3]]) nudge(chosen); // they go in among their like
-    nudge([0, 3]);
-    nudge([0, 3], "length", lengthened(now, [0, 3], 3));
-    nudge([0, 3]);
-    now = { ...now }; // as when undo has been there
-    nudge([0, 3]);
-    equal(names.map((name) => names.indexOf(name)), [0, 0, 0, 3, 4, 5, 6]);
   },
   "what is done after undo takes the place of what was undone"() {
     const { desk } = worked();
