@@ -195,7 +195,7 @@ def with_able_model(models: OfferedModels, request: MusicRequest) -> MusicReques
     needs = _needs(request)
     name = request.model or models.first
     names = [name, *_others(models, name, "accompany" in needs)]
-    able = (n for n in names if all(_can(_abilities(models.language(n))[need]) for need in needs))
+    able = (n for n in names if all(_abilities(models.language(n))[need]["can"] for need in needs))
     return replace(request, model=next(able, name))
 
 
@@ -205,8 +205,8 @@ def offered(models: OfferedModels, name: str) -> dict[str, Any]:
     for need, ability in _abilities(own).items():
         names = _others(models, name, need == "accompany")
         others = ((n, _abilities(models.language(n))[need]) for n in names)
-        by, other = next(((n, one) for n, one in others if _can(one)), (None, ability))
-        if _can(ability) or by is None:
+        by, other = next(((n, one) for n, one in others if one["can"]), (None, ability))
+        if ability["can"] or by is None:
             found[need] = {**ability, "by": None}
         else:
             why = f"{name} cannot {ACTS[need]}, so {by} writes this."
@@ -221,34 +221,25 @@ def _others(models: OfferedModels, name: str, parts: bool) -> list[str]:
     return [n for n, one in models.languages.items() if n != name and one.name == ANY_PARTS]
 
 
+# What each is called among the abilities of a language, and how it is said that a language lacks it.
+LACKS = {
+    "ends": ("end", " and cannot be asked for an end"),
+    "infill": ("rewrite", " and cannot fill in bars"),
+    "accompany": ("accompany", " and writes no part to others"),
+    "chords": ("chords", ", which names no chords"),
+    "plan": ("plan", " and cannot follow a plan"),
+}
+
+
 def _abilities(language: Language) -> dict[str, Any]:
     """Return what else models of a language can do than continue; each with the reason if not."""
-    old = f"This model uses the language {language.name} and cannot "
-    missing = f"; one that uses {ANY_PARTS} can."
-    able = language.abilities()
-    return {
-        "ends": _ability("end" in able, f"{old}be asked for an end{missing}"),
-        "infill": _ability("rewrite" in able, f"{old}fill in bars{missing}"),
-        "accompany": {
-            "parts": [*language.parts],
-            "why": ""
-            if language.parts
-            else f"This model uses the language {language.name} and writes no part to others{missing}",
-        },
-        "chords": _ability(
-            "chords" in able,
-            f"This model uses the language {language.name}, which names no chords{missing}",
-        ),
-        "plan": _ability("plan" in able, f"{old}follow a plan{missing}"),
-    }
-
-
-def _ability(can: bool, why: str) -> dict[str, Any]:
-    return {"can": can, "why": "" if can else why}
-
-
-def _can(ability: dict[str, Any]) -> bool:
-    return bool(ability.get("can") or ability.get("parts"))
+    able, found = language.abilities(), dict[str, Any]()
+    for need, (name, lacks) in LACKS.items():
+        can = name in able
+        why = f"This model uses the language {language.name}{lacks}; one that uses {ANY_PARTS} can."
+        found[need] = {"can": can, "why": "" if can else why}
+    found["accompany"]["parts"] = [*language.parts]
+    return found
 
 
 def _needs(request: MusicRequest) -> list[str]:
