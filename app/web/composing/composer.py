@@ -99,8 +99,11 @@ class EngineProcess:
         self.send(job.task)
         self.jobs[job.task.number] = job
 
-    def send(self, message: Task | Leave) -> None:
-        """Send a message; to one that has died it is lost, which `receive` finds out."""
+    def send(self, message: Task | int) -> None:
+        """Send a request, or the number of one that nobody waits for any more.
+
+        To a process that has died it is lost, which `receive` finds out.
+        """
         with suppress(OSError):
             self.connection.send(message)
 
@@ -241,7 +244,7 @@ class Composer:
                     break
                 if not any(job.rows) and not job.told_to_end:
                     del process.jobs[number]
-                    process.send(Leave(number=number))
+                    process.send(number)
                     new.give(job)
 
     def _let_go(self, process: EngineProcess) -> None:
@@ -249,7 +252,7 @@ class Composer:
             for job in [*process.jobs.values()]:
                 if not job.told_to_end and job.cancelled():
                     job.told_to_end = True
-                    process.send(Leave(number=job.task.number))
+                    process.send(job.task.number)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,13 +264,6 @@ class Task:
     order: Order
     owner: str  # with whose other requests it shares its turns
     most_tokens: int | None = None  # of a variation, after which it ends
-
-
-@dataclass(frozen=True, kw_only=True)
-class Leave:
-    """The number of a request that nobody waits for any more."""
-
-    number: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -411,8 +407,8 @@ def _hear(connection: Connection, engines: Engines) -> None:
     """Take in what has been sent; where there is nothing to do, wait for it."""
     while engines.idle or connection.poll():
         message = connection.recv()
-        if isinstance(message, Leave):
-            engines.leave(message.number)
+        if isinstance(message, int):
+            engines.leave(message)
             continue
         engines.take(message)
         if engines.idle:
