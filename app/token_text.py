@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,6 @@ from tokenization.wording import listed
 
 MOST_TOKENS = 1 << 21  # of the longest piece that can be read
 MOST_BRACKETS = 10_000  # of its JSON, which has lists of plain values
-WORD = re.compile(r"\S+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +29,7 @@ class TokenText:
 def read_tokens(text: str, name: str, language_name: str | None = None) -> TokenText:
     """Read text or JSON and check every token; errors call the text by `name`."""
     content = _content(text, name) if text.lstrip().startswith("{") else {}
-    words = content["tokens"] if content else list(islice(_words(text), MOST_TOKENS + 1))
+    words = content["tokens"] if content else text.split(maxsplit=MOST_TOKENS)
     if len(words) > MOST_TOKENS:
         raise ValueError(f"{name} holds more than {MOST_TOKENS:,} tokens; give a part of it")
     words = [str(word) for word in words]
@@ -100,11 +97,6 @@ def _language_of(words: Sequence[str], name: str) -> str:
             "give what `musicgen tokenize` prints"
         )
     return best
-
-
-def _words(text: str) -> Iterator[str]:
-    """Yield the words of a text, of which as many as are wanted come into being."""
-    return (found[0] for found in WORD.finditer(text))
 
 
 def _place(text: str, index: int) -> str:
