@@ -1,6 +1,6 @@
 // A piece as it is heard: with the mix of its tracks, at the tempo and in the key that the player is set to.
 import { chordIn } from "./chords.js";
-import { rowsOf, withRows } from "./piece.js";
+import { WIDTH, rowsOf, withRows } from "./piece.js";
 
 const FULL = 100; // the volume that every track begins with
 
@@ -9,9 +9,10 @@ export const isHeard = (mix, index) =>
 const volumeOf = (mix, index) => mix[index]?.volume ?? FULL;
 const isSilent = (mix, index) => !isHeard(mix, index) || volumeOf(mix, index) === 0;
 
-function playing(piece) {
+// Which tracks have notes.
+export function playing(piece) {
   const found = new Set();
-  for (let i = 4; i < piece.notes.length; i += 5) found.add(piece.notes[i]);
+  for (let i = 4; i < piece.notes.length; i += WIDTH) found.add(piece.notes[i]);
   return [...found];
 }
 

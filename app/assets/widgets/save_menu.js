@@ -2,7 +2,7 @@
 // otherwise than it is written, in another key or without a track, it can be had as either.
 import { toBase64 } from "../desk/file.js";
 import { mixOf } from "../desk/mix.js";
-import { asHeard, changesOf, isAllSilent } from "../music/heard.js";
+import { asHeard, changesOf, isAllSilent, playing } from "../music/heard.js";
 import { isMidi, writeMidi } from "../music/midi.js";
 import { excerptFrom } from "../music/piece.js";
 import { action, download, fileName, make, passFocus } from "./parts.js";
@@ -99,9 +99,8 @@ export function alongMenu(app, entryOf, failed) {
   function fill() {
     const entry = entryOf(),
       { tracks } = entry.piece,
-      used = new Set(),
+      used = playing(entry.piece),
       items = [];
-    for (let i = 4; i < entry.piece.notes.length; i += 5) used.add(entry.piece.notes[i]);
     const changes = changesOf(entry.piece, settingOf(app, entry)),
       wav = fromServer("sound", "audio/wav", (one) => heardEntry(app, one));
     if (changes.length) {
@@ -130,18 +129,14 @@ export function alongMenu(app, entryOf, failed) {
           "what was written, by itself",
         ),
       );
-    if (used.size > 1)
-      tracks.forEach(
-        (track, index) =>
-          used.has(index) &&
-          items.push(
-            written(
-              `${track.name} as MIDI`,
-              `, ${fileName(track.name)}.mid`,
-              (one) => writeMidi(one.piece, { made: one.provenance, chosen: [index] }),
-              "one track",
-            ),
-          ),
+    for (const index of used.length > 1 ? used.sort((a, b) => a - b) : [])
+      items.push(
+        written(
+          `${tracks[index].name} as MIDI`,
+          `, ${fileName(tracks[index].name)}.mid`,
+          (one) => writeMidi(one.piece, { made: one.provenance, chosen: [index] }),
+          "one track",
+        ),
       );
     // The file of a take may not name the chords of its new bars.
     const score = fromServer("score", XML, (one) =>

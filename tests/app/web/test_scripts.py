@@ -52,8 +52,8 @@ def test_scripts_do_as_they_say(where: str, request: pytest.FixtureRequest):
 
 
 def test_chords_have_the_names_that_the_server_reads():
-    text = (ASSETS / "music" / "chord_names.js").read_text(encoding="utf-8")
-    table = text[text.index("SYNONYMS = {") : text.index("};")]
+    text = (ASSETS / "music" / "chords.js").read_text(encoding="utf-8")
+    table = text[text.index("SYNONYMS = {") :].partition("};")[0]
     found = re.findall(r'^  "?([^":]+)"?: "(.*)",$', table, re.M)
     assert len(found) == len(QUALITIES)
     assert dict(found) == _SYNONYMS
