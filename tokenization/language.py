@@ -179,6 +179,7 @@ class Language(ABC):
     begin: int  # ids that every language has
     end: int
     onset_steps: int  # of a beat: notes begin on them
+    rules: Callable[[], Grammar]  # makes the grammar of all pieces
     bar: int | None = None  # a token that begins every bar, where the language has one
     every_metre = False  # whether its bars are of other metres than 4/4 too
     draws_by_kind = (
@@ -186,8 +187,9 @@ class Language(ABC):
     )
     parts: tuple[str, ...] = ()  # that can be given to have others written to them
 
+    @staticmethod
     @abstractmethod
-    def arrange(self, score: Score, tracks: Any = None) -> Score:
+    def arrange(score: Score, tracks: Any = None) -> Score:
         """Bring any score onto this grid and these tracks, explained in its remarks.
 
         `tracks` overrides the choice of tracks.
@@ -320,7 +322,6 @@ class Language(ABC):
             "choose one that uses ensemble"
         )
 
-    @abstractmethod
     def grammar(
         self,
         *,
@@ -330,9 +331,10 @@ class Language(ABC):
     ) -> Grammar:
         """Return the grammar to generate by, before the begin token; it may leave to `close` what music does not hear.
 
-        The sequence begins with a prompt of so many tokens, which fill so many bars; `longest_ticks` is what `longest`
-        found in the data that the model learned from.
+        That is the one of all pieces, by default. The sequence begins with a prompt of so many tokens, which fill so
+        many bars; `longest_ticks` is what `longest` found in the data that the model learned from.
         """
+        return self.rules()
 
     def longest(self, pieces: Iterable[np.ndarray]) -> list[int] | None:
         """Return how many ticks notes last at most in pieces, for `grammar`; None where it has no use for that."""

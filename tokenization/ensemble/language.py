@@ -5,7 +5,7 @@ First a score is arranged: parts on the grid of the language, with chords; the r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -68,7 +68,10 @@ MOST_TRACKS = MOST_PARTS - 1  # the chords are a part too
 
 
 def arrange(score: Score, tracks: int | str | Iterable[int | str] | None = None) -> Score:
-    """Bring any score to its own bars, a part for each track that plays, with a chord on each bar line."""
+    """Bring any score to its own bars, a part for each track that plays, with a chord on each bar line.
+
+    `tracks` names the tracks to play, by index or name; else all are.
+    """
     if not len(score.notes):
         raise ValueError("the score has no notes to arrange")
     wanted = range(len(score.tracks)) if tracks is None else tracks
@@ -190,13 +193,8 @@ class Ensemble(Language):
     infilling = goals.infilling
     accompanying = goals.accompanying
     directed = goals.directed
-
-    def arrange(self, score: Score, tracks: Any = None) -> Score:
-        """Bring any score to this grid, each track a part, with chords; its remarks explain.
-
-        `tracks` names the tracks to play, by index or name; else all are.
-        """
-        return arrange(score, tracks)
+    rules = EnsembleGrammar
+    arrange = staticmethod(arrange)
 
     def encode(self, score: Score) -> Encoded:
         """Spell an arranged score, from the begin token to the end token."""
@@ -256,16 +254,6 @@ class Ensemble(Language):
     ) -> tuple[np.ndarray, Setting]:
         """Return the beginning of a piece from nothing, with its setting, by what is asked of it and its bars."""
         return beginning(asked, plan)
-
-    def grammar(
-        self,
-        *,
-        prompt_tokens: int = 0,
-        prompt_bars: int = 0,
-        longest_ticks: Sequence[int] | None = None,
-    ) -> EnsembleGrammar:
-        """Return the grammar to generate by."""
-        return EnsembleGrammar()
 
     def part_names(self, ids: np.ndarray) -> tuple[str, ...]:
         """Return the name of each track of a piece, by which `accompanying` knows it."""

@@ -315,14 +315,9 @@ class Groove(Language):
     begin = BEGIN
     end = END
     onset_steps = TICKS_PER_BEAT
+    rules = GrooveGrammar
+    arrange = staticmethod(arrange)
     reason = staticmethod(grammar.explain)
-
-    def arrange(self, score: Score, tracks: Any = None) -> Score:
-        """Bring any score to bass, drums and one more on the 4/4 grid; its remarks explain.
-
-        `tracks` names these three, by index or name, None for none; else they are found.
-        """
-        return arrange(score, tracks)
 
     def encode(self, score: Score) -> Encoded:
         """Spell an arranged score, from the begin token to the end token."""

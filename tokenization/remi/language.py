@@ -9,7 +9,6 @@ All bars are of 4/4.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -62,14 +61,9 @@ class Remi(Language):
     end = END
     bar = BAR
     onset_steps = SUBBEATS_PER_BEAT
+    rules = RemiGrammar
+    arrange = staticmethod(arrange)
     reason = staticmethod(explain)
-
-    def arrange(self, score: Score, tracks: Any = None) -> Score:
-        """Bring any score to one piano on the grid, with chords; its remarks explain.
-
-        `tracks` names the tracks to play, by index or name; else all pitched ones are.
-        """
-        return arrange(score, tracks)
 
     def encode(self, score: Score) -> Encoded:
         """Spell an arranged score, from the begin token to the end token."""
@@ -80,16 +74,6 @@ class Remi(Language):
     def decode(self, ids: np.ndarray, setting: Any = None, *, drawn: bool = False) -> Score:
         """Read a sequence or a prefix of one; a note broken off at its end is left out."""
         return _read(Reading(np.asarray(ids, np.int64) if drawn else self.valid(ids))).score()
-
-    def grammar(
-        self,
-        *,
-        prompt_tokens: int = 0,
-        prompt_bars: int = 0,
-        longest_ticks: Sequence[int] | None = None,
-    ) -> RemiGrammar:
-        """Return the grammar to generate by, which is that of all pieces: `close` leaves nothing to do."""
-        return RemiGrammar()
 
     def on_chords(self, line: list[list[str]], start: int) -> ChordLine:
         """Return the grammar of music that keeps to a line of chords, a list a bar, from bar `start` on."""
