@@ -151,33 +151,28 @@ class PageActions:
                     yield view
                     many = PAUSE_A_REQUEST * self.composer.requests
                     pause = max(PAUSE_SECONDS, 4 * spent, many)
-        spent = time.monotonic() - begun
-        state = "stopped" if stop.is_set() else ending(job, spent)
+            spent = time.monotonic() - begun
+            state = "stopped" if stop.is_set() else ending(job, spent)
         yield streamed.finished(state, spent, partial(self.reader.files, client=client))
 
     @contextmanager
     def at_work(
-        self, streamed: StreamedTakes, client: str, stop: threading.Event | None = None
+        self, streamed: StreamedTakes, client: str, stop: threading.Event
     ) -> Iterator[RemoteJob]:
-        """Have it done; whatever ends this ends the work, and its error is raised."""
-        begun, left = time.monotonic(), threading.Event()
-
-        def over() -> bool:
-            return (
-                left.is_set()
-                or (stop is not None and stop.is_set())
-                or time.monotonic() > begun + LONGEST_SECONDS
-            )
-
-        work = streamed.work
+        """Have it done until it is told to stop, as it is by whatever ends this; the error of the work is raised."""
+        work, late = streamed.work, time.monotonic() + LONGEST_SECONDS
         job = self.composer.take(
-            work.model, work.order(), over, owner=client, most_tokens=MOST_TOKENS
+            work.model,
+            work.order(),
+            lambda: stop.is_set() or time.monotonic() > late,
+            owner=client,
+            most_tokens=MOST_TOKENS,
         )
         work.follow(job)
         try:
             yield job
         finally:
-            left.set()
+            stop.set()
         work.check()
 
     @contextmanager
