@@ -1,7 +1,6 @@
 // The player of the page: which piece sounds, by the synthesizer or as a file from the server; one plays at a time.
 import { Watched } from "../desk/watched.js";
 import { Clock } from "../music/clock.js";
-import { endTick } from "../music/piece.js";
 import { Synth, canSound } from "./synth.js";
 import { Transport } from "./transport.js";
 
@@ -107,12 +106,6 @@ export class Player extends Watched {
 
   get seconds() {
     return this.entry ? this.transport.clock.seconds(this.tick) / this.transport.tempo : 0;
-  }
-
-  get length() {
-    return this.entry
-      ? this.transport.clock.seconds(endTick(this.entry.piece)) / this.transport.tempo
-      : 0;
   }
 
   async toggle() {

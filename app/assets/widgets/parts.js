@@ -118,7 +118,7 @@ export function check(id, label, act) {
     input = make("input", "", "", { type: "checkbox" });
   input.addEventListener("change", () => act(input.checked));
   box.append(input, label);
-  return Object.assign(box, { input, show: (on) => (input.checked = on) });
+  return Object.assign(box, { show: (on) => (input.checked = on) });
 }
 
 export function alarm() {

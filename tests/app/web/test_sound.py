@@ -87,7 +87,8 @@ def test_what_is_saved_as_heard_is_what_the_page_plays(page: Page):
     assert said.pop("as_heard") == "transposed by +3, at 200 % of the tempo, Bass muted"
     assert said == says
     page.evaluate("musicgen.player.load(musicgen.desk.takes[0])")
-    length = page.evaluate("musicgen.player.length")
+    player = "musicgen.player.transport"
+    length = page.evaluate(f"{player}.clock.seconds({player}.end) / {player}.tempo")
     sound = downloaded(page, "WAV as heard")
     rate = struct.unpack_from("<I", sound, 24)[0]
     assert abs((len(sound) - 44) / 4 / rate - length) < 2  # not ten seconds
