@@ -216,15 +216,8 @@ class KeptMusicXml:
         track = next((one for one in tracks if one.is_drum), tracks[0])
         notes = notes.replace(track=np.zeros_like(notes.track)).sorted()
         fifths = max(-7, min(7, round(part.in_force("fifths", stop - 1, 0))))
-        writer = _NewMeasures(
-            Score(ticks_per_beat=DIVISIONS, notes=notes, tracks=(track,)),
-            track,
-            notes,
-            Key(fifths, fifths + MIDDLE),
-            part.id,
-            leads=False,
-            staves=round(part.in_force("staves", stop - 1, 1)),
-        )
+        key, staves = Key(fifths, fifths + MIDDLE), round(part.in_force("staves", stop - 1, 1))
+        writer = _NewMeasures(track, notes, key, part.id, staves=staves)
         writer.first = stop
         writer.transposed = round(part.in_force("transposed", stop - 1, 0))
         writer.drums = self.text.drums[part.id]
@@ -352,13 +345,8 @@ class KeptMusicXml:
             )
             time = self.laid.times[bar]
             laid.append(Bar(begin, length, time, not bar or time != self.laid.times[bar - 1]))
-        score = Score(
-            ticks_per_beat=DIVISIONS,
-            notes=notes.replace(track=np.zeros_like(notes.track)).sorted(),
-            tracks=(track,),
-        )
-        key_now = key_of(self.read)
-        writer = PartWriter(score, track, score.notes, key_now, key, leads=False)
+        notes = notes.replace(track=np.zeros_like(notes.track)).sorted()
+        writer = PartWriter(track, notes, key_of(self.read), key)
         part = ET.Element("part", id=key)
         part.extend(writer.measure(place, bar) for place, bar in enumerate([*laid, *bars]))
         for measure, other in zip(part, self.text.parts[0].measures, strict=False):

@@ -15,7 +15,7 @@ from tokenization.midi.limits import GENEROUS
 from tokenization.notation.musicxml import DRUM_CHANNEL, FORTE
 from tokenization.notation.musicxml.harmony import Symbol, harmony, symbols_in, symbols_of
 from tokenization.notation.written import own_metre
-from tokenization.score import Notes, Score, Track
+from tokenization.score import Notes, Score, Tempos, Track
 
 # Lengths as notes can be written: plain, dotted and triplet values, several of them tied where one is not enough.
 
@@ -215,7 +215,8 @@ def write_musicxml(score: Score, *, title: str = "", made: str = "") -> bytes:
     for number, index in enumerate(used, 1):
         track, notes = score.tracks[index], score.notes[score.notes.track == index]
         announce(part_list, f"P{number}", track, notes, number)
-        writer = PartWriter(score, track, notes, key, f"P{number}", number == 1)
+        writer = PartWriter(track, notes, key, f"P{number}")
+        writer.tempos = score.tempos if number == 1 else Tempos.empty()
         writer.symbols = symbols_of(score) if index in pitched[:1] else ()
         part = _add(root, "part", id=f"P{number}")
         for place, bar in enumerate(bars):
@@ -283,19 +284,10 @@ class PartWriter:
     """Writes a part bar by bar."""
 
     def __init__(
-        self,
-        score: Score,
-        track: Track,
-        notes: Notes,
-        key: Key,
-        name: str,
-        leads: bool,
-        *,
-        staves: int | None = None,
+        self, track: Track, notes: Notes, key: Key, name: str, *, staves: int | None = None
     ) -> None:
         """Lay the notes of a part on its staves, so many or as their pitches ask for."""
-        self._score, self._track, self._key, self.name = score, track, key, name
-        self._leads = leads  # tempos stand in the first part
+        self._track, self._key, self.name = track, key, name
         high, low = notes.pitch.max(initial=MIDDLE_C), notes.pitch.min(initial=MIDDLE_C)
         on_two = low < MIDDLE_C - 5 and high > MIDDLE_C + 5 if staves is None else staves > 1
         parts = [notes]
@@ -315,7 +307,8 @@ class PartWriter:
         ]
 
     transposed = 0  # semitones from what is written to what sounds
-    symbols: Sequence[Symbol] = ()  # the chords that stand over it
+    symbols: Sequence[Symbol] = ()  # the chords that stand over it …
+    tempos = Tempos.empty()  # … and the tempos, which do over the first part
 
     def tone(self, pitch_class: int) -> tuple[str, int]:
         """Return step and alteration of a chord's tone."""
@@ -329,8 +322,7 @@ class PartWriter:
         """Return a bar."""
         measure = ET.Element("measure", number=str(place + 1))
         self.attributes(measure, place, bar)
-        if self._leads:
-            self._tempos(measure, bar)
+        self._tempos(measure, bar)
         for number, (staff, voice) in enumerate(self._voices, 1):
             if number > 1:
                 _add(_add(measure, "backup"), "duration", bar.length)
@@ -361,7 +353,7 @@ class PartWriter:
                 _add(clef, "line", line)
 
     def _tempos(self, measure: ET.Element, bar: Bar) -> None:
-        tempos = self._score.tempos
+        tempos = self.tempos
         inside = (tempos.onset_ticks >= bar.start) & (tempos.onset_ticks < bar.start + bar.length)
         for at, bpm in zip(*(c.tolist() for c in tempos[inside].columns), strict=True):
             direction = _add(measure, "direction", placement="above")
