@@ -34,18 +34,13 @@ class Unreadable(ValueError):
 Take = Callable[[list[ET.Element], ET.Element], None]
 
 
-def stream(
-    data: bytes, wanted: Mapping[int, set[str]], ignored: set[str], take: Take, most_elements: int
-) -> None:
-    """Call `take` with each element of a wanted name at its depth, the root's being 0.
+class Stream:
+    """Calls `take` with each element of a wanted name at its depth, the root's being 0.
 
     Such an element comes with all that is in it but the ignored elements. Of all others only names
     and attributes are known, and they are forgotten where they end.
     """
-    _Stream(wanted, ignored, take, most_elements).read(data)
 
-
-class _Stream:
     def __init__(
         self, wanted: Mapping[int, set[str]], ignored: set[str], take: Take, most_elements: int
     ) -> None:
@@ -57,6 +52,7 @@ class _Stream:
         self._count = self._in_tree = 0
 
     def read(self, data: bytes) -> None:
+        """Read a document."""
         parser = expat.ParserCreate()
         parser.buffer_text = True
         parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
@@ -164,7 +160,8 @@ def _score_name(archive: zipfile.ZipFile, names: list[str]) -> str:
         found.append(rootfile.get("full-path", ""))
 
     if CONTAINER in names:
-        stream(_read(archive, CONTAINER, 1 << 16), {2: {"rootfile"}}, set(), take, MOST_ENTRIES)
+        stream = Stream({2: {"rootfile"}}, set(), take, MOST_ENTRIES)
+        stream.read(_read(archive, CONTAINER, 1 << 16))
     found += [
         n for n in names if n.endswith((".xml", ".musicxml")) and not n.startswith("META-INF")
     ]
@@ -262,7 +259,7 @@ def read_written(data: bytes, limits: Limits, name: str, *, staves: bool = False
     try:
         data = xml_of(data, limits)
         ignored = _IGNORED if staves else _IGNORED | {"staff"}
-        stream(data, _WANTED, ignored, reader.take, limits.elements)
+        Stream(_WANTED, ignored, reader.take, limits.elements).read(data)
     except Unreadable as error:
         raise MidiError(f"{name} {error}") from None
     return reader.written()
