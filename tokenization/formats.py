@@ -133,10 +133,7 @@ def _kept(edit: Edit, kind: str, score: Score, provenance: Provenance | None) ->
         from tokenization.midi.keeping import KeptMidi as Kept
     else:
         from tokenization.notation.musicxml.keeping import KeptMusicXml as Kept
-    kept = Kept(edit)
-    write = kept.continued if edit.goes_on else kept.rewritten
-    write = write if edit.tracks is None else kept.accompanied
-    return write(score, _texts(provenance))
+    return Kept(edit).edited(score, _texts(provenance))
 
 
 def file_of(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,7 +52,7 @@ class _Home:
 
 
 class KeptMidi:
-    """A MIDI file to which music was written; each method returns the new file once."""
+    """A MIDI file to which music was written; `edited` returns the new file once."""
 
     def __init__(self, edit: Edit) -> None:
         """Take the file apart, or say why it cannot be kept."""
@@ -100,33 +100,25 @@ class KeptMidi:
         if counts != [len(self.of_key[key]) for key in self.keys]:
             raise NotKept(UNREAD)
 
-    # What was written.
+    def edited(self, score: Score, texts: Sequence[str] = ()) -> bytes:
+        """Return the file with the new notes of a score.
 
-    def continued(self, score: Score, texts: Sequence[str] = ()) -> bytes:
-        """Return the file up to the seam, and from there on the notes of a score that begin there or later."""
-        self._end_at_seam()
-        seam = self._seam
-        if self.is_straight:
-            self._write_bars(score)
-        self._write_notes(self.edit.new_in(score))
-        return self.tracks.written(seam, texts)
-
-    def rewritten(self, score: Score, texts: Sequence[str] = ()) -> bytes:
-        """Return the file with the notes of a score in some bars, in place of those of the parts that were heard."""
-        stop = self.edit.stop
-        assert stop is not None, "bars are rewritten up to one"
-        sources = {source for track in self.heard.tracks for source in track.sources}
-        self._remove(sources, self._early(self.edit.start), self._early(stop))
-        self._write_notes(self.edit.new_in(score))
-        return self.tracks.written(None, texts)
-
-    def accompanied(self, score: Score, texts: Sequence[str] = ()) -> bytes:
-        """Return the file with the parts of a score that were written to the others, in place of parts of that name."""
-        old = [track for track in self.edit.tracks or () if track < len(self.heard.tracks)]
-        sources = {source for track in old for source in self.heard.tracks[track].sources}
-        self._remove(sources, 0, LAST_TICK + 1)
-        self._write_notes(self.edit.new_in(score))
-        return self.tracks.written(None, texts)
+        Where the piece goes on, they follow all of the file up to the seam. Elsewhere they take the place of the notes
+        of the parts that were heard in these bars, or of those of the parts that are written anew.
+        """
+        edit, heard = self.edit, self.heard.tracks
+        if edit.goes_on:
+            self._end_at_seam()
+            if self.is_straight:
+                self._write_bars(score)
+        elif edit.tracks is None:
+            assert edit.stop is not None, "bars are rewritten up to one"
+            self._remove(heard, self._early(edit.start), self._early(edit.stop))
+        else:
+            old = [heard[track] for track in edit.tracks if track < len(heard)]
+            self._remove(old, 0, LAST_TICK + 1)
+        self._write_notes(edit.new_in(score))
+        return self.tracks.written(self._seam if edit.goes_on else None, texts)
 
     # Times.
 
@@ -157,8 +149,8 @@ class KeptMidi:
 
     # What goes.
 
-    def _remove(self, sources: Collection[int], start: int, stop: int) -> None:
-        for source in sources:
+    def _remove(self, parts: Iterable[Track], start: int, stop: int) -> None:
+        for source in {source for part in parts for source in part.sources}:
             for note in self.of_key[self.keys[source]]:
                 if start <= note.tick < stop:
                     gone = {note.on} if note.off is None else {note.on, note.off}

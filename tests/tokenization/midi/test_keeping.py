@@ -193,7 +193,7 @@ def test_new_notes_go_on_in_the_tracks_and_channels_of_their_part(name, track, h
     data = band()
     piece = piece_in(name, data, **({"tracks": ["Piano"]} if name == "remi" else {}))
     edit, score = going_on(piece, 4, RISING, track)
-    new = sounding(KeptMidi(edit).continued(score))
+    new = sounding(KeptMidi(edit).edited(score))
     assert {note[:2] for note in new if note[2] >= 16 * 480} == {home}
 
 
@@ -231,7 +231,7 @@ def test_a_continuation_of_any_file(kind, division, bars, pickup, name, rows):
     piece = piece_in(name, data)
     edit, score = going_on(piece, min(bars, piece.bars), rows)
     kept = KeptMidi(edit)
-    new, seam = kept.continued(score, ['musicgen {"a": 1}']), int(kept.tick_of(edit.start))
+    new, seam = kept.edited(score, ['musicgen {"a": 1}']), int(kept.tick_of(edit.start))
     if not pickup:
         assert seam == 4 * division * min(bars, piece.bars)
     elif name == "ensemble":
@@ -261,7 +261,7 @@ def test_rewritten_bars_lose_what_was_heard_alone(kind, division, first, pickup,
     scaled = [(on * steps // 4, length * steps // 4, pitch, v) for on, length, pitch, v in rows]
     kept = KeptMidi(edit)
     low, high = max(0, int(kept.tick_of(start))), int(kept.tick_of(stop))
-    new = kept.rewritten(with_rows(emptied, start, scaled, 0, steps))
+    new = kept.edited(with_rows(emptied, start, scaled, 0, steps))
     heard = {source for track in piece.score.tracks for source in track.sources}
     gone = {kept.keys[source][:2] for source in heard}
     # What is new has pitches that nothing else has.
@@ -280,7 +280,7 @@ def accompanied(data: bytes, part: Track, rows: Sequence[Row]) -> bytes:
     at = len(heard.tracks)
     edit = Edit(original=data, kind="midi", heard=heard, onset_steps=24, tracks=(at,))
     score = heard.replace(tracks=(*heard.tracks, part))
-    return KeptMidi(edit).accompanied(with_rows(score, 0, rows, at, 24))
+    return KeptMidi(edit).edited(with_rows(score, 0, rows, at, 24))
 
 
 def test_an_accompaniment_adds_a_track_and_touches_no_other():
@@ -320,7 +320,7 @@ def test_bar_lines_and_metres_of_what_follows(metres, written, added):
     at, top, low = np.array(written).T
     bars_on = bars_of(Meters(at * beats, top, low), beats, 200)
     score = score.replace(meters=bars_on.meters(beats // 4))
-    found = read_midi(KeptMidi(edit).continued(score)).meters
+    found = read_midi(KeptMidi(edit).edited(score)).meters
     rows = zip(*(c.tolist() for c in found.columns), strict=True)
     assert [*rows] == [(beat * at, n, d) for at, n, d in [*metres, *added]]
 
@@ -337,7 +337,7 @@ def test_played_music_goes_on_at_its_own_tempo_and_in_its_own_time():
     assert any("estimated" in remark for remark in piece.remarks)
     edit, score = going_on(piece, 8, [(4 * n, 2, 90, 80) for n in range(8)])
     kept = KeptMidi(edit)
-    new, seam = kept.continued(score), int(kept.tick_of(edit.start))
+    new, seam = kept.edited(score), int(kept.tick_of(edit.start))
     ratio = np.diff(sorted(note[2] for note in sounding(new) if note[4] == 90)) / beat
     assert np.allclose(ratio, ratio.mean(), atol=0.02)
     assert min(abs(ratio.mean() - r) for r in (0.5, 1, 2)) < 0.02

@@ -10,7 +10,7 @@ after all of it: the new bars follow its last one. Else what is heard is written
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import accumulate
 from math import inf
 from xml.sax.saxutils import quoteattr
@@ -44,7 +44,7 @@ Change = tuple[int, int, bytes]  # first and last byte of what goes, and what co
 
 
 class KeptMusicXml:
-    """A score to which music was written; each method returns the new text once."""
+    """A score to which music was written; `edited` returns the new text once."""
 
     def __init__(self, edit: Edit) -> None:
         """Find the bars of the score, or say why it cannot be kept."""
@@ -66,9 +66,11 @@ class KeptMusicXml:
         self._changes: list[Change] = []
         self._symbols: Sequence[Symbol] = ()  # the chords of what is new, from its beginning on
 
-    # What was written.
+    def edited(self, score: Score, texts: Sequence[str] = ()) -> bytes:
+        """Return the text with the new notes of a score."""
+        return (self._continued if self.edit.goes_on else self._changed)(score, texts)
 
-    def continued(self, score: Score, texts: Sequence[str] = ()) -> bytes:
+    def _continued(self, score: Score, texts: Sequence[str]) -> bytes:
         """Return the score up to the seam, and then new bars with the notes of a score that begin there or later."""
         seam, kept = int(self.tick_of(self.edit.start)), self._bars_before(self.edit.start)
         if self._is_repeated and kept != len(self.laid.order):
@@ -89,29 +91,22 @@ class KeptMusicXml:
         rest = max(0, seam - start - length)
         for part in self.text.parts:
             self._cut_after(part, stop, rest)
-        self._write(new, [], bars, stop)
+        self._write(new, bars, stop)
         return self._checked(texts, self.laid.order[:kept], stop + len(bars))
 
-    def rewritten(self, score: Score, texts: Sequence[str] = ()) -> bytes:
-        """Return the score with the notes of another in some bars, in place of those of the parts that were heard."""
-        assert self.edit.stop is not None, "bars are rewritten up to one"
+    def _changed(self, score: Score, texts: Sequence[str]) -> bytes:
+        """Return the score with new notes in place of those of the parts that were heard, or that are written anew."""
+        edit, heard, count = self.edit, self.heard.tracks, len(self.written.lines)
+        is_rewritten = edit.tracks is None
         if self._is_repeated:
-            raise NotKept("its repeats are written out where bars of it are rewritten")
-        first, stop = self._bars_before(self.edit.start), self._bars_before(self.edit.stop)
-        parts = {self._part_of(source) for track in self.heard.tracks for source in track.sources}
-        self._write(self._in_divisions(self.edit.new_in(score)), [(first, stop)], [], stop, parts)
-        return self._checked(texts, self.laid.order, len(self.written.lines))
-
-    def accompanied(self, score: Score, texts: Sequence[str] = ()) -> bytes:
-        """Return the score with the parts that were written to the others, in place of parts of that name."""
-        if self._is_repeated:
-            raise NotKept("its repeats are written out where parts are added to it")
-        old = [track for track in self.edit.tracks or () if track < len(self.heard.tracks)]
-        parts = {
-            self._part_of(source) for track in old for source in self.heard.tracks[track].sources
-        }
-        count = len(self.written.lines)
-        self._write(self._in_divisions(self.edit.new_in(score)), [(0, count)], [], count, parts)
+            where = "bars of it are rewritten" if is_rewritten else "parts are added to it"
+            raise NotKept(f"its repeats are written out where {where}")
+        first, stop, old = 0, count, [heard[n] for n in edit.tracks or () if n < len(heard)]
+        if is_rewritten:
+            assert edit.stop is not None, "bars are rewritten up to one"
+            first, stop, old = self._bars_before(edit.start), self._bars_before(edit.stop), heard
+        parts = {self._part_of(source) for track in old for source in track.sources}
+        self._write(self._in_divisions(edit.new_in(score)), [], stop, (first, stop), parts)
         return self._checked(texts, self.laid.order, count)
 
     # Times and places.
@@ -173,12 +168,12 @@ class KeptMusicXml:
     def _write(
         self,
         score: Score,
-        spans: list[tuple[int, int]],
         bars: list[Bar],
         stop: int,
-        replaced: set[int] = frozenset(),  # type: ignore[assignment]
+        span: tuple[int, int] = (0, 0),
+        replaced: Collection[int] = (),
     ) -> None:
-        """Write the notes of a score into the bars of some spans of the parts replaced, and into new ones after all."""
+        """Write the notes of a score into the bars of a span of the parts replaced, and into new ones after all."""
         by_part: dict[int, list[Notes]] = {}
         added: list[tuple[Track, Notes]] = []
         pitches = {
@@ -206,8 +201,7 @@ class KeptMusicXml:
                 self._number(texts, part.measures[stop - 1].number)
                 self._changes.append((part.end, part.end, b"".join(_text(one) for one in texts)))
             if number in replaced:
-                for first, last in spans:
-                    self._replace(part, writer, first, last)
+                self._replace(part, writer, *span)
         for track, notes in added:
             self._add_part(track, notes, bars, stop)
 

@@ -318,7 +318,7 @@ def test_bars_before_the_seam_keep_their_text_and_new_ones_follow(bars, pickup, 
     step = prompt.score.ticks_per_beat // 4
     new = [(prompt.ticks + on * step, length * step, pitch, 80, 0) for on, length, pitch in rows]
     kept = KeptMusicXml(edit)  # type: ignore[arg-type]
-    text = kept.continued(with_rows(prompt.score, new))
+    text = kept.edited(with_rows(prompt.score, new))
     before = data.decode().split("<measure ")
     # Each part's bars, but its last one, whose ties end.
     for measure in before[1:bars] + before[9 : 8 + bars]:
@@ -373,7 +373,7 @@ def test_bars_of_a_part_are_rewritten_and_all_else_keeps_its_place():
         if not first < one.onset_ticks < stop
     ]
     score = score.replace(markers=tuple(markers))
-    text = KeptMusicXml(edited(piece, start=first, stop=stop)).rewritten(score)
+    text = KeptMusicXml(edited(piece, start=first, stop=stop)).edited(score)
     assert chords_of(text)[:4] == [(0, "C_M"), (1, "C_M"), (2, "E_m"), (4, "C_M")]
     old, new = heard(data), heard(text)
     assert Counter({n: c for n, c in old.items() if not 192 <= n[0] < 384}) - new == Counter()
@@ -390,7 +390,7 @@ def test_a_part_is_added_and_the_others_keep_their_text():
     piece = piece_in(data)
     score = piece.score.replace(tracks=(*piece.score.tracks, Track("Drums", 0, is_drum=True)))
     rows = [(96 + 24 * n, 6, 36, 90, 2) for n in range(8)]
-    text = KeptMusicXml(edited(piece, tracks=(2,))).accompanied(with_rows(score, rows))
+    text = KeptMusicXml(edited(piece, tracks=(2,))).edited(with_rows(score, rows))
     assert heard(data) - heard(text) == Counter()
     assert sorted(n[0] for n in heard(text) - heard(data)) == [96 + 24 * n for n in range(8)]
     for part in data.split(b"<part id")[1:]:
@@ -425,6 +425,6 @@ def test_other_encodings_and_archives(encoding: str):
     for source in (data, archive.getvalue()):
         piece = piece_in(source)
         edit = edited(piece, start=piece.prompt().ticks)
-        text = KeptMusicXml(edit).continued(with_rows(piece.score, [(edit.start, 24, 60, 90, 1)]))
+        text = KeptMusicXml(edit).edited(with_rows(piece.score, [(edit.start, 24, 60, 90, 1)]))
         assert heard(text) - heard(data) == Counter({(768, 24, 60, 0): 1})
         assert "Café" in ET.fromstring(text).findtext("work/work-title", "")
