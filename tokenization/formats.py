@@ -89,11 +89,6 @@ def kind_of(data: bytes, suffix: str = "") -> str:
     return "musicxml" if ending in NOTATION_ENDINGS else "midi"
 
 
-def is_midi(data: bytes) -> bool:
-    """Say whether a file that could be read is a MIDI file."""
-    return kind_of(data) == "midi"
-
-
 def _is_xml(data: bytes) -> bool:
     return bool(_XML.match(data)) or data.startswith(_XML_16)
 

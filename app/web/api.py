@@ -23,7 +23,6 @@ from musicgen import playable
 from musicgen.common.processes import FULL
 from musicgen.generation.sampling import CONTROLS, MUSICAL
 from musicgen.pieces import Piece
-from tokenization.formats import is_midi, midi
 from tokenization.whole_file import write_whole
 from tokenization.wording import sentence
 
@@ -268,8 +267,7 @@ def add_api(server: gr.Server, api: Api) -> None:
     def sound(file: FileData, request: gr.Request | None = None) -> FileData:
         """Play a file of music: a WAV file."""
         data, name = api.sent(file)
-        if not is_midi(data):
-            data = midi(actions.reader.read(data, name, client_of(request)))
+        data = actions.reader.as_midi(data, name, client_of(request))
         path = api.folder() / f"{_file_name(title_of(name))}.wav"
         render_to(path, data, api.soundfont)
         return _handed_out(path)

@@ -42,7 +42,6 @@ from app.web.composing.requests import request_from
 from app.web.guard import DESK, FULL_DISK, MOST_AT_WORK, UPLOAD_BYTES, Guard, Names, Room, make_room
 from app.web.offered_models import OfferedModels
 from app.web.page import ASSETS, TITLE, html, version
-from tokenization.formats import is_midi, midi
 from tokenization.wording import sentence
 
 KEPT = "public, max-age=31536000, immutable"  # what lies there never changes under its address
@@ -157,11 +156,8 @@ class Desk:
     async def sound(self, request: Request) -> Response:
         """Play a file of music: a WAV file."""
         _, data, name = await asked(request)
-        if not is_midi(data):
-            score = await run_in_threadpool(
-                self.actions.reader.read, data, name, client_of(request)
-            )
-            data = midi(score)
+        as_midi = self.actions.reader.as_midi
+        data = await run_in_threadpool(as_midi, data, name, client_of(request))
         await run_in_threadpool(make_room, self.files)
         path = self.files / f"{uuid.uuid4().hex}.wav"
         await run_in_threadpool(render_to, path, data, self.soundfont)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.tokenization.midi import files as make
 from tests.tokenization.notation.scores import bars, compressed, note, rest, score
-from tokenization.formats import is_midi, read_file
+from tokenization.formats import kind_of, read_file
 from tokenization.midi.limits import UPLOAD, MidiError
 
 TUNE = b"X:1\nT:tune\nM:4/4\nL:1/4\nK:C\nCDEF|G4|\n"
@@ -41,7 +41,7 @@ def test_a_file_is_read_whatever_its_name_is(data: bytes, name: str, notes: int,
     assert len(read_file(data, limits=UPLOAD, name=name).notes) == notes
     (tmp_path / name).write_bytes(data)
     assert len(read_file(tmp_path / name).notes) == notes
-    assert is_midi(data) == data.startswith(b"MThd")
+    assert (kind_of(data) == "midi") == data.startswith(b"MThd")
 
 
 def test_what_bytes_do_not_say_a_suffix_does_whatever_sentences_call_the_file():

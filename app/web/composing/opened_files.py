@@ -28,7 +28,7 @@ from musicgen.continuation import Take
 from musicgen.pieces import Piece, in_file, piece_of
 from tokenization.analysis.beats import later
 from tokenization.analysis.metres import bar_lines
-from tokenization.formats import kind_of, musicxml, read_file
+from tokenization.formats import kind_of, midi, musicxml, read_file
 from tokenization.language import Language
 from tokenization.language import language as language_of
 from tokenization.midi.limits import UPLOAD, MidiError
@@ -70,6 +70,10 @@ class FileReader:
     def read(self, data: bytes, name: str, client: str = "") -> Score:
         """Return a file as it is written; `name` is what errors call it."""
         return self.apart(client, quoted(name), _read, data, name)
+
+    def as_midi(self, data: bytes, name: str, client: str = "") -> bytes:
+        """Return a file as MIDI; one that is stays as it is."""
+        return data if kind_of(data) == "midi" else midi(self.read(data, name, client))
 
     def notated(self, data: bytes, name: str, client: str = "") -> bytes:
         """Return a file as MusicXML; a score stays as it is."""
