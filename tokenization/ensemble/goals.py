@@ -178,11 +178,13 @@ def directed(
     metre = int(reading.bars.metre[-1]) if len(reading.bars) else FOUR_FOUR
     if ends:
         sheet = reading.sheet()
-        keys = prompt[KEY.holds(prompt)] - KEY.start
-        last = [HARMONY_ID, AT.start, int(TONICS[keys[0]]) if len(keys) else TONIC]
         said[-1] = _thin(sheet, plan, bars)
-        if chords is None and HARMONY in sheet.parts and (sheet.parts < PITCHED).any():
-            said[-1] += last
+        first, *others = sheet.parts.tolist()
+        if chords is None and first == HARMONY and min(others) < PITCHED:
+            # A piece from nothing may have been asked to be in a key; a prompt only says which it begins in.
+            keys = prompt[KEY.holds(prompt)] - KEY.start
+            asked = len(keys) > 0 and not before
+            said[-1] += [HARMONY_ID, AT.start, int(TONICS[keys[0]]) if asked else TONIC]
     opening = prompt[bar_offsets(prompt)[-2] + 1 :].tolist() if len(reading.bars) else []
     after = [
         [

@@ -29,6 +29,7 @@ from tokenization.ensemble.tokens import (
     END,
     FLAT,
     HARMONY,
+    HARMONY_ID,
     KEY,
     LEFT_1,
     LENGTH,
@@ -144,6 +145,11 @@ class EnsembleGrammar(Grammar):
     def bars(self) -> np.ndarray:
         """How many bars each row has begun: (B,)."""
         return self._bars
+
+    @property
+    def in_chords(self) -> np.ndarray:
+        """Whether the part in hand is that of the chords: (B,)."""
+        return self._instrument[np.arange(len(self._part)), self._part] == HARMONY
 
     def tonics(self, rows: np.ndarray) -> list[int]:
         """Return the chord of the tonic of the key that the music of each of some rows is in by now: (rows,) ids."""
@@ -284,8 +290,7 @@ class EnsembleGrammar(Grammar):
         self._length = np.where(lengthened, tokens - LENGTH.start, self._length)
         louder = kind == AFTER_LOUDNESS
         self._loudness = np.where(louder, tokens - LOUDNESS.start, self._loudness)
-        harmony = self._instrument[np.arange(len(tokens)), self._part] == HARMONY
-        self._value = np.where((placed & ~harmony) | lengthened | louder, -1, self._value)
+        self._value = np.where((placed & ~self.in_chords) | lengthened | louder, -1, self._value)
         rows = np.flatnonzero(kind == AFTER_VALUE)
         if len(rows):
             self._strike(rows, tokens[rows])
@@ -361,6 +366,7 @@ class Script:
     first: np.ndarray  # (N + 1,) the place of each bar's part; L after the last
     # (N + 1,) what comes where a bar is over: the first of the next one's part; the end at last
     opening: np.ndarray
+    in_chords: np.ndarray  # (N + 1,) whether each bar's part says its chords; False after the last
 
     @classmethod
     def around(cls, before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> Script:
@@ -370,7 +376,9 @@ class Script:
         first = np.concatenate([[0], lengths.cumsum()]).astype(np.int64)
         tokens = np.array([token for part in parts for token in part], dtype=np.int64)
         opening = np.append(tokens, END)[first]
-        return cls(tokens=tokens, stop=np.repeat(first[1:], lengths), first=first, opening=opening)
+        in_chords = np.array([*(HARMONY_ID in part for part in after), False])
+        stop = np.repeat(first[1:], lengths)
+        return cls(tokens=tokens, stop=stop, first=first, opening=opening, in_chords=in_chords)
 
 
 class Scripted(Grammar):
@@ -406,6 +414,9 @@ class Scripted(Grammar):
         mask[:, [BAR, END]] = False
         mask[over, BAR] = mask[over, END] = True
         mask[over, self._script.opening[bars[over]]] = True
+        # A bar whose chords are said has no others; before the first bar none are.
+        rows = np.flatnonzero(self._script.in_chords[bars - 1] & self._grammar.in_chords)
+        mask[rows, AT.start : AT.stop] = False
         rows = np.flatnonzero(scripted)
         said = self._script.tokens[self._place[rows]]
         said[said == TONIC] = self._grammar.tonics(rows[said == TONIC])

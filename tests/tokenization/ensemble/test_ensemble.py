@@ -254,11 +254,13 @@ def test_music_ends_in_the_key_that_it_is_in_by_then(key: int):
     notes = Notes(onset, steady, pitch, steady, np.zeros_like(pitch))
     score = Score(ticks_per_beat=24, notes=notes, tracks=(Track(name="piano", program=0),))
     ids = LANGUAGE.encode(LANGUAGE.arrange(score)).ids
-    prompt = np.append(ids[: layouts.bar_offsets(ids)[-1]], BAR).astype(np.int64)
-    last = LANGUAGE.text(written(directed(LANGUAGE, prompt, 1, ends=True), prompt, 0))
-    assert (
-        f"chords at_0 chord_{ROOTS[key % 12]}_{'m' if key > 11 else 'M'}" in last.splitlines()[-1]
-    )
+    prompt = np.append(layouts.about(ids[: layouts.bar_offsets(ids)[-1]], key=0), BAR)
+    grammar = directed(LANGUAGE, prompt.astype(np.int64), 1, ends=True)
+    asked = f"chords at_0 chord_{ROOTS[key % 12]}_{'m' if key > 11 else 'M'} "
+    for seed in range(5):
+        last = LANGUAGE.text(written(grammar.select(np.array([0])), prompt, seed)).splitlines()[-1]
+        assert asked in last
+        assert last.count("chord_") == 1
 
 
 def test_a_prompt_without_dynamics_has_accents_and_its_continuation_the_velocity_of_its_file():
