@@ -153,7 +153,7 @@ class Marker:
 
     def at(self, onset_ticks: int) -> Marker:
         """Return it at another tick."""
-        return replace(self, onset_ticks=onset_ticks)
+        return Marker(onset_ticks, self.text, self.is_guess)  # a file may have 100,000
 
 
 @dataclass(frozen=True)

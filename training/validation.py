@@ -136,7 +136,7 @@ def draw_losses(axes: Axes, train: Table, validation: Table) -> Axes:
             )
     axes.set(xlabel="step", ylabel="loss (nats a token)")
     axes.grid(alpha=0.3)
-    axes.legend()
+    axes.legend(loc="upper right")  # losses fall; to look for the best place takes long
     return axes
 
 
@@ -214,7 +214,7 @@ def _with_positions(axes: Axes, trained_length: int) -> Axes:
     axes.set(xlabel="position (tokens)", ylabel="loss (nats a token)")
     axes.set_xlim(left=0)
     axes.grid(alpha=0.3)
-    axes.legend()
+    axes.legend(loc="upper right")  # losses fall; to look for the best place takes long
     return axes
 
 
