@@ -403,19 +403,19 @@ def default_length(playables: Sequence[Playable]) -> int:
 def speaking(
     playables: Sequence[Playable], language: str, what: str
 ) -> tuple[list[Playable], list[str]]:
-    """Return the models that speak a language, and a sentence about those that do not."""
+    """Return the models of a language, and a sentence about those of another."""
     able = [playable for playable in playables if playable.language.name == language]
     return able, left_out_of(what, language, playables)
 
 
 def left_out_of(what: str, language: str, playables: Sequence[Playable]) -> list[str]:
-    """Say which models speak another language, one sentence a language."""
+    """Say which models use another language, one sentence a language."""
     others: dict[str, list[str]] = {}
     for playable in playables:
         if playable.language.name != language:
             others.setdefault(playable.language.name, []).append(playable.name)
     return [
-        f"left out of {what}, which is in {language}, for speaking {other}: {', '.join(names)}"
+        f"left out of {what}, which is in the language {language}: {', '.join(names)}, in {other}"
         for other, names in others.items()
     ]
 

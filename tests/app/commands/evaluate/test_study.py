@@ -49,7 +49,7 @@ def test_losses_of_the_models_that_speak_the_data(place: Path, tmp_path: Path, e
     options = ("--data", place / "remi", "--pieces", 3, "-o", tmp_path / "out")
     out, err = evaluate("extrapolation", *models, *options, "--json")
     result = json.loads(out)
-    assert f"left out of {place / 'remi'}, which is in remi, for speaking groove: trio" in err
+    assert f"left out of {place / 'remi'}, which is in the language remi: trio, in groove" in err
     assert [model["model"] for model in result["models"]] == ["ape", "sine"]
     assert result["length"] == 64
     for model in result["models"]:
@@ -88,7 +88,7 @@ def test_parts_are_taken_away_from_models_of_the_data(place: Path, tmp_path: Pat
     options = ("--data", place / "remi", "--pieces", 3, "--length", 40)
     out, err = evaluate("ablation", *models, *options, "--json", "-o", tmp_path / "out")
     rows = json.loads(out)
-    assert "for speaking groove: trio" in err
+    assert ": trio, in groove" in err
     parts = ("gates open", "positions all one", "frequencies shuffled", "noise redrawn")
     assert [(row["model"], row["part"]) for row in rows] == [("sine", part) for part in parts]
     for row in rows:

@@ -119,7 +119,7 @@ def test_continuation_writes_tables_and_files_and_goes_on(folder: Path, command,
     assert out.startswith("4 prompts in 2 styles, 2 continuations a prompt at temperature 0.6")
     assert "nan" not in out.lower()
     uses, rubbish, shows = err.splitlines()
-    assert uses.startswith(f"untrained:tiny uses the language remi, but {MODEL} groove")
+    assert uses.startswith("left out of continuation, which is in the language groove: untrained:")
     assert rubbish.startswith("rubbish.mid is not a MIDI file")
     assert shows == f"{Path('continuation') / 'continuation.png'} shows the quarters."
 
@@ -130,8 +130,10 @@ def test_continuation_writes_tables_and_files_and_goes_on(folder: Path, command,
         ".results",
     }  # fmt: skip
     results = json.loads((written / "results.json").read_text())
-    left_out = [sentence.split()[0] for sentence in results["left_out"]]
-    assert (results["models"][0]["name"], left_out) == (MODEL, ["untrained:tiny", "rubbish.mid"])
+    other, unread = results["left_out"]
+    assert results["models"][0]["name"] == MODEL
+    assert "untrained:tiny" in other
+    assert unread.startswith("rubbish.mid")
     with (written / "similarities.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["output"] == MODEL]
     assert len({row["prompt"] for row in rows}) == 4
