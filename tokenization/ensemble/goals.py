@@ -171,7 +171,7 @@ def directed(
     """
     reading = Reading(plain(prompt))
     before = max(len(reading.bars) - 1, 0)
-    said = _plan_tokens(plan, bars)
+    said, on_tonic = _plan_tokens(plan, bars), False
     if chords is not None and HARMONY not in reading.parts:
         lacks = "this prompt has none" if before else "from nothing, name its style or instruments"
         raise ValueError(f"over given chords a piece goes on that has pitched notes; {lacks}")
@@ -179,8 +179,9 @@ def directed(
     if ends:
         sheet = reading.sheet()
         said[-1] = _thin(sheet, plan, bars)
-        first, *others = sheet.parts.tolist()
-        if chords is None and first == HARMONY and min(others) < PITCHED:
+        pitched = sheet.parts[1:] < PITCHED
+        on_tonic = chords is None and pitched.any() and sheet.parts[0] == HARMONY
+        if on_tonic:
             # A piece from nothing may have been asked to be in a key; a prompt only says which it begins in.
             keys = prompt[KEY.holds(prompt)] - KEY.start
             asked = len(keys) > 0 and not before
@@ -203,7 +204,7 @@ def directed(
     script = Script.around([[]] * (before + len(after)), [*[[]] * before, *after])
     write = None if chords is None else np.flatnonzero(reading.parts != HARMONY)
     grammar = EnsembleGrammar(write=write, metres=chords is None)
-    return Scripted(grammar, script)
+    return Scripted(grammar, script, on_tonic=on_tonic)
 
 
 def _chord_tokens(chords: Sequence[str], metre: int) -> list[int]:
@@ -218,7 +219,7 @@ def _chord_tokens(chords: Sequence[str], metre: int) -> list[int]:
 
 def _thin(sheet: Sheet, plan: Plan | None, bars: int) -> list[int]:
     """Return what the last of some bars is asked to be: thinner than most bars before, and as the plan says."""
-    own = plan_of(sheet)["density"]
+    own = plan_of(sheet)["density"] if len(sheet.bars) else np.zeros(0)
     thin = max(int(np.median(own[own > 0])) - THINNER, 1) if (own > 0).any() else NO_LEVEL
     asked = {name: levels for name, levels in (plan or {}).items() if levels[bars - 1] >= 0}
     return _plan_tokens({"density": np.full(bars, thin), **asked}, bars)[-1]

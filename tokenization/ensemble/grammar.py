@@ -58,7 +58,11 @@ from tokenization.grammar import Grammar
 NOTHING, BEGUN, DECLARED, AFTER_BAR, AFTER_PLAN, AFTER_METRE, NAMED, PLACED = range(8)
 AFTER_LENGTH, AFTER_LOUDNESS, AFTER_VALUE, ENDED, GOAL, ABOUT = range(8, 14)
 KEYS = 128
+# The chord of the tonic of each key, and which pitches are tones of it: (keys, pitches).
 TONICS = np.array([CHORD.start + CHORDS.index(f"{root}_{mode}") for mode in "Mm" for root in ROOTS])
+TRIADS = np.stack(
+    [np.isin((np.arange(len(PITCH)) - key) % 12, [0, 3 if key > 11 else 4, 7]) for key in range(24)]
+)
 FADES = 2 ** (
     -1 / 8
 )  # how much of what a bar says of the key is left after another: half after 8 bars
@@ -145,6 +149,11 @@ class EnsembleGrammar(Grammar):
     def bars(self) -> np.ndarray:
         """How many bars each row has begun: (B,)."""
         return self._bars
+
+    @property
+    def on_downbeat(self) -> np.ndarray:
+        """Whether what comes next is at the beginning of a bar: (B,)."""
+        return self._at == 0
 
     @property
     def in_chords(self) -> np.ndarray:
@@ -390,14 +399,22 @@ class Scripted(Grammar):
     """
 
     def __init__(
-        self, grammar: EnsembleGrammar, script: Script, *, may_end_silent: bool = False
+        self,
+        grammar: EnsembleGrammar,
+        script: Script,
+        *,
+        may_end_silent: bool = False,
+        on_tonic: bool = False,
     ) -> None:
         """Stand where `grammar` stands, at the start of a sequence.
 
-        `may_end_silent`: the end may also come where another bar could, after an empty one.
+        `may_end_silent`: the end may also come where another bar could, after an empty one. `on_tonic`: the script says
+        the tonic in the last bar, and what is played on its downbeat are tones of that: so are nine of ten real ends.
         """
         self._grammar, self._script, self._may_end_silent = grammar, script, may_end_silent
+        self._on_tonic = on_tonic
         self._place = np.full(len(grammar.bars), FREE)
+        self._key = np.full(len(grammar.bars), -1)  # whose tonic was said
 
     @property
     def bars(self) -> np.ndarray:
@@ -417,6 +434,10 @@ class Scripted(Grammar):
         # A bar whose chords are said has no others; before the first bar none are.
         rows = np.flatnonzero(self._script.in_chords[bars - 1] & self._grammar.in_chords)
         mask[rows, AT.start : AT.stop] = False
+        for row in np.flatnonzero((self._key >= 0) & self._grammar.on_downbeat):
+            tones = mask[row].copy()
+            tones[PITCH.start : PITCH.stop] &= TRIADS[self._key[row]]
+            mask[row] = tones if tones.any() else mask[row]
         rows = np.flatnonzero(scripted)
         said = self._script.tokens[self._place[rows]]
         said[said == TONIC] = self._grammar.tonics(rows[said == TONIC])
@@ -436,6 +457,9 @@ class Scripted(Grammar):
         opens = (self._place == FREE) & rest & (tokens == self._script.opening[bars])
         first = self._script.first[np.where(opens, bars, 0)]
         place = np.where(opens, first, np.maximum(self._place, 0))
+        if self._on_tonic:
+            said = ~rest & (self._place != FREE) & np.isin(tokens, TONICS)
+            self._key = np.where(said, (tokens[:, None] == TONICS).argmax(1), self._key)
         self._grammar.advance(tokens)
         goes_on = (opens | (self._place != FREE)) & (place + 1 < self._script.stop[place])
         self._place = np.where(goes_on, place + 1, FREE)

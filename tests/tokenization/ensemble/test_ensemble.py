@@ -1,5 +1,6 @@
 """The ensemble language: parts in any order, its plan of each bar, its goals, and how a piece begins."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from math import floor, log
@@ -261,6 +262,9 @@ def test_music_ends_in_the_key_that_it_is_in_by_then(key: int):
         last = LANGUAGE.text(written(grammar.select(np.array([0])), prompt, seed)).splitlines()[-1]
         assert asked in last
         assert last.count("chord_") == 1
+        downbeat = last.partition("piano at_0 ")[2].partition(" at_")[0]
+        tones = {(key + step) % 12 for step in (0, 3 if key > 11 else 4, 7)}
+        assert {int(pitch) % 12 for pitch in re.findall(r"pitch_(\d+)", downbeat)} <= tones
 
 
 def test_a_prompt_without_dynamics_has_accents_and_its_continuation_the_velocity_of_its_file():
