@@ -49,8 +49,10 @@ def chord_in(element: ET.Element, transpose: int) -> str | None:
 
 def _tone(element: ET.Element, name: str, transpose: int) -> str | None:
     """Return the name of the root or the bass."""
-    step = (element.findtext(f"{name}/{name}-step") or "").strip()
-    alter = (element.findtext(f"{name}/{name}-alter") or "0").strip()
+    if (tone := element.find(name)) is None:
+        return None
+    step = (tone.findtext(f"{name}-step") or "").strip()
+    alter = (tone.findtext(f"{name}-alter") or "0").strip()
     if step not in LETTERS or not re.fullmatch(r"[+-]?[012](\.0*)?", alter):
         return None
     altered = int(float(alter))

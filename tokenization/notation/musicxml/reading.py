@@ -81,21 +81,21 @@ class Stream:
             return
         if ":" in tag:
             tag = tag.rpartition(":")[2]
-        depth = len(self._stack)
-        if depth >= DEEPEST:
+        stack = self._stack
+        if (depth := len(stack)) >= DEEPEST:
             raise Unreadable(f"has elements more than {DEEPEST} deep, as no score has")
-        if self._tree_depth and tag in self._ignored:
-            self._skipped = 1
-            return
-        element = ET.Element(tag, attributes)
         if self._tree_depth:
+            if tag in self._ignored:
+                self._skipped = 1
+                return
             self._in_tree += 1
             if self._in_tree > LARGEST_TREE:
                 raise Unreadable(f"has a bar of more than {LARGEST_TREE:,} elements")
-            self._stack[-1].append(element)
-        elif tag in self._wanted.get(depth, ()):
+            stack.append(ET.SubElement(stack[-1], tag, attributes))
+            return
+        if tag in self._wanted.get(depth, ()):
             self._tree_depth, self._in_tree = depth, 0
-        self._stack.append(element)
+        stack.append(ET.Element(tag, attributes))
 
     def _end(self, tag: str) -> None:
         if self._skipped:
