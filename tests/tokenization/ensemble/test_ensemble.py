@@ -316,6 +316,13 @@ def test_music_is_in_the_tempo_metre_and_parts_that_are_asked_for():
     assert np.count_nonzero(take.ids == LANGUAGE.bar) == 3
 
 
+def test_a_piece_from_nothing_ends_though_nothing_is_asked_of_it():
+    request = Request(bars=2, ends=True)
+    [take] = Continuation(toy_playable(LANGUAGE), no_prompt(LANGUAGE, {}), request).finish().takes()
+    assert np.count_nonzero(take.ids == LANGUAGE.bar) == 2
+    assert take.ids[-1] == END
+
+
 @pytest.mark.parametrize("more", [{}, {"chords": [["C_M", "G_7"]]}, {"plan": {"players": 4}}])
 def test_all_parts_that_are_asked_for_play(more: dict[str, Any]):
     """In the first bar, and in each that says as many players as there are parts."""
