@@ -180,7 +180,7 @@ def directed(
         sheet = reading.sheet()
         said[-1] = _thin(sheet, plan, bars)
         pitched = sheet.parts[1:] < PITCHED
-        on_tonic = chords is None and pitched.any() and sheet.parts[0] == HARMONY
+        on_tonic = chords is None and bool(pitched.any()) and sheet.parts[0] == HARMONY
         if on_tonic:
             # A piece from nothing may have been asked to be in a key; a prompt only says which it begins in.
             keys = prompt[KEY.holds(prompt)] - KEY.start
