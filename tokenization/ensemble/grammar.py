@@ -409,7 +409,7 @@ class Scripted(Grammar):
         """Stand where `grammar` stands, at the start of a sequence.
 
         `may_end_silent`: the end may also come where another bar could, after an empty one. `on_tonic`: the script says
-        the tonic in the last bar, and what is played on its downbeat are tones of that: so are nine of ten real ends.
+        the tonic in the last bar, and only tones of it are played on the downbeat, as real pieces end.
         """
         self._grammar, self._script, self._may_end_silent = grammar, script, may_end_silent
         self._on_tonic = on_tonic
