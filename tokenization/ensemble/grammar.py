@@ -63,9 +63,7 @@ TONICS = np.array([CHORD.start + CHORDS.index(f"{root}_{mode}") for mode in "Mm"
 TRIADS = np.stack(
     [np.isin((np.arange(len(PITCH)) - key) % 12, [0, 3 if key > 11 else 4, 7]) for key in range(24)]
 )
-FADES = 2 ** (
-    -1 / 8
-)  # how much of what a bar says of the key is left after another: half after 8 bars
+FADES = 0.5 ** (1 / 8)  # what is left of a bar's weight for the key after another: half after 8
 FAR = np.iinfo(np.int64).max // 2
 
 
