@@ -137,10 +137,11 @@ class Recollection:
         back = int(self._at[BACK])
         if back < 0 or not self.strength:
             return -1, 0.0
-        lost, found = TO_NAMED if self._at[ASKED] == NAMED else TO_GUESSED
-        likelier = lost if self._at[AGREED] < FOUND else found
         if self._bars[self._at[BARS] - 1, KNOWN] >= 0:
             likelier = TO_KNOWN
+        else:
+            lost, found = TO_NAMED if self._at[ASKED] == NAMED else TO_GUESSED
+            likelier = lost if self._at[AGREED] < FOUND else found
         return int(self._ids[back]), likelier * self.strength
 
     def copy(self) -> Self:
