@@ -125,14 +125,13 @@ def _likeness(piece: Score, track: int, others: Others) -> list[Row]:
     melodic = {"onset_duration": onset_duration, "time_pitch": time_pitch}
     profiles = {"onset_drum": onset_drum} if piece.tracks[track].is_drum else melodic
 
-    def likeness(profile: Profile, own: Notes) -> float | None:
-        return cosine(profile(true, beat), profile(own, beat))
+    expected = {metric: profile(true, beat) for metric, profile in profiles.items()}
 
-    measures = {metric: partial(likeness, profile) for metric, profile in profiles.items()}
-    return [
-        _zero_where_lacking(row, bool(profiles[row["metric"]](true, beat).any()))
-        for row in _rows(measures, others)
-    ]
+    def likeness(metric: str, own: Notes) -> float | None:
+        return cosine(expected[metric], profiles[metric](own, beat))
+
+    rows = _rows({metric: partial(likeness, metric) for metric in profiles}, others)
+    return [_zero_where_lacking(row, bool(expected[row["metric"]].any())) for row in rows]
 
 
 def _harmony(piece: Score, track: int, others: Others) -> list[Row]:
@@ -176,10 +175,13 @@ def streamed(piece: Score, track: int, bars: int, others: Others) -> list[Row]:
         "onset_divergence": lambda own: _divergence(onsets(own), onsets(true), _ONSET_BINS),
     }
     support = {
-        "consonant": lambda own: _support(melody, own)[0],
-        "unsupported": lambda own: _support(melody, own)[1],
+        name: (None, None) if own is None else _support(melody, own)
+        for name, own in {REAL: true, **others}.items()
     }
-    return [*_rows(divergences, others), *_rows(support, {REAL: true, **others})]
+    rows = _rows(divergences, others)
+    for number, metric in enumerate(("consonant", "unsupported")):
+        rows.append({"metric": metric, **{name: both[number] for name, both in support.items()}})
+    return rows
 
 
 def _divergence(ours: np.ndarray, true: np.ndarray, bins: int) -> float:
