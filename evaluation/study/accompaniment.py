@@ -57,7 +57,6 @@ _CONSONANCES = (0, 3, 4, 7, 8, 9)  # semitones, of the other part's note above t
 _ONSET_BINS = 64
 Row = dict[str, Any]
 Others = Mapping[str, Notes | None]  # a part of other music, moved to begin at 0
-Profile = Callable[[Notes, int], np.ndarray]
 
 
 def role(track: Track) -> str:
