@@ -22,7 +22,9 @@ class Limits:
     beats: int = 25_000  # at any tempo: what is made from a score grows with its bars
     bars: int = 300_000  # of a written score, in all its parts together
     elements: int = 3_000_000  # of XML
-    signs: int = 300_000  # tempos and chords of a written score, as often as they are played
+    signs: int = (
+        300_000  # markers of MIDI; tempos and chords of a score, as often as they are played
+    )
 
     def check_bytes(self, name: str, found: int) -> None:
         """Raise where a file is larger than is read."""

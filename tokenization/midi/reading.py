@@ -295,6 +295,7 @@ def _parse_once(
     except RuntimeError:
         return None, 0
     limits.check(name, "notes", raw.note_num())
+    limits.check(name, "signs", len(raw.markers))
     tracks = [track for track in raw.tracks if len(track.notes)]
     limits.check(name, "tracks", len(tracks))
     notes = Notes(*_columns([track.notes for track in tracks], NOTE_COLUMNS))

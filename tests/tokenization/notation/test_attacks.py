@@ -62,6 +62,7 @@ REFUSED = {
     "harmonies.mxl": "53,900 signs",
     "graces.abc": "notes where at most 50,000",
     "overlays.abc": "50,001 notes",
+    "odd text.mid": "signs where at most 50,000",
 }
 
 
