@@ -20,10 +20,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from musicgen.attention.features import Favor
 from musicgen.common.learning import generator_from
-from musicgen.model.config import needs_linear_attention
-from musicgen.model.performer import Attention, Passage, Performer, State
+from musicgen.config import needs_linear_attention
+from musicgen.features import Favor
+from musicgen.performer import Attention, Passage, Performer, State
 from musicgen.position.base import PERIODS, MusicalFrequencies, waves
 from musicgen.position.flt import Flt
 from musicgen.position.spe.base import StochasticPosition

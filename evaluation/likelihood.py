@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from musicgen.generation.likelihood import position_losses, stretch
-from musicgen.model.performer import Performer
+from musicgen.performer import Performer
 
 STEPS = 16  # stretches of the curve within the trained length
 NEAR, FAR = 1.5, 4.0  # how far past the trained length is looked, in trained lengths

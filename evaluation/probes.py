@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from evaluation.attention import Sides, sides_of
-from musicgen.model.performer import Performer
+from musicgen.performer import Performer
 
 BLOCK = 128  # queries at once
 GROUPS = 4  # of tokens: what the numbers would be without one of them tells how sure they are

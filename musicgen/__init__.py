@@ -7,7 +7,7 @@
     takes[0].save("out.mid")
 
 What to read: `playable.py` is a model with its language; `continuation.py` is how music is generated with it;
-`model/performer.py` is the network, ids to logits, which sees music as tokens alone. Everything is imported when it is
+`performer.py` is the network, ids to logits, which sees music as tokens alone. Everything is imported when it is
 used.
 """
 
@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from musicgen.config import ModelConfig
     from musicgen.continuation import Take
     from musicgen.generation.request import Options, Request
     from musicgen.generation.sampling import Sampling
-    from musicgen.model.config import ModelConfig
-    from musicgen.model.performer import Performer
+    from musicgen.performer import Performer
     from musicgen.pieces import Piece
     from musicgen.playable import Playable, find, load, models
     from tokenization.language import language
@@ -38,8 +38,8 @@ _PLACES = {
     "musicgen.continuation": ("Take",),
     "musicgen.generation.sampling": ("Sampling",),
     "musicgen.playable": ("Playable", "find", "load", "models"),
-    "musicgen.model.config": ("ModelConfig",),
-    "musicgen.model.performer": ("Performer",),
+    "musicgen.config": ("ModelConfig",),
+    "musicgen.performer": ("Performer",),
     "musicgen.generation.request": ("Options", "Request"),
     "musicgen.pieces": ("Piece",),
     "tokenization.language": ("language",),

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from muspy import Music
     from pretty_midi import PrettyMIDI
 
-    from musicgen.model.config import ModelConfig
-    from musicgen.model.performer import Performer
+    from musicgen.config import ModelConfig
+    from musicgen.performer import Performer
 
 
 Source: TypeAlias = "bytes | str | Path | Score | Piece | PrettyMIDI | Music"
@@ -211,7 +211,7 @@ def find(name: str | Path, device: str = "auto") -> Playable:
     name = str(name)
     if name.split(":")[0] == UNTRAINED:
         return _untrained(name, device)
-    from musicgen.storage.checkpoint import read_card
+    from musicgen.checkpoint import read_card
 
     folder = folder_of(name)
     config, card = read_card(folder)
@@ -258,7 +258,7 @@ def models() -> list[dict[str, Any]]:
 
 def described(name: str, folder: Path) -> dict[str, Any]:
     """Return what `musicgen models` says of one model."""
-    from musicgen.storage.checkpoint import read_card
+    from musicgen.checkpoint import read_card
 
     config, card = read_card(folder)
     spoken = language_from_spec(card.language)
@@ -308,7 +308,7 @@ def encoding_of(config: ModelConfig) -> str:
 
 def _read_weights(folder: Path, device: str, sha256: str) -> Performer:
     """Return the weights with this hash: what is said to come of a model does not come of one saved since."""
-    from musicgen.storage.checkpoint import load as load_checkpoint
+    from musicgen.checkpoint import load as load_checkpoint
 
     performer, card = load_checkpoint(folder, device_of(device))
     if card.sha256 != sha256:
@@ -318,8 +318,8 @@ def _read_weights(folder: Path, device: str, sha256: str) -> Performer:
 
 def _untrained(name: str, device: str) -> Playable:
     """Return a preset with random weights: it writes valid music that makes no sense."""
-    from musicgen.model.config import ModelConfig
-    from musicgen.model.performer import Performer, parameter_count
+    from musicgen.config import ModelConfig
+    from musicgen.performer import Performer, parameter_count
 
     speaks = language_of(name)
     preset = name.split(":")[1] if ":" in name else ""
@@ -338,6 +338,6 @@ def _untrained(name: str, device: str) -> Playable:
 
 
 def _random_weights(config: ModelConfig, device: str) -> Performer:
-    from musicgen.model.performer import Performer
+    from musicgen.performer import Performer
 
     return Performer(config, seed=0).to(device_of(device)).eval()

@@ -22,13 +22,13 @@ from pathlib import Path
 import pytest
 
 import app.commands.train
+import evaluation.bench
 import evaluation.benchmarks.recipe
-import evaluation.speed.bench
 from app.cli import COMMANDS, build_parser, main
 from app.commands.data import DESCRIPTIONS
 from app.commands.evaluate.evaluate import EVALUATIONS
+from evaluation.bench import WORKLOADS, Workload
 from evaluation.benchmarks.recipe import Recipe
-from evaluation.speed.bench import WORKLOADS, Workload
 from tests.app.web.browser import serving
 from tests.training.data.sources import on_disk as disk
 from tests.training.making.stand_in import install as install_mma
@@ -201,7 +201,7 @@ def test_the_bench_knows_the_works(line: str, monkeypatch: pytest.MonkeyPatch, c
         asked.append(name)
         return {"seconds": [1.0], "peak_bytes": 1}
 
-    monkeypatch.setattr(evaluation.speed.bench, "_in_child", found)
+    monkeypatch.setattr(evaluation.bench, "_in_child", found)
     musicgen(line)
     begin = tuple(shlex.split(line)[3:]) or ""
     works = [name for name in WORKLOADS if name.startswith(begin) and not name.endswith("-ft")]

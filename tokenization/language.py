@@ -375,7 +375,7 @@ class Language(ABC):
         return []
 
     def recalled(self) -> dict[str, Any] | None:
-        """Return what tokens mean to a model that recalls (musicgen/model/recall.py), or None without returns."""
+        """Return what tokens mean to a model that recalls (musicgen/recall.py), or None without returns."""
         return None
 
     def goal_tokens(self) -> list[int]:

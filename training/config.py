@@ -3,7 +3,7 @@
 A file may name another as its `base` (a path relative to it); mappings are merged key by key, and `--set a.b=value` is
 merged last. A file with `variants` holds a configuration for each of them: `groove-rope` is the variant `rope` of
 groove.yaml, which states what differs from the rest of the file, or from another variant, its own `base`. The model is
-a preset with overrides, as in musicgen/model/config.py; its vocabulary comes from the data.
+a preset with overrides, as in musicgen/config.py; its vocabulary comes from the data.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from musicgen.model.config import ModelConfig, check_sense
+from musicgen.config import ModelConfig, check_sense
 from tokenization.language import Language, with_meanings
 from tokenization.records import check_fields, from_plain, from_yaml, nearest, yaml_of
 from tokenization.whole_file import is_text

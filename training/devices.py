@@ -25,7 +25,7 @@ from torch.optim import Optimizer
 
 from musicgen.common.learning import generator_of
 from musicgen.common.processes import multiplies_bfloat16
-from musicgen.model.performer import Performer
+from musicgen.performer import Performer
 from tokenization.records import yaml_of
 from training.config import CONFIG, DeviceConfig, RunConfig
 from training.data.batches import Batches, next_token_loss

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musicgen.metre.heads import MetreConfig
-from musicgen.model.config import ModelConfig
-from musicgen.model.performer import Performer
+from musicgen.checkpoint import load, read_card
+from musicgen.config import ModelConfig
+from musicgen.metre import MetreConfig
+from musicgen.performer import Performer
 from musicgen.playable import folder_of
-from musicgen.storage.checkpoint import load, read_card
 from tokenization.language import language_from_spec, with_meanings
 from tokenization.records import from_plain
 from training import run_folder
@@ -22,7 +22,7 @@ from training.run_folder import FREE, newest
 # Weights of a trained model for one that has more parts: at first it computes what was learned.
 #
 # - Metric heads in addition to those that there are: what they find counts 0 times at first.
-# - What tells each position of goals (model/performer.py) begins as zeros.
+# - What tells each position of goals (performer.py) begins as zeros.
 # - Another encoding of position begins as it does untrained. That one changes what is computed.
 
 

@@ -30,10 +30,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from musicgen import checkpoint
 from musicgen.common.learning import generator_of, seed_of
 from musicgen.common.processes import full_disk_named
-from musicgen.model.performer import Performer
-from musicgen.storage import checkpoint
+from musicgen.performer import Performer
 from tokenization.whole_file import is_text, write_whole
 from training import run_folder
 from training.config import RunConfig

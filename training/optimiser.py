@@ -20,7 +20,7 @@ from torch.optim import AdamW, Muon, Optimizer
 
 from musicgen.common.learning import decayed, held_rate, learning_rate
 from musicgen.common.processes import multiplies_bfloat16
-from musicgen.model.performer import Performer
+from musicgen.performer import Performer
 from training.config import OptimiserConfig
 from training.data.batches import Batches
 

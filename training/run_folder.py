@@ -24,13 +24,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load as tensors_of
 from torch.optim import Optimizer
 
+from musicgen import checkpoint
+from musicgen.checkpoint import CONFIG as MODEL_CONFIG
+from musicgen.checkpoint import Card
 from musicgen.common.processes import full_disk_named, held
-from musicgen.model.config import ModelConfig
-from musicgen.model.performer import Performer
+from musicgen.config import ModelConfig
+from musicgen.performer import Performer
 from musicgen.playable import shipped
-from musicgen.storage import checkpoint
-from musicgen.storage.checkpoint import CONFIG as MODEL_CONFIG
-from musicgen.storage.checkpoint import Card
 from tokenization.records import from_plain, json_of, yaml_of
 from tokenization.whole_file import make_folder, sync, write_whole
 from training.config import CONFIG, RunConfig

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from musicgen.model.performer import Performer
+from musicgen.performer import Performer
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.language import Language, language_from_spec
 from tokenization.score import Score

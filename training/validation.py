@@ -14,7 +14,7 @@ import torch
 
 from musicgen.common.intervals import half_interval
 from musicgen.generation.likelihood import stretch
-from musicgen.model.performer import Performer
+from musicgen.performer import Performer
 from tokenization.whole_file import beside
 from training.config import RunConfig
 from training.data.batches import IGNORED, Batches, next_token_loss

@@ -31,7 +31,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print a row a work."""
-    from evaluation.speed.bench import bench, gpu_facts
+    from evaluation.bench import bench, gpu_facts
     from musicgen.common.processes import machine
 
     check_counts(arguments, "rounds")

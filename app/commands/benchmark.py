@@ -120,8 +120,8 @@ def _write(folder: Path, task: str, recipe: Recipe, data: Material, rows: list[R
     from app.commands.evaluate.study_options import command_line
     from evaluation.benchmarks.tables import SUMMARY, control_of, plain, table_beside_papers
     from evaluation.benchmarks.training import STEPS
-    from evaluation.plots.figures import changes
-    from evaluation.plots.style import figure, png
+    from evaluation.figures import changes
+    from evaluation.plots import figure, png
     from musicgen.common.processes import machine
     from tokenization.whole_file import write_bytes, write_json, write_text
     from tokenization.wording import markdown

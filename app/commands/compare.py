@@ -14,8 +14,8 @@ from app.commands.train import train
 from app.options import check_counts
 
 if TYPE_CHECKING:
+    from training.comparison import Compared, Repeated
     from training.config import RunConfig
-    from training.results.comparison import Compared, Repeated
 
 PRESET = "tiny"
 EXAMPLES = """\
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Train all, and write the table."""
     from app.options import claim, own_folder
     from tokenization.whole_file import make_folder
-    from training.results.comparison import (
+    from training.comparison import (
         comparison_table,
         ranked,
         repeated,
@@ -139,7 +139,7 @@ def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
 def check_table(folder: Path, names: Collection[str], seeds: int) -> None:
     """Refuse a folder whose table has rows that would be lost: of other runs, or of more seeds."""
     from tokenization.wording import counted, listed
-    from training.results.comparison import tabulated
+    from training.comparison import tabulated
 
     lost = [
         f"{name} of {counted(own, 'seed')}"
@@ -178,7 +178,7 @@ def _names(pattern: str) -> list[str]:
 
 def _trained(name: str, config: RunConfig) -> Compared:
     """Train one, or go on; a failure becomes a row of the table."""
-    from training.results.comparison import Compared, compared
+    from training.comparison import Compared, compared
 
     folder = Path(config.run)
     try:
@@ -195,7 +195,7 @@ def _trained(name: str, config: RunConfig) -> Compared:
 def _draw(
     runs: list[tuple[str, RunConfig]], found: dict[str, list[Compared]], folder: Path
 ) -> None:
-    from training.results.comparison import draw_comparison
+    from training.comparison import draw_comparison
 
     whole = {
         name: [

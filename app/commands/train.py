@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from app import output
 
 if TYPE_CHECKING:
-    from musicgen.model.performer import Performer
+    from musicgen.performer import Performer
     from training.config import RunConfig
     from training.loop import Progress, Run
     from training.optimiser import Limit

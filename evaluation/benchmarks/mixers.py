@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from musicgen.attention.features import FeatureMap
-from musicgen.attention.linear_attention import GUARD, parallel_sums
-from musicgen.layers.linear import Linear
-from musicgen.model.config import ModelConfig
-from musicgen.model.performer import Attention, Passage
+from musicgen.attention import GUARD, parallel_sums
+from musicgen.config import ModelConfig
+from musicgen.features import FeatureMap
+from musicgen.linear import Linear
+from musicgen.performer import Attention, Passage
 from musicgen.position.base import ratios
 
 # Linear attention without the causal mask: every position sees the whole sequence, at the same linear cost.

@@ -18,7 +18,7 @@ from evaluation.benchmarks.training import Classifier, Optimiser, classified, pe
 from evaluation.benchmarks.variants import Variant, language_model, model_config, variant
 from evaluation.study.experiments import Measurement, run
 from musicgen.common.intervals import mean_interval
-from musicgen.model.performer import parameter_count
+from musicgen.performer import parameter_count
 
 KEPT = ".results"  # the folder of what was measured, inside that of the output
 

@@ -20,10 +20,10 @@ from torch.nn import functional
 
 from evaluation.benchmarks.mixers import WholeAttention, WholePassage, mixed
 from evaluation.benchmarks.variants import Variant, model_config, position_of
-from musicgen.attention.features import FEATURES, FeatureMap
 from musicgen.common.learning import decayed, generator_of, learning_rate, seed_of
-from musicgen.layers.linear import Dropout, Linear
-from musicgen.model.performer import Block, FeedForward, Performer, draw_weights, redraw_features
+from musicgen.features import FEATURES, FeatureMap
+from musicgen.linear import Dropout, Linear
+from musicgen.performer import Block, FeedForward, Performer, draw_weights, redraw_features
 from tokenization.records import check_fields
 
 # A classifier of whole sequences, or of pairs of them: the blocks of the music models without their causal mask.

@@ -15,8 +15,8 @@ from evaluation.benchmarks.positions import (
     SpaceFlt,
     SpaceFltConfig,
 )
-from musicgen.model.config import ModelConfig, check_sense
-from musicgen.model.performer import Attention, Block, Performer
+from musicgen.config import ModelConfig, check_sense
+from musicgen.performer import Attention, Block, Performer
 from musicgen.position import POSITIONS, Position
 from tokenization.language import Language, with_meanings
 from tokenization.records import from_plain, from_yaml, suggestion

@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 
 from evaluation.metrics.statistics import STATISTICS
 from evaluation.metrics.style import METRICS, QUARTERS
-from evaluation.plots.style import FAINT, INK, figure, series
+from evaluation.plots import FAINT, INK, figure, series
 from evaluation.tables import NONE, Result, Table, described, estimated, interval, number
 from tokenization.wording import filled
 

@@ -19,7 +19,7 @@ from evaluation.metrics.estimates import estimate
 from evaluation.study.experiments import Experiment, Found, HeldOut, job_of, probed_length
 from evaluation.study.losses import rows_by_job
 from musicgen.common.learning import generator_from
-from musicgen.model.performer import Performer
+from musicgen.performer import Performer
 from musicgen.playable import Playable, load
 from musicgen.position import Position
 from musicgen.position.base import MusicalFrequencies

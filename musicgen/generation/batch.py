@@ -4,7 +4,7 @@ A row is what goes on with one sequence. Rows join and leave between steps, and 
 go on. What a step computes of a row does not depend, to the last bit, on which others there are: the compiled loops
 take each row by itself, and where a model has something that the loops lack, each row takes its step alone.
 
-The loops (layers/loops.py) know models in float32 on a CPU with linear attention and no encoding, SPE, rotations, or
+The loops (loops.py) know models in float32 on a CPU with linear attention and no encoding, SPE, rotations, or
 vectors added to the embeddings. `supports` says which; all others take their steps by `Performer.step`.
 
 A row's state stays at its slot, and the number of its slot is the row's number.
@@ -25,17 +25,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from musicgen.attention.features import PROJECTION_OVER_NORM, Elu, Favor, Relu
-from musicgen.attention.linear_attention import GUARD
-from musicgen.layers import loops
-from musicgen.layers.linear import codes_of, quantise, restore, without_autocast
-from musicgen.metre.heads import LEAST, Times
-from musicgen.model.config import ModelConfig
-from musicgen.model.performer import Performer, State
-from musicgen.model.recall import Recollection, heard
+from musicgen import loops
+from musicgen.attention import GUARD
+from musicgen.config import ModelConfig
+from musicgen.features import PROJECTION_OVER_NORM, Elu, Favor, Relu
+from musicgen.linear import codes_of, quantise, restore, without_autocast
+from musicgen.metre import LEAST, Times
+from musicgen.performer import Performer, State
 from musicgen.position import Position
 from musicgen.position.rope import Rope
 from musicgen.position.spe.base import RowCodes, StochasticPosition
+from musicgen.recall import Recollection, heard
 
 FEWEST_SLOTS = 8  # rows that there is room for at first
 WORN = 30.0  # nats by which a return to a bar that was said too often is less likely

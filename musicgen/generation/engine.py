@@ -34,7 +34,7 @@ from musicgen.generation.job import (
     with_rows,
 )
 from musicgen.generation.sampling import draw, probabilities
-from musicgen.model.performer import Performer, State
+from musicgen.performer import Performer, State
 
 
 @contextmanager

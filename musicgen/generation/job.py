@@ -13,8 +13,8 @@ from torch import Tensor
 
 from musicgen.common.learning import generator_from
 from musicgen.generation.request import Order, Progress
-from musicgen.layers.linear import MOST
-from musicgen.model.performer import Performer, State
+from musicgen.linear import MOST
+from musicgen.performer import Performer, State
 from tokenization.grammar import Grammar
 
 # A prompt is read by the parallel form, a piece at a time, so that others need not wait for a long one.

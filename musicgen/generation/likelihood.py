@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from musicgen.common.learning import generator_from
-from musicgen.model.performer import Performer
+from musicgen.performer import Performer
 
 WINDOW = 1024  # tokens read at once: bounds the memory of any piece
 

@@ -142,7 +142,7 @@ class Sampling:
         "Min-p", "0: no limit", most=0.5,
     ))  # fmt: skip
     by_kind: bool | None = None  # within kinds of tokens (`Kinds`); None: as suits what is written
-    # Of the piece (model/recall.py), where that was learned.
+    # Of the piece (recall.py), where that was learned.
     recall: float = _set_by(1.0, Control(
         "how much counts what the piece said before, 0 to 1; 0: nothing", "R",
         "Repetition", "0: remembers nothing of the piece", step=0.05,

@@ -71,7 +71,7 @@ def geometric(count: int, width: int, base: float = 10_000.0) -> Tensor:
 # Frequencies in musical time: they start at harmonics of bars, down to sixteenths, and are learned from there.
 #
 # Waves of the harmonics n = 1 … 16 P of a period of P bars, added up, are a comb with a tooth at every multiple of
-# the period, a sixteenth wide: the kernel [t ≡ s mod P] of a metric head (metre/heads.py). Heads take periods of 1,
+# the period, a sixteenth wide: the kernel [t ≡ s mod P] of a metric head (metre.py). Heads take periods of 1,
 # 2, 4 and 8 bars in turn, and as many of the harmonics as they have waves, spread evenly.
 #
 # What is learned is added in cycles of the longest period. A step of learning then moves a wave little over the bars

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from app.cli import main
+from musicgen.checkpoint import Card, save
 from musicgen.playable import load
-from musicgen.storage.checkpoint import Card, save
 from tests.training.makers import prepared_set
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.options import claim
-from musicgen.storage.checkpoint import load, save
+from musicgen.checkpoint import load, save
 from tokenization.whole_file import write_whole
 
 GENERATE = ["generate", "--model", "untrained:tiny", "--tokens", "60", "--audio", "-o"]

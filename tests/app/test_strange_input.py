@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from musicgen.checkpoint import Card, save
 from musicgen.playable import load
-from musicgen.storage.checkpoint import Card, save
 
 ROOT = Path(__file__).parent.parent.parent
 DEEP = "[" * 200_000
@@ -27,7 +27,7 @@ def change(model: Path, part: str, **values: object) -> None:
 
 def small_only(config, seed):
     """Make a model, if it is of a size at which nothing can happen."""
-    from musicgen.model.performer import Performer
+    from musicgen.performer import Performer
 
     sizes = config.layers * config.width * max(config.feedforward, config.features.features)
     assert sizes < 1 << 22, "memory is taken unseen"
@@ -37,7 +37,7 @@ def small_only(config, seed):
 
 
 def test_sizes_are_compared_before_memory_is_taken(model: Path, refused, monkeypatch):
-    monkeypatch.setattr("musicgen.storage.checkpoint.Performer", small_only)
+    monkeypatch.setattr("musicgen.checkpoint.Performer", small_only)
     whole = (model / "config.json").read_text()
     spe, learned, favor = ({"name": name} for name in ("sine_spe", "learned", "favor"))
     for sizes in (

@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from musicgen.model.performer import Performer
-from musicgen.storage.checkpoint import Card, save
+from musicgen.checkpoint import Card, save
+from musicgen.performer import Performer
 from tests.musicgen.toys import toy_config
 from tokenization.language import language
 

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from evaluation.study.ablation import changes, parts_of, without
-from musicgen.model.performer import Performer
-from tests.musicgen.metre.toys import METRE
-from tests.musicgen.toys import generator, toy_model, toy_tokens, whole_of
+from musicgen.performer import Performer
+from tests.musicgen.toys import METRE, generator, toy_model, toy_tokens, whole_of
 
 GATES, PLACES, SHUFFLED, NOISE, DECAY, METRIC = (
     "gates open", "positions all one", "frequencies shuffled", "noise redrawn", "decay off",

@@ -8,7 +8,7 @@ import torch
 
 from evaluation import attention
 from evaluation.attention import attention_maps, paper_layers, sides_of, templates, unpack
-from musicgen.model.performer import Performer
+from musicgen.performer import Performer
 from musicgen.position import POSITIONS
 from tests.musicgen.toys import generator, toy_model, toy_tokens, unlimited
 

@@ -9,7 +9,7 @@ import torch
 
 from evaluation import attention, probes
 from evaluation.attention import sides_of
-from musicgen.metre.heads import Clock
+from musicgen.metre import Clock
 from tests.musicgen.toys import MUSICAL, VOCABULARY, toy_model
 
 GOLDEN = np.load(Path(__file__).parent.parent / "golden" / "position_probes.npz")

@@ -2,8 +2,8 @@
 
 import torch
 
-from musicgen.model.config import ModelConfig
-from musicgen.model.performer import Performer
+from musicgen.config import ModelConfig
+from musicgen.performer import Performer
 from musicgen.playable import Playable
 from tokenization.language import Language
 

@@ -14,13 +14,13 @@ import pytest
 import torch
 
 import musicgen
+from musicgen.checkpoint import Card, save
+from musicgen.config import ModelConfig
 from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
-from musicgen.model.config import ModelConfig
-from musicgen.model.performer import Performer
+from musicgen.performer import Performer
 from musicgen.pieces import read_piece
 from musicgen.playable import load
-from musicgen.storage.checkpoint import Card, save
 from tokenization.midi.reading import read_midi
 from tokenization.score import Meters, Notes, Score, Tempos, Track
 

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Generator
 
-from musicgen.metre.heads import Clock
-from musicgen.model.config import ModelConfig
-from musicgen.model.performer import Performer
-from musicgen.model.recall import RecallConfig
+from musicgen.config import ModelConfig
+from musicgen.metre import Clock, MetreConfig
+from musicgen.performer import Performer
 from musicgen.position import POSITIONS
+from musicgen.recall import RecallConfig
 from tokenization.grammar import Grammar
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -25,6 +25,8 @@ RECALL = RecallConfig(
     bar=0, restart=10, parts=(1, 3), places=(3, 6), notes=((6, 8),), values=(), said=8, plan=((9, 10),),
     returns=((8, 1),),
 )  # fmt: skip
+
+METRE = MetreConfig(bars=(1, 0.5, 2), remembers=(2, 8, 3), features=3)
 
 MUSICAL = [name for name, (config, _) in POSITIONS.items() if hasattr(config, "time")]
 ENCODINGS = [*POSITIONS, *(f"{name} in music" for name in MUSICAL)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from musicgen.model.performer import Performer
+from musicgen.performer import Performer
 from tests.training.data.sources.on_disk import band, piano
 from tokenization.language import language
 from tokenization.score import Score

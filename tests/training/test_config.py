@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from musicgen.model.performer import Performer
+from musicgen.performer import Performer
 from tokenization.language import language
 from training.config import CONFIGS, find, merged, read, shipped_names
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from musicgen.model.performer import Performer
-from musicgen.storage.checkpoint import load
+from musicgen.checkpoint import load
+from musicgen.performer import Performer
 from tests.musicgen.toys import whole_of
 from tests.training.makers import Heard, fitted, toy_config, toy_run
 from tokenization.language import language

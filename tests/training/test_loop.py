@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from musicgen import checkpoint
 from musicgen.common.learning import seed_of
-from musicgen.storage import checkpoint
 from tests.training.makers import Heard, fitted, outcome, prepared_set, toy_config, toy_run
 from tokenization.midi.reading import read_midi
 from training import run_folder

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from musicgen.model.performer import Performer
+from musicgen.performer import Performer
 from tests.musicgen.toys import generator, toy_model, toy_tokens
 from training.config import OptimiserConfig
 from training.optimiser import TIMES, MuonAndAdam, kept_of, optimiser_of

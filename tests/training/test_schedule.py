@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from musicgen import checkpoint
 from musicgen.common.learning import held_rate
-from musicgen.storage import checkpoint
 from tests.training.makers import Heard, outcome, toy_config, toy_run
 from training import run_folder
 from training.config import RunConfig

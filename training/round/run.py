@@ -23,8 +23,8 @@ from typing import Any
 
 import torch
 
-from musicgen.model.performer import Performer
-from musicgen.storage import checkpoint
+from musicgen import checkpoint
+from musicgen.performer import Performer
 from tokenization.records import from_plain
 from training import run_folder
 from training.config import RunConfig

@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _write(folder: Path, measured: Any, results: dict[str, Any]) -> None:
     from evaluation.continuation.results import continuation
-    from evaluation.plots.style import png
+    from evaluation.plots import png
     from tokenization.whole_file import write_bytes, write_csv, write_json
 
     write_json(folder / "results.json", results)

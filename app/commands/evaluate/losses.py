@@ -125,8 +125,8 @@ def _extrapolation(result: dict[str, Any], arguments: argparse.Namespace) -> Non
 
 
 def _write(folder: Path, result: dict[str, Any]) -> None:
-    from evaluation.plots.figures import extrapolation
-    from evaluation.plots.style import png, svg
+    from evaluation.figures import extrapolation
+    from evaluation.plots import png, svg
     from evaluation.tables import extrapolation_rows, position_rows
     from tokenization.whole_file import write_bytes, write_csv, write_text
 

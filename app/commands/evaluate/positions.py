@@ -60,8 +60,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _write(folder: Path, result: dict[str, Any]) -> None:
-    from evaluation.plots import figures
-    from evaluation.plots.style import png
+    from evaluation import figures
+    from evaluation.plots import png
     from evaluation.tables import probe_rows
     from tokenization.whole_file import write_bytes
 

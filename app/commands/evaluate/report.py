@@ -257,7 +257,7 @@ def _machine() -> dict[str, str]:
 
 
 def _write(folder: Path, results: dict[str, Any]) -> None:
-    from evaluation.report.page import csv_files, page
+    from evaluation.report import csv_files, page
     from tokenization.whole_file import write_csv, write_json, write_text
 
     write_json(folder / "results.json", results)

@@ -27,7 +27,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 from torch.autograd import Function
 
-from musicgen.attention.features import orthogonal_matrices
+from musicgen.features import orthogonal_matrices
 from musicgen.position.base import MusicalFrequencies, Shape, exact, phases, waves
 from musicgen.position.spe.base import (
     SpeCode,

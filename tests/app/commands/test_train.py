@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
-from musicgen.storage import checkpoint
+from musicgen import checkpoint
 from tests.training.makers import outcome, toy_file
 from training import run_folder
 from training.run_folder import TAIL_FROM

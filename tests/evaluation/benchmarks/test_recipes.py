@@ -11,7 +11,7 @@ from evaluation.benchmarks.recipe import FULL, names, recipe
 from evaluation.benchmarks.tasks import TASKS
 from evaluation.benchmarks.training import Classifier
 from evaluation.benchmarks.variants import model_config
-from musicgen.model.performer import parameter_count
+from musicgen.performer import parameter_count
 from training.config import find, read, shipped_names
 
 PRINTED = json.loads((Path(__file__).parents[2] / "golden" / "recipes.json").read_text())

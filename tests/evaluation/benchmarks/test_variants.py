@@ -18,7 +18,7 @@ from evaluation.benchmarks.mixers import (
 from evaluation.benchmarks.recipe import recipe
 from evaluation.benchmarks.training import Classifier
 from evaluation.benchmarks.variants import VARIANTS, language_model, model_config
-from musicgen.attention.linear_attention import attend
+from musicgen.attention import attend
 from tests.musicgen.toys import generator
 from tokenization.language import language as language_named
 

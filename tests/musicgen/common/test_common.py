@@ -12,14 +12,14 @@ import torch
 
 from musicgen.common.learning import generator_from, learning_rate
 from musicgen.common.processes import SAFE_PATH, started_apart
-from musicgen.model.performer import Performer
+from musicgen.performer import Performer
 from tests.musicgen.toys import generator, toy_config
 
 ROOT = Path(__file__).parents[3]
 OURS = ("app", "evaluation", "midirenderer", "musicgen", "numpy", "tokenization", "training")
 STARTS = {
     "workers": "from musicgen.common.workers import in_order; print(list(in_order(abs, [-7], workers=1)))",
-    "bench": "from evaluation.speed.bench import _in_child; _in_child('no such work')",
+    "bench": "from evaluation.bench import _in_child; _in_child('no such work')",
     "sound": "from pathlib import Path; from app.audio import render_to; from app.web.offered_models import example; "
     "render_to(Path('sound.wav'), example('trio-jazz'))",
 }

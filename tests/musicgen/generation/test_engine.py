@@ -12,8 +12,7 @@ from musicgen.generation.engine import Engine
 from musicgen.generation.job import Job, checked
 from musicgen.generation.request import Request, order
 from musicgen.generation.sampling import Kinds, Sampling
-from tests.musicgen.metre.toys import METRE
-from tests.musicgen.toys import RECALL, VOCABULARY, Alternating, Anything, stirred, toy_model
+from tests.musicgen.toys import METRE, RECALL, VOCABULARY, Alternating, Anything, stirred, toy_model
 
 # Of variations that end at different steps, with all that a row remembers for itself.
 KINDS = np.arange(VOCABULARY) % 4

@@ -15,8 +15,15 @@ from musicgen.generation.job import Job
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
 from tests.musicgen.generation.test_engine import asked
-from tests.musicgen.metre.toys import METRE
-from tests.musicgen.toys import VOCABULARY, Alternating, generator, toy_config, toy_model, whole_of
+from tests.musicgen.toys import (
+    METRE,
+    VOCABULARY,
+    Alternating,
+    generator,
+    toy_config,
+    toy_model,
+    whole_of,
+)
 
 PROMPT = np.array([4, 3, 2, 1])
 PLAIN = Sampling()

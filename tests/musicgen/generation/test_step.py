@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from musicgen.generation.batch import Batch, RowsAlone, RowsTogether, batch_of
-from musicgen.layers.linear import quantise, restore
-from musicgen.metre.heads import MetreConfig
-from musicgen.model.performer import Performer, State
+from musicgen.linear import quantise, restore
+from musicgen.metre import MetreConfig
+from musicgen.performer import Performer, State
 from tests.musicgen.toys import ENCODINGS, generator, stirred, toy_model, toy_tokens, unlimited
 
 METRE = MetreConfig(bars=(1, 2), remembers=(2, 8), features=3)

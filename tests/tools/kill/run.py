@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from app.cli import main as musicgen
-from musicgen.storage import checkpoint
+from musicgen import checkpoint
 from tests.tools.options import options
 from tests.training.makers import outcome, prepared_set, toy_config, toy_file, toy_run
 from training import run_folder

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from musicgen.storage import checkpoint
+from musicgen import checkpoint
 from tests.names import on_disk
-from training.results.comparison import (
+from training.comparison import (
     Compared,
     Repeated,
     compared,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from musicgen.storage import checkpoint
+from musicgen import checkpoint
 from tests.training.makers import fitted, prepared_set, toy_config
 from training.config import read
-from training.results.publish import Stored, _copy_beside, choose, publish
+from training.publish import Stored, _copy_beside, choose, publish
 from training.run_folder import write_config
 from training.validation import Measured
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from musicgen.storage import checkpoint
+from musicgen import checkpoint
 from tests.training.makers import toy_file
 from training import optimiser, run_folder
 from training.config import read

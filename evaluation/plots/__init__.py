@@ -1,1 +1,0 @@
-"""Figures: one look, curves, pictures of attention, and whole figures of the report."""

@@ -1,1 +1,0 @@
-"""Results of every evaluation on one page of HTML."""

@@ -1,1 +1,0 @@
-"""The bench: speed and memory of this machine."""

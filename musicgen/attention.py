@@ -1,0 +1,376 @@
+"""Causal linear attention in several forms that compute the same numbers, with one state between them.
+
+B batch, T time, H heads, M features, D value width. For positive features φ, here handed in as fq and fk,
+
+    out_i = Σ_{j≤i} r^(i−j) (fq_i·fk_j) v_j / Σ_{j≤i} r^(i−j) (fq_i·fk_j)
+
+(Katharopoulos et al. 2020; the decay r: PermuteFormer). Of the backends, "exact" is the definition, for tests, pictures
+and short sequences; "chunked" is for training and prompts, in time and memory linear in T; "recurrent" is for
+generation, where they do not grow with the position. Each takes and returns the same state, so a sequence may be cut
+anywhere and continued by another.
+
+First come the sums y_i = Σ_{j≤i} r^(i−j) (q_i·k_j) v_j in four ways; n blocks of c positions. Outside, tensors are
+(B, T, H, ·); the state S_i = Σ_{j≤i} r^(i−j) k_j v_jᵀ is (B, H, M, D), and y_i = q_i S_i. Powers of r are taken of
+differences i − j ≥ 0 only, so that they stay in (0, 1] at any length (PermuteFormer's r^i and r^−j, taken apart,
+overflow float32 near position 700).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+from musicgen.linear import eager_on_cpu, without_autocast
+
+CHUNK = 128  # the fastest of 64, 128 and 256 on two CPU cores at M = 128, D = 64
+
+Sums = Callable[[Tensor, Tensor, Tensor, Tensor | None, Tensor], tuple[Tensor, Tensor]]
+"""(q, k, v, decay (H,) or None, state before the first position) → (y, state after the last)."""
+
+
+class _Weights(NamedTuple):
+    """Powers of the decay in a block of c positions; None stands for ones."""
+
+    within: Tensor  # r^(i−j) where j ≤ i, else 0: (H, c, c), or (1, c, c) without decay
+    entering: Tensor | None  # r^(i+1), how position i sees the state before the block: (H, c, 1)
+    leaving: Tensor | None  # r^(c−1−j), how the state after the block sees position j: (H, c, 1)
+    whole: Tensor | None  # r^c: (H, 1, 1)
+
+
+def _weights(length: int, decay: Tensor | None, like: Tensor) -> _Weights:
+    if decay is None:
+        return _Weights(like.new_ones(1, length, length).tril(), None, None, None)
+    r = decay.to(torch.promote_types(like.dtype, torch.float32)).view(-1, 1, 1)
+    i = torch.arange(length, device=like.device).view(-1, 1)
+    within = (r ** (i - i.mT).clamp(min=0)).tril()
+    parts = within, r ** (i + 1), r ** (length - 1 - i), r**length
+    return _Weights(*(part.to(like.dtype) for part in parts))
+
+
+def _times(x: Tensor, weight: Tensor | None) -> Tensor:
+    return x if weight is None else x * weight
+
+
+def _times_each(x: Tensor, weight: Tensor | None) -> Tensor:
+    return x if weight is None else x * weight.unsqueeze(1)  # the same for all n blocks
+
+
+def _block(q: Tensor, k: Tensor, v: Tensor, state: Tensor, w: _Weights) -> tuple[Tensor, Tensor]:
+    """One block, (B, H, c, ·), seen as a masked matrix inside and as a state from before."""
+    scores = (q @ k.mT) * w.within  # (B, H, c, c)
+    past = _times(q @ state.to(q.dtype), w.entering)  # (B, H, c, D)
+    own = k.mT @ _times(v, w.leaving)  # (B, H, M, D)
+    y = (scores @ v).to(state.dtype) + past
+    return y, _times(state, w.whole) + own
+
+
+def exact_sums(
+    q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Take the whole sequence as one masked (T, T) matrix."""
+    y, state = _block(_heads(q), _heads(k), _heads(v), state, _weights(q.shape[1], decay, q))
+    return y.transpose(1, 2), state
+
+
+def step_sums(
+    q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Go token by token, in few calls; without gradients the state handed in is updated in place, not copied."""
+    r = None if decay is None else decay.to(state.dtype).view(-1, 1, 1)
+    ys = []
+    by_token = (_heads(x).split(1, 2) for x in (q, k, v))  # (B, H, 1, ·) each
+    for query, key, value in zip(*by_token, strict=True):
+        if torch.is_grad_enabled():
+            state = torch.addcmul(_times(state, r), key.mT, value)
+        else:
+            state = (state if r is None else state.mul_(r)).addcmul_(key.mT, value)
+        ys.append(_heads(query @ state))
+    return ys[0] if len(ys) == 1 else torch.cat(ys, dim=1), state
+
+
+def chunked_sums(
+    q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor, *, chunk: int = CHUNK
+) -> tuple[Tensor, Tensor]:
+    """Go by blocks, in time and memory linear in T, in the way that suits the device."""
+    learned_decay = decay is not None and decay.requires_grad
+    sums = blockwise_sums if eager_on_cpu(v) and not learned_decay else parallel_sums
+    return sums(q, k, v, decay, state, chunk=chunk)
+
+
+def parallel_sums(
+    q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor, *, chunk: int
+) -> tuple[Tensor, Tensor]:
+    """Take all blocks in the same few batched products: for GPUs and compilers, which want few large kernels.
+
+    Plain autograd goes through it. A tail shorter than a block comes last, by itself: padding would age the state.
+    """
+    width = v.shape[-1]
+    v, state = (functional.pad(x, (0, -width % 8)) for x in (v, state))  # as tensor cores like it
+    full = q.shape[1] - q.shape[1] % chunk
+    parts = []
+    if full:
+        y, state = _all_blocks(q[:, :full], k[:, :full], v[:, :full], decay, state, chunk)
+        parts.append(y)
+    if full < q.shape[1]:
+        y, state = exact_sums(q[:, full:], k[:, full:], v[:, full:], decay, state)
+        parts.append(y)
+    y = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+    return y[..., :width], state[..., :width].contiguous()  # not a view that keeps all states
+
+
+def _all_blocks(
+    q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor, chunk: int
+) -> tuple[Tensor, Tensor]:
+    w = _weights(chunk, decay, q)
+    q, k, v = (x.unflatten(1, (-1, chunk)).permute(0, 3, 1, 2, 4) for x in (q, k, v))  # (B,H,n,c,·)
+    scores = (q @ k.mT) * w.within.unsqueeze(1)  # (B, H, n, c, c)
+    own = k.mT @ _times_each(v, w.leaving)  # (B, H, n, M, D)
+    states = _running(torch.cat([state.unsqueeze(2), own], dim=2), decay, chunk)
+    past = _times_each(q @ states[:, :, :-1].to(q.dtype), w.entering)
+    y = (scores @ v).to(state.dtype) + past  # (B, H, n, c, D)
+    return y.permute(0, 2, 3, 1, 4).flatten(1, 2), states[:, :, -1]
+
+
+def _running(own: Tensor, decay: Tensor | None, chunk: int) -> Tensor:
+    """Σ_{j≤i} r^(chunk·(i−j)) own_j along the blocks: (B, H, n + 1, M, D) → the same."""
+    if decay is None:
+        return own.cumsum(2)
+    between = _weights(own.shape[2], decay.to(own.dtype) ** chunk, own).within  # (H, n + 1, n + 1)
+    return (between @ own.flatten(3)).view(own.shape)
+
+
+def blockwise_sums(
+    q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor, *, chunk: int
+) -> tuple[Tensor, Tensor]:
+    """Go block by block: for CPUs, where a block's matrices stay in the cache.
+
+    Its own backward keeps the inputs and a state a block. At B1 H8 M128 D64 T2048 a normalised attention then keeps
+    13 MB besides its inputs, and takes 65 ms forward and backward on one core; autograd through `parallel_sums` keeps
+    61 MB and takes 93 ms, fast-transformers' kernel 26 MB and 179 ms. The decay gets no gradient here.
+    """
+    y, state = _Blockwise.apply(q, k, v, decay, state, chunk)
+    return y, state
+
+
+class _Blockwise(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor, chunk: int
+    ) -> tuple[Tensor, Tensor]:
+        y = torch.empty_like(v)
+        starts = range(0, q.shape[1], chunk)
+        weights = _weights(min(chunk, q.shape[1]), decay, q)
+        states = []
+        for start in starts:
+            block = slice(start, start + chunk)
+            states.append(state)
+            qs, ks, vs = (_heads(x[:, block]).contiguous() for x in (q, k, v))
+            w = _shortened(weights, qs.shape[2], decay, q)
+            out, state = _block(qs, ks, vs, state, w)
+            y[:, block] = _heads(out)
+        if any(ctx.needs_input_grad):
+            ctx.save_for_backward(q, k, v, decay, *states)
+            ctx.chunk = chunk
+        return y, state
+
+    @staticmethod
+    @once_differentiable  # the states are saved without their own history
+    def backward(ctx: Any, dy: Tensor, dstate: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
+        q, k, v, decay, *states = ctx.saved_tensors
+        dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+        weights = _weights(min(ctx.chunk, q.shape[1]), decay, q)
+        for start in reversed(range(0, q.shape[1], ctx.chunk)):
+            block = slice(start, start + ctx.chunk)
+            qs, ks, vs, dys = (_heads(x[:, block]).contiguous() for x in (q, k, v, dy))
+            w = _shortened(weights, qs.shape[2], decay, q)
+            dqs, dks, dvs, dstate = _block_backward(qs, ks, vs, dys, states.pop(), dstate, w)
+            dq[:, block], dk[:, block], dv[:, block] = _heads(dqs), _heads(dks), _heads(dvs)
+        return dq, dk, dv, None, dstate, None
+
+
+def _block_backward(
+    q: Tensor, k: Tensor, v: Tensor, dy: Tensor, state: Tensor, dnext: Tensor, w: _Weights
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of `_block` to q, k, v and the state before, from those to y and to the state after."""
+    scores, dscores = (q @ k.mT) * w.within, (dy @ v.mT) * w.within  # (B, H, c, c)
+    seen = _times(dy, w.entering)
+    dq = dscores @ k + seen @ state.mT
+    dk = dscores.mT @ q + _times(v @ dnext.mT, w.leaving)
+    dv = scores.mT @ dy + _times(k @ dnext, w.leaving)
+    return dq, dk, dv, _times(dnext, w.whole) + q.mT @ seen
+
+
+def _shortened(weights: _Weights, length: int, decay: Tensor | None, like: Tensor) -> _Weights:
+    """Return the weights of the last block, which may be shorter."""
+    return weights if length == weights.within.shape[-1] else _weights(length, decay, like)
+
+
+def _heads(x: Tensor) -> Tensor:
+    """Swap time and heads, (B, T, H, ·) ↔ (B, H, T, ·)."""
+    return x.transpose(1, 2)
+
+
+# The compiled causal product of pytorch-fast-transformers, an optional extra, behind the signature of our own sums.
+#
+# B batch, T time, H heads, M features, D value width.
+
+
+def fast_transformers_sums(
+    q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return y_i = Σ_{j≤i} (q_i·k_j) v_j from a state and the state after it, as `causal_sums.Sums`.
+
+    The kernels know float32 alone: other precisions are converted to it, and y comes back in the state's. They know
+    neither a state, which is added around them, nor a decay, which is refused.
+    """
+    if decay is not None:
+        raise ValueError(
+            "the fast-transformers backend knows no decay, which horizons or this positional encoding ask for: "
+            "use backend 'chunked'"
+        )
+    product = _causal_dot_product()
+    q, k, v = (x.float().transpose(1, 2).contiguous() for x in (q, k, v))  # (B, H, T, ·)
+    y = product(q, k, v).to(state.dtype) + q.to(state.dtype) @ state
+    return y.transpose(1, 2), state + (k.mT @ v).to(state.dtype)
+
+
+def _causal_dot_product() -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    try:
+        # An extra: type checkers need not have it.
+        product = import_module("fast_transformers.causal_product")
+    except ImportError as error:
+        raise ValueError(
+            "the fast-transformers backend needs the package pytorch-fast-transformers, which is not installed: "
+            "run `make fast-transformers` in the clone of musicgen"
+        ) from error
+    return product.causal_dot_product
+
+
+# Added to the denominator, so that 0/0 is 0. It lies below every sum of the features of `features.py`, which stay above
+# 1e-27; the 1e-6 of the papers' code would swallow FAVOR+ keys of a large norm.
+GUARD = 1e-30
+
+Features = tuple[Tensor, Tensor]
+
+
+class AttentionState(NamedTuple):
+    """All that attention remembers of the past: the same size at any position, in float32 or float64."""
+
+    sums: Tensor  # Σ r^(i−j) fk_j [v_j, 1]ᵀ: (B, H, M, D + 1); without the 1, (B, H, M, D), where there is a normaliser
+    normaliser: Tensor | None = None  # Σ r^(i−j) gk_j of a normaliser (gq, gk): (B, H, Mn, 1)
+    metre: Tensor | None = None  # memory of metric heads (metre.py): (B, R, M, D + 1)
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> AttentionState:
+        """Apply a function to each tensor."""
+        rest = (None if x is None else function(x) for x in self[1:])
+        return AttentionState(function(self.sums), *rest)
+
+
+BACKENDS: dict[str, Sums] = {
+    "exact": exact_sums,
+    "chunked": chunked_sums,
+    "recurrent": step_sums,
+    "fast-transformers": fast_transformers_sums,
+}
+
+
+def attend(
+    fq: Tensor,
+    fk: Tensor,
+    v: Tensor,
+    *,
+    decay: Tensor | None = None,
+    normaliser: Features | None = None,
+    state: AttentionState | None = None,
+    backend: str | Sums = "chunked",
+    chunk: int = CHUNK,
+) -> tuple[Tensor, AttentionState]:
+    """Attend by the named backend, or by sums of one's own, or by "recurrent" where one token continues a state.
+
+    fq, fk are (B, T, H, M) and v is (B, T, H, D); decay is r in (0, 1] a head, (H,). A normaliser (gq, gk), each
+    (B, T, H, Mn), gives the denominator other features than the numerator; the decay applies to both. T need not be a
+    multiple of the chunk. Returns the output (B, T, H, D) and the state after the last position.
+
+    Where gradients are off, "recurrent" UPDATES THE STATE IN PLACE and returns it, which halves the time of a step:
+    `map` it by `Tensor.clone` first to step from it twice.
+    """
+    sums = BACKENDS[backend] if isinstance(backend, str) else backend
+    sums = step_sums if state is not None and fq.shape[1] == 1 else sums
+    dtype = _product_dtype(sums, fq, fk, v)
+    if sums is chunked_sums:
+        sums = partial(chunked_sums, chunk=chunk)
+    width = v.shape[-1]
+    before = (None, None) if state is None else (state.sums, state.normaliser)
+    with without_autocast(v.device):
+        if normaliser is None:
+            # A column of ones after the values: the denominator comes with the numerator.
+            v_and_one = functional.pad(v, (0, 1), value=1.0)
+            y, after = _sums_from(sums, fq, fk, v_and_one, decay, before[0], dtype)
+            out = _quotient(y[..., :width], y[..., width:] + GUARD)
+            return out.to(v.dtype), AttentionState(after)
+        y, after = _sums_from(sums, fq, fk, v, decay, before[0], dtype)
+        one = v.new_ones(*v.shape[:-1], 1)
+        total, total_after = _sums_from(sums, *normaliser, one, decay, before[1], dtype)
+        return _quotient(y, total + GUARD).to(v.dtype), AttentionState(after, total_after)
+
+
+def _quotient(y: Tensor, total: Tensor) -> Tensor:
+    """Return y / total, (B, T, H, D) and (B, T, H, 1), without keeping y for the backward pass."""
+    return _Quotient.apply(y, total) if eager_on_cpu(y) else y / total  # pyright: ignore[reportReturnType]
+
+
+class _Quotient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, y: Tensor, total: Tensor) -> Tensor:
+        out = y / total
+        ctx.save_for_backward(out, total)  # `out` is kept in any case: the layer after needs it
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:  # pyright: ignore
+        out, total = ctx.saved_tensors
+        dy = gradient / total
+        return dy, -(dy * out).sum(-1, keepdim=True)
+
+
+def _sums_from(
+    sums: Sums,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    decay: Tensor | None,
+    state: Tensor | None,
+    dtype: torch.dtype,
+) -> tuple[Tensor, Tensor]:
+    if {q.dtype, k.dtype, v.dtype} != {dtype}:
+        q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
+    if state is None:
+        shape = q.shape[0], q.shape[2], q.shape[3], v.shape[3]  # (B, H, M, D)
+        state = q.new_zeros(shape, dtype=torch.promote_types(dtype, torch.float32))
+    return sums(q, k, v, decay, state)
+
+
+def _product_dtype(sums: Sums, *tensors: Tensor) -> torch.dtype:
+    """Return the precision of the matrix products; states and sums between blocks are float32 at least.
+
+    Products are bfloat16 where a GPU's autocast or the inputs ask for it. float16 has no room for exponentials, and one
+    step at a time or on a CPU bfloat16 gains nothing.
+    """
+    device = tensors[0].device.type
+    dtype = tensors[0].dtype
+    for tensor in tensors[1:]:
+        dtype = torch.promote_types(dtype, tensor.dtype)
+    if torch.is_autocast_enabled(device) and dtype is not torch.float64:
+        dtype = torch.get_autocast_dtype(device)
+    may_be_half = device != "cpu" and sums is not step_sums
+    if dtype is torch.bfloat16 and may_be_half:
+        return dtype
+    return torch.promote_types(dtype, torch.float32)

@@ -1,1 +1,0 @@
-"""Layers below the model, made for training on a CPU and for a few rows at a time."""

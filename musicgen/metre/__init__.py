@@ -1,1 +1,0 @@
-"""Musical time, and heads that remember by the place in the metre."""

@@ -1,1 +1,0 @@
-"""Models on disk: a folder each, found by name or path."""

@@ -1,0 +1,208 @@
+"""Every form of attention against the double sum of its definition, and against one another where that is too slow."""
+
+import sys
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from musicgen.attention import (
+    Sums,
+    attend,
+    blockwise_sums,
+    exact_sums,
+    parallel_sums,
+    step_sums,
+)
+from musicgen.performer import softmax_attend
+from tests.musicgen.toys import generator
+
+CHUNK = 8
+LENGTHS = (1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK, 3 * CHUNK + 5)
+
+# All forms, and both ways of computing blocks, whichever device chooses which.
+BACKENDS = ("exact", "chunked", "recurrent")
+FORMS = {name: partial(attend, backend=name, chunk=CHUNK) for name in BACKENDS}
+SUMS: dict[str, Sums] = {
+    "exact": exact_sums,
+    "steps": step_sums,
+    "blockwise": partial(blockwise_sums, chunk=CHUNK),
+    "parallel": partial(parallel_sums, chunk=CHUNK),
+}
+DECAY = torch.tensor([0.6, 0.97, 1.0], dtype=torch.float64)
+
+
+def draw(length: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> tuple[Tensor, ...]:
+    """Positive features of queries and keys and some values: B = 2, H = 3, M = 6, D = 4."""
+    source = generator(seed)
+    fq, fk = (torch.rand(2, length, 3, 6, generator=source, dtype=torch.float64) for _ in "qk")
+    v = torch.randn(2, length, 3, 4, generator=source, dtype=torch.float64)
+    return fq.to(dtype), fk.to(dtype), v.to(dtype)
+
+
+def options_of(variant: str, length: int) -> dict[str, Any]:
+    """What a form is called with beside queries, keys and values."""
+    options: dict[str, Any] = {"decay": DECAY} if "decay" in variant else {}
+    if "normaliser" in variant:
+        options["normaliser"] = draw(length, seed=1)[:2]
+    return options
+
+
+def by_definition(fq: Tensor, fk: Tensor, v: Tensor, decay=None, normaliser=None) -> Tensor:
+    """Σ_j r^(i−j) (fq_i·fk_j) v_j / Σ_j r^(i−j) (gq_i·gk_j), a position at a time."""
+    r = torch.ones(fq.shape[2], dtype=fq.dtype) if decay is None else decay
+    gq, gk = normaliser or (fq, fk)
+    out = torch.zeros_like(v)
+    for i in range(v.shape[1]):
+        total = torch.zeros(v.shape[0], v.shape[2], 1, dtype=v.dtype)
+        for j in range(i + 1):
+            age = (r ** (i - j)).unsqueeze(-1)
+            out[:, i] += age * (fq[:, i] * fk[:, j]).sum(-1, keepdim=True) * v[:, j]
+            total += age * (gq[:, i] * gk[:, j]).sum(-1, keepdim=True)
+        out[:, i] /= total
+    return out
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-4)])
+@pytest.mark.parametrize("with_decay", [False, True])
+@pytest.mark.parametrize("sums", SUMS)
+def test_values_states_and_gradients_are_equal(sums, with_decay, dtype, tolerance):
+    decay = DECAY.to(dtype) if with_decay else None
+    for length in LENGTHS:
+        q, k, v = inputs = [x.requires_grad_() for x in draw(length, dtype)]
+        start = torch.rand(2, 3, 6, 4, generator=generator(2), dtype=dtype).requires_grad_()
+        results = []
+        for form in (exact_sums, SUMS[sums]):
+            y, state = form(q, k, v, decay, start)
+            # A loss that looks at the outputs and at the state, as a split sequence does.
+            loss = (y * y).sum() + state.sin().sum()
+            results.append([y, state, *torch.autograd.grad(loss, [*inputs, start])])
+        for found, expected in zip(results[1], results[0], strict=True):
+            scale = expected.detach().abs().max()
+            assert (found - expected).abs().max() <= tolerance * scale, (sums, length)
+
+
+def test_a_learned_decay_gets_the_gradient_of_the_definition():
+    given, decay = draw(19), DECAY.clone().requires_grad_()
+    out, _ = attend(*given, decay=decay, chunk=CHUNK)
+    (found,) = torch.autograd.grad(out.square().sum(), decay)
+    (expected,) = torch.autograd.grad(by_definition(*given, decay).square().sum(), decay)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("variant", ["plain", "decay", "normaliser", "decay and normaliser"])
+def test_a_sequence_may_be_cut_anywhere_and_continued_by_any_form(variant: str):
+    length = 21
+    given, options = draw(length), options_of(variant, length)
+    whole, last = attend(*given, **options, backend="exact")
+    torch.testing.assert_close(whole, by_definition(*given, **options), rtol=1e-10, atol=1e-10)
+    for first, then in ((f, g) for f in FORMS.values() for g in FORMS.values()):
+        for cut in (1, 7, 8, 20):
+            outs, state = [], None
+            for form, part in ((first, slice(0, cut)), (then, slice(cut, length))):
+                piece = dict(options)
+                if "normaliser" in piece:
+                    piece["normaliser"] = tuple(x[:, part] for x in piece["normaliser"])
+                out, state = form(*(x[:, part] for x in given), state=state, **piece)
+                outs.append(out)
+            torch.testing.assert_close(torch.cat(outs, 1), whole, rtol=1e-10, atol=1e-10)
+            torch.testing.assert_close(state.sums, last.sums, rtol=1e-10, atol=1e-10)
+
+
+def linear_parallel(fq: Tensor, fk: Tensor, v: Tensor, *, decay: Tensor, **_: Any) -> Any:
+    return parallel_sums(fq, fk, v, decay, torch.zeros(2, 3, 6, 4).double(), chunk=CHUNK)
+
+
+def softmax(fq: Tensor, fk: Tensor, v: Tensor, **_: Any) -> Any:
+    return softmax_attend(fq, fk, v)
+
+
+@pytest.mark.parametrize("form", [*FORMS.values(), linear_parallel, softmax])
+def test_later_tokens_change_nothing_to_the_last_bit(form: Any):
+    length = 21
+    given, options = draw(length), options_of("decay and normaliser", length)
+    before, _ = form(*given, **options)
+    for changed in (3, 8, 20):
+        for x in (*given, *options["normaliser"]):
+            x[:, changed:] *= 1.7
+        after, _ = form(*given, **options)
+        assert torch.equal(after[:, :changed], before[:, :changed])
+        assert not torch.equal(after[:, changed:], before[:, changed:])
+        before = after
+
+
+def test_softmax_attention_is_its_formula_whole_and_continued():
+    source = generator()
+    q, k, v = (torch.randn(2, 11, 3, 4, generator=source, dtype=torch.float64) for _ in "qkv")
+    scores = torch.einsum("bihd,bjhd->bhij", q, k) / 2
+    weights = scores.masked_fill(torch.ones(11, 11).triu(1).bool(), -torch.inf).softmax(-1)
+    whole = torch.einsum("bhij,bjhd->bihd", weights, v)
+    torch.testing.assert_close(softmax_attend(q, k, v)[0], whole)
+    outs, state = [], None
+    for part in (slice(0, 4), slice(4, 9), slice(9, 10), slice(10, 11)):
+        out, state = softmax_attend(q[:, part], k[:, part], v[:, part], state=state)
+        outs.append(out)
+    torch.testing.assert_close(torch.cat(outs, 1), whole)
+
+
+@pytest.mark.parametrize("decay", [None, DECAY], ids=["plain", "decay"])
+def test_products_in_bfloat16_have_sums_in_float32(decay: Tensor | None):
+    q, k, v = draw(64 * CHUNK + 3)
+    expected, last = exact_sums(q, k, v, decay, torch.zeros(2, 3, 6, 4, dtype=torch.float64))
+    q, k, v = (x.bfloat16() for x in (q, k, v))
+    y, state = parallel_sums(q, k, v, decay, torch.zeros(2, 3, 6, 4), chunk=CHUNK)
+    assert y.dtype is state.dtype is torch.float32
+    # bfloat16 has 8 bits; over 64 blocks its errors do not pile up.
+    for found, exactly in ((y, expected), (state, last)):
+        assert (found - exactly).abs().max() < 0.02 * exactly.abs().max()
+
+
+def test_no_weight_at_all_gives_zero():
+    fq, fk, v = draw(9, torch.float32)
+    fk[:, :4] = 0
+    inputs = [x.requires_grad_() for x in (fq, fk, v)]
+    for form in FORMS.values():
+        out, _ = form(*inputs)
+        assert (out[:, :4] == 0).all()
+        assert out.isfinite().all()
+        assert all(g.isfinite().all() for g in torch.autograd.grad(out.sum(), inputs))
+
+
+def test_one_step_is_taken_in_place_only_without_gradients():
+    given = draw(12)
+    whole, _ = attend(*given, backend="exact")
+    _, state = attend(*(x[:, :11] for x in given), chunk=CHUNK)
+    kept = state.map(torch.clone)
+    last = [x[:, 11:] for x in given]
+    out, after = attend(*last, state=state)
+    torch.testing.assert_close(out, whole[:, 11:])
+    assert torch.equal(state.sums, kept.sums)
+    with torch.no_grad():
+        out, again = attend(*last, state=state)
+    torch.testing.assert_close(out, whole[:, 11:])
+    torch.testing.assert_close(again.sums, after.sums)
+    assert again.sums.data_ptr() == state.sums.data_ptr()
+    learned = after.map(lambda x: x.clone().requires_grad_())
+    assert not learned.map(Tensor.detach).sums.requires_grad
+
+
+def test_the_kernels_of_fast_transformers_are_ours_or_the_extra_is_named(monkeypatch):
+    inputs = [x.float().requires_grad_() for x in draw(37)]
+    with pytest.raises(ValueError, match=r"knows no decay.*use backend 'chunked'"):
+        attend(*inputs, decay=DECAY, backend="fast-transformers")
+    if find_spec("fast_transformers") is not None:
+        for options in ({}, {"normaliser": draw(37, torch.float32, seed=1)[:2]}):
+            results = []
+            for backend in ("exact", "fast-transformers"):
+                out, state = attend(*inputs, backend=backend, **options)
+                loss = out.square().sum() + state.sums.sin().sum()
+                results.append([out, state.sums, *torch.autograd.grad(loss, inputs)])
+            torch.testing.assert_close(*results, rtol=1e-4, atol=1e-4)
+    for name in ("fast_transformers", "fast_transformers.causal_product"):
+        monkeypatch.setitem(sys.modules, name, None)
+    missing = r"not installed: run `make fast-transformers` in the clone"
+    with pytest.raises(ValueError, match=missing):
+        attend(*inputs, backend="fast-transformers")

@@ -1,0 +1,222 @@
+"""A model as a folder."""
+
+import json
+import os
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from musicgen.checkpoint import CONFIG, NEW_WEIGHTS, WEIGHTS, Card, load, read_card, save
+from musicgen.metre import MetreConfig
+from musicgen.performer import parameter_count
+from musicgen.position import POSITIONS
+from tests.musicgen.toys import generator, toy_model, toy_tokens, whole_of
+
+CARD = Card(name="toy", language={"language": "remi"}, trained_length=8, training={"data": "none"})
+TOKENS = toy_tokens(2, 20)
+METRE = MetreConfig(bars=(1, 2), remembers=(2, 8))
+Damage = Callable[[Path], object]
+
+
+def logits(model: Any) -> torch.Tensor:
+    return whole_of(model, TOKENS)
+
+
+@pytest.mark.parametrize(
+    "parts", [*({"position": one} for one in POSITIONS), {"metre": METRE, "goals": (7, 9)}], ids=str
+)
+def test_float32_comes_back_bit_for_bit(tmp_path: Path, parts: dict[str, Any]):
+    model = toy_model(seed=3, layers=2, **parts)
+    model.redraw(generator(8))
+    saved = save(tmp_path / "toy", model, CARD)
+    loaded, card = load(tmp_path / "toy")
+    assert torch.equal(logits(loaded), logits(model))
+    assert card == saved == read_card(tmp_path / "toy")[1]
+    assert (card.name, card.language, card.training) == (CARD.name, CARD.language, CARD.training)
+    assert card.parameters == parameter_count(model)
+    assert not loaded.training
+    assert loaded.config == model.config
+    assert all(p.requires_grad for p in loaded.parameters())
+    assert sorted(os.listdir(tmp_path / "toy")) == [CONFIG, WEIGHTS]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "share", "error"), [("bfloat16", 0.55, 0.02), ("int8", 0.35, 0.05)]
+)
+@pytest.mark.parametrize("parts", [{}, {"tie_embeddings": True}, {"metre": METRE, "goals": (7, 9)}])
+def test_smaller_weights_are_close(tmp_path, dtype, share, error, parts):
+    model = toy_model(width=64, feedforward=128, **parts)
+    whole = save(tmp_path / "whole", model, CARD)
+    small = save(tmp_path / "small", model, CARD, dtype)
+    loaded, card = load(tmp_path / "small")
+    assert (card.dtype, card.parameters) == (dtype, whole.parameters)
+    assert small.bytes < share * whole.bytes
+    difference = (logits(loaded) - logits(model)).abs().max() / logits(model).abs().max()
+    assert 0 < difference < error
+    with safe_open(tmp_path / "small" / WEIGHTS, framework="pt") as file:
+        stored = {name: str(file.get_tensor(name).dtype) for name in file.keys()}  # noqa: SIM118
+    assert {stored["blocks.0.attention.qkv.weight"]} == {f"torch.{dtype}"}
+    assert save(tmp_path / "same", model, CARD, dtype).sha256 == small.sha256
+
+
+def fail_at(patch: pytest.MonkeyPatch, cut: int) -> None:
+    """Let the n-th operation on the disk fail."""
+    operations = iter(range(100))
+
+    def failing(work: Any) -> Any:
+        def call(*args: Any) -> Any:
+            if next(operations) == cut:
+                raise OSError("the disk is full")
+            return work(*args)
+
+        return call
+
+    for name in ("fsync", "replace"):
+        patch.setattr(os, name, failing(getattr(os, name)))
+
+
+@pytest.mark.parametrize("cut", range(6))
+def test_a_save_cut_off_anywhere_leaves_one_whole_model(tmp_path, monkeypatch, cut: int):
+    models = [toy_model(seed=seed) for seed in range(3)]
+    save(tmp_path, models[0], CARD)
+    with monkeypatch.context() as patch:
+        fail_at(patch, cut)
+        with pytest.raises(OSError, match="disk is full"):
+            save(tmp_path, models[1], CARD)
+    left = logits(models[0] if cut < 3 else models[1])
+    assert torch.equal(logits(load(tmp_path)[0]), left)
+    with monkeypatch.context() as patch:
+        patch.setattr("musicgen.checkpoint._write", lambda *_: fail_at(patch, 0) or os.fsync(0))
+        with pytest.raises(OSError, match="disk is full"):
+            save(tmp_path, models[2], CARD)
+    assert torch.equal(logits(load(tmp_path)[0]), left)
+    save(tmp_path, models[2], CARD)
+    assert torch.equal(logits(load(tmp_path)[0]), logits(models[2]))
+
+
+def rewritten(file: str, change: Callable[[bytes], bytes]) -> Damage:
+    """Change the bytes of a file."""
+    return lambda folder: (folder / file).write_bytes(change((folder / file).read_bytes()))
+
+
+def stated(part: str, **values: object) -> Damage:
+    """Let config.json say something else: at its top, of the card or of the model."""
+
+    def change(folder: Path) -> None:
+        content = json.loads((folder / CONFIG).read_bytes())
+        (content[part] if part else content).update(values)
+        (folder / CONFIG).write_text(json.dumps(content))
+
+    return change
+
+
+def replaced(write: Callable[[Path], object]) -> Damage:
+    """Write other weights, and let config.json say that they are these."""
+
+    def change(folder: Path) -> None:
+        write(folder / WEIGHTS)
+        data = (folder / WEIGHTS).read_bytes()
+        stated("card", bytes=len(data), sha256=sha256(data).hexdigest())(folder)
+
+    return change
+
+
+def with_tensors(**tensors: torch.Tensor) -> Damage:
+    """Change tensors of the weights, or add some; __ stands for a dot."""
+    named = {name.replace("__", "."): tensor for name, tensor in tensors.items()}
+    return replaced(lambda file: save_file({**load_file(file), **named}, file))
+
+
+def both(*damages: Damage) -> Damage:
+    return lambda folder: [damage(folder) for damage in damages]
+
+
+CUBE = {
+    "head__weight": torch.zeros(1 << 20, 1, 1, dtype=torch.int8),
+    "head__weight__scale": torch.ones(1 << 20),
+}
+THIN = {
+    "embedding__weight": torch.zeros(11, 1 << 12),
+    "blocks__0__feedforward__inner__weight": torch.zeros(24, 1 << 12),
+}
+FLOAT8 = torch.float8_e4m3fn
+
+
+def scaled(codes: torch.dtype, scale: torch.dtype) -> dict[str, torch.Tensor]:
+    """Return the embedding as codes with scales."""
+    kinds = {"embedding__weight": codes, "embedding__weight__scale": scale}
+    shapes = ((11, 16), (11,))
+    return {n: torch.ones(s).to(k) for (n, k), s in zip(kinds.items(), shapes, strict=True)}
+
+
+LONG_HEADER = (1 << 23).to_bytes(8, "little") + b" " * (1 << 23)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (rewritten(WEIGHTS, lambda x: x[:-100]), r"tensors has \d+ bytes of the \d+ stated"),
+        (rewritten(WEIGHTS, lambda x: x[:-1] + bytes([x[-1] ^ 1])), r"is damaged: its SHA-256"),
+        (lambda folder: (folder / WEIGHTS).unlink(), r"holds no model.safetensors"),
+        (lambda folder: (folder / CONFIG).unlink(), r"is not a model: it holds no config.json"),
+        (rewritten(CONFIG, lambda x: x[:-20]), r"config.json is not JSON"),
+        (rewritten(CONFIG, lambda _: b"[]"), r"config.json does not describe a model"),
+        (stated("", format=2), r"config.json has format 2, but this version reads 1"),
+        (stated("card", trained_length=10**30), r"config.json: card: trained_length is 1000"),
+        (stated("model", layer=1), r"unknown key 'layer' \(did you mean 'layers'"),
+        (stated("model", feedforward=25), r"'blocks.0.feedforward.inner.\w+' in .* says \(25"),
+        (stated("model", layers=2), r"model.safetensors lacks tensor 'blocks.1.attention.*'"),
+        (replaced(lambda file: torch.save({}, file)), r"is not a safetensors file"),
+        (replaced(lambda file: file.write_bytes(LONG_HEADER)), r"\(its header is longer than"),
+        (replaced(lambda file: save_file({"x": torch.zeros(1)}, file)), r"lacks tensor"),
+        (with_tensors(embedding__weight__scale=torch.zeros(0)), r"in shape \(0,\), where"),
+        (both(stated("model", width=1 << 12), with_tensors(**THIN)), r"in shape \(48, 16\)"),
+        (with_tensors(norm__weight__scale=torch.ones(16)), r"superfluous .* 'norm.weight.scale'"),
+        (with_tensors(**CUBE), r"has 'head.weight' in shape \(1048576, 1, 1\), where"),
+        (with_tensors(embedding__weight=torch.zeros(11, 16).int()), r"int32, which nothing"),
+        (with_tensors(embedding__weight=torch.ones(11, 16).to(FLOAT8)), r"weight' in torch.float8"),
+        (with_tensors(**scaled(torch.uint8, torch.float32)), r"weight' in torch.uint8, which"),
+        (with_tensors(**scaled(torch.int8, FLOAT8)), r"weight.scale' in torch.float8\w+, which"),
+        (with_tensors(embedding__weight=torch.full((11, 16), torch.inf)), r"are not finite"),
+        (with_tensors(**{"\x1b[2J": torch.zeros(1)}), r"has a superfluous tensor '\\x1b\[2J'"),
+    ],
+)
+def test_a_damaged_model_is_named(tmp_path: Path, damage: Damage, message: str):
+    save(tmp_path, toy_model(), CARD)
+    damage(tmp_path)
+    missing = "holds no" in message
+    error = FileNotFoundError if missing else ValueError
+    with pytest.raises(error, match=message) as caught:
+        load(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_other_dtypes_are_refused(tmp_path: Path):
+    with pytest.raises(ValueError, match="stored as float32, bfloat16, int8, not as 'float16'"):
+        save(tmp_path, toy_model(), CARD, "float16")
+    assert not (tmp_path / NEW_WEIGHTS).exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "part", "change"),
+    [
+        ({"metre": METRE}, "metre", {"features": 1 << 40}),
+        ({"metre": METRE}, "metre", {"features": 1 << 20}),
+        ({"metre": METRE}, "clock", {"bar_ticks": 10**400}),
+        ({"metre": METRE}, "clock", {"moves": [[0, 1 << 70, 0]]}),
+        ({"position": "flt"}, "position", {"random_features": 1 << 20}),
+    ],
+)
+def test_sizes_that_no_tensor_has_are_bounded_too(tmp_path, monkeypatch, model, part, change):
+    save(tmp_path, toy_model(**model), CARD)
+    content = json.loads((tmp_path / CONFIG).read_bytes())
+    stated("model", **{part: {**content["model"][part], **change}})(tmp_path)
+    monkeypatch.setattr("musicgen.checkpoint.Performer", None)  # memory is taken there
+    with pytest.raises(ValueError, match=r"config\.json|model\.safetensors"):
+        load(tmp_path)

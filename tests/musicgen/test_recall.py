@@ -1,0 +1,248 @@
+"""What is recalled: against a plain search, the same in one go and token by token, and of no use to the past."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from musicgen.recall import (
+    MATCHED,
+    MATCHED_LEVEL,
+    NEAR,
+    ORDER,
+    PLANNED,
+    PLANNED_LEVEL,
+    TIMES,
+    TO_GUESSED,
+    TO_NAMED,
+    Recall,
+    RecallConfig,
+)
+from tests.musicgen.toys import RECALL as TOY_RECALL
+from tests.musicgen.toys import generator, toy_model, toy_tokens
+from tokenization.ensemble.language import Ensemble
+from tokenization.ensemble.tokens import EXTRA_START, VOCABULARY
+from tokenization.records import from_plain
+
+LANGUAGE = Ensemble()
+SIZE = len(LANGUAGE.vocabulary)
+CONFIG = from_plain(RecallConfig, LANGUAGE.recalled(), "recalled")
+RECALL = Recall(CONFIG, SIZE, 8)
+
+
+def ids(text: str) -> np.ndarray:
+    return np.array([VOCABULARY.id(name) for name in text.split()])
+
+
+def planned(text: str, **given: object) -> str | None:
+    """Return the name of the token that the plan's bar has next, after some tokens."""
+    found = RECALL.begin(**given).take(ids(text))[-1]  # type: ignore[arg-type]
+    return VOCABULARY.names[found[PLANNED] - 1] if found[PLANNED] else None
+
+
+FIRST = "begin piano bar piano at_0 length_24 loudness_8 pitch_60 pitch_64 at_24 pitch_62 at_48 pitch_67 "
+
+
+@pytest.mark.parametrize(
+    ("then", "expected"),
+    [
+        ("bar return_1", "piano"),
+        ("bar return_1 density_3", "piano"),
+        ("bar return_1 piano at_0 length_24", "loudness_8"),
+        ("bar return_1 piano at_0 length_48", "loudness_8"),  # another length
+        ("bar return_1 piano at_0 length_24 loudness_8 pitch_60", "pitch_64"),
+        ("bar return_1 piano at_0 length_24 loudness_8 pitch_64", "at_24"),  # one left out
+        ("bar return_1 piano at_0 length_24 loudness_8 pitch_59", "pitch_60"),  # a lower one more or instead
+        ("bar return_1 piano at_12 length_24", "at_24"),  # an onset more
+        ("bar return_1 piano at_24", "pitch_62"),
+        ("bar return_1 piano at_30", "at_48"),
+        ("bar return_1 piano at_0 length_24 loudness_8 pitch_60 pitch_64 at_24 pitch_62 at_48 pitch_67", "bar"),
+        ("bar return_1 flute", None),  # a part that the bar has not
+        ("bar return_1 flute at_0 piano", "at_0"),
+        ("bar return_new piano", None),
+        ("bar piano", None),  # no plan
+        ("bar return_2", None),  # before the first
+        ("bar piano bar return_2", "piano"),
+        ("bar return_1 piano bar", None),
+    ],
+)  # fmt: skip
+def test_a_planned_return_is_followed(then: str, expected: str | None) -> None:
+    assert planned(FIRST + then) == expected
+
+
+def bars_of(count: int, flute: int, said: Callable[[int], str]) -> str:
+    """Return so many bars with what is said of each, one of which a flute plays, and some empty ones after them."""
+    bars = (f"bar return_new {said(n)} {'flute' if n == flute else 'piano'} " for n in range(count))
+    return f"begin piano flute {''.join(bars)}{NEAR * 'bar '}"
+
+
+def test_a_return_without_a_name_goes_to_the_bar_with_the_likest_plan() -> None:
+    text = bars_of(6, 3, lambda bar: f"density_{bar} register_{bar}") + "bar return_other "
+    assert planned(text + "density_3 register_3") == "flute"
+    assert planned(text + "density_1") == "piano"
+
+
+def test_a_return_without_a_name_goes_to_where_the_bars_before_are_alike_too() -> None:
+    text = bars_of(12, 6, lambda bar: f"density_{bar if bar in (1, 5) else 3}")
+    for density, found in ((5, "flute"), (1, "piano")):
+        before = f"bar return_new density_{density} piano bar return_other density_3"
+        assert planned(text + before) == found
+
+
+@pytest.mark.parametrize("copied", [True, False])
+def test_a_return_without_a_name_goes_on_after_a_bar_that_was_copied(copied: bool) -> None:
+    text = "begin piano flute "
+    for number in range(6):
+        notes = f"at_0 length_24 loudness_8 pitch_{60 + number} at_24 pitch_62"
+        instrument = "flute" if number == 2 else "piano"
+        text += f"bar return_new density_{number} register_{number} {instrument} {notes} "
+    copy, other = "at_0 length_24 loudness_8 pitch_61 at_24 pitch_62", "at_12 length_12 pitch_70"
+    text += NEAR * "bar " + f"bar return_other density_1 piano {copy if copied else other} "
+    # Its plan is that of the fifth bar, which is not where the music was.
+    found = planned(text + "bar return_other density_4 register_4")
+    assert found == ("flute" if copied else "piano")
+
+
+def test_bars_that_are_known_to_return_do_so() -> None:
+    text = "begin piano flute bar flute bar piano bar piano bar return_1"
+    assert planned(text) == "piano"
+    assert planned(text, sources={3: 0}) == "flute"
+    assert planned(text, sources={3: 0}, elsewhere=ids("bar piano at_0 bar piano")) == "flute"
+
+
+def test_bars_that_were_given_ahead_are_not_counted() -> None:
+    text = "begin piano flute after bar flute before bar return_1"
+    assert planned(text) is None
+    assert planned(text + " bar piano bar return_1") == "piano"
+
+
+def random_music(seed: int, length: int = 400) -> np.ndarray:
+    """Return tokens that come again often: music of few tokens, with plans."""
+    few = ids(
+        "bar piano flute at_0 at_24 length_24 loudness_8 pitch_60 pitch_62 pitch_64 "
+        "return_1 return_2 return_new return_other density_2 density_3"
+    )
+    random = np.random.default_rng(seed)
+    music = random.choice(few, length)
+    for _ in range(12):
+        source, to = random.integers(0, length - 40, 2)
+        music[to : to + 40] = music[source : source + 40].copy()
+    return music
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_match_is_a_place_where_the_last_tokens_stood(seed: int) -> None:
+    music = random_music(seed)
+    found = RECALL.begin().take(music)
+    heard: list[int] = []
+    seen = set()
+    matches = 0
+    for token, one in zip(music.tolist(), found, strict=True):
+        if token < EXTRA_START:
+            heard.append(token)
+            seen.add(tuple(heard[-ORDER - 1 :]))
+        if one[MATCHED]:
+            matches += 1
+            assert (*heard[-ORDER:], int(one[MATCHED]) - 1) in seen
+        assert (one[MATCHED] > 0) == (one[MATCHED_LEVEL] > 0)
+    assert matches > 40
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_in_parts_it_recalls_the_same_and_nothing_of_the_future(seed: int) -> None:
+    music = random_music(seed)
+    whole = RECALL.begin().take(music)
+    one, parts = RECALL.begin(), []
+    for cut in np.array_split(music, 90):
+        other = one.copy()
+        parts.append(one.take(cut))
+        np.testing.assert_array_equal(other.take(cut), parts[-1])  # a copy goes on for itself
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+    assert (whole[:, PLANNED_LEVEL] > 2).any()
+
+
+def test_a_model_learns_from_what_it_recalls_by_itself() -> None:
+    model, music = toy_model(recall=TOY_RECALL), toy_tokens(2, 60)
+    whole = model(music, model.begin(generator()))
+    recalled = torch.from_numpy(model.recall.recalled(music.numpy()))  # type: ignore[union-attr]
+    torch.testing.assert_close(model(music, model.begin(generator()), recalled), whole)
+    nothing = model(music, model.begin(generator()), torch.zeros_like(recalled))
+    assert (nothing - whole).abs().max() > 0.01
+
+
+def test_before_it_has_learned_nothing_changes() -> None:
+    recall = Recall(CONFIG, SIZE, 8)
+    found = torch.from_numpy(recall.recalled(random_music(0)[None]))
+    assert found.any()
+    assert not recall(found).any()
+
+
+BAR = "bar piano at_0 length_24 loudness_8 pitch_60 at_24 pitch_62 at_48 pitch_64 at_72 pitch_65 "
+
+
+@pytest.mark.parametrize("times", [2, 3])
+def test_a_bar_that_has_been_said_too_often_is_recalled_no_more(times: int) -> None:
+    one = RECALL.begin()
+    found = one.take(ids("begin piano " + times * BAR + "bar return_1 piano at_0 length_24"))[-1]
+    again = 2 * times - 1 < TIMES  # within a phrase they count twice
+    assert (found[PLANNED] > 0, found[MATCHED] > 0) == (again, again)
+    token, likelier = one.followed()
+    assert (VOCABULARY.names[token], likelier) == (
+        ("loudness_8", TO_NAMED[0]) if again else (VOCABULARY.names[-1], 0)
+    )
+    assert one.worn() == ([] if again else [VOCABULARY.id("return_1")])
+    softer = BAR.replace("loudness_8", "loudness_5")
+    found = RECALL.begin().take(ids("begin piano " + times * softer + "bar return_1"))[-1]
+    assert (found[PLANNED] > 0) == again
+
+
+@pytest.mark.parametrize("others", [0, 20])
+def test_a_piece_that_says_one_bar_over_and_over_may_go_on(others: int) -> None:
+    other = "".join(f"bar piano at_0 pitch_{pitch} " for pitch in range(40, 40 + others))
+    one = RECALL.begin()
+    one.take(ids("begin piano " + other + 6 * BAR + "bar"))
+    one.get_used()
+    found = one.take(ids("return_1 piano at_0 length_24 loudness_8 pitch_60"))[-1]
+    assert (found[PLANNED] > 0, found[MATCHED] > 0) == (others == 0,) * 2
+
+
+@pytest.mark.parametrize(
+    ("strength", "gain"), [(1.0, TO_NAMED[0]), (0.5, TO_NAMED[0] / 2), (0.0, 0.0)]
+)
+def test_the_source_of_a_bar_is_followed_as_strongly_as_is_recalled(strength, gain) -> None:
+    one = RECALL.begin(strength=strength)
+    one.take(ids("begin piano " + BAR + "bar return_1"))
+    token, more = one.followed()
+    assert more == gain
+    assert (token == VOCABULARY.id("piano")) == (strength > 0)
+
+
+def test_a_guessed_source_is_followed_more_strongly() -> None:
+    one, bars = RECALL.begin(), "bar return_new density_3 piano at_0 " * 9
+    one.take(ids(f"begin piano {bars} bar return_other density_3"))
+    assert one.followed() == (VOCABULARY.id("piano"), TO_GUESSED[0])
+
+
+@pytest.mark.parametrize(("back", "nats"), [("return_1", TO_NAMED), ("return_other", TO_GUESSED)])
+def test_a_source_is_followed_less_once_it_is_found_and_more_where_it_is_left(back, nats):
+    one, first = RECALL.begin(), BAR.replace("bar", "bar return_new density_3")
+    one.take(
+        ids(
+            f"begin piano {first} {'bar return_new ' * 8} {BAR} bar {back} density_3 piano at_0 length_24"
+        )
+    )
+    assert one.followed() == (VOCABULARY.id("loudness_8"), nats[0])
+    one.take(ids("loudness_8"))  # FOUND tokens are those of the source
+    assert one.followed() == (VOCABULARY.id("pitch_60"), nats[1])
+    one.take(ids("pitch_61"))
+    assert one.followed() == (VOCABULARY.id("at_24"), nats[0])
+
+
+def test_bars_that_are_to_be_others_are_not_recalled() -> None:
+    text = "begin piano " + BAR + BAR.replace("pitch_60", "pitch_48") + "bar return_2"
+    replaced = ids(BAR.replace("loudness_8", "loudness_3"))
+    assert planned(text) == "piano"
+    assert planned(text, unlike=replaced) is None
+    other = text.replace("bar return_2", "bar return_1")
+    assert planned(other, unlike=replaced) == "piano"

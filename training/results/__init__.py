@@ -1,1 +1,0 @@
-"""What comes out of runs: models that ship, comparisons, curves."""
