@@ -3,7 +3,7 @@
 import io
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import mido
@@ -121,6 +121,7 @@ def band(kind: int = 1, division: int = 480, bars: int = 8, pickup: bool = False
     return saved(kind, division, conductor, flute, piano, bass, drums, shared)
 
 
+@lru_cache(4)
 def events(data: bytes) -> list[list[tuple[int, tuple[int, ...]]]]:
     """Return the events of each track but its end: tick and bytes, as mido reads them."""
     found = []
