@@ -98,7 +98,11 @@ class Generation:
         ids = self._ids.astype(np.int64)
         # What stands before a gap is no valid piece: its grammar checks it token by token.
         valid = language.validate(ids) is None
-        more = {"end": language.end, "kinds": kinds, **self._more}
+        asked = [name for name, value in (self.request.plan or {}).items() if value is not None]
+        if self.request.sampling.guidance == 1:
+            asked = []
+        guiding = tuple(language.plan_tokens(asked))
+        more = {"end": language.end, "kinds": kinds, "guiding": guiding, **self._more}
         return order(self.request, ids, self._grammar, valid=valid, **more)
 
     def follow(self, job: Progress) -> None:

@@ -370,8 +370,8 @@ class Language(ABC):
         blocks = self.vocabulary.blocks.values()
         return np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])
 
-    def plan_tokens(self) -> list[int]:
-        """Return the tokens of whole kinds that say what bars are to be like."""
+    def plan_tokens(self, asked: Collection[str] | None = None) -> list[int]:
+        """Return the tokens of whole kinds that say what bars are to be like: all, or those of what is asked for."""
         return []
 
     def recalled(self) -> dict[str, Any] | None:

@@ -27,6 +27,7 @@ from tokenization.whole_file import write_whole
 from tokenization.wording import sentence
 
 FAULT = "The server failed at this request; its log says how."
+UNSET = ("recall", "guidance")  # sampling that is of the piece
 LOOK_SECONDS = 0.25  # between two looks for who reads, and for the end of what is composed
 LOG = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
@@ -165,9 +166,9 @@ def _file_name(title: str) -> str:
 
 
 def with_sampling(action: Callable[..., Answer]) -> Callable[..., Answer]:
-    """Let an endpoint take its `sampling` value by value, under their names; programs do not set what is recalled."""
+    """Let an endpoint take its `sampling` value by value, under their names; programs do not set those of the piece."""
     signature = inspect.signature(action)
-    drawn = {name: getattr(MUSICAL, name) or 0 for name in CONTROLS if name != "recall"}
+    drawn = {name: getattr(MUSICAL, name) or 0 for name in CONTROLS if name not in UNSET}
     parameters: list[inspect.Parameter] = []
     for one in signature.parameters.values():
         named = {**drawn, "seed": 0} if one.name == "sampling" else {one.name: one.default}

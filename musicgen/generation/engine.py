@@ -228,13 +228,13 @@ class Engine:
         """Let in who has had least, for as long as there is room."""
         if not self._line:
             return
-        here = sum(map(len, (*self._reading, *self._playing)))
+        here = sum(group.size for group in (*self._reading, *self._playing))
         for group in self._ranked(self._line):
             if here and not self._room:  # who is alone need not know
                 self._room = self._room_for(state_after_a_token(self.model))
-            if here and here + len(group) > self._room:
+            if here and here + group.size > self._room:
                 return
-            here += len(group)
+            here += group.size
             self._line.remove(group)
             self._reading.append(group)
 
@@ -269,7 +269,7 @@ class Engine:
         logits, state = after
         scores = _scores(logits)
         _check_finite(scores)
-        group.start(self._batch.join(state, len(group)), scores)
+        group.start(self._batch.join(state, group.size), scores)
         self._room = self._room_for(state)
         self._reading.remove(group)
         self._playing.append(group)
@@ -292,9 +292,18 @@ class Engine:
         groups = [group for group in groups if len(group)]
         numbers = [number for group in groups for number in group.numbers]
         if numbers:
-            tokens = torch.from_numpy(np.concatenate([group.given for group in groups]))
-            logits = self._batch.step(numbers, tokens.to(self.model.embedding.weight.device))
-            self._hand_out(groups, _scores(logits))
+            following = [(group, group.following()) for group in groups]
+            twins = [group.twins[row] for group, rows in following for row in rows]
+            given = [group.given for group in groups]
+            given += [group.given[rows] for group, rows in following]
+            tokens = torch.from_numpy(np.concatenate(given))
+            device = self.model.embedding.weight.device
+            scores = _scores(self._batch.step(numbers + twins, tokens.to(device)))
+            self._hand_out(groups, scores[: len(numbers)])
+            at = len(numbers)
+            for group, rows in following:
+                group.guide(rows, scores[at : at + len(rows)])
+                at += len(rows)
         self._charge(groups, time.monotonic() - begun)
 
     def _end_at_bound(self, group: RowGroup) -> None:
@@ -370,10 +379,10 @@ class Engine:
                 playing = [group for group in playing if lead[group] <= AHEAD_BARS]
         turn, rows = [], 0
         for group in self._ranked(playing, lead):
-            if rows + len(group) > STEP_ROWS and turn:
+            if rows + group.size > STEP_ROWS and turn:
                 break
             turn.append(group)
-            rows += len(group)
+            rows += group.size
         return turn
 
     def _beginning(self) -> list[RowGroup]:
@@ -395,9 +404,9 @@ class Engine:
         )
 
     def _charge(self, groups: Sequence[RowGroup], seconds: float) -> None:
-        rows = sum(map(len, groups))
+        rows = sum(group.size for group in groups)
         for group in groups:
-            self._shares.charge(group.job.owner, seconds * len(group) / max(1, rows))
+            self._shares.charge(group.job.owner, seconds * group.size / max(1, rows))
 
     def _drop(self, group: RowGroup, numbers: Sequence[int]) -> None:
         """Let rows go that have ended, and what they belonged to if they were the last."""
@@ -412,8 +421,8 @@ class Engine:
         """Let a job go, done or not."""
         self._part()
         for group in job.groups:
-            self._batch.leave(group.numbers)
-            group.numbers, group.live = [], group.live[:0]
+            self._batch.leave([*group.numbers, *group.twins])
+            group.numbers, group.twins, group.live = [], [], group.live[:0]
         for groups in (self._line, self._reading, self._playing, self._turn):
             groups[:] = [group for group in groups if group.job is not job]
         self._turn_steps = 0

@@ -126,6 +126,9 @@ class RowGroup:
         self.numbers: list[int] = []  # of the rows in the batch
         self.scores = np.empty(0)  # the logits of what comes next: (rows, V)
         self.given = np.empty(0, np.int64)  # tokens that were drawn and are to be absorbed
+        # Where music is guided, each row has a twin that does not see what guides it: its number, and its logits.
+        self.twins: list[int] = []
+        self._unguided = np.empty(0)
         self.heard_since: float | None = None  # when there was something to hear
         self.steps = 0
         self._random: list[np.random.Generator] = []
@@ -136,6 +139,11 @@ class RowGroup:
 
     def __len__(self) -> int:
         return len(self.live)
+
+    @property
+    def size(self) -> int:
+        """How many rows of the batch it takes."""
+        return len(self) * (2 if self.job.order.guiding else 1)
 
     @property
     def bars(self) -> int:
@@ -154,7 +162,9 @@ class RowGroup:
         """Stand after the prompt."""
         everyone = np.zeros_like(self.live)
         seed = self.job.request.seed
-        self.numbers, self.scores, self.given = numbers, scores[everyone], everyone
+        self.numbers, self.twins = numbers[: len(self)], numbers[len(self) :]
+        self.scores, self.given = scores[everyone], everyone
+        self._unguided = self.scores.copy()
         low, high = seed & 0xFFFFFFFF, seed >> 32  # apart: numpy takes numbers 32 bits at a time
         self._random = [np.random.default_rng([low, int(i), high]) for i in self.live]
 
@@ -178,11 +188,25 @@ class RowGroup:
         self.given = tokens
         return goes_on
 
+    def following(self) -> np.ndarray:
+        """Return which rows have a twin that takes their token."""
+        return np.flatnonzero(~np.isin(self.given, self.job.order.guiding) & bool(self.twins))
+
+    def guide(self, following: np.ndarray, scores: np.ndarray) -> None:
+        """Take the logits of twins that took a token, and let the music keep to what they do not see."""
+        if self.twins:
+            self._unguided[following] = scores
+            more = self.job.request.sampling.guidance - 1
+            self.scores = self.scores + more * (self.scores - self._unguided)
+
     def keep(self, rows: np.ndarray) -> list[int]:
         """Keep some rows, (rows,) bool, and return the numbers of the others."""
         kept = np.flatnonzero(rows)
-        gone = [self.numbers[row] for row in np.flatnonzero(~rows)]
+        own = [self.numbers, self.twins] if self.twins else [self.numbers]
+        gone = [numbers[row] for numbers in own for row in np.flatnonzero(~rows)]
         self.numbers = [self.numbers[row] for row in kept]
+        if self.twins:
+            self.twins, self._unguided = [self.twins[row] for row in kept], self._unguided[kept]
         self._random = [self._random[row] for row in kept]
         self.live, self.scores = self.live[kept], self.scores[kept]
         self.given = self.given[kept]

@@ -75,6 +75,7 @@ class Order:
     unlike: tuple[int, ...] = ()
     sources: Mapping[int, int] = field(default_factory=dict)
     kinds: Kinds | None = None  # of tokens, to draw within
+    guiding: tuple[int, ...] = ()  # tokens to which the music keeps by `Sampling.guidance`
 
     def __post_init__(self) -> None:
         if self.request.sampling.by_kind and self.kinds is None:

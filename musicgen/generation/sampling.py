@@ -33,6 +33,9 @@ from tokenization.records import whole_number
 Keeps = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
+MOST_GUIDANCE = 10
+
+
 class Kinds:
     """The tokens of a vocabulary, kind by kind.
 
@@ -147,6 +150,12 @@ class Sampling:
         "how much counts what the piece said before, 0 to 1; 0: nothing", "R",
         "Repetition", "0: remembers nothing of the piece", step=0.05,
     ))  # fmt: skip
+    # Classifier-free guidance (Ho and Salimans 2022), where a plan is asked for: logits go on from those without the
+    # plan, through those with it, to so many times their distance.
+    guidance: float = _set_by(2.0, Control(
+        "how strictly bars keep to the plan that is asked for; 1 is the model itself", "G",
+        "Keeps to a plan", "1: as the model does by itself", least=1, most=4, step=0.1,
+    ))  # fmt: skip
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
@@ -162,6 +171,10 @@ class Sampling:
         if not 0 <= self.recall <= 1:
             raise ValueError(
                 f"recall is {self.recall}; it lies in 0 ≤ recall ≤ 1; 0 recalls nothing"
+            )
+        if not 1 <= self.guidance <= MOST_GUIDANCE:
+            raise ValueError(
+                f"guidance is {self.guidance}; it lies in 1 ≤ guidance ≤ {MOST_GUIDANCE}; 1 guides nothing"
             )
 
 

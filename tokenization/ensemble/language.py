@@ -5,7 +5,7 @@ First a score is arranged: parts on the grid of the language, with chords; the r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from tokenization.analysis.parts import chosen_tracks, find_drums, label, note_c
 from tokenization.ensemble import goals
 from tokenization.ensemble.grammar import EnsembleGrammar
 from tokenization.ensemble.layouts import about, body_start, key_of, plain, plan_of, planned
-from tokenization.ensemble.plans import bars_back, beginning, beginnings, plan_for
+from tokenization.ensemble.plans import FAMILY, bars_back, beginning, beginnings, plan_for
 from tokenization.ensemble.spelling import (
     Reading,
     Setting,
@@ -51,7 +51,6 @@ from tokenization.ensemble.tokens import (
     PART_NAMES,
     PITCHED,
     PLAN,
-    PLAN_START,
     PLAN_STOP,
     RETURNS,
     STEPS_PER_BEAT,
@@ -260,9 +259,11 @@ class Ensemble(Language):
         parts = Reading(plain(ids)).parts
         return tuple(goals.names_of(parts[parts != HARMONY]))
 
-    def plan_tokens(self) -> list[int]:
-        """Return the tokens that say what bars are to be like."""
-        return [*range(PLAN_START, PLAN_STOP)]
+    def plan_tokens(self, asked: Collection[str] | None = None) -> list[int]:
+        """Return the tokens that say what bars are to be like: all, or those of what is asked for."""
+        names = PLAN if asked is None else [FAMILY.get(name, name) for name in asked]
+        blocks = [VOCABULARY[name] for name in names]
+        return [token for block in blocks for token in range(block.start, block.stop)]
 
     def recalled(self) -> dict[str, Any]:
         """Return what tokens mean to a model that recalls."""

@@ -46,6 +46,7 @@ from tokenization.ensemble.tokens import (
 from tokenization.records import suggestion
 
 ASKED = ("density", "register", "loudness", "players", "form")
+FAMILY = {"loudness": "dynamics", "form": "return"}  # of tokens, where it has another name
 _BOUNDS = {"density": (0, 24), "register": (0, 127), "loudness": (1, 127), "players": (1, PLAYERS)}
 
 

@@ -6,13 +6,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from musicgen.generation import engine as engine_module
 from musicgen.generation.engine import Engine
 from musicgen.generation.job import Job, checked
 from musicgen.generation.request import Request, order
-from musicgen.generation.sampling import Kinds, Sampling
-from tests.musicgen.toys import METRE, RECALL, VOCABULARY, Alternating, Anything, stirred, toy_model
+from musicgen.generation.sampling import Kinds, Sampling, draw, probabilities
+from tests.musicgen.toys import (
+    METRE,
+    RECALL,
+    VOCABULARY,
+    Alternating,
+    Anything,
+    generator,
+    stirred,
+    toy_model,
+)
 
 # Of variations that end at different steps, with all that a row remembers for itself.
 KINDS = np.arange(VOCABULARY) % 4
@@ -27,6 +37,7 @@ REQUESTS = [
     ([2, 7], Request(seed=2, tokens=31, sampling=Sampling(temperature=0.5)), True),
     (np.arange(50) % 11, Request(variations=2, seed=9, tokens=60), False, {"end": 5}),
     ([4], Request(variations=4, seed=1, sampling=Sampling(top_k=3), tokens=17), False),
+    ([0, 4, 8], Request(variations=3, seed=8, tokens=30), False, {"guiding": (4, 7), "end": 6}),
 ]
 MUSICAL = {"name": "sine_spe", "time": "music"}
 # All that a row of a model remembers for itself; what other encodings do with rows is of the same kinds.
@@ -87,6 +98,26 @@ def test_a_request_gets_the_same_in_a_crowd(parts: Any, monkeypatch: Any):
         for number, rows in enumerate(wanted):
             jobs[number].check()
             assert jobs[number].rows == rows, (number, listeners)
+
+
+def test_guidance_goes_on_from_the_logits_without_what_guides(model: Any):
+    sampling, guiding = Sampling(guidance=2.5), (3, 9)
+    request = Request(variations=2, seed=4, tokens=20, sampling=sampling)
+    guided = alone(model, [4, 3, 2], request, False, {"guiding": guiding})
+    assert guided != alone(model, [4, 3, 2], request)
+    for variation, row in enumerate(guided):
+        random = np.random.default_rng([4, variation, 0])
+        for place, token in enumerate(row):
+            unseen = [one for one in row[:place] if one not in guiding]
+            own, without = (after(model, [4, 3, 2, *more]) for more in (row[:place], unseen))
+            scores = own if not place else own + 1.5 * (own - without)
+            assert token == draw(probabilities(scores, sampling), np.array([random.random()]))
+
+
+def after(model: Any, ids: list[int]) -> np.ndarray:
+    """Return the logits after a sequence by a request of seed 4: (1, V)."""
+    with torch.no_grad():
+        return model.prefill(torch.tensor([ids]), model.start(generator(4)))[0].numpy()
 
 
 @pytest.fixture(scope="module")
