@@ -362,7 +362,7 @@ SIDES = {
         "other": "another style",
     },
     "originality": {"written": "written", "real": "the real piece"},
-    "plan": {"written": "as asked", "free": "written freely"},
+    "plan": {"written": "as asked", "unguided": "without guidance", "free": "written freely"},
 }
 CAPTIONS = {
     "form": """Returns: the share of bars that have most of an earlier bar; repeats: all of one; phrases: how like each

@@ -316,7 +316,7 @@ def plan(
 def measure_plan(
     *, model: str, data: str, device: str, row: int, prompt_bars: int, bars: int, seed: int
 ) -> Measure:
-    """Return how what was asked of bars agrees with what was written, and with what is written freely."""
+    """Return how what was asked of bars agrees with what is written, with what is without guidance, and freely."""
     from evaluation.metrics.form import cells, overlap
 
     loaded = model_of(model, device)
@@ -327,27 +327,27 @@ def measure_plan(
         name: np.repeat(random.choice(values, stretches), STRETCH)[:bars].tolist()
         for name, values in ASKED.items()
     }
-    plans = [{}, *({name: value} for name, value in asked.items()), {"form": FORM}]
-    prompt = piece.prompt(prompt_bars)
-    works = [
-        Continuation(loaded, prompt, Request(bars=bars, seed=seed, plan=plan or None))
-        for plan in plans
-    ]
+    plans = [*({name: value} for name, value in asked.items()), {"form": FORM}]
+    prompt, request = piece.prompt(prompt_bars), Request(bars=bars, seed=seed)
+    unguided = replace(request, sampling=replace(MUSICAL, guidance=1.0))
+    requests = [replace(one, plan=plan) for one in (request, unguided) for plan in plans]
+    works = [Continuation(loaded, prompt, one) for one in (request, *requests)]
     yield works
-    free, *written = (score_of(work) for work in works)
+    free, *planned = (score_of(work) for work in works)
+    written, alone = planned[: len(plans)], planned[len(plans) :]
+    sides = {"written": written, "unguided": alone, "free": [free] * len(plans)}
     stop, rows = prompt_bars + bars, []
-    for name, score in zip(asked, written, strict=False):
-        sides = {"written": score, "free": free}
+    for number, name in enumerate(asked):
         agreed = {
-            side: _correlation(asked[name], _of_bars(name, each, prompt_bars, stop))
+            side: _correlation(asked[name], _of_bars(name, each[number], prompt_bars, stop))
             for side, each in sides.items()
         }
         rows.append(_row(piece.name, name, **agreed))
     back = enumerate(loaded.language.bars_back({"form": FORM}, bars), prompt_bars)
     pairs = [(bar, bar - far) for bar, far in back if far]
     returned = {}
-    for side, score in (("written", written[-1]), ("free", free)):
-        held = cells(score, stop)
+    for side, each in sides.items():
+        held = cells(each[-1], stop)
         found = [overlap(held[bar], held[source]) for bar, source in pairs]
         returned[side] = mean(None if one is None else float(one > 0.5) for one in found)
     return [*rows, _row(piece.name, "return", **returned)]

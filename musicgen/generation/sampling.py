@@ -33,9 +33,6 @@ from tokenization.records import whole_number
 Keeps = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-MOST_GUIDANCE = 10
-
-
 class Kinds:
     """The tokens of a vocabulary, kind by kind.
 
@@ -115,6 +112,9 @@ class Control:
     least: float = 0
     most: float = 1  # of the slider; the check below knows what is possible
     step: float = 0.01
+
+
+MOST_GUIDANCE = 10
 
 
 def _set_by(default: Any, control: Control) -> Any:

@@ -70,8 +70,8 @@ examples:
 """,
     "plan": """\
 Real pieces are continued from their first bars, once freely and once for each thing that can be asked of bars:
-density, register, loudness (another value for each four bars) and a form, A A B A. Measured is how what was asked
-agrees with what was written, and for comparison with what was written freely.
+density, register, loudness (another value for each four bars) and a form, A A B A; each with guidance and without.
+Measured is how what was asked agrees with what was written, and for comparison with what was written freely.
 
 examples:
   musicgen evaluate plan ensemble --data data/pop909

@@ -43,6 +43,15 @@ def test_form_stands_beside_that_of_the_piece(evaluate):
     assert '"end: ' not in out  # this language cannot end a piece
 
 
+@pytest.mark.long  # it writes nine times
+def test_a_plan_stands_beside_music_without_guidance_and_without_a_plan(evaluate):
+    how = ("--split", "train", "--pieces", 1, "--prompt-bars", 1, "--bars", 8)
+    found, *_ = evaluate("plan", "ensemble", PIANO, *how)
+    table = {row["measure"]: row for row in found["models"][0]["table"]}
+    assert set(table) == {"density", "register", "loudness", "return"}
+    assert len({table["density"][side]["mean"] for side in ("written", "unguided", "free")}) == 3
+
+
 def test_infilling_says_what_the_bars_after_a_gap_are_worth(evaluate):
     found, *_ = evaluate("infilling", "ensemble", PIANO, GROOVE, "--gap", 1)
     table = {row["measure"]: row for row in found["models"][0]["table"]}
