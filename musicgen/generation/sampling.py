@@ -154,7 +154,7 @@ class Sampling:
     # plan, through those with it, to so many times their distance.
     guidance: float = _set_by(2.0, Control(
         "how strictly bars keep to the plan that is asked for; 1 is the model itself", "G",
-        "Keeps to a plan", "1: as the model does by itself", least=1, most=4, step=0.1,
+        "Guidance", "how strictly a plan is kept; 1: as the model does by itself", least=1, most=4, step=0.1,
     ))  # fmt: skip
 
     def __post_init__(self) -> None:
