@@ -32,24 +32,20 @@ from musicgen.position.base import Position
 from musicgen.position.spe.convolutional import ConvSpe
 from musicgen.position.spe.sine import SineSpe
 
-ROUNDS = 2
 
-
-def names(only: Iterable[str] = ()) -> list[str]:
+def names(only: Iterable[str]) -> list[str]:
     """Return the works that can run here, or those of them that begin like one of `only`."""
     found = [*WORKLOADS, *(GPU_WORKLOADS if torch.cuda.is_available() else ())]
     if find_spec("fast_transformers") is None:
         found = [name for name in found if not name.endswith("-ft")]
-    chosen = [name for name in found if not only or name.startswith(tuple(only))]
+    chosen = [name for name in found if name.startswith(tuple(only) or "")]
     if not chosen:
         raise ValueError(f"there is no such work to measure; there are {', '.join(found)}")
     return chosen
 
 
 def bench(
-    only: Iterable[str] = (),
-    rounds: int = ROUNDS,
-    show: Callable[[int, int], None] = lambda done, total: None,
+    only: Iterable[str], rounds: int, show: Callable[[int, int], None]
 ) -> list[dict[str, Any]]:
     """Measure, and return a row a work: work, size, seconds, spread, peak_bytes, ratio, n."""
     chosen = names(only)
@@ -95,10 +91,8 @@ def _in_child(name: str) -> dict[str, Any]:
     command = module_command("evaluation.bench", name)
     child = subprocess.run(command, capture_output=True, text=True, check=False)
     if child.returncode:
-        reason = (
-            child.stderr.strip().splitlines() or ["it was ended, perhaps for want of memory"]
-        )[-1]
-        raise ValueError(f"measuring {name} failed: {reason}")
+        said = child.stderr.strip().splitlines() or ["it was ended, perhaps for want of memory"]
+        raise ValueError(f"measuring {name} failed: {said[-1]}")
     return json.loads(child.stdout.splitlines()[-1])
 
 
@@ -136,10 +130,6 @@ def _peak_bytes() -> int:
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
-
-
-if __name__ == "__main__":
-    print(json.dumps(measure(sys.argv[1])))
 
 
 # Stochastic positional encoding as its authors published it: what the bench compares with, and a check of ours.
@@ -239,6 +229,7 @@ def conv_code(ours: ConvSpe, noise: Tensor, length: int) -> tuple[Tensor, Tensor
 
 VOCABULARY = 333  # as the authors' pop piano
 LENGTHS = (512, 2048, 8192, 16384)
+TOKENS = 8  # at a time: one alone is too short to be timed
 Timed = Callable[[], Any]
 
 
@@ -309,10 +300,10 @@ def products_alone(step: Timed) -> Timed:
 
 
 def generation_step(position: int, rows: int = 1) -> Timed:
-    """Return eight generated tokens of the paper's model from a position on, for so many variations."""
+    """Return generated tokens of the paper's model from a position on, for so many variations."""
     model = paper().eval()
     state = replace(short_prompt(model), position=position)
-    return tokens_after(batch_of(model), rows, state, 8)
+    return tokens_after(batch_of(model), rows, state, TOKENS)
 
 
 def short_prompt(model: Performer) -> State:
@@ -340,29 +331,27 @@ def shipped_step(name: str, *, loops: bool, rows: int = 2, count: int = 32) -> T
     return tokens_after(batch, rows, short_prompt(model), count)
 
 
-def weight_reading(count: int = 8) -> Timed:
+def weight_reading() -> Timed:
     """Return adding up all numbers of the paper model's matrices: what memory gives at its best."""
     weights = [m.weight for m in paper().modules() if isinstance(m, nn.Linear)]
 
     def read() -> None:
         with torch.inference_mode():
-            for _ in range(count):
-                for weight in weights:
-                    weight.sum()
+            for weight in weights * TOKENS:
+                weight.sum()
 
     return read
 
 
-def weight_streaming(count: int = 8) -> Timed:
+def weight_streaming() -> Timed:
     """Return reading all the paper model's matrices once a token through F.linear, and nothing else."""
     linear = [m for m in paper().modules() if isinstance(m, nn.Linear)]
     inputs = [torch.randn(1, m.in_features) for m in linear]
 
     def stream() -> None:
         with torch.inference_mode():
-            for _ in range(count):
-                for layer, x in zip(linear, inputs, strict=True):
-                    F.linear(x, layer.weight, layer.bias)
+            for layer, x in [*zip(linear, inputs, strict=True)] * TOKENS:
+                F.linear(x, layer.weight, layer.bias)
 
     return stream
 
@@ -380,9 +369,9 @@ def attention(length: int, backend: str) -> Timed:
     return both
 
 
-def large_product(side: int = 8192) -> Timed:
+def large_product() -> Timed:
     """Return a bfloat16 matrix product on the GPU: what the chip reaches at its best."""
-    a = torch.randn(side, side, device="cuda", dtype=torch.bfloat16)
+    a = torch.randn(GPU_SIDE, GPU_SIDE, device="cuda", dtype=torch.bfloat16)
 
     def product() -> None:
         torch.mm(a, a)
@@ -407,13 +396,14 @@ WORKLOADS: dict[str, Workload] = {
                             set_up=lambda: six_layers("sine_spe", bfloat16=True)),
     "train-paper": Workload(title="training step, activations recomputed", size=f"{PAPER}, N 2048, B 1", repeats=2,
                         set_up=lambda: training_step(paper(checkpoint_activations=True), 2048)),
-    "read": Workload(title="all weights added up", size=PAPER, set_up=weight_reading, per=8, repeats=5),
-    "stream": Workload(title="all weights through F.linear", size=PAPER, set_up=weight_streaming, per=8, repeats=5),
-    "token": Workload(title="one token at position 256", size=PAPER, against="read", per=8, repeats=5,
+    "read": Workload(title="all weights added up", size=PAPER, set_up=weight_reading, per=TOKENS, repeats=5),
+    "stream": Workload(title="all weights through F.linear", size=PAPER, per=TOKENS, repeats=5,
+                   set_up=weight_streaming),
+    "token": Workload(title="one token at position 256", size=PAPER, against="read", per=TOKENS, repeats=5,
                   set_up=lambda: generation_step(256)),
-    "token-far": Workload(title="one token at position 8192", size=PAPER, against="token", per=8, repeats=5,
+    "token-far": Workload(title="one token at position 8192", size=PAPER, against="token", per=TOKENS, repeats=5,
                       set_up=lambda: generation_step(8192)),
-    "token-8": Workload(title="8 variations at position 256", size=PAPER, against="token", per=8, repeats=5,
+    "token-8": Workload(title="8 variations at position 256", size=PAPER, against="token", per=TOKENS, repeats=5,
                     set_up=lambda: generation_step(256, 8)),
 }  # fmt: skip
 for _name in ("ensemble", "pop-piano"):
@@ -427,13 +417,13 @@ for _name in ("ensemble", "pop-piano"):
     )  # fmt: skip
 for _rows in (8, 32):
     WORKLOADS[f"shipped-crowd-{_rows}"] = Workload(
-        title=f"a token of {_rows} rows of ensemble", size="one thread", per=8,
-        set_up=lambda rows=_rows: shipped_step("ensemble", loops=True, rows=rows, count=8),
+        title=f"a token of {_rows} rows of ensemble", size="one thread", per=TOKENS,
+        set_up=lambda rows=_rows: shipped_step("ensemble", loops=True, rows=rows, count=TOKENS),
     )  # fmt: skip
 GPU_BATCH, GPU_LENGTH, GPU_SIDE = 8, 2048, 8192
 GPU_WORKLOADS: dict[str, Workload] = {
     "gpu-product": Workload(title="matrix product, bfloat16", size=f"{GPU_SIDE} cubed", repeats=10,
-                        set_up=lambda: large_product(GPU_SIDE)),
+                        set_up=large_product),
     "gpu-train": Workload(title="training step, bfloat16", size=f"{PAPER}, N {GPU_LENGTH}, B {GPU_BATCH}", repeats=5,
                       set_up=lambda: training_step(paper(), GPU_LENGTH, device="cuda", batch=GPU_BATCH, bfloat16=True)),
 }  # fmt: skip
@@ -447,3 +437,7 @@ for _length in LENGTHS:
         title="… fast-transformers' kernel", size=_size,
         set_up=lambda n=_length: attention(n, "fast-transformers"),
     )  # fmt: skip
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(sys.argv[1])))

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from evaluation import bench as authors_way
-from evaluation.bench import WORKLOADS, PublishedSpe, names
+from evaluation.bench import WORKLOADS, PublishedSpe, bench, names
 from musicgen.config import ModelConfig
 from musicgen.performer import Performer
 from musicgen.position import POSITIONS, Shape
@@ -19,6 +19,9 @@ def test_every_comparison_is_with_a_work_of_the_bench():
     assert {work.against for work in WORKLOADS.values() if work.against} <= set(WORKLOADS)
     with pytest.raises(ValueError, match=r"no such work.*token-far"):
         names(["tokne"])
+    row = bench(["attention-512"], 1, lambda done, total: None)[0]
+    assert row["n"] == 3
+    assert row["seconds"] > 0
 
 
 @pytest.mark.parametrize(("name", "size"), [("sine_spe", {"sines": 3}), ("conv_spe", {"taps": 5})])
