@@ -27,7 +27,7 @@ import math
 import numpy as np
 
 from evaluation.metrics.estimates import mean
-from evaluation.metrics.window import commonest, tops
+from evaluation.metrics.window import chord_changes, commonest, tops
 from tokenization.analysis.chords import NO_CHORD, ROOTS, recognise, tonic
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.score import Notes, Score
@@ -118,7 +118,7 @@ def form(score: Score, start: int, stop: int) -> dict[str, float | None]:
         "contrast": _deviation([_height(score, *span) for span in spans]),
         "swell": _deviation([_fullness(score, *span) for span in spans]),
         "notes": float(inside.sum()) / (stop - start),
-        "changes": _changes(score, int(lines[start]), int(lines[stop])) / (stop - start),
+        "changes": chord_changes(score, *lines[[start, stop]]) / (stop - start),
         "downbeat": mean([_on_the_line(score, *lines[bar : bar + 2]) for bar in playing]),
         "loudness": commonest(notes.velocity[inside]),
         COLLAPSES: _collapses(score, lines, start, spans),
@@ -216,11 +216,6 @@ def _deviation(found: list[float | None]) -> float | None:
     """Return how much phrases differ; None of a single one."""
     values = [value for value in found if value is not None]
     return float(np.std(values)) if len(values) > 1 else None
-
-
-def _changes(score: Score, start: int, stop: int) -> int:
-    """Return how often the chord changes between two times."""
-    return sum(start < marker.onset_ticks < stop for marker in recognise(score))
 
 
 def _on_the_line(score: Score, line: int, end: int) -> bool | None:

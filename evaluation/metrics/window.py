@@ -25,11 +25,9 @@ of their own, and in none of pitch, length or harmony. Entropies are in bits. Wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import numpy as np
 
+from evaluation.metrics.estimates import mean
 from evaluation.metrics.statistics import (
     STEPS_PER_BEAT,
     entropy,
@@ -44,85 +42,77 @@ from tokenization.analysis.metres import bar_lines
 from tokenization.score import Notes, Score
 
 LOUDNESS = ("loudness_commonest", "loudness_deviation", "loudnesses")
-Found = Mapping[str, float | None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Window:
-    """Some bars of a piece on the grid of steps; times are steps from its beginning."""
-
-    music: Score  # the notes that begin in them
-    lines: np.ndarray  # (bars + 1,), where bars begin and the last one ends
-
-    @property
-    def bar(self) -> np.ndarray:
-        """The bar, from 0, in which each note begins: (N,)."""
-        return np.searchsorted(self.lines, self.music.notes.onset_ticks, side="right") - 1
-
-    @property
-    def place(self) -> np.ndarray:
-        """The step of its bar on which each note begins: (N,)."""
-        return self.music.notes.onset_ticks - self.lines[self.bar]
 
 
 def statistics(score: Score, start: int, stop: int) -> dict[str, float | None] | None:
     """Return the statistics of the bars start … stop − 1 of a score on a grid; None where no note begins in them."""
-    window = cut(score, start, stop)
-    if not len(window.music.notes):
+    music, lines = cut(score, start, stop)
+    notes, pitched, drums = music.notes, music.pitched, music.on_drums
+    if not len(notes):
         return None
-    lines = bar_lines(score, stop)
-    changes = sum(lines[start] < marker.onset_ticks < lines[stop] for marker in recognise(score))
+    bars, beats = stop - start, lines[-1] / STEPS_PER_BEAT
+    velocity, pitches, top = notes.velocity, np.unique(pitched.pitch), tops(pitched)
+    step = np.abs(np.diff(top))
+    bar = np.searchsorted(lines, notes.onset_ticks, side="right") - 1
+    place = notes.onset_ticks - lines[bar]
+    played: dict[int, set[tuple[int, int, bool]]] = {}
+    columns = (bar, place, notes.pitch, drums)
+    for own, *cell in sorted(zip(*(column.tolist() for column in columns), strict=True)):
+        played.setdefault(own, set()).add(tuple(cell))
+    contents = [*played.values()]
+    changes = chord_changes(score, *bar_lines(score, stop)[[start, stop]])
     return {
-        **_fullness(window),
-        **_loudness(window),
-        **_pitch(window),
-        **_top(window),
-        **_lengths(window),
-        **_time(window),
-        "chord_changes": changes / (stop - start) if len(window.music.pitched) else None,
-        **_parts(window),
+        "notes_a_beat": len(notes) / beats,
+        "onsets_a_beat": len(np.unique(notes.onset_ticks)) / beats,
+        "notes_at_onset": len(pitched) / len(top) if len(pitched) else None,
+        "loudness_commonest": commonest(velocity),
+        "loudness_deviation": float(velocity.std()),
+        "loudnesses": float(len(np.unique(velocity))),
+        "pitches": float(len(pitches)) if len(pitches) else None,
+        "pitch_range": pitch_range(music),
+        "class_entropy": pitch_class_entropy(music),
+        "top_mean": mean(top),
+        "top_deviation": float(top.std()) if len(top) else None,
+        "top_repeated": mean(step == 0),
+        "top_step": mean(step),
+        "length_mean": note_length(music),
+        "length_commonest": commonest(pitched.duration_ticks),
+        "length_entropy": entropy(pitched.duration_ticks),
+        "place_entropy": entropy(place),
+        "bar_deviation": float(np.bincount(bar, minlength=bars).std()),
+        "bars_repeated": mean(
+            content in contents[:number] for number, content in enumerate(contents) if number
+        ),
+        "chord_changes": changes / bars if len(pitched) else None,
+        "sounding": polyphony(music),
+        "parts": float(len(np.unique(notes.track))),
+        "drum_share": float(drums.mean()),
+        "drums": float(len(np.unique(notes.pitch[drums]))),
     }
 
 
-def cut(score: Score, start: int, stop: int) -> Window:
-    """Return the bars start … stop − 1 of a score on a grid."""
+def cut(score: Score, start: int, stop: int) -> tuple[Score, np.ndarray]:
+    """Return the notes that begin in the bars start … stop − 1, in steps from their beginning, and the lines of these.
+
+    The lines, (bars + 1,), are where the bars begin and the last one ends.
+    """
     score = score.rescaled(STEPS_PER_BEAT)
     lines = bar_lines(score, stop)[start:]
     onset = score.notes.onset_ticks
     notes = score.notes[(onset >= lines[0]) & (onset < lines[-1])]
     lasting = np.minimum(notes.end_ticks, lines[-1]) - notes.onset_ticks
     notes = notes.replace(onset_ticks=notes.onset_ticks - lines[0], duration_ticks=lasting)
-    return Window(music=score.replace(notes=notes), lines=lines - lines[0])
+    return score.replace(notes=notes), lines - lines[0]
+
+
+def chord_changes(score: Score, start: int, stop: int) -> int:
+    """Return how often the chord changes between two times."""
+    return sum(start < marker.onset_ticks < stop for marker in recognise(score))
 
 
 def commonest(values: np.ndarray) -> float | None:
     """Return the share of the commonest value; None of none."""
     return float(shares(values).max()) if len(values) else None
-
-
-def _fullness(window: Window) -> Found:
-    beats = window.lines[-1] / STEPS_PER_BEAT
-    pitched = window.music.pitched.onset_ticks
-    return {
-        "notes_a_beat": len(window.music.notes) / beats,
-        "onsets_a_beat": len(np.unique(window.music.notes.onset_ticks)) / beats,
-        "notes_at_onset": len(pitched) / len(np.unique(pitched)) if len(pitched) else None,
-    }
-
-
-def _loudness(window: Window) -> Found:
-    velocity = window.music.notes.velocity
-    values = (commonest(velocity), float(velocity.std()), float(len(np.unique(velocity))))
-    return dict(zip(LOUDNESS, values, strict=True))
-
-
-def _pitch(window: Window) -> Found:
-    pitch = window.music.pitched.pitch
-    return {
-        "pitches": float(len(np.unique(pitch))) if len(pitch) else None,
-        "pitch_range": pitch_range(window.music),
-        "class_entropy": pitch_class_entropy(window.music),
-    }
 
 
 def tops(notes: Notes) -> np.ndarray:
@@ -131,54 +121,3 @@ def tops(notes: Notes) -> np.ndarray:
     top = np.zeros(len(times), dtype=np.int64)
     np.maximum.at(top, begins, notes.pitch)
     return top
-
-
-def _top(window: Window) -> Found:
-    top = tops(window.music.pitched)
-    step = np.abs(np.diff(top))
-    return {
-        "top_mean": float(top.mean()) if len(top) else None,
-        "top_deviation": float(top.std()) if len(top) else None,
-        "top_repeated": float((step == 0).mean()) if len(step) else None,
-        "top_step": float(step.mean()) if len(step) else None,
-    }
-
-
-def _lengths(window: Window) -> Found:
-    length = window.music.pitched.duration_ticks
-    return {
-        "length_mean": note_length(window.music),
-        "length_commonest": commonest(length),
-        "length_entropy": entropy(length),
-    }
-
-
-def _time(window: Window) -> Found:
-    bars = len(window.lines) - 1
-    counts = np.bincount(window.bar, minlength=bars)
-    cells = zip(
-        window.bar.tolist(),
-        window.place.tolist(),
-        window.music.notes.pitch.tolist(),
-        window.music.on_drums.tolist(),
-        strict=True,
-    )
-    played: dict[int, set[tuple[int, int, bool]]] = {}
-    for bar, *cell in sorted(cells):
-        played.setdefault(bar, set()).add(tuple(cell))
-    contents = [*played.values()]
-    again = [content in contents[:number] for number, content in enumerate(contents)][1:]
-    return {
-        "place_entropy": entropy(window.place),
-        "bar_deviation": float(counts.std()),
-        "bars_repeated": float(np.mean(again)) if again else None,
-    }
-
-
-def _parts(window: Window) -> Found:
-    return {
-        "sounding": polyphony(window.music),
-        "parts": float(len(np.unique(window.music.notes.track))),
-        "drum_share": float(window.music.on_drums.mean()),
-        "drums": float(len(np.unique(window.music.notes.pitch[window.music.on_drums]))),
-    }

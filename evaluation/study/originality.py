@@ -45,7 +45,7 @@ def passages(
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Yield the passages of the bars start … stop − 1 by their first bar, as sorted keys of their notes."""
     for bar in range(start, stop - BARS + 1, step):
-        music = cut(score, bar, bar + BARS).music
+        music, _ = cut(score, bar, bar + BARS)
         pitches = music.notes.pitch
         of_place = np.where(music.on_drums, DRUMS + pitches, ROOM + pitches)
         keys = np.unique(music.notes.onset_ticks * PITCHES + of_place)

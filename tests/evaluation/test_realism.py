@@ -68,8 +68,9 @@ def test_statistics_of_a_window_are_those_counted_by_hand():
 
 def test_bars_are_those_of_the_metre():
     score = music().replace(meters=Meters(*np.array([[0, 3, 4]]).T))
-    assert cut(score, 1, 3).lines.tolist() == [0, 36, 72]
-    assert cut(score, 1, 3).music.notes.onset_ticks.min() == BAR - 36
+    found, lines = cut(score, 1, 3)
+    assert lines.tolist() == [0, 36, 72]
+    assert found.notes.onset_ticks.min() == BAR - 36
 
 
 def test_the_auc_counts_pairs():
