@@ -1,4 +1,4 @@
-"""Whole figures of the report, put together from plots of results."""
+"""The figures of the report, each of one result; none computes a measure."""
 
 from __future__ import annotations
 
@@ -28,98 +28,140 @@ from musicgen.common.intervals import half_interval
 if TYPE_CHECKING:
     from evaluation.benchmarks.run import Row
 
-# Curves of results: each function draws one result into an axis and returns the axis; none computes a measure.
-
 MOST_SHADED = 4  # curves in one axis whose error bands can be distinguished
 METRICS = {"translation": "translation invariance", "monotonicity": "monotonicity"}
+GAP = 0.07  # between pictures, of their side
+WIDTH = 7.4
 
 
-def loss_by_position(axes: Axes, models: Sequence[Result]) -> Axes:
-    """Draw each model's mean loss along the piece with its 95 % interval, and where training ended (figure 3)."""
-    for model in models:
-        _curve(axes, model["positions"], model, shaded=len(models) <= MOST_SHADED)
-    mark_trained(axes, {model["trained_length"] for model in models})
-    axes.set_ylabel("loss (nats a token)")
-    axes.set_xlim(0, max((model["length"] for model in models), default=1))
-    # The first stretch, without much of a past to go by, would flatten all others.
-    later = [row["mean"] for model in models for row in model["positions"][1:]]
-    if later:
-        room = max(0.1, (max(later) - min(later)) * 0.15)
-        axes.set_ylim(min(later) - room, max(later) + room)
-    return axes
+def extrapolation(result: Result) -> Figure:
+    """Return each model's mean loss along the piece with its 95 % interval, and where training ended (figure 3).
+
+    Below it, where models can be compared, is by how much each differs from the mean of all.
+    """
+    models = result["models"]
+    trained = {model["trained_length"] for model in models}
+    compared = all("apart" in model for model in models)
+    with figure(WIDTH, 4.9 if compared else 3.6) as drawn:
+        if compared:
+            above, last = drawn.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+            for model in models:
+                _curve(last, model["apart"], model)
+            last.axhline(0, color=FAINT, linewidth=0.8)
+            _mark_trained(last, trained, named=False)
+            last.set_ylabel("less the mean\nof all (nats)")
+        else:
+            above = last = drawn.add_subplot()
+        for model in models:
+            _curve(above, model["positions"], model, shaded=len(models) <= MOST_SHADED)
+        _mark_trained(above, trained)
+        above.set_ylabel("loss (nats a token)")
+        above.set_xlim(0, max((model["length"] for model in models), default=1))
+        # The first stretch, without much of a past to go by, would flatten all others.
+        later = [row["mean"] for model in models for row in model["positions"][1:]]
+        if later:
+            room = max(0.1, (max(later) - min(later)) * 0.15)
+            above.set_ylim(min(later) - room, max(later) + room)
+        last.set_xlabel("position in the piece (tokens)")
+        _legend(drawn, above)
+    return drawn
 
 
-def loss_apart(axes: Axes, models: Sequence[Result]) -> Axes:
-    """Draw by how much each model differs from the mean of all along the piece, with its 95 % interval."""
-    for model in models:
-        _curve(axes, model["apart"], model)
-    axes.axhline(0, color=FAINT, linewidth=0.8)
-    mark_trained(axes, {model["trained_length"] for model in models}, named=False)
-    axes.set_ylabel("less the mean\nof all (nats)")
-    return axes
-
-
-def loss_by_realisations(axes: Axes, models: Sequence[Result]) -> Axes:
-    """Draw how the loss changes with the realisations of the test; the ring is at those of training."""
+def realisations(result: Result) -> Figure:
+    """Return how the loss changes with the realisations of the test; the ring is at those of training."""
+    models = result["models"]
     ticks = sorted({test["realisations"] for model in models for test in model["tests"]})
-    for model in models:
-        tests, look = model["tests"], series(model["number"])
-        x = [test["realisations"] for test in tests]
-        changes = [test["change"] for test in tests]
-        mean = [change["mean"] for change in changes]
-        error = [_half(change) for change in changes]
-        label = f"{model['model']} (trained with {model['trained']})"
-        axes.errorbar(x, mean, error, capsize=2.5, label=label, **vars(look))
-        own = [(n, m) for n, m in zip(x, mean, strict=True) if n == model["trained"]]
-        for point in own:
-            axes.plot(*point, "o", ms=11, mfc="none", mec=look.color, mew=1.2)
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_locator(FixedLocator(ticks))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xticklabels([str(tick) for tick in ticks])
-    axes.set_xlabel("realisations R at the test")
-    axes.set_ylabel("change of the loss (nats a token)")
-    return axes
+    with figure(WIDTH, 3.2) as drawn:
+        axes = drawn.add_subplot()
+        for model in models:
+            tests, look = model["tests"], series(model["number"])
+            x = [test["realisations"] for test in tests]
+            mean = [test["change"]["mean"] for test in tests]
+            error = [_half(test["change"]) for test in tests]
+            label = f"{model['model']} (trained with {model['trained']})"
+            axes.errorbar(x, mean, error, capsize=2.5, label=label, **vars(look))
+            own = [(n, m) for n, m in zip(x, mean, strict=True) if n == model["trained"]]
+            for point in own:
+                axes.plot(*point, "o", ms=11, mfc="none", mec=look.color, mew=1.2)
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_locator(FixedLocator(ticks))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_xticklabels([str(tick) for tick in ticks])
+        axes.set_xlabel("realisations R at the test")
+        axes.set_ylabel("change of the loss (nats a token)")
+        _legend(drawn, axes)
+    return drawn
 
 
-def probe_by_position(axes: Axes, models: Sequence[Result], metric: str) -> Axes:
-    """Draw the best head's metric along the positions of the queries, in trained lengths (figure 4)."""
-    for model in models:
-        look, length = series(model["number"]), model["probes"]["length"]
-        rows = [row for row in model["probes"]["best_figure"] if row[metric] is not None]
-        x = [(row["start"] + row["stop"]) / 2 / length for row in rows]
-        values = [row[metric] for row in rows]
-        errors = [row[f"{metric}_error"] or 0 for row in rows]
-        name = model["model"]
-        axes.errorbar(x, values, errors, capsize=2, elinewidth=0.8, label=name, **vars(look))
-    axes.axvline(1, color=FAINT, linewidth=1, linestyle=(0, (4, 3)))
-    axes.set_xlim(0, 1.27)
-    axes.set_ylim(-0.02, 1.04)
-    axes.set_title(METRICS[metric])
-    axes.set_xlabel("position of the query (trained lengths)")
-    axes.set_ylabel("share (lower is better)")
-    return axes
+def probes(result: Result) -> Figure:
+    """Return both metrics of the best head along the positions of the queries, in trained lengths (figure 4)."""
+    with figure(WIDTH, 3.3) as drawn:
+        panels = drawn.subplots(1, len(METRICS))
+        for axes, (metric, title) in zip(panels, METRICS.items(), strict=True):
+            for model in result["models"]:
+                look, length = series(model["number"]), model["probes"]["length"]
+                rows = [row for row in model["probes"]["best_figure"] if row[metric] is not None]
+                x = [(row["start"] + row["stop"]) / 2 / length for row in rows]
+                values = [row[metric] for row in rows]
+                errors = [row[f"{metric}_error"] or 0 for row in rows]
+                name = model["model"]
+                axes.errorbar(
+                    x, values, errors, capsize=2, elinewidth=0.8, label=name, **vars(look)
+                )
+            axes.axvline(1, color=FAINT, linewidth=1, linestyle=(0, (4, 3)))
+            axes.set_xlim(0, 1.27)
+            axes.set_ylim(-0.02, 1.04)
+            axes.set_title(title)
+            axes.set_xlabel("position of the query (trained lengths)")
+        panels[0].set_ylabel("share (lower is better)")
+        _legend(drawn, panels[0])
+    return drawn
 
 
-def look_back_curves(axes: Axes, model: Result) -> Axes:
-    """Draw how far back attention looks on average, by position, a line a layer (mean over its heads)."""
-    drawn = model["attention"]
-    length = drawn["length"]
-    for number, (layer, heads) in enumerate(zip(drawn["layers"], drawn["distance"], strict=True)):
-        mean = [sum(values) / len(values) for values in zip(*heads, strict=True)]
-        x = [(i + 0.5) * length / len(mean) for i in range(len(mean))]
-        look = series(number)
-        axes.plot(x, mean, color=look.color, linestyle=look.linestyle, label=f"layer {layer + 1}")
-    axes.plot([0, length], [0, length / 2], color=FAINT, linewidth=0.8, label="all alike")
-    mark_trained(axes, {model["trained_length"]})
-    axes.set_xlim(0, length)
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel("position of the query (tokens)")
-    axes.set_ylabel("mean distance (tokens)")
-    return axes
+def look_back(model: Result) -> Figure:
+    """Return how far back attention looks on average, by position, a line a layer (mean over its heads)."""
+    found = model["attention"]
+    length = found["length"]
+    with figure(WIDTH, 2.9) as drawn:
+        axes = drawn.add_subplot()
+        for number, (layer, heads) in enumerate(
+            zip(found["layers"], found["distance"], strict=True)
+        ):
+            mean = [sum(values) / len(values) for values in zip(*heads, strict=True)]
+            x = [(i + 0.5) * length / len(mean) for i in range(len(mean))]
+            look, label = series(number), f"layer {layer + 1}"
+            axes.plot(x, mean, color=look.color, linestyle=look.linestyle, label=label)
+        axes.plot([0, length], [0, length / 2], color=FAINT, linewidth=0.8, label="all alike")
+        _mark_trained(axes, {model["trained_length"]})
+        axes.set_xlim(0, length)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("position of the query (tokens)")
+        axes.set_ylabel("mean distance (tokens)")
+        _legend(drawn, axes)
+    return drawn
 
 
-def template_curves(axes: Axes, drawn: Result, number: int) -> Axes:
+def templates(model: Result) -> Figure:
+    """Return some templates one by one."""
+    drawn_templates = model["templates"]
+    shown = len(drawn_templates["shown"])
+    columns = min(4, shown)
+    rows = -(-shown // columns)
+    with figure(WIDTH, 0.8 + 1.25 * rows) as drawn:
+        grid = drawn.subplots(rows, columns, sharex=True, squeeze=False)
+        for number, axes in enumerate(grid.flat):
+            if number < shown:
+                _template(axes, drawn_templates, number)
+            else:
+                axes.set_visible(False)
+        unit = "tokens" if drawn_templates.get("bar") is None else "bars"
+        drawn.supxlabel(f"lag from key to query ({unit})", fontsize=9)
+        drawn.supylabel("weight", fontsize=9)
+        _legend(drawn, grid[0][0])
+    return drawn
+
+
+def _template(axes: Axes, drawn: Result, number: int) -> None:
     """Draw one learned template by lag, and what the realisations of one draw make of it."""
     head, feature = drawn["shown"][number]
     unit = drawn.get("bar") or 1
@@ -137,29 +179,93 @@ def template_curves(axes: Axes, drawn: Result, number: int) -> Axes:
         axes.set_xticks(range(0, round(drawn["length"] / unit) + 1))
         axes.grid(axis="x", color=FAINT, linewidth=0.4)
     axes.tick_params(labelsize=7)
-    return axes
 
 
-def changes(drawn: Figure, rows: Sequence[Row], control: Row, measures: Sequence[str]) -> Figure:
-    """Draw by how much each measure of other rows differs from the control's, with 95 % intervals, the best on top."""
-    others = [row for row in rows if row is not control and row.values]
-    others.sort(key=lambda row: row.change(control, measures[-1])[0], reverse=True)
-    axes = drawn.subplots()
-    for number, measure in enumerate(measures):
-        look, found = series(number), [row.change(control, measure) for row in others]
-        places = np.arange(len(others)) + 0.15 * (len(measures) / 2 - 0.5 - number)
-        axes.errorbar(
-            [mean for mean, _ in found], places, xerr=[half or 0.0 for _, half in found],
-            fmt=look.marker, color=look.color, capsize=2.5, label=f"positions {measure}",
+def all_templates(model: Result) -> Figure:
+    """Return all templates, a panel a head and a line each, slow ones on top; the largest weight of each is ±1."""
+    learned = model["templates"]
+    values = unpack(learned["all"]).astype(float) / 127  # (heads, features, lags)
+    turns = np.abs(np.diff(values, axis=-1)).sum(-1)
+    ordered = np.take_along_axis(values, np.argsort(turns)[..., None], 1)
+    gap = np.full((len(values), values.shape[1], max(1, round(values.shape[2] * GAP))), np.nan)
+    panels = np.ma.masked_invalid(np.concatenate([*np.concatenate([ordered, gap], 2)], 1))
+    step = 1 + gap.shape[2] / values.shape[2]
+    extent = (0, len(values) * step, values.shape[1], 0)
+    bar = learned.get("bar")
+    lags = f"{learned['length']} tokens" if bar is None else f"{learned['length'] / bar:g} bars"
+    with figure(WIDTH, 2.5) as drawn:
+        axes = drawn.add_subplot()
+        axes.imshow(
+            panels, cmap=colormaps[DIVERGING].resampled(STEPS), vmin=-1, vmax=1, extent=extent,
+            aspect="auto", interpolation="nearest",
         )  # fmt: skip
-    axes.axvline(0, color=FAINT, linewidth=0.8)
-    axes.set_yticks(range(len(others)), [row.encoding for row in others])
-    axes.set_xlabel(f"change of the perplexity against {control.encoding}, 95 % intervals")
-    _legend(drawn, axes)
+        names = [f"head {head + 1}" for head in range(len(values))]
+        axes.set_xticks([head * step + 0.5 for head in range(len(values))], names)
+        axes.set_yticks([])
+        axes.set_xlabel(f"lag from key to query, 0 … {lags} in each panel")
+        axes.set_ylabel("features, slow to fast")
+        _bare(axes)
+        scale = cm.ScalarMappable(colors.Normalize(-1, 1), DIVERGING)
+        drawn.colorbar(scale, ax=axes, label="weight / largest", aspect=25)
     return drawn
 
 
-def mark_trained(axes: Axes, lengths: set[int], *, named: bool = True) -> None:
+def attention(model: Result) -> Figure:
+    """Return the attention maps, a row a layer and a column a head, and in each where the trained length ends.
+
+    In a map keys run to the right and queries downwards.
+    """
+    maps = model["attention"]
+    pixels = unpack(maps["pixels"]).astype(float) / 255  # (layers, heads, P, P)
+    later = np.triu(np.ones(pixels.shape[2:], dtype=bool), 1)
+    shown = np.ma.masked_invalid(_mosaic(np.where(later, np.nan, pixels)))
+    rows, columns = pixels.shape[:2]
+    step = 1 + GAP
+    extent = (0, columns * step, rows * step, 0)  # a map's side is 1
+    colours = colormaps[SEQUENTIAL].resampled(STEPS)
+    share = model["trained_length"] / maps["length"]
+    side = min(1.6, (WIDTH - 1.2) / columns)
+    with figure(WIDTH, side * rows + 0.6) as drawn:
+        axes = drawn.add_subplot()
+        axes.imshow(shown, cmap=colours, vmin=0, vmax=1, extent=extent, interpolation_stage="data")
+        for row in range(rows if 0 < share < 1 else 0):
+            for column in range(columns):
+                x, y = column * step, row * step
+                corner = ([x, x + share, x + share], [y + share, y + share, y + 1])
+                axes.plot(*corner, color="#ffffff", linewidth=0.7, linestyle=(0, (3, 2)))
+        heads = [f"head {head + 1}" for head in range(columns)]
+        layers = [f"layer {layer + 1}" for layer in maps["layers"]]
+        axes.set_xticks([column * step + 0.5 for column in range(columns)], heads)
+        axes.set_yticks([row * step + 0.5 for row in range(rows)], layers, rotation=90, va="center")
+        _bare(axes)
+        axes.set_xlabel(f"keys 1 … {maps['length']} to the right, queries downwards, in each map")
+        scale = cm.ScalarMappable(colors.PowerNorm(GAMMA, 0, maps["full"]), SEQUENTIAL)
+        label = "attention (share of a query)"
+        drawn.colorbar(scale, ax=axes, label=label, extend="max", aspect=30)
+    return drawn
+
+
+def changes(rows: Sequence[Row], control: Row, measures: Sequence[str]) -> Figure:
+    """Return how far each measure of other rows is from the control's, with 95 % intervals, the best on top."""
+    others = [row for row in rows if row is not control and row.values]
+    others.sort(key=lambda row: row.change(control, measures[-1])[0], reverse=True)
+    with figure(7.2, 1.4 + 0.3 * len(rows)) as drawn:
+        axes = drawn.subplots()
+        for number, measure in enumerate(measures):
+            look, found = series(number), [row.change(control, measure) for row in others]
+            places = np.arange(len(others)) + 0.15 * (len(measures) / 2 - 0.5 - number)
+            axes.errorbar(
+                [mean for mean, _ in found], places, xerr=[half or 0.0 for _, half in found],
+                fmt=look.marker, color=look.color, capsize=2.5, label=f"positions {measure}",
+            )  # fmt: skip
+        axes.axvline(0, color=FAINT, linewidth=0.8)
+        axes.set_yticks(range(len(others)), [row.encoding for row in others])
+        axes.set_xlabel(f"change of the perplexity against {control.encoding}, 95 % intervals")
+        _legend(drawn, axes)
+    return drawn
+
+
+def _mark_trained(axes: Axes, lengths: set[int], *, named: bool = True) -> None:
     """Draw a line where training sequences ended; models may differ in that."""
     for length in sorted(lengths - {0}):
         axes.axvline(length, color=FAINT, linewidth=1, linestyle=(0, (4, 3)))
@@ -189,62 +295,6 @@ def _half(row: Result) -> float:
     return nan if half is None else half
 
 
-# Pictures of results: attention maps and templates, many side by side in one axis, which is returned.
-
-GAP = 0.07  # between pictures, of their side
-
-
-def attention_maps(axes: Axes, drawn: Result, trained_length: int) -> Axes:
-    """Draw all maps, a row a layer and a column a head, and in each where the trained length ends.
-
-    In a map keys run to the right and queries downwards.
-    """
-    pixels = unpack(drawn["pixels"]).astype(float) / 255  # (layers, heads, P, P)
-    later = np.triu(np.ones(pixels.shape[2:], dtype=bool), 1)
-    shown = np.ma.masked_invalid(_mosaic(np.where(later, np.nan, pixels)))
-    rows, columns = pixels.shape[:2]
-    step = 1 + GAP
-    extent = (0, columns * step, rows * step, 0)  # a map's side is 1
-    colours = colormaps[SEQUENTIAL].resampled(STEPS)
-    axes.imshow(shown, cmap=colours, vmin=0, vmax=1, extent=extent, interpolation_stage="data")
-    share = trained_length / drawn["length"]
-    for row in range(rows if 0 < share < 1 else 0):
-        for column in range(columns):
-            x, y = column * step, row * step
-            corner = ([x, x + share, x + share], [y + share, y + share, y + 1])
-            axes.plot(*corner, color="#ffffff", linewidth=0.7, linestyle=(0, (3, 2)))
-    heads = [f"head {head + 1}" for head in range(columns)]
-    layers = [f"layer {layer + 1}" for layer in drawn["layers"]]
-    axes.set_xticks([column * step + 0.5 for column in range(columns)], heads)
-    axes.set_yticks([row * step + 0.5 for row in range(rows)], layers, rotation=90, va="center")
-    axes.xaxis.tick_top()
-    return _bare(axes)
-
-
-def template_panels(axes: Axes, drawn: Result) -> Axes:
-    """Draw all templates, a panel a head and a line each, slow ones on top; the largest weight of each is ±1."""
-    values = unpack(drawn["all"]).astype(float) / 127  # (heads, features, lags)
-    turns = np.abs(np.diff(values, axis=-1)).sum(-1)
-    ordered = np.take_along_axis(values, np.argsort(turns)[..., None], 1)
-    gap = np.full((len(values), values.shape[1], max(1, round(values.shape[2] * GAP))), np.nan)
-    panels = np.ma.masked_invalid(np.concatenate([*np.concatenate([ordered, gap], 2)], 1))
-    step = 1 + gap.shape[2] / values.shape[2]
-    extent = (0, len(values) * step, values.shape[1], 0)
-    axes.imshow(
-        panels, cmap=colormaps[DIVERGING].resampled(STEPS), vmin=-1, vmax=1, extent=extent,
-        aspect="auto", interpolation="nearest",
-    )  # fmt: skip
-    names = [f"head {head + 1}" for head in range(len(values))]
-    axes.set_xticks([head * step + 0.5 for head in range(len(values))], names)
-    axes.set_yticks([])
-    axes.xaxis.tick_top()
-    bar = drawn.get("bar")
-    lags = f"{drawn['length']} tokens" if bar is None else f"{drawn['length'] / bar:g} bars"
-    axes.set_xlabel(f"lag from key to query, 0 … {lags} in each panel")
-    axes.set_ylabel("features, slow to fast")
-    return _bare(axes)
-
-
 def _mosaic(pictures: np.ndarray) -> np.ndarray:
     """Lay out (rows, columns, P, P) as one picture, a gap after each."""
     gap = max(1, round(pictures.shape[2] * GAP))
@@ -253,101 +303,12 @@ def _mosaic(pictures: np.ndarray) -> np.ndarray:
     return padded.transpose(0, 2, 1, 3).reshape(rows * height, columns * width)
 
 
-def _bare(axes: Axes) -> Axes:
-    """Leave the names and take away grid, spines and tick marks."""
+def _bare(axes: Axes) -> None:
+    """Leave the names, those of columns on top, and take away grid, spines and tick marks."""
+    axes.xaxis.tick_top()
     axes.grid(visible=False)
     axes.tick_params(length=0, labelsize=8)
     axes.spines[:].set_visible(False)
-    return axes
-
-
-WIDTH = 7.4
-
-
-def extrapolation(result: Result) -> Figure:
-    """Return the loss by position, and below it how far the models are apart."""
-    models = result["models"]
-    compared = all("apart" in model for model in models)
-    with figure(WIDTH, 4.9 if compared else 3.6) as drawn:
-        if compared:
-            above, last = drawn.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-            loss_apart(last, models)
-        else:
-            above = last = drawn.add_subplot()
-        loss_by_position(above, models)
-        last.set_xlabel("position in the piece (tokens)")
-        _legend(drawn, above)
-    return drawn
-
-
-def realisations(result: Result) -> Figure:
-    """Return the loss by the number of realisations."""
-    with figure(WIDTH, 3.2) as drawn:
-        axes = loss_by_realisations(drawn.add_subplot(), result["models"])
-        _legend(drawn, axes)
-    return drawn
-
-
-def probes(result: Result) -> Figure:
-    """Return both metrics of the best head by position."""
-    with figure(WIDTH, 3.3) as drawn:
-        left, right = drawn.subplots(1, 2)
-        probe_by_position(left, result["models"], "translation")
-        probe_by_position(right, result["models"], "monotonicity")
-        right.set_ylabel("")
-        _legend(drawn, left)
-    return drawn
-
-
-def templates(model: Result) -> Figure:
-    """Return some templates one by one."""
-    drawn_templates = model["templates"]
-    shown = len(drawn_templates["shown"])
-    columns = min(4, shown)
-    rows = -(-shown // columns)
-    with figure(WIDTH, 0.8 + 1.25 * rows) as drawn:
-        grid = drawn.subplots(rows, columns, sharex=True, squeeze=False)
-        for number, axes in enumerate(grid.flat):
-            if number < shown:
-                template_curves(axes, drawn_templates, number)
-            else:
-                axes.set_visible(False)
-        unit = "tokens" if drawn_templates.get("bar") is None else "bars"
-        drawn.supxlabel(f"lag from key to query ({unit})", fontsize=9)
-        drawn.supylabel("weight", fontsize=9)
-        _legend(drawn, grid[0][0])
-    return drawn
-
-
-def all_templates(model: Result) -> Figure:
-    """Return every template, a panel a head."""
-    with figure(WIDTH, 2.5) as drawn:
-        axes = template_panels(drawn.add_subplot(), model["templates"])
-        scale = cm.ScalarMappable(colors.Normalize(-1, 1), DIVERGING)
-        drawn.colorbar(scale, ax=axes, label="weight / largest", aspect=25)
-    return drawn
-
-
-def attention(model: Result) -> Figure:
-    """Return the attention maps, a row a layer."""
-    maps = model["attention"]
-    rows, columns = maps["pixels"]["shape"][:2]
-    side = min(1.6, (WIDTH - 1.2) / columns)
-    with figure(WIDTH, side * rows + 0.6) as drawn:
-        axes = attention_maps(drawn.add_subplot(), maps, model["trained_length"])
-        axes.set_xlabel(f"keys 1 … {maps['length']} to the right, queries downwards, in each map")
-        scale = cm.ScalarMappable(colors.PowerNorm(GAMMA, 0, maps["full"]), SEQUENTIAL)
-        label = "attention (share of a query)"
-        drawn.colorbar(scale, ax=axes, label=label, extend="max", aspect=30)
-    return drawn
-
-
-def look_back(model: Result) -> Figure:
-    """Return how far back attention looks."""
-    with figure(WIDTH, 2.9) as drawn:
-        axes = look_back_curves(drawn.add_subplot(), model)
-        _legend(drawn, axes)
-    return drawn
 
 
 def _legend(drawn: Figure, axes: Axes) -> None:

@@ -121,7 +121,7 @@ def _write(folder: Path, task: str, recipe: Recipe, data: Material, rows: list[R
     from evaluation.benchmarks.tables import SUMMARY, control_of, plain, table_beside_papers
     from evaluation.benchmarks.training import STEPS
     from evaluation.figures import changes
-    from evaluation.plots import figure, png
+    from evaluation.plots import png
     from musicgen.common.processes import machine
     from tokenization.whole_file import write_bytes, write_json, write_text
     from tokenization.wording import markdown
@@ -145,8 +145,7 @@ def _write(folder: Path, task: str, recipe: Recipe, data: Material, rows: list[R
     write_json(folder / SUMMARY, facts)
     if data.corpus is not None and (control := control_of(rows)) is not None:
         measures = [name for name in control.values[0] if name != STEPS]
-        with figure(7.2, 1.4 + 0.3 * len(rows)) as drawn:
-            changes(drawn, rows, control, [measures[0], measures[-1]])
+        drawn = changes(rows, control, [measures[0], measures[-1]])
         write_bytes(folder / "benchmark.png", png(drawn))
     table = table_beside_papers(task, rows, data.rules)
     write_text(folder / "benchmark.md", f"{markdown(table)}\n")
