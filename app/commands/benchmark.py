@@ -86,6 +86,7 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.benchmarks.tables import failures, plain, table_beside_papers
     from evaluation.benchmarks.tasks import TASKS as KNOWN
     from evaluation.benchmarks.tasks import material
+    from evaluation.benchmarks.variants import variant
     from musicgen.common.processes import machine
     from tokenization.records import suggestion
 
@@ -98,27 +99,31 @@ def run(arguments: argparse.Namespace) -> None:
     data = replace(data, remarks=[*data.remarks, *examples_measured(recipe, data)])
     names = arguments.encodings or fitting(recipe.encodings, data)
     output.remark([recipe.about, *data.remarks, f"On {machine()}."])
+    for name in names:
+        variant(name)  # or a sentence on what is wrong
     with progress_bar("Training") as progress:
         rows = benchmark(
-            recipe, data, encodings=_known(names), seeds=arguments.seeds,
+            recipe, data, encodings=list(dict.fromkeys(names)), seeds=arguments.seeds,
             device=chosen_device(arguments), folder=arguments.output, progress=progress,
         )  # fmt: skip
     output.remark(failures(rows))
     if not any(row.values for row in rows):
         raise ValueError("no encoding could be measured; the sentences above say why")
-    if arguments.output is not None:
-        _write(arguments.output, arguments.task, recipe, data, rows)
-    result = {"task": arguments.task, "rules": data.rules, "rows": plain(rows)}
     table = table_beside_papers(arguments.task, rows, data.rules)
+    if arguments.output is not None:
+        _write(arguments.output, recipe, data, rows, table)
+    result = {"task": arguments.task, "rules": data.rules, "rows": plain(rows)}
     output.write_either(arguments.json, result, output.table(table))
 
 
-def _write(folder: Path, task: str, recipe: Recipe, data: Material, rows: list[Row]) -> None:
+def _write(
+    folder: Path, recipe: Recipe, data: Material, rows: list[Row], table: list[list[str]]
+) -> None:
     """Write benchmark.json, which `evaluate report --benchmarks` reads, the table, and a figure of the perplexities."""
     import torch
 
     from app.commands.evaluate.study_options import command_line
-    from evaluation.benchmarks.tables import SUMMARY, control_of, plain, table_beside_papers
+    from evaluation.benchmarks.tables import SUMMARY, control_of, plain
     from evaluation.benchmarks.training import STEPS
     from evaluation.figures import changes
     from evaluation.plots import png
@@ -132,7 +137,7 @@ def _write(folder: Path, task: str, recipe: Recipe, data: Material, rows: list[R
         "learning_rate": float(given["learning_rate"]),
     }
     facts = {
-        "task": task,
+        "task": recipe.task,
         "command": command_line(),
         "about": recipe.about,
         "remarks": data.remarks,
@@ -147,7 +152,6 @@ def _write(folder: Path, task: str, recipe: Recipe, data: Material, rows: list[R
         measures = [name for name in control.values[0] if name != STEPS]
         drawn = changes(rows, control, [measures[0], measures[-1]])
         write_bytes(folder / "benchmark.png", png(drawn))
-    table = table_beside_papers(task, rows, data.rules)
     write_text(folder / "benchmark.md", f"{markdown(table)}\n")
 
 
@@ -179,11 +183,3 @@ def _features(found: Recipe, name: str) -> dict[str, Any]:
     given = found.model.get("features", {})
     count = given.get("features") if isinstance(given, dict) else None
     return {"name": name, **({} if count is None else {"features": count})}
-
-
-def _known(names: list[str]) -> list[str]:
-    from evaluation.benchmarks.variants import variant
-
-    for name in names:
-        variant(name)
-    return list(dict.fromkeys(names))

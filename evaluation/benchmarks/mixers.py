@@ -263,21 +263,17 @@ REACH = 512  # distances with a weight of their own; those further off share the
 
 def toeplitz_attend(fq: Tensor, fk: Tensor, v: Tensor, weights: Tensor) -> Tensor:
     """Attend with c by distance: fq, fk (B, T, H, M), v (B, T, H, D), c (H, 2T − 1) of −(T − 1) … T − 1."""
-    y = _sums_by_distance(fq, fk, functional.pad(v, (0, 1), value=1.0), weights)
-    # FFTs leave rounding errors of the largest sum in the smallest, where the definition has none.
-    return y[..., :-1] / y[..., -1:].clamp(min=GUARD)
-
-
-def _sums_by_distance(q: Tensor, k: Tensor, v: Tensor, weights: Tensor) -> Tensor:
-    length = q.shape[1]
-    products = torch.einsum("bthm,bthd->bhmdt", k, v)
+    length = fq.shape[1]
+    products = torch.einsum("bthm,bthd->bhmdt", fk, functional.pad(v, (0, 1), value=1.0))
     # On a circle of 2T places lag −l lies at 2T − l; place T, which no lag has, is empty.
     circle = torch.cat(
         [weights[:, length - 1 :], weights.new_zeros(len(weights), 1), weights[:, : length - 1]], 1
     )
     spectrum = torch.fft.rfft(products, 2 * length) * torch.fft.rfft(circle)[:, None, None]
     summed = torch.fft.irfft(spectrum, 2 * length)[..., :length]
-    return torch.einsum("bthm,bhmdt->bthd", q, summed)
+    y = torch.einsum("bthm,bhmdt->bthd", fq, summed)
+    # FFTs leave rounding errors of the largest sum in the smallest, where the definition has none.
+    return y[..., :-1] / y[..., -1:].clamp(min=GUARD)
 
 
 class ToeplitzAttention(Attention):

@@ -91,7 +91,7 @@ def pathfinder(
     while len(pairs) < wanted:
         before = len(pairs)
         for pixels, places, label in _block(random, size, paths):
-            plain = unmarked(pixels)
+            plain = np.minimum(pixels, INK).tobytes()  # but for the marks
             if plain in seen:
                 continue
             seen.add(plain)
@@ -109,11 +109,6 @@ def pathfinder(
     order = random.permutation(len(pairs))[:wanted]  # marks in common places find a pair first
     found = np.stack([pixels for number in order for pixels in pairs[number]])
     return found[:count], np.tile(np.arange(CLASSES), wanted)[:count]
-
-
-def unmarked(pixels: np.ndarray) -> bytes:
-    """Return what a picture shows but for the marks, to be told from others."""
-    return np.minimum(pixels, INK).tobytes()
 
 
 def _block(

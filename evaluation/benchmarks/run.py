@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ import torch
 
 from evaluation.benchmarks.recipe import Recipe
 from evaluation.benchmarks.tasks import Material, Progress
-from evaluation.benchmarks.training import Classifier, Optimiser, classified, perplexities
+from evaluation.benchmarks.training import Classifier, classified, perplexities
 from evaluation.benchmarks.variants import Variant, language_model, model_config, variant
 from evaluation.study.experiments import Measurement, run
 from musicgen.common.intervals import mean_interval
@@ -55,7 +54,9 @@ def benchmark(
     progress: Progress,
 ) -> list[Row]:
     """Train and measure all encodings, seed by seed, so that pairs of one seed come first."""
-    identity = {"recipe": _plain(recipe), "data": _checksum(data)}
+    # Which are asked for makes no difference to each.
+    known = {k: v for k, v in asdict(recipe).items() if k not in ("encodings", "about")}
+    identity = {"recipe": known, "data": _checksum(data)}
     places = {"recipe": recipe, "data": data, "device": device}
     rows = {name: _first_row(recipe, data, name) for name in encodings}
     jobs = [
@@ -158,27 +159,11 @@ def measured(
         )  # fmt: skip
     assert data.train is not None
     assert data.test is not None
-    test = _first(data.test, recipe.data.test)
-    settings: Optimiser = recipe.training(len(data.train.labels))
+    test, count = data.test, len(data.test.labels)
+    if 0 < recipe.data.test < count:  # spread over all: users' files may be sorted by class
+        test = test.only(np.linspace(0, count - 1, recipe.data.test, dtype=int))
+    settings = recipe.training(len(data.train.labels))
     return classified(model, data.train, test, settings, seed)
-
-
-def _first(examples: Any, count: int) -> Any:
-    """Return at most so many examples (0: all), spread over all: users' files may be sorted by class."""
-    if not count or len(examples.labels) <= count:
-        return examples
-    rows = np.linspace(0, len(examples.labels) - 1, count, dtype=int)
-    numbers = (rows[:, None] * examples.each + np.arange(examples.each)).reshape(-1)
-    places = None if examples.places is None else examples.places[numbers]
-    inputs = [examples.inputs[n] for n in numbers]
-    return replace(examples, inputs=inputs, labels=examples.labels[rows], places=places)
-
-
-def _plain(recipe: Recipe) -> Any:
-    plain = asdict(recipe)
-    for name in ("encodings", "about"):  # which are asked for makes no difference to each
-        plain.pop(name)
-    return json.loads(json.dumps(plain))
 
 
 def _checksum(data: Material) -> str:

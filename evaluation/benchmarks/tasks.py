@@ -30,19 +30,12 @@ CLASSES, TOKENS = 2, 3
 NEGATIVE, POSITIVE, PROBE = range(TOKENS)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Clouds:
-    """Tokens, places and labels of so many clouds; the probe comes first, and then its charges."""
-
-    tokens: np.ndarray  # (n, 1 + points)
-    places: np.ndarray  # (n, 1 + points, 3)
-    labels: np.ndarray  # (n,)
-
-    def by_nearest(self) -> float:
-        """Return the accuracy of taking the sign of the charge that is nearest to the probe."""
-        away = ((self.places[:, 1:] - self.places[:, :1]) ** 2).sum(-1)
-        nearest = self.tokens[np.arange(len(away)), 1 + away.argmin(1)]
-        return float(((nearest == POSITIVE) == self.labels).mean())
+def by_nearest(made: Examples) -> float:
+    """Return the accuracy of taking the sign of the charge that is nearest to the probe."""
+    assert made.places is not None, "clouds have places"
+    away = ((made.places[:, 1:] - made.places[:, :1]) ** 2).sum(-1)
+    nearest = np.stack(made.inputs)[np.arange(len(away)), 1 + away.argmin(1)]
+    return float(((nearest == POSITIVE) == made.labels).mean())
 
 
 def fields(charges: np.ndarray, places: np.ndarray, probes: np.ndarray) -> np.ndarray:
@@ -51,8 +44,8 @@ def fields(charges: np.ndarray, places: np.ndarray, probes: np.ndarray) -> np.nd
     return (charges * np.exp(-squared / (2 * REACH**2))).sum(-1)
 
 
-def clouds(count: int, points: int, seed: int) -> Clouds:
-    """Draw clouds of so many charges; either answer comes as often, since changing all signs changes it."""
+def clouds(count: int, points: int, seed: int) -> Examples:
+    """Draw clouds of so many charges after a probe; either answer is as likely, since changing all signs changes it."""
     if points < 2 or points % 2:
         raise ValueError(f"a cloud of {points} charges has no half; give an even number")
     random = np.random.default_rng(seed)
@@ -61,8 +54,9 @@ def clouds(count: int, points: int, seed: int) -> Clouds:
     places = random.random((count, 1 + points, 3))
     labels = fields(charges, places[:, 1:], places[:, 0]) > 0
     kinds = np.where(charges > 0, POSITIVE, NEGATIVE)
-    return Clouds(
-        tokens=np.pad(kinds, ((0, 0), (1, 0)), constant_values=PROBE).astype(np.uint8),
+    tokens = np.pad(kinds, ((0, 0), (1, 0)), constant_values=PROBE).astype(np.uint8)
+    return Examples(
+        inputs=list(tokens),
         places=places.astype(np.float32),
         labels=labels.astype(np.int64),
     )
@@ -188,13 +182,11 @@ def _read_patches(file: Path, sizes: Sizes) -> Material:
 
 
 def _make_points(sizes: Sizes, progress: Progress) -> Material:
-    both = [
-        clouds(*one) for one in ((sizes.train, sizes.size, TRAIN), (sizes.test, sizes.size, TEST))
-    ]
     train, test = (
-        Examples(inputs=list(one.tokens), labels=one.labels, places=one.places) for one in both
+        clouds(count, sizes.size, seed)
+        for count, seed in ((sizes.train, TRAIN), (sizes.test, TEST))
     )
-    rules = {"sign of the nearest charge": both[1].by_nearest()}
+    rules = {"sign of the nearest charge": by_nearest(test)}
     return _classified(train, test, CLASSES, TOKENS, rules=rules)
 
 

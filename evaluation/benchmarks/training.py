@@ -177,27 +177,28 @@ class Examples:
     labels: np.ndarray
     places: np.ndarray | None = None  # in space, (n, T, ℓ)
 
-    @property
-    def each(self) -> int:
-        """Sequences a label."""
-        return len(self.inputs) // max(1, len(self.labels))
+    def only(self, rows: np.ndarray) -> Examples:
+        """Return some examples by their numbers."""
+        each = len(self.inputs) // max(1, len(self.labels))  # sequences a label
+        numbers = (rows[:, None] * each + np.arange(each)).reshape(-1)
+        places = None if self.places is None else self.places[numbers]
+        inputs = [self.inputs[n] for n in numbers]
+        return Examples(inputs=inputs, labels=self.labels[rows], places=places)
 
     def batch(self, rows: np.ndarray, device: torch.device) -> dict[str, Any]:
         """Return some examples, padded to the longest."""
-        each = self.each
-        numbers = (rows[:, None] * each + np.arange(each)).reshape(-1)
-        chosen = [self.inputs[n] for n in numbers]
+        some = self.only(rows)
+        chosen = some.inputs
         length = max(len(x) for x in chosen)
         kind = np.float32 if chosen[0].ndim == 2 else np.int64
         inputs = np.zeros((len(chosen), length, *chosen[0].shape[1:]), dtype=kind)
         present = np.zeros((len(chosen), length), dtype=bool)
         for row, x in enumerate(chosen):
             inputs[row, : len(x)], present[row, : len(x)] = x, True
-        places = None if self.places is None else torch.from_numpy(self.places[numbers]).to(device)
         return {
             "inputs": torch.from_numpy(inputs).to(device),
             "present": torch.from_numpy(present).to(device),
-            "places": places,
+            "places": None if some.places is None else torch.from_numpy(some.places).to(device),
         }
 
 

@@ -32,7 +32,7 @@ def test_texts_pairs_and_expressions_are_read(tmp_path: Path) -> None:
     assert (found.classes, found.pairs, found.rules) == (2, False, {"most common class": 0.5})
     found, train, _ = read("retrieval", tmp_path, longest=100)
     assert [bytes(x) for x in train.inputs] == [b'one "paper', b"other paper", b"one", b"two"]
-    assert (found.pairs, train.each, train.labels.tolist()) == (True, 2, [1, 0])
+    assert (found.pairs, train.labels.tolist()) == (True, [1, 0])
     found, train, _ = read("listops", tmp_path)
     assert train.labels.tolist() == [9, 5]
     assert found.rules["first-token rule"] == 0.5
