@@ -9,7 +9,7 @@ Time is counted on a grid of 12 steps a beat. A statistic that a piece does not 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -208,8 +208,8 @@ def in_harmony(part: Notes, pitched: Notes, ticks_per_beat: int) -> float | None
 # 0 for equal samples, and needs no bins and no smoothing. The same is given in standard deviations of the
 # real pieces, which lets statistics be compared.
 #
-# Two samples of the same music are apart too, the farther the fewer they are. Where it is known which pieces belong
-# together, as those of a style, two more numbers say what a distance is worth:
+# Two samples of the same music are apart too, the farther the fewer they are. By which pieces belong together, as those
+# of a style, two more numbers say what a distance is worth:
 #
 #     floor     how far apart two sets of real pieces are, on average, of as many styles as there are
 #     low, high its 95 % interval: Student's, by what the distance is without each style in turn (the jackknife)
@@ -227,10 +227,10 @@ class Distance:
     real: Spread
     wasserstein: float | None  # None where one side has no value
     in_deviations: float | None  # of the real pieces; None where they do not differ
-    groups: int | None = None  # of pieces that belong together, where that is told
-    low: float | None = None  # of the interval of `wasserstein`
-    high: float | None = None
-    floor: float | None = None
+    groups: int  # of pieces that belong together
+    low: float | None  # of the interval of `wasserstein`
+    high: float | None
+    floor: float | None
 
 
 def wasserstein(a: Sequence[float] | np.ndarray, b: Sequence[float] | np.ndarray) -> float | None:
@@ -240,35 +240,33 @@ def wasserstein(a: Sequence[float] | np.ndarray, b: Sequence[float] | np.ndarray
     return float(wasserstein_distance(a, b)) if len(a) and len(b) else None
 
 
-def distances(outputs: Rows, real: Rows, by: str | None = None) -> list[Distance]:
+def distances(outputs: Rows, real: Rows, by: str) -> list[Distance]:
     """Compare what `statistics` says of outputs and of real pieces, a statistic a row; `by` names their group."""
     names = dict.fromkeys(name for piece in (*outputs, *real) for name in piece if name != by)
     return [_distance(name, outputs, real, by) for name in names]
 
 
-def _distance(name: str, outputs: Rows, real: Rows, by: str | None) -> Distance:
+def _distance(name: str, outputs: Rows, real: Rows, by: str) -> Distance:
     ours, theirs = ([piece.get(name) for piece in pieces] for pieces in (outputs, real))
     spread_of_real = spread(theirs)
     apart = wasserstein(*([x for x in values if x is not None] for values in (ours, theirs)))
     deviation = spread_of_real.deviation
-    found = Distance(
+    of_outputs, of_real = (_grouped(name, pieces, by) for pieces in (outputs, real))
+    half = None if apart is None else _half_interval(of_outputs, of_real)
+    return Distance(
         statistic=name,
         outputs=spread(ours),
         real=spread_of_real,
         wasserstein=apart,
         in_deviations=apart / deviation if apart is not None and deviation else None,
+        groups=len({*of_outputs, *of_real}),
+        low=None if apart is None or half is None else max(0.0, apart - half),
+        high=None if apart is None or half is None else apart + half,
+        floor=floor([*of_real.values()]),
     )
-    if by is None:
-        return found
-    of_outputs, of_real = (_grouped(name, pieces, by) for pieces in (outputs, real))
-    half = _half_interval(of_outputs, of_real)
-    if apart is not None and half is not None:
-        found = replace(found, low=max(0.0, apart - half), high=apart + half)
-    groups = len({*of_outputs, *of_real})
-    return replace(found, groups=groups, floor=floor([*of_real.values()]))
 
 
-def floor(real: Sequence[Sequence[float]], seed: int = 0) -> float | None:
+def floor(real: Sequence[Sequence[float]]) -> float | None:
     """Return how far apart two sets of as many groups of real pieces are on average; None of less than two.
 
     Two halves of them tell, drawn again and again; they are of fewer groups, and distances of samples of the same music
@@ -277,7 +275,7 @@ def floor(real: Sequence[Sequence[float]], seed: int = 0) -> float | None:
     half = len(real) // 2
     if not half:
         return None
-    random, found = np.random.default_rng(seed), []
+    random, found = np.random.default_rng(0), []
     for _ in range(HALVINGS):
         order = random.permutation(len(real))
         halves = (order[:half], order[half : 2 * half])

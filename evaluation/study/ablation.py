@@ -27,6 +27,7 @@ from musicgen.position.lrpe import Lrpe
 from musicgen.position.permuteformer import PermutationPowers
 from musicgen.position.rope import Rope
 from musicgen.position.spe.sine import SineSpe
+from tokenization.prepared import Prepared
 
 WHOLE, LAYER = "whole", "layer "
 OPEN, SHUT = 60.0, -1000.0  # of what goes through a sigmoid: 1, and 0
@@ -228,8 +229,6 @@ def without_parts(
     layers: bool,
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the loss of some pieces of a data set by part: of the whole model, and without each part that it has."""
-    from tokenization.prepared import Prepared
-
     performer, prepared = load(model, device).performer, Prepared.open(data)
     pieces = [(row, np.asarray(prepared.ids(row))) for row in rows]
     parts = [WHOLE, *parts_of(performer, layers=layers)]

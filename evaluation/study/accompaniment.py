@@ -95,11 +95,6 @@ def with_chords_of_others(piece: Score, track: int) -> Score:
     return piece.replace(markers=recognise(others))
 
 
-def accompany(model: Playable, ids: np.ndarray, part: str, *, seed: int) -> WholeIds:
-    """Return the work to write one part of a piece to the others."""
-    return WholeIds(model, model.language.accompanying(ids, [part]), Request(seed=seed))
-
-
 def part_of(score: Score | None, track: int | None) -> Notes | None:
     """Return the notes of a track."""
     return None if score is None or track is None else score.notes[score.notes.track == track]
@@ -107,7 +102,22 @@ def part_of(score: Score | None, track: int | None) -> Notes | None:
 
 def compared(piece: Score, track: int, others: Others) -> list[Row]:
     """Return the likeness of a part in other music to that of a piece, a row a metric, and its share in harmony."""
-    return [*_likeness(piece, track, others), *_harmony(piece, track, others)]
+    true, beat = piece.notes[piece.notes.track == track], piece.ticks_per_beat
+    drums = piece.tracks[track].is_drum
+    melodic = {"onset_duration": onset_duration, "time_pitch": time_pitch}
+    profiles = {"onset_drum": onset_drum} if drums else melodic
+    expected = {metric: profile(true, beat) for metric, profile in profiles.items()}
+
+    def likeness(metric: str, own: Notes) -> float | None:
+        return cosine(expected[metric], profiles[metric](own, beat))
+
+    rows = _rows({metric: partial(likeness, metric) for metric in profiles}, others)
+    rows = [_zero_where_lacking(row, bool(expected[row["metric"]].any())) for row in rows]
+    if not drums:
+        measure = {HARMONY: lambda own: in_harmony(own, piece.pitched, beat)}
+        (row,) = _rows(measure, {REAL: true, **others})
+        rows.append(_zero_where_lacking(row, row[REAL] is not None))
+    return rows
 
 
 def _rows(measures: Mapping[str, Callable[[Notes], float | None]], parts: Others) -> list[Row]:
@@ -117,29 +127,6 @@ def _rows(measures: Mapping[str, Callable[[Notes], float | None]], parts: Others
         | {name: None if notes is None else measure(notes) for name, notes in parts.items()}
         for metric, measure in measures.items()
     ]
-
-
-def _likeness(piece: Score, track: int, others: Others) -> list[Row]:
-    true, beat = piece.notes[piece.notes.track == track], piece.ticks_per_beat
-    melodic = {"onset_duration": onset_duration, "time_pitch": time_pitch}
-    profiles = {"onset_drum": onset_drum} if piece.tracks[track].is_drum else melodic
-
-    expected = {metric: profile(true, beat) for metric, profile in profiles.items()}
-
-    def likeness(metric: str, own: Notes) -> float | None:
-        return cosine(expected[metric], profiles[metric](own, beat))
-
-    rows = _rows({metric: partial(likeness, metric) for metric in profiles}, others)
-    return [_zero_where_lacking(row, bool(expected[row["metric"]].any())) for row in rows]
-
-
-def _harmony(piece: Score, track: int, others: Others) -> list[Row]:
-    if piece.tracks[track].is_drum:
-        return []
-    pitched, beat = piece.pitched, piece.ticks_per_beat
-    found = {REAL: part_of(piece, track), **others}
-    (row,) = _rows({HARMONY: lambda own: in_harmony(own, pitched, beat)}, found)
-    return [_zero_where_lacking(row, row[REAL] is not None)]
 
 
 def _zero_where_lacking(row: Row, wanted: bool) -> Row:
@@ -305,7 +292,8 @@ def accompanied(
         if hear_chords:
             heard = speaker.arrange(with_chords_of_others(piece, track))
             ids = speaker.encode(heard).ids
-        works.append(accompany(loaded, ids, names[track], seed=seed))
+        goal = speaker.accompanying(ids, [names[track]])
+        works.append(WholeIds(loaded, goal, Request(seed=seed)))
     yield works
     following, others = some_bars(whole.score, bars, bars), [music(same), music(other)]
     title, style = prepared.name(row), int(prepared.pieces.style[row])

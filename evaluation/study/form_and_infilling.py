@@ -17,17 +17,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from evaluation.metrics.estimates import estimate, mean
-from evaluation.metrics.form import CELLS_A_BEAT, COLLAPSES
+from evaluation.metrics.form import (
+    CELLS_A_BEAT,
+    COLLAPSES,
+    MEASURES,
+    SIGNS,
+    cells,
+    last_bar,
+    overlap,
+    signs,
+    tops_between,
+)
+from evaluation.metrics.form import form as form_of
 from evaluation.metrics.style import cosine, in_bars, onset_drum, onset_duration, time_pitch
 from evaluation.study.experiments import Experiment, taking_part
 from evaluation.study.piece_jobs import Choice, Measure, Rows, by_piece, drawn, facts, model_of
 from musicgen.completion import WholeIds
-from musicgen.continuation import Continuation, Player
+from musicgen.continuation import Continuation
 from musicgen.generation.likelihood import position_losses
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import MUSICAL
@@ -44,30 +55,10 @@ END = "end: "  # before the name of a sign of one, which a piece shows or not
 SURROUNDING = 4  # bars left before and after them, where there are so many
 
 
-def fill(
-    model: Player,
-    ids: np.ndarray,
-    start: int,
-    stop: int,
-    *,
-    seed: int,
-    recall: float = MUSICAL.recall,
-) -> WholeIds:
-    """Return the work to write the bars start … stop − 1 of a piece."""
-    goal = model.language.infilling(ids, start, stop)
-    request = Request(seed=seed, sampling=replace(MUSICAL, recall=recall))
-    return WholeIds(model, goal, request)
-
-
-class GapLosses(NamedTuple):
-    """The mean loss of the true bars of a gap, nats a token."""
-
-    aware: float  # given what comes after it
-    alone: float  # not given
-
-
-def gap_losses(playable: Playable, ids: np.ndarray, start: int, stop: int, seed: int) -> GapLosses:
-    """Return the losses of a gap."""
+def gap_losses(
+    playable: Playable, ids: np.ndarray, start: int, stop: int, seed: int
+) -> tuple[float, float]:
+    """Return the mean loss of the true bars of a gap, nats a token: given what comes after it, and not given."""
     language, performer = playable.language, playable.performer
     ids = np.asarray(ids, dtype=np.int64)
     lines = np.append(language.bars(ids), len(ids) - 1)
@@ -79,7 +70,7 @@ def gap_losses(playable: Playable, ids: np.ndarray, start: int, stop: int, seed:
     written = written[~counting[written]]
     until = ids[: lines[stop]]
     aware, alone = (position_losses(performer, each, seed) for each in (laid_out, until))
-    return GapLosses(float(aware[written - 1].mean()), float(alone[lines[start] - 1 :].mean()))
+    return float(aware[written - 1].mean()), float(alone[lines[start] - 1 :].mean())
 
 
 def f1(true: Score, written: Score, start: int, stop: int) -> float | None:
@@ -172,7 +163,7 @@ def infilling(
 
 def estimates(rows: Rows) -> Rows:
     """Return a row a measure: estimates over pieces of what was written and of what it is compared with."""
-    table = []
+    rows, table = [row for row in rows if "measure" in row], []
     for measure in dict.fromkeys(row["measure"] for row in rows):
         own = [row for row in rows if row["measure"] == measure]
         sides = [key for key in own[0] if key not in ("measure", "piece")]
@@ -195,14 +186,10 @@ def long_pieces(
     table: Callable[[Rows], Rows] = estimates,
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment that measures the models of a data set's language with long pieces, and its facts."""
-    data, language, random = (
-        choice.data,
-        choice.prepared.language,
-        np.random.default_rng(choice.seed),
-    )
+    data, language = choice.data, choice.prepared.language
     able = [model for model in playables if model.language.name == language.name]
     left_out = taking_part(able, playables, name, language.name)
-    rows, places = drawn(choice, random, fewest_bars=fewest_bars)
+    rows, places = drawn(choice, np.random.default_rng(choice.seed), fewest_bars=fewest_bars)
     others = [model.language for model in able if model.language.spec() != language.spec()]
     # As all of them count bars.
     long_enough = (
@@ -221,9 +208,6 @@ def long_pieces(
 
 def measure_form(*, prompt_bars: int, bars: int, **asked: Any) -> Measure:
     """Return the form of a continuation and of the piece, and how either ends."""
-    from evaluation.metrics.form import MEASURES, SIGNS, last_bar, signs
-    from evaluation.metrics.form import form as form_of
-
     piece, work = continued(prompt_bars=prompt_bars, bars=bars, **asked)
     stop, works = prompt_bars + bars, [work]
     if work.model.language.can_end() and work.request.planned:
@@ -273,20 +257,18 @@ def measure_infilling(
     margin = min(SURROUNDING, (bars - gap) // 2)
     start = int(np.random.default_rng([seed, row]).integers(margin, bars - gap - margin + 1))
     stop = start + gap
-    work = fill(loaded, ids, start, stop, seed=seed, recall=recall)
+    request = Request(seed=seed, sampling=replace(MUSICAL, recall=recall))
+    work = WholeIds(loaded, language.infilling(ids, start, stop), request)
     yield [work]
     written, true = (language.decode(one, piece.encoded.setting) for one in (work.whole(), ids))
-    loss = gap_losses(loaded, ids, start, stop, seed)
+    aware, alone = gap_losses(loaded, ids, start, stop, seed)
+    ours, theirs = (likeness(score, start, stop, bars) for score in (written, true))
+    leaps = {"written": leap(written, stop), "real": leap(true, stop)}
     return [
-        _row(piece.name, "loss", written=loss.aware, real=None, alone=loss.alone),
+        _row(piece.name, "loss", written=aware, real=None, alone=alone),
         _row(piece.name, "f1", written=f1(true, written, start, stop), real=None, alone=None),
-        *(
-            _row(piece.name, name, written=measured(written), real=measured(true), alone=None)
-            for name, measured in (
-                ("likeness", lambda score: likeness(score, start, stop, bars)),
-                ("leap", lambda score: leap(score, stop)),
-            )
-        ),
+        _row(piece.name, "likeness", written=ours, real=theirs, alone=None),
+        _row(piece.name, "leap", **leaps, alone=None),
     ]
 
 
@@ -317,8 +299,6 @@ def measure_plan(
     *, model: str, data: str, device: str, row: int, prompt_bars: int, bars: int, seed: int
 ) -> Measure:
     """Return how what was asked of bars agrees with what is written, with what is without guidance, and freely."""
-    from evaluation.metrics.form import cells, overlap
-
     loaded = model_of(model, device)
     piece = held_out_piece(data, row, loaded.language)
     random = np.random.default_rng([seed, row])
@@ -355,8 +335,6 @@ def measure_plan(
 
 def _of_bars(name: str, score: Score, start: int, stop: int) -> list[float]:
     """Return what each bar is like of what was asked; NaN of a silent one."""
-    from evaluation.metrics.form import tops_between
-
     lines = bar_lines(score, stop)
     notes, found = score.notes, []
     for line, end in zip(lines[start:stop], lines[start + 1 :], strict=False):

@@ -13,7 +13,6 @@ from evaluation.metrics.window import cut
 from evaluation.study.experiments import Experiment
 from evaluation.study.form_and_infilling import (
     continued,
-    estimates,
     held_out_piece,
     long_pieces,
     score_of,
@@ -104,7 +103,6 @@ def originality(
     **how: Any,
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment that continues pieces and looks for what is written in the training pieces."""
-
     if bars < BARS:
         raise ValueError(f"--bars is {bars}; passages of {BARS} bars are looked for")
     arguments = {"prompt_bars": prompt_bars, "bars": bars, **how}
@@ -115,13 +113,7 @@ def originality(
         choice,
         arguments,
         fewest_bars=prompt_bars + bars,
-        table=without_cases,
     )
-
-
-def without_cases(rows: Rows) -> Rows:
-    """Return a row a measure."""
-    return estimates([row for row in rows if "case" not in row])
 
 
 def closest_cases(rows: Rows) -> Rows:
@@ -133,7 +125,6 @@ def closest_cases(rows: Rows) -> Rows:
 @lru_cache(maxsize=1)
 def training_passages(data: str) -> Any:
     """Return the passages of the training pieces of a data set, in its own language."""
-
     prepared = Prepared.open(data)
     pieces = (held_out_piece(data, int(row), prepared.language) for row in prepared.rows("train"))
     found = Collection((piece.name, piece.score, piece.bars) for piece in pieces)

@@ -22,13 +22,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from evaluation.metrics.estimates import mean
-from evaluation.metrics.window import LOUDNESS
+from evaluation.metrics.window import LOUDNESS, statistics
 from evaluation.study.experiments import Experiment
 from evaluation.study.form_and_infilling import continued, long_pieces, score_of
 from evaluation.study.piece_jobs import Choice, Measure
@@ -180,7 +180,7 @@ def telling(rows: Rows) -> list[dict[str, Any]]:
     found = {
         ALL: told_apart(values, written, songs),
         WITHOUT_LOUDNESS: told_apart(values[:, quiet], written, songs),
-        CONTROL: Apart(**{**vars(control), "songs": 2 * control.songs}),
+        CONTROL: replace(control, songs=2 * control.songs),
     }
     areas = [overlap(column, written, songs) for column in values.T]
     means = {
@@ -242,8 +242,6 @@ def realism(
 
 def measure_realism(*, prompt_bars: int, bars: int, **asked: Any) -> Measure:
     """Return the statistics of a continuation's windows and of the same bars of the piece; silent ones are left out."""
-    from evaluation.metrics.window import statistics
-
     piece, work = continued(prompt_bars=prompt_bars, bars=bars, **asked)
     yield [work]
     sides = {"written": score_of(work), "real": piece.score}

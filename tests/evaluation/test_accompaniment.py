@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from evaluation.study.accompaniment import (
-    accompany,
     compared,
     density,
     hidden_parts,
@@ -13,6 +12,8 @@ from evaluation.study.accompaniment import (
     summary,
     with_chords_of_others,
 )
+from musicgen.completion import WholeIds
+from musicgen.generation.request import Request
 from tests.evaluation.scores import trio
 from tests.evaluation.toys import toy_playable
 from tokenization.groove.spelling import BASS, DRUMS, OTHER
@@ -75,7 +76,8 @@ def test_what_is_not_hidden_stays():
     piece = speaker.decode(ids)
     drums = hidden_parts(piece)["drums"]
     part = speaker.part_names(ids)[drums]
-    work = accompany(toy_playable(speaker), ids, part, seed=1)
+    goal = speaker.accompanying(ids, [part])
+    work = WholeIds(toy_playable(speaker), goal, Request(seed=1))
     written = speaker.decode(work.finish().whole())
     for track in range(len(piece.tracks)):
         same = part_of(piece, track) == part_of(written, track)

@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
-from evaluation.study.form_and_infilling import f1, fill, gap_losses, leap, likeness
+from evaluation.study.form_and_infilling import f1, gap_losses, leap, likeness
+from musicgen.completion import WholeIds
 from musicgen.generation.likelihood import position_losses
+from musicgen.generation.request import Request
+from musicgen.generation.sampling import MUSICAL
 from musicgen.playable import Playable
 from tests.evaluation.scores import BASS, DRUMS, piano_of, trio
 from tests.evaluation.toys import sure_playable, toy_playable
@@ -13,7 +16,9 @@ from tokenization.score import Score
 
 
 def filled(model: Playable, ids: np.ndarray) -> Score:
-    return model.language.decode(fill(model, ids, 2, 4, seed=1).finish().whole())
+    goal = model.language.infilling(ids, 2, 4)
+    work = WholeIds(model, goal, Request(seed=1, sampling=MUSICAL))
+    return model.language.decode(work.finish().whole())
 
 
 def test_a_gap_is_filled_and_by_recalling_as_the_piece_has_it_far_after_it():

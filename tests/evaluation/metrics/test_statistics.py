@@ -98,17 +98,19 @@ def test_wasserstein_is_the_mean_distance_of_sorted_values_of_equal_samples():
 
 
 def test_distances_have_a_row_a_statistic():
-    outputs = [{"polyphony": 2.0, "range": 5.0}, {"polyphony": None, "range": 5.0}]
-    real = [{"polyphony": 1.0, "range": 5.0}, {"polyphony": 3.0, "range": 5.0}]
-    polyphony, pitch_range = distances(outputs, real)
+    outputs, real = (
+        [{"polyphony": x, "range": 5.0, "piece": n} for n, x in enumerate(values)]
+        for values in ((2.0, None), (1.0, 3.0))
+    )
+    polyphony, pitch_range = distances(outputs, real, "piece")
     assert (polyphony.statistic, pitch_range.statistic) == ("polyphony", "range")
     assert polyphony.outputs == Spread(n=1, missing=1, mean=2.0, deviation=None)
     assert polyphony.real == Spread(n=2, missing=0, mean=2.0, deviation=np.sqrt(2))
     assert polyphony.wasserstein == 1.0
     assert polyphony.in_deviations == pytest.approx(1 / np.sqrt(2))
     assert (pitch_range.wasserstein, pitch_range.in_deviations) == (0.0, None)
-    row = distances(outputs[1:], real)[0]
-    assert (row.wasserstein, row.in_deviations, row.outputs.mean) == (None, None, None)
+    row = distances(outputs[1:], real, "piece")[0]
+    assert (row.wasserstein, row.in_deviations, row.outputs.mean, row.low) == (None,) * 4
 
 
 def of_styles(values: np.ndarray) -> list[dict]:
@@ -130,7 +132,7 @@ def test_the_interval_of_a_distance_holds_the_true_one_as_often_as_it_says():
 def test_two_sets_of_real_pieces_are_about_as_far_apart_as_the_floor_says():
     random = np.random.default_rng(6)
     apart = [wasserstein(*random.normal(size=(2, 6))) for _ in range(2000)]
-    told = [floor([[x] for x in random.normal(size=6)], seed) for seed in range(60)]
+    told = [floor([[x] for x in random.normal(size=6)]) for _ in range(60)]
     found, expected = (np.array(values, dtype=float).mean() for values in (told, apart))
     assert found == pytest.approx(expected, rel=0.2)
 
