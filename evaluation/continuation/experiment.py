@@ -241,8 +241,18 @@ def summed_up(
     plan: Plan,
     samples: Mapping[tuple[str, str], Sequence[np.ndarray]],
 ) -> dict[str, Any]:
-    """Return the results of what models wrote, by their names and those of prompts, with all that was measured."""
-    measured = measure(models, prompts, plan, samples)
+    """Compare what models wrote, and the reference passages, with prompts and pieces; return what is measured."""
+    measured = Measured()
+    for prompt in prompts if models else ():
+        language = models[0].language
+        for model in models:
+            own = samples[model.name, prompt.name]
+            passages = [prompt.passage(language, ids, len(prompt.ids)) for ids in own]
+            _add(measured, model.name, prompt, passages)
+        for name, passage in reference_passages(
+            language, prompts, prompt, plan.tokens, plan.seed
+        ).items():
+            _add(measured, REFERENCE_PASSAGES[name], prompt, [] if passage is None else [passage])
     return {
         "experiment": "continuation",
         "settings": asdict(plan),
@@ -264,27 +274,6 @@ def _model_facts(model: Playable) -> Row:
         "trained_length": model.trained_length or None,
         "number": model.number,
     }
-
-
-def measure(
-    models: Sequence[Playable],
-    prompts: Sequence[PromptedPiece],
-    plan: Plan,
-    samples: Mapping[tuple[str, str], Sequence[np.ndarray]],
-) -> Measured:
-    """Compare what the models wrote, and the reference passages, with prompts and pieces."""
-    measured = Measured()
-    for prompt in prompts if models else ():
-        language = models[0].language
-        for model in models:
-            own = samples[model.name, prompt.name]
-            passages = [prompt.passage(language, ids, len(prompt.ids)) for ids in own]
-            _add(measured, model.name, prompt, passages)
-        for name, passage in reference_passages(
-            language, prompts, prompt, plan.tokens, plan.seed
-        ).items():
-            _add(measured, REFERENCE_PASSAGES[name], prompt, [] if passage is None else [passage])
-    return measured
 
 
 def _add(

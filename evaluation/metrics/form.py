@@ -78,19 +78,6 @@ def _last_root(score: Score, notes: Notes, stop: int) -> int:
 
 
 COLLAPSES = "collapses"
-MEASURES = (
-    "returns",
-    "phrases",
-    "repeats",
-    "circles",
-    "contrast",
-    "swell",
-    "notes",
-    "changes",
-    "downbeat",
-    "loudness",
-    COLLAPSES,
-)
 FAR = 4  # bars back from which a bar is a return
 PHRASE = 8
 FEW = 8  # notes of a phrase, below which it is a rest
@@ -103,24 +90,23 @@ def form(score: Score, start: int, stop: int) -> dict[str, float | None]:
     """Return the measures of the bars start … stop − 1 of a score, which may return to bars before them."""
     bars = cells(score, stop)
     lines = bar_lines(score, stop)
-    notes = score.notes
-    inside = (notes.onset_ticks >= lines[start]) & (notes.onset_ticks < lines[stop])
-    best = [_best(bars, bar, FAR) for bar in range(max(start, FAR), stop)]
-    overlaps = [value for value in best if value is not None]
+    inside = between(score.notes, *lines[[start, stop]])
     playing = [bar for bar in range(start, stop) if bars[bar]]
     phrases = range(start, stop - PHRASE + 1, PHRASE)
     spans = [lines[[bar, bar + PHRASE]] for bar in phrases]
     return {
-        "returns": mean([value > 0.5 for value in overlaps]),
+        "returns": mean(
+            _likest(bars[bar], bars[: bar - FAR + 1]) > 0.5 for bar in playing if bar >= FAR
+        ),
         "phrases": mean([_phrase(bars, bar) for bar in phrases]),
         "repeats": mean([bars[bar] in bars[:bar] for bar in playing]),
         "circles": _circles(bars, start),
         "contrast": _deviation([_height(score, *span) for span in spans]),
         "swell": _deviation([_fullness(score, *span) for span in spans]),
-        "notes": float(inside.sum()) / (stop - start),
+        "notes": len(inside) / (stop - start),
         "changes": chord_changes(score, *lines[[start, stop]]) / (stop - start),
         "downbeat": mean([_on_the_line(score, *lines[bar : bar + 2]) for bar in playing]),
-        "loudness": commonest(notes.velocity[inside]),
+        "loudness": commonest(inside.velocity),
         COLLAPSES: _collapses(score, lines, start, spans),
     }
 
@@ -129,14 +115,18 @@ def _collapses(
     score: Score, lines: np.ndarray, start: int, spans: list[np.ndarray]
 ) -> float | None:
     """Say whether music becomes more than twice as dense as before, or repeats its highest note mostly."""
-    onset = score.notes.onset_ticks
-    before = int((onset < lines[start]).sum()) / max(start, 1)
+    before = len(between(score.notes, 0, lines[start])) / max(start, 1)
     if not before or not spans:
         return None
-    fullest = max(int(((onset >= a) & (onset < b)).sum()) / PHRASE for a, b in spans)
-    highest = tops_between(score, int(lines[start]), int(lines[-1]))
+    fullest = max(len(between(score.notes, *span)) / PHRASE for span in spans)
+    highest = tops(between(score.pitched, lines[start], lines[-1]))
     again = (np.diff(highest) == 0).mean() if len(highest) > 1 else 0.0
     return float(fullest > 2 * before or again > 0.5)
+
+
+def between(notes: Notes, start: int, stop: int) -> Notes:
+    """Return the notes that begin between two times."""
+    return notes[(notes.onset_ticks >= start) & (notes.onset_ticks < stop)]
 
 
 def cells(score: Score, bars: int) -> list[Cells]:
@@ -162,11 +152,9 @@ def overlap(a: Cells, b: Cells) -> float | None:
     return len(a & b) / together if together else None
 
 
-def _best(bars: list[Cells], bar: int, far: int) -> float | None:
-    """Return a bar's best overlap with one at least so many before it; None of a silent bar."""
-    if not bars[bar]:
-        return None
-    return max((overlap(bars[bar], earlier) or 0.0 for earlier in bars[: bar - far + 1]), default=0)
+def _likest(bar: Cells, others: list[Cells]) -> float:
+    """Return a bar's best overlap with one of some others."""
+    return max((overlap(bar, other) or 0.0 for other in others), default=0.0)
 
 
 def _phrase(bars: list[Cells], start: int) -> float | None:
@@ -183,32 +171,21 @@ def _circles(bars: list[Cells], start: int) -> float | None:
     """Return how far bars go round in circles at most, from one on; None where nothing plays."""
     count, highest = 0, 0
     for bar in range(start, len(bars)):
-        likest = max(
-            (overlap(bars[bar], other) or 0 for other in bars[max(bar - FAR, 0) : bar]), default=0
-        )
-        count = max(count + (1 if likest > CIRCLING else -1), 0)
+        again = _likest(bars[bar], bars[max(bar - FAR, 0) : bar]) > CIRCLING
+        count = max(count + (1 if again else -1), 0)
         highest = max(highest, count)
     return float(highest) if any(bars[start:]) else None
 
 
 def _height(score: Score, start: int, stop: int) -> float | None:
     """Return how high the top of pitched music lies between two times; None of a few notes."""
-    onset = score.pitched.onset_ticks
-    if ((onset >= start) & (onset < stop)).sum() < FEW:
-        return None
-    return float(np.percentile(tops_between(score, start, stop), 80))
-
-
-def tops_between(score: Score, start: int, stop: int) -> np.ndarray:
-    """Return the highest pitched note at each time between two at which one begins."""
-    notes = score.pitched
-    return tops(notes[(notes.onset_ticks >= start) & (notes.onset_ticks < stop)])
+    inside = between(score.pitched, start, stop)
+    return float(np.percentile(tops(inside), 80)) if len(inside) >= FEW else None
 
 
 def _fullness(score: Score, start: int, stop: int) -> float | None:
     """Return the logarithm of how many notes begin between two times; None of a few."""
-    onset = score.notes.onset_ticks
-    count = int(((onset >= start) & (onset < stop)).sum())
+    count = len(between(score.notes, start, stop))
     return math.log(count) if count >= FEW else None
 
 

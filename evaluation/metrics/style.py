@@ -30,7 +30,6 @@ Key = TypeVar("Key", bound=Hashable)
 Profiles = dict[str, np.ndarray]
 
 PITCHED, ALL = "pitched", "all"
-TRACKS = (PITCHED, ALL)
 METRICS = {
     "onset_duration": "onset–duration",
     "time_pitch": "time–pitch",
@@ -104,10 +103,6 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float | None:
 
 def profiles(score: Score, tracks: str = PITCHED) -> Profiles:
     """Return the histograms by metric: of the pitched tracks, or of all and of the drums besides."""
-    if tracks not in TRACKS:
-        raise ValueError(
-            f"style is measured on the {' or '.join(TRACKS)} tracks, not from {tracks}"
-        )
     is_drum, placed = score.on_drums, in_bars(score)
     rows = ~is_drum if tracks == PITCHED else np.ones_like(is_drum)
     found = _melodic(score.notes[rows], placed[rows], score.ticks_per_beat)

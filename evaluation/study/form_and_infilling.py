@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -25,16 +25,16 @@ from evaluation.metrics.estimates import estimate, mean
 from evaluation.metrics.form import (
     CELLS_A_BEAT,
     COLLAPSES,
-    MEASURES,
     SIGNS,
+    between,
     cells,
     last_bar,
     overlap,
     signs,
-    tops_between,
 )
 from evaluation.metrics.form import form as form_of
 from evaluation.metrics.style import cosine, in_bars, onset_drum, onset_duration, time_pitch
+from evaluation.metrics.window import tops
 from evaluation.study.experiments import Experiment, taking_part
 from evaluation.study.piece_jobs import Choice, Measure, Rows, by_piece, drawn, facts, model_of
 from musicgen.completion import WholeIds
@@ -114,8 +114,7 @@ def _top(notes: Notes, onset: int) -> int:
 
 def _cells(score: Score, start: int, stop: int) -> set[tuple[int, int, int]]:
     lines = bar_lines(score, stop)
-    notes = score.notes
-    notes = notes[(notes.onset_ticks >= lines[start]) & (notes.onset_ticks < lines[stop])]
+    notes = between(score.notes, *lines[[start, stop]])
     place = notes.onset_ticks * CELLS_A_BEAT // score.ticks_per_beat
     return set(zip(place.tolist(), notes.pitch.tolist(), notes.track.tolist(), strict=True))
 
@@ -216,7 +215,7 @@ def measure_form(*, prompt_bars: int, bars: int, **asked: Any) -> Measure:
     written, *ended = (score_of(work) for work in works)
     own = form_of(written, prompt_bars, stop)
     real = form_of(piece.score, prompt_bars, min(stop, piece.bars))
-    rows = [_row(piece.name, name, written=own[name], real=real[name]) for name in MEASURES]
+    rows = [_row(piece.name, name, written=own[name], real=real[name]) for name in own]
     if ended:
         last = last_bar(piece.score)
         sides = {
@@ -336,13 +335,14 @@ def measure_plan(
 def _of_bars(name: str, score: Score, start: int, stop: int) -> list[float]:
     """Return what each bar is like of what was asked; NaN of a silent one."""
     lines = bar_lines(score, stop)
-    notes, found = score.notes, []
-    for line, end in zip(lines[start:stop], lines[start + 1 :], strict=False):
-        own = notes[(notes.onset_ticks >= line) & (notes.onset_ticks < end)]
+    found = []
+    for line, end in pairwise(lines[start:]):
+        own = between(score.notes, line, end)
         if name == "density":
             found.append(len(own) * score.ticks_per_beat / (end - line))
         else:
-            values = tops_between(score, line, end) if name == "register" else own.velocity
+            melodic = tops(between(score.pitched, line, end))
+            values = melodic if name == "register" else own.velocity
             found.append(float(np.mean(values)) if len(values) else np.nan)
     return found
 

@@ -99,8 +99,6 @@ def test_profiles_are_of_pitched_tracks_of_all_or_of_each_name():
     sums = {name: found.sum() for name, found in pitched.items()}
     assert sums == {"onset_duration": 3, "time_pitch": 3}
     assert everything["onset_duration"].sum() == 6
-    with pytest.raises(ValueError, match="pitched or all tracks, not from some"):
-        profiles(score, "some")
     assert {key: found.sum() for key, found in by_track.items()} == {
         ("Bass", "onset_duration"): 1,
         ("Bass", "time_pitch"): 0,
