@@ -276,8 +276,8 @@ class Run:
         first = self.fabric.is_global_zero
         self.schedule.start(self.state.step)
         sums = StepSums(self.fabric.device, self.state.window if first else ())
-        state = self.state
-        data, number = self.config.data, state.step if state.batches is None else state.batches
+        data, state = self.config.data, self.state
+        number = state.step if state.batches is None else state.batches
         source = Spread(self.batches, number, data.workers) if data.workers else self.batches
         recall = None if self.model.recall is None else self._recalled
         loader = Loader(source, state.step, self.steps, data.prefetch, number, recall)
@@ -334,7 +334,9 @@ class Run:
         if step == first and settings.redraws(step, drawn):
             self.model.redraw(self._generator(step, REDRAW))
         torch.manual_seed(seed_of(seed, step, DROPOUT, self.fabric.global_rank))
-        rate = self._set_learning_rate(step)
+        rate = self.schedule.rate(step, self.state.began)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate * group.get(TIMES, 1)
         code = Sealed(self.model.begin(self._generator(first, CODE)))
         shares = np.array_split(batch, min(settings.accumulate, len(batch)))
         if step == first:
@@ -379,12 +381,6 @@ class Run:
             return self.module(tokens, code, None, recalled)
         logits, self._carried[share] = self.module(tokens, code, self._carried[share])
         return logits
-
-    def _set_learning_rate(self, step: int) -> float:
-        rate = self.schedule.rate(step, self.state.began)
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate * group.get(TIMES, 1)
-        return rate
 
     def _generator(self, *purpose: int) -> torch.Generator:
         return generator_of(self.config.seed, *purpose)
@@ -438,9 +434,7 @@ class Run:
         if state.best_loss is None or result.inside < state.best_loss or in_tail:
             state.best_loss, state.best_step, state.stale = result.inside, state.step, 0
             if self.fabric.is_global_zero and (in_tail or not has_tail(self.folder / MODEL)):
-                held = self.schedule.held if in_tail else None
-                card = card_of(self.config, self.batches, state, self.origin, held)
-                checkpoint.save(self.folder / MODEL, model, card)
+                checkpoint.save(self.folder / MODEL, model, self.card(of_tail=in_tail))
         else:
             state.stale += 1
         if self.fabric.is_global_zero:
@@ -448,14 +442,18 @@ class Run:
         self.model.train()
         self.fabric.barrier()
 
+    def card(self, *, of_tail: bool = False) -> checkpoint.Card:
+        """Return the card of the model as it stands; one of a tail says which step was held before it."""
+        held = self.schedule.held if of_tail else None
+        return card_of(self.config, self.batches, self.state, self.origin, held)
+
     def _save(self, sums: StepSums) -> None:
         self._check(sums)
         self.state.window = tuple(self._total(sums))
         model = whole_model(self.model)
         averages = run_folder.averages_of(self.model, self.raw_optimiser)
         if self.fabric.is_global_zero and self.state.step:
-            card = card_of(self.config, self.batches, self.state, self.origin)
-            run_folder.save(self.folder, model, card, averages, self.state)
+            run_folder.save(self.folder, model, self.card(), averages, self.state)
             run_folder.prune(self.folder, self.config.keep)
         self.fabric.barrier()
 

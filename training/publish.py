@@ -44,6 +44,14 @@ def model_readme(model: ModelConfig, card: Card, ways: Sequence[Stored]) -> str:
         **run_folder.flat(card.training),
         **run_folder.flat(model.plain(), "model."),
     }
+    costs = [
+        (way.dtype, f"{way.bytes / 1e6:.1f}", loss(way.measured.inside), loss(way.measured.beyond))
+        for way in ways
+    ]
+    positions = [
+        (f"{start} – {stop - 1}", loss(mean), loss(deviation), count)
+        for start, stop, mean, deviation, count in measured.rows
+    ]
     parts = [
         f"# {card.name}",
         "`python -m training.publish` prints all numbers.",
@@ -52,26 +60,12 @@ def model_readme(model: ModelConfig, card: Card, ways: Sequence[Stored]) -> str:
         f"Loss in nats a token on {measured.sequences} validation pieces, which chose the "
         "checkpoint, by the way the weights are stored; "
         f"the model here is stored as {card.dtype}.",
-        markdown([("weights", "MB", "trained length", "past it"), *_costs(ways)]),
+        markdown([("weights", "MB", "trained length", "past it"), *costs]),
         "By position:",
-        markdown([("tokens", "loss", "deviation", "pieces"), *_positions(measured)]),
+        markdown([("tokens", "loss", "deviation", "pieces"), *positions]),
         "![Losses of the training](curves.png)",
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def _costs(ways: Sequence[Stored]) -> list[tuple[str, ...]]:
-    return [
-        (way.dtype, f"{way.bytes / 1e6:.1f}", loss(way.measured.inside), loss(way.measured.beyond))
-        for way in ways
-    ]
-
-
-def _positions(measured: Measured) -> list[tuple[str, ...]]:
-    return [
-        (f"{start} – {stop - 1}", loss(mean), loss(deviation), str(count))
-        for start, stop, mean, deviation, count in measured.rows
-    ]
 
 
 def loss(value: float | None) -> str:

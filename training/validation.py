@@ -121,7 +121,7 @@ def read_table(path: Path) -> Table:
     return dict(zip(header, values.reshape(-1, len(header)).T, strict=True))
 
 
-def draw_losses(axes: Axes, train: Table, validation: Table) -> Axes:
+def draw_losses(axes: Axes, train: Table, validation: Table) -> None:
     """Draw the losses over the steps, training's smoothed."""
     axes.plot(train["step"], train["loss"], color=BLUE, alpha=0.25, linewidth=0.8)
     axes.plot(train["step"], smoothed(train["loss"]), color=BLUE, label="training (smoothed)")
@@ -137,10 +137,9 @@ def draw_losses(axes: Axes, train: Table, validation: Table) -> Axes:
     axes.set(xlabel="step", ylabel="loss (nats a token)")
     axes.grid(alpha=0.3)
     axes.legend(loc="upper right")  # losses fall; to look for the best place takes long
-    return axes
 
 
-def draw_by_time(axes: Axes, tables: Mapping[str, Sequence[Table]]) -> Axes:
+def draw_by_time(axes: Axes, tables: Mapping[str, Sequence[Table]]) -> None:
     """Draw the mean training loss of each name's runs, smoothed, over the processor time that a run has taken."""
     for (name, runs), (color, dash) in zip(tables.items(), _looks(), strict=False):
         rows = min(len(table["loss"]) for table in runs)
@@ -151,10 +150,9 @@ def draw_by_time(axes: Axes, tables: Mapping[str, Sequence[Table]]) -> Axes:
         _mean_curve(axes, took.cumsum() / 60, losses, dash, color=color, label=_plain(name))
     axes.set(xlabel="processor minutes", ylabel="training loss (nats a token)")
     axes.grid(alpha=0.3)
-    return axes
 
 
-def draw_positions(axes: Axes, positions: Table, trained_length: int) -> Axes:
+def draw_positions(axes: Axes, positions: Table, trained_length: int) -> None:
     """Draw the loss by position at the last validation, with one deviation over the sequences to both sides."""
     middle, loss, deviation = _last(positions)
     axes.plot(middle, loss, "o-", color=VERMILION, markersize=3, label="mean over sequences")
@@ -167,19 +165,19 @@ def draw_positions(axes: Axes, positions: Table, trained_length: int) -> Axes:
         linewidth=0,
         label="± one deviation",
     )
-    return _with_positions(axes, trained_length)
+    _with_positions(axes, trained_length)
 
 
 def draw_position_means(
     axes: Axes, tables: Mapping[str, Sequence[Table]], trained_length: int
-) -> Axes:
+) -> None:
     """Draw the mean loss by position of each name's runs, of one budget, at their last validation."""
     for (name, runs), (color, dash) in zip(tables.items(), _looks(), strict=False):
         middle = _last(runs[0])[0]
         losses = [_last(table)[1] for table in runs]
         look = {"marker": "o", "markersize": 3, "color": color, "label": _plain(name)}
         _mean_curve(axes, middle, losses, dash, **look)
-    return _with_positions(axes, trained_length)
+    _with_positions(axes, trained_length)
 
 
 def _mean_curve(
@@ -209,13 +207,12 @@ def _last(positions: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return middle, positions["loss"][last], positions["deviation"][last]
 
 
-def _with_positions(axes: Axes, trained_length: int) -> Axes:
+def _with_positions(axes: Axes, trained_length: int) -> None:
     axes.axvline(trained_length, color=GREY, linestyle="--", label="trained length")
     axes.set(xlabel="position (tokens)", ylabel="loss (nats a token)")
     axes.set_xlim(left=0)
     axes.grid(alpha=0.3)
     axes.legend(loc="upper right")  # losses fall; to look for the best place takes long
-    return axes
 
 
 def smoothed(values: np.ndarray, share: float = 0.02) -> np.ndarray:

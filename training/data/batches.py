@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -150,9 +150,6 @@ class Batches:
         """Return a batch as steps learn from it, the first of which is given."""
         return windows_of(self.batch(number), self.config.length, number, step)
 
-    def close(self) -> None:
-        """Do nothing: batches are cut where they are asked for."""
-
     def validation(self, count: int, length: int) -> np.ndarray:
         """Return held-out sequences, the same for every run: (up to count, length + 1), unaugmented.
 
@@ -199,18 +196,6 @@ Recalls = Callable[[Part], np.ndarray]
 """Says what is recalled after each token but the last of a part: (B, T, 4)."""
 
 
-class Source(Protocol):
-    """What has batches."""
-
-    def parts(self, number: int, step: int) -> Iterator[Part]:
-        """Return a batch as steps learn from it, the first of which is given."""
-        ...
-
-    def close(self) -> None:
-        """End what cuts them."""
-        ...
-
-
 def windows_of(batch: np.ndarray, length: int, number: int, step: int) -> Iterator[Part]:
     """Yield the windows of a batch, a step each, the first of which is given."""
     windows = (batch.shape[1] - 1) // length
@@ -224,7 +209,7 @@ class Loader:
 
     def __init__(
         self,
-        batches: Source,
+        batches: Batches | Spread,
         start: int,
         stop: int,
         ahead: int,
@@ -251,7 +236,8 @@ class Loader:
                 self._queue.get_nowait()
             except queue.Empty:
                 self._thread.join(0.01)
-        self.batches.close()
+        if isinstance(self.batches, Spread):
+            self.batches.close()
 
     def __iter__(self) -> Iterator[Part]:
         for _ in range(self.start, self.stop):

@@ -33,7 +33,6 @@ from training.devices import compiled, start_fabric
 from training.loop import MODEL, Progress, Run
 from training.optimiser import Limit
 from training.round.pack import ROUND, START, join_parts, write_checkpoint, write_parts
-from training.run_folder import card_of
 
 FILLED = 0.85  # of a card's memory that a larger batch may be expected to take
 LAST_SECONDS = 25.0  # to validate and write, at the end
@@ -130,16 +129,7 @@ class Report:
         if done and (run.folder / MODEL / checkpoint.CONFIG).is_file():
             model, card = checkpoint.load(run.folder / MODEL)
         else:
-            model, card = (
-                run.model,
-                card_of(
-                    run.config,
-                    run.batches,
-                    run.state,
-                    run.origin,
-                    run.schedule.held if in_tail else None,
-                ),
-            )
+            model, card = run.model, run.card(of_tail=in_tail)
         texts = {"model": write_parts(self.out, "model", model, card, "bfloat16", size)}
         state = run.state
         if in_tail:
@@ -361,10 +351,8 @@ class Round:
         state = run.state
         state.window = ()
         state.batches = -(-(state.batches or state.step) * batch // max(1, smaller))
-        card = card_of(run.config, run.batches, state, run.origin)
-        run_folder.save(
-            run.folder, run.model, card, run_folder.averages_of(run.model, run.raw_optimiser), state
-        )
+        averages = run_folder.averages_of(run.model, run.raw_optimiser)
+        run_folder.save(run.folder, run.model, run.card(), averages, state)
         self.content["start"] = None
 
     def _forget(self) -> None:

@@ -12,7 +12,7 @@ from tests.training.makers import fitted, toy_config
 from training import run_folder
 from training.config import RunConfig, read
 from training.loop import TABLES, Log, Run
-from training.run_folder import card_of, write_config
+from training.run_folder import write_config
 from training.validation import Measured, read_table
 
 
@@ -22,9 +22,8 @@ def learned(pianos: Path, tmp_path: Path) -> Run:
 
 
 def save(run: Run, folder: Path) -> Path:
-    card = card_of(run.config, run.batches, run.state)
     averages = run_folder.averages_of(run.model, run.raw_optimiser)
-    return run_folder.save(folder, run.model, card, averages, run.state)
+    return run_folder.save(folder, run.model, run.card(), averages, run.state)
 
 
 def test_full_disk_leaves_no_half_checkpoint(learned: Run, tmp_path: Path):

@@ -159,7 +159,7 @@ def _by_folder(listing: Listing, files: list[_Named], validation: float) -> Foun
             continue
         if split is None:
             split = split_by_name(name.family, validation=validation, test=validation)
-        pieces.append(_piece(listing, name, split))
+        pieces.append(listing.piece(name.file, split, style=name.style))
     return Found(pieces=pieces, skipped=skipped)
 
 
@@ -190,7 +190,7 @@ def _groove2groove(listing: Listing, files: list[_Named], validation: float) -> 
             continue
         kept = pair if split == "train" else pair[:1]
         seconds += len(pair) - len(kept)
-        pieces += [_piece(listing, name, split) for name in kept]
+        pieces += [listing.piece(name.file, split, style=style) for name in kept]
     remarks = []
     if len(files) > len(used):
         remarks.append(
@@ -202,7 +202,3 @@ def _groove2groove(listing: Listing, files: list[_Named], validation: float) -> 
             f"{counted(seconds, 'file')} not used: of a style held out the paper takes one file."
         )
     return Found(pieces=pieces, skipped=skipped, remarks=remarks)
-
-
-def _piece(listing: Listing, name: _Named, split: str) -> Piece:
-    return Piece(name=shown(name.file), path=listing.path(name.file), split=split, style=name.style)

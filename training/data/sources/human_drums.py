@@ -69,8 +69,7 @@ class HumanDrums(Source):
                 skipped.append(Skipped(shown(name), reason))
             else:
                 metre = row["time_signature"].replace("-", "/")
-                path = listing.path(name)
-                pieces.append(Piece(name=shown(name), path=path, split=row["split"], metre=metre))
+                pieces.append(listing.piece(name, row["split"], metre=metre))
         twice = [name for name, count in Counter(p.name for p in pieces).items() if count > 1]
         if twice:
             raise ValueError(

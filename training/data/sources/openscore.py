@@ -17,7 +17,6 @@ from training.data.sources.source import (
     Source,
     joined,
     read,
-    shown,
     split_by_name,
 )
 from training.data.sources.works import opening, title
@@ -52,12 +51,7 @@ class OpenScore(Source):
         found = [(file, named[1]) for file in listing.files if (named := self.file.fullmatch(file))]
         return Found(
             pieces=[
-                Piece(
-                    name=shown(file),
-                    path=listing.path(file),
-                    split=split_by_name(number, validation=validation),
-                    work=number,
-                )
+                listing.piece(file, split_by_name(number, validation=validation), work=number)
                 for file, number in found
             ]
         )

@@ -53,7 +53,7 @@ class PolishKeyboard(Source):
             stem = name.rpartition(".")[0]
             split = split_by_name(stem.removeprefix(folder), validation=validation)
             work = works.get(stem) or shown(stem.removeprefix(folder))
-            pieces.append(Piece(name=shown(name), path=listing.path(name), split=split, work=work))
+            pieces.append(listing.piece(name, split, work=work))
         return Found(pieces=pieces)
 
     def scores(self, piece: Piece, language: Language) -> list[Score]:

@@ -20,7 +20,7 @@ from tokenization.analysis.chords import parse
 from tokenization.language import Language
 from tokenization.score import Marker, Notes, Score, Tempos, Track
 from training.data.sources.restricted_pickle import read_pickle
-from training.data.sources.source import Found, Listing, Piece, Source, read, shown, split_by_name
+from training.data.sources.source import Found, Listing, Piece, Source, read, split_by_name
 
 # The events of the pop piano release as a score: pickled lists of {name, value}.
 #
@@ -149,7 +149,7 @@ class PopPiano(Source):
         for file in files or pickles:
             stem = PurePosixPath(file).stem  # the same from whatever folder above it is read
             split = listed.get(stem) or split_by_name(stem, validation=validation)
-            pieces.append(Piece(name=shown(file), path=listing.path(file), split=split))
+            pieces.append(listing.piece(file, split))
         return Found(pieces=pieces, remarks=remarks)
 
     def scores(self, piece: Piece, language: Language) -> list[Score]:

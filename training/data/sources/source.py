@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -80,6 +81,10 @@ class Listing:
     def path(self, file: str) -> Path:
         """Return where a file lies."""
         return self.root / file
+
+    def piece(self, file: str, split: str, **more: Any) -> Piece:
+        """Return a file as a piece that is called as it."""
+        return Piece(name=shown(file), path=self.path(file), split=split, **more)
 
 
 def list_files(root: Path) -> Listing:
