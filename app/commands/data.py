@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 # `musicgen data make-groove`: a groove set that anybody can make, by MMA.
 
 MAKE_GROOVE = "make-groove"
-MAKE_GROOVE_DOES = "make a groove set with MMA, an accompaniment program, over chord charts"
 MAKE_GROOVE_EXAMPLES = """\
 examples:
   musicgen data make-groove grooves --seed 7                          # over progressions made here
@@ -54,18 +54,12 @@ def run_make_groove(arguments: argparse.Namespace) -> None:
     if arguments.seed < 0:
         raise ValueError(f"--seed is {arguments.seed}; it must be 0 or more")
     check_counts(arguments, "styles", "workers")
-    with progress_bar("Making grooves") as progress:
-        settings = {
-            "seed": arguments.seed,
-            "most": arguments.styles,
-            "workers": arguments.workers,
-            "progress": progress,
-        }
-        if arguments.chords is None:
-            made = make_groove_set(arguments.destination, None, **settings)
-        else:
-            with unpacked(arguments.chords) as (folder, _):
-                made = make_groove_set(arguments.destination, folder, **settings)
+    charts = nullcontext((None, [])) if arguments.chords is None else unpacked(arguments.chords)
+    with progress_bar("Making grooves") as progress, charts as (folder, _):
+        made = make_groove_set(
+            arguments.destination, folder, seed=arguments.seed, most=arguments.styles,
+            workers=arguments.workers, progress=progress,
+        )  # fmt: skip
     folder, left_out = str(arguments.destination), counted(made.left_out, "style")
     rows = [("split", "files"), *made.files.items()]
     output.write_either(
@@ -114,7 +108,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         example = f"example:\n  musicgen data {name} SOURCE data/{name}"
         kind = kinds.add_parser(name, help=does, description=f"Prepare {does}.", epilog=example)
         _add_source(kind, name)
-    does = MAKE_GROOVE_DOES
+    does = "make a groove set with MMA, an accompaniment program, over chord charts"
     made = kinds.add_parser(MAKE_GROOVE, help=does, description=f"{does[0].upper()}{does[1:]}.")
     add_make_groove(made)
     does = "say what is in a prepared data set"

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -154,20 +155,16 @@ def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
     from training.loop import MODEL, STOPPED
 
     first = run.fabric.is_global_zero
+    of = f" of {run.steps:,}" if run.schedule.seconds is None else ""
     resumed = run.resume()
     if first:
         output.remark(_begun(run, remarks))
-        of = f" of {run.steps:,}" if run.schedule.seconds is None else ""
         going = f"Going on from step {run.state.step:,}{of}."
         output.remark([going] if resumed else [])
 
     said = compiled(run.model, run.module, run.fabric, run.config, run.batches)
     output.remark(said if first else [])
-
-    def samples(model: Performer, step: int) -> list[str]:
-        return _write_samples(run, model, step)
-
-    with training_line(samples, silent=not first) as line, _signals(run):
+    with training_line(partial(_write_samples, run), silent=not first) as line, _signals(run):
         ending = run.fit(line)
     if not first:
         return None
@@ -180,7 +177,6 @@ def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
     if ending == STOPPED:
         found = run_folder.newest(run.folder)
         saved = state.step if found is None else int(found.name)
-        of = f" of {run.steps:,}" if run.schedule.seconds is None else ""
         output.remark([f"Saved at step {saved:,}{of}; --resume goes on."])
         raise KeyboardInterrupt
     output.remark(_draw_curves(run))

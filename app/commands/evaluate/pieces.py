@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +22,6 @@ from musicgen.generation.sampling import MUSICAL
 
 if TYPE_CHECKING:
     from evaluation.study.experiments import Experiment
-    from evaluation.study.piece_jobs import Choice
-    from musicgen.playable import Playable
-
-    Made = tuple[Experiment, dict[str, Any]]
 
 MOST_BARS_OF_A_GAP = 16
 # Of each evaluation: how many pieces of which split it takes, how many bars it writes after a prompt (None: it has
@@ -37,6 +34,8 @@ EVALUATIONS: dict[str, tuple[int, str, int | None, str]] = {
     "realism": (40, "test", 24, "Continuing"),
     "originality": (20, "test", 24, "Continuing"),
 }
+# Those that an experiment takes, as far as it has them.
+OPTIONS = ("prompt_bars", "bars", "piece_bars", "gap", "hide", "hear_chords", "recall", "planned")
 EXAMPLES = {
     "form": """\
 Real pieces are continued from their first bars. Measured of the bars written, and of the same bars of the
@@ -159,37 +158,25 @@ def run(arguments: argparse.Namespace) -> None:
     if "recall" in arguments:
         replace(MUSICAL, recall=arguments.recall)  # or a sentence on what is wrong
     models, choice = chosen(arguments)
-    experiment, facts = _experiment(name, models, choice, arguments)
+    asked = {option: getattr(arguments, option) for option in OPTIONS if option in arguments}
+    experiment, facts = _maker(name)(models, choice, **asked)
     found = run_and_print(name, experiment, facts, arguments, EVALUATIONS[name][-1])
     if name == "originality" and not arguments.json:
         _print_closest(found)
 
 
-def _experiment(
-    name: str, models: list[Playable], choice: Choice, arguments: argparse.Namespace
-) -> Made:
+def _maker(name: str) -> Callable[..., tuple[Experiment, dict[str, Any]]]:
+    """Return what makes an evaluation's experiment, and its facts, of models, pieces and the evaluation's options."""
     from evaluation.study import accompaniment, form_and_infilling, originality, realism
 
-    if name == "infilling":
-        return form_and_infilling.infilling(
-            models, choice, gap=arguments.gap, recall=arguments.recall
-        )
-    if name == "accompaniment":
-        return accompaniment.accompaniment(
-            models,
-            choice,
-            hide=arguments.hide,
-            bars=arguments.bars,
-            hear_chords=arguments.hear_chords,
-        )
-    lengths = {"prompt_bars": arguments.prompt_bars, "bars": arguments.bars}
-    if name == "plan":
-        return form_and_infilling.plan(models, choice, **lengths)
-    how = {**lengths, "recall": arguments.recall, "planned": arguments.planned}
-    if name == "form":
-        return form_and_infilling.form(models, choice, **how, piece_bars=arguments.piece_bars)
-    make = realism.realism if name == "realism" else originality.originality
-    return make(models, choice, **how)
+    return {
+        "form": form_and_infilling.form,
+        "infilling": form_and_infilling.infilling,
+        "accompaniment": accompaniment.accompaniment,
+        "plan": form_and_infilling.plan,
+        "realism": realism.realism,
+        "originality": originality.originality,
+    }[name]
 
 
 def _print_closest(found: dict[str, Any]) -> None:

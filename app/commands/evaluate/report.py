@@ -143,18 +143,16 @@ def _experiments(
             continue
         able, pieces, others = models_and_pieces(playables, folder, arguments)
         left_out += [] if len(arguments.data) > 1 else others
-        names = [playable.given for playable in able]
         size = ["--length", str(pieces.length), "--pieces", str(arguments.pieces)]
         asked = ["--data", str(folder), "--split", arguments.split, *size]
         for kind, make, command in (
-            ("extrapolation", extrapolation, _alone("extrapolation", names, asked, arguments)),
+            ("extrapolation", extrapolation, _alone("extrapolation", able, asked, arguments)),
             ("realisations", realisations, command_line()),
-            ("ablation", ablation, _alone("ablation", names, asked, arguments)),
+            ("ablation", ablation, _alone("ablation", able, asked, arguments)),
         ):
             made = make(able, pieces, **options)
             experiments[f"{kind} on {folder}"] = replace(made, beside={"command": command})
-    given = [playable.given for playable in playables]
-    command = _alone("positions", given, ["-o", "positions"], arguments)
+    command = _alone("positions", playables, ["-o", "positions"], arguments)
     probed = positions(playables, tokens=None, drawn=True, **options)
     experiments["positions"] = replace(probed, beside={"command": command})
     return experiments, left_out
@@ -177,9 +175,8 @@ def _whole_pieces(
                 left_out.append(found)
                 continue
             kind, models, experiment, known = found
-            given = [model.given for model in models]
             asked = ["--data", folder, "--pieces", str(arguments.whole)]
-            command = _alone(kind, given, [*asked, "--split", arguments.split], arguments)
+            command = _alone(kind, models, [*asked, "--split", arguments.split], arguments)
             beside = {"kind": kind, "command": command, **known}
             experiments[f"{kind} on {folder}"] = replace(experiment, beside=beside)
     return experiments, left_out
@@ -232,15 +229,17 @@ def _continuation(
         folder=arguments.output / "continuation",
         device=chosen_device(arguments),
     )
-    given = [playable.given for playable in able]
     options = ["--prompts", str(arguments.prompts), "--limit", str(arguments.limit)]
-    command = _alone("continuation", given, options, arguments)
+    command = _alone("continuation", able, options, arguments)
     return {"continuation": replace(made, beside={"command": command})}
 
 
-def _alone(kind: str, models: list[str], options: list[str], arguments: argparse.Namespace) -> str:
-    seed = ["--seed", str(arguments.seed)]
-    return shlex.join(["musicgen", "evaluate", kind, *models, *options, *seed])
+def _alone(
+    kind: str, models: list[Playable], options: list[str], arguments: argparse.Namespace
+) -> str:
+    """Return the command for an evaluation of some models alone."""
+    words = [*(model.given for model in models), *options, "--seed", str(arguments.seed)]
+    return shlex.join(["musicgen", "evaluate", kind, *words])
 
 
 def _machine() -> dict[str, str]:
