@@ -70,8 +70,12 @@ def charts_of(folder: Path | None, seed: int) -> tuple[list[Chart], str]:
     ):
         files = sorted(folder.rglob(name))
         if files:
-            found = [chart for file in files if (chart := read(file)) is not None]
-            fit = [chart for chart in found if _fits(chart)]
+            charts = [chart for file in files if (chart := read(file)) is not None]
+            fit = [
+                chart for chart in charts
+                if len(chart.beats) >= FEWEST_BARS * BEATS
+                and len({*chart.beats} - {NO_CHORD}) >= FEWEST_CHORDS
+            ]  # fmt: skip
             if len(fit) < 2:
                 raise ValueError(
                     f"{folder} has {len(fit)} charts in 4/4 of {FEWEST_BARS} bars; two are needed"
@@ -82,11 +86,6 @@ def charts_of(folder: Path | None, seed: int) -> tuple[list[Chart], str]:
         f"{BILLBOARD_FILE} files (the McGill Billboard annotations, https://ddmal.ca/research); "
         "leave --chords out for progressions made here"
     )
-
-
-def _fits(chart: Chart) -> bool:
-    sounding = {chord for chord in chart.beats if chord != NO_CHORD}
-    return len(chart.beats) >= FEWEST_BARS * BEATS and len(sounding) >= FEWEST_CHORDS
 
 
 def _pop909(file: Path) -> Chart | None:
@@ -169,14 +168,9 @@ def own_chart(number: int, seed: int) -> Chart:
     beats: list[str] = []
     for turn in (first, first, second, first):
         for word in turn.split() * 2:
-            beats += [_named(word, key)] * BEATS
+            degree, quality = re.findall(r"(\d+)_?(.*)", word)[0]
+            beats += [f"{ROOTS[(key + int(degree)) % 12]}_{quality}"] * BEATS
     return Chart(name=f"own{number:03d}", beats=tuple(beats))
-
-
-def _named(word: str, key: int) -> str:
-    found = re.match(r"(\d+)_?(.*)", word)
-    assert found, "a turn's words are degrees with qualities"
-    return f"{ROOTS[(key + int(found[1])) % 12]}_{found[2]}"
 
 
 # Accompaniments by MMA, the Musical MIDI Accompaniment of Bob van der Poel: its styles, one of them over a chart.
@@ -337,17 +331,18 @@ def make_groove_set(
     if folder.exists() and any(folder.iterdir()):
         raise ValueError(f"{folder} is not empty; name a folder that does not exist")
     charts, about = charts_of(chords, seed)
-    chosen = _chosen(styles(library, MOST_STYLES), seed, most)
+    found = styles(library, MOST_STYLES)
+    # Drawn in an order, so that fewer are some of more.
+    chosen = [found[i] for i in np.random.default_rng([seed, 1]).permutation(len(found))[:most]]
     orders = [order for style in chosen for order in _orders(style, charts, seed)]
     kept: dict[str, bytes] = {}
-    rows, left_out = [], 0
-    found = []
+    rows, files, left_out = [], [], 0
     with ThreadPoolExecutor(max(1, workers)) as pool:  # each waits for a process of its own
         for number, data in enumerate(pool.map(partial(_made, program), orders), 1):
-            found.append(data)
+            files.append(data)
             progress(number, len(orders))
     for first in range(0, len(orders), FILES):
-        pair = list(zip(orders[first : first + FILES], found[first : first + FILES], strict=True))
+        pair = list(zip(orders[first : first + FILES], files[first : first + FILES], strict=True))
         data = [midi for _, midi in pair if midi is not None]
         # Names without dots and capitals may fall together, as those of grooves A.B and ab do.
         taken = any(order.path in kept or midi in kept.values() for order, midi in pair)
@@ -383,12 +378,6 @@ def _whole(folder: Path) -> Iterator[Path]:
             raise ValueError(f"{folder} is not empty any more; name a folder that does not exist")
         for entry in Path(part).iterdir():
             os.replace(entry, folder / entry.name)
-
-
-def _chosen(found: list[Style], seed: int, most: int | None) -> list[Style]:
-    """Return the styles in the order of a draw, so that fewer are some of more."""
-    order = np.random.default_rng([seed, 1]).permutation(len(found))
-    return [found[i] for i in order[:most]]
 
 
 def _orders(style: Style, charts: list[Chart], seed: int) -> list[Order]:

@@ -57,10 +57,6 @@ class PrepareReport:
     _files: Counter[str] = field(default_factory=Counter)  # of each kind of remark
     _examples: dict[str, str] = field(default_factory=dict)
 
-    def skip(self, name: str, reason: str) -> None:
-        """Count a file that is not in the set."""
-        self.skipped.append(Skipped(name, reason))
-
     def twin(self, name: str, digest: bytes) -> str | None:
         """Return the file that had the same tokens, or None for the first that has them."""
         first = self._twins.setdefault(digest, name)
@@ -142,11 +138,6 @@ class PreparedWriter:
         if self._lock is not None:
             os.close(self._lock)
 
-    @property
-    def files(self) -> int:
-        """How many files were added."""
-        return len(self._names)
-
     def add(
         self,
         name: str,
@@ -172,8 +163,9 @@ class PreparedWriter:
         self.names_of_works.append(work)
         self.works.append(works)
 
-    def hold_out(self, splits: Sequence[str]) -> None:
-        """Give each file another split, in their order."""
+    def hold_out(self, share: float, *, by_name: bool) -> None:
+        """Give each file the split of its work."""
+        splits = split_works(self.names_of_works, self.works, share, by_name=by_name)
         numbers = [SPLITS.index(split) for split in splits]
         self._rows = [(*row[:3], numbers[row[2]], row[4]) for row in self._rows]
 
@@ -327,11 +319,10 @@ def prepare(
     source: str,
     folder: Path,
     destination: Path,
-    options: PrepareOptions | None = None,
+    options: PrepareOptions,
     progress: Progress = lambda done, total: None,
 ) -> dict[str, Any]:
     """Prepare a source's folder or archive; return the description of the set."""
-    options = options or PrepareOptions()
     kind = SOURCES[source]
     speaks = language(options.language or kind.language)
     check_destination(destination, replace=options.replace)
@@ -341,9 +332,16 @@ def prepare(
         report = PrepareReport([*left_out, *listing.unreadable, *found.skipped], found.remarks)
         with PreparedWriter(destination, replace=options.replace) as writer:
             _fill(writer, report, found, partial(spell, kind.name, speaks.name), options, progress)
-            _check_filled(writer, report, found, folder)
-            if speaks.name == BY_WORKS:
-                _hold_out(writer, kind, options)
+            if not writer.works:
+                first = "".join(
+                    f"; the first, {one.name}: {one.reason}" for one in report.skipped[:1]
+                )
+                raise ValueError(
+                    f"none of the {len(found.pieces)} pieces of {folder} could be prepared{first}"
+                )
+            # Without splits of its own, a source's pieces have those of their works.
+            if speaks.name == BY_WORKS and all(writer.names_of_works) and not options.test_only:
+                writer.hold_out(options.validation, by_name=kind.by_name)
             meta = _meta(kind, speaks, folder, options, report)
             writer.commit(meta, _notices(root))
     return read_meta(destination)
@@ -414,9 +412,8 @@ def _fill(
     )
     with closing(answered) as answers:
         for done, (piece, answer) in enumerate(zip(found.pieces, answers, strict=True), 1):
-            _take(
-                writer, report, replace(piece, split="test") if options.test_only else piece, answer
-            )
+            split = "test" if options.test_only else piece.split
+            _take(writer, report, replace(piece, split=split), answer)
             progress(done, total)
 
 
@@ -424,35 +421,14 @@ def _take(
     writer: PreparedWriter, report: PrepareReport, piece: Piece, answer: Spelled | Skipped | Failed
 ) -> None:
     if isinstance(answer, Failed | Skipped):
-        report.skip(piece.name, answer.reason)
+        report.skipped.append(Skipped(piece.name, answer.reason))
     elif twin := report.twin(piece.name, answer.digest):
         # In two splits it would be tested on what was learned.
-        report.skip(piece.name, f"it has the same notes as {twin}")
+        report.skipped.append(Skipped(piece.name, f"it has the same notes as {twin}"))
     else:
         kind = {"split": piece.split, "style": piece.style}
         writer.add(piece.name, answer.rows, **kind, work=piece.work, works=answer.works)
         report.take(answer.losses, answer.remarks)
-
-
-def _hold_out(writer: PreparedWriter, kind: Source, options: PrepareOptions) -> None:
-    """Give the pieces of a source without splits of its own those of their works."""
-    names = writer.names_of_works
-    if all(names) and not options.test_only:
-        share, by_name = options.validation, kind.by_name
-        writer.hold_out(split_works(names, writer.works, share, by_name=by_name))
-
-
-def _check_filled(
-    writer: PreparedWriter, report: PrepareReport, found: Found, folder: Path
-) -> None:
-    if writer.files:
-        return
-    first = (
-        f"; the first, {report.skipped[0].name}: {report.skipped[0].reason}"
-        if report.skipped
-        else ""
-    )
-    raise ValueError(f"none of the {len(found.pieces)} pieces of {folder} could be prepared{first}")
 
 
 def _meta(
