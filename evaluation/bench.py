@@ -145,9 +145,8 @@ def _peak_bytes() -> int:
 
 @dataclass(frozen=True)
 class Materialised:
-    """One draw: white noise and ε, and the code of both sides once it is made."""
+    """One draw: ε, and the code of both sides once it is made."""
 
-    noise: Tensor
     gate_noise: Tensor  # (H, D, R)
     sides: tuple[Tensor, Tensor] | None = None  # (1, T, H, D, R) each, 1 for the batch
 
@@ -169,8 +168,7 @@ class PublishedSpe(Position):
     def begin(self, generator: Generator) -> Materialised:
         """Draw ε; the noise follows when the length is known."""
         size = (self.shape.heads, self.shape.head_width, self.ours.realisations)
-        noise = torch.tensor(0)
-        return Materialised(noise, torch.randn(size, generator=generator) * self.ours.scale)
+        return Materialised(torch.randn(size, generator=generator) * self.ours.scale)
 
     def cover(
         self, code: Materialised, start: int, stop: int, times: Tensor | None = None
@@ -184,7 +182,7 @@ class PublishedSpe(Position):
             taps = self.ours.config.taps
             noise = torch.randn(realisations, heads * width, stop - start + 4 * taps)
             sides = conv_code(self.ours, noise, stop - start)
-        return Materialised(noise, code.gate_noise, sides)
+        return Materialised(code.gate_noise, sides)
 
     def qk(self, q: Tensor, k: Tensor, code: Any, start: int, layer: int) -> tuple[Tensor, Tensor]:
         """Gate a copy of the code for this layer and contract: (B, T, H, D) → (B, T, H, R)."""

@@ -34,6 +34,7 @@ from tokenization.prepared import Prepared
 from tokenization.records import json_of
 from tokenization.score import Meters, Notes, Score, Tempos, Track, excerpt
 from tokenization.whole_file import make_folder, write_whole
+from tokenization.wording import filled
 
 PROMPT, GENERATION = "prompt", "generation"
 BAR, BEAT = 16, 4  # sixteenths
@@ -168,8 +169,8 @@ def prompts_in(folder: Path) -> list[Path]:
     return sorted(path.parent for path in folder.glob(f"*/{PROMPT}.json"))
 
 
-def write_prompts(data: Path, split: str, pieces: int, seed: int, folder: Path) -> int:
-    """Write prompts and real continuations from pieces in 4/4 of a data set; return how many the folder has."""
+def write_prompts(data: Path, split: str, pieces: int, seed: int, folder: Path) -> None:
+    """Write prompts and real continuations from pieces in 4/4 of a data set, until the folder has so many."""
     prepared = Prepared.open(data)
     rows = np.random.default_rng(seed).permutation(prepared.rows(split))
     # Of a piece that is there with some of its parts, too, the row with most of it.
@@ -188,7 +189,6 @@ def write_prompts(data: Path, split: str, pieces: int, seed: int, folder: Path) 
         make_folder(folder / name, "name another one")
         for kind, key, notes in zip((PROMPT, REAL), (PROMPT, GENERATION), found, strict=True):
             write(folder / name / f"{kind}.json", key, notes)
-    return len(prompts_in(folder))
 
 
 def _passage(prepared: Prepared, row: int) -> tuple[Notes, Notes] | None:
@@ -294,9 +294,8 @@ def mirex_table(table: Sequence[Mapping[str, Any]]) -> Table:
         *([title, *(_cell(row[name]) for row in table)] for name, title in MEASURES.items()),
         [APART, *(_cell(row["apart"], "auc") for row in table)],
     ]
-    return Table(
-        head=["", *(row["system"] for row in table)], rows=rows, caption=" ".join(CAPTION.split())
-    )
+    head = ["", *(row["system"] for row in table)]
+    return Table(head=head, rows=rows, caption=filled(CAPTION))
 
 
 def _cell(found: Mapping[str, Any] | None, value: str = "mean") -> str:

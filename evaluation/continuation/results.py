@@ -44,7 +44,7 @@ def continuation(results: Results) -> Figure:
     return drawn
 
 
-def boxes(axes: Axes, results: Results, against: str, metric: str) -> Axes:
+def boxes(axes: Axes, results: Results, against: str, metric: str) -> None:
     """Draw a box a model and quarter, its points the styles, and the mean of each reference passage as a line."""
     models = _numbered(results)
     rows = _rows(results, against, metric)
@@ -65,7 +65,6 @@ def boxes(axes: Axes, results: Results, against: str, metric: str) -> Axes:
     axes.set_xlim(0.5, QUARTERS + 0.5)
     axes.set_ylim(-0.02, 1.02)
     axes.grid(visible=False, axis="x")
-    return axes
 
 
 def _box(axes: Axes, values: Sequence[float], at: float, width: float, style: int) -> None:

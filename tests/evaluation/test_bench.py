@@ -43,7 +43,7 @@ def test_the_authors_code_times_gates_is_ours_and_learns(name: str, size: dict[s
         noise = noise.window(0, LENGTH + 4)  # (H, D, T + P − 1, R)
         around = noise.flatten(0, 1).permute(2, 0, 1)
         sides = authors_way.conv_code(ours, F.pad(around, (5, 11)), LENGTH)  # P before, to 4P more
-    theirs = authors_way.Materialised(noise, code.gate_noise[0], sides)
+    theirs = authors_way.Materialised(code.gate_noise[0], sides)
     for a, b in zip(PublishedSpe(ours).qk(q, k, theirs, 0, 1), expected, strict=True):
         torch.testing.assert_close(a, b, atol=1e-9, rtol=1e-9)
     with pytest.raises(ValueError, match="gated encodings"):

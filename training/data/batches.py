@@ -92,15 +92,16 @@ class Batches:
         self.language = self.shards.language
         self._speaks = language_from_spec(self.language)
         self._cut = CUTS.get(self._speaks.name)
-        self._files = _Files(self.shards, self.shards.rows("train"))
-        self._held_out = _Files(self.shards, self.shards.rows("validation"))
+        self._files = _Files(self.shards, self.shards.rows("train"), seed)
+        self._held_out = _Files(self.shards, self.shards.rows("validation"), seed)
         if not len(self._files) or not len(self._held_out):
             raise ValueError(
                 f"{config.folder} has {len(self._files)} files to train on and {len(self._held_out)} "
                 "to validate with; both are needed: prepare a larger set"
             )
-        self._mixture = None if config.weights is None else _Mixture(self.shards, config, seed)
-        self._order: tuple[int, np.ndarray] = (-1, np.array([]))
+        self._stream = (
+            self._files if config.weights is None else _Mixture(self.shards, config, seed)
+        )
 
     @cached_property
     def longest_ticks(self) -> list[int] | None:
@@ -117,7 +118,7 @@ class Batches:
         """
         if steps is not None:
             return steps
-        if self._mixture is not None:
+        if self.config.weights is not None:
             raise ValueError("sets with weights have no common epoch; give optimiser.steps")
         batches = math.ceil((epochs or 0) * len(self._files) / self.config.batch)
         return batches if self.config.windows == 1 else self._steps_of(batches)
@@ -128,7 +129,7 @@ class Batches:
         tokens = np.minimum(self._files.longest(self.shards.length), config.trained_length + 1)
         windows = np.maximum(1, -(-(tokens - 1) // config.length))  # of each file
         sequences = batches * config.batch
-        orders = [windows[self._order_of(epoch)] for epoch in range(-(-sequences // files))]
+        orders = [windows[self._files.order(epoch)] for epoch in range(-(-sequences // files))]
         return int(np.concatenate(orders)[:sequences].reshape(batches, -1).max(1).sum())
 
     def batch(self, number: int) -> np.ndarray:
@@ -165,26 +166,13 @@ class Batches:
     def _sequence(self, number: int) -> np.ndarray:
         """Return the training sequence that comes at a place of the endless stream."""
         random = np.random.default_rng([self.seed, CROP, number])
-        row = self._row(number, random)
+        row = self._stream.row(number, random)
         ids, bars = self.shards.ids(row), self.shards.bars(row)
         if isinstance(self._speaks, Ensemble):
             style = self.shards.style(row)
             return cut_ensemble(self._speaks, ids, bars, self.config, random, style)
         assert self._cut is not None, "a language of the papers has a cut of its own"
         return self._cut(self._speaks, ids, bars, self.config, random, self._another)
-
-    def _row(self, number: int, random: np.random.Generator) -> int:
-        """Return the row that comes at a place of the endless stream."""
-        if self._mixture is not None:
-            return self._mixture.row(number, random)
-        epoch, place = divmod(number, len(self._files))
-        if self._order[0] != epoch:
-            self._order = (epoch, self._order_of(epoch))
-        return self._files.draw(int(self._order[1][place]), random)
-
-    def _order_of(self, epoch: int) -> np.ndarray:
-        """Return the files in the order of an epoch."""
-        return np.random.default_rng([self.seed, ORDER, epoch]).permutation(len(self._files))
 
     def _another(self, random: np.random.Generator) -> np.ndarray:
         """Return the ids of any piece to train on."""
@@ -277,7 +265,9 @@ class _Mixture:
         assert config.weights is not None, "a mixture has weights"
         rows = shards.rows("train")
         number = shards.set_of(rows)
-        self._files = [_Files(shards, rows[number == one]) for one in range(len(shards.sets))]
+        self._files = [
+            _Files(shards, rows[number == one], seed, one) for one in range(len(shards.sets))
+        ]
         for files, one in zip(self._files, shards.sets, strict=True):
             if not len(files):
                 raise ValueError(f"{one.folder} has no files to train on; leave it out")
@@ -287,7 +277,6 @@ class _Mixture:
         self._counts[rest] += 1
         self._seed = seed
         self._block: tuple[int, np.ndarray] = (-1, np.array([]))
-        self._orders: dict[int, tuple[int, np.ndarray]] = {}
 
     def row(self, number: int, random: np.random.Generator) -> int:
         """Return the row that comes at a place of the endless stream."""
@@ -298,21 +287,19 @@ class _Mixture:
             self._block = (block, drawn)
         sets = self._block[1]
         one = int(sets[place])
-        files, before = self._files[one], int((sets[:place] == one).sum())
-        epoch, place = divmod(block * int(self._counts[one]) + before, len(files))
-        if self._orders.get(one, (-1,))[0] != epoch:
-            draws = np.random.default_rng([self._seed, ORDER, epoch, one])
-            self._orders[one] = (epoch, draws.permutation(len(files)))
-        return files.draw(int(self._orders[one][1][place]), random)
+        before = int((sets[:place] == one).sum())
+        return self._files[one].row(block * int(self._counts[one]) + before, random)
 
 
 class _Files:
-    """Rows as files, each a stretch of them."""
+    """Rows as files, each a stretch of them; in each epoch of an endless stream every file comes once."""
 
-    def __init__(self, shards: Shards, rows: np.ndarray) -> None:
+    def __init__(self, shards: Shards, rows: np.ndarray, *seed: int) -> None:
+        """Take rows, and a seed of one number or more."""
         edges = np.flatnonzero(np.diff(shards.file[rows], prepend=-1))
         self._rows, self._first = rows, rows[edges]
         self._count = np.diff(edges, append=len(rows))
+        self._seed, self._order = seed, (-1, np.array([]))
 
     def __len__(self) -> int:
         return len(self._first)
@@ -323,6 +310,18 @@ class _Files:
         longest = np.zeros(len(self), dtype=np.int64)
         np.maximum.at(longest, rows, length[self._rows])
         return longest
+
+    def order(self, epoch: int) -> np.ndarray:
+        """Return the files in the order of an epoch."""
+        seed, *which = self._seed
+        return np.random.default_rng([seed, ORDER, epoch, *which]).permutation(len(self))
+
+    def row(self, number: int, random: np.random.Generator) -> int:
+        """Return the row that comes at a place of the stream."""
+        epoch, place = divmod(number, len(self))
+        if self._order[0] != epoch:
+            self._order = (epoch, self.order(epoch))
+        return self.draw(int(self._order[1][place]), random)
 
     def draw(self, file: int, random: np.random.Generator) -> int:
         """Return one of a file's rows."""

@@ -59,7 +59,7 @@ def test_sets_are_drawn_from_by_their_weights(parts: list[str], tmp_path: Path):
     batches, again = (Batches(settings, seed=1) for _ in range(2))
     np.testing.assert_array_equal(batches.batch(200), again.batch(200))
     random = np.random.default_rng(0)
-    rows = np.array([batches._row(number, random) for number in range(1024)])
+    rows = np.array([batches._stream.row(number, random) for number in range(1024)])
     sets = batches.shards.set_of(rows)
     assert (sets == 1).sum() == 2 * 341  # of 512 each, as nearly as it goes
     first = batches.shards.file[rows[sets == 0][:3]]
