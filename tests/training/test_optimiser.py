@@ -42,8 +42,6 @@ def test_muon_moves_the_matrices_of_layers_and_adam_the_rest():
 def test_goals_learn_at_a_rate_of_their_own(method: str):
     learner = toy_model(goals=(5, 6, 7))
     optimiser = optimiser_of(settings(method=method, goal_rate=10), learner)
-    held = {p for group in optimiser.param_groups for p in group["params"]}
-    assert held == {*learner.parameters()}
     ways = moved(learner, optimiser, 0.01, torch.tensor([[1, 5, 2, 6, 3, 7, 4, 8]]))
     for name, rate in (("goals.vectors.weight", 0.1), ("embedding.weight", 0.01)):
         assert ways[name].abs().max().item() == pytest.approx(rate, rel=0.01)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import sqrt
 
 from tokenization.score import Notes
 
@@ -36,9 +35,3 @@ def slow_time_pitch(notes: Notes, ticks_per_beat: int) -> Cells:
                 cell = ((onset_b - onset_a) * 6 // ticks_per_beat, pitch_b - pitch_a + 20)
                 cells[cell] = cells.get(cell, 0) + 1
     return cells
-
-
-def slow_cosine(a: Cells, b: Cells) -> float:
-    """Return the cosine of two histograms with notes in them."""
-    dot = sum(count * b.get(cell, 0) for cell, count in a.items())
-    return dot / sqrt(sum(c * c for c in a.values()) * sum(c * c for c in b.values()))

@@ -87,16 +87,6 @@ def test_repeated_bars():
     assert bars_of(notes, BAR) == bars_of(shuffled, BAR)
 
 
-def test_wasserstein_is_the_mean_distance_of_sorted_values_of_equal_samples():
-    random = np.random.default_rng(0)
-    a, b = random.normal(size=50), random.exponential(size=50)
-    expected = np.abs(np.sort(a) - np.sort(b)).mean()
-    for first, second in ((a, b), (b, a), (np.repeat(a, 3), b)):
-        assert wasserstein(first, second) == pytest.approx(expected)
-    assert wasserstein([0], [0, 4]) == 2
-    assert wasserstein([], [1]) is None
-
-
 def test_distances_have_a_row_a_statistic():
     outputs, real = (
         [{"polyphony": x, "range": 5.0, "piece": n} for n, x in enumerate(values)]

@@ -101,34 +101,30 @@ def events(seed: int = 0) -> tuple[list[int], list[dict]]:
 
 
 def pop_piano_events(folder: Path, count: int = 3) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
     for number in range(count):
-        (folder / f"{number}.pkl").write_bytes(pickle.dumps(events(number)))
+        write_bytes(folder / f"{number}.pkl", pickle.dumps(events(number)))
     return folder
 
 
 def lieder(folder: Path, count: int = 3) -> Path:
     """Write scores for voice and piano that begin with a pickup, compressed."""
-    folder.mkdir(parents=True, exist_ok=True)
     for number in range(count):
         voice = (note("CDEFGAB"[n + number], 4, 2 if n == 0 else 6) for n in range(4))
         piano = bars(rest(2), *(note("C", 3 + number % 2, 6) for _ in range(3)), beats=3)
-        (folder / f"lc{100 + number}.mxl").write_bytes(
-            compressed(score(bars(*voice, beats=3), piano))
-        )
+        parts = bars(*voice, beats=3), piano
+        write_bytes(folder / f"lc{100 + number}.mxl", compressed(score(*parts)))
     (folder / "LICENSE.txt").write_text("CC0 1.0 Universal")
     return folder
 
 
 def quartets(folder: Path, count: int = 3) -> Path:
     """Write scores of four parts, compressed."""
-    folder.mkdir(parents=True, exist_ok=True)
     for number in range(count):
         parts = [
             bars(*(note(step, octave, 8) for step in "CDEFGAB"[number : number + 4]))
             for octave in (5, 4, 4, 3)
         ]
-        (folder / f"sq{100 + number}.mxl").write_bytes(compressed(score(*parts)))
+        write_bytes(folder / f"sq{100 + number}.mxl", compressed(score(*parts)))
     return folder
 
 
