@@ -93,20 +93,20 @@ def summary(pieces: Sequence[Loss], edges: Sequence[int], trained_length: int) -
     losses = np.array([piece["sums"] for piece in pieces], dtype=np.float64)
     tokens = np.array([piece["tokens"] for piece in pieces])
     place = {edge: i for i, edge in enumerate(edges)}
-    curve = [(start, stop) for start, stop in pairwise(edges)]
     borders = parts_of(trained_length, edges[-1])
+    parts = {part: _row(losses, tokens, place, *border) for part, border in borders.items()}
     read = int(tokens.sum(1).max())  # positions: a model or all pieces may end early
+    for part, row in parts.items():
+        if row and part != "trained":
+            row["stop"] = min(row["stop"], read)
     return {
         "trained_length": trained_length,
         "length": edges[-1],
         "tokens": int(tokens.sum()),
         "positions": [
-            row for start, stop in curve if (row := _row(losses, tokens, place, start, stop))
+            row for part in pairwise(edges) if (row := _row(losses, tokens, place, *part))
         ],
-        "parts": {
-            part: _until(read, _row(losses, tokens, place, *border), part)
-            for part, border in borders.items()
-        },
+        "parts": parts,
         "drift": {
             part: _drift(losses, tokens, place, borders["trained"], borders[part])
             for part in ("near", "far")
@@ -174,11 +174,6 @@ def _row(
         return None
     deviation = found.deviation if found.pieces > 1 else None
     return {**asdict(found), "deviation": deviation, "start": start, "stop": stop}
-
-
-def _until(read: int, row: dict[str, Any] | None, part: str) -> dict[str, Any] | None:
-    """Return a part, past the trained length no longer than was read: others may have been read further."""
-    return row if row is None or part == "trained" else {**row, "stop": min(row["stop"], read)}
 
 
 def _drift(

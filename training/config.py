@@ -102,9 +102,7 @@ class OptimiserConfig:
     beta2: float = 0.99
     epsilon: float = 1e-8
     goal_rate: float = 1.0  # times the learning rate, for what positions are told of goals: rare, and zero at first
-    position_rate: float = (
-        1.0  # times the learning rate, for the parameters of the encoding of position
-    )
+    position_rate: float = 1.0  # times the learning rate, for what the encoding of position learns
     clip: float = 1.0  # norm of the gradient
     accumulate: int = 1  # backward passes a step; the batch is divided among them
     redraw: float = 0.05  # probability of new random features at a step, or before a sequence of several windows

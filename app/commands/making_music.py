@@ -259,9 +259,7 @@ class Making:
     name: str  # what errors call it
     work: MusicGeneration
     bars: int | None  # to be written in each take; None where the length is given in tokens
-    stems: Mapping[
-        str, str
-    ]  # how the names of its files begin, before a number → which score of a take
+    stems: Mapping[str, str]  # how the names of its files begin → which score of a take
     whole_counts: bool = False  # a take is one if the whole of it has a note: bars may be emptied
 
 

@@ -17,10 +17,8 @@ from evaluation.benchmarks.variants import Variant, variant, with_choice
 from tokenization.records import from_plain, suggestion, yaml_of
 
 FOLDER = Path(__file__).parent / "recipes"
-FULL = {
-    "language": "language-flt",
-    "music": "music-short",
-}  # of a task, where it is not named as the task
+# The recipe of a task, where it is not named as the task.
+FULL = {"language": "language-flt", "music": "music-short"}
 
 
 @dataclass(frozen=True, kw_only=True)

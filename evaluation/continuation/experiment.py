@@ -256,23 +256,21 @@ def summed_up(
     return {
         "experiment": "continuation",
         "settings": asdict(plan),
-        "models": [_model_facts(model) for model in models],
+        "models": [
+            {
+                "name": model.name,
+                "sha256": model.sha256 or None,
+                "language": model.language.name,
+                "trained_length": model.trained_length or None,
+                "number": model.number,
+            }
+            for model in models
+        ],
         "yardsticks": list(REFERENCE_PASSAGES.values()),
         "prompts": len(prompts),
         "styles": len({prompt.style for prompt in prompts}),
         **summary(measured.similarities, measured.passages, measured.diversities),
         "measured": measured,
-    }
-
-
-def _model_facts(model: Playable) -> Row:
-    """Return what identifies a model, as plain data."""
-    return {
-        "name": model.name,
-        "sha256": model.sha256 or None,
-        "language": model.language.name,
-        "trained_length": model.trained_length or None,
-        "number": model.number,
     }
 
 

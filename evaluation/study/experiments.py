@@ -269,10 +269,9 @@ def _found(folder: Path, job: Measurement) -> Done | None:
 
 def _keep(folder: Path, job: Measurement, done: Done) -> None:
     """Write what came of a job, whole or not at all."""
-    path = folder / f"{job.key}.json"
     known = {"arguments": dict(job.arguments), "identity": dict(job.identity)}
-    content = {**known, "done": vars(done)}
-    write_whole(path, json.dumps(content).encode())
+    content = json.dumps({**known, "done": vars(done)})
+    write_whole(folder / f"{job.key}.json", content.encode())
 
 
 Job = tuple[Playable, Measurement]
@@ -289,9 +288,8 @@ class Experiment:
     compose: Callable[[Found], dict[str, Any]]
     # Of a job, where results do without them.
     pieces: Callable[[Measurement], Sequence[str]] | None = None
-    beside: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # said with results, as the command for them alone
+    # Said with results, as the command for them alone.
+    beside: Mapping[str, Any] = field(default_factory=dict)
 
 
 def job_of(
@@ -437,8 +435,7 @@ def positions(
     jobs = []
     for playable in playables:
         length = probed_length(playable)
-        probing = job_of(playable, probes, device, length=length, tokens=tokens, seed=seed)
-        jobs.append(probing)
+        jobs.append(job_of(playable, probes, device, length=length, tokens=tokens, seed=seed))
         if drawn:
             jobs.append(job_of(playable, pictures, device, length=length, seed=seed))
 

@@ -177,21 +177,17 @@ def telling(rows: Rows) -> list[dict[str, Any]]:
     paired = pair >= 0
     halves = values[~written][paired]
     control = told_apart(halves, half[paired], pair[paired])
-    found = {
-        ALL: told_apart(values, written, songs),
-        WITHOUT_LOUDNESS: told_apart(values[:, quiet], written, songs),
-        CONTROL: replace(control, songs=2 * control.songs),
-    }
     areas = [overlap(column, written, songs) for column in values.T]
-    means = {
-        ALL: mean(areas),
-        WITHOUT_LOUDNESS: mean(area for area, kept in zip(areas, quiet, strict=True) if kept),
-        CONTROL: mean(overlap(column, half[paired], pair[paired]) for column in halves.T),
-    }
+    kept = (area for area, is_kept in zip(areas, quiet, strict=True) if is_kept)
+    own = (overlap(column, half[paired], pair[paired]) for column in halves.T)
     none = {"written": None, "real": None}
     table = [
-        {"measure": measure, **asdict(apart), "overlap": means[measure], **none}
-        for measure, apart in found.items()
+        {"measure": measure, **asdict(apart), "overlap": mean(overlaps), **none}
+        for measure, apart, overlaps in (
+            (ALL, told_apart(values, written, songs), areas),
+            (WITHOUT_LOUDNESS, told_apart(values[:, quiet], written, songs), kept),
+            (CONTROL, replace(control, songs=2 * control.songs), own),
+        )
     ]
     alone = [
         {**_alone(name, column, written, songs), "overlap": area}

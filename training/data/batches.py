@@ -61,9 +61,7 @@ class Part(NamedTuple):
     window: int  # of the batch
     windows: int  # that the batch has
     tokens: np.ndarray  # (B, T + 1), IGNORED after a piece's end
-    recalled: np.ndarray | None = (
-        None  # after each token but the last, where the model recalls: (B, T, 4)
-    )
+    recalled: np.ndarray | None = None  # after each token but the last, where the model recalls
 
     @property
     def first_step(self) -> int:

@@ -288,9 +288,7 @@ class PrepareOptions:
     """How a data set is prepared."""
 
     language: str | None = None  # by default the source's
-    validation: float = (
-        0.05  # share held out where the source has no split; of works, for test again
-    )
+    validation: float = 0.05  # held out where the source has no split; of works, for test again
     test_only: bool = False  # all pieces are held out, whatever split they are in
     workers: Workers | None = None  # by default one a processor; 0 works in this process
     replace: bool = False  # a prepared set that stands in the destination
