@@ -83,6 +83,7 @@ def run(arguments: argparse.Namespace) -> None:
         claim(arguments.output, arguments)
     against = without_encoding(configs)
     found: dict[str, list[Compared]] = {}
+    whole: dict[str, list[Path]] = {}  # folders of what did not fail
     rows: list[Repeated] = []
     runs = [(name, run) for name in configs for run in _of_seeds(configs[name], arguments.seeds)]
     runs.sort(key=lambda named: named[1].seed)  # all of one seed, then of the next: pairs first
@@ -90,10 +91,15 @@ def run(arguments: argparse.Namespace) -> None:
         seed = f", seed {config.seed}" if several else ""
         output.remark([f"{number} of {len(runs)}: {name}{seed}"])
         found.setdefault(name, []).append(_trained(name, config))
+        whole.setdefault(name, [])
+        if not found[name][-1].failed:
+            whole[name].append(Path(config.run))
         rows = repeated(found, against)
         # Each time, lest an interruption leave none.
         write_comparison(rows, arguments.output)
-    _draw(runs, found, arguments.output)
+    drawn = {name: folders for name, folders in whole.items() if folders}
+    if drawn:
+        _draw(drawn, arguments.output, runs[0][1].data.trained_length)
     result = [asdict(row) for row in ranked(rows)]
     output.write_either(arguments.json, result, output.table(comparison_table(rows)))
 
@@ -192,23 +198,10 @@ def _trained(name: str, config: RunConfig) -> Compared:
         return Compared(name=name, failed=failed)
 
 
-def _draw(
-    runs: list[tuple[str, RunConfig]], found: dict[str, list[Compared]], folder: Path
-) -> None:
+def _draw(runs: dict[str, list[Path]], folder: Path, trained_length: int) -> None:
     from training.comparison import draw_comparison
 
-    whole = {
-        name: [
-            Path(config.run)
-            for config, row in zip((c for n, c in runs if n == name), rows, strict=True)
-            if not row.failed
-        ]
-        for name, rows in found.items()
-    }
-    drawn = {name: paths for name, paths in whole.items() if paths}
-    if not drawn:
-        return
     try:
-        draw_comparison(drawn, folder, runs[0][1].data.trained_length)
+        draw_comparison(runs, folder, trained_length)
     except ImportError as error:
         output.remark([f"No picture is drawn: {error.name} is not installed here."])

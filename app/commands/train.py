@@ -197,20 +197,14 @@ def _begun(run: Run, remarks: list[str]) -> list[str]:
 
     if not run.is_over:
         write_config(run.config)
-        return [*remarks, *_rising(run)]
+        warmup = run.config.optimiser.warmup
+        if run.schedule.seconds is None and warmup >= run.steps:
+            rises = f"optimiser.warmup is {warmup} of {run.steps} steps"
+            return [*remarks, f"The learning rate rises to the end: {rises}."]
+        return remarks
     changes = "; ".join(differences(run.config))
     stays = f"No step is left to be made, and {run.folder} stays as it was trained, without what you change"
     return [f"{stays}: {changes}."] if changes else []
-
-
-def _rising(run: Run) -> list[str]:
-    """Return what is to be said of a rate that never comes to its height."""
-    warmup = run.config.optimiser.warmup
-    if run.schedule.seconds is not None or warmup < run.steps:
-        return []
-    return [
-        f"The learning rate rises to the end: optimiser.warmup is {warmup} of {run.steps} steps."
-    ]
 
 
 def _write_samples(run: Run, model: Performer, step: int) -> list[str]:
