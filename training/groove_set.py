@@ -359,13 +359,16 @@ def make_groove_set(
         raise ValueError(
             f"none of {len(chosen)} styles made a groove of bass, drums and another track"
         )
+    splits = [path.partition("/")[0] for path in kept]
+    counts = {split: splits.count(split) for split in ("train", *SHARES)}
+    made = Made(files=counts, left_out=left_out, checksum=_checksum(kept))
     table = "\n".join(["file\tlibrary file\tgroove\tseed", *sorted(rows)]) + "\n"
     with full_disk_named(folder, "name another one"), _whole(folder) as part:
         for path, midi in kept.items():
             write_bytes(part / path, midi)
         write_text(part / "styles.tsv", table)
-        write_text(part / "README.md", _readme(about, seed, kept, left_out))
-    return Made(files=_counted(kept), left_out=left_out, checksum=_checksum(kept))
+        write_text(part / "README.md", _readme(about, seed, made))
+    return made
 
 
 @contextmanager
@@ -432,11 +435,6 @@ def named_tracks(score: Score) -> Score | None:
     )  # fmt: skip
 
 
-def _counted(kept: dict[str, bytes]) -> dict[str, int]:
-    splits = [path.partition("/")[0] for path in kept]
-    return {split: splits.count(split) for split in ("train", *SHARES)}
-
-
 def _checksum(kept: dict[str, bytes]) -> str:
     digest = hashlib.sha256()
     for path in sorted(kept):
@@ -444,8 +442,8 @@ def _checksum(kept: dict[str, bytes]) -> str:
     return digest.hexdigest()
 
 
-def _readme(about: str, seed: int, kept: dict[str, bytes], left_out: int) -> str:
-    counts = ", ".join(f"{count} {split}" for split, count in _counted(kept).items())
+def _readme(about: str, seed: int, made: Made) -> str:
+    left_out, counts = made.left_out, ", ".join(f"{n} {split}" for split, n in made.files.items())
     return f"""# Grooves made by MMA
 
 Accompaniments of one style each, {FILES} files a style over different charts: {counts} files of {BARS} bars in 4/4.
@@ -455,7 +453,7 @@ Accompaniments of one style each, {FILES} files a style over different charts: {
 - Chords: {about}.
 - A library file's styles all lie in one of train, val and test. {left_out} styles are left out, which made no groove of
   bass, drums and another track, or one that another makes too.
-- Checksum (SHA-256 of all paths and files): {_checksum(kept)}
+- Checksum (SHA-256 of all paths and files): {made.checksum}
 
 `styles.tsv` names library file, groove and seed of each. `musicgen data groove` prepares them for training.
 """

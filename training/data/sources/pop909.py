@@ -145,7 +145,7 @@ class Song:
     """A song as its folder has it."""
 
     score: Score
-    beat_seconds: np.ndarray  # (beats,)
+    beats: BeatMap  # counted from the first annotated one
     downbeats: np.ndarray  # (beats,) whether an annotated bar starts there
     chords: list[tuple[float, str]]
 
@@ -157,10 +157,9 @@ class Song:
 
     def onsets(self) -> Onsets:
         """Return the notes in beats."""
-        beats = BeatMap(self.beat_seconds, np.arange(len(self.beat_seconds)))
         seconds, notes = tempo_map(self.score), self.score.notes
         onset, end = (
-            beats.to_beats(seconds.to_seconds(ticks / self.score.ticks_per_beat))
+            self.beats.to_beats(seconds.to_seconds(ticks / self.score.ticks_per_beat))
             for ticks in (notes.onset_ticks, notes.end_ticks)
         )
         melody = [i for i, track in enumerate(self.score.tracks) if track.name == MELODY]
@@ -173,14 +172,13 @@ class Song:
 
     def chord_changes(self) -> np.ndarray:
         """Return the beats at which the chord changes."""
-        beats = BeatMap(self.beat_seconds, np.arange(len(self.beat_seconds)))
         names = [name for _, name in self.chords]
         changes = [
             seconds
             for (seconds, name), last in zip(self.chords, ["", *names], strict=False)
             if name != last
         ]
-        return beats.to_beats(np.array(changes))
+        return self.beats.to_beats(np.array(changes))
 
     def bars(self) -> np.ndarray:
         """Return the beats that start bars, as annotated or mended: (bars,)."""
@@ -195,9 +193,11 @@ def read_song(folder: Path) -> Score:
     beat_seconds, downbeats = read_beats(folder / BEATS_FILE)
     chords = read_chords(folder / CHORDS_FILE)
     score = read_midi(folder / f"{folder.name}.mid")
-    song = Song(score=score, beat_seconds=beat_seconds, downbeats=downbeats, chords=chords)
+    numbers = np.arange(len(beat_seconds))
+    beats = BeatMap(beat_seconds, numbers)
+    song = Song(score=score, beats=beats, downbeats=downbeats, chords=chords)
     starts = _from_first_note(song, song.bars())
-    beat_map = BeatMap(song.beat_seconds, np.arange(len(song.beat_seconds)) - starts[0])
+    beat_map = BeatMap(beat_seconds, numbers - starts[0])
     return (
         remap(song.score, beat_map, TICKS_PER_BEAT)
         .replace(markers=_markers(song.chords, beat_map), meters=_meters(starts, song.usual))
@@ -209,8 +209,7 @@ def _from_first_note(song: Song, starts: np.ndarray) -> np.ndarray:
     """Return the starts of bars from the one of the first note, which may lie before all beats."""
     if not len(song.score.notes):
         return starts
-    beats = BeatMap(song.beat_seconds, np.arange(len(song.beat_seconds)))
-    first = float(beats.to_beats(np.array(first_seconds(song.score)))) + EARLY_BEATS
+    first = float(song.beats.to_beats(np.array(first_seconds(song.score)))) + EARLY_BEATS
     missing = max(0, -int((first - starts[0]) // song.usual))
     front = starts[0] - song.usual * np.arange(missing, 0, -1)
     starts = np.concatenate([front, starts])
