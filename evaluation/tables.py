@@ -63,10 +63,7 @@ def described(row: Result) -> str:
 
 def spread(row: Result | None) -> str:
     """Return a mean over pieces, their deviation, and how many they are."""
-    if row is None:
-        return NONE
-    deviation = "" if row["deviation"] is None else f" ± {row['deviation']:.3f}"
-    return f"{row['mean']:.3f}{deviation} ({row['pieces']})"
+    return NONE if row is None else f"{with_error(row['mean'], row['deviation'])} ({row['pieces']})"
 
 
 def signed(row: Result | None) -> str:
@@ -80,7 +77,7 @@ def signed(row: Result | None) -> str:
 
 
 def with_error(value: float | None, error: float | None) -> str:
-    """Return a number and its standard error, if it has one."""
+    """Return a number and its standard error or deviation, if it has one."""
     if value is None:
         return NONE
     return f"{value:.3f}" if error is None else f"{value:.3f} ± {error:.3f}"

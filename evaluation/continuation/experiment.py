@@ -281,7 +281,7 @@ def _add(
     shared = {"output": output, "prompt": prompt.name, "style": prompt.style}
     for number, passage in enumerate(passages):
         row = {**shared, "sample": number}
-        music = excerpt(passage.score, passage.start_ticks)
+        music = excerpt(passage.score, prompt.start_ticks)
         references = {"prompt": prompt.score, "piece": prompt.piece}
         measured.similarities.extend({**row, **one} for one in compared(references, music))
         measured.passages.append({**row, **_described(prompt, passage, music)})

@@ -44,7 +44,6 @@ class JudgedPassage:
     ids: np.ndarray  # (T,)
     begun: int  # so many of them belong to the prompt
     score: Score  # what can be heard of them
-    start_ticks: int  # where the continuation begins
 
     @property
     def new_ids(self) -> np.ndarray:
@@ -81,8 +80,7 @@ class PromptedPiece:
         """Return a sequence whose first tokens, so many or equally many bars, are a prompt."""
         if begun is None:
             begun = prompt_length(language, language.bars(ids), self.bars)
-        score = language.decode(ids, self.setting)
-        return JudgedPassage(ids=ids, begun=begun, score=score, start_ticks=self.start_ticks)
+        return JudgedPassage(ids=ids, begun=begun, score=language.decode(ids, self.setting))
 
 
 def prompt_length(language: Language, bar_starts: np.ndarray, bars: int) -> int:
