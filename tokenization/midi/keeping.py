@@ -13,27 +13,183 @@ controllers stay in force. Time signatures follow the new bars.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
 from tokenization.analysis.chords import named, text_of
 from tokenization.edit import Edit, NotKept, homes, new_bars, shared
-from tokenization.midi.chunks import LAST_TICK, MARKER, METER, TRACK_NAME
-from tokenization.midi.reading import DRUM_CHANNEL, SUSTAIN, programs_set_apart, read_midi
-from tokenization.midi.tracks import (
-    AFTER,
-    AMID,
-    BEFORE,
-    UNREAD,
-    Note,
-    Tracks,
-    event_bytes,
-    notes_of,
+from tokenization.midi.chunks import (
+    BYTES,
+    END,
+    HEADER,
+    LAST_TICK,
+    LEADING_BYTES,
+    MARKER,
+    METER,
+    TRACK,
+    TRACK_NAME,
+    DamagedTrack,
+    all_events,
+    split_chunks,
+    variable_length,
 )
+from tokenization.midi.reading import DRUM_CHANNEL, SUSTAIN, programs_set_apart, read_midi
 from tokenization.score import Notes, Score, Track
+
+# The file as track chunks of events that can be removed and added; what is not touched keeps its bytes.
+
+TEXT, SEQUENCE_NUMBER = 0xFF01, 0xFF00
+BEFORE, AMID, AFTER = range(3)  # the kept events of a tick: notes end, signs change, notes begin
+UNREAD = "the file is damaged, or holds events that are not of a MIDI file"
+Event = tuple[int, int, bytes, int]  # tick, status, of a meta event with its type, data, first byte
+Added = tuple[int, int, bytes]  # tick, place among the events of the tick, bytes without the time
+Key = tuple[int, int, int]  # of a track of the file's score: chunk, channel and program
+
+
+class Note(NamedTuple):
+    """A note of the file: which events of its chunk begin and end it, and when."""
+
+    chunk: int
+    channel: int
+    program: int
+    pitch: int
+    on: int
+    off: int | None
+    tick: int
+    end: int
+
+
+@dataclass
+class Chunk:
+    """A track chunk: its bytes and events, which of them go, and what comes to them."""
+
+    body: bytes
+    events: list[Event]
+    removed: set[int | None] = field(default_factory=set)
+    added: list[Added] = field(default_factory=list)
+
+    def written(self, seam: int | None) -> bytes:
+        """Return its bytes with the changes, and of its own events those before the seam."""
+        if seam is None and not (self.removed or self.added):
+            return self.body
+        events = self.events if seam is None else [e for e in self.events if e[0] < seam]
+        kept = [e for e in events if e[1] != END]
+        if not self.removed and (seam is not None or not self.added):
+            # What precedes all that is new stays as it is, running status and all.
+            after = self.events[len(kept)][3] if len(kept) < len(self.events) else len(self.body)
+            pieces, tick = [self.body[:after]], kept[-1][0] if kept else 0
+            changes = sorted(self.added, key=lambda event: event[:2])
+        else:
+            pieces, tick = [], 0
+            stay = [
+                (e[0], AMID, event_bytes(e[1], e[2]))
+                for number, e in enumerate(kept)
+                if number not in self.removed
+            ]
+            changes = sorted(stay + self.added, key=lambda event: event[:2])
+        for at, _, event in changes:
+            pieces.append(variable_length(at - tick) + event)
+            tick = at
+        end = max(tick, self.events[-1][0]) if seam is None and self.events else tick
+        return b"".join((*pieces, variable_length(end - tick), event_bytes(END, b"")))
+
+
+def event_bytes(status: int, data: bytes | Sequence[int]) -> bytes:
+    """Write an event with its status."""
+    data = bytes(data)
+    if status > 0xFF:
+        return status.to_bytes(2, "big") + variable_length(len(data)) + data
+    return BYTES[status] + (variable_length(len(data)) if status >= 0xF0 else b"") + data
+
+
+class Tracks:
+    """The chunks of a file; all but tracks stay where they are."""
+
+    def __init__(self, data: bytes) -> None:
+        """Take a file apart; one that is damaged raises NotKept."""
+        start = data.find(HEADER, 0, LEADING_BYTES)
+        bodies = split_chunks(data, "the file").bodies
+        data = data[start:]
+        position = 8 + int.from_bytes(data[4:8], "big")
+        self._head = data[:position]
+        self._pieces: list[
+            bytes | int
+        ] = []  # what follows: other chunks, and the numbers of tracks
+        self.chunks: list[Chunk] = []
+        while position + 8 <= len(data) and len(self.chunks) <= len(bodies):
+            stop = position + 8 + int.from_bytes(data[position + 4 : position + 8], "big")
+            if data.startswith(TRACK, position):
+                self._pieces.append(len(self.chunks))
+                self.chunks.append(chunk_of(data[position + 8 : stop]))
+            else:
+                self._pieces.append(data[position:stop])
+            position = stop
+        self._pieces.append(data[position:])
+        if position > len(data) or [chunk.body for chunk in self.chunks] != [*bodies]:
+            raise NotKept(UNREAD)
+        self.is_type_0 = data[8:10] == b"\x00\x00" and len(self.chunks) == 1
+
+    def add(self) -> int:
+        """Add a track after the others; return its number."""
+        place = 1 + max(n for n, piece in enumerate(self._pieces) if isinstance(piece, int))
+        self._pieces.insert(place, len(self.chunks))
+        self.chunks.append(Chunk(b"", []))
+        return len(self.chunks) - 1
+
+    def written(self, seam: int | None, texts: Iterable[str]) -> bytes:
+        """Return the file with all changes and texts at its start; with a seam, of its own events those before it."""
+        said = b"".join(
+            b"\x00" + event_bytes(TEXT, text.encode(errors="replace")) for text in texts
+        )
+        bodies = [chunk.written(seam) for chunk in self.chunks]
+        # A sequence number stands before all else.
+        first = [*islice(all_events(bodies[0]), 2)]
+        place = first[1][3] if first[0][:2] == (0, SEQUENCE_NUMBER) else 0
+        bodies[0] = bodies[0][:place] + said + bodies[0][place:]
+        tracks = [TRACK + len(body).to_bytes(4, "big") + body for body in bodies]
+        pieces = [tracks[piece] if isinstance(piece, int) else piece for piece in self._pieces]
+        count = len(tracks).to_bytes(2, "big")
+        return b"".join((self._head[:10], count, self._head[12:], *pieces))
+
+
+def chunk_of(body: bytes) -> Chunk:
+    try:
+        events = list(all_events(body))
+    except DamagedTrack:
+        raise NotKept(UNREAD) from None
+    for _, status, data, _ in events:
+        if (0xF0 < status < 0xFF and status != 0xF7) or (status < 0xF0 and not data.isascii()):
+            raise NotKept(UNREAD)
+    return Chunk(body, events)
+
+
+def notes_of(chunk: int, events: Sequence[Event], programs: Mapping[int, int]) -> list[Note]:
+    """Return the notes of a chunk, those of a key ended first-in first-out."""
+    now = dict(programs)
+    notes: list[Note] = []
+    begun: dict[tuple[int, int], deque[int]] = defaultdict(deque)  # which notes of a key sound
+    for number, (tick, status, data, _) in enumerate(events):
+        kind, channel = status & 0xF0, status & 15
+        if status >= 0xF0 or kind not in (0x80, 0x90, 0xC0):
+            continue
+        if kind == 0xC0:
+            now[channel] = data[0]
+        elif kind == 0x90 and data[1]:
+            begun[channel, data[0]].append(len(notes))
+            program, last = now.get(channel, 0), events[-1][0]
+            notes.append(Note(chunk, channel, program, data[0], number, None, tick, last))
+        elif begun[channel, data[0]]:
+            ended = begun[channel, data[0]].popleft()
+            notes[ended] = notes[ended]._replace(off=number, end=tick)
+    return notes
+
+
+# The new music in these tracks.
 
 HELD_PEDALS = (SUSTAIN, 66, 69)  # sostenuto and hold too
 LOUDNESS = (7, 11)  # channel volume and expression
@@ -65,9 +221,8 @@ class KeptMidi:
         times = self.heard.file_times
         self._beats, self._ticks = times.beats, times.file_ticks
         slopes = np.diff(self._ticks) / np.diff(self._beats)
-        self.is_straight = bool(
-            np.allclose(slopes, slopes[0], rtol=1e-6)
-        )  # its beats are the file's
+        # Whether its beats are the file's.
+        self.is_straight = bool(np.allclose(slopes, slopes[0], rtol=1e-6))
 
     def _read_notes(self) -> None:
         """Find the notes, and for each track of the file's score the chunk, channel and program that it is."""
@@ -84,17 +239,16 @@ class KeptMidi:
                     self._moves[status & 15].append((tick, number, status, data))
         for moves in self._moves.values():
             moves.sort(key=lambda move: move[:2])  # stable: those of a chunk stay in order
-        start = programs_set_apart([chunk.body for chunk in self.tracks.chunks])
-        programs = dict(zip((s & 15 for s in start[1::3]), start[2::3], strict=True))
-        self.notes: list[Note] = []
-        self.keys: list[tuple[int, int, int]] = []
-        for number, chunk in enumerate(self.tracks.chunks):
-            found = list(notes_of(number, chunk.events, programs))
-            self.notes += found
-            self.keys += sorted({(number, note.channel, note.program) for note in found})
-        self.of_key: dict[tuple[int, int, int], list[Note]] = defaultdict(list)
+        programs = programs_set_apart([chunk.body for chunk in self.tracks.chunks])
+        self.notes = [
+            note
+            for number, chunk in enumerate(self.tracks.chunks)
+            for note in notes_of(number, chunk.events, programs)
+        ]
+        self.of_key: dict[Key, list[Note]] = defaultdict(list)
         for note in self.notes:
             self.of_key[note.chunk, note.channel, note.program].append(note)
+        self.keys = sorted(self.of_key)
         self.read = read_midi(self.edit.original)
         counts = np.bincount(self.read.notes.track, minlength=len(self.read.tracks)).tolist()
         if counts != [len(self.of_key[key]) for key in self.keys]:
@@ -132,10 +286,8 @@ class KeptMidi:
             before = beats < last
             beats, known = np.append(beats[before], last), np.append(known[before], end)
             if len(beats) < 2:  # all that is known lies after it
-                beats, known = (
-                    np.append(last - 1, last),
-                    np.append(_line(last - 1, self._beats, self._ticks), end),
-                )
+                beats = np.append(last - 1, last)
+                known = np.append(_line(last - 1, self._beats, self._ticks), end)
         return np.floor(_line(at, beats, known) + 0.5).astype(np.int64)
 
     @property
@@ -153,8 +305,7 @@ class KeptMidi:
         for source in {source for part in parts for source in part.sources}:
             for note in self.of_key[self.keys[source]]:
                 if start <= note.tick < stop:
-                    gone = {note.on} if note.off is None else {note.on, note.off}
-                    self.tracks.chunks[note.chunk].removed |= gone
+                    self.tracks.chunks[note.chunk].removed |= {note.on, note.off}
 
     def _end_at_seam(self) -> None:
         """End what sounds at the seam; drop the notes just before it that count as after it."""
@@ -164,7 +315,7 @@ class KeptMidi:
             if note.tick >= seam:
                 continue
             if note.tick >= early:
-                chunk.removed |= {note.on} if note.off is None else {note.on, note.off}
+                chunk.removed |= {note.on, note.off}
             elif note.off is None or note.end >= seam:
                 off = event_bytes(0x80 | note.channel, (note.pitch, 64))
                 chunk.added.append((seam, BEFORE, off))
@@ -244,7 +395,7 @@ class KeptMidi:
         found = homes(part, self.read.tracks, pitches if any_left else gone)
         return [_Home(*self.keys[source][:2], pitch) for source, pitch in found]
 
-    def _is_in_force(self, key: tuple[int, int, int], before: int) -> bool:
+    def _is_in_force(self, key: Key, before: int) -> bool:
         """Say whether a chunk's channel has a program at the end of what is kept."""
         number, channel, program = key
         last = [found for tick, found in self._programs[number, channel] if tick < before]
@@ -254,14 +405,14 @@ class KeptMidi:
         """Return a new track, or in a file of type 0 a channel, for a part that the file does not have."""
         channel = self._free_channel(track)
         known = self._channels(with_notes=True)
-        number, at = 0, self._seam if self.edit.goes_on else 0
-        if not self.tracks.is_type_0:
+        if self.tracks.is_type_0:
+            number, at, signs = 0, self._seam if self.edit.goes_on else 0, []
+        else:
             number, at = self.tracks.add(), 0
-        signs = self.tracks.chunks[number].added
-        if not self.tracks.is_type_0:
-            signs.append((0, BEFORE, event_bytes(TRACK_NAME, track.name.encode())))
+            signs = [(0, BEFORE, event_bytes(TRACK_NAME, track.name.encode()))]
         if channel != DRUM_CHANNEL or channel not in known:
             signs.append((at, AMID, event_bytes(0xC0 | channel, (track.program,))))
+        self.tracks.chunks[number].added += signs
         return _Home(number, channel)
 
     def _channels(self, *, with_notes: bool) -> set[int]:
@@ -292,10 +443,8 @@ class KeptMidi:
         kept: dict[int, list[Note]] = defaultdict(list)
         begins: dict[int, list[int]] = defaultdict(list)
         for note in () if self.edit.goes_on else self.notes:
-            if (
-                note.channel == home.channel
-                and note.on not in self.tracks.chunks[note.chunk].removed
-            ):
+            gone = note.on in self.tracks.chunks[note.chunk].removed
+            if note.channel == home.channel and not gone:
                 begins[note.pitch].append(note.tick)
                 if note.chunk == home.chunk and note.off is not None:
                     kept[note.pitch].append(note)
@@ -305,22 +454,16 @@ class KeptMidi:
         if len(ends) and ends.max() > LAST_TICK:
             raise NotKept("the new music would end later than a MIDI file can say")
         chunk = self.tracks.chunks[home.chunk]
-        rows = zip(
-            onsets.tolist(),
-            ends.tolist(),
-            notes.pitch.tolist(),
-            notes.velocity.tolist(),
-            strict=True,
-        )
-        for on, end, pitch, velocity in rows:
+        rows = np.stack([onsets, ends, notes.pitch, notes.velocity], axis=1)
+        for on, end, pitch, velocity in rows.tolist():
             following = begins[pitch][bisect_right(begins[pitch], on) :][:1]
-            end = min(max(end, on + 1), *following) if following else max(end, on + 1)
+            end = min([max(end, on + 1), *following])
             # Notes of a key begin and end in one order.
             first = bisect_right(kept[pitch], on, key=lambda note: note.end)
             last = bisect_left(kept[pitch], on, key=lambda note: note.tick)
             for note in kept[pitch][first:last]:
                 if note.off not in chunk.removed:
-                    chunk.removed.add(note.off)  # type: ignore[arg-type]
+                    chunk.removed.add(note.off)
                     _, status, data, _ = chunk.events[note.off]  # type: ignore[index]
                     chunk.added.append((on, BEFORE, event_bytes(status, data)))
             chunk.added.append((on, AFTER, event_bytes(0x90 | home.channel, (pitch, velocity))))

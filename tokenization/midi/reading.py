@@ -65,12 +65,13 @@ _PROGRAM = {channel: re.compile(b"%c[\0-\x7f]" % (0xC0 | channel)) for channel i
 
 Events = list[tuple[int, int, bytes]]  # tick, status, data
 Moves = dict[int, list[tuple[int, int]]]  # of a channel's pedal: tick, value
+Programs = Mapping[int, int]  # those in force at the start, by channel
 
 
-def with_channel_pedals(bodies: Sequence[bytes], programs: Mapping[int, int]) -> Sequence[bytes]:
+def with_channel_pedals(bodies: Sequence[bytes], programs: Programs) -> Sequence[bytes]:
     """Return the tracks with the pedals of their channels, the same ones where that changes nothing.
 
-    `programs` are those in force at the start. A damaged track is for the repair.
+    A damaged track is for the repair.
     """
     if not any(_may_concern(bodies, channel) for channel in _CHANNELS):
         return bodies
@@ -130,7 +131,7 @@ def _ended(moved: list[tuple[int, int]], tracks: Sequence[Events]) -> list[tuple
     return [*moved, (max(events[-1][0] for events in tracks if events), 0)]
 
 
-def _programs(events: Events, moves: Moves, programs: Mapping[int, int]) -> dict[int, list[int]]:
+def _programs(events: Events, moves: Moves, programs: Programs) -> dict[int, list[int]]:
     """Return the programs of each channel with moves, in order of their coming."""
     used = {channel: [programs.get(channel, 0)] for channel in moves}
     for _, status, data in events:
@@ -209,14 +210,13 @@ REPLACEMENT = "\ufffd"  # in place of bytes that are no UTF-8
 def parse_tracks(bodies: Sequence[bytes], ticks_per_beat: int, limits: Limits, name: str) -> Score:
     """Return notes, events and tracks as they are written: a note may last no tick."""
     programs = programs_set_apart(bodies)
-    first_programs = dict(zip((s & 15 for s in programs[1::3]), programs[2::3], strict=True))
     is_small = sum(map(len, bodies)) <= REPAIRABLE_BYTES
     attempts = ([b for b in bodies if _may_mislead(b)], bodies) if is_small else ((),)
     for doubtful in attempts:
         repaired = {body: repair_track(body, ticks_per_beat) for body in doubtful}
         clean = [repaired[body].body if body in repaired else body for body in bodies]
         if is_small:
-            clean = with_channel_pedals(clean, first_programs)
+            clean = with_channel_pedals(clean, programs)
         score, hanging_notes = _parse_once(clean, programs, ticks_per_beat, limits, name)
         is_sound = score is not None and not hanging_notes and not _has_lost_text(score)
         if score is not None and (is_sound or doubtful is attempts[-1]):
@@ -246,16 +246,16 @@ def _repairs(tracks: Sequence[RepairedTrack], hanging_notes: int) -> list[str]:
     return remarks
 
 
-def programs_set_apart(bodies: Sequence[bytes]) -> bytes:
-    """Return program changes for tick 0: those of tracks without notes hold for all the others."""
-    programs: dict[int, bytes] = {}
+def programs_set_apart(bodies: Sequence[bytes]) -> Programs:
+    """Return the programs of channels at tick 0: those of tracks without notes hold for all the others."""
+    programs: dict[int, int] = {}
     apart = (body for body in bodies if _channels(body, 0xC0) and not _has_notes(body))
     for body in islice(apart, SET_UP_TRACKS):
         with suppress(DamagedTrack):
             for _, status, data in track_events(body[:SET_UP_BYTES]):
                 if 0xC0 <= status < 0xD0 and data[0] < 128:
-                    programs.setdefault(status, bytes((0, status)) + data)
-    return b"".join(programs.values())
+                    programs.setdefault(status & 15, data[0])
+    return programs
 
 
 def _has_notes(body: bytes) -> bool:
@@ -287,7 +287,7 @@ def _has_lost_text(score: Score) -> bool:
 
 
 def _parse_once(
-    bodies: Sequence[bytes], programs: bytes, ticks_per_beat: int, limits: Limits, name: str
+    bodies: Sequence[bytes], programs: Programs, ticks_per_beat: int, limits: Limits, name: str
 ) -> tuple[Score | None, int]:
     """Return what symusic reads, if it reads all, and how many of its notes never ended."""
     try:
@@ -328,8 +328,9 @@ def _parse_once(
     return score, int(hanging.sum())
 
 
-def _with_tails(bodies: Sequence[bytes], programs: bytes, ticks_per_beat: int) -> bytes:
+def _with_tails(bodies: Sequence[bytes], programs: Programs, ticks_per_beat: int) -> bytes:
     """Return a MIDI file of the tracks, with programs before and a tail after each."""
+    changes = b"".join(bytes((0, 0xC0 | channel, value)) for channel, value in programs.items())
     parts = [HEADER, struct.pack(">IHHH", 6, 1, len(bodies), ticks_per_beat)]
     for body in bodies:
         ends = [NOTE_ENDS[channel] for channel in _channels(body, 0x90)]
@@ -338,7 +339,7 @@ def _with_tails(bodies: Sequence[bytes], programs: bytes, ticks_per_beat: int) -
             body = body[: -len(END_OF_TRACK)]
         else:
             body += b"\x00"
-        track = (programs, body, TAIL, *ends, b"\x00", END_OF_TRACK)
+        track = (changes, body, TAIL, *ends, b"\x00", END_OF_TRACK)
         parts += (TRACK, sum(map(len, track)).to_bytes(4, "big"), *track)
     return b"".join(parts)
 
