@@ -38,7 +38,7 @@ def add_language(
     """Declare the option, for all languages or some; `otherwise` is taken without a default."""
     from tokenization.language import LANGUAGES
 
-    named = {name: row.title for name, row in LANGUAGES.items() if not among or name in among}
+    named = {name: title for name, title in LANGUAGES.items() if not among or name in among}
     parser.add_argument(
         "--language", choices=[*named], default=default,
         help="; ".join(f"{name}: {title}" for name, title in named.items())

@@ -20,7 +20,7 @@ from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
 from musicgen.pieces import Piece, no_prompt, piece_of, read_piece
 from tokenization.formats import midi_of
-from tokenization.language import Language, language, language_from_spec
+from tokenization.language import LANGUAGES, Language, language, language_from_spec
 from tokenization.records import json_of, suggestion, value_of
 from tokenization.score import Score
 
@@ -264,7 +264,7 @@ def described(name: str, folder: Path) -> dict[str, Any]:
     spoken = language_from_spec(card.language)
     return {
         "name": name,
-        "plays": spoken.plays,
+        "plays": LANGUAGES[spoken.name],
         "can": spoken.abilities(),
         "data": card.training.get("data"),
         "language": card.language.get("language"),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -88,6 +88,20 @@ class Vocabulary:
             {"name": b.name, "start": b.start, "stop": b.stop, "tokens": list(b.names)}
             for b in self.blocks.values()
         ]
+
+
+def transposition(vocabulary: Vocabulary, semitones: int) -> np.ndarray:
+    """Return the id of each token when the music is moved by semitones, -1 where a pitch leaves the range: (V,)."""
+    ids = np.arange(len(vocabulary))
+    pitch, chord = vocabulary["pitch"], vocabulary["chord"]
+    pitches = ids[pitch.start : pitch.stop] + semitones
+    ids[pitch.start : pitch.stop] = np.where(pitch.holds(pitches), pitches, -1)
+    chords = ids[chord.start : chord.stop - 1].reshape(12, -1)  # by root; the last is none
+    ids[chord.start : chord.stop - 1] = np.roll(chords, -semitones, axis=0).ravel()
+    if key := vocabulary.blocks.get("key"):
+        keys = ids[key.start : key.stop].reshape(2, 12)  # major, minor
+        ids[key.start : key.stop] = np.roll(keys, -semitones, axis=1).ravel()
+    return ids
 
 
 # Goals a model can be given: to end in a certain bar, to fill a gap, to write some parts; and the tokens for them.
@@ -223,11 +237,6 @@ class Language(ABC):
         """Return the beginning of a piece with what the language says about music besides its notes, if anything."""
         return ids
 
-    @property
-    def plays(self) -> str:
-        """What music of the language is made of, in words."""
-        return LANGUAGES[self.name].title
-
     def abilities(self) -> list[str]:
         """Return what models of the language can be asked for, by the names of commands and of what they take."""
         own = type(self)
@@ -246,17 +255,18 @@ class Language(ABC):
         """Say whether music can be asked to end with a certain bar."""
         return LEFT in self.vocabulary.blocks
 
+    def _lacks(self, what: str) -> ValueError:
+        return ValueError(
+            f"this model uses the language {self.name}, {what}; choose one that uses ensemble"
+        )
+
     def on_chords(self, line: list[list[str]], start: int) -> Grammar:
         """Return the grammar of music that keeps to a line of chords, a list a bar, from bar `start` on."""
-        raise ValueError(
-            f"this model uses the language {self.name}, which names no chords; choose one that uses ensemble"
-        )
+        raise self._lacks("which names no chords")
 
     def plan(self, asked: Mapping[str, Any], bars: int, /) -> Mapping[str, np.ndarray]:
         """Return the plan of so many bars by what is asked of them, or say what cannot be."""
-        raise ValueError(
-            f"this model uses the language {self.name}, in which bars have no plan; choose one that uses ensemble"
-        )
+        raise self._lacks("in which bars have no plan")
 
     def beginnings(self) -> dict[str, list[str]]:
         """Return what may be asked of a piece from nothing, each with the names to choose from."""
@@ -267,10 +277,7 @@ class Language(ABC):
     ) -> tuple[np.ndarray, Any]:
         """Return the beginning of a piece from nothing, with its setting, by what is asked of it and its bars."""
         if asked:
-            raise ValueError(
-                f"this model uses the language {self.name}, which begins without a style or key; "
-                "choose one that uses ensemble"
-            )
+            raise self._lacks("which begins without a style or key")
         return np.array([self.begin]), None
 
     def bars_back(self, asked: Mapping[str, Any], bars: int, /) -> list[int]:
@@ -304,9 +311,7 @@ class Language(ABC):
         plan: Mapping[str, np.ndarray] | None = None,
     ) -> Goal:
         """Return the goal to rewrite the bars start … stop − 1 of a piece; every note outside stays."""
-        raise ValueError(
-            f"this model uses the language {self.name}, in which no gap can be filled; choose one that uses ensemble"
-        )
+        raise self._lacks("in which no gap can be filled")
 
     def accompanying(
         self,
@@ -317,10 +322,7 @@ class Language(ABC):
         plan: Mapping[str, np.ndarray] | None = None,
     ) -> Goal:
         """Return the goal to write some parts of a piece to the others, which stay note for note."""
-        raise ValueError(
-            f"this model uses the language {self.name}, in which no part can be written to others; "
-            "choose one that uses ensemble"
-        )
+        raise self._lacks("in which no part can be written to others")
 
     def grammar(
         self,
@@ -421,27 +423,19 @@ class Language(ABC):
         )
 
 
-class Row(NamedTuple):
-    """Where a language stands, imported on demand, so that a command loads that of its model alone."""
-
-    module: str
-    cls: str
-    title: str  # in a list of languages
-
-
+# What music of each is made of, in words.
 LANGUAGES = {
-    "remi": Row("tokenization.remi.language", "Remi", "one piano with chords, in 4/4"),
-    "groove": Row("tokenization.groove.language", "Groove", "bass, drums and one more"),
-    "ensemble": Row("tokenization.ensemble.language", "Ensemble", "any parts, in every metre"),
+    "remi": "one piano with chords, in 4/4",
+    "groove": "bass, drums and one more",
+    "ensemble": "any parts, in every metre",
 }
 
 
 def language(name: str) -> Language:
-    """Return a language by name."""
+    """Return a language by name, imported on demand, so that a command loads that of its model alone."""
     if name not in LANGUAGES:
         raise ValueError(f"there is no language {name!r}; there are {' and '.join(LANGUAGES)}")
-    row = LANGUAGES[name]
-    return getattr(import_module(row.module), row.cls)()
+    return getattr(import_module(f"tokenization.{name}.language"), name.capitalize())()
 
 
 def with_meanings(model: Mapping[str, Any], language: Language) -> dict[str, Any]:

@@ -429,5 +429,5 @@ def _tracks(sheet: Sheet, setting: Setting) -> tuple[Track, ...]:
 
 def _new_track(instrument: int, voice: int) -> Track:
     name = PART_NAMES[instrument].replace("_", " ").capitalize()
-    program = 0 if instrument == DRUMS else INSTRUMENTS[instrument].programs[0]
+    program = 0 if instrument == DRUMS else INSTRUMENTS[PART_NAMES[instrument]][0]
     return Track(name if voice == 1 else f"{name} {voice}", program, instrument == DRUMS)

@@ -6,11 +6,9 @@ note values, dotted and tied ones too, and in between the nearest of them.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from tokenization.analysis.chords import CHORDS, QUALITIES, ROOTS
+from tokenization.analysis.chords import CHORDS, ROOTS
 from tokenization.analysis.metres import LENGTHS as METRE_SUBBEATS
 from tokenization.analysis.metres import NAMES as METRE_NAMES
 from tokenization.language import GOAL_FAMILIES, Vocabulary
@@ -36,60 +34,54 @@ LENGTHS = np.array([
 ])  # fmt: skip
 
 
-class Instrument(NamedTuple):
-    """A family of General MIDI programs that sound and are played alike; the first is what new parts get."""
-
-    name: str
-    programs: tuple[int, ...]
-
-
-INSTRUMENTS = (
-    Instrument("piano", (0, 1, 3)),
-    Instrument("electric_piano", (4, 2, 5)),
-    Instrument("harpsichord", (6, 7)),
-    Instrument("mallets", (11, 8, 9, 10, 12, 13, 14, 15, 108)),
-    Instrument("organ", (16, 17, 18, 19, 20)),
-    Instrument("accordion", (21, 22, 23)),
-    Instrument("nylon_guitar", (24,)),
-    Instrument("steel_guitar", (25,)),
-    Instrument("electric_guitar", (26, 27)),
-    Instrument("muted_guitar", (28,)),
-    Instrument("distorted_guitar", (29, 30, 31)),
-    Instrument("acoustic_bass", (32,)),
-    Instrument("electric_bass", (33, 34, 36, 37)),
-    Instrument("fretless_bass", (35,)),
-    Instrument("synth_bass", (38, 39)),
-    Instrument("violin", (40, 110)),
-    Instrument("viola", (41,)),
-    Instrument("cello", (42,)),
-    Instrument("contrabass", (43,)),
-    Instrument("strings", (48, 44, 49, 50, 51)),
-    Instrument("pizzicato", (45,)),
-    Instrument("harp", (46,)),
-    Instrument("timpani", (47,)),
-    Instrument("voice", (52, 53, 54, 85)),
-    Instrument("trumpet", (56, 59)),
-    Instrument("trombone", (57,)),
-    Instrument("tuba", (58,)),
-    Instrument("horn", (60,)),
-    Instrument("brass", (61, 55, 62, 63)),
-    Instrument("alto_sax", (65, 64)),
-    Instrument("tenor_sax", (66, 67)),
-    Instrument("oboe", (68, 69, 109, 111)),
-    Instrument("bassoon", (70,)),
-    Instrument("clarinet", (71,)),
-    Instrument("flute", (73, 72)),
-    Instrument("recorder", (74, 75, 76, 77, 78, 79)),
-    Instrument("lead", (80, 81, 82, 83, 84, 86, 87)),
-    Instrument("pad", (89, 88, 90, 91, 92, 93, 94, 95)),
-    Instrument("synth_effects", (99, 96, 97, 98, 100, 101, 102, 103)),
-    Instrument("plucked", (105, 104, 106, 107)),
-    Instrument("percussion", (115, 112, 113, 114, 116, 117, 118, 119)),
-    Instrument("sound_effects", (120, 121, 122, 123, 124, 125, 126, 127)),
-)
+# Families of General MIDI programs that sound and are played alike; the first is what new parts get.
+INSTRUMENTS = {
+    "piano": (0, 1, 3),
+    "electric_piano": (4, 2, 5),
+    "harpsichord": (6, 7),
+    "mallets": (11, 8, 9, 10, 12, 13, 14, 15, 108),
+    "organ": (16, 17, 18, 19, 20),
+    "accordion": (21, 22, 23),
+    "nylon_guitar": (24,),
+    "steel_guitar": (25,),
+    "electric_guitar": (26, 27),
+    "muted_guitar": (28,),
+    "distorted_guitar": (29, 30, 31),
+    "acoustic_bass": (32,),
+    "electric_bass": (33, 34, 36, 37),
+    "fretless_bass": (35,),
+    "synth_bass": (38, 39),
+    "violin": (40, 110),
+    "viola": (41,),
+    "cello": (42,),
+    "contrabass": (43,),
+    "strings": (48, 44, 49, 50, 51),
+    "pizzicato": (45,),
+    "harp": (46,),
+    "timpani": (47,),
+    "voice": (52, 53, 54, 85),
+    "trumpet": (56, 59),
+    "trombone": (57,),
+    "tuba": (58,),
+    "horn": (60,),
+    "brass": (61, 55, 62, 63),
+    "alto_sax": (65, 64),
+    "tenor_sax": (66, 67),
+    "oboe": (68, 69, 109, 111),
+    "bassoon": (70,),
+    "clarinet": (71,),
+    "flute": (73, 72),
+    "recorder": (74, 75, 76, 77, 78, 79),
+    "lead": (80, 81, 82, 83, 84, 86, 87),
+    "pad": (89, 88, 90, 91, 92, 93, 94, 95),
+    "synth_effects": (99, 96, 97, 98, 100, 101, 102, 103),
+    "plucked": (105, 104, 106, 107),
+    "percussion": (115, 112, 113, 114, 116, 117, 118, 119),
+    "sound_effects": (120, 121, 122, 123, 124, 125, 126, 127),
+}
 PITCHED = len(INSTRUMENTS)  # numbers of instruments below this are pitched
 DRUMS, HARMONY = PITCHED, PITCHED + 1  # the drum kit; chord symbols, which are a part too
-PART_NAMES = (*(instrument.name for instrument in INSTRUMENTS), "drums", "chords")
+PART_NAMES = (*INSTRUMENTS, "drums", "chords")
 # What musicians call instruments of several names; of those that a piece has not, the first is new.
 FAMILIES = {
     "bass": ("electric_bass", "acoustic_bass", "fretless_bass", "synth_bass"),
@@ -164,8 +156,8 @@ def instruments(name: str) -> tuple[str, ...]:
 
 
 INSTRUMENT_OF = np.zeros(128, dtype=np.int64)  # the number of each program's instrument
-for _number, _instrument in enumerate(INSTRUMENTS):
-    INSTRUMENT_OF[list(_instrument.programs)] = _number
+for _number, _programs in enumerate(INSTRUMENTS.values()):
+    INSTRUMENT_OF[list(_programs)] = _number
 _MIDDLES = np.sqrt(LENGTHS[1:] * LENGTHS[:-1])
 
 
@@ -192,15 +184,3 @@ def velocity_of(level: np.ndarray) -> np.ndarray:
 def tempo_level(beats_per_minute: float) -> int:
     """Return the number of the tempo that stands for so many beats a minute."""
     return int(np.searchsorted(TEMPO_EDGES, beats_per_minute, side="right"))
-
-
-def transposition(semitones: int) -> np.ndarray:
-    """Return the id of each token when the music is moved by semitones, -1 where a pitch leaves the range: (V,)."""
-    ids = np.arange(len(VOCABULARY))
-    pitches = ids[PITCH.start : PITCH.stop] + semitones
-    ids[PITCH.start : PITCH.stop] = np.where(PITCH.holds(pitches), pitches, -1)
-    chords = ids[CHORD.start : CHORD.stop - 1].reshape(len(ROOTS), len(QUALITIES))
-    ids[CHORD.start : CHORD.stop - 1] = np.roll(chords, -semitones, axis=0).ravel()
-    keys = ids[KEY.start : KEY.stop].reshape(2, len(ROOTS))  # major, minor
-    ids[KEY.start : KEY.stop] = np.roll(keys, -semitones, axis=1).ravel()
-    return ids

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tokenization.analysis.chords import QUALITIES, ROOTS
-from tokenization.language import Encoded, Language
+from tokenization.language import Encoded, Language, transposition
 from tokenization.remi.grammar import (
     AFTER_CHORD,
     AFTER_TEMPO,
@@ -82,7 +82,7 @@ class Remi(Language):
     def transpose(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
         """Return the ids transposed, chords too, or None where a pitch would leave the range."""
         ids = np.asarray(ids)
-        moved = _transposition(semitones)[ids]
+        moved = transposition(VOCABULARY, semitones)[ids]
         return None if (moved < 0).any() else moved.astype(ids.dtype)
 
     def spec(self) -> dict[str, Any]:
@@ -158,13 +158,3 @@ def _read(reading: Reading) -> Gridded:
         chord_subbeats=reading.onset_subbeats[chords],
         chord=ids[chords] - CHORD.start,
     )
-
-
-def _transposition(semitones: int) -> np.ndarray:
-    """Return each token's id when transposed, -1 for a pitch that leaves the range: (V,)."""
-    ids = np.arange(len(VOCABULARY))
-    pitches = ids[PITCH.start : PITCH.stop] + semitones
-    ids[PITCH.start : PITCH.stop] = np.where(PITCH.holds(pitches), pitches, -1)
-    chords = ids[CHORD.start : CHORD.stop - 1].reshape(len(ROOTS), len(QUALITIES))
-    ids[CHORD.start : CHORD.stop - 1] = np.roll(chords, -semitones, axis=0).ravel()
-    return ids

@@ -30,8 +30,8 @@ from tokenization.ensemble.layouts import (
     with_parts,
 )
 from tokenization.ensemble.spelling import Sheet
-from tokenization.ensemble.tokens import END, HARMONY, PART_NAMES, PLAN, TEMPO, transposition
-from tokenization.language import COUNTED, PERIOD
+from tokenization.ensemble.tokens import END, HARMONY, PART_NAMES, PLAN, TEMPO
+from tokenization.language import COUNTED, PERIOD, transposition
 from training.config import DataConfig
 from training.data.examples import moved, start_bar
 
@@ -137,7 +137,7 @@ def _crop(
 
 
 def _transposed(ids: np.ndarray, semitones: int) -> np.ndarray | None:
-    ids = transposition(semitones)[ids]
+    ids = transposition(Ensemble.vocabulary, semitones)[ids]
     return ids if (ids >= 0).all() else None
 
 
