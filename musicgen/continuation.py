@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from tokenization.formats import WithMidi, file_of, write_score
 from tokenization.grammar import Grammar
 from tokenization.language import Language
 from tokenization.score import Score, excerpt
-
-if TYPE_CHECKING:
-    from musicgen.generation.job import Job
 
 
 class Player(Protocol):
@@ -106,16 +103,8 @@ class Generation:
         return order(self.request, ids, self._grammar, valid=valid, **more)
 
     def follow(self, job: Progress) -> None:
-        """Take what has come so far, in `sequences` and `takes`, from a job at work elsewhere."""
+        """Take what has come so far, in `sequences` and `takes`, from a job at work."""
         self._job = job
-
-    def begin(self) -> Job:
-        """Return the work as a job for an engine; what has come of it so far is in `sequences`."""
-        from musicgen.generation.job import Job  # torch comes with it
-
-        job = Job(self.model.performer, self.order())
-        self.follow(job)
-        return job
 
     def refuse(self, error: Exception) -> None:
         """End the work before it has begun."""
@@ -161,13 +150,16 @@ class Generation:
 
 def together(works: Sequence[Generation]) -> Iterator[None]:
     """Do works of one model in one batch; yields now and then. What ended one of them, its `check` raises."""
-    from musicgen.generation.engine import Engine, one_thread
+    from musicgen.generation.engine import Engine, one_thread  # torch comes with it
+    from musicgen.generation.job import Job
 
     model = works[0].model.performer
     engine = Engine(model)
     for work in works:
         try:
-            engine.add(work.begin())
+            job = Job(work.model.performer, work.order())
+            work.follow(job)
+            engine.add(job)
         except ValueError as error:
             work.refuse(error)
     with one_thread():

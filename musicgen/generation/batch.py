@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -242,31 +242,6 @@ def _stacked(code: RowCodes, heads: int) -> Array:
     return _array(stacked.float())
 
 
-class Batch(Protocol):
-    """The rows; each is known by a number of its own for as long as it is here."""
-
-    def __len__(self) -> int:
-        """Return how many rows are here."""
-        ...
-
-    def join(self, state: State, copies: int) -> list[int]:
-        """Take in so many rows that go on from the state of one sequence, and return their numbers."""
-        ...
-
-    def leave(self, numbers: Sequence[int]) -> None:
-        """Drop rows; they cost no more."""
-        ...
-
-    def step(self, numbers: Sequence[int], tokens: Tensor) -> Tensor:
-        """Absorb one token in each of these rows, (B,) → (B, V), while the others stand still."""
-        ...
-
-
-def batch_of(model: Performer) -> Batch:
-    """Return a batch without rows."""
-    return RowsTogether(model) if supports(model) else RowsAlone(model)
-
-
 class RowsTogether:
     """Rows whose states lie in common arrays: sums (L, slots, H, M, D + 1), metric memory (L, slots, R, N, D + 1)."""
 
@@ -391,9 +366,6 @@ class RowsAlone:
         self._states: dict[int, State] = {}
         self._next = 0
 
-    def __len__(self) -> int:
-        return len(self._states)
-
     @torch.inference_mode()
     def join(self, state: State, copies: int) -> list[int]:
         """Take in so many rows that go on from the state of one sequence, and return their numbers."""
@@ -417,6 +389,15 @@ class RowsAlone:
             recalls = self._states[number].recalls
             logits.append(_returning(found, recalls) if recalls else found)
         return torch.cat(logits)
+
+
+Batch = RowsTogether | RowsAlone
+"""The rows; each is known by a number of its own for as long as it is here."""
+
+
+def batch_of(model: Performer) -> Batch:
+    """Return a batch without rows."""
+    return RowsTogether(model) if supports(model) else RowsAlone(model)
 
 
 def bytes_of_a_row(state: State) -> int:
