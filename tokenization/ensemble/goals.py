@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -93,7 +94,7 @@ def infilling(
         prompt=prompt,
         grammar=Scripted(grammar, script, may_end_silent=True),
         whole=whole,
-        elsewhere=_from(ids, lines, given_until(stop, stop)),
+        elsewhere=ids[lines[min(given_until(stop, stop), bars)] : lines[-1]],
         replaced=ids[lines[start] : lines[stop]],
     )
 
@@ -132,7 +133,7 @@ def accompanying(
     playing = plan_of(Reading(kept).sheet())["players"]
     everyone = np.where(playing >= 0, np.minimum(playing + new, PLAYERS - 1), NO_LEVEL)
     said = _plan_tokens({"players": everyone, **(plan or {})}, bars)
-    header = np.concatenate([kept[: _declared_at(kept)], declared(order)])
+    header = np.concatenate([kept[: int(np.argmax(PART.holds(kept)))], declared(order)])
     after = [[*said[bar], *kept[lines[bar] + 1 : lines[bar + 1]].tolist()] for bar in range(bars)]
     script = Script.around([[]] * bars, after)
     written = range(len(given), len(order))
@@ -188,11 +189,8 @@ def directed(
             said[-1] += [HARMONY_ID, AT.start, int(TONICS[keys[0]]) if asked else TONIC]
     opening = prompt[bar_offsets(prompt)[-2] + 1 :].tolist() if len(reading.bars) else []
     after = [
-        [
-            *([LEFT_1 + bars - bar - 1] if ends and bars - bar <= COUNTED else []),
-            *said[bar],
-        ]
-        for bar in range(bars)
+        [*([LEFT_1 + left - 1] if ends and left <= COUNTED else []), *tokens]
+        for left, tokens in zip(range(bars, 0, -1), said, strict=True)
     ]
     after[0] = opening or after[0]  # a piece from nothing may have said what its first bar is like
     if chords is not None:
@@ -223,11 +221,6 @@ def _thin(sheet: Sheet, plan: Plan | None, bars: int) -> list[int]:
     thin = max(int(np.median(own[own > 0])) - THINNER, 1) if (own > 0).any() else NO_LEVEL
     asked = {name: levels for name, levels in (plan or {}).items() if levels[bars - 1] >= 0}
     return _plan_tokens({"density": np.full(bars, thin), **asked}, bars)[-1]
-
-
-def _declared_at(ids: np.ndarray) -> int:
-    """Return where the header begins to declare parts."""
-    return int(np.argmax(PART.holds(ids)))
 
 
 def _named(parts: np.ndarray, write: Collection[str]) -> tuple[list[int], list[int]]:
@@ -289,12 +282,8 @@ def _joined(
 
 def _metre_tokens(reading: Reading) -> list[list[int]]:
     """Return what each bar says of its metre: a token where it changes."""
-    metres = reading.bars.metre.tolist()
-    before = [FOUR_FOUR, *metres[:-1]]
-    return [
-        [METRE.start + metre] if metre != last else []
-        for metre, last in zip(metres, before, strict=True)
-    ]
+    metres = [FOUR_FOUR, *reading.bars.metre.tolist()]
+    return [[METRE.start + now] if now != last else [] for last, now in pairwise(metres)]
 
 
 def _plan_tokens(plan: Plan | None, bars: int) -> list[list[int]]:
@@ -314,8 +303,3 @@ def _begun(ids: np.ndarray) -> np.ndarray:
 
 def _spelled(language: Language, score: Score, ids: np.ndarray) -> np.ndarray:
     return language.encode(score).ids if len(score.notes) else ids[:1]
-
-
-def _from(ids: np.ndarray, lines: np.ndarray, bar: int) -> np.ndarray:
-    """Return a piece's bars from one on, without its header and its end."""
-    return ids[lines[bar] : lines[-1]] if bar < len(lines) - 1 else ids[:0]

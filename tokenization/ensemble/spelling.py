@@ -107,27 +107,22 @@ def sheet_of(score: Score) -> tuple[Sheet, dict[str, int]]:
     chord_onset, chord = _chords(score)
     parts = np.concatenate([[HARMONY] if len(chord) else [], instruments]).astype(np.int64)
     _check_parts(parts)
-    events, losses = _notes(score, is_drum, flat := _is_flat(score))
-    onset, part, length, loudness, value = events
-    bars = _bars(score, int(onset.max()))
-    tempo = _tempo(score, int(onset.min()), int(onset.max()))
-    end = (bars.start[-1] + bars.length[-1]) * STEPS_PER_SUBBEAT
-    chord, chord_onset = chord[chord_onset < end], chord_onset[chord_onset < end]
+    flat = bool((score.notes.velocity == FLAT_VELOCITY).all())
+    events, losses = _notes(score, is_drum, flat)  # part, onset, length, loudness, value: (5, E)
+    first, last = int(events[1].min()), int(events[1].max())
+    bars = _bars(score, last)
+    tempo = _tempo(score, first, last)
     if len(parts) > len(instruments):  # the chords stand first
-        silent = np.zeros_like(chord)
-        columns = (chord_onset, silent, silent, silent, chord)
-        onset, part, length, loudness, value = (
-            np.concatenate([first, rest])
-            for first, rest in zip(columns, (onset, part + 1, length, loudness, value), strict=True)
-        )
-    bar = bars.of(onset // STEPS_PER_SUBBEAT)
-    order = np.lexsort((value, loudness, length, onset, part, bar))
-    columns = (bar, part, onset, length, loudness, value)
-    bar, part, onset, length, loudness, value = (column[order] for column in columns)
-    again = (np.diff(bar, prepend=-1) == 0) & (np.diff(value, prepend=-1) == 0)
-    again &= (np.diff(part, prepend=-1) == 0) & (parts[part] == HARMONY)
-    columns = (bar, part, onset, length, loudness, value)
-    bar, part, onset, length, loudness, value = (column[~again] for column in columns)
+        end = (bars.start[-1] + bars.length[-1]) * STEPS_PER_SUBBEAT
+        silent, early = np.zeros_like(chord), chord_onset < end
+        chords = np.stack([silent, chord_onset, silent, silent, chord])
+        events[0] += 1
+        events = np.concatenate([chords[:, early], events], axis=1)
+    events = np.stack([bars.of(events[1] // STEPS_PER_SUBBEAT), *events])
+    events = events[:, np.lexsort(events[::-1])]
+    bar, part, *_, value = events
+    again = ~(_changes(bar) | _changes(part) | _changes(value))
+    bar, part, onset, length, loudness, value = events[:, ~(again & (parts[part] == HARMONY))]
     sheet = Sheet(
         bars=bars, parts=parts, tempo=tempo, flat=flat,
         bar=bar, part=part, onset=onset, length=length, loudness=loudness, value=value,
@@ -157,10 +152,6 @@ def _tempo(score: Score, first: int, last: int) -> int:
     return tempo_level(float((edges[-1] - edges[0]) / minutes.sum()))
 
 
-def _is_flat(score: Score) -> bool:
-    return bool((score.notes.velocity == FLAT_VELOCITY).all())
-
-
 def _chords(score: Score) -> tuple[np.ndarray, np.ndarray]:
     """Return onset (steps) and number of the chords that markers name; of several on one step the last."""
     named = [
@@ -174,10 +165,8 @@ def _chords(score: Score) -> tuple[np.ndarray, np.ndarray]:
     return onset[last], number[last]
 
 
-def _notes(
-    score: Score, is_drum: np.ndarray, flat: bool
-) -> tuple[tuple[np.ndarray, ...], dict[str, int]]:
-    """Return onset, part, length, loudness and value of the notes, one at a time on each key of a part."""
+def _notes(score: Score, is_drum: np.ndarray, flat: bool) -> tuple[np.ndarray, dict[str, int]]:
+    """Return part, onset, length, loudness and value of the notes, (5, E), one at a time on each key of a part."""
     notes = score.notes
     drum = is_drum[notes.track]
     known = ~drum | ((notes.pitch >= LOWEST_DRUM) & (notes.pitch <= HIGHEST_DRUM))
@@ -214,7 +203,7 @@ def _notes(
             ((steps > LENGTHS[-1]) & (room > LENGTHS[-1]) & ~drum).sum()
         ),
     }
-    events = (onset, part, np.where(drum, 0, length), loudness, value)
+    events = np.stack([part, onset, np.where(drum, 0, length), loudness, value])
     return events, {reason: count for reason, count in losses.items() if count}
 
 
