@@ -114,10 +114,8 @@ def new_bars(score: Score, start: int, now: tuple[int, int], into: float | None)
     unit = score.ticks_per_beat / 4
     last = max(-(-4 * score.end_ticks // score.ticks_per_beat) - 1, int(start / unit))
     bars = bars_of(score.meters, score.ticks_per_beat, last)
-    names, lines = (
-        [NAMES[metre] for metre in bars.metre],
-        np.append(bars.start, bars.start[-1:] + bars.length[-1:]),
-    )
+    names = [NAMES[metre] for metre in bars.metre]
+    lines = np.append(bars.start, bars.start[-1:] + bars.length[-1:])
     # The first parts of a bar may lie before these.
     parts = np.cumsum([0, *(LENGTHS[NAMES.index(name)] for name in made_of(*now))])
     near = (

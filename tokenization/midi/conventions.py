@@ -136,7 +136,9 @@ def _with_drums(score: Score) -> Score:
     """Take as drums what stands off channel 10, but has a drummer's name, pitches and no program."""
     tracks = list(score.tracks)
     for index, track in enumerate(tracks):
-        if track.is_drum or track.program or not _is_drum_name(track.name):
+        if track.is_drum or track.program:
+            continue
+        if not DRUM_NAME.search(track.name) or NO_DRUM_NAME.search(track.name):
             continue
         pitch = score.notes.pitch[score.notes.track == index]
         if pitch.min() >= LOWEST_DRUM and pitch.max() <= HIGHEST_DRUM:
@@ -146,7 +148,3 @@ def _with_drums(score: Score) -> Score:
                 "a program are those of drums."
             )
     return score.replace(tracks=tuple(tracks))
-
-
-def _is_drum_name(name: str) -> bool:
-    return bool(DRUM_NAME.search(name)) and not NO_DRUM_NAME.search(name)

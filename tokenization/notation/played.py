@@ -59,10 +59,10 @@ def play_order(lines: Sequence[Line], most_bars: int) -> list[int]:
         order.append(bar)
         if jumped and "fine" in line.marks:
             break
-        coda = _next(codas, bar) if jumped and "tocoda" in line.marks else None
-        if coda is not None:
-            bar = start = coda
-            time, again = 1, coda <= left
+        later = bisect_right(codas, bar)
+        if jumped and "tocoda" in line.marks and later < len(codas):
+            bar = start = codas[later]
+            time, again = 1, bar <= left
         elif line.backward and not again and time < max(line.backward, 0, *group):
             bar, time = start, time + 1
         elif not jumped and not line.marks.isdisjoint(JUMPS):
@@ -70,7 +70,9 @@ def play_order(lines: Sequence[Line], most_bars: int) -> list[int]:
             segno = next((at for at, one in enumerate(lines) if "segno" in one.marks), 0)
             bar = start = segno if "dalsegno" in line.marks else 0
         else:
-            if line.backward and not group and not _goes_on(groups[bar + 1 : bar + 2]):
+            # Unless the ending of its last time follows, as in `A:|2 B`.
+            goes_on = any(after and 1 not in after for after in groups[bar + 1 : bar + 2])
+            if line.backward and not group and not goes_on:
                 start, time = bar + 1, 1
             bar += 1
     return order
@@ -111,17 +113,6 @@ def _ending_groups(lines: Sequence[Line]) -> list[frozenset[int]]:
     return groups
 
 
-def _goes_on(following: Sequence[frozenset[int]]) -> bool:
-    """Say whether what follows a repeat is the ending of its last time, as in `A:|2 B`."""
-    return any(group and 1 not in group for group in following)
-
-
-def _next(bars: Sequence[int], bar: int) -> int | None:
-    """Return the first of some bars, in order, that comes after one."""
-    at = bisect_right(bars, bar)
-    return bars[at] if at < len(bars) else None
-
-
 USUAL_TICKS_PER_BEAT = 480
 UNSAID: Time = (4, 4)
 Row = list[int]  # onset, duration, pitch, velocity, track
@@ -147,7 +138,12 @@ def laid_out(written: Written, limits: Limits, name: str) -> Laid:
             order = play_order(written.lines, limits.beats)
     except TooLong as error:
         raise MidiError(f"{name} has {error}: give a part of it") from None
-    sizes = [sum(len(bars[i].notes) for bars in _bars(written) if i < len(bars)) for i in order]
+    # Each bar in the parts that have it.
+    parts = [
+        [part.bars[bar] for part in written.parts if bar < len(part.bars)]
+        for bar in range(len(written.lines))
+    ]
+    sizes = [sum(len(bar.notes) for bar in parts[number]) for number in order]
     limits.check(name, "notes", sum(sizes))
     signs = [len(line.tempos) + len(line.chords) for line in written.lines]
     limits.check(name, "signs", sum(signs[bar] for bar in order))
@@ -156,10 +152,7 @@ def laid_out(written: Written, limits: Limits, name: str) -> Laid:
             raise MidiError(f"{name} holds chords but no notes: add a melody to them")
         raise MidiError(f"{name} holds no notes: choose a file with music in it")
     times = _times(written)
-    lengths = [
-        _length([bars[i] for bars in _bars(written) if i < len(bars)], time)
-        for i, time in enumerate(times)
-    ]
+    lengths = [_length(bars, time) for bars, time in zip(parts, times, strict=True)]
     starts, metres = lay([lengths[i] for i in order], [times[i] for i in order])
     limits.check(name, "beats", (starts[-1] + lengths[order[-1]]) / TICKS_PER_BEAT)
     return Laid(order, starts, times, lengths, metres)
@@ -200,10 +193,6 @@ def played(written: Written, limits: Limits, name: str, where: Laid | None = Non
         file_times=FileTimes(np.array([0.0, 1.0]), np.array([0.0, TICKS_PER_BEAT])),
     )
     return finished(_usual(score), limits, name)
-
-
-def _bars(written: Written):
-    return [part.bars for part in written.parts]
 
 
 def _length(bars: list[PartBar], time: Time) -> int:

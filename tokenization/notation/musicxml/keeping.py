@@ -291,14 +291,12 @@ class KeptMusicXml:
                 if element.tag == "harmony" and writer.symbols:
                     continue  # the chords of the new notes are others
                 kept = self.text.bytes[element.start : element.stop]
-                into = (
-                    end
-                    if element.notes == measure.notes and measure.notes
-                    else begin
-                    if not element.at
-                    else amid
-                )
-                into.append(kept if into is not amid else _placed(element, kept))
+                if element.notes == measure.notes and measure.notes:
+                    end.append(kept)
+                elif not element.at:
+                    begin.append(kept)
+                else:
+                    amid.append(_placed(element, kept))
             said = b"<attributes><divisions>%s</divisions></attributes>" % _plain(divisions)
             inner = b"".join((*begin, *amid, *(_text(one) for one in notes), said, *end))
             self._changes.append((measure.inside, measure.end, inner))
@@ -327,16 +325,15 @@ class KeptMusicXml:
         announce(entry, key, track, notes, number)
         text = b"".join(_text(one) for one in entry)
         self._changes.append((self.text.list_end, self.text.list_end, text))
-        starts = self._starts_as_written()
-        shift = self.laid.starts[len(self.laid.order) - 1] if self._is_repeated else 0
-        shift -= starts[-1] if self._is_repeated else 0
+        starts = self.laid.starts
+        if self._is_repeated:  # as they are written, to end where what is played does
+            starts = [0, *accumulate(self.laid.lengths)][:-1]
+            shift = self.laid.starts[-1] - starts[-1]
+            starts = [start + shift for start in starts]
         scale = DIVISIONS / TICKS_PER_BEAT
         laid = []
         for bar in range(stop):
-            begin, length = (
-                round((starts[bar] + shift) * scale),
-                round(self.laid.lengths[bar] * scale),
-            )
+            begin, length = round(starts[bar] * scale), round(self.laid.lengths[bar] * scale)
             time = self.laid.times[bar]
             laid.append(Bar(begin, length, time, not bar or time != self.laid.times[bar - 1]))
         notes = notes.replace(track=np.zeros_like(notes.track)).sorted()
@@ -347,11 +344,6 @@ class KeptMusicXml:
             measure.set("number", other.number)
         self._number([*part][stop:], self.text.parts[0].measures[stop - 1].number)
         self._changes.append((self.text.end, self.text.end, _text(part)))
-
-    def _starts_as_written(self) -> list[int]:
-        if not self._is_repeated:
-            return self.laid.starts
-        return [0, *accumulate(self.laid.lengths)][:-1]
 
     # The whole.
 

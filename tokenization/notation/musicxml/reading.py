@@ -338,13 +338,8 @@ def _instruments(part: ET.Element) -> tuple[list[Track], dict[str, tuple[int, in
     instruments: dict[str, tuple[int, int | None]] = {}
     for one in part.findall("score-instrument") or [ET.Element("score-instrument")]:
         key = one.get("id", "")
-        midi = by_id.get(key)
-        if midi is None:
-            midi = (
-                next(iter(by_id.values()), ET.Element("midi-instrument"))
-                if not key
-                else ET.Element("x")
-            )
+        none = ET.Element("midi-instrument")
+        midi = by_id.get(key, none if key else next(iter(by_id.values()), none))
         drum = _number(midi, "midi-unpitched")
         is_drum = _number(midi, "midi-channel") == DRUM_CHANNEL or drum is not None
         program = min(max(_number(midi, "midi-program") or 1, 1), 128) - 1

@@ -87,10 +87,9 @@ def voices_of(notes: Notes, *, drums: bool = False) -> list[list[Chord]]:
     ordered = list(chords.values())
     if drums:
         for chord, following in zip(ordered, [*ordered[1:], None], strict=True):
-            room = DIVISIONS - chord.start % DIVISIONS
-            chord.end = chord.start + (
-                room if following is None else min(room, following.start - chord.start)
-            )
+            chord.end = chord.start + DIVISIONS - chord.start % DIVISIONS
+            if following is not None:
+                chord.end = min(chord.end, following.start)
     voices: list[list[Chord]] = [[]]
     for chord in ordered:
         _place(voices, chord)
