@@ -148,13 +148,10 @@ class Favor(FeatureMap):
         """
         norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=u.dtype)
         largest = u.detach().abs().amax(-1, keepdim=True)
-        limit = _limit(norm.detach(), largest, LARGEST_PROJECTION / self.temperature)
+        # Norms stay within theirs, too, where the projection is scaled to the largest allowed.
+        limit = torch.maximum(norm.detach() * PROJECTION_OVER_NORM, largest)
+        limit = limit.clamp_(min=LARGEST_PROJECTION / self.temperature)
         return norm, largest, LARGEST_PROJECTION / limit
-
-
-def _limit(norm: Tensor, largest: Tensor, smallest: float) -> Tensor:
-    """Return the projection to be scaled to the largest allowed; norms stay within theirs so, too: (..., 1) each."""
-    return torch.maximum(norm * PROJECTION_OVER_NORM, largest).clamp_(min=smallest)
 
 
 def _exponentials(u: Tensor, factors: Tensor, offset: Tensor) -> Tensor:

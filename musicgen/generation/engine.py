@@ -304,7 +304,9 @@ class Engine:
             for group, rows in following:
                 group.guide(rows, scores[at : at + len(rows)])
                 at += len(rows)
-        self._charge(groups, time.monotonic() - begun)
+        spent, rows = time.monotonic() - begun, sum(group.size for group in groups)
+        for group in groups:
+            self._shares.charge(group.job.owner, spent * group.size / max(1, rows))
 
     def _end_at_bound(self, group: RowGroup) -> None:
         """End rows where the encoding has no further position."""
@@ -402,11 +404,6 @@ class Engine:
         return sorted(
             groups, key=lambda group: (had(group.job.owner), 0.0 if lead is None else lead[group])
         )
-
-    def _charge(self, groups: Sequence[RowGroup], seconds: float) -> None:
-        rows = sum(group.size for group in groups)
-        for group in groups:
-            self._shares.charge(group.job.owner, seconds * group.size / max(1, rows))
 
     def _drop(self, group: RowGroup, numbers: Sequence[int]) -> None:
         """Let rows go that have ended, and what they belonged to if they were the last."""

@@ -105,17 +105,13 @@ class Job(Progress):
     def let_go(self) -> None:
         """Hold nothing but what has come of it: neither states nor groups, whose rings would wait for a collector."""
         self.reading = self.after_prompt = None
-        self.groups, self.cancelled = [], _never
+        self.groups, self.cancelled = [], lambda: False
 
     def fresh(self) -> list[list[int]]:
         """Return what is new in each variation since the last time."""
         new = [row[seen:] for row, seen in zip(self.rows, self._seen, strict=True)]
         self._seen = [seen + len(more) for seen, more in zip(self._seen, new, strict=True)]
         return new
-
-
-def _never() -> bool:
-    return False
 
 
 class RowGroup:

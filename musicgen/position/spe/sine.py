@@ -286,7 +286,12 @@ class SineSpe(StochasticPosition):
         return self.gate_template(template / (2 * self.config.sines), layer)
 
     def _weights(self, noise: Tensor, slot: int) -> tuple[Tensor, Tensor]:
-        sides = sine_weights(self.offsets[slot], self.gains[slot], noise)
+        """Return λZ turned by the offsets, for queries, and λZ, for keys: (H, D, 2K, R) each, cosines' rows first."""
+        gains, offsets = self.gains[slot].unsqueeze(-1), self.offsets[slot].unsqueeze(-1)
+        first, second = (noise[..., i::2, :] * gains for i in (0, 1))  # (H, D, K, R)
+        cosine, sine = offsets.cos(), offsets.sin()
+        turned = [first * cosine + second * sine, second * cosine - first * sine]
+        sides = torch.cat(turned, 2), torch.cat([first, second], 2)
         return sides[0] * self._amplitude, sides[1] * self._amplitude
 
 
@@ -295,17 +300,6 @@ def orthogonal_rows(heads: int, rows: int, width: int, generator: Generator) -> 
     blocks = -(-rows // width)
     directions = orthogonal_matrices(heads * blocks, width, generator)
     return directions.reshape(heads, -1, width)[:, :rows] * math.sqrt(width)
-
-
-def sine_weights(offsets: Tensor, gains: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """Return λZ turned by the offsets, for queries, and λZ, for keys.
-
-    Offsets and gains (H, D, K), noise (H, D, 2K, R) → (H, D, 2K, R) each, cosines' rows first.
-    """
-    first, second = (noise[..., i::2, :] * gains.unsqueeze(-1) for i in (0, 1))  # (H, D, K, R)
-    cosine, sine = offsets.cos().unsqueeze(-1), offsets.sin().unsqueeze(-1)
-    turned = [first * cosine + second * sine, second * cosine - first * sine]
-    return torch.cat(turned, 2), torch.cat([first, second], 2)
 
 
 def sine_template(frequencies: Tensor, offsets: Tensor, gains: Tensor, lags: Tensor) -> Tensor:
