@@ -147,11 +147,9 @@ WITHOUT_EFFECT = ("output", "json", "workers", "scheduler", "device")
 
 def own_folder(name: str, arguments: argparse.Namespace) -> Path:
     """Return NAME, else NAME-2, … : the first that is not there, or is that of the same request."""
-    for number in count(1):
-        folder = Path(name if number == 1 else f"{name}-{number}")
-        if not folder.exists() or _asked_before(folder) == _asked(arguments):
-            return folder
-    raise AssertionError("there is always another number")
+    asked = _asked(arguments)
+    names = (name if number == 1 else f"{name}-{number}" for number in count(1))
+    return next(f for f in map(Path, names) if not f.exists() or _asked_before(f) == asked)
 
 
 def claim(folder: Path, arguments: argparse.Namespace, *reused: str) -> None:

@@ -17,7 +17,7 @@ from app.audio import render_to
 from app.web.actions import PageActions, ending
 from app.web.composing.opened_files import title_of
 from app.web.composing.requests import KINDS, request_from, streamed_takes, with_able_model
-from app.web.composing.streamed_takes import by_quarter
+from app.web.composing.streamed_takes import likeness
 from app.web.guard import FULL_DISK, Refused, Room, make_room
 from musicgen import playable
 from musicgen.common.processes import FULL
@@ -120,7 +120,7 @@ class Api:
                     "notes": len(take.continuation.notes),
                     "seconds": round(seconds, 3),
                     "state": ending(job, seconds),
-                    "similarity": by_quarter(prompt, take.continuation) if prompt else [],
+                    "similarity": likeness(prompt, take.continuation) if prompt else [],
                     **({"not_kept": said} if said else {}),
                     **take.provenance,
                 }
@@ -287,7 +287,7 @@ def add_api(server: gr.Server, api: Api) -> None:
         """Compare the style of a piece with a reference's, quarter by quarter."""
         client = client_of(request)
         both = [actions.reader.read(*api.sent(one), client) for one in (file, output)]
-        return actions.reader.apart(client, "one of these files", by_quarter, *both)
+        return actions.reader.apart(client, "one of these files", likeness, *both)
 
     go_on.__name__ = "continue"  # which assistants know it by, too
     for action in (models, read, go_on, begin, infill, accompany, sound, score, similarity):

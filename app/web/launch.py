@@ -130,12 +130,13 @@ class Desk:
         model, fit = str(what.get("model") or ""), bool(what.get("fit"))
         act = functools.partial(self.actions.nothing, model)
         if data:
-            opened = self.actions.open, data, name or "it", model
-            act = functools.partial(*opened, fit=fit, client=client_of(request))
-        elif what.get("example"):
-            example = str(what["example"])
-            act = functools.partial(self.actions.open_example, example, model, fit=fit)
-        return _json(await run_in_threadpool(act))
+            of_file = self.actions.open, data, name or "it", model
+            act = functools.partial(*of_file, fit=fit, client=client_of(request))
+        elif example := what.get("example"):
+            act = functools.partial(self.actions.open_example, str(example), model, fit=fit)
+        opened = await run_in_threadpool(act)
+        plain = orjson.dumps(opened, option=orjson.OPT_SERIALIZE_NUMPY)
+        return Response(plain, media_type="application/json")
 
     @refusing
     async def write(self, request: Request) -> Response:
@@ -180,18 +181,6 @@ def _lines(views: Iterator[dict[str, Any]]) -> Iterator[bytes]:
             yield orjson.dumps(view, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n"
     except Exception as error:
         yield orjson.dumps({"error": told(error)}) + b"\n"
-
-
-def _json(view: dict[str, Any]) -> Response:
-    return Response(
-        orjson.dumps(view, option=orjson.OPT_SERIALIZE_NUMPY), media_type="application/json"
-    )
-
-
-def add_desk(server: gr.Server, desk: Desk) -> None:
-    """Serve what the page's scripts ask for."""
-    for name in DESK:
-        server.add_route(f"/desk/{name}", getattr(desk, name), methods=["POST"])
 
 
 # What goes wrong with a request, as a sentence to its sender.
@@ -255,7 +244,9 @@ def open_page(
         middleware=[guard], exception_handlers=HANDLERS,
     )  # fmt: skip
     add_page(server, actions.models, soundfont)
-    add_desk(server, Desk(actions, soundfont, files))
+    desk = Desk(actions, soundfont, files)
+    for name in DESK:
+        server.add_route(f"/desk/{name}", getattr(desk, name), methods=["POST"])
     add_api(server, Api(actions, room, files, soundfont))
     # gradio prints several lines on a tunnel that cannot be opened; that there is none is enough.
     with redirect_stdout(io.StringIO()):

@@ -74,7 +74,7 @@ class RemoteJob(Progress):
 class EngineProcess:
     """A process that composes, and the jobs it is at."""
 
-    def __init__(self, share: int = 1) -> None:
+    def __init__(self, share: int) -> None:
         """Start one of so many that share the machine's memory."""
         self.jobs: dict[int, RemoteJob] = {}
         self.ready = False
@@ -385,11 +385,13 @@ class Engines:
         return known
 
 
-def compose(connection: Connection, share: int = 1) -> None:
+def compose(connection: Connection, share: int) -> None:
     """Compose what comes through a connection, until it is closed, as one of so many that share the memory."""
     end_with_parent()
     keep_memory_flat()
-    _compile_loops()
+    from musicgen.generation.batch import compile_ahead  # torch comes with it
+
+    compile_ahead()  # takes seconds on a first visit, so before anybody waits for a note
     engines, reported = Engines(share), 0.0
     with suppress(EOFError, OSError):
         connection.send([])  # ready
@@ -420,10 +422,3 @@ def _plain(error: Exception | None) -> Exception | None:
     if error is None or type(error) is ValueError:
         return error
     return RuntimeError(f"{type(error).__name__}: {error}")
-
-
-def _compile_loops() -> None:
-    """Compile the loops of a token, which takes seconds on a first visit, before anybody waits for a note."""
-    from musicgen.generation.batch import compile_ahead
-
-    compile_ahead()

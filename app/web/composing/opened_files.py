@@ -260,7 +260,9 @@ class Readers:
     def _lent(self, client: str) -> Iterator[Worker[Call, Any]]:
         """Lend a process once one is free for this client."""
         with self._changed:
-            self._changed.wait_for(lambda: self._has_room(client))
+            self._changed.wait_for(
+                lambda: self._busy.total() < MOST_READERS - (SPARED if self._busy[client] else 0)
+            )
             self._busy[client] += 1
             reader = self._idle.pop() if self._idle else None
         try:
@@ -278,9 +280,6 @@ class Readers:
             with self._changed:
                 self._busy -= Counter([client])  # which drops who has none
                 self._changed.notify_all()
-
-    def _has_room(self, client: str) -> bool:
-        return self._busy.total() < MOST_READERS - (SPARED if self._busy[client] else 0)
 
 
 def _called(call: Call) -> Any:

@@ -177,12 +177,13 @@ def _check_number(name: str, number: object) -> float:
 # Which model does what is asked: the one that is asked, or where it cannot, one of any parts. But no part is written to
 # a piece that a piano model hears.
 
-ACTS = {
-    "ends": "end a piece on request",
-    "infill": "fill in bars",
-    "accompany": "write parts to others",
-    "chords": "follow given chords",
-    "plan": "follow a plan",
+# What may be asked of a model; what that is called, among the abilities of a language too; how it is said to lack.
+NEEDS = {
+    "ends": ("end a piece on request", "end", " and cannot be asked for an end"),
+    "infill": ("fill in bars", "rewrite", " and cannot fill in bars"),
+    "accompany": ("write parts to others", "accompany", " and writes no part to others"),
+    "chords": ("follow given chords", "chords", ", which names no chords"),
+    "plan": ("follow a plan", "plan", " and cannot follow a plan"),
 }
 
 
@@ -209,7 +210,7 @@ def offered(models: OfferedModels, name: str) -> dict[str, Any]:
         if ability["can"] or by is None:
             found[need] = {**ability, "by": None}
         else:
-            why = f"{name} cannot {ACTS[need]}, so {by} writes this."
+            why = f"{name} cannot {NEEDS[need][0]}, so {by} writes this."
             found[need] = {**other, "by": by, "why": why}
     return found
 
@@ -221,20 +222,10 @@ def _others(models: OfferedModels, name: str, parts: bool) -> list[str]:
     return [n for n, one in models.languages.items() if n != name and one.name == ANY_PARTS]
 
 
-# What each is called among the abilities of a language, and how it is said that a language lacks it.
-LACKS = {
-    "ends": ("end", " and cannot be asked for an end"),
-    "infill": ("rewrite", " and cannot fill in bars"),
-    "accompany": ("accompany", " and writes no part to others"),
-    "chords": ("chords", ", which names no chords"),
-    "plan": ("plan", " and cannot follow a plan"),
-}
-
-
 def _abilities(language: Language) -> dict[str, Any]:
     """Return what else models of a language can do than continue; each with the reason if not."""
     able, found = language.abilities(), dict[str, Any]()
-    for need, (name, lacks) in LACKS.items():
+    for need, (_, name, lacks) in NEEDS.items():
         can = name in able
         why = f"This model uses the language {language.name}{lacks}; one that uses {ANY_PARTS} can."
         found[need] = {"can": can, "why": "" if can else why}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -21,13 +21,10 @@ from tokenization.score import Columns, Score
 
 # A score as the page draws and plays it, as plain data: notes, tracks, tempo, chords, metres and bar lines.
 
-Row = list[int]  # onset, duration, pitch, velocity and track of a note, or a tick and a metre
 
-
-def picture(score: Score, bars: int | None = None) -> dict[str, Any]:
-    """Return a score with the lines of `bars` bars, or of as many as its notes begin."""
-    counted = max(1, bar_count(score) if bars is None else bars)
-    found = columns(score, counted)
+def picture(score: Score, bars: int) -> dict[str, Any]:
+    """Return a score with the lines of `bars` bars, of one at least."""
+    found = columns(score, max(1, bars))
     return {
         **found,
         "notes": [number for row in found["notes"] for number in row],
@@ -51,7 +48,8 @@ def columns(score: Score, bars: int) -> dict[str, list[Any]]:
             }
             for number, track in enumerate(score.tracks, 1)
         ],
-        "notes": _column_rows(score.notes),  # in the order of their onsets
+        # Onset, duration, pitch, velocity and track, in the order of their onsets.
+        "notes": _column_rows(score.notes),
         "tempos": [[int(tick), round(float(tempo), 3)] for tick, tempo in tempos],
         # The page spells them by the key; a guess says so.
         "chords": [
@@ -63,7 +61,7 @@ def columns(score: Score, bars: int) -> dict[str, list[Any]]:
     }
 
 
-def _column_rows(table: Columns) -> list[Row]:
+def _column_rows(table: Columns) -> list[list[int]]:
     return np.stack(table.columns, axis=-1).tolist() if len(table) else []
 
 
@@ -81,27 +79,15 @@ def trained_bars(language: Language, ids: np.ndarray, trained_length: int) -> fl
 LEAST_BARS = 8  # of new music: with fewer, a quarter is too short to have a style
 
 
-def likeness(reference: Score, output: Score, bars: int) -> list[dict[str, Any]]:
-    """Return the similarity of an output of so many bars to a reference: of its quarters, or of all of it."""
-    return (
-        by_quarter(reference, output)
-        if bars >= LEAST_BARS
-        else _similarity_rows(reference, [output])
-    )
-
-
-def by_quarter(reference: Score, output: Score) -> list[dict[str, Any]]:
-    """Return the similarity of each quarter of an output to a reference, a row a metric.
+def likeness(reference: Score, output: Score, bars: int = LEAST_BARS) -> list[dict[str, Any]]:
+    """Return the similarity of an output of so many bars to a reference, a row a metric: of its quarters, or of all.
 
     A value is None where a quarter, or the reference, has nothing to compare.
     """
-    return _similarity_rows(reference, quarters(output))
-
-
-def _similarity_rows(reference: Score, parts: list[Score]) -> list[dict[str, Any]]:
     if not len(reference.notes):
         return []
     style = profiles(reference, ALL)
+    parts = quarters(output) if bars >= LEAST_BARS else [output]
     found = [similarities(style, profiles(part, ALL)) for part in parts]
     rows = [
         {"metric": METRICS[metric], "quarters": [part[metric] for part in found]}
@@ -110,7 +96,6 @@ def _similarity_rows(reference: Score, parts: list[Score]) -> list[dict[str, Any
     return [row for row in rows if any(value is not None for value in row["quarters"])]
 
 
-Item = TypeVar("Item")
 LISTENED_BEATS = 8  # after which it is known which of some variations are shown
 
 
@@ -292,7 +277,9 @@ class StreamedTakes:
     def _chosen(self, takes: list[Take], *, last: bool = False) -> list[Take] | None:
         """Return the variations to show; with some to spare, it is known after two bars which these are."""
         if self._rows is None:
-            if not last and min(self._beats(take) for take in takes) < LISTENED_BEATS:
+            heard = [take.continuation.notes.onset_ticks.max(initial=0) for take in takes]
+            beat = takes[0].continuation.ticks_per_beat
+            if not last and min(heard) < LISTENED_BEATS * beat:
                 return None
             ranks = [(*self._rank(take), row) for row, take in enumerate(takes)]
             ranked = [row for *_, row in sorted(ranks)]
@@ -303,22 +290,12 @@ class StreamedTakes:
         score = take.continuation
         until = LISTENED_BEATS * score.ticks_per_beat
         notes = int((score.notes.onset_ticks < until).sum())
-        voices = 0 if self.region.first else _voices(take.score)
+        plays = np.bincount(take.score.notes.track) > 2  # more than a note or two
+        voices = 0 if self.region.first else int(plays.sum())
         return -voices, -self.dense * notes
 
-    @staticmethod
-    def _beats(take: Take) -> float:
-        score = take.continuation
-        return score.notes.onset_ticks.max(initial=0) / score.ticks_per_beat
 
-
-def _voices(score: Score) -> int:
-    """Return how many tracks play more than a note or two."""
-    counts = np.bincount(score.notes.track, minlength=len(score.tracks))
-    return int((counts > 2).sum())
-
-
-def _change(before: list[Item], after: list[Item]) -> dict[str, Any]:
+def _change(before: list[Any], after: list[Any]) -> dict[str, Any]:
     """Return how many rows at the beginning stay, and those that follow them now."""
     keep = 0
     for one, other in zip(before, after, strict=False):

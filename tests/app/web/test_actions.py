@@ -395,7 +395,7 @@ def test_a_picture_has_every_note_in_order():
     assert [track["drum"] for track in drawn["tracks"]] == [False, True, False]
     assert drawn["tempos"] == [[0, 120.0]]
     assert drawn["meters"] == [[0, 4, 4]]
-    empty = picture(Score(ticks_per_beat=8, markers=(Marker(0, "N_N"),)))
+    empty = picture(Score(ticks_per_beat=8, markers=(Marker(0, "N_N"),)), 0)
     assert (empty["notes"], empty["lines"], empty["chords"]) == ([], [0, 32], [[0, "N_N"]])
     song = language("remi").arrange(read_midi(example("piano-g-minor")))
-    assert picture(song)["centre"] in range(-1, 3)  # five places below it is no D♯, six above F♯
+    assert picture(song, 1)["centre"] in range(-1, 3)  # five places below it is no D♯, six above F♯
