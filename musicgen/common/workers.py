@@ -22,7 +22,7 @@ import time
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -303,37 +303,28 @@ def _here(
     bounds: Bounds,
 ) -> Iterator[tuple[int, Answer | Failed]]:
     threads = max(1, processors() // workers)
-    pool: list[Worker[Task, Answer]] = []
-    try:
-        for _ in range(workers):
-            pool.append(Worker(function, bounds, threads=threads))
-        yield from _run(pool, tasks)
-    finally:
-        for worker in pool:
-            worker.stop()
-
-
-def _run(
-    pool: list[Worker[Task, Answer]], tasks: Iterator[tuple[int, Task]]
-) -> Iterator[tuple[int, Answer | Failed]]:
     under_way: dict[int, Worker[Task, Answer]] = {}
-    idle = [*pool]
     given, more = 0, True
-    while True:
-        while more and idle and given < min(under_way, default=given) + AHEAD * len(pool):
-            numbered = next(tasks, None)
-            more = numbered is not None
-            if numbered is not None:
-                under_way[numbered[0]] = worker = idle.pop()
-                worker.give(numbered[1])
-                given += 1
-        if not under_way:
-            return
-        wait([worker.connection for worker in under_way.values()], timeout=LOOK_SECONDS)
-        for index, worker in [*under_way.items()]:
-            for answer in worker.take():
-                idle.append(under_way.pop(index))
-                yield index, answer
+    with ExitStack() as pool:
+        idle = []
+        for _ in range(workers):
+            idle.append(Worker(function, bounds, threads=threads))
+            pool.callback(idle[-1].stop)
+        while True:
+            while more and idle and given < min(under_way, default=given) + AHEAD * workers:
+                numbered = next(tasks, None)
+                more = numbered is not None
+                if numbered is not None:
+                    under_way[numbered[0]] = worker = idle.pop()
+                    worker.give(numbered[1])
+                    given += 1
+            if not under_way:
+                return
+            wait([worker.connection for worker in under_way.values()], timeout=LOOK_SECONDS)
+            for index, worker in [*under_way.items()]:
+                for answer in worker.take():
+                    idle.append(under_way.pop(index))
+                    yield index, answer
 
 
 def as_done_elsewhere(
