@@ -196,7 +196,8 @@ class EnsembleGrammar(Grammar):
         """Allow what declares a piece: what it is like, its parts, and its first bar."""
         new = self._kind[rows] == BEGUN
         mask[np.ix_(rows, ABOUT_IDS)] = new[:, None] & (RANK[ABOUT_IDS] > self._rank[rows, None])
-        of_each = self._count_of_each(rows)
+        # How many parts of each instrument are declared: (rows, instruments).
+        of_each = (self._instrument[rows, :, None] == np.arange(len(PART))).sum(1)
         pending = self._pending[rows]
         voices = np.where(pending >= 0, of_each[np.arange(len(rows)), pending], 0)
         numbered = (pending >= 0) & (voices > 1)
@@ -205,10 +206,6 @@ class EnsembleGrammar(Grammar):
         mask[rows, PART.start : PART.stop] = may
         mask[rows, BAR] = ~new & ~numbered
         mask[rows[numbered], VOICE.start + voices[numbered] - 2] = True
-
-    def _count_of_each(self, rows: np.ndarray) -> np.ndarray:
-        """Return how many parts of each instrument are declared: (rows, instruments)."""
-        return (self._instrument[rows, :, None] == np.arange(len(PART))).sum(1)
 
     def _open(self, mask: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Allow the instruments of parts that may play next in the bar; return which rows owe a part: (rows,)."""

@@ -220,7 +220,7 @@ def _bars(score: Score, last_step: int) -> Bars:
 def spell(sheet: Sheet, *, ended: bool = True) -> np.ndarray:
     """Return the tokens of a piece, or without the end token those of what it begins with: (T,) int64."""
     header = _header(sheet)
-    bar_width = 1 + _metre_changes(sheet.bars)  # (bars,)
+    bar_width = 1 + (np.diff(sheet.bars.metre, prepend=FOUR_FOUR) != 0)  # (bars,)
     new_part = (np.diff(sheet.bar, prepend=-1) != 0) | (np.diff(sheet.part, prepend=-1) != 0)
     voice = sheet.voices[sheet.part] if len(sheet.parts) else sheet.part
     pitched = sheet.instrument < PITCHED
@@ -267,10 +267,6 @@ def declared(parts: np.ndarray) -> np.ndarray:
     return ids[np.stack([voices > 0, voices > 1], 1)]
 
 
-def _metre_changes(bars: Bars) -> np.ndarray:
-    return (np.diff(bars.metre, prepend=FOUR_FOUR) != 0).astype(np.int64)
-
-
 def _changes(column: np.ndarray) -> np.ndarray:
     return np.diff(column, prepend=-1) != 0
 
@@ -283,12 +279,6 @@ def _value_start(instrument: np.ndarray) -> np.ndarray:
     """Return the id of the first value of each event's kind."""
     others = np.where(instrument == DRUMS, DRUM.start, CHORD.start)
     return np.where(instrument < PITCHED, PITCH.start, others)
-
-
-def _value_count(instrument: np.ndarray) -> np.ndarray:
-    """Return how many values each event's kind has."""
-    others = np.where(instrument == DRUMS, len(DRUM), len(CHORD))
-    return np.where(instrument < PITCHED, len(PITCH), others)
 
 
 class Reading:
@@ -344,8 +334,9 @@ class Reading:
         flat, tempo = bool((head == FLAT).any()), head[TEMPO.holds(head)]
         at = at[(self.part[at] >= 0) & (self.step[at] >= 0)]
         instrument = self.parts[self.part[at]] if len(self.parts) else at[:0]
-        ids, start = self.ids[at], _value_start(instrument)
-        fits = (ids >= start) & (ids < start + _value_count(instrument))
+        ids = self.ids[at]
+        others = np.where(instrument == DRUMS, DRUM.holds(ids), CHORD.holds(ids))
+        fits = np.where(instrument < PITCHED, PITCH.holds(ids), others)
         at, instrument = at[fits], instrument[fits]
         part, bar = self.part[at], self.bar[at]
         starts = self.bars.start * STEPS_PER_SUBBEAT

@@ -266,7 +266,10 @@ class GrooveGrammar(Grammar):
         """Take one more token a row: (B,) ids that `allowed` allowed."""
         tokens = np.asarray(tokens, dtype=np.int64)
         self._phase = PHASE_AFTER[tokens]
-        self._take_notes(tokens)
+        for block, step in ((NOTE_ON, self._begin_notes), (NOTE_OFF, self._end_notes)):
+            rows = np.flatnonzero(block.holds(tokens))
+            if len(rows):
+                step(rows, tokens[rows] - block.start)
         rows = np.flatnonzero(TIME_SHIFT.holds(tokens))
         if len(rows):
             shifts = tokens[rows] - TIME_SHIFT.start
@@ -302,13 +305,6 @@ class GrooveGrammar(Grammar):
     def _must_end(self) -> np.ndarray:
         """Say where a note must end now, before anything else: (B,)."""
         return (self._next_due <= self.time_ticks) & (self._prompt == 0)
-
-    def _take_notes(self, tokens: np.ndarray) -> None:
-        """Begin and end the notes that tokens say."""
-        for block, step in ((NOTE_ON, self._begin_notes), (NOTE_OFF, self._end_notes)):
-            rows = np.flatnonzero(block.holds(tokens))
-            if len(rows):
-                step(rows, tokens[rows] - block.start)
 
     def _begin_notes(self, rows: np.ndarray, keys: np.ndarray) -> None:
         place = (self._ages[rows, :, keys] >= 0).sum(axis=1)

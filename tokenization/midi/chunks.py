@@ -110,7 +110,7 @@ def _tracks(data: bytes, position: int) -> tuple[list[bytes], int]:
     """Return the track bodies and how many chunks had a wrong length."""
     bodies: list[bytes] = []
     wrong_lengths = 0
-    if not _starts_chunk(data, position):
+    if len(data) < position + 8 or not data[position : position + 4].isalpha():
         position, wrong_lengths = _next_track(data, 8), 1
     while position + 8 <= len(data) and len(bodies) <= MOST_CHUNKS:
         stop = position + 8 + int.from_bytes(data[position + 4 : position + 8], "big")
@@ -122,10 +122,6 @@ def _tracks(data: bytes, position: int) -> tuple[list[bytes], int]:
             bodies.append(data[position + 8 : stop])
         position = stop
     return bodies, wrong_lengths
-
-
-def _starts_chunk(data: bytes, position: int) -> bool:
-    return data[position : position + 4].isalpha() and len(data) >= position + 8
 
 
 def _ends_chunk(data: bytes, stop: int) -> bool:

@@ -44,7 +44,6 @@ SLOWEST, FASTEST, TEMPO_STEP = 32, 224, 3  # quarter notes a minute
 
 CHORD_INDEX = {name: index for index, name in enumerate(CHORDS)}
 
-
 LONGEST_TICKS = BAR_SUBBEATS * SUBBEAT_TICKS  # of a note
 
 VOCABULARY = Vocabulary([
@@ -80,11 +79,6 @@ def tempo_level(beats_per_minute: np.ndarray) -> np.ndarray:
     # A tempo half-way between two levels must not flicker with the last digits of a mean.
     steps = (np.round(beats_per_minute, 6) - SLOWEST) / TEMPO_STEP
     return np.clip(np.floor(steps + 0.5), 0, len(TEMPO) - 1).astype(np.int64)
-
-
-def level_tempo(level: np.ndarray) -> np.ndarray:
-    """Return the quarter notes a minute of a tempo level."""
-    return SLOWEST + TEMPO_STEP * np.asarray(level, dtype=np.float64)
 
 
 def volume_level(velocity: np.ndarray) -> np.ndarray:
@@ -131,7 +125,7 @@ class Gridded:
             ticks_per_beat=TICKS_PER_BEAT,
             notes=notes,
             tracks=(Track(name="Piano"),),
-            tempos=Tempos(self.tempo_bar * LONGEST_TICKS, level_tempo(self.tempo)),
+            tempos=Tempos(self.tempo_bar * LONGEST_TICKS, SLOWEST + TEMPO_STEP * self.tempo),
             meters=FOUR_FOUR,
             markers=tuple(Marker(onset, CHORDS[chord]) for onset, chord in markers),
         )

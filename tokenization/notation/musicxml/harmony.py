@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import pairwise
 
 from tokenization.analysis.chords import (
@@ -79,12 +78,6 @@ def symbols_of(score: Score, start: int = 0) -> list[Symbol]:
             found[tick] = _name(root, quality, ROOTS[pitch_class(*bass.groups())])
     rows = sorted(found.items())
     return rows[:1] + [row for before, row in pairwise(rows) if row[1] != before[1]]
-
-
-def symbols_in(symbols: Sequence[Symbol], start: int, stop: int) -> Sequence[Symbol]:
-    """Return the symbols from a tick to before another."""
-    first, last = (bisect_left(symbols, at, key=lambda one: one[0]) for at in (start, stop))
-    return symbols[first:last]
 
 
 def harmony(name: str, spelling: Spelling) -> ET.Element:

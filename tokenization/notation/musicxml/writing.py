@@ -13,7 +13,7 @@ import numpy as np
 from tokenization.analysis.chords import LETTERS
 from tokenization.midi.limits import GENEROUS
 from tokenization.notation.musicxml import DRUM_CHANNEL, FORTE
-from tokenization.notation.musicxml.harmony import Symbol, harmony, symbols_in, symbols_of
+from tokenization.notation.musicxml.harmony import Symbol, harmony, symbols_of
 from tokenization.notation.written import own_metre
 from tokenization.score import Notes, Score, Tempos, Track
 
@@ -399,7 +399,8 @@ class PartWriter:
 
     def _symbols(self, measure: ET.Element, at: int, length: int, number: int) -> None:
         """Write the chords that begin within a value of the first voice, each at its place."""
-        for tick, name in symbols_in(self.symbols, at, at + length) if number == 1 else ():
+        ends = (bisect_left(self.symbols, (tick, "")) for tick in (at, at + length))
+        for tick, name in self.symbols[slice(*ends)] if number == 1 else ():
             if tick > at:
                 _add(_add(measure, "forward"), "duration", tick - at)
             measure.append(harmony(name, self.tone))
