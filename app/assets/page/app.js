@@ -158,17 +158,12 @@ export class App {
   }
 
   opened(opened, more, label) {
-    const { piece, title, model, bars, chosen, notices, remarks, region, made, real } = opened;
+    const { made, ...told } = opened;
     const entry = {
-      ...this.blank(more.kind, title),
-      piece: pieceOf(piece),
-      model,
-      bars,
-      chosen: region?.first || chosen,
-      notices,
-      remarks,
-      region,
-      real,
+      ...this.blank(more.kind, opened.title),
+      ...told,
+      piece: pieceOf(opened.piece),
+      chosen: opened.region?.first || opened.chosen,
       provenance: made ?? null,
       seed: made?.seed,
       keeps: Boolean(more.file) && !/\.abc$/i.test(more.fileName ?? ""),
