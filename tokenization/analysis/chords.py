@@ -18,7 +18,7 @@ from math import inf
 import numpy as np
 
 from tokenization.analysis.metres import Pulse, pulse_of
-from tokenization.score import Marker, Notes, Score
+from tokenization.score import Marker, Notes, Score, steps_of
 
 # Chords are named `ROOT_QUALITY`, such as `C_M7` or `F#_sus4`, and `N_N` where there is none. A richer chord becomes
 # the closest of the 11 qualities: extensions (6, 9, 11, 13), alterations and a bass note go, the triad and its
@@ -41,6 +41,7 @@ QUALITIES: dict[str, tuple[int, ...]] = {
 }
 NO_CHORD = "N_N"
 CHORDS = tuple(f"{root}_{quality}" for root in ROOTS for quality in QUALITIES) + (NO_CHORD,)
+CHORD_INDEX = {name: index for index, name in enumerate(CHORDS)}
 
 LETTERS = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}  # semitones above C
 _ACCIDENTALS = {"#": 1, "♯": 1, "b": -1, "♭": -1}
@@ -186,6 +187,16 @@ def named(score: Score) -> tuple[Marker, ...]:
     return tuple(
         Marker(m.onset_ticks, chord, m.is_guess) for m, chord in found if chord is not None
     )
+
+
+def in_steps(score: Score, steps_per_beat: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the step and the number of each chord whose name a marker has; of several on one step the last."""
+    chords = [(m.onset_ticks, CHORD_INDEX[m.text]) for m in score.markers if m.text in CHORD_INDEX]
+    ticks, number = np.array(chords, dtype=np.int64).reshape(-1, 2).T
+    order = np.argsort(ticks, kind="stable")
+    step = np.maximum(steps_of(ticks[order], score.ticks_per_beat, steps_per_beat), 0)
+    last = np.diff(step, append=-1) != 0
+    return step[last], number[order][last]
 
 
 def known_from(chords: Iterable[Marker]) -> float:

@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tokenization.analysis.chords import CHORDS
+from tokenization.analysis.chords import CHORDS, in_steps
 from tokenization.analysis.metres import FOUR_FOUR, Bars, bars_of
 from tokenization.ensemble.tokens import (
     AT,
@@ -62,7 +62,6 @@ MOST_BARS = 1 << 16  # a bar costs a token even when it is empty; longer than an
 NO_TEMPO = -1
 DRUM_STEPS = 6  # how long a drum is written to last
 _UNBOUNDED = 1 << 40
-_CHORD_NUMBER = {name: number for number, name in enumerate(CHORDS)}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,16 +98,15 @@ def voices_of(parts: np.ndarray) -> np.ndarray:
 
 def sheet_of(score: Score) -> tuple[Sheet, dict[str, int]]:
     """Round an arranged score to the grid; also count the notes that are left out or changed beyond that."""
-    is_drum = np.array([track.is_drum for track in score.tracks], dtype=bool)
     instruments = np.array(
         [DRUMS if track.is_drum else INSTRUMENT_OF[track.program] for track in score.tracks],
         dtype=np.int64,
     )
-    chord_onset, chord = _chords(score)
+    chord_onset, chord = in_steps(score, STEPS_PER_BEAT)
     parts = np.concatenate([[HARMONY] if len(chord) else [], instruments]).astype(np.int64)
     _check_parts(parts)
     flat = bool((score.notes.velocity == FLAT_VELOCITY).all())
-    events, losses = _notes(score, is_drum, flat)  # part, onset, length, loudness, value: (5, E)
+    events, losses = _notes(score, flat)  # part, onset, length, loudness, value: (5, E)
     first, last = int(events[1].min()), int(events[1].max())
     bars = _bars(score, last)
     tempo = _tempo(score, first, last)
@@ -152,23 +150,9 @@ def _tempo(score: Score, first: int, last: int) -> int:
     return tempo_level(float((edges[-1] - edges[0]) / minutes.sum()))
 
 
-def _chords(score: Score) -> tuple[np.ndarray, np.ndarray]:
-    """Return onset (steps) and number of the chords that markers name; of several on one step the last."""
-    named = [
-        (m.onset_ticks, _CHORD_NUMBER[m.text]) for m in score.markers if m.text in _CHORD_NUMBER
-    ]
-    if not named:
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    ticks, number = np.array(sorted(named, key=lambda chord: chord[0]), dtype=np.int64).T
-    onset = np.maximum(steps_of(ticks, score.ticks_per_beat, STEPS_PER_BEAT), 0)
-    last = np.diff(onset, append=-1) != 0
-    return onset[last], number[last]
-
-
-def _notes(score: Score, is_drum: np.ndarray, flat: bool) -> tuple[np.ndarray, dict[str, int]]:
+def _notes(score: Score, flat: bool) -> tuple[np.ndarray, dict[str, int]]:
     """Return part, onset, length, loudness and value of the notes, (5, E), one at a time on each key of a part."""
-    notes = score.notes
-    drum = is_drum[notes.track]
+    notes, drum = score.notes, score.on_drums
     known = ~drum | ((notes.pitch >= LOWEST_DRUM) & (notes.pitch <= HIGHEST_DRUM))
     if not known.any():
         raise ValueError("there is nothing to spell: the score has no notes that have a token")
@@ -385,15 +369,13 @@ def score_of(sheet: Sheet, setting: Setting) -> Score:
     pitch = np.where(drum, sheet.value + LOWEST_DRUM, sheet.value)
     columns = (sheet.onset, length, pitch, velocity, track[sheet.part] if len(track) else pitch)
     chords = zip(sheet.onset[harmony].tolist(), sheet.value[harmony].tolist(), strict=True)
-    said = ((0, float(TEMPOS[sheet.tempo])),) if sheet.tempo != NO_TEMPO else ()
-    onsets, tempos = (
-        zip(*(setting.tempos or said), strict=True) if setting.tempos or said else ((), ())
-    )
+    said = ((0, TEMPOS[sheet.tempo]),) if sheet.tempo != NO_TEMPO else ()
+    tempos = np.array(setting.tempos or said, np.float64).reshape(-1, 2).T
     return Score(
         ticks_per_beat=STEPS_PER_BEAT,
         notes=Notes(*(column[sound] for column in columns)).sorted(),
         tracks=_tracks(sheet, setting),
-        tempos=Tempos(np.array(onsets, np.int64), np.array(tempos, np.float64)),
+        tempos=Tempos(*tempos),
         meters=sheet.bars.meters(STEPS_PER_SUBBEAT),
         markers=tuple(Marker(onset, CHORDS[chord]) for onset, chord in sorted(chords)),
     )

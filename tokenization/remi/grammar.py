@@ -18,14 +18,13 @@ from functools import cached_property
 
 import numpy as np
 
-from tokenization.analysis.chords import MOST_A_BAR
+from tokenization.analysis.chords import CHORD_INDEX, MOST_A_BAR
 from tokenization.grammar import Grammar
 from tokenization.remi.spelling import (
     BAR,
     BAR_SUBBEATS,
     BEGIN,
     CHORD,
-    CHORD_INDEX,
     DURATION_IDS,
     END,
     KEYS,

@@ -18,7 +18,7 @@ from tokenization.analysis.beats import (
     tempo_map,
     without_rest_in_front,
 )
-from tokenization.analysis.chords import CHORDS, named, recognise
+from tokenization.analysis.chords import CHORDS, in_steps, named, recognise
 from tokenization.analysis.parts import (
     chosen_tracks,
     find_drums,
@@ -41,8 +41,6 @@ LOWEST_PITCH, HIGHEST_PITCH = 21, 108
 KEYS = HIGHEST_PITCH - LOWEST_PITCH + 1
 VOLUMES = 24
 SLOWEST, FASTEST, TEMPO_STEP = 32, 224, 3  # quarter notes a minute
-
-CHORD_INDEX = {name: index for index, name in enumerate(CHORDS)}
 
 LONGEST_TICKS = BAR_SUBBEATS * SUBBEAT_TICKS  # of a note
 
@@ -234,13 +232,7 @@ def _chord_changes(score: Score, noted: np.ndarray) -> tuple[np.ndarray, np.ndar
 
     A chord that begins between these bars waits for the next of them.
     """
-    number = np.array([CHORD_INDEX.get(m.text, -1) for m in score.markers], dtype=np.int64)
-    ticks = np.array([m.onset_ticks for m in score.markers], dtype=np.int64)
-    order = np.argsort(ticks, kind="stable")
-    order = order[number[order] >= 0]
-    number, ticks = number[order], ticks[order]
-    onset = np.maximum(steps_of(ticks, score.ticks_per_beat, SUBBEATS_PER_BEAT), 0)
-
+    onset, number = in_steps(score, SUBBEATS_PER_BEAT)
     in_time = onset < (noted[-1] + 1) * BAR_SUBBEATS
     number, onset = number[in_time], onset[in_time]
     index = np.searchsorted(noted, onset // BAR_SUBBEATS)
