@@ -186,7 +186,9 @@ class RowGroup:
 
     def following(self) -> np.ndarray:
         """Return which rows have a twin that takes their token."""
-        return np.flatnonzero(~np.isin(self.given, self.job.order.guiding) & bool(self.twins))
+        if not self.twins:
+            return np.empty(0, np.int64)
+        return np.flatnonzero(~np.isin(self.given, self.job.order.guiding))
 
     def guide(self, following: np.ndarray, scores: np.ndarray) -> None:
         """Take the logits of twins that took a token, and let the music keep to what they do not see."""
@@ -198,11 +200,10 @@ class RowGroup:
     def keep(self, rows: np.ndarray) -> list[int]:
         """Keep some rows, (rows,) bool, and return the numbers of the others."""
         kept = np.flatnonzero(rows)
-        own = [self.numbers, self.twins] if self.twins else [self.numbers]
-        gone = [numbers[row] for numbers in own for row in np.flatnonzero(~rows)]
-        self.numbers = [self.numbers[row] for row in kept]
-        if self.twins:
-            self.twins, self._unguided = [self.twins[row] for row in kept], self._unguided[kept]
+        stay = [self.numbers[row] for row in kept], [self.twins[row] for row in kept if self.twins]
+        gone = [*{*self.numbers, *self.twins}.difference(*stay)]
+        self.numbers, self.twins = stay
+        self._unguided = self._unguided[kept]
         self._random = [self._random[row] for row in kept]
         self.live, self.scores = self.live[kept], self.scores[kept]
         self.given = self.given[kept]
