@@ -78,10 +78,10 @@ def written(grammar: Grammar, prompt, seed, end, choose=uniform, most=20_000, ch
     random, ids = np.random.default_rng(seed), [int(token) for token in prompt]
     advance(grammar, prompt, checked=checked)
     while len(ids) < most and (not ids or ids[-1] != end):
-        allowed = np.flatnonzero(grammar.allowed()[0])
-        assert len(allowed), "there is a way on"
-        token = grammar.instead(np.array([choose(random, allowed)]))
-        assert grammar.allowed()[0, token[0]]
+        allowed = grammar.allowed()[0]
+        assert allowed.any(), "there is a way on"
+        token = grammar.instead(np.array([choose(random, np.flatnonzero(allowed))]))
+        assert allowed[token[0]]
         grammar.advance(token)
         ids.append(int(token[0]))
     return np.array(ids)
@@ -90,29 +90,29 @@ def written(grammar: Grammar, prompt, seed, end, choose=uniform, most=20_000, ch
 def walk(grammar: Grammar, vocabulary: Vocabulary, seed, length, ways_out=(), most=20_000):
     """Return a valid sequence: a random walk through a grammar, then a way out by the first blocks that may come."""
     random, blocks = np.random.default_rng(seed), block_index(vocabulary)
-    end, tokens = vocabulary.id("end"), np.arange(len(vocabulary))
+    end = vocabulary.id("end")
     # Some walks rush and some pile up notes; few favourite keys make unisons and overlaps.
     taste = random.exponential(size=len(vocabulary.blocks))
-    favourites = np.isin(tokens % 384, random.integers(384, size=random.integers(1, 7)))
+    favourites = random.integers(384, size=random.integers(1, 7))
+    favourite = np.isin(np.arange(len(vocabulary)) % 384, favourites)
 
-    def choose(_: np.random.Generator, possible: np.ndarray) -> int:
-        allowed = np.isin(tokens, possible)
+    def choose(_: np.random.Generator, allowed: np.ndarray) -> int:
         nonlocal length
         length -= 1
         if length >= 0:
-            allowed[end] = False
-        elif allowed[end]:
+            allowed = allowed[allowed != end]
+        elif end in allowed:
             return end
         else:
-            for way in (vocabulary[name].holds(tokens) for name in ways_out):
-                if (allowed & way).any():
-                    return uniform(random, np.flatnonzero(allowed & way))
+            for name in ways_out:
+                if len(way := allowed[vocabulary[name].holds(allowed)]):
+                    return uniform(random, way)
         families = np.unique(blocks[allowed])
         family = random.choice(families, p=taste[families] / taste[families].sum())
-        choices = allowed & (blocks == family)
-        if random.random() < 0.8 and (choices & favourites).any():
-            choices &= favourites
-        return uniform(random, np.flatnonzero(choices))
+        choices = allowed[blocks[allowed] == family]
+        if random.random() < 0.8 and favourite[choices].any():
+            choices = choices[favourite[choices]]
+        return uniform(random, choices)
 
     return written(grammar, np.array([], dtype=np.int64), seed, end, choose, most).astype(np.uint16)
 

@@ -40,7 +40,7 @@ class Case:
     notes: Callable[[Score], list[tuple[int, ...]]] | None = None  # on the grid, slow and plain
     plain: Callable[[np.ndarray], np.ndarray] = np.asarray
     tokens: int | None = None  # that a plain piece is made of
-    longest: int = 150  # walk
+    longest: int = 100  # walk
     anew: Callable[[np.ndarray], np.ndarray] | None = None  # spells what a plain piece says
 
 

@@ -27,7 +27,7 @@ from tests.musicgen.toys import (
 # Of variations that end at different steps, with all that a row remembers for itself.
 KINDS = np.arange(VOCABULARY) % 4
 DARING = Sampling(temperature=0.9, by_kind=True, recall=0.7)
-RECALLING = Request(variations=6, seed=3, tokens=150, sampling=DARING)
+RECALLING = Request(variations=6, seed=3, tokens=100, sampling=DARING)
 RECALLED = {"end": Alternating.END, "kinds": Kinds(KINDS), "sources": {3: 0}}
 REQUESTS = [
     ([0, 3, 0, 5, 0, 3, 0, 5], RECALLING, True, {**RECALLED, "elsewhere": (0, 1, 3, 6, 7)}),

@@ -55,7 +55,7 @@ def test_loops_compute_the_definition(changes: dict[str, Any]):
         for weight in model.parameters():
             if in_8_bits and weight.ndim == 2:
                 weight.data = restore(*quantise(weight.detach()))
-        state, tokens = after_prompt(model), toy_tokens(30, 3, seed=1)
+        state, tokens = after_prompt(model), toy_tokens(16, 3, seed=1)
         wanted, together = written(RowsAlone(model), state, tokens), batch_of(model)
         assert isinstance(together, RowsTogether)
         found = written(together, state, tokens)
