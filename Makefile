@@ -8,6 +8,9 @@ COUNTS ?= build/fuzz.json
 
 WORK ?= build/models
 
+# The tests start hundreds of processes, which need not compile the sources each.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help app test test-all test-profile test-kernels test-matrix smoke lint lint-page format fuzz bench model \
   install fast-transformers vendor clean
 
