@@ -97,29 +97,29 @@ def test_full_card_halves_the_batch_and_goes_on(packed: Path, steps, capsys):
     def fill(self: Run, part):
         batch = len(part.tokens)
         seen.append((batch, part.step))
-        if batch == 8 or (batch == 4 and part.step == 25 and "work/run" in str(self.folder)):
+        if batch == 8 or (batch == 4 and part.step == 15 and "work/run" in str(self.folder)):
             raise torch.OutOfMemoryError("full")
 
     steps.append(fill)
-    status, out = run(packed, 50, "--batch", "8")
+    status, out = run(packed, 30, "--batch", "8")
     assert status == 0
     said = capsys.readouterr().out
     assert "batch 8 does not fit" in said
     assert "the card is full at batch 4; 2 from here on" in said
-    assert (2, 25) in seen  # no step is lost
+    assert (2, 15) in seen  # no step is lost
     content = json.loads((out / "round.json").read_text())
     assert (content["batch"], content["ending"]) == (2, "finished")
 
 
 def test_what_fails_leaves_the_last_weights(packed: Path, steps):
     def pull(self: Run, part):
-        if part.step == 30 and "work/run" in str(self.folder):
+        if part.step == 20 and "work/run" in str(self.folder):
             raise RuntimeError("a cable was pulled")
 
     steps.append(pull)
-    status, out = run(packed, 60)
+    status, out = run(packed, 40)
     assert status == 1
     home = packed.with_name("home")
     assert main(["unpack", str(out), str(home)]) == 0
     held = run_folder.newest(home)
-    assert int(held.name) == 30
+    assert int(held.name) == 20

@@ -68,24 +68,26 @@ def test_a_new_process_takes_over_what_another_has_not_begun(composer: Composer)
     assert (jobs[3].rows, jobs[1].rows) == ([[], []], [[2], []]), "what another has is no news"
 
 
-def test_a_process_that_dies_or_is_not_understood_loses_its_requests_alone(composer, monkeypatch):
+@pytest.mark.parametrize("dies", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_a_process_that_dies_or_is_not_understood_loses_its_requests_alone(
+    composer, dies: bool, monkeypatch
+):
     def misunderstood(_: EngineProcess) -> None:
         raise KeyError(99)
 
-    for dies in (True, False):
-        job = begun(composer, work())
-        with monkeypatch.context() as patched:
-            if dies:
-                os.kill(composer.processes[0]._process.pid, signal.SIGKILL)
-            else:
-                patched.setattr(EngineProcess, "receive", misunderstood)
-            assert job.ended.wait(LATE)
-        error, said = (ValueError, "the system ended") if dies else (RuntimeError, "try again")
-        with pytest.raises(error, match=said):  # the page shows what is said by the first
-            job.check()
-        again = begun(composer, work(tokens=5))
-        assert again.ended.wait(LATE)
-        assert again.steps == 5
+    job = begun(composer, work())
+    with monkeypatch.context() as patched:
+        if dies:
+            os.kill(composer.processes[0]._process.pid, signal.SIGKILL)
+        else:
+            patched.setattr(EngineProcess, "receive", misunderstood)
+        assert job.ended.wait(LATE)
+    error, said = (ValueError, "the system ended") if dies else (RuntimeError, "try again")
+    with pytest.raises(error, match=said):  # the page shows what is said by the first
+        job.check()
+    again = begun(composer, work(tokens=5))
+    assert again.ended.wait(LATE)
+    assert again.steps == 5
     unsent = replace(work().order(), ids=threading.Lock())
     with pytest.raises(TypeError, match="pickle"):
         composer.take(MODELS[1], unsent)
