@@ -44,6 +44,7 @@ STARTS = {PROMPT: range(FIRST), GENERATION: range(FIRST, LAST)}
 FIELDS = ("start", "pitch", "duration")
 REAL = "real"
 PICKUP = 8  # bar of a piece, from 1, that a prompt has for its pickup: four bars after the first phrase follow
+TAKEN_BARS = PICKUP - 1 + BARS  # of a piece, up to the end of what is real
 TEMPO, VELOCITY = 100.0, 80  # the form has neither
 FEWEST_APART = 10  # prompts from which on a classifier is asked
 
@@ -194,9 +195,9 @@ def write_prompts(data: Path, split: str, pieces: int, seed: int, folder: Path) 
 def _passage(prepared: Prepared, row: int) -> tuple[Notes, Notes] | None:
     """Return a prompt of a piece and how it goes on; None without so many bars of 4/4, or notes in both."""
     score = prepared.language.decode(np.asarray(prepared.ids(row)))
-    if len(prepared.bars(row)) < PICKUP - 1 + BARS:
+    if len(prepared.bars(row)) < TAKEN_BARS:
         return None
-    lines = bar_lines(score, PICKUP - 1 + BARS)[PICKUP - 1 :]
+    lines = bar_lines(score, TAKEN_BARS)[PICKUP - 1 :]
     notes = in_sixteenths(excerpt(score, int(lines[0]), int(lines[-1])))
     notes = notes[notes.onset_ticks < LAST]
     of_bar = np.bincount(notes.onset_ticks // BAR, minlength=BARS)

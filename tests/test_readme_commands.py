@@ -116,7 +116,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setattr(name, lambda config, **given: train(small(config), **given))
     shutil.copy(ROOT / "app" / "examples" / "piano-g-minor.mid", "song.mid")
     shutil.copy(ROOT / "app" / "examples" / "trio-disco.mid", "band.mid")
-    disk.pop909_song(disk.pop909(Path("POP909")), HELD_OUT_SONG)
+    disk.pop909_song(disk.pop909(Path("POP909")), HELD_OUT_SONG, bars=24)
     disk.groove(Path("GROOVE"))
     return tmp_path
 
@@ -188,7 +188,7 @@ def test_the_benchmarks_print_their_tables(line: str, place: Path, monkeypatch, 
     (place / "texts" / "a.txt").write_text("So it goes on and on. " * 1000)
     musicgen(line)
     said = capsys.readouterr().out
-    assert "Liutkus et al. 2021" in said or "Choromanski et al. 2023" in said
+    assert "Liutkus" in said or "Choromanski" in said
     assert all(f"\n{name} " in said for name in ("none", "sine_spe"))
 
 

@@ -38,12 +38,16 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write what is asked for, measure all, and print the table."""
-    from evaluation.mirex import measured, mirex_table, prompts_in, write_prompts
+    from evaluation.mirex import TAKEN_BARS, measured, mirex_table, prompts_in, write_prompts
 
     check_counts(arguments, "pieces")
     folder = arguments.folder
     if arguments.data is not None:
         write_prompts(arguments.data, arguments.split, arguments.pieces, arguments.seed, folder)
+    if not prompts_in(folder) and arguments.data is not None:
+        raise ValueError(
+            f"{arguments.data} has no piece of {TAKEN_BARS} bars of 4/4 in its {arguments.split} split"
+        )
     if not prompts_in(folder):
         raise ValueError(f"{folder} has no prompts, as in NAME/prompt.json; --data makes some")
     for name in arguments.models:

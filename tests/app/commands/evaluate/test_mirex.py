@@ -114,7 +114,10 @@ def test_the_same_pitch_at_once_is_one_note():
     assert found.duration_ticks.tolist() == [2, 1]
 
 
-def test_a_folder_without_prompts_or_continuations_is_said(tmp_path: Path, refused):
+def test_a_folder_without_prompts_or_continuations_is_said(tmp_path: Path, shared_set, refused):
     assert "has no prompts" in refused("evaluate", "mirex", tmp_path)
+    short = ("--data", shared_set("ensemble"), "--split", "train")
+    said = refused("evaluate", "mirex", tmp_path, *short)
+    assert "has no piece of 24 bars of 4/4 in its train split" in said
     given(tmp_path / "one", note(16))
     assert "has no continuations yet" in refused("evaluate", "mirex", tmp_path)

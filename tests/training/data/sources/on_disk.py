@@ -60,14 +60,15 @@ def midi_folder(folder: Path, count: int = 5) -> Path:
     return folder
 
 
-def pop909_song(folder: Path, number: int) -> None:
+def pop909_song(folder: Path, number: int, *, bars: int = 4) -> None:
     """Write a song at 100 beats a minute that starts at half a second, with a chord a bar."""
     song = folder / f"{number:03d}"
-    put(song / f"{number:03d}.mid", piano(number))
-    rows = [f"{0.6 * beat:.3f} {beat % 2 == 0:.1f} {beat % 4 == 0:.1f}" for beat in range(17)]
+    put(song / f"{number:03d}.mid", piano(number, bars=bars))
+    beats = range(4 * bars + 1)
+    rows = [f"{0.6 * beat:.3f} {beat % 2 == 0:.1f} {beat % 4 == 0:.1f}" for beat in beats]
     (song / "beat_midi.txt").write_text("\n".join(rows))
-    names = enumerate(("C:maj", "A:min7", "N", "G:7"))
-    chords = [f"{2.4 * bar} {2.4 * (bar + 1)} {name}" for bar, name in names]
+    names = ("C:maj", "A:min7", "N", "G:7")
+    chords = [f"{2.4 * bar} {2.4 * (bar + 1)} {names[bar % 4]}" for bar in range(bars)]
     (song / "chord_midi.txt").write_text("\n".join(chords))
 
 
