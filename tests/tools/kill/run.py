@@ -62,7 +62,8 @@ class Training(Command):
     """A run that saves nearly as often as it learns; its files grow."""
 
     def contents(self, folder: Path) -> dict[str, Any]:
-        return outcome(folder)
+        files = outcome(folder)
+        return {name: held for name, held in files.items() if not name.endswith(".part")}
 
     def check_whole(self, place: Path, whole: dict[str, Any]) -> int:
         """Load everything that a killed run left; return the step it goes on from."""
