@@ -44,12 +44,11 @@ def run(arguments: argparse.Namespace) -> None:
     folder = arguments.folder
     if arguments.data is not None:
         write_prompts(arguments.data, arguments.split, arguments.pieces, arguments.seed, folder)
-    if not prompts_in(folder) and arguments.data is not None:
-        raise ValueError(
-            f"{arguments.data} has no piece of {TAKEN_BARS} bars of 4/4 in its {arguments.split} split"
-        )
     if not prompts_in(folder):
-        raise ValueError(f"{folder} has no prompts, as in NAME/prompt.json; --data makes some")
+        if (data := arguments.data) is None:
+            raise ValueError(f"{folder} has no prompts, as in NAME/prompt.json; --data makes some")
+        split = arguments.split
+        raise ValueError(f"{data} has no piece of {TAKEN_BARS} bars of 4/4 in its {split} split")
     for name in arguments.models:
         _continue_all(name, arguments)
     result = {"command": command_line(), **measured(folder)}

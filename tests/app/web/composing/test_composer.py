@@ -83,7 +83,7 @@ def test_a_process_that_dies_or_is_not_understood_loses_its_requests_alone(
             patched.setattr(EngineProcess, "receive", misunderstood)
         assert job.ended.wait(LATE)
     error, said = (ValueError, "the system ended") if dies else (RuntimeError, "try again")
-    with pytest.raises(error, match=said):  # the page shows what is said by the first
+    with pytest.raises(error, match=said):  # the page shows the message of the first
         job.check()
     again = begun(composer, work(tokens=5))
     assert again.ended.wait(LATE)
