@@ -277,7 +277,7 @@ def _row(piece: str, measure: str, **sides: float | None) -> dict[str, Any]:
 
 # What is asked of bars: for each four of them one of these values, and a form.
 ASKED = {
-    "density": (2, 3, 4, 6),
+    "density": (1, 2, 3, 5),  # notes a beat, each of another level
     "register": (64, 70, 76, 82),
     "loudness": (50, 65, 80, 95),
 }
