@@ -37,7 +37,7 @@ from tokenization.whole_file import make_folder, sync
 from training.data.archive import unpacked
 from training.data.sources import SOURCES, recognise
 from training.data.sources.source import Found, Listing, Piece, Skipped, Source, list_files
-from training.data.sources.works import split_works
+from training.data.sources.works import opening, split_works
 
 # The report on a prepared set: what was skipped, lost and assumed, over all of its files.
 
@@ -351,8 +351,9 @@ def spell(source: str, language_name: str, piece: Piece) -> Spelled | Skipped:
     try:
         scores = SOURCES[source].scores(piece, speaker)
         spellings = [speaker.encode(score) for score in scores]
-        by_works = speaker.name == BY_WORKS
-        works = SOURCES[source].works(piece, scores[0]) if by_works else []
+        works: list[str] = []
+        if speaker.name == BY_WORKS and piece.work:
+            works = [*opening(scores[0]), *SOURCES[source].titles(piece)]
     except (ValueError, OSError) as error:
         # The folder may be a passing one, and where it lies is nobody's business.
         return Skipped(piece.name, str(error).replace(str(piece.path), piece.name))

@@ -6,9 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from tokenization.midi.limits import GENEROUS
 from tokenization.notation.abc.reading import tunes_of
-from tokenization.score import Score
 from training.data.sources.source import Found, Listing, Piece, Source, shown, split_by_name
-from training.data.sources.works import opening
 
 
 class MidiFolder(Source):
@@ -36,9 +34,6 @@ class MidiFolder(Source):
                     Piece(name=shown(name), path=path, split=split, work=shown(stem), tune=number)
                 )
         return Found(pieces=pieces)
-
-    def works(self, piece: Piece, score: Score) -> list[str]:
-        return opening(score)
 
 
 def _tunes(path: Path) -> int:

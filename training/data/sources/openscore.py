@@ -19,7 +19,7 @@ from training.data.sources.source import (
     read,
     split_by_name,
 )
-from training.data.sources.works import opening, title
+from training.data.sources.works import title
 
 VOICE = 52  # the program of a choir: scores have an oboe or a piano play what is sung
 _KEYBOARDS = (*range(8), *range(16, 24))
@@ -56,9 +56,9 @@ class OpenScore(Source):
             ]
         )
 
-    def works(self, piece: Piece, score: Score) -> list[str]:
+    def titles(self, piece: Piece) -> list[str]:
         composer, whole, movement = _titles(piece)
-        return [*opening(score), *title(composer, self.work_of(whole, movement))]
+        return title(composer, self.work_of(whole, movement))
 
     def work_of(self, whole: str, movement: str) -> str:
         """Return the title of what is held out together."""

@@ -17,7 +17,7 @@ from training.data.sources.source import (
     shown,
     split_by_name,
 )
-from training.data.sources.works import opening, title
+from training.data.sources.works import title
 
 LIST = "list.tsv"
 _CORRECTED = re.compile(r"\s*\[post.correcturam\]")  # a second reading of the same source
@@ -59,9 +59,6 @@ class PolishKeyboard(Source):
     def scores(self, piece: Piece, language: Language) -> list[Score]:
         # They were made from scores: their beats are right.
         return arranged(read(piece).replace(beats_known=True), language)
-
-    def works(self, piece: Piece, score: Score) -> list[str]:
-        return opening(score)
 
 
 def _list(listing: Listing) -> str | None:

@@ -30,7 +30,6 @@ from training.data.sources.source import (
     joined,
     split_by_name,
 )
-from training.data.sources.works import opening
 
 # Which beats of a song start a bar: an annotation, mended where the notes say otherwise.
 #
@@ -341,9 +340,6 @@ class Pop909(Source):
     def scores(self, piece: Piece, language: Language) -> list[Score]:
         score = language.arrange(read_song(piece.path))
         return in_three_ways(score) if language.name == "ensemble" else [score]
-
-    def works(self, piece: Piece, score: Score) -> list[str]:
-        return opening(score)
 
 
 def in_three_ways(score: Score) -> list[Score]:

@@ -169,8 +169,8 @@ class Source(ABC):
         """Read a piece as one or more arranged scores, of which training draws one at a time."""
         return arranged(read(piece), language)
 
-    def works(self, piece: Piece, score: Score) -> list[str]:
-        """Return the keys by which a piece's work is known (works.py), from its arranged score."""
+    def titles(self, piece: Piece) -> list[str]:
+        """Return the keys by which a piece's work is known (works.py) besides how it begins."""
         return []
 
 
