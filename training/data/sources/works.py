@@ -62,27 +62,18 @@ def split_works(
 
     A hash decides: of the work's first key, so that it is the same in every set, or else of its name.
     """
-    groups = _joined([[f"name {name}", *keys] for name, keys in zip(names, works, strict=True)])
-    first: dict[int, str] = {}
+    from scipy.cluster.hierarchy import DisjointSet  # takes a second to import
+
+    known = [[f"name {name}", *keys] for name, keys in zip(names, works, strict=True)]
+    joined = DisjointSet(key for keys in known for key in keys)
+    for named, *keys in known:
+        for key in keys:
+            joined.merge(named, key)
+    groups = [joined[named] for named, *_ in known]
+    first: dict[str, str] = {}
     for group, name, keys in zip(groups, names, works, strict=True):
         own = name if by_name or not keys else keys[0]
         first[group] = min(first.get(group, own), own)
     # The names that earlier languages held out for validation are tested on: no model of theirs learned from them.
     order = ("test", "validation")
     return [split_of(first[group], dict.fromkeys(order, share)) for group in groups]
-
-
-def _joined(keys: Sequence[Sequence[str]]) -> list[int]:
-    """Return the number of the group of each piece; pieces that share a key are in one."""
-    parent = list(range(len(keys)))
-
-    def root(piece: int) -> int:
-        while parent[piece] != piece:
-            parent[piece] = piece = parent[parent[piece]]
-        return piece
-
-    holder: dict[str, int] = {}
-    for piece, own in enumerate(keys):
-        for key in own:
-            parent[root(piece)] = root(holder.setdefault(key, piece))
-    return [root(piece) for piece in range(len(keys))]
