@@ -264,48 +264,35 @@ def _models(results: Result) -> Iterator[Section]:
     yield "models", "The models", table(models_table(results["models"])) + says(left_out)
 
 
-def _extrapolation(results: Result) -> Iterator[Section]:
-    title = "Loss past the trained length"
-    if not results["extrapolation"]:
-        yield "extrapolation", title, _missing(results, "extrapolation")
-    for result in results["extrapolation"]:
-        which = result["data"]["checksum"][:8]
-        yield (
-            f"extrapolation-{which}",
-            f"{title}: {_named(result)}",
-            paragraph(filled(LEADS["extrapolation"]))
-            + _drawn("extrapolation", result, f"-{which}", "Loss by position", **result["data"])
-            + table(extrapolation_table(result))
-            + _how("extrapolation", result, **result["data"]),
-        )
+# The experiments that are made once a data set: title, table, and perhaps a figure and what it shows.
+_BY_DATA: dict[str, tuple[str, Callable[[Result], Table], Callable[[Any], Figure] | None, str]] = {
+    "extrapolation": (
+        "Loss past the trained length", extrapolation_table, figures.extrapolation, "Loss by position"
+    ),
+    "realisations": (
+        "Realisations", realisations_table, figures.realisations, "Change of the loss by realisations"
+    ),
+    "ablation": ("What the models rely on", ablation_table, None, ""),
+}  # fmt: skip
 
 
-def _realisations(results: Result) -> Iterator[Section]:
-    for result in results["realisations"]:
-        if not result["models"]:
-            continue
-        which = result["data"]["checksum"][:8]
-        yield (
-            f"realisations-{which}",
-            f"Realisations: {_named(result)}",
-            paragraph(filled(LEADS["realisations"]))
-            + _drawn("realisations", result, f"-{which}", "Change of the loss by realisations")
-            + table(realisations_table(result)),
-        )
-
-
-def _ablation(results: Result) -> Iterator[Section]:
-    for result in results["ablation"]:
-        if not result["models"]:
-            continue
-        which = result["data"]["checksum"][:8]
-        yield (
-            f"ablation-{which}",
-            f"What the models rely on: {_named(result)}",
-            paragraph(filled(LEADS["ablation"]))
-            + table(ablation_table(result))
-            + _how("ablation", result, **result["data"]),
-        )
+def _by_data(results: Result) -> Iterator[Section]:
+    for kind, (title, tabled, draw, shows) in _BY_DATA.items():
+        if not results[kind] and kind in results["missing"]:
+            yield kind, title, paragraph(results["missing"][kind], "faint")
+        for result in results[kind]:
+            if not result["models"] and kind != "extrapolation":
+                continue
+            data, which = result["data"], f"-{result['data']['checksum'][:8]}"
+            drawn = _drawn(draw, result, which, shows, **data) if draw else Markup()
+            yield (
+                f"{kind}{which}",
+                f"{title}: {_named(result)}",
+                paragraph(filled(LEADS[kind]))
+                + drawn
+                + table(tabled(result))
+                + (_how(kind, result, **data) if kind in HOW else Markup()),
+            )
 
 
 def _positions(results: Result) -> Iterator[Section]:
@@ -316,7 +303,7 @@ def _positions(results: Result) -> Iterator[Section]:
         "positions",
         "What the encodings know of position",
         paragraph(filled(LEADS["positions"]))
-        + _drawn("probes", result, "", "Translation invariance and monotonicity by position")
+        + _drawn(figures.probes, result, "", "Translation invariance and monotonicity by position")
         + table(positions_table(result))
         + _how("positions", result),
     )
@@ -331,20 +318,20 @@ def _pictures(model: Result, number: int) -> Markup:
     name, maps, learned = model["model"], model["attention"], model["templates"]
     facts = {key: maps[key] for key in ("pieces", "length", "full")}
     parts = [
-        _drawn("attention", model, f"-{number}", f"Attention maps of {name}", **facts),
-        _drawn("look_back", model, f"-{number}", f"Mean distance of attention of {name}"),
+        _drawn(figures.attention, model, f"-{number}", f"Attention maps of {name}", **facts),
+        _drawn(figures.look_back, model, f"-{number}", f"Mean distance of attention of {name}"),
     ]
     if learned:
-        parts.append(_drawn("templates", model, f"-{number}", f"Learned templates of {name}"))
+        parts.append(_drawn(figures.templates, model, f"-{number}", f"Learned templates of {name}"))
     if learned and learned["features"] > 1:
-        parts.append(_drawn("all_templates", model, f"-{number}", f"All templates of {name}"))
+        parts.append(_drawn(figures.all_templates, model, f"-{number}", f"All templates of {name}"))
     return folded(f"{name}: {model['encoding']}", Markup("\n").join(parts), is_open=number < 2)
 
 
 def _continuation(results: Result) -> Iterator[Section]:
     title, result = "Style of continuations", results["continuation"]
     if not result:
-        yield "continuation", title, _missing(results, "continuation")
+        yield "continuation", title, paragraph(results["missing"]["continuation"], "faint")
         return
     counts = {key: result[key] for key in ("prompts", "styles")}
     whole = Markup().join(map(table, similarity_tables(result, "piece")))
@@ -352,7 +339,9 @@ def _continuation(results: Result) -> Iterator[Section]:
         "continuation",
         title,
         paragraph(filled(LEADS["continuation"], **result["settings"]))
-        + _drawn("continuation", result, "", "Similarity to prompt and piece by quarter", **counts)
+        + _drawn(
+            continuation_figure, result, "", "Similarity to prompt and piece by quarter", **counts
+        )
         + Markup().join(map(table, similarity_tables(result, "prompt")))
         + folded("Similarity to the whole piece", whole)
         + table(variety_table(result))
@@ -387,29 +376,20 @@ def _benchmarks(results: Result) -> Iterator[Section]:
 
 _SECTIONS: tuple[Callable[[Result], Iterator[Section]], ...] = (
     _models,
-    _extrapolation,
-    _realisations,
-    _ablation,
+    _by_data,
     _positions,
     _continuation,
     _whole_pieces,
     _benchmarks,
 )
-_FIGURES: dict[str, Callable[[Any], Figure]] = {
-    "extrapolation": figures.extrapolation,
-    "realisations": figures.realisations,
-    "probes": figures.probes,
-    "attention": figures.attention,
-    "look_back": figures.look_back,
-    "templates": figures.templates,
-    "all_templates": figures.all_templates,
-    "continuation": continuation_figure,
-}
 
 
-def _drawn(name: str, result: Result, which: str, described: str, **values: Any) -> Markup:
+def _drawn(
+    draw: Callable[[Any], Figure], result: Result, which: str, described: str, **values: Any
+) -> Markup:
     """Return a figure with its caption; `which` tells it from others of its name."""
-    drawn = svg(_FIGURES[name](result), f"{name}{which}")
+    name = draw.__name__
+    drawn = svg(draw(result), f"{name}{which}")
     return picture(drawn, filled(CAPTIONS[name], **values), described)
 
 
@@ -420,7 +400,3 @@ def _how(name: str, result: Result, **values: Any) -> Markup:
 def _named(result: Result) -> str:
     """Return what to call a data set."""
     return f"{PurePath(result['data']['folder']).name} ({result['data']['language']})"
-
-
-def _missing(results: Result, name: str) -> Markup:
-    return paragraph(results["missing"].get(name, "There is no result."), "faint")
