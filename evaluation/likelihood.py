@@ -12,13 +12,12 @@ predicted a second time, each from the last ones before it alone, no more than t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from musicgen.generation.likelihood import position_losses, stretch
+from musicgen.generation.likelihood import position_losses
 from musicgen.performer import Performer
 
 STEPS = 16  # stretches of the curve within the trained length
@@ -79,22 +78,17 @@ def against_nearby(
     pieces: Sequence[Loss], edges: Sequence[int], trained_length: int
 ) -> dict[str, Any] | None:
     """Return by how much the loss past the trained length differs from that given nearby tokens, paired by piece."""
-    border = list(edges).index(trained_length)
-    changes = [
-        (sum(piece["sums"][border:]) - sum(piece["nearby"][border:])) / tokens
-        for piece in pieces
-        if (tokens := sum(piece["tokens"][border:]))
-    ]
-    return _spread(np.array(changes)) if changes else None
+    past = trained_length, edges[-1]
+    whole, nearby = (_means(*_columns(pieces, key), edges, *past) for key in ("sums", "nearby"))
+    return _spread(whole - nearby)
 
 
 def summary(pieces: Sequence[Loss], edges: Sequence[int], trained_length: int) -> dict[str, Any]:
     """Return the curve, the parts, and the drift of each part from the trained one."""
-    losses = np.array([piece["sums"] for piece in pieces], dtype=np.float64)
-    tokens = np.array([piece["tokens"] for piece in pieces])
-    place = {edge: i for i, edge in enumerate(edges)}
+    sums, tokens = _columns(pieces)
     borders = parts_of(trained_length, edges[-1])
-    parts = {part: _row(losses, tokens, place, *border) for part, border in borders.items()}
+    means = {part: _means(sums, tokens, edges, *border) for part, border in borders.items()}
+    parts = {part: _row(means[part], *border) for part, border in borders.items()}
     read = int(tokens.sum(1).max())  # positions: a model or all pieces may end early
     for part, row in parts.items():
         if row and part != "trained":
@@ -103,12 +97,10 @@ def summary(pieces: Sequence[Loss], edges: Sequence[int], trained_length: int) -
         "trained_length": trained_length,
         "length": edges[-1],
         "tokens": int(tokens.sum()),
-        "positions": [
-            row for part in pairwise(edges) if (row := _row(losses, tokens, place, *part))
-        ],
+        "positions": _curve(sums, tokens, edges),
         "parts": parts,
         "drift": {
-            part: _drift(losses, tokens, place, borders["trained"], borders[part])
+            part: _spread(means[part] - means["trained"])
             for part in ("near", "far")
             if part in borders and "trained" in borders
         },
@@ -121,12 +113,7 @@ def apart(models: Sequence[Sequence[Loss]], edges: Sequence[int]) -> list[list[d
     What makes a passage hard for every model cancels, so that small differences show.
     """
     sums, tokens = _shared(models)
-    places = {edge: i for i, edge in enumerate(edges)}
-    curves = [
-        [_row(one, tokens, places, start, stop) for start, stop in pairwise(edges)]
-        for one in sums - sums.mean(0)
-    ]
-    return [[row for row in curve if row] for curve in curves]
+    return [_curve(one, tokens, edges) for one in sums - sums.mean(0)]
 
 
 def growth(
@@ -136,62 +123,63 @@ def growth(
 
     Pieces that end within the trained length say nothing of it; None if all do.
     """
-    sums, tokens = _shared(models)
-    border = list(edges).index(trained_length) if trained_length in edges else 0
-    reach = (tokens[:, :border].sum(1) > 0) & (tokens[:, border:].sum(1) > 0)
-    if not border or not reach.any():
+    if trained_length not in edges[1:-1]:
         return None
+    sums, tokens = _shared(models)
     inside, outside = (
-        sums[:, reach, part].sum(2) / tokens[reach, part].sum(1)
-        for part in (slice(0, border), slice(border, None))
+        _means(sums, tokens, edges, *part)
+        for part in ((0, trained_length), (trained_length, edges[-1]))
     )
     grows = outside - inside  # (models, pieces)
-    return [_spread(one) for one in grows - grows.mean(0)]
+    found = [_spread(one) for one in grows - grows.mean(0)]
+    return [one for one in found if one] or None
+
+
+def change(pieces: Sequence[Loss], reference: Sequence[Loss]) -> dict[str, Any] | None:
+    """Return by how much the loss over all positions differs from a reference, paired by piece."""
+    own, its = (
+        sums.sum(1) / tokens.sum(1) for sums, tokens in (_columns(pieces), _columns(reference))
+    )
+    return _spread(own - its)
+
+
+def _columns(pieces: Sequence[Loss], key: str = "sums") -> tuple[np.ndarray, np.ndarray]:
+    """Return the sums and the numbers of tokens of pieces by stretch, (pieces, stretches) both."""
+    sums = np.array([piece[key] for piece in pieces], dtype=np.float64)
+    return sums, np.array([piece["tokens"] for piece in pieces])
 
 
 def _shared(models: Sequence[Sequence[Loss]]) -> tuple[np.ndarray, np.ndarray]:
     """Return sums (models, pieces, stretches) and tokens (pieces, stretches); none where not all read as many."""
-    sums = np.array([[piece["sums"] for piece in pieces] for pieces in models], dtype=np.float64)
-    tokens = np.array([[piece["tokens"] for piece in pieces] for pieces in models])
+    sums, tokens = map(np.stack, zip(*map(_columns, models), strict=True))
     shared = (tokens == tokens[0]).all(0)
     return sums * shared, tokens[0] * shared
 
 
-def change(pieces: Sequence[Loss], reference: Sequence[Loss]) -> dict[str, Any]:
-    """Return by how much the loss over all positions differs from a reference, paired by piece."""
-    means = [
-        np.array([sum(piece["sums"]) / sum(piece["tokens"]) for piece in side])
-        for side in (pieces, reference)
-    ]
-    return _spread(means[0] - means[1])
+def _means(
+    sums: np.ndarray, tokens: np.ndarray, edges: Sequence[int], start: int, stop: int
+) -> np.ndarray:
+    """Return the mean loss of each piece between two positions, (…, pieces); NaN where it has no token there."""
+    part = slice([*edges].index(start), [*edges].index(stop))
+    count = tokens[:, part].sum(1)
+    return sums[..., part].sum(-1) / np.where(count, count, np.nan)
 
 
-def _row(
-    losses: np.ndarray, tokens: np.ndarray, place: dict[int, int], start: int, stop: int
-) -> dict[str, Any] | None:
-    found = stretch(losses, tokens, place[start], place[stop])
-    if found is None:
+def _curve(sums: np.ndarray, tokens: np.ndarray, edges: Sequence[int]) -> list[dict[str, Any]]:
+    """Return a row each stretch of positions in which some piece has tokens."""
+    rows = (_row(_means(sums, tokens, edges, *part), *part) for part in pairwise(edges))
+    return [row for row in rows if row]
+
+
+def _row(means: np.ndarray, start: int, stop: int) -> dict[str, Any] | None:
+    found = _spread(means)
+    return found and {"start": start, "stop": stop, **found}
+
+
+def _spread(values: np.ndarray) -> dict[str, Any] | None:
+    """Return the mean over the pieces that have a value, and their deviation; None where none has one."""
+    known = values[~np.isnan(values)]
+    if not len(known):
         return None
-    deviation = found.deviation if found.pieces > 1 else None
-    return {**asdict(found), "deviation": deviation, "start": start, "stop": stop}
-
-
-def _drift(
-    losses: np.ndarray,
-    tokens: np.ndarray,
-    place: dict[int, int],
-    trained: tuple[int, int],
-    part: tuple[int, int],
-) -> dict[str, Any] | None:
-    """Return the mean, over pieces that reach the part, of its loss less that of the trained part."""
-    inside, outside = (slice(place[a], place[b]) for a, b in (trained, part))
-    reach = tokens[:, outside].sum(1) > 0
-    if not reach.any():
-        return None
-    means = [losses[reach, s].sum(1) / tokens[reach, s].sum(1) for s in (inside, outside)]
-    return _spread(means[1] - means[0])
-
-
-def _spread(values: np.ndarray) -> dict[str, Any]:
-    deviation = float(values.std(ddof=1)) if len(values) > 1 else None
-    return {"mean": float(values.mean()), "deviation": deviation, "pieces": len(values)}
+    deviation = float(known.std(ddof=1)) if len(known) > 1 else None
+    return {"mean": float(known.mean()), "deviation": deviation, "pieces": len(known)}
