@@ -50,56 +50,6 @@ ODD = 8.0  # for a bar of another length
 ODD_BEATS = (2, 3, 4, 5)  # that bars may have besides the usual number
 
 
-@dataclass(frozen=True, kw_only=True)
-class Onsets:
-    """Notes, counted in beats from the first annotated one."""
-
-    onset: np.ndarray  # (N,)
-    length: np.ndarray  # (N,)
-    pitch: np.ndarray  # (N,)
-    is_melody: np.ndarray  # (N,)
-
-
-def mended(
-    downbeats: np.ndarray, usual: int, notes: Onsets, chord_changes: np.ndarray
-) -> np.ndarray:
-    """Return the beats that start bars, (bars,), of a song with such annotated downbeats, (beats,).
-
-    `usual` is how many beats most bars have; chord changes are counted in beats as notes are.
-    """
-    evidence = features(len(downbeats), notes, chord_changes) @ WEIGHTS
-    return _path(evidence - evidence.mean() + KEPT * downbeats, usual)
-
-
-def features(beats: int, notes: Onsets, chord_changes: np.ndarray) -> np.ndarray:
-    """Return what each beat has of a downbeat: (beats, 5)."""
-    at = np.rint(notes.onset).astype(np.int64)
-    near = (np.abs(notes.onset - at) < ON_BEAT) & (at >= 0) & (at < beats)
-    at, pitch = at[near], notes.pitch[near]
-    length = np.clip(notes.length[near], 0, LONGEST_BEATS)
-    lowest = np.full(beats, 128)
-    np.minimum.at(lowest, at, pitch)
-    struck = lowest < 128
-    median = np.median(lowest[struck]) if struck.any() else 0
-    octaves = np.where(
-        struck, np.clip((median - lowest) / 12, -DEEPEST_OCTAVES, DEEPEST_OCTAVES), 0
-    )
-    is_bass = pitch == lowest[at]
-    changes = np.rint(chord_changes).astype(np.int64)
-    changed = np.zeros(beats)
-    changed[changes[(changes >= 0) & (changes < beats)]] = 1
-    return np.stack(
-        [
-            struck,
-            octaves,
-            _longest(beats, at[is_bass], length[is_bass]),
-            changed,
-            _longest(beats, at[notes.is_melody[near]], length[notes.is_melody[near]]),
-        ],
-        axis=-1,
-    )
-
-
 def _longest(beats: int, at: np.ndarray, length: np.ndarray) -> np.ndarray:
     longest = np.zeros(beats)
     np.maximum.at(longest, at, length)
@@ -130,7 +80,7 @@ def _path(gain: np.ndarray, usual: int) -> np.ndarray:
 # The beats and time signatures of these MIDI files say nothing: where a beat lies is in `beat_midi.txt`, a line a
 # beat: seconds, and two columns that mark downbeats. In a song that counts in twos the second column marks the bars
 # of four; in one that counts in threes the first marks the bars of 3/4, and the second every other one. In one song
-# of nine most bars begin a beat off, in others some do: `mended` puts that right.
+# of nine most bars begin a beat off, in others some do: `bars` puts that right.
 
 TICKS_PER_BEAT = 480
 BEATS_FILE = "beat_midi.txt"
@@ -154,19 +104,48 @@ class Song:
         lengths = np.diff(np.flatnonzero(self.downbeats))
         return int(np.bincount(lengths).argmax()) if len(lengths) else 4
 
-    def onsets(self) -> Onsets:
-        """Return the notes in beats."""
-        seconds, notes = tempo_map(self.score), self.score.notes
+    def bars(self) -> np.ndarray:
+        """Return the beats that start bars, as annotated or mended: (bars,)."""
+        annotated = np.flatnonzero(self.downbeats)
+        if len(annotated) < 2 or len(self.score.notes) < FEWEST_NOTES:
+            return annotated if len(annotated) else np.zeros(1, dtype=np.int64)
+        evidence = self.features() @ WEIGHTS
+        return _path(evidence - evidence.mean() + KEPT * self.downbeats, self.usual)
+
+    def features(self) -> np.ndarray:
+        """Return what each beat has of a downbeat: (beats, 5)."""
+        beats, notes = len(self.downbeats), self.score.notes
+        seconds = tempo_map(self.score)
         onset, end = (
             self.beats.to_beats(seconds.to_seconds(ticks / self.score.ticks_per_beat))
             for ticks in (notes.onset_ticks, notes.end_ticks)
         )
+        at = np.rint(onset).astype(np.int64)
+        near = (np.abs(onset - at) < ON_BEAT) & (at >= 0) & (at < beats)
+        at, pitch = at[near], notes.pitch[near]
+        length = np.clip((end - onset)[near], 0, LONGEST_BEATS)
         melody = [i for i, track in enumerate(self.score.tracks) if track.name == MELODY]
-        return Onsets(
-            onset=onset,
-            length=end - onset,
-            pitch=notes.pitch,
-            is_melody=np.isin(notes.track, melody),
+        is_melody = np.isin(notes.track[near], melody)
+        lowest = np.full(beats, 128)
+        np.minimum.at(lowest, at, pitch)
+        struck = lowest < 128
+        median = np.median(lowest[struck]) if struck.any() else 0
+        octaves = np.where(
+            struck, np.clip((median - lowest) / 12, -DEEPEST_OCTAVES, DEEPEST_OCTAVES), 0
+        )
+        is_bass = pitch == lowest[at]
+        changes = np.rint(self.chord_changes()).astype(np.int64)
+        changed = np.zeros(beats)
+        changed[changes[(changes >= 0) & (changes < beats)]] = 1
+        return np.stack(
+            [
+                struck,
+                octaves,
+                _longest(beats, at[is_bass], length[is_bass]),
+                changed,
+                _longest(beats, at[is_melody], length[is_melody]),
+            ],
+            axis=-1,
         )
 
     def chord_changes(self) -> np.ndarray:
@@ -178,13 +157,6 @@ class Song:
             if name != last
         ]
         return self.beats.to_beats(np.array(changes))
-
-    def bars(self) -> np.ndarray:
-        """Return the beats that start bars, as annotated or mended: (bars,)."""
-        annotated = np.flatnonzero(self.downbeats)
-        if len(annotated) < 2 or len(self.score.notes) < FEWEST_NOTES:
-            return annotated if len(annotated) else np.zeros(1, dtype=np.int64)
-        return mended(self.downbeats, self.usual, self.onsets(), self.chord_changes())
 
 
 def read_song(folder: Path) -> Score:
