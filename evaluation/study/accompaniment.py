@@ -228,8 +228,7 @@ def accompaniment(
     hear_chords: bool = False,
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment, a job a model and piece, and what is to be said of the pieces."""
-    able = [model for model in playables if model.language.parts]
-    left_out = taking_part(able, playables, "accompaniment", "ensemble")
+    able, left_out = taking_part(playables, "ensemble", "accompaniment")
     chosen = _chosen(choice)
     if not chosen:
         raise ValueError(f"{choice.data} has no piece in {choice.place}; another --split may have")

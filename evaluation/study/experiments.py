@@ -401,31 +401,26 @@ def default_length(playables: Sequence[Playable]) -> int:
 def speaking(
     playables: Sequence[Playable], language: str, what: str
 ) -> tuple[list[Playable], list[str]]:
-    """Return the models of a language, and a sentence about those of another."""
-    able = [playable for playable in playables if playable.language.name == language]
-    return able, left_out_of(what, language, playables)
-
-
-def left_out_of(what: str, language: str, playables: Sequence[Playable]) -> list[str]:
-    """Say which models use another language, one sentence a language."""
+    """Return the models of a language, and a sentence about those of each other one."""
     others: dict[str, list[str]] = {}
     for playable in playables:
         if playable.language.name != language:
             others.setdefault(playable.language.name, []).append(playable.name)
-    return [
+    able = [playable for playable in playables if playable.language.name == language]
+    return able, [
         f"left out of {what}, which is in the language {language}: {', '.join(names)}, in {other}"
         for other, names in others.items()
     ]
 
 
 def taking_part(
-    able: Sequence[Playable], playables: Sequence[Playable], what: str, language: str
-) -> list[str]:
-    """Say which of the models are not able to take part; where none is, that is refused."""
-    left_out = left_out_of(what, language, [each for each in playables if each not in able])
+    playables: Sequence[Playable], language: str, what: str
+) -> tuple[list[Playable], list[str]]:
+    """Return the same where there is a model of the language; where there is none, that is refused."""
+    able, left_out = speaking(playables, language, what)
     if not able:
         raise ValueError("; ".join(left_out) + f"; name a model that uses {language}")
-    return left_out
+    return able, left_out
 
 
 def positions(

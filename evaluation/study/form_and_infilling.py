@@ -186,8 +186,7 @@ def long_pieces(
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment that measures the models of a data set's language with long pieces, and its facts."""
     data, language = choice.data, choice.prepared.language
-    able = [model for model in playables if model.language.name == language.name]
-    left_out = taking_part(able, playables, name, language.name)
+    able, left_out = taking_part(playables, language.name, name)
     rows, places = drawn(choice, np.random.default_rng(choice.seed), fewest_bars=fewest_bars)
     others = [model.language for model in able if model.language.spec() != language.spec()]
     # As all of them count bars.
