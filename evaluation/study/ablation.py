@@ -41,20 +41,6 @@ def parts_of(model: Performer, *, layers: bool = False) -> list[str]:
     return [part for part, (has, _) in _PARTS.items() if has(model)]
 
 
-def part_losses(
-    model: Performer,
-    part: str,
-    pieces: Sequence[tuple[int, np.ndarray]],
-    edges: Sequence[int],
-    seed: int,
-) -> list[Loss]:
-    """Return the loss of pieces, (number, ids) each, without a part of a model, or of the whole one."""
-    if part == REDRAWN:
-        seed += _OTHER
-    changed = model if part == WHOLE else without(model, part, seed)
-    return [piece_loss(changed, ids, edges, seed + number) for number, ids in pieces]
-
-
 @torch.no_grad()
 def without(model: Performer, part: str, seed: int = 0) -> Performer:
     """Return a copy of a model that lacks a part; the seed is that of a shuffle."""
@@ -231,5 +217,9 @@ def without_parts(
     """Return the loss of some pieces of a data set by part: of the whole model, and without each part that it has."""
     performer, prepared = load(model, device).performer, Prepared.open(data)
     pieces = [(row, np.asarray(prepared.ids(row))) for row in rows]
-    parts = [WHOLE, *parts_of(performer, layers=layers)]
-    return {part: part_losses(performer, part, pieces, edges, seed) for part in parts}
+    found = {}
+    for part in [WHOLE, *parts_of(performer, layers=layers)]:
+        drawn = seed + (_OTHER if part == REDRAWN else 0)
+        changed = performer if part == WHOLE else without(performer, part, drawn)
+        found[part] = [piece_loss(changed, ids, edges, drawn + row) for row, ids in pieces]
+    return found
