@@ -15,7 +15,7 @@ import re
 import zlib
 from collections.abc import Generator as StdGenerator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -226,15 +226,6 @@ def _statistics(passages: Sequence[Row]) -> list[Row]:
 PITCHED, DRUMS = "pitched", "drums"  # stand for all tracks of their kind
 
 
-@dataclass(frozen=True, kw_only=True)
-class Measured:
-    """All that was measured, in rows."""
-
-    similarities: list[Row] = field(default_factory=list)  # of a part of a passage to a reference
-    passages: list[Row] = field(default_factory=list)  # what else is known of each continuation
-    diversities: list[Row] = field(default_factory=list)  # one of the samples of a model and prompt
-
-
 def summed_up(
     models: Sequence[Playable],
     prompts: Sequence[PromptedPiece],
@@ -242,7 +233,9 @@ def summed_up(
     samples: Mapping[tuple[str, str], Sequence[np.ndarray]],
 ) -> dict[str, Any]:
     """Compare what models wrote, and the reference passages, with prompts and pieces; return what is measured."""
-    measured = Measured()
+    # Similarities of a part of a passage to a reference, what else is known of each continuation, and one value for the
+    # samples of a model and prompt.
+    measured: dict[str, list[Row]] = {"similarities": [], "passages": [], "diversities": []}
     for prompt in prompts if models else ():
         language = models[0].language
         for model in models:
@@ -269,13 +262,16 @@ def summed_up(
         "yardsticks": list(REFERENCE_PASSAGES.values()),
         "prompts": len(prompts),
         "styles": len({prompt.style for prompt in prompts}),
-        **summary(measured.similarities, measured.passages, measured.diversities),
+        **summary(**measured),
         "measured": measured,
     }
 
 
 def _add(
-    measured: Measured, output: str, prompt: PromptedPiece, passages: Sequence[JudgedPassage]
+    measured: dict[str, list[Row]],
+    output: str,
+    prompt: PromptedPiece,
+    passages: Sequence[JudgedPassage],
 ) -> None:
     """Add the rows of some continuations of one prompt."""
     shared = {"output": output, "prompt": prompt.name, "style": prompt.style}
@@ -283,11 +279,11 @@ def _add(
         row = {**shared, "sample": number}
         music = excerpt(passage.score, prompt.start_ticks)
         references = {"prompt": prompt.score, "piece": prompt.piece}
-        measured.similarities.extend({**row, **one} for one in compared(references, music))
-        measured.passages.append({**row, **_described(prompt, passage, music)})
+        measured["similarities"] += [{**row, **one} for one in compared(references, music)]
+        measured["passages"].append({**row, **_described(prompt, passage, music)})
     if len(passages) > 1:
         value = diversity([passage.new_ids for passage in passages])
-        measured.diversities.append({**shared, "samples": len(passages), "diversity": value})
+        measured["diversities"].append({**shared, "samples": len(passages), "diversity": value})
 
 
 def compared(references: Mapping[str, Score], music: Score) -> Iterator[Row]:

@@ -101,11 +101,9 @@ def _write(folder: Path, measured: Any, results: dict[str, Any]) -> None:
     from tokenization.whole_file import write_bytes, write_csv, write_json
 
     write_json(folder / "results.json", results)
-    for name in ("similarity", "variety", "statistics"):
-        write_csv(folder / f"{name}.csv", results[name])
-    write_csv(folder / "similarities.csv", measured.similarities)
-    write_csv(folder / "passages.csv", measured.passages)
-    write_csv(folder / "diversities.csv", measured.diversities)
+    summed_up = {name: results[name] for name in ("similarity", "variety", "statistics")}
+    for name, rows in {**summed_up, **measured}.items():
+        write_csv(folder / f"{name}.csv", rows)
     write_bytes(folder / "continuation.png", png(continuation(results)))
 
 

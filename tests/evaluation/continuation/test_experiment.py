@@ -96,7 +96,7 @@ def test_yardsticks_frame_the_scores(experiment):
     assert found["prompt looped", "copied_share"]["mean"] > 0.9
     assert found["first", "copied_share"]["mean"] < 0.1
     assert found["first", "diversity"]["mean"] > 0.5
-    assert {row["output"] for row in measured.diversities} == {"first", "second"}
+    assert {row["output"] for row in measured["diversities"]} == {"first", "second"}
     lengths = {row["mean"] for (_, measure), row in found.items() if measure == "tokens"}
     assert lengths == {PLAN.tokens - np.mean([len(prompt.ids) for prompt in prompts])}
     references = {"prompt": prompts[0].score, "piece": prompts[0].piece}
