@@ -26,11 +26,7 @@ from tokenization.records import check_fields
 
 def coordinates(places: Tensor, sizes: tuple[int, ...]) -> Tensor:
     """Return the coordinates of numbered cells of a grid, row by row: (T,) → (T, ℓ)."""
-    found = []
-    for size in reversed(sizes):
-        found.append(places % size)
-        places = places // size
-    return torch.stack(found[::-1], -1)
+    return torch.stack(torch.unravel_index(places, sizes), -1)
 
 
 def check_sizes(sizes: tuple[int, ...]) -> None:
