@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from tokenization.midi.writing import write_midi
 from tokenization.score import Score, Track
 from tokenization.whole_file import make_folder, write_bytes, write_text
 from training.data.sources.pop909 import BEATS_FILE, CHORDS_FILE, read_beats, read_chords
-from training.data.sources.source import split_by_name
+from training.data.sources.source import split_of
 
 # Chord charts to accompany: of POP909's songs, of the McGill Billboard annotations, or progressions of our own.
 #
@@ -47,12 +47,7 @@ class Chart:
     """A song's chords, one a beat."""
 
     name: str
-    beats: tuple[str, ...]
-
-    def bars(self, count: int) -> list[tuple[str, ...]]:
-        """Return so many bars, from the beginning again where the chart is shorter."""
-        whole = len(self.beats) // BEATS
-        return [self.beats[bar % whole * BEATS : (bar % whole + 1) * BEATS] for bar in range(count)]
+    beats: tuple[str, ...]  # of whole bars
 
 
 def charts_of(folder: Path | None, seed: int) -> tuple[list[Chart], str]:
@@ -89,7 +84,7 @@ def charts_of(folder: Path | None, seed: int) -> tuple[list[Chart], str]:
 
 
 def _pop909(file: Path) -> Chart | None:
-    """Return a song's chords on its beats, from the first bar that has one; None where it is not in fours."""
+    """Return a song's chords on its beats; None where it is not in fours."""
     seconds, downbeats = read_beats(file.parent / BEATS_FILE)
     bars = np.flatnonzero(downbeats)
     chords = read_chords(file)
@@ -99,10 +94,7 @@ def _pop909(file: Path) -> Chart | None:
     middle = seconds + np.append(np.diff(seconds), np.diff(seconds)[-1:]) / 2
     at = np.searchsorted(starts, middle, side="right") - 1
     beats = [NO_CHORD if index < 0 else chords[index][1] for index in at]
-    first = next((int(bar) for bar in bars if beats[bar] != NO_CHORD), None)
-    if first is None:
-        return None
-    return Chart(name=f"pop{file.parent.name}", beats=_held(beats[first:]))
+    return _chart(f"pop{file.parent.name}", beats, bars)
 
 
 _BARS = re.compile(r"\|(.*)\|(?:\s*x(\d{1,3})(?!\d))?")  # more repeats would fill the memory
@@ -127,10 +119,7 @@ def _billboard(file: Path) -> Chart | None:
                 return None
             once += chords
         beats += once * int(found[2] or 1)
-    first = next((i for i in range(0, len(beats), BEATS) if beats[i] != NO_CHORD), None)
-    if first is None:
-        return None
-    return Chart(name=f"bb{file.parent.name}", beats=_held(beats[first:]))
+    return _chart(f"bb{file.parent.name}", beats, range(0, len(beats), BEATS))
 
 
 def _bar(words: list[str], before: list[str]) -> list[str] | None:
@@ -144,12 +133,15 @@ def _bar(words: list[str], before: list[str]) -> list[str] | None:
     return [chord for chord in chords for _ in range(BEATS // len(chords))]
 
 
-def _held(beats: list[str]) -> tuple[str, ...]:
-    """Return whole bars, where no chord is named with the one before, as an accompaniment goes on."""
+def _chart(name: str, beats: list[str], bars: Iterable[int]) -> Chart | None:
+    """Return whole bars from the first one that has a chord; where none is named, the one before goes on."""
+    first = next((bar for bar in bars if beats[bar] != NO_CHORD), None)
+    if first is None:
+        return None
     held: list[str] = []
-    for chord in beats[: len(beats) // BEATS * BEATS]:
-        held.append(held[-1] if chord == NO_CHORD and held else chord)
-    return tuple(held)
+    for chord in beats[first:]:
+        held.append(held[-1] if chord == NO_CHORD else chord)
+    return Chart(name=name, beats=tuple(held[: len(held) // BEATS * BEATS]))
 
 
 # Bars of degrees in semitones above the key, with qualities: common turns of songs in major and minor.
@@ -235,14 +227,14 @@ def styles(library: Path, most: int) -> list[Style]:
     return found
 
 
-def accompaniment(
-    program: Path, style: Style, bars: Sequence[Sequence[str]], seed: int
-) -> Score | None:
-    """Return a style over bars of chords, one a beat, the same for a seed; None where MMA makes nothing of it."""
+def accompaniment(program: Path, style: Style, chart: Chart, seed: int) -> Score | None:
+    """Return a style over a chart, again and again, the same for a seed; None where MMA makes nothing of it."""
     # By a name of its own, since MMA takes no path with a space or a letter that is not ASCII.
     used = "musicgen-style.mma"
     lines = [f"RndSeed {seed}", f"Tempo {TEMPO}", f"Use {used}", f"Groove {style.groove}"]
-    lines += [f"{number} {_bar_text(bar)}" for number, bar in enumerate(bars, 1)]
+    for bar in range(BARS):
+        first = bar * BEATS % len(chart.beats)
+        lines.append(f"{bar + 1} {_bar_text(chart.beats[first : first + BEATS])}")
     with (
         tempfile.TemporaryDirectory(prefix="musicgen-") as folder,
         full_disk_named(Path(folder), "point TMPDIR to another disk"),
@@ -388,7 +380,9 @@ def _orders(style: Style, charts: list[Chart], seed: int) -> list[Order]:
     number = int.from_bytes(hashlib.sha256(style.name.encode()).digest()[:8], "big")
     random = np.random.default_rng([seed, 2, number])
     drawn = random.choice(len(charts), FILES, replace=False)
-    split = _split(style.library, seed)
+    split = split_of(
+        f"{seed}/{style.library}", SHARES
+    )  # all of a file, lest what is held out have a sibling
     seeds = random.integers(1, 2**31, FILES)
     return [
         Order(style=style, chart=charts[i], split=split, seed=int(own))
@@ -396,15 +390,9 @@ def _orders(style: Style, charts: list[Chart], seed: int) -> list[Order]:
     ]
 
 
-def _split(library: str, seed: int) -> str:
-    """Return where the styles of a library file go: all into one split, lest what is held out have a sibling."""
-    split = split_by_name(f"{seed}/{library}", validation=SHARES["val"], test=SHARES["test"])
-    return "val" if split == "validation" else split
-
-
 def _made(program: Path, order: Order) -> bytes | None:
     """Return a file's bytes, or None of what is no groove."""
-    score = accompaniment(program, order.style, order.chart.bars(BARS), order.seed)
+    score = accompaniment(program, order.style, order.chart, order.seed)
     if score is None or (arranged := named_tracks(score)) is None:
         return None
     return write_midi(arranged)
