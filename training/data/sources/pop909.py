@@ -134,7 +134,8 @@ class Song:
             struck, np.clip((median - lowest) / 12, -DEEPEST_OCTAVES, DEEPEST_OCTAVES), 0
         )
         is_bass = pitch == lowest[at]
-        changes = np.rint(self.chord_changes()).astype(np.int64)
+        starts = self.beats.to_beats(np.array([seconds for seconds, _ in self.chords]))
+        changes = np.rint(starts).astype(np.int64)
         changed = np.zeros(beats)
         changed[changes[(changes >= 0) & (changes < beats)]] = 1
         return np.stack(
@@ -147,16 +148,6 @@ class Song:
             ],
             axis=-1,
         )
-
-    def chord_changes(self) -> np.ndarray:
-        """Return the beats at which the chord changes."""
-        names = [name for _, name in self.chords]
-        changes = [
-            seconds
-            for (seconds, name), last in zip(self.chords, ["", *names], strict=False)
-            if name != last
-        ]
-        return self.beats.to_beats(np.array(changes))
 
 
 def read_song(folder: Path) -> Score:
@@ -216,22 +207,23 @@ def read_beats(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_chords(path: Path) -> list[tuple[float, str]]:
-    """Return start (seconds) and name of each annotated chord, as our vocabulary names it."""
-    chords = []
+    """Return start (seconds) and name of each annotated chord that is another than before, as our vocabulary has it."""
+    chords: list[tuple[float, str]] = []
     for number, line in enumerate(
         path.read_text(encoding="utf-8", errors="replace").splitlines(), 1
     ):
         try:
             start, _, name = line.split()
-            chord = parse(name)
-            chords.append((float(start), chord))
+            seconds, chord = float(start), parse(name)
         except ValueError:
-            chord = None
+            seconds, chord = 0.0, None
         if chord is None:
             raise ValueError(
                 f"line {number} of {path} is {line!r}; start, end and a chord such as 'Bb:min7' "
                 "would be read"
             )
+        if not chords or chords[-1][1] != chord:
+            chords.append((seconds, chord))
     return chords
 
 
