@@ -25,7 +25,6 @@ from app.options import chosen_device
 from app.output import progress_bar
 
 if TYPE_CHECKING:
-    from evaluation.continuation.prompts import Plan, PromptedPiece
     from evaluation.study.experiments import Experiment
     from musicgen.playable import Playable
 
@@ -89,19 +88,21 @@ def run(arguments: argparse.Namespace) -> None:
     playables = models_of(arguments.models, arguments.device)
     arguments.data = arguments.data or data_by_language(playables)
     benchmarks = _benchmarks(arguments.benchmarks)
-    experiments, left_out = _experiments(playables, arguments)
-    whole, too_short = _whole_pieces(playables, arguments)
-    experiments |= whole
-    left_out += too_short
-    plan, able, prompts, refused = _prompts(playables, arguments)
-    if arguments.output is None:
+    is_own = arguments.output is None
+    if is_own:
         arguments.output = own_folder("report", arguments)
+    experiments: dict[str, Experiment] = {}
+    left_out: list[str] = []
+    for make in (_experiments, _whole_pieces, _continuation):
+        made, others = make(playables, arguments)
+        experiments |= made
+        left_out += others
+    if is_own:
         claim(arguments.output, arguments, KEPT)
-    experiments |= _continuation(plan, able, prompts, arguments)
     found, failures = conducted(experiments, arguments, "Measuring")
     continuation = found.get("continuation", {})
     continuation.pop("measured", None)
-    sentences = [*left_out, *failures, *refused]
+    sentences = [*left_out, *failures]
     output.remark(sentences)
     results = {
         "command": command_line(),
@@ -193,34 +194,24 @@ def _benchmarks(folders: list[Path]) -> list[dict[str, Any]]:
     return [{**one, "what": TASKS[one["task"]].about} for one in found]
 
 
-def _prompts(
+def _continuation(
     playables: list[Playable], arguments: argparse.Namespace
-) -> tuple[Plan, list[Playable], list[PromptedPiece], list[str]]:
-    """Return what is continued, by the models that speak groove, else by those of the first one's language."""
+) -> tuple[dict[str, Experiment], list[str]]:
+    """Return the groove experiment of the SPE paper, if there are prompts, and what is left out.
+
+    Those are continued by the models that speak groove, else by those of the first one's language.
+    """
+    from evaluation.continuation.experiment import continuation
     from evaluation.continuation.prompts import Plan
     from evaluation.study.experiments import speaking
 
-    plan = Plan(seed=arguments.seed)
     if arguments.prompts is None:
-        return plan, [], [], []
-    speak = (
-        "groove"
-        if any(playable.language.name == "groove" for playable in playables)
-        else playables[0].language.name
-    )
+        return {}, []
+    languages = [playable.language.name for playable in playables]
+    speak = "groove" if "groove" in languages else languages[0]
     able, left_out = speaking(playables, speak, "continuation")
+    plan = Plan(seed=arguments.seed)
     prompts, refused = prompts_of(arguments, plan, able[0].language)
-    return plan, able, prompts, left_out + refused
-
-
-def _continuation(
-    plan: Plan, able: list[Playable], prompts: list[PromptedPiece], arguments: argparse.Namespace
-) -> dict[str, Experiment]:
-    """Return how models continue the prompts, as in the groove experiment of the SPE paper; nothing without prompts."""
-    if not prompts:
-        return {}
-    from evaluation.continuation.experiment import continuation
-
     made = continuation(
         able,
         prompts,
@@ -231,7 +222,7 @@ def _continuation(
     )
     options = ["--prompts", str(arguments.prompts), "--limit", str(arguments.limit)]
     command = _alone("continuation", able, options, arguments)
-    return {"continuation": replace(made, beside={"command": command})}
+    return {"continuation": replace(made, beside={"command": command})}, left_out + refused
 
 
 def _alone(
