@@ -23,7 +23,7 @@ import numpy as np
 
 from evaluation.continuation.prompts import (
     REFERENCE_PASSAGES,
-    JudgedPassage,
+    Passage,
     Plan,
     PromptedPiece,
     read_prompt,
@@ -271,18 +271,18 @@ def _add(
     measured: dict[str, list[Row]],
     output: str,
     prompt: PromptedPiece,
-    passages: Sequence[JudgedPassage],
+    passages: Sequence[Passage],
 ) -> None:
     """Add the rows of some continuations of one prompt."""
     shared = {"output": output, "prompt": prompt.name, "style": prompt.style}
-    for number, passage in enumerate(passages):
+    for number, (new, score) in enumerate(passages):
         row = {**shared, "sample": number}
-        music = excerpt(passage.score, prompt.start_ticks)
+        music = excerpt(score, prompt.start_ticks)
         references = {"prompt": prompt.score, "piece": prompt.piece}
         measured["similarities"] += [{**row, **one} for one in compared(references, music)]
-        measured["passages"].append({**row, **_described(prompt, passage, music)})
+        measured["passages"].append({**row, **_described(prompt, new, music)})
     if len(passages) > 1:
-        value = diversity([passage.new_ids for passage in passages])
+        value = diversity([new for new, _ in passages])
         measured["diversities"].append({**shared, "samples": len(passages), "diversity": value})
 
 
@@ -311,10 +311,10 @@ def _profiles(score: Score) -> Mapping[tuple[str, str], np.ndarray]:
     return {**together, (DRUMS, "onset_drum"): drums, **by_track}
 
 
-def _described(prompt: PromptedPiece, passage: JudgedPassage, music: Score) -> Row:
+def _described(prompt: PromptedPiece, new: np.ndarray, music: Score) -> Row:
     return {
-        "tokens": len(passage.new_ids),
+        "tokens": len(new),
         "beats": music.end_ticks / music.ticks_per_beat,
-        "copied_share": copied_share(passage.new_ids, prompt.ids),
+        "copied_share": copied_share(new, prompt.ids),
         **statistics(music),
     }

@@ -37,18 +37,8 @@ class Plan:
         Sampling(temperature=self.temperature)  # which says what is wrong with it
 
 
-@dataclass(frozen=True, kw_only=True)
-class JudgedPassage:
-    """A piece in tokens whose first bars are a prompt; what follows is the continuation to be judged."""
-
-    ids: np.ndarray  # (T,)
-    begun: int  # so many of them belong to the prompt
-    score: Score  # what can be heard of them
-
-    @property
-    def new_ids(self) -> np.ndarray:
-        """The tokens of the continuation."""
-        return self.ids[self.begun :]
+Passage = tuple[np.ndarray, Score]
+"""The tokens of a continuation that is judged, and what can be heard of it together with its prompt."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,13 +64,11 @@ class PromptedPiece:
         notes = self.piece.notes
         return self.piece.replace(notes=notes[notes.onset_ticks < self.start_ticks])
 
-    def passage(
-        self, language: Language, ids: np.ndarray, begun: int | None = None
-    ) -> JudgedPassage:
-        """Return a sequence whose first tokens, so many or equally many bars, are a prompt."""
+    def passage(self, language: Language, ids: np.ndarray, begun: int | None = None) -> Passage:
+        """Return what follows the first tokens of a sequence, so many or equally many bars, which are a prompt."""
         if begun is None:
             begun = prompt_length(language, language.bars(ids), self.bars)
-        return JudgedPassage(ids=ids, begun=begun, score=language.decode(ids, self.setting))
+        return ids[begun:], language.decode(ids, self.setting)
 
 
 def prompt_length(language: Language, bar_starts: np.ndarray, bars: int) -> int:
@@ -176,7 +164,7 @@ def reference_passages(
     prompt: PromptedPiece,
     tokens: int,
     seed: int,
-) -> dict[str, JudgedPassage | None]:
+) -> dict[str, Passage | None]:
     """Return the passages by name; there is no other style where all prompts share one."""
     other = _other(prompts, prompt, seed)
     sequences = {

@@ -36,8 +36,8 @@ def test_the_first_bars_of_every_piece(prompts, speaker):
         assert prompt.score.notes.onset_ticks.max() < start
         assert (prompt.piece.notes.onset_ticks < start).sum() == len(prompt.score.notes)
         np.testing.assert_array_equal(prompt.piece_ids[: len(prompt.ids)], prompt.ids)
-        passage = prompt.passage(speaker, prompt.piece_ids)
-        assert passage.begun == len(prompt.ids)
+        new, _ = prompt.passage(speaker, prompt.piece_ids)
+        np.testing.assert_array_equal(new, prompt.piece_ids[len(prompt.ids) :])
 
 
 def test_bad_files_are_told_and_the_rest_is_taken(tmp_path: Path):
@@ -67,12 +67,13 @@ def test_reference_passages(prompts, speaker):
     """As long as asked for, going on after two bars; the other one has another style, if there is one."""
     for prompt in prompts:
         found, same = passages(speaker, prompts, prompt), passages(speaker, prompts, prompt)
-        for passage in found.values():
-            assert len(passage.ids) == 140
-            assert passage.begun == speaker.bars(passage.ids)[2] + (speaker.bar is not None)
-        np.testing.assert_array_equal(found["other"].ids, same["other"].ids)
+        for name, ids in (("looped", looped(speaker, prompt, 140)), ("piece", prompt.piece_ids)):
+            begun = speaker.bars(ids)[2] + (speaker.bar is not None)
+            np.testing.assert_array_equal(found[name][0], ids[begun:140])
+        new = found["other"][0]
+        np.testing.assert_array_equal(new, same["other"][0])
         others = [other for other in prompts if other.style != prompt.style]
-        assert any(np.array_equal(found["other"].ids, o.piece_ids[:140]) for o in others)
+        assert any(np.array_equal(new, o.piece_ids[len(o.ids) : 140]) for o in others)
     assert passages(speaker, prompts[:1], prompts[0])["other"] is None
 
 
