@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -28,15 +27,6 @@ SEMITONES = range(-6, 7)
 PITCHES = 512  # keys a place: pitches, and drums from DRUMS on
 DRUMS = 192
 ROOM = 12  # below the lowest pitch, so that a shift leaves a place's own keys to none
-
-
-@dataclass(frozen=True, kw_only=True)
-class Match:
-    """The passage of a collection that is most like another one."""
-
-    likeness: float  # 0 to 1, all notes
-    piece: str
-    bar: int  # from 0
 
 
 def passages(
@@ -73,10 +63,10 @@ class Collection:
         """Return how many passages there are."""
         return len(self._where)
 
-    def closest(self, keys: np.ndarray) -> Match:
-        """Return the passage that is most like one of these keys, moved or not."""
+    def closest(self, keys: np.ndarray) -> tuple[float, str, int]:
+        """Return the share of all notes common with the passage most like one of these keys, its piece and its bar."""
         pitched = keys % PITCHES < DRUMS
-        best = Match(likeness=0.0, piece="", bar=0)
+        best = (0.0, "", 0)
         for shift in SEMITONES:
             moved = np.where(pitched, keys + shift, keys)
             first, last = (np.searchsorted(self._keys, moved, side) for side in ("left", "right"))
@@ -84,9 +74,8 @@ class Collection:
             shared = np.bincount(np.concatenate(holders), minlength=len(self))
             likeness = shared / (self._sizes + len(keys) - shared)
             at = int(likeness.argmax())
-            if likeness[at] > best.likeness:
-                piece, bar = self._where[at]
-                best = Match(likeness=float(likeness[at]), piece=piece, bar=bar)
+            if likeness[at] > best[0]:
+                best = (float(likeness[at]), *self._where[at])
         return best
 
 
@@ -143,10 +132,10 @@ def measure_originality(*, data: str, prompt_bars: int, bars: int, **asked: Any)
     for side, score in {"written": score_of(work), "real": piece.score}.items():
         likeness[side] = []
         for bar, keys in passages(score, prompt_bars, stop):
-            found = known.closest(keys)
-            likeness[side].append(found.likeness)
+            shared, of, at = known.closest(keys)
+            likeness[side].append(shared)
             if side == "written":
-                case = {"bar": bar, "likeness": found.likeness, "of": found.piece, "at": found.bar}
+                case = {"bar": bar, "likeness": shared, "of": of, "at": at}
                 rows.append({"piece": piece.name, "case": case})
     measures = {
         "closest passage": np.mean,
