@@ -26,16 +26,6 @@ Cut = Callable[[Any, np.ndarray, np.ndarray, DataConfig, np.random.Generator, An
 """Makes a training sequence, of a language, of a piece's ids and where its bars begin."""
 
 
-def drums_of_another(
-    groove: Groove, config: DataConfig, random: np.random.Generator, another: Another
-) -> Notes | None:
-    """Return another piece's drums, by chance: a style that nobody has heard, to be learned from its beginning."""
-    if not config.mix_drums or random.random() >= config.mix_drums:
-        return None
-    notes = groove.notes(another(random))
-    return notes[notes.track == DRUMS]
-
-
 def heard_from(
     line: int, notes: Notes, drums: Notes | None, config: DataConfig, random: np.random.Generator
 ) -> Notes:
@@ -109,7 +99,11 @@ def cut_groove(
     another: Another,
 ) -> np.ndarray:
     """Return up to length + 1 tokens of a trio spelled again from a bar on."""
-    drums = drums_of_another(groove, config, random, another)
+    drums = None
+    if config.mix_drums and random.random() < config.mix_drums:
+        # A style that nobody has heard, to be learned from its beginning.
+        notes = groove.notes(another(random))
+        drums = notes[notes.track == DRUMS]
     start = start_bar(bars, len(ids), config, random)
     notes = heard_from(start * BAR_TICKS, groove.notes(ids), drums, config, random)
     notes = transposed_trio(notes, config.transpose, random)
