@@ -391,13 +391,6 @@ def held_out(folder: str | Path, length: int, pieces: int, split: str, seed: int
     return HeldOut(prepared=prepared, split=split, rows=chosen.tolist(), length=length)
 
 
-def default_length(playables: Sequence[Playable]) -> int:
-    """Return how far to look: four times the longest trained length."""
-    from evaluation.likelihood import FAR
-
-    return int(FAR * max(probed_length(playable) for playable in playables))
-
-
 def speaking(
     playables: Sequence[Playable], language: str, what: str
 ) -> tuple[list[Playable], list[str]]:

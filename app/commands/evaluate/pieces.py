@@ -15,9 +15,12 @@ from app.commands.evaluate.study_options import (
     add_choice,
     add_data,
     add_study,
-    chosen,
-    run_and_print,
+    command_line,
+    conducted,
+    data_of,
+    write_results,
 )
+from app.options import check_counts, chosen_device, from_options
 from musicgen.generation.sampling import MUSICAL
 
 if TYPE_CHECKING:
@@ -149,7 +152,12 @@ def add(parser: argparse.ArgumentParser, name: str) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write the music, measure it, and print the table."""
+    """Write the music, measure it, and print the table, a row a model and measure."""
+    from evaluation.study.experiments import models_of
+    from evaluation.study.piece_jobs import Choice
+    from evaluation.tables import whole_pieces_rows, whole_pieces_table
+    from tokenization.wording import counted
+
     name: str = arguments.evaluation
     if name == "infilling" and arguments.gap > MOST_BARS_OF_A_GAP:
         raise ValueError(
@@ -157,10 +165,30 @@ def run(arguments: argparse.Namespace) -> None:
         )
     if "recall" in arguments:
         replace(MUSICAL, recall=arguments.recall)  # or a sentence on what is wrong
-    models, choice = chosen(arguments)
+    check_counts(arguments, "prompt-bars", "bars", "piece-bars", "gap", "pieces")
+    models = models_of(arguments.models)
+    if arguments.skip < 0:
+        raise ValueError(f"--skip is {arguments.skip}; it must be 0 or more")
     asked = {option: getattr(arguments, option) for option in OPTIONS if option in arguments}
+    data, device = str(arguments.data or data_of(models)), chosen_device(arguments)
+    choice = from_options(Choice, arguments, data=data, device=device)
     experiment, facts = _maker(name)(models, choice, **asked)
-    found = run_and_print(name, experiment, facts, arguments, EVALUATIONS[name][-1])
+    results, failures = conducted({name: experiment}, arguments, EVALUATIONS[name][-1])
+    found = results[name]
+    output.remark([*facts["left_out"], *failures])
+    if not found["models"]:
+        raise ValueError("no model could be measured" + "".join(f"; {why}" for why in failures))
+    if not any(model["table"] for model in found["models"]):  # as where no part is to be hidden
+        raise ValueError(
+            f"in none of the {facts['pieces']} pieces of {facts['data']} is there anything to measure: "
+            "a part can be hidden only where there is another one"
+        )
+    result = {"command": command_line(), **facts, **found, "failures": failures}
+    if arguments.output is not None:
+        write_results(arguments.output, name, result, whole_pieces_rows(name, result))
+    text = output.captioned(whole_pieces_table(name, found))
+    pieces = f"{counted(facts['pieces'], 'piece')} of {facts['data']}."
+    output.write_either(arguments.json, result, text, pieces)
     if name == "originality" and not arguments.json:
         _print_closest(found)
 

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import output
-from app.options import add_device, add_workers, check_counts, chosen_device, workers_of
+from app.options import add_device, add_workers, check_counts, workers_of
 from app.output import progress_bar
 
 if TYPE_CHECKING:
     from evaluation.continuation.prompts import Plan, PromptedPiece
     from evaluation.study.experiments import Experiment, HeldOut
-    from evaluation.study.piece_jobs import Choice
     from musicgen.playable import Playable
     from tokenization.language import Language
 
@@ -182,7 +181,8 @@ def models_and_pieces(
     playables: list[Playable], data: Path, arguments: argparse.Namespace
 ) -> tuple[list[Playable], HeldOut, list[str]]:
     """Return the models that speak the language of the data, the pieces for them, and who is left out."""
-    from evaluation.study.experiments import default_length, held_out, speaking
+    from evaluation.likelihood import FAR
+    from evaluation.study.experiments import held_out, probed_length, speaking
     from tokenization.prepared import read_meta
 
     check_counts(arguments, "length", "pieces")
@@ -190,7 +190,7 @@ def models_and_pieces(
     able, left_out = speaking(playables, language, str(data))
     if not able:
         raise ValueError(f"{data} is in {language}, which none of the models uses; give other data")
-    length = arguments.length or default_length(able)
+    length = arguments.length or int(FAR * max(map(probed_length, able)))
     pieces = held_out(data, length, arguments.pieces, arguments.split, arguments.seed)
     return able, pieces, left_out
 
@@ -210,58 +210,6 @@ def prompts_of(
             limit=arguments.limit,
             progress=progress,
         )
-
-
-# What the evaluations of whole pieces have in common: their choice of pieces, and the tables that they print.
-
-
-def chosen(arguments: argparse.Namespace) -> tuple[list[Playable], Choice]:
-    """Return the models that are measured, with which pieces and how; counts are checked."""
-    from evaluation.study.experiments import models_of
-    from evaluation.study.piece_jobs import Choice
-
-    check_counts(arguments, "prompt-bars", "bars", "piece-bars", "gap", "pieces")
-    models = models_of(arguments.models)
-    if arguments.skip < 0:
-        raise ValueError(f"--skip is {arguments.skip}; it must be 0 or more")
-    return models, Choice(
-        data=str(arguments.data or data_of(models)),
-        pieces=arguments.pieces,
-        split=arguments.split,
-        seed=arguments.seed,
-        device=chosen_device(arguments),
-        skip=arguments.skip,
-    )
-
-
-def run_and_print(
-    name: str,
-    experiment: Experiment,
-    facts: Mapping[str, Any],
-    arguments: argparse.Namespace,
-    doing: str,
-) -> dict[str, Any]:
-    """Do the work, print a row a model and measure, and return all."""
-    from evaluation.tables import whole_pieces_rows, whole_pieces_table
-    from tokenization.wording import counted
-
-    results, failures = conducted({name: experiment}, arguments, doing)
-    found = results[name]
-    output.remark([*facts["left_out"], *failures])
-    if not found["models"]:
-        raise ValueError("no model could be measured" + "".join(f"; {why}" for why in failures))
-    if not any(model["table"] for model in found["models"]):  # as where no part is to be hidden
-        raise ValueError(
-            f"in none of the {facts['pieces']} pieces of {facts['data']} is there anything to measure: "
-            "a part can be hidden only where there is another one"
-        )
-    result = {"command": command_line(), **facts, **found, "failures": failures}
-    if arguments.output is not None:
-        write_results(arguments.output, name, result, whole_pieces_rows(name, result))
-    text = output.captioned(whole_pieces_table(name, found))
-    pieces = f"{counted(facts['pieces'], 'piece')} of {facts['data']}."
-    output.write_either(arguments.json, result, text, pieces)
-    return result
 
 
 def write_results(
