@@ -104,12 +104,9 @@ class MuonAndAdam(Optimizer):
 
 
 def optimiser_of(settings: OptimiserConfig, model: Performer) -> Optimizer:
-    """Return what moves a model's parameters; weights decay in matrices alone."""
-    return {"adam": _adam, "muon": _muon_and_adam}[settings.method](settings, model)
-
-
-def _muon_and_adam(settings: OptimiserConfig, model: Performer) -> MuonAndAdam:
-    """Return Muon for the matrices of layers, and Adam for the rest."""
+    """Return Adam, or Muon for the matrices of layers and Adam for the rest; weights decay in matrices alone."""
+    if settings.method == "adam":
+        return _adam(settings, model)
     matrices = [p for p in model.blocks.parameters() if p.ndim == 2]
     # As torch does; but a processor that has to imitate bfloat16 takes ten times longer so than for all else.
     multiplied = matrices[0].is_cuda or multiplies_bfloat16()
