@@ -116,11 +116,12 @@ WORK = (
 
 
 def _check_apart(
-    sets: Sequence[Prepared], said: Callable[[Prepared, Sequence[str]], dict[str, str]], why: str
+    sets: Sequence[Prepared], said: Callable[[Prepared, np.ndarray], dict[str, str]], why: str
 ) -> None:
-    """Raise ValueError where a set trains on what another holds out; `said` names by key what is in some splits."""
-    trained = [said(one, ("train",)) for one in sets]
-    held_out = [said(one, ("validation", "test")) for one in sets]
+    """Raise ValueError where a set trains on what another holds out; `said` names by key what is in some rows."""
+    learns = [one.pieces.split == SPLITS.index("train") for one in sets]
+    trained = [said(one, rows) for one, rows in zip(sets, learns, strict=True)]
+    held_out = [said(one, ~rows) for one, rows in zip(sets, learns, strict=True)]
     for here, there in itertools.permutations(range(len(sets)), 2):
         for key in sorted(trained[here].keys() & held_out[there].keys()):
             learned, other = trained[here][key], held_out[there][key]
@@ -144,11 +145,10 @@ def _check_pieces(sets: Sequence[Prepared]) -> None:
                         )
 
 
-def _works(prepared: Prepared, splits: Sequence[str]) -> dict[str, str]:
-    """Return a file's name by each key of the works in some splits, in whatever edition."""
+def _works(prepared: Prepared, rows: np.ndarray) -> dict[str, str]:
+    """Return a file's name by each key of the works in some rows, in whatever edition."""
     pieces = prepared.pieces
-    wanted = np.isin(pieces.split, [SPLITS.index(split) for split in splits])
-    files = np.unique(pieces.file[wanted])
+    files = np.unique(pieces.file[rows])
     return {
         key: str(name)
         for name, keys in zip(pieces.names[files], pieces.works[files], strict=True)
@@ -157,9 +157,8 @@ def _works(prepared: Prepared, splits: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _families(prepared: Prepared, splits: Sequence[str]) -> dict[str, str]:
-    """Return the families of the styles in some splits, each under itself: siblings lie on one side."""
-    wanted = np.isin(prepared.pieces.split, [SPLITS.index(split) for split in splits])
-    numbers = np.unique(prepared.pieces.style[wanted & (prepared.pieces.style >= 0)])
+def _families(prepared: Prepared, rows: np.ndarray) -> dict[str, str]:
+    """Return the families of the styles in some rows, each under itself: siblings lie on one side."""
+    numbers = np.unique(prepared.pieces.style[rows & (prepared.pieces.style >= 0)])
     families = [family_of(prepared.meta["styles"][number]) for number in numbers]
     return dict(zip(families, families, strict=True))
