@@ -138,33 +138,28 @@ def bars_of(notes: Notes, bar_ticks: int) -> list[bytes]:
     return [part.tobytes() for part in np.split(cells[:, 1:], starts) if len(part)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Statistic:
     """A number of a piece, and what to call it."""
 
-    title: str
-    unit: str  # empty for a share
     measure: Callable[[Score], float | None]  # on the grid of steps
+    title: str
+    unit: str = ""  # of a share
 
 
-STATISTICS: dict[str, Statistic] = {
-    "pitch_class_entropy": Statistic(
-        title="pitch-class entropy", unit="bits", measure=pitch_class_entropy
-    ),
-    "scale_consistency": Statistic(title="scale consistency", unit="", measure=scale_consistency),
-    "groove_consistency": Statistic(
-        title="groove consistency", unit="", measure=groove_consistency
-    ),
-    "polyphony": Statistic(title="polyphony", unit="pitches", measure=polyphony),
-    "polyphony_rate": Statistic(title="polyphony rate", unit="", measure=polyphony_rate),
-    "empty_beat_rate": Statistic(title="empty-beat rate", unit="", measure=empty_beat_rate),
-    NOTES_A_BAR: Statistic(title="notes a bar", unit="notes", measure=notes_a_bar),
-    "pitch_range": Statistic(title="pitch range", unit="semitones", measure=pitch_range),
-    "note_length": Statistic(title="note length", unit="beats", measure=note_length),
-    "repeated_bar_share": Statistic(
-        title="repeated-bar share", unit="", measure=repeated_bar_share
-    ),
-}
+_ALL = (
+    Statistic(pitch_class_entropy, "pitch-class entropy", "bits"),
+    Statistic(scale_consistency, "scale consistency"),
+    Statistic(groove_consistency, "groove consistency"),
+    Statistic(polyphony, "polyphony", "pitches"),
+    Statistic(polyphony_rate, "polyphony rate"),
+    Statistic(empty_beat_rate, "empty-beat rate"),
+    Statistic(notes_a_bar, "notes a bar", "notes"),
+    Statistic(pitch_range, "pitch range", "semitones"),
+    Statistic(note_length, "note length", "beats"),
+    Statistic(repeated_bar_share, "repeated-bar share"),
+)
+STATISTICS = {statistic.measure.__name__: statistic for statistic in _ALL}
 
 
 def _sounding_pitches(notes: Notes) -> np.ndarray:
