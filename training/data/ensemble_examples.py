@@ -111,12 +111,6 @@ def _gap_that_fits(
     return (int(fits.argmax()), start, stop) if fits.any() else None
 
 
-def _first_to_the_end(bars: np.ndarray, tokens: int, config: DataConfig) -> int:
-    """Return the first bar from which the rest of a piece, counted down, fits into a sequence."""
-    fits = tokens - bars + COUNTED + 1 <= config.trained_length + 1
-    return int(fits.argmax()) if fits.any() else len(bars) - 1
-
-
 def _crop(
     kind: str,
     ids: np.ndarray,
@@ -130,7 +124,9 @@ def _crop(
         first, start, stop = found
         return from_bar(ids, first), (start - first, stop - first)
     if kind == "ending":
-        return from_bar(ids, _first_to_the_end(lines[:-1], int(lines[-1]) + MARKS, config)), None
+        # From the first bar from which the rest, counted down, fits into a sequence.
+        fits = lines[-1] - lines[:-1] + MARKS + COUNTED + 1 <= config.trained_length + 1
+        return from_bar(ids, int(fits.argmax()) if fits.any() else len(bars) - 1), None
     first = start_bar(bars, len(ids), config, random)
     # Some parts may be dropped, so that more bars have room.
     return from_bar(ids, first)[: 2 * config.trained_length + MARKS], None
