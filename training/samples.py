@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,14 +30,7 @@ BARS = 8  # of the piece in the picture; half of them is the prompt
 
 
 def write_samples(
-    model: Performer,
-    spec: dict[str, Any],
-    folder: Path,
-    step: int,
-    *,
-    count: int,
-    tokens: int,
-    longest_ticks: list[int] | None = None,
+    player: Playable, folder: Path, step: int, *, count: int, tokens: int
 ) -> list[Path]:
     """Write `count` pieces from nothing as STEP_0.mid …; one without a note is left out.
 
@@ -48,7 +41,6 @@ def write_samples(
     from musicgen.pieces import no_prompt
     from tokenization.midi.writing import write_midi
 
-    player = _player(model, spec, step, longest_ticks)
     request = Request(tokens=tokens, variations=count, may_end=True)
     work = Continuation(player, no_prompt(player.language), request).finish()
     folder.mkdir(parents=True, exist_ok=True)
@@ -62,27 +54,25 @@ def write_samples(
     return paths
 
 
-def _player(
-    model: Performer, spec: dict[str, Any], step: int, longest_ticks: list[int] | None
-) -> Playable:
+def player_of(model: Performer, batches: Batches, step: int) -> Playable:
+    """Return the model at a step with the language of its data, to write music."""
     from musicgen.playable import Playable
 
     return Playable(
         name=f"step {step}",
-        language=language_from_spec(spec),
+        language=language_from_spec(batches.language),
         weights=lambda: model,
-        longest_ticks=longest_ticks,
+        longest_ticks=batches.longest_ticks,
     )
 
 
-def draw_abilities(model: Performer, batches: Batches, folder: Path, step: int) -> Path:
+def draw_abilities(player: Playable, batches: Batches, folder: Path, step: int) -> Path:
     """Draw what a model makes of a held-out piece as STEP.png, a roll for each ability; its language has all of them.
 
     Raises ImportError without matplotlib.
     """
     from matplotlib.figure import Figure
 
-    player = _player(model, batches.language, step, batches.longest_ticks)
     figure = Figure(figsize=(11, 9), layout="constrained")
     written = _written(player, _held_out(batches, player.language))
     for axes, (title, score, is_new) in zip(figure.subplots(4, 1), written, strict=True):

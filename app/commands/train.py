@@ -212,21 +212,14 @@ def _write_samples(run: Run, model: Performer, step: int) -> list[str]:
     validation = run.config.validation
     if not validation.samples:
         return []
-    from tokenization.language import language_from_spec
-    from training.samples import ABILITIES, draw_abilities, write_samples
+    from training.samples import ABILITIES, draw_abilities, player_of, write_samples
 
+    folder, size = run.folder / "samples", validation.sample_tokens
     try:
-        paths = write_samples(
-            model,
-            run.batches.language,
-            run.folder / "samples",
-            step,
-            count=validation.samples,
-            tokens=validation.sample_tokens,
-            longest_ticks=run.batches.longest_ticks,
-        )
-        if {*language_from_spec(run.batches.language).abilities()} >= ABILITIES:
-            draw_abilities(model, run.batches, run.folder / "samples", step)
+        player = player_of(model, run.batches, step)
+        paths = write_samples(player, folder, step, count=validation.samples, tokens=size)
+        if {*player.language.abilities()} >= ABILITIES:
+            draw_abilities(player, run.batches, folder, step)
     except ImportError as error:
         return [f"No samples of music are written: {_package(error)} is not installed here."]
     except Exception as error:  # no sample is worth the training

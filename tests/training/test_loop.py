@@ -12,7 +12,7 @@ from tests.training.makers import Heard, fitted, outcome, prepared_set, toy_conf
 from tokenization.midi.reading import read_midi
 from training import run_folder
 from training.loop import FINISHED, OUT_OF_PATIENCE, REDRAW, STOPPED, Diverged
-from training.samples import draw_abilities, write_samples
+from training.samples import draw_abilities, player_of, write_samples
 from training.validation import read_table
 
 MUSIC = {
@@ -165,11 +165,10 @@ def test_other_data_or_another_model_are_refused_on_resuming(trained, grooves, p
 @pytest.mark.parametrize("spoken", ["pianos", "grooves"])
 def test_samples_are_music(spoken: str, tmp_path: Path, request: pytest.FixtureRequest):
     run = toy_run(toy_config(tmp_path, request.getfixturevalue(spoken)))
-    run.model.eval()
+    player = player_of(run.model.eval(), run.batches, 7)
 
     def written(name: str, tokens: int) -> list[Path]:
-        folder = tmp_path / name
-        return write_samples(run.model, run.batches.language, folder, 7, count=2, tokens=tokens)
+        return write_samples(player, tmp_path / name, 7, count=2, tokens=tokens)
 
     paths = written("a", 60)
     assert [path.name for path in paths] == ["00000007_0.mid", "00000007_1.mid"]
@@ -183,7 +182,7 @@ def test_samples_are_music(spoken: str, tmp_path: Path, request: pytest.FixtureR
 
 def test_each_ability_is_drawn(bands: Path, tmp_path: Path):
     run = toy_run(toy_config(tmp_path, bands))
-    run.model.eval()
-    picture = draw_abilities(run.model, run.batches, tmp_path, 7)
+    player = player_of(run.model.eval(), run.batches, 7)
+    picture = draw_abilities(player, run.batches, tmp_path, 7)
     assert picture.name == "00000007.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
