@@ -80,9 +80,11 @@ def add(parser: argparse.ArgumentParser, name: str) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Measure, write and print."""
+    from evaluation import tables
     from evaluation.study.ablation import ablation
     from evaluation.study.experiments import models_of
     from evaluation.study.losses import extrapolation
+    from tokenization.wording import counted
 
     name: str = arguments.evaluation
     doing, _, (option, _) = EVALUATIONS[name]
@@ -98,39 +100,30 @@ def run(arguments: argparse.Namespace) -> None:
     result = {"command": command_line(), **found[name], "left_out": left_out + failures}
     if not result["models"]:
         raise ValueError("no model could be measured, or no model has a part to take away")
-    (_extrapolation if name == "extrapolation" else _ablation)(result, arguments)
-
-
-def _ablation(result: dict[str, Any], arguments: argparse.Namespace) -> None:
-    from evaluation.tables import ablation_rows, ablation_table
-
+    tabled, rows = {
+        "extrapolation": (tables.extrapolation_table, tables.extrapolation_rows),
+        "ablation": (tables.ablation_table, tables.ablation_rows),
+    }[name]
     if arguments.output is not None:
-        write_results(arguments.output, "ablation", result, ablation_rows(result))
-    text = output.captioned(ablation_table(result))
-    output.write_either(arguments.json, result["models"], text)
-
-
-def _extrapolation(result: dict[str, Any], arguments: argparse.Namespace) -> None:
-    from evaluation.tables import extrapolation_table
-    from tokenization.wording import counted
-
+        write_results(arguments.output, name, result, rows(result))
+    text = output.captioned(tabled(result))
+    if name == "ablation":
+        output.write_either(arguments.json, result["models"], text)
+        return
     if arguments.output is not None:
-        _write(arguments.output, result)
+        _write_curves(arguments.output, result)
     data = result["data"]
     pieces = f"{counted(data['pieces'], 'piece')} of {data['folder']}"
     whole = f"{pieces}, {data['whole']} of the whole length."
-    output.write_either(
-        arguments.json, result, output.captioned(extrapolation_table(result)), whole
-    )
+    output.write_either(arguments.json, result, text, whole)
 
 
-def _write(folder: Path, result: dict[str, Any]) -> None:
+def _write_curves(folder: Path, result: dict[str, Any]) -> None:
     from evaluation.figures import extrapolation
     from evaluation.plots import png, svg
-    from evaluation.tables import extrapolation_rows, position_rows
+    from evaluation.tables import position_rows
     from tokenization.whole_file import write_bytes, write_csv, write_text
 
-    write_results(folder, "extrapolation", result, extrapolation_rows(result))
     write_csv(folder / "extrapolation_by_position.csv", position_rows(result))
     drawn = extrapolation(result)
     write_bytes(folder / "extrapolation.png", png(drawn))
