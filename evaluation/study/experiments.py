@@ -329,11 +329,9 @@ def conduct(
     for name, experiment in experiments.items():
         found = [(playable, job, next(done)) for playable, job in experiment.jobs]
         measured = {playable.name for playable, _, one in found if not one.error}
-        partly = set() if experiment.pieces is None else measured  # models that do with the rest
         failed: dict[str, str] = {}
         for playable, job, one in found:
-            if one.error and playable.name in partly:
-                assert experiment.pieces is not None, "so it is in no other case"
+            if one.error and experiment.pieces and playable.name in measured:  # by the rest
                 lost = experiment.pieces(job)
                 failures.append(
                     f"{listed(lost)} {'is' if len(lost) == 1 else 'are'} left out of {name} for {playable.name}: "
