@@ -37,7 +37,7 @@ class Estimate(Spread):
 def spread(values: Iterable[float | None]) -> Spread:
     """Return where the values lie that there are."""
     given = list(values)
-    known = _known(given)
+    known = np.array([value for value in given if value is not None], dtype=np.float64)
     return Spread(
         n=len(known),
         missing=len(given) - len(known),
@@ -51,12 +51,13 @@ def estimate(values: Iterable[float | None], *, shares: bool = False) -> Estimat
 
     The caller says so, since all values of anything, semitones for one, may be 0 or 1 by chance.
     """
-    given = list(values)
-    found, known = spread(given), _known(given)
+    found = spread(values)
     half = half_interval(found.deviation, found.n)
     if found.mean is None or half is None:
         return Estimate(**vars(found), low=None, high=None)
-    low, high = _wilson(known) if shares else (found.mean - half, found.mean + half)
+    low, high = found.mean - half, found.mean + half
+    if shares:
+        low, high = _wilson(round(found.mean * found.n), found.n)
     return Estimate(**vars(found), low=low, high=high)
 
 
@@ -74,13 +75,9 @@ def means(rows: Iterable[Mapping[str, Any]], over: str, value: str) -> list[floa
     return [mean(groups[name]) for name in sorted(groups, key=str)]
 
 
-def _known(values: Iterable[float | None]) -> np.ndarray:
-    return np.array([value for value in values if value is not None], dtype=np.float64)
-
-
-def _wilson(values: np.ndarray) -> tuple[float, float]:
-    """Return the shares from which that of the values is no further than 1.96 of their own standard errors."""
+def _wilson(count: int, n: int) -> tuple[float, float]:
+    """Return the shares from which `count` of n is no further than 1.96 of their own standard errors."""
     from scipy.stats import binomtest  # takes a second to import
 
-    found = binomtest(int(values.sum()), len(values)).proportion_ci(CONFIDENCE, method="wilson")
+    found = binomtest(count, n).proportion_ci(CONFIDENCE, method="wilson")
     return float(found.low), float(found.high)
