@@ -68,15 +68,10 @@ def folds(songs: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return rows to learn from and rows to score, all windows of a song on one side; none of less than two songs."""
     from sklearn.model_selection import GroupKFold  # takes seconds to import
 
-    number = numbered(songs)
-    several = min(FOLDS, len(np.unique(number)))
+    names = [*dict.fromkeys(songs.tolist())]  # numbers, whatever songs are called
+    number = np.array([names.index(song) for song in songs.tolist()])
+    several = min(FOLDS, len(names))
     return [*GroupKFold(several).split(number, groups=number)] if several > 1 else []
-
-
-def numbered(songs: np.ndarray) -> np.ndarray:
-    """Return songs as numbers in the order in which they come, whatever they are called."""
-    _, first, place = np.unique(songs, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[place]
 
 
 def scored(values: np.ndarray, kind: np.ndarray, songs: np.ndarray) -> np.ndarray | None:
@@ -131,8 +126,7 @@ def interval(
     scores: np.ndarray, kind: np.ndarray, songs: np.ndarray
 ) -> tuple[float | None, float | None]:
     """Return the 95 % interval of the AUC by resampling songs."""
-    number = numbered(songs)
-    of_song = [np.flatnonzero(number == song) for song in range(number.max() + 1)]
+    of_song = [np.flatnonzero(songs == song) for song in dict.fromkeys(songs.tolist())]
     random, found = np.random.default_rng(SEED), []
     for _ in range(DRAWS):
         drawn = random.integers(len(of_song), size=len(of_song))
