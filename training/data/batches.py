@@ -16,7 +16,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -297,7 +297,7 @@ class _Files:
         edges = np.flatnonzero(np.diff(shards.file[rows], prepend=-1))
         self._rows, self._first = rows, rows[edges]
         self._count = np.diff(edges, append=len(rows))
-        self._seed, self._order = seed, (-1, np.array([]))
+        self._seed, self._order = seed, lru_cache(maxsize=1)(self.order)
 
     def __len__(self) -> int:
         return len(self._first)
@@ -317,9 +317,7 @@ class _Files:
     def row(self, number: int, random: np.random.Generator) -> int:
         """Return the row that comes at a place of the stream."""
         epoch, place = divmod(number, len(self))
-        if self._order[0] != epoch:
-            self._order = (epoch, self.order(epoch))
-        return self.draw(int(self._order[1][place]), random)
+        return self.draw(int(self._order(epoch)[place]), random)
 
     def draw(self, file: int, random: np.random.Generator) -> int:
         """Return one of a file's rows."""
