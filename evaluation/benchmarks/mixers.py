@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -81,15 +81,14 @@ class WholeAttention(Attention):
 SMALLEST_SUM = 1e-2
 GATED_CHUNK = 64  # positions a block
 DECAYS = (8, 100_000)  # tokens that the heads remember, from the first to the last, at first
-KINDS = ("gaussian", "arccos")
 
 
 class RandomFeatures(FeatureMap):
     """φ of unit vectors, scaled by a learned σ a dimension."""
 
-    def __init__(self, width: int, features: int, kind: str = "gaussian") -> None:
-        if kind not in KINDS:
-            raise ValueError(f"RFA has no features {kind!r}; there are {', '.join(KINDS)}")
+    def __init__(
+        self, width: int, features: int, kind: Literal["gaussian", "arccos"] = "gaussian"
+    ) -> None:
         if kind == "gaussian" and features % 2:
             raise ValueError(f"Gaussian features come in pairs; {features} is odd")
         super().__init__(width, features, features // 2 if kind == "gaussian" else features)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from evaluation.benchmarks.pathfinder import Paths
-from evaluation.benchmarks.training import Optimiser
+from evaluation.benchmarks.training import Optimiser, Pool
 from evaluation.benchmarks.variants import Variant, variant, with_choice
 from tokenization.records import from_plain, suggestion, yaml_of
 
@@ -32,7 +32,7 @@ class Sizes:
     size: int = 32  # of a picture, or points of a cloud
     paths: Paths = field(default_factory=Paths)  # of Pathfinder
     patch: int = 4  # pixels
-    unit: str = "bytes"  # of text: bytes | words
+    unit: Literal["bytes", "words"] = "bytes"  # of text
     length: int = 512  # of stretches of text to train on
     past: int = 4  # text is read up to so many times that length
     counted: int | None = None  # perplexity of the last so many positions alone, as a paper has it
@@ -47,7 +47,7 @@ class Recipe:
     about: str  # where it comes from, and what is our own
     model: Any  # values of ModelConfig
     optimiser: Any  # values of Optimiser; `epochs` may stand for steps
-    pool: str = "mean"  # mean | first: what a classifier decides by
+    pool: Pool = "mean"  # what a classifier decides by
     data: Sizes = field(default_factory=Sizes)
     encodings: tuple[str, ...] = ("none", "absolute", "rope", "sine_spe", "conv_spe")
     encoding: Any = field(default_factory=dict)  # values of encodings: by name, or of `all`

@@ -32,7 +32,7 @@ from tokenization.records import check_fields
 #
 # B batch, T time, C model width.
 
-POOLS = ("mean", "first")  # over all positions, or what stands at the first
+Pool = Literal["mean", "first"]  # over all positions, or what stands at the first
 
 
 class Classifier(nn.Module):
@@ -46,13 +46,11 @@ class Classifier(nn.Module):
         classes: int,
         pairs: bool = False,
         vectors: int | None = None,
-        pool: str = "mean",
+        pool: Pool = "mean",
         seed: int = 0,
     ) -> None:
         """`values` are those of ModelConfig; `vectors` is the width of inputs that are no tokens."""
         super().__init__()
-        if pool not in POOLS:
-            raise ValueError(f"pool is {pool!r}; it must be one of {', '.join(POOLS)}")
         self.pool = pool
         config = model_config(chosen, values)
         self.config, self.pairs = config, pairs
