@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO
+from typing import Any
 
 from musicgen.common.processes import full_disk_named
 from training.data.sources.source import Skipped
@@ -99,14 +99,14 @@ def _unfit(name: str, size: int) -> str | None:
     return None
 
 
-def _members(source: Path) -> Iterator[tuple[str, int, Callable[[], IO[bytes]]]]:
+def _members(source: Path) -> Iterator[tuple[str, int, Callable[[], Any]]]:
     """Yield name, size and how to open each of the regular files; links and devices are left out."""
     # First, since a tar archive that ends with a zip file, as of scores, looks like that one.
     if tarfile.is_tarfile(source):
         with tarfile.open(source) as archive:
             for member in archive:
                 if member.isfile():
-                    yield member.name, member.size, partial(_extracted, archive, member)
+                    yield member.name, member.size, partial(archive.extractfile, member)
     elif zipfile.is_zipfile(source):
         with zipfile.ZipFile(source) as archive:
             for entry in archive.infolist():
@@ -116,9 +116,3 @@ def _members(source: Path) -> Iterator[tuple[str, int, Callable[[], IO[bytes]]]]
         raise ValueError(
             f"{source} is neither a folder nor a tar or zip archive; give one that holds the music"
         )
-
-
-def _extracted(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
-    content = archive.extractfile(member)
-    assert content is not None, "a regular file has content"
-    return content
