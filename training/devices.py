@@ -32,7 +32,6 @@ from training.data.batches import Batches, next_token_loss
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
-    from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
 
 
 # The model as Lightning Fabric runs it: the code of a stochastic encoding passes through untouched.
@@ -120,25 +119,21 @@ def start_fabric(device: DeviceConfig) -> Fabric:
         return alone
     from lightning_fabric import Fabric
 
+    strategy: Any = device.strategy
+    if device.strategy == "fsdp":  # which gives each process a part of every weight
+        from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
+
+        size = device.devices * device.nodes
+        strategy = ModelParallelStrategy(_shard, data_parallel_size=size, tensor_parallel_size=1)
     fabric = Fabric(
         accelerator=device.accelerator,
         devices=device.devices,
         num_nodes=device.nodes,
-        strategy=_strategy(device),
+        strategy=strategy,
         precision=device.precision,  # type: ignore[arg-type]
     )
     fabric.launch()
     return fabric
-
-
-def _strategy(device: DeviceConfig) -> str | ModelParallelStrategy:
-    """Return a strategy as Fabric takes it: that of fsdp gives each process a part of every weight."""
-    if device.strategy != "fsdp":
-        return device.strategy
-    from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
-
-    processes = device.devices * device.nodes
-    return ModelParallelStrategy(_shard, data_parallel_size=processes, tensor_parallel_size=1)
 
 
 def is_first_process() -> bool:
