@@ -7,7 +7,7 @@ stages of which the last is `midi_analyzed`, or as pickled events.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -184,21 +184,19 @@ def _beginning(path: Path) -> bytes:
         return b""
 
 
-def _read_apart(paths: list[Path]) -> Generator[Any, None, None]:
-    """Yield pickles' contents, read by another process: a few bytes of one can ask for much memory or time."""
-    bounds = Bounds(seconds=LIST_SECONDS, memory_bytes=LIST_BYTES)
-    for content in in_order(read_pickle, paths, workers=1, bounds=bounds):
-        if isinstance(content, Failed):
-            raise ValueError(content.reason)
-        yield content
-
-
 def _listed_splits(listing: Listing) -> dict[str, str]:
-    """Return the split of each piece that the release's lists of pieces name."""
+    """Return the split of each piece that the release's lists of pieces name.
+
+    Another process reads them: a few bytes of a pickle can ask for much memory or time.
+    """
     splits: dict[str, str] = {}
     lists = {file: named[1] for file in listing.files if (named := _SPLIT_LIST.fullmatch(file))}
-    with closing(_read_apart([listing.path(file) for file in lists])) as contents:
+    paths = [listing.path(file) for file in lists]
+    bounds = Bounds(seconds=LIST_SECONDS, memory_bytes=LIST_BYTES)
+    with closing(in_order(read_pickle, paths, workers=1, bounds=bounds)) as contents:
         for (file, named), names in zip(lists.items(), contents, strict=True):
+            if isinstance(names, Failed):
+                raise ValueError(names.reason)
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
                 raise ValueError(
                     f"{listing.path(file)} is not a list of names, as a list of pieces is"
