@@ -264,17 +264,14 @@ def accompaniment(program: Path, style: Style, chart: Chart, seed: int) -> Score
 
 
 def _bar_text(chords: Sequence[str]) -> str:
-    """Return a bar as MMA writes it: a chord a beat, `/` where it stays."""
+    """Return a bar as MMA writes it: a chord a beat, `/` where it stays, `z` for none."""
     words, last = [], ""
     for chord in chords:
-        words.append("/" if chord == last else _spelled(chord))
+        root, _, quality = chord.partition("_")
+        spelled = "z" if root == "N" else root + _QUALITIES[quality]
+        words.append("/" if chord == last else spelled)
         last = chord
     return " ".join(words)
-
-
-def _spelled(chord: str) -> str:
-    root, _, quality = chord.partition("_")
-    return "z" if root == "N" else root + _QUALITIES[quality]
 
 
 BARS = 40
