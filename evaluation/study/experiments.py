@@ -128,20 +128,16 @@ def pictures(*, model: str, length: int, seed: int, device: str) -> dict[str, An
     loaded = load(model, device)
     performer = loaded.performer
     limit = performer.config.longest or length * 2
-    tokens = min(length + length // 2, limit)
-    pieces = [_written(loaded, tokens, seed + number) for number in range(MAP_SAMPLES)]
+    sampling = Sampling(temperature=1.0, top_p=0.95)
+    request = Request(tokens=min(length + length // 2, limit) - 1, sampling=sampling)
+    requests = [replace(request, seed=seed + number) for number in range(MAP_SAMPLES)]
+    start = no_prompt(loaded.language)
+    pieces = [Continuation(loaded, start, one).finish().sequences()[0] for one in requests]
     layers = paper_layers(performer.config.layers)
     return {
         "templates": templates(performer, length, layers[0], seed),
         "attention": attention_maps(performer, pieces, layers, seed),
     }
-
-
-def _written(model: Playable, tokens: int, seed: int) -> np.ndarray:
-    """Return so many tokens that the model wrote from nothing."""
-    sampling = Sampling(temperature=1.0, top_p=0.95)
-    request = Request(tokens=tokens - 1, seed=seed, sampling=sampling)
-    return Continuation(model, no_prompt(model.language), request).finish().sequences()[0]
 
 
 # Measurements as jobs: each is done once, by one of several processes or machines, and its result stored as JSON.
