@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from app import output
 from app.commands.evaluate.study_options import (
@@ -22,9 +21,6 @@ from app.commands.evaluate.study_options import (
 )
 from app.options import check_counts, chosen_device, from_options
 from musicgen.generation.sampling import MUSICAL
-
-if TYPE_CHECKING:
-    from evaluation.study.experiments import Experiment
 
 MOST_BARS_OF_A_GAP = 16
 # Of each evaluation: how many pieces of which split it takes, how many bars it writes after a prompt (None: it has
@@ -153,6 +149,7 @@ def add(parser: argparse.ArgumentParser, name: str) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write the music, measure it, and print the table, a row a model and measure."""
+    from evaluation.study import accompaniment, form_and_infilling, originality, realism
     from evaluation.study.experiments import models_of
     from evaluation.study.piece_jobs import Choice
     from evaluation.tables import whole_pieces_rows, whole_pieces_table
@@ -172,7 +169,15 @@ def run(arguments: argparse.Namespace) -> None:
     asked = {option: getattr(arguments, option) for option in OPTIONS if option in arguments}
     data, device = str(arguments.data or data_of(models)), chosen_device(arguments)
     choice = from_options(Choice, arguments, data=data, device=device)
-    experiment, facts = _maker(name)(models, choice, **asked)
+    makers: dict[str, Any] = {
+        "form": form_and_infilling.form,
+        "infilling": form_and_infilling.infilling,
+        "accompaniment": accompaniment.accompaniment,
+        "plan": form_and_infilling.plan,
+        "realism": realism.realism,
+        "originality": originality.originality,
+    }
+    experiment, facts = makers[name](models, choice, **asked)
     results, failures = conducted({name: experiment}, arguments, EVALUATIONS[name][-1])
     found = results[name]
     output.remark([*facts["left_out"], *failures])
@@ -191,20 +196,6 @@ def run(arguments: argparse.Namespace) -> None:
     output.write_either(arguments.json, result, text, pieces)
     if name == "originality" and not arguments.json:
         _print_closest(found)
-
-
-def _maker(name: str) -> Callable[..., tuple[Experiment, dict[str, Any]]]:
-    """Return what makes an evaluation's experiment, and its facts, of models, pieces and the evaluation's options."""
-    from evaluation.study import accompaniment, form_and_infilling, originality, realism
-
-    return {
-        "form": form_and_infilling.form,
-        "infilling": form_and_infilling.infilling,
-        "accompaniment": accompaniment.accompaniment,
-        "plan": form_and_infilling.plan,
-        "realism": realism.realism,
-        "originality": originality.originality,
-    }[name]
 
 
 def _print_closest(found: dict[str, Any]) -> None:
