@@ -185,8 +185,6 @@ def _whole_pieces(
 
 def _benchmarks(folders: list[Path]) -> list[dict[str, Any]]:
     """Return what finished benchmarks left, each with what its task is."""
-    if not folders:
-        return []
     from evaluation.benchmarks.tables import read_summary
     from evaluation.benchmarks.tasks import TASKS
 
