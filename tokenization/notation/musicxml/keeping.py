@@ -268,6 +268,7 @@ class KeptMusicXml:
             if on := round(last.length - last.at_end):
                 filled = b"<forward><duration>%d</duration></forward>%s" % (on, filled)
             if missing > 0:
+                last.check_open()
                 self._changes.append((last.end, last.end, filled))
         if stop < len(part.measures):
             self._changes.append((last.stop, part.end, b"\n"))
@@ -281,6 +282,7 @@ class KeptMusicXml:
             self._untie(part.measures[first - 1])
         for number in range(first, stop):
             measure = part.measures[number]
+            measure.check_open()
             if measure.divisions_changes > 1:
                 raise NotKept("a bar of it counts time in two ways")
             divisions = part.in_force("divisions", number, 1)

@@ -53,7 +53,7 @@ class Stream:
 
     def read(self, data: bytes) -> None:
         """Read a document."""
-        parser = expat.ParserCreate()
+        parser = self._parser = expat.ParserCreate()
         parser.buffer_text = True
         parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
         parser.StartDoctypeDeclHandler = _check_document_type

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
+import xml.etree.ElementTree as ET
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from xml.parsers import expat
 
 from tokenization.edit import NotKept
+from tokenization.midi.limits import GENEROUS
 from tokenization.notation.musicxml.part import number
+from tokenization.notation.musicxml.reading import Stream
 
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-_TEXTS = ("divisions", "staves", "fifths", "chromatic", "octave-change", "duration", "step", "octave", "alter",
-          "midi-unpitched")  # fmt: skip
 _OF_NOTES = ("note", "backup", "forward")
 
 
@@ -34,17 +35,20 @@ class Measure:
 
     start: int
     number: str
-    inside: int = 0  # where its first element begins
-    end: int = 0  # where its end tag begins
-    stop: int = 0
+    inside: int  # where its first element begins
+    end: int  # where its end tag begins
+    stop: int
     length: float = 0  # in divisions
     at_end: float = 0  # where its last voice ends
     notes: int = 0  # with all that moves time
     elements: list[Element] = field(default_factory=list)
-    ties: list[tuple[int, int]] = field(
-        default_factory=list
-    )  # bytes of those that go on after the bar
+    ties: Sequence[tuple[int, int]] = ()  # bytes of those that go on after the bar
     divisions_changes: int = 0
+
+    def check_open(self) -> None:
+        """Raise where nothing can be put into it."""
+        if self.inside == self.stop:
+            raise NotKept("it has bars without any content")
 
 
 @dataclass
@@ -63,11 +67,14 @@ class PartText:
         return said[place - 1][1] if place else usual
 
 
-class ScoreText:
+class ScoreText(Stream):
     """The text of a partwise score that was read before, and so is within all limits."""
 
     def __init__(self, xml: bytes) -> None:
         """Find the places; what is no plain partwise score raises NotKept."""
+        super().__init__(
+            {1: {"part-list"}, 2: {"measure"}}, set(), self._take_tree, GENEROUS.elements
+        )
         if xml.startswith(_UTF_16):
             xml = re.sub(
                 rb"(<\?xml[^>]*encoding=.)[\w-]+",
@@ -77,24 +84,15 @@ class ScoreText:
             )
         self.bytes = xml
         self.parts: list[PartText] = []
-        self.list_end = self.end = (
-            0  # where the end tags of the list of parts and of the score begin
-        )
-        self.drums: dict[str, dict[int, str]] = defaultdict(
-            dict
-        )  # of each part, pitches and instruments
-        self.announced: dict[
-            str, tuple[int, int]
-        ] = {}  # where a part's MIDI begins, and where its entry ends
-        self._path: list[tuple[str, int]] = []
-        self._texts: dict[str, str] = {}
-        self._entry = self._instrument = ""
-        parser = expat.ParserCreate()
-        parser.buffer_text = True
-        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
-        parser.CharacterDataHandler = self._text
-        self._parser = parser
-        parser.Parse(xml, True)
+        # Where the end tags of the list of parts and of the score begin.
+        self.list_end = self.end = 0
+        # Of each part, pitches and instruments.
+        self.drums: dict[str, dict[int, str]] = defaultdict(dict)
+        # Where a part's MIDI begins, and where its entry ends.
+        self.announced: dict[str, tuple[int, int]] = {}
+        # Where the first and the last tag of an element begin; of one tag, where that begins and ends.
+        self._tags: dict[ET.Element, tuple[int, int]] = {}
+        self.read(xml)
         if len({len(part.measures) for part in self.parts}) != 1:
             raise NotKept("its parts have different numbers of bars")
 
@@ -102,110 +100,98 @@ class ScoreText:
         """Return where the tag that begins at a byte has ended."""
         return self.bytes.index(b">", start) + 1
 
+    def _span(self, element: ET.Element) -> tuple[int, int]:
+        """Return the first byte of an element and the one after its last."""
+        first, last = self._tags[element]
+        after = self._after(first)
+        return first, after if self.bytes[after - 2 : after] == b"/>" else self._after(last)
+
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        at, depth = self._parser.CurrentByteIndex, len(self._path)
-        if not depth and tag != "score-partwise":
+        if not self._stack and tag != "score-partwise":
             raise NotKept("it is not written part by part")
-        self._path.append((tag, at))
-        if depth == 1 and tag == "part":
+        super()._start(tag, attributes)
+        at = self._parser.CurrentByteIndex
+        self._tags[self._stack[-1]] = at, at
+        if tag == "part" and len(self._stack) == 2:
             self.parts.append(PartText(attributes.get("id", "")))
-        elif depth == 2 and tag == "measure":
-            self._measure = Measure(at, attributes.get("number", ""), inside=self._after(at))
-            self.parts[-1].measures.append(self._measure)
-            self._now, self._tied = 0.0, {}
-        elif depth == 2 and tag == "score-part":
-            self._entry = attributes.get("id", "")
-            self.announced[self._entry] = (0, 0)
-        elif depth == 3 and tag in ("midi-device", "midi-instrument") and self._entry:
-            self.announced[self._entry] = (self.announced[self._entry][0] or at, 0)
-            self._instrument = attributes.get("id", "")
-        elif depth == 3:
-            self._texts, self._marks, self._is_chord, self._is_grace = {}, [], False, False
-        elif tag in ("tie", "tied") and attributes.get("type") in ("start", "stop"):
-            self._marks.append((tag, attributes["type"], at))
-        elif tag == "chord":
-            self._is_chord = True
-        elif tag in ("grace", "cue"):
-            self._is_grace = self._is_grace or tag == "grace"
-        self._collect = tag if tag in _TEXTS else ""
-        if self._collect:
-            self._texts[tag] = ""
-
-    def _text(self, text: str) -> None:
-        if self._collect and len(self._texts[self._collect]) < 100:
-            self._texts[self._collect] += text
-
-    def _number(self, name: str) -> float:
-        try:
-            return number(self._texts.get(name, "0"), name)
-        except ValueError:
-            return 0.0
 
     def _end(self, tag: str) -> None:
-        at, depth = self._parser.CurrentByteIndex, len(self._path) - 1
-        _, start = self._path.pop()
-        self._collect = ""
-        if depth == 0:
+        element, at = self._stack[-1], self._parser.CurrentByteIndex
+        self._tags[element] = self._tags[element][0], at
+        super()._end(tag)
+        if not self._stack:
             self.end = at
-        elif depth == 1 and tag == "part-list":
-            self.list_end = at
-        elif depth == 1 and tag == "part":
+        elif tag == "part" and len(self._stack) == 1:
             self.parts[-1].end = at
-        elif depth == 2 and tag == "score-part":
-            self.announced[self._entry] = (self.announced[self._entry][0] or at, at)
-            self._entry = ""
-        elif depth == 2 and tag == "measure":
-            self._measure.end, self._measure.stop = at, self._after(at)
-            self._measure.at_end = self._now
-            if start == at:
-                raise NotKept("it has bars without any content")
-            self._measure.ties = [marks for waiting in self._tied.values() for marks in waiting]
-        elif depth == 3 and self._path[1][0] == "part":
-            self._element(tag, start, self._after(at))
-        elif tag == "midi-unpitched" and self._entry:
-            self.drums[self._entry][int(self._number(tag)) - 1] = self._instrument
 
-    def _element(self, tag: str, start: int, stop: int) -> None:
-        measure, part = self._measure, self.parts[-1]
-        if tag == "attributes":
-            self._attributes(part, len(part.measures) - 1)
-        duration = self._number("duration")
-        if tag == "note" and not self._is_grace and not self._is_chord:
-            self._now += duration
-        elif tag in ("forward", "backup"):
-            self._now = max(0.0, self._now + (duration if tag == "forward" else -duration))
-        measure.length = max(measure.length, self._now)
-        if tag == "note":
-            self._ties()
-        if tag in _OF_NOTES:
-            measure.notes += 1
+    def _take_tree(self, _: list[ET.Element], tree: ET.Element) -> None:
+        if tree.tag == "measure":
+            self._measure(tree)
         else:
-            measure.elements.append(Element(tag, start, stop, self._now, measure.notes))
+            self.list_end = self._tags[tree][1]
+            for entry in tree.findall("score-part"):
+                self._entry(entry)
+        for element in tree.iter():
+            del self._tags[element]
 
-    def _attributes(self, part: PartText, bar: int) -> None:
+    def _entry(self, entry: ET.Element) -> None:
+        key, end = entry.get("id", ""), self._tags[entry][1]
+        midi = [one for one in entry if one.tag in ("midi-device", "midi-instrument")]
+        self.announced[key] = self._tags[midi[0]][0] if midi else end, end
+        for instrument in midi:
+            if (drum := _number(instrument, "midi-unpitched")) is not None:
+                self.drums[key][int(drum) - 1] = instrument.get("id", "")
+
+    def _measure(self, tree: ET.Element) -> None:
+        (start, stop), end = self._span(tree), self._tags[tree][1]
+        measure = Measure(start, tree.get("number", ""), self._after(start), end, stop)
+        now = 0.0
+        tied: dict[tuple[str | None, ...], list[tuple[int, int]]] = {}
+        for element in tree:
+            tag, duration = element.tag, _number(element, "duration") or 0.0
+            if tag == "attributes":
+                self._attributes(element, measure)
+            elif tag == "note":
+                self._ties(element, tied)
+                now += duration if not {"grace", "chord"} & {one.tag for one in element} else 0.0
+            elif tag in ("forward", "backup"):
+                now = max(0.0, now + (duration if tag == "forward" else -duration))
+            measure.length = max(measure.length, now)
+            if tag in _OF_NOTES:
+                measure.notes += 1
+            else:
+                place = Element(tag, *self._span(element), now, measure.notes)
+                measure.elements.append(place)
+        measure.at_end = now
+        measure.ties = [place for waiting in tied.values() for place in waiting]
+        self.parts[-1].measures.append(measure)
+
+    def _attributes(self, element: ET.Element, measure: Measure) -> None:
+        part, bar = self.parts[-1], len(self.parts[-1].measures)
         for name in ("divisions", "staves", "fifths"):
-            if name in self._texts:
-                part.said[name].append((bar, self._number(name)))
-        self._measure.divisions_changes += "divisions" in self._texts
-        if "chromatic" in self._texts:
-            semitones = self._number("chromatic") + 12 * self._number("octave-change")
+            if (said := _number(element, name)) is not None:
+                part.said[name].append((bar, said))
+        measure.divisions_changes += element.find("divisions") is not None
+        if (semitones := _number(element, "chromatic")) is not None:
+            semitones += 12 * (_number(element, "octave-change") or 0.0)
             part.said["transposed"].append((bar, semitones))
 
-    def _ties(self) -> None:
+    def _ties(
+        self, note: ET.Element, tied: dict[tuple[str | None, ...], list[tuple[int, int]]]
+    ) -> None:
         """Remember ties that wait for the note that they lead to."""
-        pitch = tuple(self._texts.get(name, "") for name in ("step", "alter", "octave"))
-        kinds = {kind for _, kind, _ in self._marks}
-        if "stop" in kinds:
-            self._tied.pop(pitch, None)
-        if "start" in kinds:
-            self._tied[pitch] = [
-                (at, self._after_element(tag, at))
-                for tag, kind, at in self._marks
-                if kind == "start"
-            ]
+        pitch = tuple(note.findtext(f"pitch/{name}") for name in ("step", "alter", "octave"))
+        ties = [one for one in note.iter() if one.tag in ("tie", "tied")]
+        if any(tie.get("type") == "stop" for tie in ties):
+            tied.pop(pitch, None)
+        if begun := [self._span(tie) for tie in ties if tie.get("type") == "start"]:
+            tied[pitch] = begun
 
-    def _after_element(self, tag: str, start: int) -> int:
-        stop = self._after(start)
-        if self.bytes[stop - 2 : stop] == b"/>":
-            return stop
-        return self._after(self.bytes.index(f"</{tag}".encode(), start))
+
+def _number(element: ET.Element, name: str) -> float | None:
+    """Return the last number of a name in an element, 0 for what is none; None where it says none."""
+    said = [one.text or "" for one in element.iter(name)]
+    try:
+        return number(said[-1], name) if said else None
+    except ValueError:
+        return 0.0

@@ -360,7 +360,9 @@ def test_a_continuation_is_one_score_to_another_program():
 
 
 def test_bars_of_a_part_are_rewritten_and_all_else_keeps_its_place():
-    data = written()
+    data = written().replace(
+        b'<measure number="3">', b'<measure number="3"><print new-page="yes"/>'
+    )
     piece = piece_in(data)
     first, stop = bar_lines(piece.score, piece.bars)[[2, 4]].tolist()
     onset = piece.score.notes.onset_ticks
@@ -378,7 +380,7 @@ def test_bars_of_a_part_are_rewritten_and_all_else_keeps_its_place():
     old, new = heard(data), heard(text)
     assert Counter({n: c for n, c in old.items() if not 192 <= n[0] < 384}) - new == Counter()
     assert sorted(n[:3] for n in new if 192 <= n[0] < 384) == sorted(row[:3] for row in rows)
-    for one in ("word 2", "word 3"):
+    for one in ("word 2", "word 3", '<print new-page="yes"/>'):
         assert text.count(one.encode()) == data.count(one.encode())
     score = opened(text)
     words = score.recurse().getElementsByClass("TextExpression")
