@@ -96,20 +96,20 @@ def shared(notes: Notes, middles: Sequence[float]) -> list[Notes]:
     return [notes[nearest == number] for number in range(len(middles))]
 
 
-class NewBar(NamedTuple):
-    """A bar of new music."""
+class Bar(NamedTuple):
+    """A bar to write, in ticks of the score, or in divisions of a beat."""
 
-    start: int  # tick of the score
+    start: int
     stop: int
     time: tuple[int, int]
     is_said: bool  # its time signature has to stand there
 
 
-def new_bars(score: Score, start: int, now: tuple[int, int], into: float | None) -> list[NewBar]:
+def new_bars(score: Score, start: int, now: tuple[int, int], into: float) -> list[Bar]:
     """Return the bars of a score from a tick on, as bars of the metre that is in force there as long as they fit.
 
-    `into` is how much of a bar of that metre has passed, in its bars; None where that is not known. A bar that a
-    language lays as several is one again.
+    `into` is how much of a bar of that metre has passed, in its bars. A bar that a language lays as several is one
+    again.
     """
     unit = score.ticks_per_beat / 4
     last = max(-(-4 * score.end_ticks // score.ticks_per_beat) - 1, int(start / unit))
@@ -118,12 +118,10 @@ def new_bars(score: Score, start: int, now: tuple[int, int], into: float | None)
     lines = np.append(bars.start, bars.start[-1:] + bars.length[-1:])
     # The first parts of a bar may lie before these.
     parts = np.cumsum([0, *(LENGTHS[NAMES.index(name)] for name in made_of(*now))])
-    near = (
-        np.flatnonzero(np.abs(parts / parts[-1] - (into or 0)) < 0.01) if into is not None else []
-    )
+    near = np.flatnonzero(np.abs(parts / parts[-1] - into) < 0.01)
     skipped, aligned = int(near[0]) if len(near) else 0, len(near) > 0
     place = int(np.searchsorted(lines * unit, start))
-    found: list[NewBar] = []
+    found: list[Bar] = []
     while place < len(names):
         pattern = list(made_of(*now))[skipped:]
         following = names[place : place + len(pattern)]
@@ -132,6 +130,6 @@ def new_bars(score: Score, start: int, now: tuple[int, int], into: float | None)
             now, pattern, aligned = (int(top), int(low)), names[place : place + 1], False
         length = sum(LENGTHS[NAMES.index(name)] for name in pattern)
         at = int(lines[place] * unit)
-        found.append(NewBar(at, at + int(length * unit), now, not aligned))
+        found.append(Bar(at, at + int(length * unit), now, not aligned))
         aligned, skipped, place = True, 0, place + len(pattern)
     return found

@@ -18,14 +18,13 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from tokenization.analysis.chords import named
-from tokenization.edit import Edit, NotKept, homes, new_bars, shared
+from tokenization.edit import Bar, Edit, NotKept, homes, new_bars, shared
 from tokenization.midi.limits import GENEROUS
 from tokenization.notation.musicxml.harmony import Symbol, harmony, symbols_of
 from tokenization.notation.musicxml.reading import read_written, xml_of
 from tokenization.notation.musicxml.text import Element, Measure, PartText, ScoreText
 from tokenization.notation.musicxml.writing import (
     DIVISIONS,
-    Bar,
     Key,
     PartWriter,
     announce,
@@ -78,12 +77,7 @@ class KeptMusicXml:
         last = self.laid.order[kept - 1]
         start, length = self.laid.starts[kept - 1], self.laid.lengths[last]
         bars = [
-            Bar(
-                self._division(new.start),
-                self._division(new.stop) - self._division(new.start),
-                new.time,
-                new.is_said,
-            )
+            new._replace(start=self._division(new.start), stop=self._division(new.stop))
             for new in new_bars(score, self.edit.start, self.laid.times[last], 0.0)
         ]
         stop = last + 1 if not self._is_repeated else len(self.written.lines)
@@ -287,7 +281,8 @@ class KeptMusicXml:
                 raise NotKept("a bar of it counts time in two ways")
             divisions = part.in_force("divisions", number, 1)
             writer.first = number  # it says how it counts time
-            notes = writer.measure(number, self._bar(number))
+            bar = self._bar(number, self.laid.starts[number], is_said=False)
+            notes = writer.measure(number, bar)
             begin, amid, end = [], [], []
             for element in measure.elements:
                 if element.tag == "harmony" and writer.symbols:
@@ -313,11 +308,10 @@ class KeptMusicXml:
             text = _text(harmony(before[-1], writer.tone))
             self._changes.append((measure.inside, measure.inside, text))
 
-    def _bar(self, number: int) -> Bar:
-        start, length = self.laid.starts[number], self.laid.lengths[number]
-        scale = DIVISIONS / TICKS_PER_BEAT
-        begin, end = round(start * scale), round((start + length) * scale)
-        return Bar(begin, end - begin, self.laid.times[number], changes=False)
+    def _bar(self, number: int, start: int, *, is_said: bool) -> Bar:
+        """Return a bar of the score that begins at a tick of it."""
+        stop, scale = start + self.laid.lengths[number], DIVISIONS / TICKS_PER_BEAT
+        return Bar(round(start * scale), round(stop * scale), self.laid.times[number], is_said)
 
     def _add_part(self, track: Track, notes: Notes, bars: list[Bar], stop: int) -> None:
         """Add a part with rests where it has no notes; what begins before a pickup has no place in it."""
@@ -332,12 +326,10 @@ class KeptMusicXml:
             starts = [0, *accumulate(self.laid.lengths)][:-1]
             shift = self.laid.starts[-1] - starts[-1]
             starts = [start + shift for start in starts]
-        scale = DIVISIONS / TICKS_PER_BEAT
-        laid = []
-        for bar in range(stop):
-            begin, length = round(starts[bar] * scale), round(self.laid.lengths[bar] * scale)
-            time = self.laid.times[bar]
-            laid.append(Bar(begin, length, time, not bar or time != self.laid.times[bar - 1]))
+        times = [None, *self.laid.times]  # before and from each bar on
+        laid = [
+            self._bar(bar, starts[bar], is_said=times[bar] != times[bar + 1]) for bar in range(stop)
+        ]
         notes = notes.replace(track=np.zeros_like(notes.track)).sorted()
         writer = PartWriter(track, notes, key_of(self.read), key)
         part = ET.Element("part", id=key)
@@ -379,12 +371,12 @@ class _NewMeasures(PartWriter):
 
     def attributes(self, measure: ET.Element, place: int, bar: Bar) -> None:
         """Write how time is counted, and a time signature where the metre changes."""
-        if place != self.first and not bar.changes:
+        if place != self.first and not bar.is_said:
             return
         attributes = ET.SubElement(measure, "attributes")
         if place == self.first:
             ET.SubElement(attributes, "divisions").text = str(DIVISIONS)
-        if bar.changes:
+        if bar.is_said:
             time = ET.SubElement(attributes, "time")
             ET.SubElement(time, "beats").text = str(bar.time[0])
             ET.SubElement(time, "beat-type").text = str(bar.time[1])

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tokenization.analysis.chords import LETTERS
+from tokenization.edit import Bar
 from tokenization.midi.limits import GENEROUS
 from tokenization.notation.musicxml import DRUM_CHANNEL, FORTE
 from tokenization.notation.musicxml.harmony import Symbol, harmony, symbols_of
@@ -175,16 +176,6 @@ SIXTEENTH, SHORTEST = DIVISIONS // 4, DIVISIONS // 8  # a bar is as many 32nds
 PITCHED_CHANNELS = (*range(1, 10), *range(11, 17))
 
 
-@dataclass(frozen=True)
-class Bar:
-    """A bar to write."""
-
-    start: int  # in divisions, as everything here
-    length: int
-    time: tuple[int, int]
-    changes: bool  # it is the first in its time
-
-
 def write_musicxml(score: Score, *, title: str = "", made: str = "") -> bytes:
     """Return a score as MusicXML: every note at its tick of a 24th of a beat, tied where it is long.
 
@@ -251,7 +242,7 @@ def _bars(score: Score) -> list[Bar]:
         if passed < len(ticks) and ticks[passed] - at < length:  # within what would be a bar
             length = ticks[passed] - at
             new = own_metre(length, new, DIVISIONS)
-        bars.append(Bar(at, length, new, not bars or new != time))
+        bars.append(Bar(at, at + length, new, not bars or new != time))
         at, time = at + length, new
     return bars
 
@@ -324,13 +315,13 @@ class PartWriter:
         self._tempos(measure, bar)
         for number, (staff, voice) in enumerate(self._voices, 1):
             if number > 1:
-                _add(_add(measure, "backup"), "duration", bar.length)
+                _add(_add(measure, "backup"), "duration", bar.stop - bar.start)
             self._voice(measure, bar, voice, number, staff)
         return measure
 
     def attributes(self, measure: ET.Element, place: int, bar: Bar) -> None:
         """Write the key, time and clefs of a bar, where they change."""
-        if place and not bar.changes:
+        if place and not bar.is_said:
             return
         attributes = _add(measure, "attributes")
         if not place:
@@ -353,7 +344,7 @@ class PartWriter:
 
     def _tempos(self, measure: ET.Element, bar: Bar) -> None:
         tempos = self.tempos
-        inside = (tempos.onset_ticks >= bar.start) & (tempos.onset_ticks < bar.start + bar.length)
+        inside = (tempos.onset_ticks >= bar.start) & (tempos.onset_ticks < bar.stop)
         for at, bpm in zip(*(c.tolist() for c in tempos[inside].columns), strict=True):
             direction = _add(measure, "direction", placement="above")
             metronome = _add(_add(direction, "direction-type"), "metronome")
@@ -367,7 +358,7 @@ class PartWriter:
         self, measure: ET.Element, bar: Bar, voice: Sequence[Chord], number: int, staff: int
     ) -> None:
         """Write a voice's part of a bar: chords cut at bar lines, rests between them."""
-        at, end = bar.start, bar.start + bar.length
+        at, end = bar.start, bar.stop
         # One after the other, so that starts and ends are both in order.
         first = bisect_right(voice, at, key=lambda chord: chord.end)
         last = bisect_left(voice, end, key=lambda chord: chord.start)
