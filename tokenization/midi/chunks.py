@@ -5,7 +5,7 @@ Standard MIDI Files 1.0: a chunk is four letters, a length of four bytes (big-en
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tokenization.midi.limits import MidiError
@@ -174,13 +174,11 @@ def repair_track(body: bytes, ticks_per_beat: int) -> RepairedTrack:
     is_cut = False
     try:
         for tick, status, data in track_events(body):
-            if status < 0xF0:
-                if not data.isascii():
-                    data = data.translate(CLIPPED)
-                    clipped_events += 1
-                events.append((tick, BYTES[status] + data))
-            elif status != END:
-                events.append((tick, meta_event(status, data)))
+            if status < 0xF0 and not data.isascii():
+                data = data.translate(CLIPPED)
+                clipped_events += 1
+            if status != END:
+                events.append((tick, event_bytes(status, data)))
     except DamagedTrack:
         is_cut = True
     hanging = _hanging(events)
@@ -195,11 +193,13 @@ def repair_track(body: bytes, ticks_per_beat: int) -> RepairedTrack:
 
 
 def track_events(body: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Yield tick, status and data of each event to keep; the status of a meta event has its type.
+    """Yield tick, status and data of each event to keep, texts in UTF-8; the status of a meta event has its type.
 
     Raises DamagedTrack where the bytes stop making sense.
     """
     for tick, status, data, _ in all_events(body):
+        if status in (TRACK_NAME, MARKER):
+            data = decode_text(data).encode("utf-8")
         if status < 0xF0 or SHORTEST_META.get(status, LAST_TICK) <= len(data):
             yield tick, status, data
 
@@ -262,11 +262,12 @@ def variable_length(value: int) -> bytes:
     return bytes(reversed(digits))
 
 
-def meta_event(status: int, data: bytes) -> bytes:
-    """Write a meta event, its text in UTF-8."""
-    if status in (TRACK_NAME, MARKER):
-        data = decode_text(data).encode("utf-8")
-    return status.to_bytes(2, "big") + variable_length(len(data)) + data
+def event_bytes(status: int, data: bytes | Sequence[int]) -> bytes:
+    """Write an event; the status of a meta event has its type."""
+    data = bytes(data)
+    if status > 0xFF:
+        return status.to_bytes(2, "big") + variable_length(len(data)) + data
+    return BYTES[status] + (variable_length(len(data)) if status >= 0xF0 else b"") + data
 
 
 def decode_text(data: bytes) -> str:

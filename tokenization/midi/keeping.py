@@ -24,7 +24,6 @@ import numpy as np
 from tokenization.analysis.chords import named, text_of
 from tokenization.edit import Edit, NotKept, homes, new_bars, shared
 from tokenization.midi.chunks import (
-    BYTES,
     END,
     HEADER,
     LAST_TICK,
@@ -35,6 +34,7 @@ from tokenization.midi.chunks import (
     TRACK_NAME,
     DamagedTrack,
     all_events,
+    event_bytes,
     split_chunks,
     variable_length,
 )
@@ -97,14 +97,6 @@ class Chunk:
             tick = at
         end = max(tick, self.events[-1][0]) if seam is None and self.events else tick
         return b"".join((*pieces, variable_length(end - tick), event_bytes(END, b"")))
-
-
-def event_bytes(status: int, data: bytes | Sequence[int]) -> bytes:
-    """Write an event with its status."""
-    data = bytes(data)
-    if status > 0xFF:
-        return status.to_bytes(2, "big") + variable_length(len(data)) + data
-    return BYTES[status] + (variable_length(len(data)) if status >= 0xF0 else b"") + data
 
 
 class Tracks:

@@ -17,7 +17,6 @@ import symusic
 from tokenization.analysis.chords import marker_in
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.midi.chunks import (
-    BYTES,
     END,
     END_OF_TRACK,
     HEADER,
@@ -26,7 +25,7 @@ from tokenization.midi.chunks import (
     TRACK,
     DamagedTrack,
     RepairedTrack,
-    meta_event,
+    event_bytes,
     repair_track,
     serialised,
     split_chunks,
@@ -164,10 +163,10 @@ def _merged(
         others = [p for p in used[channel] if p != now[channel]] if is_move else []
         for program in others:
             yield tick, bytes((0xC0 | channel, program))
-            yield tick, BYTES[status] + data
+            yield tick, event_bytes(status, data)
         if others:
             yield tick, bytes((0xC0 | channel, now[channel]))
-        yield tick, meta_event(status, data) if status >= 0xF0 else BYTES[status] + data
+        yield tick, event_bytes(status, data)
 
 
 # Tracks of bytes to a raw score by symusic, which reads strictly and fast.
