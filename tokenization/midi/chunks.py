@@ -143,6 +143,8 @@ def _next_track(data: bytes, position: int) -> int:
 LAST_TICK = (1 << 28) - 2
 DEFAULT_TEXT_ENCODING = "latin-1"
 TRACK_NAME, MARKER, END, TEMPO, METER = 0xFF03, 0xFF06, 0xFF2F, 0xFF51, 0xFF58
+DRUM_CHANNEL = 9
+PITCHED_CHANNELS = [channel for channel in range(16) if channel != DRUM_CHANNEL]
 SHORTEST_META = {TRACK_NAME: 0, MARKER: 0, END: 0, TEMPO: 3, METER: 2}  # those kept: their bytes
 LONGEST_HANGING_BEATS = 4
 ALL_OFF = (120, 123)  # controllers that silence a channel

@@ -24,6 +24,7 @@ import numpy as np
 from tokenization.analysis.chords import named, text_of
 from tokenization.edit import Edit, NotKept, homes, new_bars, shared
 from tokenization.midi.chunks import (
+    DRUM_CHANNEL,
     END,
     HEADER,
     LAST_TICK,
@@ -38,7 +39,7 @@ from tokenization.midi.chunks import (
     split_chunks,
     variable_length,
 )
-from tokenization.midi.reading import DRUM_CHANNEL, SUSTAIN, programs_set_apart, read_midi
+from tokenization.midi.reading import SUSTAIN, programs_set_apart, read_midi
 from tokenization.score import Notes, Score, Track
 
 # The file as track chunks of events that can be removed and added; what is not touched keeps its bytes.

@@ -17,11 +17,13 @@ import symusic
 from tokenization.analysis.chords import marker_in
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.midi.chunks import (
+    DRUM_CHANNEL,
     END,
     END_OF_TRACK,
     HEADER,
     LAST_TICK,
     LONGEST_HANGING_BEATS,
+    PITCHED_CHANNELS,
     TRACK,
     DamagedTrack,
     RepairedTrack,
@@ -52,15 +54,13 @@ from tokenization.wording import counted
 # to one track and program alone.
 
 SUSTAIN, DOWN = 64, 64  # the controller, and the least value at which the pedal is down
-DRUM_CHANNEL = 9
 MOST_MOVES = 1 << 18  # that are written into tracks: pedals of more stay with the track they are in
-_CHANNELS = [channel for channel in range(16) if channel != DRUM_CHANNEL]
 # Running or not, each kind that a track has is spelled out once.
 _NOTE, _CONTROL = (
-    {channel: re.compile(b"%c[\0-\x7f]{2}" % (first | channel)) for channel in _CHANNELS}
+    {channel: re.compile(b"%c[\0-\x7f]{2}" % (first | channel)) for channel in PITCHED_CHANNELS}
     for first in (0x90, 0xB0)
 )
-_PROGRAM = {channel: re.compile(b"%c[\0-\x7f]" % (0xC0 | channel)) for channel in _CHANNELS}
+_PROGRAM = {channel: re.compile(b"%c[\0-\x7f]" % (0xC0 | channel)) for channel in PITCHED_CHANNELS}
 
 Events = list[tuple[int, int, bytes]]  # tick, status, data
 Moves = dict[int, list[tuple[int, int]]]  # of a channel's pedal: tick, value
@@ -72,7 +72,7 @@ def with_channel_pedals(bodies: Sequence[bytes], programs: Programs) -> Sequence
 
     A damaged track is for the repair.
     """
-    if not any(_may_concern(bodies, channel) for channel in _CHANNELS):
+    if not any(_may_concern(bodies, channel) for channel in PITCHED_CHANNELS):
         return bodies
     try:
         tracks = [list(track_events(body)) for body in bodies]
@@ -81,7 +81,7 @@ def with_channel_pedals(bodies: Sequence[bytes], programs: Programs) -> Sequence
     if any(status < 0xF0 and not data.isascii() for events in tracks for _, status, data in events):
         return bodies
     notes = [{s & 15 for _, s, _ in events if 0x90 <= s < 0xA0} for events in tracks]
-    if sum(len(channels - {DRUM_CHANNEL}) for channels in notes) > len(_CHANNELS):
+    if sum(len(channels - {DRUM_CHANNEL}) for channels in notes) > len(PITCHED_CHANNELS):
         return bodies  # with more tracks than channels these are shared for want of more
     moves = _moves(tracks)
     result = list(bodies)
