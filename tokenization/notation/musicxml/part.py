@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from tokenization.analysis.chords import LETTERS
 from tokenization.midi.conventions import FASTEST_BEATS_PER_MINUTE
-from tokenization.notation.musicxml import FORTE
+from tokenization.notation.musicxml import DRUM_PLACES, FORTE
 from tokenization.notation.musicxml.harmony import chord_in
 from tokenization.notation.written import (
     DYNAMICS,
@@ -28,11 +28,8 @@ from tokenization.score import Track
 _UNSAID = 0  # the velocity of a note that says none, until the marks of its whole bar are known
 _NUMBER = re.compile(r"\s*[-+]?\d{1,9}(?:\.\d{0,9})?\s*", re.ASCII)
 _UNITS = {"whole": 4, "half": 2, "quarter": 1, "eighth": 0.5, "16th": 0.25, "32nd": 0.125}
-# Where drums stand on a five-line staff, for parts that do not say which drum is meant.
-_DRUMS = {
-    **{("D", 4): 44, ("F", 4): 36, ("A", 4): 43, ("C", 5): 38, ("D", 5): 47, ("E", 5): 50},
-    **{("F", 5): 51, ("G", 5): 42, ("A", 5): 49},
-}
+# For parts that do not say which drum is meant.
+_DRUMS = {place: drum for drum, place in reversed(DRUM_PLACES.items())}
 
 
 def number_in(element: ET.Element | None, path: str) -> float | None:

@@ -13,7 +13,7 @@ import numpy as np
 from tokenization.analysis.chords import LETTERS
 from tokenization.edit import Bar
 from tokenization.midi.limits import GENEROUS
-from tokenization.notation.musicxml import DRUM_CHANNEL, FORTE
+from tokenization.notation.musicxml import DRUM_CHANNEL, DRUM_PLACES, FORTE
 from tokenization.notation.musicxml.harmony import Symbol, harmony, symbols_of
 from tokenization.notation.written import own_metre
 from tokenization.score import Notes, Score, Tempos, Track
@@ -116,20 +116,11 @@ def _place(voices: list[list[Chord]], chord: Chord) -> None:
     same.notes += [note for note in chord.notes if all(note[0] != p for p, _ in same.notes)]
 
 
-# Names of notes by the key, and where drums stand on the staff.
+# Names of notes by the key.
 
 _LINE = "FCGDAEB"  # of fifths: F is −1, C 0
 _SCALE = np.arange(-1, 6)  # of C, by fifths: F C G D A E B
-# General MIDI drum → step and octave of the line or space it is usually written on.
-DRUM_PLACES = {
-    **{35: ("F", 4), 36: ("F", 4), 37: ("C", 5), 38: ("C", 5), 40: ("C", 5), 39: ("C", 5)},
-    **{41: ("A", 4), 43: ("A", 4), 45: ("D", 5), 47: ("D", 5), 48: ("E", 5), 50: ("E", 5)},
-    **{42: ("G", 5), 44: ("D", 4), 46: ("G", 5), 49: ("A", 5), 57: ("A", 5), 51: ("F", 5)},
-    **{52: ("A", 5), 53: ("F", 5), 55: ("A", 5), 59: ("F", 5)},
-}
-CROSSED = frozenset(
-    (37, 42, 44, 46, 49, 51, 52, 53, 55, 57, 59)
-)  # cymbals and sticks have an x as their head
+CROSSED = {37, 42, 44, 46, 49, 51, 52, 53, 55, 57, 59}  # cymbals and sticks have an x as their head
 
 
 class Key(NamedTuple):
@@ -385,6 +376,7 @@ class PartWriter:
             self._symbols(measure, at, value.length, number)
             note = _add(measure, "note")
             _add(note, "rest")
+            _add(note, "duration", value.length)
             self._value(note, value, number, staff)
             at += value.length
 
@@ -413,7 +405,7 @@ class PartWriter:
                 _add(note, "tie", type=kind)
             if self._track.is_drum:
                 _add(note, "instrument", id=self.instrument(pitch))
-            self._value(note, value, number, staff, duration=False)
+            self._value(note, value, number, staff)
             if self._track.is_drum and pitch in CROSSED:
                 _add(note, "notehead", "x")
             if kinds:
@@ -435,12 +427,8 @@ class PartWriter:
             _add(element, "alter", alter)
         _add(element, "octave", octave)
 
-    def _value(
-        self, note: ET.Element, value: Value, number: int, staff: int, *, duration: bool = True
-    ) -> None:
-        """Write how long a note or rest lasts, and where it stands."""
-        if duration:
-            _add(note, "duration", value.length)
+    def _value(self, note: ET.Element, value: Value, number: int, staff: int) -> None:
+        """Write how long a note or rest looks, and where it stands."""
         _add(note, "voice", number)
         _add(note, "type", value.type)
         for _ in range(value.dots):
