@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tokenization.language import Language, language_from_spec
-from tokenization.records import Open, from_json, from_plain
+from tokenization.records import from_json
 
 # The description of a prepared data set, meta.json: nothing relies on it before it has the right shape.
 
@@ -31,92 +31,44 @@ SPLITS = ("train", "validation", "test")
 # What may be left unsaid of a set that was not made from files.
 UNSAID = {"notes": [], "losses": {}, "remarks": [], "skipped": []}
 UNSAID_OF_SOURCE = {"title": "", "folder": "", "licence": ""}
+# What every description says, among other things: types of values, one for all in a list or, under ANY, in a mapping.
+ANY = ""
+_COUNTED = ("files", "pieces", "tokens", "bars", "notes")
+_SHAPE = {
+    "source": {"title": str, "folder": str, "licence": str},
+    "language": {"language": str, "tokens": int},
+    "vocabulary": [{"name": str, "start": int, "stop": int, "tokens": [str]}],
+    "notes": [str],
+    "losses": {ANY: int},
+    "remarks": [{"example": str, "files": int}],
+    "skipped": [{"name": str, "reason": str}],
+    "counts": {split: dict.fromkeys(_COUNTED, int) for split in SPLITS},
+    "styles": [str],
+    "tokens": int,
+    "checksum": str,
+}
 
 
-class _Counted(Open):
-    """A record whose whole numbers count something."""
-
-    def __post_init__(self) -> None:
-        below = [name for name, value in vars(self).items() if isinstance(value, int) and value < 0]
-        if below:
-            raise ValueError(f"{below[0]} is {getattr(self, below[0])}, and counts something")
-
-
-@dataclass(frozen=True)
-class _Source(Open):
-    title: str
-    folder: str
-    licence: str
+def _check(value: Any, shape: Any, where: str) -> None:
+    """Raise where plain data is not of a shape, or has a number below 0: all of them count something."""
+    kind = shape if isinstance(shape, type) else type(shape)
+    if type(value) is not kind or (kind is int and value < 0):
+        raise ValueError(f"{where} is {value!r:.40}")
+    if kind is list:
+        for one in value:
+            _check(one, shape[0], where)
+    elif kind is dict:
+        for name in value if ANY in shape else shape:
+            _check(value.get(name), shape[ANY if ANY in shape else name], f"{where}: {name}")
 
 
-@dataclass(frozen=True)
-class _Language(_Counted):
-    language: str
-    tokens: int
-
-
-@dataclass(frozen=True)
-class _Block(_Counted):
-    name: str
-    start: int
-    stop: int
-    tokens: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Remark(_Counted):
-    example: str
-    files: int
-
-
-@dataclass(frozen=True)
-class _Skipped(Open):
-    name: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class _Split(_Counted):
-    files: int
-    pieces: int
-    tokens: int
-    bars: int
-    notes: int
-
-
-@dataclass(frozen=True)
-class _Splits(Open):
-    train: _Split
-    validation: _Split
-    test: _Split
-
-
-@dataclass(frozen=True)
-class _Meta(_Counted):
-    """What every description says, among other things."""
-
-    source: _Source
-    language: _Language
-    vocabulary: tuple[_Block, ...]
-    notes: tuple[str, ...]
-    losses: dict[str, int]
-    remarks: tuple[_Remark, ...]
-    skipped: tuple[_Skipped, ...]
-    counts: _Splits
-    styles: tuple[str, ...]
-    tokens: int
-    checksum: str
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if min(self.losses.values(), default=0) < 0:
-            raise ValueError("losses has a count below 0")
-        borders = [0, *(block.stop for block in self.vocabulary)]
-        if borders[-1] != self.language.tokens or any(
-            block.start != start or len(block.tokens) != stop - start
-            for block, (start, stop) in zip(self.vocabulary, pairwise(borders), strict=True)
-        ):
-            raise ValueError("vocabulary does not name each token once, block after block")
+def _check_vocabulary(meta: dict[str, Any]) -> None:
+    borders = [0, *(block["stop"] for block in meta["vocabulary"])]
+    if borders[-1] != meta["language"]["tokens"] or any(
+        block["start"] != start or len(block["tokens"]) != stop - start
+        for block, (start, stop) in zip(meta["vocabulary"], pairwise(borders), strict=True)
+    ):
+        raise ValueError("vocabulary does not name each token once, block after block")
 
 
 def family_of(style: str) -> str:
@@ -147,7 +99,8 @@ def read_meta(folder: Path) -> dict[str, Any]:
     if isinstance(source := meta.get("source"), dict):
         meta = {**UNSAID, **meta, "source": {**UNSAID_OF_SOURCE, **source}}
     try:
-        from_plain(_Meta, meta, path.name)
+        _check(meta, _SHAPE, path.name)
+        _check_vocabulary(meta)
     except ValueError as error:
         raise ValueError(f"{path} is not the description of a prepared data set: {error}") from None
     return meta

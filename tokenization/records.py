@@ -28,10 +28,6 @@ MOST_ALIASES = 20  # of a YAML file: each may stand for all that was said before
 NO_VALUE = (ValueError, LookupError, AttributeError, TypeError)
 
 
-class Open:
-    """A record whose data may have more keys than it names; the others are left alone."""
-
-
 _SPOKEN = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
@@ -108,15 +104,11 @@ def from_plain(cls: type[Record], data: Any, where: str) -> Record:
     if not isinstance(data, Mapping):
         raise ValueError(f"{where} is {data!r}, which is not a mapping of names to values")
     known = {f.name: f for f in fields(typing.cast(Any, cls)) if f.init}
-    for key in () if issubclass(cls, Open) else data:
+    for key in data:
         if key not in known:
             raise ValueError(f"{where} has an unknown key {key!r}{suggestion(key, known)}")
     hints = typing.get_type_hints(cls)
-    values = {
-        key: value_of(hints[key], value, f"{where}: {key}")
-        for key, value in data.items()
-        if key in known
-    }
+    values = {key: value_of(hints[key], value, f"{where}: {key}") for key, value in data.items()}
     try:
         return cls(**values)
     except TypeError as error:  # a field without a default is missing
