@@ -59,6 +59,7 @@ class Line:
     forward: bool = False  # a repeat starts here
     backward: int = 0  # a repeat ends here, after so many times; 0 for none
     endings: frozenset[int] | None = None  # the times at which it is played; None: always
+    is_ended: bool = False  # an ending closes here
     section: str = ""  # the name of the section that starts here
     marks: set[str] = field(default_factory=set)  # segno, coda, fine, tocoda, dacapo, dalsegno
 

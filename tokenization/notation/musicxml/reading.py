@@ -184,56 +184,42 @@ def _read(archive: zipfile.ZipFile, name: str, most_bytes: int) -> bytes:
 # Repeats, endings and jumps of a MusicXML score, bar by bar.
 
 TWICE = 2
-HIGHEST_ENDING = 99
 _JUMPS = ("dacapo", "dalsegno", "tocoda", "fine", "segno", "coda")
 
 
-class LineReader:
-    """Collects where endings open and close; `close` says of each bar in which it is."""
-
-    def __init__(self) -> None:
-        self._opened: dict[int, frozenset[int]] = {}
-        self._closed: set[int] = set()
-
-    def take(self, measure: ET.Element, line: Line, bar: int) -> None:
-        """Read what a bar of any part says about where to go on."""
-        for barline in measure.findall("barline"):
-            repeat, ending = barline.find("repeat"), barline.find("ending")
-            if repeat is not None:
-                self._repeat(repeat, line)
-            if ending is not None:
-                self._ending(ending, bar)
-            line.marks.update(mark for mark in ("segno", "coda") if barline.find(mark) is not None)
-        for sound in (*measure.findall("sound"), *measure.findall("direction/sound")):
-            line.marks.update(jump for jump in _JUMPS if sound.get(jump) is not None)
-        for kind in measure.findall("direction/direction-type/*"):
-            if kind.tag in ("segno", "coda") and not line.marks & {"tocoda", "dalsegno"}:
-                line.marks.add(kind.tag)
-
-    def close(self, lines: Sequence[Line]) -> None:
-        """Give each bar the times at which it is played."""
-        within: frozenset[int] | None = None
-        for bar, line in enumerate(lines):
-            # A last ending need not say where it ends: with the next repeat at the latest.
-            within = self._opened.get(bar, None if line.forward else within)
-            line.endings = within
-            if bar in self._closed:
-                within = None
-
-    def _repeat(self, repeat: ET.Element, line: Line) -> None:
+def read_signs(measure: ET.Element, line: Line) -> None:
+    """Read what a bar of any part says about where to go on; an ending stands where it opens."""
+    for repeat in measure.findall("barline/repeat"):
         if repeat.get("direction") == "forward":
             line.forward = True
         elif repeat.get("direction") == "backward":
             times = repeat.get("times")
             line.backward = TWICE if times is None else max(1, round(number(times, "times")))
-
-    def _ending(self, ending: ET.Element, bar: int) -> None:
+    for ending in measure.findall("barline/ending"):
         if ending.get("type") == "start":
-            numbers = [int(n) for n in re.findall(r"\d{1,2}", ending.get("number", ""))]
-            times = frozenset(n for n in numbers if 0 < n <= HIGHEST_ENDING)
-            self._opened[bar] = times or frozenset({1})
+            numbers = {int(n) for n in re.findall(r"\d{1,2}", ending.get("number", ""))}
+            line.endings = frozenset(numbers - {0}) or frozenset({1})
         else:
-            self._closed.add(bar)
+            line.is_ended = True
+    for mark in ("segno", "coda"):
+        if measure.find(f"barline/{mark}") is not None:
+            line.marks.add(mark)
+    for sound in (*measure.findall("sound"), *measure.findall("direction/sound")):
+        line.marks.update(jump for jump in _JUMPS if sound.get(jump) is not None)
+    for kind in measure.findall("direction/direction-type/*"):
+        if kind.tag in ("segno", "coda") and not line.marks & {"tocoda", "dalsegno"}:
+            line.marks.add(kind.tag)
+
+
+def spread_endings(lines: Sequence[Line]) -> None:
+    """Give each bar of an ending the times at which it is played."""
+    within: frozenset[int] | None = None
+    for line in lines:
+        # A last ending need not say where it ends: with the next repeat at the latest.
+        within = line.endings or (None if line.forward else within)
+        line.endings = within
+        if line.is_ended:
+            within = None
 
 
 UNPACKED = 16  # times as large as the file that is given may be what it unpacks to
@@ -277,7 +263,6 @@ class _Reader:
         self._limits, self._name, self._staves = limits, name, staves
         self._parts: dict[str, PartReader] = {}
         self._lines: list[Line] = []
-        self._line_reader = LineReader()
         self._notes = self._bars = self._tracks = self._signs = 0
 
     def take(self, ancestors: list[ET.Element], element: ET.Element) -> None:
@@ -308,7 +293,7 @@ class _Reader:
         try:
             part.take(element, line)
             # Repeats and jumps are the same in all parts, and some programs write them into one alone.
-            self._line_reader.take(element, line, number)
+            read_signs(element, line)
         except ValueError as error:
             shown = (measure.get("number") or str(number + 1))[:8]
             raise Unreadable(f"is damaged in bar {shown}: {error}") from None
@@ -325,7 +310,7 @@ class _Reader:
         """Return all that was taken."""
         if not self._lines:
             raise MidiError(f"{self._name} holds no MusicXML score: choose a file with music in it")
-        self._line_reader.close(self._lines)
+        spread_endings(self._lines)
         return Written(parts=[part.part for part in self._parts.values()], lines=self._lines)
 
 
