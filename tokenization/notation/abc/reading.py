@@ -63,8 +63,7 @@ class _Tune:
         self._in_header, self._is_over = True, False
         self.track = Track()  # of voices that say nothing of their own
         self._voice: VoiceReader | None = None
-        self._counts: dict[int, tuple[int, int]] = {}  # notes and bars of each voice …
-        self._notes = self._bars = 0  # … and of all
+        self._notes = self._bars = 0  # of all voices
         self._remarks: list[str] = []
         self._order = ""  # of its parts, as it is written
 
@@ -126,8 +125,7 @@ class _Tune:
         key = (text.split() or [""])[0]
         if key not in self._voices:
             self._limits.check(self._name, "tracks", len(self._voices) + 1)
-            number = len(self._voices)
-            voice = VoiceReader(self._lines, lambda notes, bars: self._check(number, notes, bars))
+            voice = VoiceReader(self._lines, self._count)
             found = _NAME.search(text)
             voice.track = replace(self.track, name=found[1] if found else "")
             for one in (
@@ -155,10 +153,9 @@ class _Tune:
         assert self._voice is not None
         return self._voice
 
-    def _check(self, voice: int, notes: int, bars: int) -> None:
-        before = self._counts.get(voice, (0, 0))
-        self._counts[voice] = notes, bars
-        self._notes, self._bars = self._notes + notes - before[0], self._bars + bars - before[1]
+    def _count(self, notes: int, bars: int) -> None:
+        """Count more notes and bars of a voice, which may be too many."""
+        self._notes, self._bars = self._notes + notes, self._bars + bars
         self._limits.check(self._name, "notes", self._notes)
-        self._limits.check(self._name, "beats", bars)
+        self._limits.check(self._name, "beats", len(self._lines))
         self._limits.check(self._name, "bars", self._bars)

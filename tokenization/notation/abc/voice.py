@@ -194,7 +194,6 @@ class VoiceReader:
         # Those of voices that lie over each other, at the end of the bar before and of this one.
         self._ties_before: list[dict[Place, int]] = []
         self._ties_here: list[dict[Place, int]] = []
-        self._notes = 0
         self._begin()
 
     def _begin(self) -> None:
@@ -261,8 +260,7 @@ class VoiceReader:
         """Go on after notes that begin here."""
         self._bar.notes += place_graces(self._graces, self._tick) + notes
         self._graces = []
-        self._notes += len(notes) or 1  # a rest takes as long to read as a note
-        self._count(self._notes, len(self.part.bars))
+        self._count(len(notes) or 1, 0)  # a rest takes as long to read as a note
         self._last = (notes, self._tick, ticks)
         self._tick += ticks
         self._bar.length = max(self._bar.length, self._tick)
@@ -345,8 +343,7 @@ class VoiceReader:
             pitch = self._pitch(found[0], {})[1]
             if 0 <= pitch <= 127:
                 self._graces.append(WrittenNote(0, 0, pitch, self._velocity, 0))
-                self._notes += 1
-        self._count(self._notes, len(self.part.bars))
+                self._count(1, 0)
 
     def _text(self, text: str) -> None:
         if text[1:2] not in tuple("^_<>@"):
@@ -362,11 +359,9 @@ class VoiceReader:
 
     def _rest_bars(self, text: str) -> None:
         bar = Fraction(*(self.metre or (4, 4)))
-        count = int(text[1:] or 1)
-        for _ in range(count - 1):
-            self._step([], round(4 * TICKS_PER_BEAT * bar))
-            self._close_bar()
-        if count:
+        for place in range(int(text[1:] or 1)):
+            if place:
+                self._close_bar()
             self._step([], round(4 * TICKS_PER_BEAT * bar))
 
     def _overlay(self, _: str) -> None:
@@ -414,7 +409,7 @@ class VoiceReader:
         self._ties = dict(self._ties_before[0])
         number = len(self.part.bars)
         self.part.bars.append(self._bar)
-        self._count(self._notes, number)
+        self._count(0, 1)
         if number == len(self._lines):
             self._lines.append(Line())
         line = self._lines[number]
