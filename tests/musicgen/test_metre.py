@@ -18,7 +18,7 @@ from tokenization.ensemble.spelling import Reading as EnsembleReading
 from tokenization.groove.spelling import Reading
 from tokenization.language import language
 from tokenization.records import from_plain
-from tokenization.remi.spelling import BAR, SUBBEAT_IDS
+from tokenization.remi.spelling import BAR, SUBBEAT
 
 
 def toy(**changes: Any) -> Performer:
@@ -157,8 +157,8 @@ def remi_times(ids: np.ndarray) -> np.ndarray:
     for token in ids.tolist():
         if token == BAR:
             bar, place = bar + 1, 0
-        elif token in SUBBEAT_IDS:
-            place = int(np.flatnonzero(token == SUBBEAT_IDS)[0])
+        elif SUBBEAT.holds(token):
+            place = int(token) - SUBBEAT.start
         times.append(bar * 16 + place)
     return np.array(times)
 

@@ -25,11 +25,11 @@ from tokenization.remi.spelling import (
     BAR_SUBBEATS,
     BEGIN,
     CHORD,
-    DURATION_IDS,
+    DURATION,
     END,
     KEYS,
     PITCH,
-    SUBBEAT_IDS,
+    SUBBEAT,
     SUBBEAT_OF,
     SUBBEAT_TICKS,
     SUBBEATS_PER_BEAT,
@@ -49,10 +49,8 @@ def _kinds() -> np.ndarray:
     """Return the kind of each token: (V,); padding, which nothing allows, counts as nothing."""
     kind = np.full(len(VOCABULARY), NOTHING)
     kind[[BEGIN, END, BAR]] = AFTER_BEGIN, AFTER_END, AFTER_BAR
-    kind[SUBBEAT_IDS], kind[DURATION_IDS] = AFTER_SUBBEAT, AFTER_DURATION
-    blocks = {AFTER_TEMPO: TEMPO, AFTER_CHORD: CHORD}
-    blocks |= {AFTER_PITCH: PITCH, AFTER_VOLUME: VOLUME}
-    for number, block in blocks.items():
+    blocks = (SUBBEAT, TEMPO, CHORD, PITCH, VOLUME, DURATION)
+    for number, block in enumerate(blocks, AFTER_SUBBEAT):
         kind[block.start : block.stop] = number
     return kind
 
@@ -401,7 +399,7 @@ class ChordLine(RemiGrammar):
         rows = np.flatnonzero(passes & (place != NONE) & (self.kind != AFTER_END))
         if not len(rows):
             return tokens
-        there = SUBBEAT_IDS[np.maximum(place, 0)]
+        there = SUBBEAT.start + np.maximum(place, 0)
         taken = tokens.copy()
         can = self.allowed()[rows, there[rows]]
         taken[rows[can]] = there[rows[can]]

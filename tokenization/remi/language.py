@@ -29,14 +29,14 @@ from tokenization.remi.spelling import (
     BAR_SUBBEATS,
     BEGIN,
     CHORD,
-    DURATION_IDS,
+    DURATION,
     END,
     FASTEST,
     HIGHEST_PITCH,
     LOWEST_PITCH,
     PITCH,
     SLOWEST,
-    SUBBEAT_IDS,
+    SUBBEAT,
     SUBBEAT_TICKS,
     SUBBEATS_PER_BEAT,
     TEMPO,
@@ -101,7 +101,7 @@ class Remi(Language):
 
     def clock(self) -> dict[str, Any]:
         """Return how bars and sub-beats move time, in sub-beats."""
-        places = [[token, 0, place] for place, token in enumerate(SUBBEAT_IDS.tolist())]
+        places = [[SUBBEAT.start + place, 0, place] for place in range(BAR_SUBBEATS)]
         moves = [[BAR, 1, 0], *places]
         return {"bar_ticks": BAR_SUBBEATS, "step_ticks": BAR_SUBBEATS, "moves": moves}
 
@@ -134,12 +134,12 @@ def _spell(piece: Gridded) -> np.ndarray:
     ids = np.empty(width.sum() + 2, dtype=np.uint16)
     ids[0], ids[-1] = BEGIN, END
     ids[bar_at] = BAR
-    ids[subbeat_at] = SUBBEAT_IDS[subbeats % BAR_SUBBEATS]
+    ids[subbeat_at] = SUBBEAT.start + subbeats % BAR_SUBBEATS
     ids[tempo_at] = TEMPO.start + piece.tempo
     ids[chord_at] = CHORD.start + piece.chord
     ids[note_at] = PITCH.start + piece.key
     ids[note_at + 1] = VOLUME.start + piece.volume
-    ids[note_at + 2] = DURATION_IDS[piece.duration_ticks - 1]
+    ids[note_at + 2] = DURATION.start + piece.duration_ticks - 1
     return ids
 
 

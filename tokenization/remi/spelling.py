@@ -27,7 +27,7 @@ from tokenization.analysis.parts import (
     parts_of,
     sources_of,
 )
-from tokenization.language import Vocabulary
+from tokenization.language import Block, Vocabulary
 from tokenization.score import Marker, Notes, Score, Tempos, Track, steps_of, sustained
 from tokenization.wording import Remark, listed
 
@@ -58,18 +58,17 @@ BEGIN, END = VOCABULARY.id("begin"), VOCABULARY.id("end")
 BAR = VOCABULARY.id("bar")
 TEMPO, CHORD = VOCABULARY["tempo"], VOCABULARY["chord"]
 PITCH, VOLUME = VOCABULARY["pitch"], VOCABULARY["volume"]
+SUBBEAT, DURATION = VOCABULARY["subbeat"], VOCABULARY["duration"]
 
 
-def _values(ids: np.ndarray) -> np.ndarray:
-    """Return the place of each token among some ids, 0 for any other: (V,)."""
-    values = np.zeros(len(VOCABULARY), dtype=np.int64)
-    values[ids] = np.arange(len(ids))
-    return values
+def _places(block: Block) -> np.ndarray:
+    """Return the place of each token in a block, 0 for any other: (V,)."""
+    places = np.zeros(len(VOCABULARY), dtype=np.int64)
+    places[block.start : block.stop] = np.arange(len(block))
+    return places
 
 
-SUBBEAT_IDS = np.arange(VOCABULARY["subbeat"].start, VOCABULARY["subbeat"].stop)  # by sub-beat
-DURATION_IDS = np.arange(VOCABULARY["duration"].start, VOCABULARY["duration"].stop)  # by ticks − 1
-SUBBEAT_OF, TICKS_OF = _values(SUBBEAT_IDS), _values(DURATION_IDS) + 1  # (V,) each
+SUBBEAT_OF, TICKS_OF = _places(SUBBEAT), _places(DURATION) + 1  # (V,) each
 
 
 def tempo_level(beats_per_minute: np.ndarray) -> np.ndarray:
