@@ -371,7 +371,7 @@ class ChordLine(RemiGrammar):
         chords = np.full((len(line), MOST_A_BAR), NONE)
         for bar, names in enumerate(line):
             chords[bar, : len(names)] = [CHORD.start + CHORD_INDEX[name] for name in names]
-        self._line = _Line(chords)
+        self._line = chords[None]  # of each row, by token, NONE past the last of a bar: (B, N, M)
         self._start = start
         self._done = np.zeros(1, dtype=np.int64)  # chords of the bar that stand already
 
@@ -421,16 +421,10 @@ class ChordLine(RemiGrammar):
 
     def _due(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the place and the token of the chord that comes next in each row's bar, or NONE: (B,) each."""
-        chords = self._line.chords[(self._bars - 1 - self._start) % len(self._line.chords)]
+        bars = (self._bars - 1 - self._start) % self._line.shape[1]
+        chords = self._line[np.arange(len(bars)), bars]
         done = np.minimum(self._done, MOST_A_BAR - 1)[:, None]
         chord = np.take_along_axis(chords, done, axis=1)[:, 0]
         chord = np.where(self._inside() & (self._done < MOST_A_BAR), chord, NONE)
         count = (chords != NONE).sum(axis=1)
         return np.where(chord == NONE, NONE, PLACES[count, done[:, 0]]), chord
-
-
-class _Line:
-    """The chords of each bar by token, NONE past the last of a bar: (N, M); not a row of a batch."""
-
-    def __init__(self, chords: np.ndarray) -> None:
-        self.chords = chords
