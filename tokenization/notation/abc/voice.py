@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import ClassVar
 
 from tokenization.analysis.chords import LETTERS, parse, transposed
 from tokenization.notation.written import (
@@ -226,20 +225,10 @@ class VoiceReader:
     def music(self, text: str) -> None:
         """Take a line of music."""
         for found in TOKEN.finditer(text):
-            kind = found.lastgroup
             if found["bar"] is not None:
                 self._bar_line(found["bar"], found["times"])
-            elif kind == "ending":
-                self._endings = times_of(found["ending"][1:])
-            elif found["note"] is not None:
-                self._sound([found["note"]], _ONCE)
-            elif found["rest"] is not None:
-                self._step([], self._ticks(length_of(found["rest"][1:])))
-            elif found["chord"] is not None:
-                self._chord(found["chord"])
-            else:
-                assert kind is not None, "one of the kinds is found"
-                self._READ[kind](self, found[kind])
+            else:  # by the name of its kind
+                getattr(self, f"_take_{found.lastgroup}")(found[0])
 
     def close(self) -> None:
         """End the last bar; the voice's part is whole."""
@@ -265,7 +254,16 @@ class VoiceReader:
         self._tick += ticks
         self._bar.length = max(self._bar.length, self._tick)
 
-    def _chord(self, text: str) -> None:
+    def _take_ending(self, text: str) -> None:
+        self._endings = times_of(text[1:])
+
+    def _take_note(self, text: str) -> None:
+        self._sound([text], _ONCE)
+
+    def _take_rest(self, text: str) -> None:
+        self._step([], self._ticks(length_of(text[1:])))
+
+    def _take_chord(self, text: str) -> None:
         inside, _, after = text[1:].partition("]")
         inside = re.sub(r'"[^"]*"|![^!]*!', "", inside)
         notes = [*NOTE.finditer(inside)]
@@ -304,7 +302,7 @@ class VoiceReader:
         pitch = 60 + 12 * octave + LETTERS[letter] + alter + self._shift
         return place, pitch, tied.get(place) == pitch
 
-    def _tie(self, _: str) -> None:
+    def _take_tie(self, _: str) -> None:
         if self._last[0]:
             self._tie_on({*self._places})
 
@@ -315,7 +313,7 @@ class VoiceReader:
         for note in self._last[0]:
             note.tied_on = note.pitch in tied
 
-    def _broken(self, text: str) -> None:
+    def _take_broken(self, text: str) -> None:
         """Lengthen the note before and shorten the next, or the other way round."""
         if (
             self._next is not _ONCE
@@ -331,59 +329,47 @@ class VoiceReader:
             self._bar.length = max(self._overlaid, self._tick)
         self._last = (notes, tick, round(ticks * this))
 
-    def _begin_tuplet(self, text: str) -> None:
+    def _take_tuplet(self, text: str) -> None:
         p, q, r = (*(int(n) if n else 0 for n in text[1:].split(":")), 0, 0)[:3]
         if p:
             compound = self.metre is not None and self.metre[1] == 8 and self.metre[0] % 3 == 0
             q = q or _IN_TIME_OF.get(p, 3 if compound else 2)
             self._tuplet = (r or p, Fraction(q, p))
 
-    def _grace(self, text: str) -> None:
+    def _take_grace(self, text: str) -> None:
         for found in NOTE.finditer(text):
             pitch = self._pitch(found[0], {})[1]
             if 0 <= pitch <= 127:
                 self._graces.append(WrittenNote(0, 0, pitch, self._velocity, 0))
                 self._count(1, 0)
 
-    def _text(self, text: str) -> None:
+    def _take_text(self, text: str) -> None:
         if text[1:2] not in tuple("^_<>@"):
             chord = parse(text.strip('"'))
             if chord:
                 self._chords.append((self._tick, transposed(chord, self._shift)))
 
-    def _sign(self, text: str) -> None:
+    def _take_sign(self, text: str) -> None:
         word = text[1:-1]
         self._velocity = DYNAMICS.get(word, self._velocity)
         if word in _SIGNS:
             self._marks.add(_SIGNS[word])
 
-    def _rest_bars(self, text: str) -> None:
+    def _take_bars(self, text: str) -> None:
         bar = Fraction(*(self.metre or (4, 4)))
         for place in range(int(text[1:] or 1)):
             if place:
                 self._close_bar()
             self._step([], round(4 * TICKS_PER_BEAT * bar))
 
-    def _overlay(self, _: str) -> None:
+    def _take_overlay(self, _: str) -> None:
         self._tick, self._overlaid = 0, self._bar.length
         self._ties_here.append(self._ties)
         voice = len(self._ties_here)
         self._ties = dict(self._ties_before[voice]) if voice < len(self._ties_before) else {}
 
-    def _inline(self, text: str) -> None:
+    def _take_field(self, text: str) -> None:
         self.field(text[1], text[3:-1].strip())
-
-    _READ: ClassVar[dict[str, Callable[[VoiceReader, str], None]]] = {
-        "tie": _tie,
-        "broken": _broken,
-        "tuplet": _begin_tuplet,
-        "grace": _grace,
-        "text": _text,
-        "sign": _sign,
-        "bars": _rest_bars,
-        "overlay": _overlay,
-        "field": _inline,
-    }
 
     def _bar_line(self, text: str, times: str | None) -> None:
         self._close_bar()

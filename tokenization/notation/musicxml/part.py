@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar
 
 from tokenization.analysis.chords import LETTERS
 from tokenization.midi.conventions import FASTEST_BEATS_PER_MINUTE
@@ -73,9 +72,8 @@ class PartReader:
         self._marks: list[tuple[int, int]] = []  # (ticks, velocity)
         self._unsaid: list[tuple[int, WrittenNote]] = []  # notes that follow the marks, by ticks
         for element in measure:
-            read = self._READ.get(element.tag)
-            if read is not None:
-                read(self, element)
+            if read := getattr(self, f"_read_{element.tag}", None):
+                read(element)
             self._bar.length = max(self._bar.length, self._tick())
         self._place_graces(self._tick())
         self._follow_marks()
@@ -87,7 +85,7 @@ class PartReader:
     def _at(self, anchor: int, units: float) -> int:
         return anchor + round(units * TICKS_PER_BEAT / self._divisions)
 
-    def _attributes(self, element: ET.Element) -> None:
+    def _read_attributes(self, element: ET.Element) -> None:
         divisions = number_in(element, "divisions")
         if divisions is not None:
             if divisions <= 0:
@@ -102,7 +100,7 @@ class PartReader:
             self._doubled = 0 if double is None else 12 if above else -12
         self._line.time = _time(element.find("time")) or self._line.time
 
-    def _note(self, element: ET.Element) -> None:
+    def _read_note(self, element: ET.Element) -> None:
         duration = number_in(element, "duration") or 0.0
         grace = element.find("grace") is not None
         if element.find("chord") is None and not grace:
@@ -192,7 +190,7 @@ class PartReader:
         self._put(place_graces(self._graces, tick), tick)
         self._graces = []
 
-    def _backup(self, element: ET.Element) -> None:
+    def _read_backup(self, element: ET.Element) -> None:
         self._place_graces(self._tick())
         back = number_in(element, "duration") or 0.0
         if self._units < back:  # over a change of divisions, or to before the bar
@@ -201,23 +199,23 @@ class PartReader:
         else:
             self._units -= back
 
-    def _forward(self, element: ET.Element) -> None:
+    def _read_forward(self, element: ET.Element) -> None:
         self._units += max(0.0, number_in(element, "duration") or 0.0)
 
-    def _direction(self, element: ET.Element) -> None:
+    def _read_direction(self, element: ET.Element) -> None:
         for marking in element.findall("direction-type/dynamics/*"):
             if marking.tag in DYNAMICS:
                 self._marks.append((self._tick(), DYNAMICS[marking.tag]))
         self._offset = number_in(element, "offset") or 0.0
         before = len(self._line.tempos)
         for sound in element.findall("sound"):
-            self._sound(sound)
+            self._read_sound(sound)
         metronome = element.find("direction-type/metronome")
         if metronome is not None and len(self._line.tempos) == before:
             self._metronome(metronome)
         self._offset = 0.0
 
-    def _sound(self, element: ET.Element) -> None:
+    def _read_sound(self, element: ET.Element) -> None:
         if element.get("dynamics") is not None:
             self._marks.append((self._tick(), _velocity(element)))
         if element.get("tempo") is not None:
@@ -239,20 +237,10 @@ class PartReader:
     def _later(self, offset: float) -> int:
         return round(offset * TICKS_PER_BEAT / self._divisions)
 
-    def _harmony(self, element: ET.Element) -> None:
+    def _read_harmony(self, element: ET.Element) -> None:
         at = max(0, self._tick() + self._later(number_in(element, "offset") or 0.0))
         if chord := chord_in(element, self._transpose):
             self._line.chords.append((at, chord))
-
-    _READ: ClassVar[dict[str, Callable[[PartReader, ET.Element], None]]] = {
-        "attributes": _attributes,
-        "note": _note,
-        "backup": _backup,
-        "forward": _forward,
-        "direction": _direction,
-        "sound": _sound,
-        "harmony": _harmony,
-    }
 
 
 def _velocity(element: ET.Element) -> int:
