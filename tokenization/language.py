@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tokenization.grammar import Grammar
 from tokenization.score import Score
@@ -81,6 +82,12 @@ class Vocabulary:
             raise ValueError(
                 f"{name!r} is not a token of this language; its families are {', '.join(self.blocks)}"
             ) from None
+
+    def table(self, block: str, values: ArrayLike) -> np.ndarray:
+        """Return a number for each token: its own for those of a block, 0 for all others. (V,)"""
+        numbers = np.zeros(len(self), dtype=np.int64)
+        numbers[self[block].start : self[block].stop] = values
+        return numbers
 
     def to_json(self) -> list[dict[str, object]]:
         """Return the blocks as plain data."""

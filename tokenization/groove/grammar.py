@@ -26,6 +26,7 @@ import numpy as np
 from tokenization.grammar import Grammar
 from tokenization.groove.spelling import (
     BAR_TICKS,
+    BEATS_OF,
     BEGIN,
     END,
     FARTHEST_BEATS,
@@ -35,8 +36,7 @@ from tokenization.groove.spelling import (
     NOTE_OFF,
     NOTE_ON,
     PITCHES,
-    SHIFT_BEATS,
-    SHIFT_TICK,
+    TICK_OF,
     TICKS_PER_BEAT,
     TIME_SHIFT,
     TRACKS,
@@ -107,19 +107,15 @@ def explain(ids: np.ndarray) -> str:
         return f"{name} may not stand inside a piece"
     if token == END:
         return _why_not_end(before, previous)
-    if _is_shift(token):
-        if _is_shift(last) and last != LONG_SHIFT:
+    if TIME_SHIFT.holds(token):
+        if TIME_SHIFT.holds(last) and last != LONG_SHIFT:
             return f"a note-on or note-off must follow {previous}, but {name} does"
         return _why_not_shift(before, token, name)
     return _why_not_event(before, token, name, _why_not_here(before, previous))
 
 
-def _is_shift(token: int) -> bool:
-    return TIME_SHIFT.start <= token < TIME_SHIFT.stop
-
-
 def _why_not_end(before: Reading, previous: str) -> str:
-    if _is_shift(int(before.ids[-1])):
+    if TIME_SHIFT.holds(before.ids[-1]):
         return f"a note-on or note-off must follow {previous}, but end does"
     if not len(before.event_places):
         return "a piece has notes, but end follows begin"
@@ -133,8 +129,7 @@ def _why_not_end(before: Reading, previous: str) -> str:
 
 def _why_not_shift(before: Reading, token: int, name: str) -> str:
     tick = int(before.time_ticks[-1]) % TICKS_PER_BEAT
-    shift = token - TIME_SHIFT.start
-    if SHIFT_BEATS[shift] == 0 and SHIFT_TICK[shift] < tick:
+    if BEATS_OF[token] == 0 and TICK_OF[token] < tick:
         return f"{name} steps back: time is at tick {tick} of the beat already"
     return f"{name} stays where time is, and no note-on may follow there"
 
@@ -142,7 +137,7 @@ def _why_not_shift(before: Reading, token: int, name: str) -> str:
 def _why_not_here(before: Reading, previous: str) -> str:
     """Say which shift an event off the beat lacks, if it lacks one."""
     tick = int(before.time_ticks[-1]) % TICKS_PER_BEAT
-    if not tick or _is_shift(int(before.ids[-1])):
+    if not tick or TIME_SHIFT.holds(before.ids[-1]):
         return ""
     return f"lies off the beat and needs time_shift_0_{tick} before it, but follows {previous}"
 
@@ -184,16 +179,15 @@ def _phase_after() -> np.ndarray:
 
 def _shifts_allowed() -> np.ndarray:
     allowed = np.zeros((ENDED + 1, TICKS_PER_BEAT, len(TIME_SHIFT)), dtype=bool)
-    on = SHIFT_BEATS > 0
-    allowed[AFTER_NOTE] = on | (np.arange(TICKS_PER_BEAT)[:, None] <= SHIFT_TICK)
+    on = BEATS_OF[SHIFT_IDS] > 0
+    allowed[AFTER_NOTE] = on | (np.arange(TICKS_PER_BEAT)[:, None] <= TICK_OF[SHIFT_IDS])
     allowed[WAITING] = True
     return allowed  # (phase, tick, shift)
 
 
+SHIFT_IDS = np.arange(TIME_SHIFT.start, TIME_SHIFT.stop)  # (24,)
 PHASE_AFTER = _phase_after()
 SHIFTS_ALLOWED = _shifts_allowed()
-SHIFTS = np.arange(len(TIME_SHIFT))
-_IS_LONG = TIME_SHIFT.start + SHIFTS == LONG_SHIFT  # (24,)
 
 
 class GrooveGrammar(Grammar):
@@ -252,7 +246,7 @@ class GrooveGrammar(Grammar):
     def instead(self, tokens: np.ndarray) -> np.ndarray:
         """Return tokens after the prompt; of a shift past the end that a note must have, the part up to there."""
         rows = np.flatnonzero(TIME_SHIFT.holds(tokens) & (self._next_due > self.time_ticks))
-        past = _shifted(self.time_ticks[rows], tokens[rows] - TIME_SHIFT.start)
+        past = _shifted(self.time_ticks[rows], tokens[rows])
         rows = rows[past > self._next_due[rows]]
         if not len(rows):
             return tokens
@@ -272,8 +266,7 @@ class GrooveGrammar(Grammar):
                 step(rows, tokens[rows] - block.start)
         rows = np.flatnonzero(TIME_SHIFT.holds(tokens))
         if len(rows):
-            shifts = tokens[rows] - TIME_SHIFT.start
-            self._move(rows, _shifted(self.time_ticks[rows], shifts))
+            self._move(rows, _shifted(self.time_ticks[rows], tokens[rows]))
         self._prompt = np.maximum(self._prompt - 1, 0)
 
     def _may_begin(self) -> np.ndarray:
@@ -298,8 +291,8 @@ class GrooveGrammar(Grammar):
         may = may & ~self._must_end()[:, None]
         idle = (self._prompt == 0) & (self.time_ticks < self._start) & ~self._sounding.any(axis=1)
         rows = np.flatnonzero(idle)
-        reached = _shifted(self.time_ticks[rows, None], SHIFTS)
-        may[rows] &= _IS_LONG | (reached >= self._start[rows, None])
+        reached = _shifted(self.time_ticks[rows, None], SHIFT_IDS)
+        may[rows] &= (SHIFT_IDS == LONG_SHIFT) | (reached >= self._start[rows, None])
         return may
 
     def _must_end(self) -> np.ndarray:
@@ -333,6 +326,6 @@ class GrooveGrammar(Grammar):
         self._before[moved] = self._notes[moved]
 
 
-def _shifted(ticks: np.ndarray, shifts: np.ndarray) -> np.ndarray:
+def _shifted(ticks: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """Return the times after shifts from these."""
-    return (ticks // TICKS_PER_BEAT + SHIFT_BEATS[shifts]) * TICKS_PER_BEAT + SHIFT_TICK[shifts]
+    return (ticks // TICKS_PER_BEAT + BEATS_OF[tokens]) * TICKS_PER_BEAT + TICK_OF[tokens]

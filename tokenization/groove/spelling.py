@@ -46,22 +46,12 @@ BEGIN, END = VOCABULARY.id("begin"), VOCABULARY.id("end")
 NOTE_ON, NOTE_OFF = VOCABULARY["note_on"], VOCABULARY["note_off"]
 TIME_SHIFT = VOCABULARY["time_shift"]
 LONG_SHIFT = VOCABULARY.id("time_shift_2_0")
-SHIFT_BEATS, SHIFT_TICK = np.array(SHIFTS).T  # (24,) each
+BEATS_OF, TICK_OF = (VOCABULARY.table("time_shift", values) for values in np.array(SHIFTS).T)
 
 
 def shift_id(beats: np.ndarray, tick: np.ndarray) -> np.ndarray:
     """Return the id of the shift by 0 or 1 beats to a tick; (0, 0) has none."""
     return TIME_SHIFT.start - 1 + TICKS_PER_BEAT * beats + tick
-
-
-def _by_id(values: np.ndarray) -> np.ndarray:
-    """Return a property of the shifts as a table over all ids: (V,)."""
-    table = np.zeros(len(VOCABULARY), dtype=np.int64)
-    table[TIME_SHIFT.start : TIME_SHIFT.stop] = values
-    return table
-
-
-BEATS_OF, TICK_OF = _by_id(SHIFT_BEATS), _by_id(SHIFT_TICK)
 
 
 @dataclass(frozen=True, eq=False)

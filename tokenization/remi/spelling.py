@@ -27,7 +27,7 @@ from tokenization.analysis.parts import (
     parts_of,
     sources_of,
 )
-from tokenization.language import Block, Vocabulary
+from tokenization.language import Vocabulary
 from tokenization.score import Marker, Notes, Score, Tempos, Track, steps_of, sustained
 from tokenization.wording import Remark, listed
 
@@ -59,16 +59,8 @@ BAR = VOCABULARY.id("bar")
 TEMPO, CHORD = VOCABULARY["tempo"], VOCABULARY["chord"]
 PITCH, VOLUME = VOCABULARY["pitch"], VOCABULARY["volume"]
 SUBBEAT, DURATION = VOCABULARY["subbeat"], VOCABULARY["duration"]
-
-
-def _places(block: Block) -> np.ndarray:
-    """Return the place of each token in a block, 0 for any other: (V,)."""
-    places = np.zeros(len(VOCABULARY), dtype=np.int64)
-    places[block.start : block.stop] = np.arange(len(block))
-    return places
-
-
-SUBBEAT_OF, TICKS_OF = _places(SUBBEAT), _places(DURATION) + 1  # (V,) each
+SUBBEAT_OF = VOCABULARY.table("subbeat", range(BAR_SUBBEATS))
+TICKS_OF = VOCABULARY.table("duration", range(1, LONGEST_TICKS + 1))
 
 
 def tempo_level(beats_per_minute: np.ndarray) -> np.ndarray:
