@@ -7,9 +7,9 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import accumulate, islice
+from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import symusic
@@ -36,16 +36,7 @@ from tokenization.midi.chunks import (
 )
 from tokenization.midi.conventions import complete, finished, without_far_events
 from tokenization.midi.limits import GENEROUS, REPAIRABLE_BYTES, Limits, MidiError
-from tokenization.score import (
-    Columns,
-    FileTimes,
-    Meters,
-    Notes,
-    Pedals,
-    Score,
-    Tempos,
-    Track,
-)
+from tokenization.score import FileTimes, Meters, Notes, Pedals, Score, Tempos, Track
 from tokenization.wording import counted
 
 # The sustain pedal of a channel, written into every track with notes on that channel.
@@ -198,8 +189,6 @@ PLAIN_EXCLUSIVE = re.compile(
 SET_UP_TRACKS, SET_UP_BYTES = 16, 1 << 14  # as far as programs set apart are looked for
 NOTE_COLUMNS = ("time", "duration", "pitch", "velocity")
 CONTROL_COLUMNS = ("time", "number", "value")
-TEMPO_COLUMNS = ("time", "mspq")
-METER_COLUMNS = ("time", "numerator", "denominator")
 MICROSECONDS_PER_MINUTE = 60e6
 LARGE_REMARK = "More such notes may be missing: the file is too large to be repaired."
 BLANKS = "\0 \t\r\n"
@@ -309,18 +298,15 @@ def _parse_once(
         longest = LONGEST_HANGING_BEATS * ticks_per_beat
         ended = np.minimum(notes.duration_ticks - TAIL_TICKS, longest)
         notes = notes.replace(duration_ticks=np.where(hanging, ended, notes.duration_ticks))
-    (tempo_ticks, microseconds), (meter_ticks, *meters) = (
-        _columns([events], names)[:-1]
-        for events, names in ((raw.tempos, TEMPO_COLUMNS), (raw.time_signatures, METER_COLUMNS))
-    )
+    tempos, meters = raw.tempos.numpy(), raw.time_signatures.numpy()
     with np.errstate(divide="ignore"):
-        tempos = Tempos(tempo_ticks, MICROSECONDS_PER_MINUTE / microseconds)
+        beats_per_minute = MICROSECONDS_PER_MINUTE / tempos["mspq"]
     score = Score(
         ticks_per_beat=ticks_per_beat,
         notes=notes,
         tracks=tuple(Track(t.name.strip(BLANKS), t.program, t.is_drum) for t in tracks),
-        tempos=tempos,
-        meters=Meters(meter_ticks, *meters),
+        tempos=Tempos(tempos["time"], beats_per_minute),
+        meters=Meters(meters["time"], meters["numerator"], meters["denominator"]),
         pedals=_pedals([track.controls for track in tracks]),
         markers=tuple(marker for marker in markers if 0 <= marker.onset_ticks < TAIL_TICKS),
     )
@@ -372,8 +358,6 @@ def _pedals(lists: Sequence[Any]) -> Pedals:
     kept = (pedals.duration_ticks > 0) & (pedals.onset_ticks >= 0)
     return pedals if kept.all() else pedals[kept]
 
-
-Rows = TypeVar("Rows", bound=Columns)
 
 ASSUMED_TICKS_PER_BEAT = 480
 SMPTE_FRAMES = {24: 24.0, 25: 25.0, 29: 30 / 1.001, 30: 30.0}  # name of the rate → frames a second
@@ -443,57 +427,37 @@ def _resolution(division: int) -> tuple[int, float | None, tuple[str, ...]]:
         return division, None, ()
     name, frame_ticks = 256 - (division >> 8), division & 0xFF
     if name not in SMPTE_FRAMES or not frame_ticks:
-        assumed = f"The time division {division} makes no sense"
-        return (
-            ASSUMED_TICKS_PER_BEAT,
-            None,
-            (f"{assumed}: {ASSUMED_TICKS_PER_BEAT} ticks a beat were assumed.",),
-        )
+        wrong = f"The time division {division} makes no sense"
+        said = f"{wrong}: {ASSUMED_TICKS_PER_BEAT} ticks a beat were assumed."
+        return ASSUMED_TICKS_PER_BEAT, None, (said,)
     second_ticks = round(SMPTE_FRAMES[name]) * frame_ticks
     ticks_per_beat = second_ticks // 2 if second_ticks % 2 == 0 else second_ticks
     beats_per_minute = 60 * SMPTE_FRAMES[name] * frame_ticks / ticks_per_beat
-    return (
-        ticks_per_beat,
-        beats_per_minute,
-        (
-            f"Time is counted in SMPTE frames, not beats: beats were laid at {beats_per_minute:.0f} "
-            "a minute.",
-        ),
-    )
+    laid = f"beats were laid at {beats_per_minute:.0f} a minute"
+    said = f"Time is counted in SMPTE frames, not beats: {laid}."
+    return ticks_per_beat, beats_per_minute, (said,)
 
 
 def _end_to_end(pieces: Sequence[Score]) -> Score:
     """Return pieces of one resolution as one, each from the first bar after the one before."""
-    lengths = [
-        int(bar_lines(piece, bar_count(piece))[-1]) if len(piece.notes) else 0 for piece in pieces
-    ]
-    starts = [0, *accumulate(lengths)][:-1]
-    # What a piece says after its last bar would be said amid the next one.
-    pieces = [
-        without_far_events(piece, length / piece.ticks_per_beat)
-        for piece, length in zip(pieces, lengths, strict=True)
-    ]
-    tracks = [0, *accumulate(len(piece.tracks) for piece in pieces)]
-
-    pieces = [
-        piece.timed(lambda old, start=start: old + start)
-        for piece, start in zip(pieces, starts, strict=True)
-    ]
-
-    def joined(columns: type[Rows], name: str) -> Rows:
-        parts = []
-        for piece, track in zip(pieces, tracks, strict=False):
-            rows = getattr(piece, name)
-            parts.append(rows.replace(track=rows.track + track) if hasattr(rows, "track") else rows)
-        return columns.concatenate(parts)
-
-    return Score(
-        ticks_per_beat=pieces[0].ticks_per_beat,
-        notes=joined(Notes, "notes"),
-        tracks=tuple(track for piece in pieces for track in piece.tracks),
-        tempos=joined(Tempos, "tempos"),
-        meters=joined(Meters, "meters"),
-        pedals=joined(Pedals, "pedals"),
-        markers=tuple(marker for piece in pieces for marker in piece.markers),
-        remarks=tuple(remark for piece in pieces for remark in piece.remarks),
-    )
+    whole, start = Score(ticks_per_beat=pieces[0].ticks_per_beat), 0
+    for piece in pieces:
+        length = int(bar_lines(piece, bar_count(piece))[-1]) if len(piece.notes) else 0
+        # What a piece says after its last bar would be said amid the next one.
+        piece = without_far_events(piece, length / piece.ticks_per_beat)
+        piece = piece.timed(lambda old, start=start: old + start)
+        start += length
+        notes, pedals = (
+            rows.replace(track=rows.track + len(whole.tracks))
+            for rows in (piece.notes, piece.pedals)
+        )
+        whole = whole.replace(
+            notes=Notes.concatenate((whole.notes, notes)),
+            tracks=whole.tracks + piece.tracks,
+            tempos=Tempos.concatenate((whole.tempos, piece.tempos)),
+            meters=Meters.concatenate((whole.meters, piece.meters)),
+            pedals=Pedals.concatenate((whole.pedals, pedals)),
+            markers=whole.markers + piece.markers,
+            remarks=whole.remarks + piece.remarks,
+        )
+    return whole
