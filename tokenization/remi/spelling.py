@@ -7,7 +7,7 @@ the form with chords, tempos of 3 quarter notes a minute and 24 volume levels, i
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -85,8 +85,7 @@ def level_velocity(level: np.ndarray) -> np.ndarray:
 MOST_BARS = 1 << 16  # a bar costs a token even when it is empty; longer than any music we know of
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gridded:
+class Gridded(NamedTuple):
     """What the tokens say, as integer columns; sub-beats count from the start of the piece."""
 
     onset_subbeats: np.ndarray  # (N,) ascending, and within a sub-beat by key
@@ -126,23 +125,17 @@ def to_grid(score: Score) -> tuple[Gridded, dict[str, int]]:
     A note lasts as long as a bar at most. Every note counts under one reason at most.
     """
     notes, losses = _one_piano(score)
-    noted = np.unique(notes["onset_subbeats"] // BAR_SUBBEATS)
+    noted = np.unique(notes[0] // BAR_SUBBEATS)
     if (count := int(noted[-1]) + 1) > MOST_BARS:
         raise ValueError(f"the score lasts {count} bars; at most {MOST_BARS} can be spelled")
-    tempo_bar, tempo = _tempo_changes(score, noted)
-    chord_subbeats, chord = _chord_changes(score, noted)
-    gridded = Gridded(
-        **notes,
-        tempo_bar=tempo_bar,
-        tempo=tempo,
-        chord_subbeats=chord_subbeats,
-        chord=chord,
-    )
-    return gridded, losses
+    return Gridded(*notes, *_tempo_changes(score, noted), *_chord_changes(score, noted)), losses
 
 
-def _one_piano(score: Score) -> tuple[dict[str, np.ndarray], dict[str, int]]:
-    """Put all notes on one keyboard, where a key is struck once at a time and rings once."""
+def _one_piano(score: Score) -> tuple[tuple[np.ndarray, ...], dict[str, int]]:
+    """Put all notes on one keyboard, where a key is struck once at a time and rings once.
+
+    Returns the columns of the notes, as in `Gridded`, and what was lost.
+    """
     place, duration, volume = _rounded(score)
     order = np.argsort(place, kind="stable")
     place = place[order]
@@ -160,13 +153,8 @@ def _one_piano(score: Score) -> tuple[dict[str, np.ndarray], dict[str, int]]:
         "cut where struck again": int(cut.sum()),
         "cut to a bar": int(((duration > LONGEST_TICKS) & ~cut).sum()),
     }
-    columns = {
-        "onset_subbeats": onset,
-        "key": key,
-        "volume": volume,
-        "duration_ticks": np.minimum(kept, room),
-    }
-    return columns, {reason: count for reason, count in losses.items() if count}
+    losses = {reason: count for reason, count in losses.items() if count}
+    return (onset, key, volume, np.minimum(kept, room)), losses
 
 
 def _rounded(score: Score) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
