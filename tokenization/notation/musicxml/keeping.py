@@ -28,7 +28,6 @@ from tokenization.notation.musicxml.writing import (
     Key,
     PartWriter,
     announce,
-    instrument_id,
     key_of,
 )
 from tokenization.notation.played import laid_out, played
@@ -199,13 +198,13 @@ class KeptMusicXml:
         for track, notes in added:
             self._add_part(track, notes, bars, stop)
 
-    def _writer(self, number: int, part: PartText, notes: Notes, stop: int) -> _NewMeasures:
+    def _writer(self, number: int, part: PartText, notes: Notes, stop: int) -> PartWriter:
         tracks = self.written.parts[number].tracks
         track = next((one for one in tracks if one.is_drum), tracks[0])
         notes = notes.replace(track=np.zeros_like(notes.track)).sorted()
         fifths = max(-7, min(7, round(part.in_force("fifths", stop - 1, 0))))
         key, staves = Key(fifths, fifths + MIDDLE), round(part.in_force("staves", stop - 1, 1))
-        writer = _NewMeasures(track, notes, key, part.id, staves=staves)
+        writer = PartWriter(track, notes, key, part.id, staves=staves)
         writer.first = stop
         writer.transposed = round(part.in_force("transposed", stop - 1, 0))
         writer.drums = self.text.drums[part.id]
@@ -270,7 +269,7 @@ class KeptMusicXml:
     def _untie(self, measure: Measure) -> None:
         self._changes += [(start, stop, b"") for start, stop in measure.ties]
 
-    def _replace(self, part: PartText, writer: _NewMeasures, first: int, stop: int) -> None:
+    def _replace(self, part: PartText, writer: PartWriter, first: int, stop: int) -> None:
         """Put other notes into some bars; what else stands in them keeps its place."""
         if first:
             self._untie(part.measures[first - 1])
@@ -300,7 +299,7 @@ class KeptMusicXml:
         if writer.symbols and stop < len(part.measures):
             self._go_back(part.measures[stop], writer, self.laid.starts[stop])
 
-    def _go_back(self, measure: Measure, writer: _NewMeasures, start: int) -> None:
+    def _go_back(self, measure: Measure, writer: PartWriter, start: int) -> None:
         """Name the chord that the bar after rewritten ones begins with, if it does not."""
         scale = self.read.ticks_per_beat / TICKS_PER_BEAT
         before = [one.text for one in named(self.read) if one.onset_ticks <= start * scale]
@@ -361,29 +360,6 @@ class KeptMusicXml:
         if found != [*order, *range(first, bars)]:
             raise NotKept("what follows its repeats would not be played")
         return new
-
-
-class _NewMeasures(PartWriter):
-    """Writes bars into a part that there is."""
-
-    first = 0  # the bar that says how it counts time
-    drums: dict[int, str]
-
-    def attributes(self, measure: ET.Element, place: int, bar: Bar) -> None:
-        """Write how time is counted, and a time signature where the metre changes."""
-        if place != self.first and not bar.is_said:
-            return
-        attributes = ET.SubElement(measure, "attributes")
-        if place == self.first:
-            ET.SubElement(attributes, "divisions").text = str(DIVISIONS)
-        if bar.is_said:
-            time = ET.SubElement(attributes, "time")
-            ET.SubElement(time, "beats").text = str(bar.time[0])
-            ET.SubElement(time, "beat-type").text = str(bar.time[1])
-
-    def instrument(self, pitch: int) -> str:
-        """Return the name of the part's own instrument for a drum."""
-        return self.drums.get(pitch, instrument_id(self.name, pitch))
 
 
 def _text(element: ET.Element) -> bytes:

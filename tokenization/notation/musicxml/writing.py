@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -267,8 +267,8 @@ class PartWriter:
     def __init__(
         self, track: Track, notes: Notes, key: Key, name: str, *, staves: int | None = None
     ) -> None:
-        """Lay the notes of a part on its staves, so many or as their pitches ask for."""
-        self._track, self._key, self.name = track, key, name
+        """Lay the notes on the staves of a part that there is, so many, or of a new one, as their pitches ask for."""
+        self._track, self._key, self._name, self._is_new = track, key, name, staves is None
         high, low = notes.pitch.max(initial=MIDDLE_C), notes.pitch.min(initial=MIDDLE_C)
         on_two = low < MIDDLE_C - 5 and high > MIDDLE_C + 5 if staves is None else staves > 1
         parts = [notes]
@@ -287,6 +287,10 @@ class PartWriter:
             for voice in voices_of(part, drums=track.is_drum)
         ]
 
+    drums: Mapping[
+        int, str
+    ] = {}  # the instruments of the part for them, if they have names of their own
+    first = 0  # the bar that says how it counts time
     transposed = 0  # semitones from what is written to what sounds
     symbols: Sequence[Symbol] = ()  # the chords that stand over it …
     tempos = Tempos.empty()  # … and the tempos, which do over the first part
@@ -295,14 +299,10 @@ class PartWriter:
         """Return step and alteration of a chord's tone."""
         return spelled(pitch_class - self.transposed, self._key.centre)[:2]
 
-    def instrument(self, pitch: int) -> str:
-        """Return the name of the instrument that is a drum of the part."""
-        return instrument_id(self.name, pitch)
-
     def measure(self, place: int, bar: Bar) -> ET.Element:
         """Return a bar."""
         measure = ET.Element("measure", number=str(place + 1))
-        self.attributes(measure, place, bar)
+        self._attributes(measure, place, bar)
         self._tempos(measure, bar)
         for number, (staff, voice) in enumerate(self._voices, 1):
             if number > 1:
@@ -310,19 +310,21 @@ class PartWriter:
             self._voice(measure, bar, voice, number, staff)
         return measure
 
-    def attributes(self, measure: ET.Element, place: int, bar: Bar) -> None:
-        """Write the key, time and clefs of a bar, where they change."""
-        if place and not bar.is_said:
+    def _attributes(self, measure: ET.Element, place: int, bar: Bar) -> None:
+        """Write how time is counted, key, time and clefs of a bar, where they change."""
+        if place != self.first and not bar.is_said:
             return
         attributes = _add(measure, "attributes")
-        if not place:
+        if place == self.first:
             _add(attributes, "divisions", DIVISIONS)
-            if not self._track.is_drum:
-                _add(_add(attributes, "key"), "fifths", self._key.fifths)
-        time = _add(attributes, "time")
-        _add(time, "beats", bar.time[0])
-        _add(time, "beat-type", bar.time[1])
-        if place:
+        is_opened = self._is_new and place == self.first
+        if is_opened and not self._track.is_drum:
+            _add(_add(attributes, "key"), "fifths", self._key.fifths)
+        if bar.is_said:
+            time = _add(attributes, "time")
+            _add(time, "beats", bar.time[0])
+            _add(time, "beat-type", bar.time[1])
+        if not is_opened:
             return
         if len(self._clefs) > 1:
             _add(attributes, "staves", len(self._clefs))
@@ -404,7 +406,8 @@ class PartWriter:
             for kind in kinds:
                 _add(note, "tie", type=kind)
             if self._track.is_drum:
-                _add(note, "instrument", id=self.instrument(pitch))
+                drum = self.drums.get(pitch, instrument_id(self._name, pitch))
+                _add(note, "instrument", id=drum)
             self._value(note, value, number, staff)
             if self._track.is_drum and pitch in CROSSED:
                 _add(note, "notehead", "x")
