@@ -122,15 +122,6 @@ Format = Callable[[Score, str, Provenance | None], bytes]
 FORMATS: dict[str, Format] = {".mid": midi, ".midi": midi, ".musicxml": musicxml, ".xml": musicxml}
 
 
-def _kept(edit: Edit, kind: str, score: Score, provenance: Provenance | None) -> bytes:
-    """Return the file that music was written to with that music in it."""
-    if kind == "midi":
-        from tokenization.midi.keeping import KeptMidi as Kept
-    else:
-        from tokenization.notation.musicxml.keeping import KeptMusicXml as Kept
-    return Kept(edit).edited(score, _texts(provenance))
-
-
 def file_of(
     suffix: str,
     score: Score,
@@ -145,8 +136,12 @@ def file_of(
     write, said = FORMATS[suffix.lower()], ""
     kind = "midi" if write is midi else "musicxml"
     if edit is not None and edit.kind == kind:
+        if kind == "midi":
+            from tokenization.midi.keeping import KeptMidi as Kept
+        else:
+            from tokenization.notation.musicxml.keeping import KeptMusicXml as Kept
         try:
-            return _kept(edit, kind, score, provenance), said
+            return Kept(edit).edited(score, _texts(provenance)), said
         except NotKept as error:
             said = f"Written from the notes alone, not into your file: {error}."
     return write(score, title, provenance), said
