@@ -105,11 +105,12 @@ def _with_meters(score: Score) -> Score:
         score = score.remark(f"{impossible} left out.")
         meters = meters[known]
     meters = _one_a_tick(meters)
+    bars = 4 * score.ticks_per_beat * meters.numerator / meters.denominator  # their lengths
     if not len(meters):
         score = score.remark(Remark("No time signature is given: 4/4 was assumed.", "metre"))
     elif meters.onset_ticks[0] == 0:
         return score.replace(meters=meters)
-    elif meters.onset_ticks[0] < _bar_ticks(meters, score.ticks_per_beat):
+    elif meters.onset_ticks[0] < bars[0]:
         score = score.remark("The time signature comes late; it was taken from the start on.")
         first = np.append(0, meters.onset_ticks[1:])
         return score.replace(meters=meters.replace(onset_ticks=first))
@@ -119,10 +120,6 @@ def _with_meters(score: Score) -> Score:
     return score.replace(
         meters=Meters.concatenate((Meters(np.zeros(1), np.array([4]), np.array([4])), meters))
     )
-
-
-def _bar_ticks(meters: Meters, ticks_per_beat: int) -> float:
-    return 4 * ticks_per_beat * meters.numerator[0] / meters.denominator[0]
 
 
 def _one_a_tick(changes: Changes) -> Changes:
