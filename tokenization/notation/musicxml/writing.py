@@ -287,9 +287,7 @@ class PartWriter:
             for voice in voices_of(part, drums=track.is_drum)
         ]
 
-    drums: Mapping[
-        int, str
-    ] = {}  # the instruments of the part for them, if they have names of their own
+    drums: Mapping[int, str] = {}  # their instruments, where these have names of their own
     first = 0  # the bar that says how it counts time
     transposed = 0  # semitones from what is written to what sounds
     symbols: Sequence[Symbol] = ()  # the chords that stand over it …
