@@ -398,7 +398,7 @@ class Language(ABC):
     @staticmethod
     @abstractmethod
     def reason(ids: np.ndarray) -> str:
-        """Say why the last of these ids may not follow the others."""
+        """Say why the last of these ids may not follow the others, of which there are some."""
 
     def validate(self, ids: Iterable[int]) -> Fault | None:
         """Return the first fault of a sequence (complete, or a prefix), or None."""
@@ -407,7 +407,8 @@ class Language(ABC):
         known = ids[: unknown[0]] if len(unknown) else ids
         position = self.first_fault(known)
         if position is not None:
-            return Fault(position, self.reason(known[: position + 1]))
+            first = f"a piece starts with begin, but {self.vocabulary.names[known[0]]} does"
+            return Fault(position, self.reason(known[: position + 1]) if position else first)
         if len(unknown):
             found, size = ids[unknown[0]], len(self.vocabulary)
             return Fault(

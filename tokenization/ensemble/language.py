@@ -318,10 +318,8 @@ class Ensemble(Language):
     @staticmethod
     def reason(ids: np.ndarray) -> str:
         """Say why the last of these ids may not follow the others."""
-        names = [VOCABULARY.names[int(token)] for token in ids[-2:]]
-        if len(names) < 2:
-            return f"a piece starts with begin, but {names[-1]} does"
-        return f"{names[1]} may not follow {names[0]} here"
+        previous, name = (VOCABULARY.names[int(token)] for token in ids[-2:])
+        return f"{name} may not follow {previous} here"
 
 
 def _first_fault(ids: np.ndarray) -> int | None:

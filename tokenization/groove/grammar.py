@@ -94,11 +94,9 @@ def _may_close(reading: Reading, start: int) -> bool:
 
 
 def explain(ids: np.ndarray) -> str:
-    """Say why the last of these ids may not follow the others, which are a valid prefix."""
+    """Say why the last of these ids may not follow the others, which begin a valid piece."""
     token, before = int(ids[-1]), Reading(ids[:-1])
     name = VOCABULARY.names[token]
-    if not len(before.ids):
-        return f"a piece starts with begin, but {name} does"
     last = int(before.ids[-1])
     previous = VOCABULARY.names[last]
     if last == END:

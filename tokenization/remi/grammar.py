@@ -264,12 +264,12 @@ class Reading:
 
 
 def explain(ids: np.ndarray) -> str:
-    """Say why the last of these ids may not follow the others, which are a valid prefix."""
+    """Say why the last of these ids may not follow the others, which begin a valid piece."""
     ids = np.asarray(ids, dtype=np.int64)
     token = int(ids[-1])
     name, kind = VOCABULARY.names[token], Reading(ids[-1:]).kind[0]
     before = Reading(ids[:-1])
-    previous = VOCABULARY.names[int(ids[-2])] if len(ids) > 1 else "the beginning"
+    previous = VOCABULARY.names[int(ids[-2])]
     if fixed := _what_must_follow(before, previous):
         return f"{fixed}, but {name} does"
     if kind in (NOTHING, AFTER_BEGIN):
@@ -288,14 +288,12 @@ def explain(ids: np.ndarray) -> str:
 
 def _what_must_follow(before: Reading, previous: str) -> str:
     """Return what must follow where only one family may, else nothing."""
-    kind = before.kind[-1] if len(before.ids) else NOTHING
     return {
-        NOTHING: "a piece starts with begin",
         AFTER_BEGIN: "bar must follow begin",
         AFTER_END: "nothing may follow end",
         AFTER_PITCH: f"volume must follow {previous}",
         AFTER_VOLUME: f"duration must follow {previous}",
-    }.get(int(kind), "")
+    }.get(int(before.kind[-1]), "")
 
 
 def _why_not_close(before: Reading, name: str, previous: str) -> str:
