@@ -51,15 +51,14 @@ _SHAPE = {
 
 def _check(value: Any, shape: Any, where: str) -> None:
     """Raise where plain data is not of a shape, or has a number below 0: all of them count something."""
-    kind = shape if isinstance(shape, type) else type(shape)
-    if type(value) is not kind or (kind is int and value < 0):
-        raise ValueError(f"{where} is {value!r:.40}")
-    if kind is list:
-        for one in value:
-            _check(one, shape[0], where)
-    elif kind is dict:
+    if isinstance(shape, dict) and isinstance(value, dict):
         for name in value if ANY in shape else shape:
             _check(value.get(name), shape[ANY if ANY in shape else name], f"{where}: {name}")
+    elif isinstance(shape, list) and isinstance(value, list):
+        for one in value:
+            _check(one, shape[0], where)
+    elif type(value) is not shape or (shape is int and value < 0):
+        raise ValueError(f"{where} is {value!r:.40}")
 
 
 def _check_vocabulary(meta: dict[str, Any]) -> None:

@@ -95,9 +95,9 @@ def _may_close(reading: Reading, start: int) -> bool:
 
 def explain(ids: np.ndarray) -> str:
     """Say why the last of these ids may not follow the others, which begin a valid piece."""
-    token, before = int(ids[-1]), Reading(ids[:-1])
+    token, before = ids[-1], Reading(ids[:-1])
     name = VOCABULARY.names[token]
-    last = int(before.ids[-1])
+    last = before.ids[-1]
     previous = VOCABULARY.names[last]
     if last == END:
         return f"nothing may follow end, but {name} does"

@@ -447,10 +447,8 @@ def _end_to_end(pieces: Sequence[Score]) -> Score:
         piece = without_far_events(piece, length / piece.ticks_per_beat)
         piece = piece.timed(lambda old, start=start: old + start)
         start += length
-        notes, pedals = (
-            rows.replace(track=rows.track + len(whole.tracks))
-            for rows in (piece.notes, piece.pedals)
-        )
+        notes = piece.notes.replace(track=piece.notes.track + len(whole.tracks))
+        pedals = piece.pedals.replace(track=piece.pedals.track + len(whole.tracks))
         whole = whole.replace(
             notes=Notes.concatenate((whole.notes, notes)),
             tracks=whole.tracks + piece.tracks,

@@ -128,7 +128,8 @@ def to_grid(score: Score) -> tuple[Gridded, dict[str, int]]:
     noted = np.unique(notes[0] // BAR_SUBBEATS)
     if (count := int(noted[-1]) + 1) > MOST_BARS:
         raise ValueError(f"the score lasts {count} bars; at most {MOST_BARS} can be spelled")
-    return Gridded(*notes, *_tempo_changes(score, noted), *_chord_changes(score, noted)), losses
+    columns = (*notes, *_tempo_changes(score, noted), *_chord_changes(score, noted))
+    return Gridded._make(columns), losses
 
 
 def _one_piano(score: Score) -> tuple[tuple[np.ndarray, ...], dict[str, int]]:
