@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from tokenization.edit import NotKept
 from tokenization.midi.limits import GENEROUS
 from tokenization.notation.musicxml.part import number
-from tokenization.notation.musicxml.reading import Stream
+from tokenization.notation.musicxml.reading import Stream, Unreadable
 
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _OF_NOTES = ("note", "backup", "forward")
@@ -92,7 +92,10 @@ class ScoreText(Stream):
         self.announced: dict[str, tuple[int, int]] = {}
         # Where the first and the last tag of an element begin; of one tag, where that begins and ends.
         self._tags: dict[ET.Element, tuple[int, int]] = {}
-        self.read(xml)
+        try:
+            self.read(xml)
+        except Unreadable:  # with what the reader of its music leaves out, it is past a limit
+            raise NotKept("its text is larger than can be kept") from None
         if len({len(part.measures) for part in self.parts}) != 1:
             raise NotKept("its parts have different numbers of bars")
 
