@@ -15,14 +15,13 @@ import numpy as np
 from miditoolkit.midi import containers
 
 from tokenization.analysis.chords import text_of
-from tokenization.midi.chunks import HEADER, LAST_TICK, TRACK, variable_length
+from tokenization.midi.chunks import HEADER, LAST_TICK, PITCHED_CHANNELS, TRACK, variable_length
 from tokenization.midi.conventions import DENOMINATORS, LONGEST_BEAT_MICROSECONDS
 from tokenization.score import Score, Track, united
 
 COARSE_TICKS_PER_BEAT = 96  # players are known to stumble over coarser time
 USUAL_TICKS_PER_BEAT = 480
 FINEST_TICKS_PER_BEAT = 0x7FFF
-PITCHED_CHANNELS = 15
 FIRST_TRACK_LENGTH = slice(18, 22)  # after the header chunk and the track's letters
 FIRST_TRACK_BODY = 22
 
@@ -132,12 +131,12 @@ def _channels(tracks: Sequence[Track]) -> list[int]:
     pitched = [track.program for track in tracks if not track.is_drum]
     kits = {track.program for track in tracks if track.is_drum}
     programs = sorted(set(pitched))
-    if len(programs) > PITCHED_CHANNELS or len(kits) > 1:
+    if len(programs) > len(PITCHED_CHANNELS) or len(kits) > 1:
         raise ValueError(
-            f"a MIDI file has channels for {PITCHED_CHANNELS} programs and one drum kit, but the "
+            f"a MIDI file has channels for {len(PITCHED_CHANNELS)} programs and one drum kit, but the "
             f"score has {len(programs)} and {len(kits)}: leave out or unite some tracks"
         )
-    if len(pitched) > PITCHED_CHANNELS:
+    if len(pitched) > len(PITCHED_CHANNELS):
         return [0 if track.is_drum else programs.index(track.program) for track in tracks]
     return [sum(not other.is_drum for other in tracks[:place]) for place in range(len(tracks))]
 
