@@ -320,6 +320,15 @@ def sustained(score: Score) -> Score:
     )
 
 
+def struck_again(score: Score) -> Score:
+    """Return a score whose notes end where the same key of their track is struck again."""
+    notes = score.notes
+    if not len(notes):
+        return score
+    lasts = np.minimum(notes.duration_ticks, _next_strike(score) - notes.onset_ticks)
+    return score.replace(notes=notes.replace(duration_ticks=lasts))
+
+
 def united(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return where the spans of a pedal start and end, in order, overlapping ones as one.
 

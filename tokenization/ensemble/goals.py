@@ -82,7 +82,7 @@ def infilling(
         return (notes.onset_ticks >= line) & (notes.onset_ticks < seam)
 
     def whole(written: np.ndarray) -> np.ndarray:
-        new = language.decode(_begun(plain(written)))
+        new = language.decode(_begun(plain(written)), drawn=True)
         kept = piece.notes[~inside(piece.notes)]
         markers = [m for m in piece.markers if not line <= m.onset_ticks < seam]
         markers += [m for m in new.markers if line <= m.onset_ticks < seam]
@@ -138,14 +138,14 @@ def accompanying(
     script = Script.around([[]] * bars, after)
     written = range(len(given), len(order))
     plays = "players" not in (plan or {})
-    grammar = EnsembleGrammar(write=written, metres=False, plays=plays)
+    grammar = EnsembleGrammar(write=written, metres=False, given_bars=0, plays=plays)
     piece = language.decode(ids)
     # Tracks are parts but for the chords; of the whole piece, the new ones come last.
     of_track = [part for part in range(len(reading.parts)) if reading.parts[part] != HARMONY]
     target = _targets(order, [*given, *existing], of_track)
 
     def whole(sequence: np.ndarray) -> np.ndarray:
-        new = language.decode(_begun(plain(sequence)))
+        new = language.decode(_begun(plain(sequence)), drawn=True)
         return _spelled(language, _joined(piece, new, target, len(given), order), ids)
 
     return Goal(
@@ -201,7 +201,7 @@ def directed(
     after += [] if ends else [[]]
     script = Script.around([[]] * (before + len(after)), [*[[]] * before, *after])
     write = None if chords is None else np.flatnonzero(reading.parts != HARMONY)
-    grammar = EnsembleGrammar(write=write, metres=chords is None)
+    grammar = EnsembleGrammar(write=write, metres=chords is None, given_bars=before)
     return Scripted(grammar, script, on_tonic=on_tonic)
 
 

@@ -106,15 +106,15 @@ class EnsembleGrammar(Grammar):
         write: Collection[int] | None = None,
         metres: bool = True,
         metre: int = FOUR_FOUR,
-        given_bars: int = 0,
+        given_bars: int = FAR,
         plays: bool = False,
     ) -> None:
         """Stand at the start of one sequence, before the begin token.
 
         Of the parts only those in `write`, indices into the declared ones, are free to be written; by default all. With
         `metres`, a bar may have another metre than the one before it, the first another than `metre`; the first
-        `given_bars` may in any case. If it `plays`, every part in `write` plays in each bar in which one before it
-        does.
+        `given_bars` may in any case. A note of a later bar ends where its key is struck again. If it `plays`, every
+        part in `write` plays in each bar in which one before it does.
         """
         self._may_write = np.ones((1, MOST_PARTS), dtype=bool)
         if write is not None:
@@ -349,7 +349,9 @@ class EnsembleGrammar(Grammar):
         now = self._start[rows] + self._at[rows]
         lasts = np.where(pitched, LENGTHS[self._length[rows]], 1)
         sounds = ~harmony
-        self._free_at[rows[sounds], part[sounds], value[sounds]] = (now + lasts)[sounds]
+        # A model that wants a key again that sounds would take another, and be wrong: it is cut.
+        free_at = now + np.where(self._bars[rows] > self._given_bars[rows], 1, lasts)
+        self._free_at[rows[sounds], part[sounds], value[sounds]] = free_at[sounds]
         self._tones[rows[pitched], value[pitched] % len(ROOTS)] += lasts[pitched]
         self._value[rows] = value
         self._noted[rows] |= sounds

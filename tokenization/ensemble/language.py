@@ -58,7 +58,15 @@ from tokenization.ensemble.tokens import (
     VOCABULARY,
 )
 from tokenization.language import Encoded, Language
-from tokenization.score import Marker, Score, Tempos, Track, steps_of, sustained
+from tokenization.score import (
+    Marker,
+    Score,
+    Tempos,
+    Track,
+    steps_of,
+    struck_again,
+    sustained,
+)
 from tokenization.wording import Remark, listed
 
 # The velocities of notes on a bar line, a quarter, an eighth and elsewhere, where a prompt has no dynamics.
@@ -192,7 +200,6 @@ class Ensemble(Language):
     infilling = goals.infilling
     accompanying = goals.accompanying
     directed = goals.directed
-    rules = EnsembleGrammar
     arrange = staticmethod(arrange)
 
     def encode(self, score: Score) -> Encoded:
@@ -204,6 +211,10 @@ class Ensemble(Language):
         notes = int((sheet.instrument != HARMONY).sum())
         setting = Setting(tracks=score.tracks, tempos=tuple(tempos))
         return Encoded(ids=ids, bars=self.bars(ids), notes=notes, losses=losses, setting=setting)
+
+    def grammar(self, *, prompt_bars: int = 0, **_known: Any) -> EnsembleGrammar:
+        """Return the grammar to generate by, before the begin token, after a prompt of so many bars."""
+        return EnsembleGrammar(given_bars=prompt_bars)
 
     def encode_for_model(self, arranged: Score, score: Score) -> Encoded:
         """Spell an arranged score, which was `score`; one without dynamics with accents on bar lines and beats.
@@ -221,7 +232,8 @@ class Ensemble(Language):
         """Read a sequence or a prefix of one, without its plan and goals; what is not complete is left out."""
         ids = plain(ids)
         sheet = Reading(closed(ids if drawn else self.valid(ids))).sheet()
-        return score_of(sheet, setting or Setting())
+        score = score_of(sheet, setting or Setting())
+        return struck_again(score) if drawn else score
 
     def sheet(self, ids: np.ndarray) -> Sheet:
         """Return what a valid plain sequence says, on the grid."""

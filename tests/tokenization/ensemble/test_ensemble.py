@@ -24,14 +24,20 @@ from tokenization.ensemble import layouts
 from tokenization.ensemble.goals import accompanying, directed, infilling
 from tokenization.ensemble.language import ACCENTS
 from tokenization.ensemble.layouts import plain, plan_of
-from tokenization.ensemble.spelling import Reading
+from tokenization.ensemble.spelling import Reading, closed, spell
 from tokenization.ensemble.tokens import (
+    AT,
     BAR,
+    BEGIN,
     DRUMS,
     END,
     HARMONY,
+    LENGTH,
     LENGTHS,
+    LOUDNESS,
+    PART,
     PART_NAMES,
+    PITCH,
     PLAN,
     STEPS_PER_BEAT,
     STEPS_PER_SUBBEAT,
@@ -243,7 +249,28 @@ def test_music_goes_on_by_a_plan_and_over_chords(ends: bool, seed: int):
         assert line.startswith(f"bar {left}{asked[bar]} {told[bar]}")
         assert line.count("chords") == 1
     assert said[-1] == END if ends else (said == BAR).sum() > 8
-    assert LANGUAGE.validate(layouts.plain(said)) is None
+    ids = layouts.plain(said)
+    assert (spell(Reading(ids).sheet(), ended=ids[-1] == END) == closed(ids)).all()
+    heard = LANGUAGE.encode(LANGUAGE.decode(said, drawn=True))
+    assert "cut where struck again" not in heard.losses
+
+
+def test_a_written_note_ends_where_its_key_is_struck_again():
+    key, two_bars = PITCH.start + 60, LENGTH.start + LENGTHS.tolist().index(192)
+    head = [BEGIN, PART.start]
+    bar = [BAR, PART.start, AT.start, two_bars, LOUDNESS.start, key]
+    later, next_bar = [*bar, AT.start + 24], [*bar, *bar[:-1]]
+    # A given note sounds as long as it says, also into the next bar.
+    cases = ((0, later, True), (0, next_bar, True), (1, later, False), (1, next_bar, False))
+    for given_bars, ids, may in cases:
+        grammar = LANGUAGE.grammar(prompt_bars=given_bars)
+        for token in [*head, *ids]:
+            assert grammar.allowed()[0, token]
+            grammar.advance(np.array([token]))
+        assert grammar.allowed()[0, key] == may
+    ids = np.array([*head, *later, key, END])
+    assert LANGUAGE.decode(ids, drawn=True).notes.duration_ticks.tolist() == [24, 192]
+    assert LANGUAGE.validate(ids) is not None
 
 
 @pytest.mark.parametrize("key", [*range(0, 12, 5), 14])
