@@ -349,7 +349,7 @@ class EnsembleGrammar(Grammar):
         now = self._start[rows] + self._at[rows]
         lasts = np.where(pitched, LENGTHS[self._length[rows]], 1)
         sounds = ~harmony
-        # A model that wants a key again that sounds would take another, and be wrong: it is cut.
+        # Refusing a key that sounds would push a model that wants it to a wrong one: the note is cut.
         free_at = now + np.where(self._bars[rows] > self._given_bars[rows], 1, lasts)
         self._free_at[rows[sounds], part[sounds], value[sounds]] = free_at[sounds]
         self._tones[rows[pitched], value[pitched] % len(ROOTS)] += lasts[pitched]
