@@ -146,9 +146,9 @@ def density(piece: Score, track: int, bars: int, others: Others) -> list[Row]:
 
 def streamed(piece: Score, track: int, bars: int, others: Others) -> list[Row]:
     """Return how far a pitched part's notes diverge from the hidden one's, and how it supports the other parts."""
-    if piece.tracks[track].is_drum:
+    true = part_of(piece, track)
+    if true is None or piece.tracks[track].is_drum:
         return []
-    true = piece.notes[piece.notes.track == track]
     ticks = int(bar_lines(piece, bars)[-1])
     pitched = piece.pitched
     melody = pitched[pitched.track != track]
@@ -161,10 +161,13 @@ def streamed(piece: Score, track: int, bars: int, others: Others) -> list[Row]:
         "onset_divergence": lambda own: _divergence(onsets(own), onsets(true), _ONSET_BINS),
     }
     support = {
-        "consonant": lambda own: _support(melody, own)[0],
-        "unsupported": lambda own: _support(melody, own)[1],
+        name: (None, None) if own is None else _support(melody, own)
+        for name, own in {REAL: true, **others}.items()
     }
-    return _rows(divergences, others) + _rows(support, {REAL: true, **others})
+    rows = _rows(divergences, others)
+    for number, metric in enumerate(("consonant", "unsupported")):
+        rows.append({"metric": metric, **{name: both[number] for name, both in support.items()}})
+    return rows
 
 
 def _divergence(ours: np.ndarray, true: np.ndarray, bins: int) -> float:
