@@ -27,6 +27,7 @@ from tokenization.score import Track
 _UNSAID = 0  # the velocity of a note that says none, until the marks of its whole bar are known
 _NUMBER = re.compile(r"\s*[-+]?\d{1,9}(?:\.\d{0,9})?\s*", re.ASCII)
 _UNITS = {"whole": 4, "half": 2, "quarter": 1, "eighth": 0.5, "16th": 0.25, "32nd": 0.125}
+_READ = {"attributes", "note", "backup", "forward", "direction", "sound", "harmony"}  # elements
 # For parts that do not say which drum is meant.
 _DRUMS = {place: drum for drum, place in reversed(DRUM_PLACES.items())}
 
@@ -72,8 +73,8 @@ class PartReader:
         self._marks: list[tuple[int, int]] = []  # (ticks, velocity)
         self._unsaid: list[tuple[int, WrittenNote]] = []  # notes that follow the marks, by ticks
         for element in measure:
-            if read := getattr(self, f"_read_{element.tag}", None):
-                read(element)
+            if element.tag in _READ:  # a name of the file reaches no other method
+                getattr(self, f"_read_{element.tag}")(element)
             self._bar.length = max(self._bar.length, self._tick())
         self._place_graces(self._tick())
         self._follow_marks()
