@@ -49,7 +49,6 @@ from tokenization.ensemble.tokens import (
     MOST_VOICES,
     PART,
     PART_NAMES,
-    PITCHED,
     PLAN,
     PLAN_STOP,
     RETURNS,
@@ -232,8 +231,7 @@ class Ensemble(Language):
         """Read a sequence or a prefix of one, without its plan and goals; what is not complete is left out."""
         ids = plain(ids)
         sheet = Reading(closed(ids if drawn else self.valid(ids))).sheet()
-        score = score_of(sheet, setting or Setting())
-        return struck_again(score) if drawn else score
+        return struck_again(score_of(sheet, setting or Setting()))
 
     def sheet(self, ids: np.ndarray) -> Sheet:
         """Return what a valid plain sequence says, on the grid."""
@@ -349,7 +347,7 @@ def _first_fault(ids: np.ndarray) -> int | None:
 
 
 def _is_spelled(ids: np.ndarray) -> bool:
-    """Say whether complete tokens are the one spelling of what they say, with no key struck while it sounds."""
+    """Say whether complete tokens are the one spelling of what they say, with no key struck twice at once."""
     if not len(ids) or ids[0] != BEGIN or not (ids == BAR).any():
         return False
     reading = Reading(ids)
@@ -370,16 +368,13 @@ def _is_spelled(ids: np.ndarray) -> bool:
     if (follows & ((np.diff(sheet.value) == 0) | (np.diff(sheet.onset) == 0))).any():
         return False
     sounds = np.flatnonzero(sheet.instrument != HARMONY)
-    order = np.lexsort((sheet.onset[sounds], sheet.value[sounds], sheet.part[sounds]))
-    kept = sounds[order]
-    same = (np.diff(sheet.part[kept]) == 0) & (np.diff(sheet.value[kept]) == 0)
-    lasts = np.where(sheet.instrument[kept] < PITCHED, LENGTHS[sheet.length[kept]], 1)
-    return not (same & (np.diff(sheet.onset[kept]) < lasts[:-1])).any()
+    strikes = np.stack([sheet.onset, sheet.value, sheet.part])[:, sounds]
+    return np.unique(strikes, axis=1).shape[1] == len(sounds)
 
 
 def _scan(ids: np.ndarray, metre: int = FOUR_FOUR) -> int | None:
     """Return the first position that the grammar forbids, read token by token, from a metre on."""
-    grammar = EnsembleGrammar(metre=metre)
+    grammar = EnsembleGrammar(metre=metre, given_bars=0)
     for position, token in enumerate(ids):
         if not grammar.allowed()[0, token]:
             return position

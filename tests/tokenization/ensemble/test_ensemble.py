@@ -269,8 +269,9 @@ def test_a_written_note_ends_where_its_key_is_struck_again():
             grammar.advance(np.array([token]))
         assert grammar.allowed()[0, key] == may
     ids = np.array([*head, *later, key, END])
-    assert LANGUAGE.decode(ids, drawn=True).notes.duration_ticks.tolist() == [24, 192]
-    assert LANGUAGE.validate(ids) is not None
+    assert LANGUAGE.decode(ids).notes.duration_ticks.tolist() == [24, 192]
+    twice_at_once = np.array([*head, *bar, key, END])
+    assert LANGUAGE.validate(twice_at_once) is not None
 
 
 @pytest.mark.parametrize("key", [*range(0, 12, 5), 14])
