@@ -1,10 +1,12 @@
 // What a person can do with the desk; the parts of the page call this and watch the desk.
 import { settingsOf } from "../desk/check.js";
+import { carryMix } from "../desk/mix.js";
 import { bytesOf, readDesk, writeDesk, ENDING, fromBase64 } from "../desk/file.js";
 import { readLink, writeLink } from "../desk/link.js";
 import { newId, soFar, woken } from "../desk/state.js";
 import {
   aroundNew,
+  barAt,
   barCount,
   emptyPiece,
   pieceOf,
@@ -209,8 +211,8 @@ export class App {
           (id) => id !== entry.id || this.desk.stars.has(id),
         );
         this.desk.open = { ...this.desk.open, listed, goals: { of: heard.id, bars: goals } };
-        this.desk.tell("step", {});
-        return heard;
+        carryMix(this.desk, entry, heard);
+        this.desk.tell("step");
       };
     });
   }
@@ -281,6 +283,13 @@ export class App {
     return entry;
   }
 
+  // Open something of the history.
+  recall(id) {
+    this.supersede();
+    this.desk.recall(id);
+    this.follow();
+  }
+
   // Take something out of the history; what plays falls silent with it.
   remove(id) {
     this.calm();
@@ -340,6 +349,20 @@ export class App {
     this.desk.tell("loop", { id, range });
   }
 
+  // The bar that is reached in a piece.
+  barOf(entry) {
+    return this.player.entry?.id === entry.id ? barAt(entry.piece, this.player.tick) : 0;
+  }
+
+  // Go to the next bar line of a piece, or to the one before.
+  stepBars(entry, by) {
+    const { player } = this;
+    player.load(entry);
+    const bar =
+      by > 0 ? barAt(entry.piece, player.tick + 1) + 1 : barAt(entry.piece, player.tick - 1);
+    player.seek(entry.piece.lines[Math.min(barCount(entry.piece), bar)]);
+  }
+
   // The bars of a take that its roll shows; null for all.
   seen(entry) {
     return this.desk.settings.wholeTakes ? null : aroundNew(entry);
@@ -361,6 +384,13 @@ export class App {
       ];
     if (at !== null || this.player.tick < seam) this.player.seek(Math.max(at ?? 0, seam));
     return this.player.playing ? undefined : this.player.play();
+  }
+
+  // Play or pause what is loaded, or play the piece.
+  toggle() {
+    const { player, desk } = this;
+    if (player.entry) player.toggle();
+    else if (desk.current) this.play(desk.current);
   }
 
   saveDesk() {

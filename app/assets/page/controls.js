@@ -1,5 +1,16 @@
 // How to continue: words of musicians first, sampling by its names behind "Advanced".
-import { action, check, choice, count, icon, make, rename, slider } from "../widgets/parts.js";
+import {
+  action,
+  check,
+  choice,
+  count,
+  field,
+  fold,
+  icon,
+  make,
+  rename,
+  slider,
+} from "../widgets/parts.js";
 import { settingOf } from "./server.js";
 
 const CREATIVITY = [
@@ -15,7 +26,6 @@ export function controlsPart(app) {
   const { desk, facts } = app,
     set = (change) => desk.set(change),
     { settings } = desk;
-  const box = make("section", "mg-card mg-controls", "", { ariaLabel: "How to continue" });
   const exact = () => CREATIVITY.some(([temperature]) => temperature === desk.settings.temperature);
   const model = choice(
     "mg-model",
@@ -67,22 +77,16 @@ export function controlsPart(app) {
   const endWhy = make("span", "mg-info", "", { id: "mg-ends-why" });
   ends.append(endWhy);
   ends.select.setAttribute("aria-describedby", "mg-ends-why");
-  const chords = make("div", "mg-field", "", { id: "mg-chords" }),
-    line = make("input", "mg-text", "", {
-      type: "text",
-      id: "mg-chords-line",
-      placeholder: "C | G/B | Am F | C",
-      spellcheck: false,
-      maxLength: 400,
-    });
+  const line = make("input", "mg-text", "", {
+    type: "text",
+    id: "mg-chords-line",
+    placeholder: "C | G/B | Am F | C",
+    spellcheck: false,
+    maxLength: 400,
+  });
   line.addEventListener("change", () => set({ chords: line.value }));
-  chords.append(
-    make("label", "mg-label", "Chord progression", { htmlFor: "mg-chords-line" }),
-    line,
-  );
+  const chords = field("mg-chords", "Chord progression", line);
 
-  const more = make("details", "mg-more", "", { id: "mg-more" });
-  more.append(make("summary", "", "Advanced"));
   const fines = facts.sampling.map(({ name, label, hint, least, most, step }) => {
     const setting = settingOf(name),
       made = slider(`mg-${name.replace("_", "-")}`, label, {
@@ -93,28 +97,25 @@ export function controlsPart(app) {
         act: (to) => set({ [setting]: to }),
         info: hint,
       });
-    more.append(made);
     return [setting, made];
   });
-  const seed = make("div", "mg-field", "", { id: "mg-seed" }),
-    number = make("input", "mg-number mg-wide-number", "", {
-      type: "number",
-      id: "mg-seed-number",
-      min: 0,
-      max: 2 ** 31 - 1,
-      step: 1,
-    });
+  const number = make("input", "mg-number", "", {
+    type: "number",
+    id: "mg-seed-number",
+    min: 0,
+    max: 2 ** 31 - 1,
+    step: 1,
+  });
   number.addEventListener("change", () =>
     set({
       seed: Math.min(2 ** 31 - 1, Math.max(0, Math.floor(Number(number.value) || 0))),
       newSeed: false,
     }),
   );
-  const seedHead = make("div", "mg-field-head");
-  seedHead.append(make("label", "mg-label", "Seed", { htmlFor: "mg-seed-number" }), number);
-  seed.append(seedHead);
+  const seed = field("mg-seed", "Seed", number);
   const newSeed = check("mg-new-seed", "Another seed each time", (on) => set({ newSeed: on }));
-  more.append(seed, newSeed);
+  const sampling = [...fines.map(([, made]) => made), seed, newSeed];
+  const more = fold("Advanced", "mg-more", sampling, { id: "mg-more" });
   more.firstChild.addEventListener("click", (event) => {
     event.preventDefault(); // `show` opens it: the event "toggle" comes later, and may undo what was asked for since
     set({ more: !desk.settings.more });
@@ -130,7 +131,6 @@ export function controlsPart(app) {
     id: "mg-halt",
     hidden: true,
   });
-  const row = make("div", "mg-go-row");
   // On a small screen what is asked for lies in a sheet over the music; its button is next to Continue.
   const how = icon(
     "how",
@@ -138,28 +138,28 @@ export function controlsPart(app) {
     () => sheet(!box.classList.contains("mg-up")),
     "mg-icon mg-how",
   );
-  const top = make("div", "mg-sheet-head");
-  top.append(
-    make("h2", "", "How to continue"),
-    icon("close", "Close", () => sheet(false), "mg-icon mg-sheet-close"),
+  const close = icon("close", "Close", () => sheet(false), "mg-icon mg-sheet-close"),
+    top = make("div", "mg-sheet-head", [make("h2", "", "How to continue"), close]),
+    row = make("div", "mg-go-row", [how, go, halt]);
+  const box = make(
+    "section",
+    "mg-card mg-controls",
+    [top, model, prompt, bars, takes, daring, dense, ends, chords, more, row],
+    { ariaLabel: "How to continue", id: "mg-controls" },
   );
-  box.id = "mg-controls";
   how.setAttribute("aria-controls", box.id);
+  how.ariaExpanded = false;
   function sheet(open, back = true) {
     if (open === box.classList.contains("mg-up")) return;
     box.classList.toggle("mg-up", open);
-    how.setAttribute("aria-expanded", String(open));
-    if (open) top.lastChild.focus();
+    how.ariaExpanded = open;
+    if (open) close.focus();
     else if (back) how.focus();
   }
-  sheet(false);
-  how.setAttribute("aria-expanded", "false");
   box.addEventListener("keydown", (event) => event.key === "Escape" && sheet(false));
   addEventListener("pointerdown", (event) => box.contains(event.target) || sheet(false, false), {
     capture: true,
   });
-  row.append(how, go, halt);
-  box.append(top, model, prompt, bars, takes, daring, dense, ends, chords, more, row);
 
   function show() {
     const { settings: now, open, current } = desk,
@@ -173,14 +173,8 @@ export function controlsPart(app) {
     }
     bars.show(now.bars);
     takes.show(now.variations);
-    const near = CREATIVITY.reduce(
-      (best, [temperature], place) =>
-        Math.abs(temperature - now.temperature) < Math.abs(CREATIVITY[best][0] - now.temperature)
-          ? place
-          : best,
-      0,
-    );
-    daring.show(near);
+    const far = CREATIVITY.map(([temperature]) => Math.abs(temperature - now.temperature));
+    daring.show(far.indexOf(Math.min(...far)));
     dense.show(now.dense);
     ends.show(now.ends && can.ends.can ? "ends" : "open");
     ends.select.disabled = !can.ends.can;

@@ -1,28 +1,21 @@
 // The bar at the bottom: what plays, where it is, and how: loop, metronome, tempo, transposition.
 import { clockTime } from "../music/clock.js";
-import { barAt } from "../music/piece.js";
-import { icon, make, rename } from "../widgets/parts.js";
+import { barAt, barCount } from "../music/piece.js";
+import { action, icon, make, slider } from "../widgets/parts.js";
+import { showPlay } from "../widgets/play_button.js";
 
 export function dockPart(app) {
-  const { desk, player } = app,
-    box = make("section", "mg-dock", "", { id: "mg-dock", ariaLabel: "Player" });
-  const play = make("button", "mg-play", "", { type: "button", id: "mg-dock-play" });
-  play.addEventListener("click", () =>
-    player.entry ? player.toggle() : desk.current && app.play(desk.current),
-  );
+  const { desk, player } = app;
+  const play = action("", () => app.toggle(), "mg-play", { id: "mg-dock-play" });
   const start = icon("start", "To the start", () => player.seek(player.transport.loop?.[0] ?? 0));
   const title = make("span", "mg-dock-title"),
-    time = make("span", "mg-dock-time"),
     clock = make("span", "mg-dock-clock"),
-    place = make("span");
-  time.append(clock, place);
+    place = make("span"),
+    time = make("span", "mg-dock-time", [clock, place]);
   const loop = icon(
     "loop",
     "Loop",
-    () =>
-      player.transport.loop
-        ? app.loop(player.entry.id, null)
-        : app.loop(player.entry.id, wholeOf()),
+    () => app.loop(player.entry.id, player.transport.loop ? null : wholeOf(player.entry)),
     "mg-icon mg-loop",
   );
   const clicks = icon(
@@ -31,58 +24,52 @@ export function dockPart(app) {
     () => desk.set({ metronome: !desk.settings.metronome }),
     "mg-icon mg-clicks",
   );
-  const fresh = icon(
-    "seam",
-    "Hear only what is new",
-    () => desk.set({ onlyNew: !desk.settings.onlyNew }),
-    "mg-icon mg-only-new",
+  const fresh = icon("seam", "Hear only what is new", () =>
+    desk.set({ onlyNew: !desk.settings.onlyNew }),
   );
-  const wholeOf = () => ({
-    first:
-      player.entry.region?.first && player.entry.region.first < player.entry.piece.lines.length - 1
-        ? player.entry.region.first
-        : 0,
-    stop: player.entry.piece.lines.length - 1,
-  });
+  const dial = (id, label, usual, bounds, said, act) => {
+    const box = slider(id, label, { ...bounds, value: usual, said, act });
+    box.classList.add("mg-dial");
+    box.addEventListener("dblclick", ({ target }) => target.type === "range" && act(usual));
+    return box;
+  };
   const tempo = dial(
     "mg-tempo",
     "Tempo",
+    100,
     { min: 50, max: 200, step: 5 },
-    (to) => desk.set({ tempo: to / 100 }),
     (to) => `${to} %`,
+    (to) => desk.set({ tempo: to / 100 }),
   );
   const tune = dial(
     "mg-transpose",
     "Transpose",
-    { min: -12, max: 12, step: 1 },
-    (to) => desk.set({ transpose: to }),
+    0,
+    { min: -12, max: 12 },
     (to) => (to > 0 ? `+${to}` : `${to}`),
+    (to) => desk.set({ transpose: to }),
   );
-  const more = make("span", "mg-dock-more"),
-    unfold = icon(
-      "unfold",
-      "Loop, metronome, tempo, transposition",
-      () => {
-        unfold.setAttribute("aria-expanded", String(box.classList.toggle("mg-tall")));
-      },
-      "mg-icon mg-unfold",
-    );
-  unfold.setAttribute("aria-expanded", "false");
-  more.append(fresh, loop, clicks, tempo, tune);
-  box.append(play, start, time, title, unfold, more);
+  const more = make("span", "mg-dock-more", [fresh, loop, clicks, tempo, tune]);
+  const unfold = icon(
+    "unfold",
+    "Loop, metronome, tempo, transposition",
+    () => (unfold.ariaExpanded = box.classList.toggle("mg-tall")),
+    "mg-icon mg-unfold",
+  );
+  unfold.ariaExpanded = false;
+  const box = make("section", "mg-dock", [play, start, time, title, unfold, more], {
+    id: "mg-dock",
+    ariaLabel: "Player",
+  });
 
   function show() {
     const { entry } = player,
-      on = player.playing,
       { settings } = desk;
-    play.disabled = !(entry ?? desk.current)?.piece.notes.length && entry?.state !== "running";
-    play.classList.toggle("mg-on", on);
-    play.classList.toggle("mg-waits", Boolean(on && player.waiting));
-    rename(play, on ? "Pause what plays" : "Play what is loaded");
+    showPlay(play, app, entry ?? desk.current, ["Play what is loaded", "Pause what plays"]);
     title.textContent = entry ? entry.title : "";
-    clicks.setAttribute("aria-pressed", String(settings.metronome));
-    fresh.setAttribute("aria-pressed", String(settings.onlyNew));
-    loop.setAttribute("aria-pressed", String(Boolean(player.transport.loop)));
+    clicks.ariaPressed = settings.metronome;
+    fresh.ariaPressed = settings.onlyNew;
+    loop.ariaPressed = Boolean(player.transport.loop);
     loop.disabled = !entry?.piece.notes.length;
     tempo.show(Math.round(settings.tempo * 100));
     tune.show(settings.transpose);
@@ -91,9 +78,9 @@ export function dockPart(app) {
   }
   function move() {
     const { entry } = player;
-    if (!entry || entry.kind === "nothing") return time.classList.add("mg-silent");
-    time.classList.remove("mg-silent");
-    const bars = entry.piece.lines.length - 1,
+    time.classList.toggle("mg-silent", !entry || entry.kind === "nothing");
+    if (!entry || entry.kind === "nothing") return;
+    const bars = barCount(entry.piece),
       bar = Math.min(bars, barAt(entry.piece, player.tick) + 1);
     const told = [clockTime(player.seconds), `bar ${bar} of ${bars}`];
     [clock, place].forEach((one, i) => one.textContent === told[i] || (one.textContent = told[i]));
@@ -101,24 +88,8 @@ export function dockPart(app) {
   return Object.assign(box, { show, move });
 }
 
-function dial(id, label, bounds, act, said) {
-  const box = make("label", "mg-dial", "", { id }),
-    name = make("span", "mg-dial-name", label),
-    words = make("output", "mg-dial-said");
-  const range = make("input", "", "", { type: "range", ...bounds });
-  range.setAttribute("aria-label", label);
-  range.addEventListener("input", () => act(Number(range.value)));
-  range.addEventListener("dblclick", () => act(bounds.min < 0 ? 0 : 100));
-  box.append(name, range, words);
-  return Object.assign(box, {
-    show: (to) => {
-      range.value = to;
-      words.textContent = said(to);
-      range.setAttribute("aria-valuetext", said(to));
-      range.style.setProperty(
-        "--part",
-        `${(100 * (to - bounds.min)) / (bounds.max - bounds.min)}%`,
-      );
-    },
-  });
+// The bars that go round: what is new in a piece and behind it, or all.
+function wholeOf({ region, piece }) {
+  const stop = barCount(piece);
+  return { first: region?.first < stop ? region.first : 0, stop };
 }

@@ -1,7 +1,8 @@
 // The page's head: its name and mark, undo and redo, the desk as a file, light and dark.
 import { ENDING } from "../desk/file.js";
 import { mark } from "../widgets/icons.js";
-import { able, action, icon, isAble, make, passFocus, rename, withMark } from "../widgets/parts.js";
+import { menu } from "../widgets/menu.js";
+import { able, action, filePicker, icon, isAble, make, marked, rename } from "../widgets/parts.js";
 
 const MARK =
   '<svg class="mg-mark" viewBox="0 0 28 28" width="28" height="28" aria-hidden="true"><rect x="1" y="5" width="9" height="5" rx="2.5" class="mg-mark-given"/>' +
@@ -9,114 +10,67 @@ const MARK =
   '<rect x="14" y="1" width="1.5" height="26" rx="0.75" class="mg-mark-line"/></svg>';
 
 const THEME = "musicgen-theme";
-const system = () => (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-let chosen = null;
+const isDark = () => document.body.classList.contains("dark");
 
-export function isDark() {
+// Light or dark, as was chosen, or else as the system has it.
+export function dress() {
+  let chosen = null;
   try {
-    chosen = localStorage.getItem(THEME) ?? chosen; // another tab may have changed it
+    chosen = localStorage.getItem(THEME);
   } catch {} // a browser that is told to keep nothing
-  return (chosen ?? system()) === "dark";
-}
-
-function choose(theme) {
-  chosen = theme;
-  try {
-    localStorage.setItem(THEME, theme);
-  } catch {} // for this visit, then
+  chosen ??= matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  document.body.classList.toggle("dark", chosen === "dark");
 }
 
 export function headerPart(app) {
   const { desk } = app,
-    box = make("header", "mg-bar"),
     name = make("h1", "", "musicgen");
   name.insertAdjacentHTML("afterbegin", MARK);
-  const pressed =
-    (act) =>
-    ({ currentTarget }) =>
-      isAble(currentTarget) && act();
-  const undo = action(
-      "",
-      pressed(() => app.undo()),
-    ),
-    redo = action(
-      "",
-      pressed(() => app.redo()),
-    );
-  withMark(undo, "undo", "Undo");
-  withMark(redo, "redo", "Redo");
-  const { menu, file } = projectMenu(app);
-  box.append(
-    name,
-    make("p", "", "Continue a piece of music."),
-    undo,
-    redo,
-    menu,
-    file,
-    themeButton(),
-  );
+  const undo = marked("undo", "Undo", () => isAble(undo) && app.undo()),
+    redo = marked("redo", "Redo", () => isAble(redo) && app.redo());
+  const words = make("p", "", "Continue a piece of music.");
+  const all = [name, words, undo, redo, ...projectMenu(app), themeButton()];
 
   function show() {
     able(undo, Boolean(desk.undoes), "There is nothing to undo.", `Undo: ${desk.undoes}`);
     able(redo, Boolean(desk.redoes), "There is nothing to redo.", `Redo: ${desk.redoes}`);
   }
-  return Object.assign(box, { show });
+  return Object.assign(make("header", "mg-bar", all), { show });
 }
 
 // The menu of the project, and the field for the file that it opens.
 function projectMenu(app) {
-  const menu = make("details", "mg-menu mg-desk-menu"),
-    list = make("div", "mg-menu-list"),
-    file = make("input", "mg-file", "", {
-      type: "file",
-      accept: ENDING,
-      id: "mg-desk-file",
-      ariaLabel: "Open a project",
-    });
-  const close = (act) => () => (passFocus(list, menu.firstChild), (menu.open = false), act());
-  file.addEventListener(
-    "change",
-    () => (app.openFile(file.files[0]), (file.value = ""), (menu.open = false)),
-  );
-  list.append(
-    action(
-      "Save the project as a file",
-      close(() => app.saveDesk()),
-      "mg-item",
-    ),
-    action("Open a project from a file", () => file.click(), "mg-item"),
-    make("a", "mg-item", "Licences of sound and score", {
-      href: `${app.facts.assets}/vendor/LICENCES.txt`,
-      target: "_blank",
-    }),
-  );
-  menu.append(make("summary", "mg-chip", "Project"), list);
-  menu.addEventListener(
-    "keydown",
-    (event) => event.key === "Escape" && ((menu.open = false), menu.firstChild.focus()),
-  );
-  file.tabIndex = -1;
-  return { menu, file };
+  const file = filePicker(app, ENDING, {
+    id: "mg-desk-file",
+    ariaLabel: "Open a project",
+    tabIndex: -1,
+  });
+  const item = (text, act) => action(text, () => (project.shut(), act()), "mg-item");
+  const licences = make("a", "mg-item", "Licences of sound and score", {
+    href: `${app.facts.assets}/vendor/LICENCES.txt`,
+    target: "_blank",
+  });
+  const items = [
+    item("Save the project as a file", () => app.saveDesk()),
+    item("Open a project from a file", () => file.click()),
+    licences,
+  ];
+  const project = menu("Project", items, "mg-menu mg-desk-menu");
+  return [project, file];
 }
 
 function themeButton() {
-  const button = icon(
-    "moon",
-    "",
-    () => {
-      const dark = !document.body.classList.contains("dark");
-      choose(dark ? "dark" : "light");
-      document.body.classList.toggle("dark", dark);
-      name();
-    },
-    "mg-icon mg-theme",
-  );
+  const button = icon("moon", "", () => {
+    document.body.classList.toggle("dark");
+    name();
+    try {
+      localStorage.setItem(THEME, isDark() ? "dark" : "light");
+    } catch {} // for this visit, then
+  });
   const name = () => {
-    const dark = document.body.classList.contains("dark");
-    button.innerHTML = mark(dark ? "sun" : "moon");
-    rename(button, dark ? "Light mode" : "Dark mode");
+    button.innerHTML = mark(isDark() ? "sun" : "moon");
+    rename(button, isDark() ? "Light mode" : "Dark mode");
   };
   name();
-  new MutationObserver(name).observe(document.body, { attributeFilter: ["class"] });
   return button;
 }

@@ -1,5 +1,5 @@
 // Everything that lay on the desk, and what came of what.
-import { action, count, icon, make, passFocus } from "../widgets/parts.js";
+import { action, count, fold, icon, make, passFocus } from "../widgets/parts.js";
 import { factsOf, splitTitle } from "./titles.js";
 
 // Each below what it came of, with how far below. Where parents lead in a circle, as the file of a desk may say, it is
@@ -32,37 +32,39 @@ export function treeOf(desk) {
 }
 
 export function historyPart(app) {
-  const { desk } = app,
-    box = make("details", "mg-card mg-history", "", { id: "mg-history" });
-  const summary = make("summary"),
-    only = action("★ only", () => ((starred = !starred), show()), "mg-chip"),
-    list = make("ol", "mg-history-list");
-  const top = make("div", "mg-row");
+  const { desk } = app;
+  const only = action("★ only", () => ((starred = !starred), show())),
+    list = make("ol", "mg-history-list"),
+    box = fold("", "mg-card mg-history", [make("div", "mg-row", [only]), list], {
+      id: "mg-history",
+    });
+  const summary = box.firstChild;
   let starred = false;
-  top.append(only);
-  box.append(summary, top, list);
   box.addEventListener("toggle", () => show());
 
   function row(entry, depth) {
-    const line = make("li", "mg-history-row"),
-      starIt = icon("star", `Star: ${entry.title}`, () => desk.star(entry.id), "mg-icon mg-star");
-    line.style.setProperty("--depth", Math.min(depth, 8));
-    line.dataset.id = entry.id;
-    starIt.setAttribute("aria-pressed", String(desk.stars.has(entry.id)));
-    const open = action("", () => app.recall(entry.id), "mg-history-open");
+    const starIt = icon(
+      "star",
+      `Star: ${entry.title}`,
+      () => desk.star(entry.id),
+      "mg-icon mg-star",
+    );
+    starIt.ariaPressed = desk.stars.has(entry.id);
     const { variation } = splitTitle(entry.title),
       short = depth && variation ? variation[0].toUpperCase() + variation.slice(1) : entry.title;
-    open.append(
-      make("span", "mg-history-title", short),
-      make("span", "mg-facts", factsOf(entry).join(" · ")),
+    const words = [make("span", "", short), make("span", "mg-facts", factsOf(entry).join(" · "))];
+    const open = action(words, () => app.recall(entry.id), "mg-history-open", {
+      title: entry.title,
+      ariaCurrent: entry.id === desk.open.current || null,
+    });
+    const bin = icon(
+      "bin",
+      `Delete: ${entry.title}`,
+      () => app.remove(entry.id),
+      "mg-icon mg-drop",
     );
-    open.title = entry.title;
-    if (entry.id === desk.open.current) open.setAttribute("aria-current", "true");
-    line.append(
-      starIt,
-      open,
-      icon("bin", `Delete: ${entry.title}`, () => app.remove(entry.id), "mg-icon mg-drop"),
-    );
+    const line = make("li", "mg-history-row", [starIt, open, bin]);
+    line.style.setProperty("--depth", Math.min(depth, 8));
     return line;
   }
 
@@ -72,7 +74,7 @@ export function historyPart(app) {
     summary.textContent = `History: ${count(size, "piece")}${kept ? `, ${kept} with a star` : ""}`;
     box.hidden = !size;
     if (!box.open) return;
-    only.setAttribute("aria-pressed", String(starred));
+    only.ariaPressed = starred;
     const focused = document.activeElement,
       before = [...list.children],
       at = before.findIndex((one) => one.contains(focused));

@@ -1,6 +1,6 @@
 // What a piece from nothing is to be like: shown where no piece is open and the model can be asked; "any" is the model's
 // to choose.
-import { action, choice, make } from "../widgets/parts.js";
+import { action, choice, field, make } from "../widgets/parts.js";
 
 const ANY = ["", "Any"];
 const FORMS = ["A A B A", "A B A C", "A A B B", "A B A B", "A B A"];
@@ -22,9 +22,7 @@ const worded = (name) => (name[0].toUpperCase() + name.slice(1)).replaceAll("_",
 const keyName = (name) => name.replace(/[#b](?= )/, (sign) => SIGNS[sign]);
 
 export function ideaPart(app) {
-  const { desk } = app,
-    box = make("div", "mg-idea", "", { ariaLabel: "How to begin" });
-  box.setAttribute("role", "group");
+  const { desk } = app;
   const set = (change) => desk.set({ idea: { ...desk.settings.idea, ...change } });
   const choose = (name, label) =>
     choice(`mg-idea-${name}`, label, [ANY], (value) => set({ [name]: value }));
@@ -32,7 +30,6 @@ export function ideaPart(app) {
     key = choose("key", "Key"),
     metre = choose("metre", "Time signature"),
     form = choose("form", "Form");
-  const tempo = make("div", "mg-field", "", { id: "mg-idea-tempo" });
   const beats = make("input", "mg-text", "", {
     type: "number",
     id: "mg-idea-beats",
@@ -41,10 +38,12 @@ export function ideaPart(app) {
     placeholder: "Any",
   });
   beats.addEventListener("change", () => set({ tempo: Number(beats.value) || 0 }));
-  tempo.append(make("label", "mg-label", "Tempo (BPM)", { htmlFor: beats.id }), beats);
-
-  const players = playersField(desk, set);
-  box.append(style, key, tempo, metre, form, players);
+  const tempo = field("mg-idea-tempo", "Tempo (BPM)", beats),
+    players = playersField(desk, set);
+  const box = make("div", "mg-idea", [style, key, tempo, metre, form, players], {
+    ariaLabel: "How to begin",
+    role: "group",
+  });
 
   let offered = null;
   function offer(idea) {
@@ -73,14 +72,11 @@ export function ideaPart(app) {
 
 // Which instruments play: the usual ones and those that are chosen, each to be pressed, and a list of the others.
 function playersField(desk, set) {
-  const players = make("div", "mg-field mg-players", "", { id: "mg-idea-parts" }),
-    chips = make("div", "mg-tools");
-  const name = make("span", "mg-label", "Instruments", { id: "mg-idea-parts-name" });
-  chips.setAttribute("role", "group");
-  chips.setAttribute("aria-labelledby", name.id);
+  const chips = make("div", "mg-tools", "", { role: "group", ariaLabel: "Instruments" });
   const more = make("select", "mg-select", "", { ariaLabel: "Another instrument" });
   more.addEventListener("change", () => more.value && toggle(more.value));
-  players.append(name, chips);
+  const name = make("span", "mg-label", "Instruments", { ariaHidden: "true" });
+  const players = make("div", "mg-field mg-players", [name, chips]);
 
   const chosen = () => desk.settings.idea.parts ?? [];
   function toggle(part) {
@@ -112,7 +108,7 @@ function playersField(desk, set) {
     }
     more.value = "";
     for (const chip of chips.querySelectorAll("button"))
-      chip.setAttribute("aria-pressed", String(picked.includes(chip.dataset.part)));
+      chip.ariaPressed = picked.includes(chip.dataset.part);
   }
   return Object.assign(players, { show });
 }

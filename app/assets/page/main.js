@@ -1,14 +1,13 @@
 // The page from its start: the desk as it was left, its parts, and who is told what when something changes.
-import { carryMix, mixOf } from "../desk/mix.js";
+import { mixOf } from "../desk/mix.js";
 import { Store } from "../desk/store.js";
 import { toldOfLine } from "../music/chords.js";
-import { barAt, barCount } from "../music/piece.js";
-import { lanesOf, sameLanes } from "../roll/scale.js";
+import { lanesOf } from "../roll/scale.js";
 import { Player } from "../sound/player.js";
 import { App } from "./app.js";
 import { controlsPart } from "./controls.js";
 import { dockPart } from "./dock.js";
-import { headerPart, isDark } from "./header.js";
+import { dress, headerPart } from "./header.js";
 import { historyPart } from "./history.js";
 import { make } from "../widgets/parts.js";
 import { Server, settingOf } from "./server.js";
@@ -16,7 +15,8 @@ import { shortcuts } from "./shortcuts.js";
 import { stagePart } from "./stage.js";
 import { takesPart } from "./takes.js";
 
-const dress = () => document.body.classList.toggle("dark", isDark());
+const UNTRAINED =
+  "No trained model is installed, so an untrained one plays: what it writes is valid music, and makes no sense. “make models” trains the real ones.";
 
 async function start() {
   const root = make("main", "", "", { id: "mg-desk" }),
@@ -45,39 +45,18 @@ async function start() {
     rolls: { stage: () => stage.roll, takes: () => takes.cards().map((one) => one.roll) },
   };
 
-  let lanes = [];
   const lanesNow = () => {
-    const pieces = [desk.current, ...desk.takes].filter(Boolean).map((entry) => entry.piece),
-      next = pieces.length ? lanesOf(pieces, { drawing: app.drawing }) : [];
-    return (lanes = sameLanes(lanes, next) ? lanes : next);
+    const pieces = [desk.current, ...desk.takes].filter(Boolean).map((entry) => entry.piece);
+    return lanesOf(pieces, { drawing: app.drawing });
   };
-  app.barOf = (entry) => (player.entry?.id === entry.id ? barAt(entry.piece, player.tick) : 0);
-  app.stepBars = (entry, by) => {
-    player.load(entry);
-    const at = player.tick,
-      bar = barAt(entry.piece, at + (by > 0 ? 1 : -1)) + (by > 0 ? 1 : 0);
-    player.seek(entry.piece.lines[Math.max(0, Math.min(barCount(entry.piece), bar))]);
-  };
-  app.recall = (id) => {
-    app.supersede();
-    desk.recall(id);
-    app.follow();
-  };
-
   const header = headerPart(app),
     stage = stagePart(app, lanesNow),
     controls = controlsPart(app),
     takes = takesPart(app, lanesNow);
   const history = historyPart(app),
     dock = dockPart(app),
-    note = make(
-      "p",
-      "mg-note",
-      "No trained model is installed, so an untrained one plays: what it writes is valid music, and makes no sense. “make models” trains the real ones.",
-    );
-  const columns = make("div", "mg-columns");
-  note.hidden = facts.trained;
-  columns.append(stage, controls, takes, history);
+    note = make("p", "mg-note", UNTRAINED, { hidden: facts.trained }),
+    columns = make("div", "mg-columns", [stage, controls, takes, history]);
   root.replaceChildren(header, note, columns, takes.dialog);
   document.body.append(dock);
 
@@ -87,8 +66,6 @@ async function start() {
   let asked = null;
   const soon = () => (asked ??= requestAnimationFrame(() => ((asked = null), all())));
   desk.watch((what, more) => {
-    if (what === "step" && more.label === "changing the model" && !more.what)
-      carryMix(desk, desk.entries.get(more.before.current), desk.current);
     if (what === "grown") {
       takes.showOne(more.entry.id);
       if (more.entry.state !== "running" || more.entry === desk.current) soon();
@@ -129,14 +106,10 @@ async function start() {
         { id: desk.open.current, roll: stage.roll, play: stage.play },
         ...takes.cards(),
       ];
+      const isTake = (id) => desk.open.takes.includes(id);
       for (const { id, roll, play } of rolls) {
         const own = entry?.id === id,
-          sister =
-            !own &&
-            entry &&
-            roll.piece &&
-            takes.cards().some((one) => one.id === id) &&
-            takes.cards().some((one) => one.id === entry.id);
+          sister = !own && entry && roll.piece && isTake(id) && isTake(entry.id);
         if (roll === stage.roll && recorded !== null) {
           roll.moveCursor(recorded, true);
           continue;

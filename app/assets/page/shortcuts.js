@@ -25,7 +25,7 @@ export function shortcuts(app) {
     } else if (key === " " && !control && isFree(event.target)) {
       event.preventDefault();
       if (event.target === pointed) pointed.blur(); // no ring shows around what the key does not press
-      app.player.entry ? app.player.toggle() : app.desk.current && app.play(app.desk.current);
+      app.toggle();
     }
   });
   let over = 0;

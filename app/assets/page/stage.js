@@ -2,87 +2,69 @@
 import { toldOf } from "../music/chords.js";
 import { barCount, noteCount } from "../music/piece.js";
 import { Hand } from "../roll/note_editing.js";
-import { Roll } from "../roll/roll.js";
+import { HIGH, rollPart, starButton } from "../widgets/card.js";
 import { alongMenu, grip } from "../widgets/save_menu.js";
 import { mixer } from "../widgets/mixer.js";
 import {
   action,
   alarm,
   count,
-  icon,
+  filePicker,
+  fold,
   make,
+  marked,
   passFocus,
-  rename,
-  withMark,
   zoomButtons,
 } from "../widgets/parts.js";
 import { playButton } from "../widgets/play_button.js";
 import { planShown, planView } from "../widgets/plan_view.js";
 import { playIn } from "../widgets/play_in.js";
-import { rangeBar } from "../widgets/range_bar.js";
 import { ScoreView } from "../widgets/score_view.js";
 import { ideaPart } from "./idea.js";
 import { splitTitle } from "./titles.js";
 
-const OF_ROLL = "mg-chip mg-of-roll"; // what the score takes the place of
 const KINDS = ".mid,.midi,.kar,audio/midi,.mxl,.musicxml,.xml,.abc,.musicgen";
-const HIGH = "clamp(240px, 34vh, 380px)",
-  HIGHER = "clamp(340px, 52vh, 600px)"; // where notes are drawn, they are to be hit
+const HIGHER = "clamp(340px, 52vh, 600px)"; // where notes are drawn, they are to be hit
 
 export function stagePart(app, lanesNow) {
-  const { desk, player, facts: page } = app,
+  const { desk, player } = app,
     entryOf = () => desk.current;
-  const card = make("section", "mg-card mg-stage", "", { ariaLabel: "Your piece" });
-  const head = make("div", "mg-head"),
-    title = make("h2", "", "…"),
-    facts = make("span", "mg-facts");
-  const handle = grip(entryOf, "piece");
-  const star = icon("star", "Star", () => desk.star(desk.open.current), "mg-icon mg-star");
-  const picker = make("input", "mg-file", "", {
-    type: "file",
-    accept: KINDS,
-    id: "mg-file",
-    ariaLabel: "Open a file",
-  });
-  picker.addEventListener("change", () => (app.openFile(picker.files[0]), (picker.value = "")));
-  const open = make("label", "mg-chip mg-open", "Open…", { htmlFor: "mg-file" });
-  const hands = make("span", "mg-hands"),
+  const title = make("h2", "", "…"),
+    facts = make("span", "mg-facts"),
+    handle = grip(entryOf, "piece"),
+    star = starButton(desk, () => desk.open.current),
+    picker = filePicker(app, KINDS, { id: "mg-file", ariaLabel: "Open a file" }),
+    open = make("label", "mg-chip mg-open", "Open…", { htmlFor: picker.id });
+  const hands = make("span", "mg-hands", [star, picker, open]),
+    head = make("div", "mg-head", [handle, title, facts, hands]),
     said = alarm(),
     notices = make("ul", "mg-notices");
-  hands.append(star, picker, open);
-  head.append(handle, title, facts, hands);
-
-  const rolls = make("div", "mg-of-roll"),
-    foot = make("div", "mg-foot"),
-    chips = make("div", "mg-chips");
-  const roll = new Roll(rolls, {
+  const {
+    box: rolls,
+    roll,
+    bar,
+  } = rollPart(app, entryOf, {
     label: "Piano roll of your piece",
     height: HIGH,
     prompt: true,
     acts: {
       choose: (bars) => desk.choose(bars),
-      seek: (tick) => (player.load(entryOf()), player.seek(tick)),
-      play: () => app.play(entryOf()),
-      step: (by) => app.stepBars(entryOf(), by),
-      range: (range) => bar.show(range),
-      bar: () => app.barOf(entryOf()),
       bend: (bars, value) => plan.bend(bars, value),
       chord: (at) => (roll.select({ first: at, stop: at + 1 }), bar.typeChord()),
     },
   });
+  rolls.classList.add("mg-of-roll");
   const mix = mixer(app);
   app.stageRoll = roll.canvas;
-  roll.muted = app.isMuted = (track) => mix.isMuted(track);
   const hand = (roll.acts.hand = new Hand(roll, {
     edit: (piece, label, as) => (app.edit(piece, label, {}, as), show()),
     touch: (pitch, track) => player.touch(pitch, { track }),
   }));
-  const bar = rangeBar(app, roll, entryOf),
-    play = playButton(app, entryOf);
-  const pencil = action("", () => (switchHand(!hand.on), desk.tell("drawing")), OF_ROLL);
-  withMark(pencil, "pencil", "Edit notes");
+  const play = playButton(app, entryOf);
+  const draw = () => (switchHand(!hand.on), desk.tell("drawing")),
+    pencil = marked("pencil", "Edit notes", draw, "mg-chip mg-of-roll");
   const menu = alongMenu(app, entryOf, said.say);
-  const link = action("", async () => {
+  const link = marked("link", "Copy link", async () => {
     try {
       const address = await app.link();
       await (navigator.clipboard?.writeText(address) ?? Promise.reject()).then(
@@ -94,60 +76,25 @@ export function stagePart(app, lanesNow) {
       said.say(error.message);
     }
   });
-  withMark(link, "link", "Copy link");
-  const hint = make("span", "mg-hint"),
+  const hint = make("span", "mg-hint", "", { role: "status" }),
     played = playIn(app),
-    idea = ideaPart(app);
-  hint.setAttribute("role", "status");
-  const actions = make("span", "mg-actions");
-  actions.append(pencil, menu, link);
+    idea = ideaPart(app),
+    actions = make("span", "mg-actions", [pencil, menu, link]);
   const score = new ScoreView(app, () => (switchHand(false), desk.tell("score"))),
     zoom = zoomButtons({ scale: (factor) => (score.on ? score : roll).scale(factor) }),
     plan = planView(app, roll, (text) => tell(text));
   zoom.append(score.toggle, score.print, plan.toggle);
-  foot.append(play, zoom, hint, make("span", "mg-space"), actions);
-  const chip = (name, text, act, more) => {
-    const made = action(text, act, "mg-chip", more);
-    made.dataset.example = name;
-    return made;
-  };
-  const group = (name, made) => {
-    const box = make("span", "mg-chip-group");
-    box.append(make("span", "mg-chips-name", name), ...made);
-    chips.append(box);
-  };
-  // A group says what its pieces are, so their chips need not; a screen reader hears the whole title.
-  for (const [language, name] of [
-    ["remi", "try a piano"],
-    ["groove", "a trio"],
-  ])
-    group(
-      name,
-      page.examples
-        .filter((one) => one.language === language)
-        .map(({ name: example, title: text }) =>
-          chip(example, text.replace(/^Piano | trio$/, ""), () => app.openExample(example), {
-            ariaLabel: text,
-          }),
-        ),
-    );
-  group("or begin", [
-    chip("nothing", "New idea", () => app.openNothing()),
-    chip("grid", "Blank piece", () => app.openGrid()),
-  ]);
-  const remarks = make("details", "mg-remarks"),
-    list = make("ul");
-  remarks.append(make("summary"), list);
-  const folds = make("div", "mg-folds");
-  // On a phone, examples make way for the takes of what was chosen: there they are one fold among others.
-  const examples = make("details", "mg-examples"),
-    small = matchMedia("(max-width: 640px)");
-  const fold = () => (examples.open = !small.matches || !desk.open.takes.length);
-  examples.append(make("summary", "", "Examples"), chips);
-  small.addEventListener("change", fold);
-  fold();
-  folds.append(mix, played, remarks, examples);
-  card.append(head, said, notices, idea, rolls, score.box, plan.row, bar, foot, folds);
+  const foot = make("div", "mg-foot", [play, zoom, hint, make("span", "mg-space"), actions]);
+  const list = make("ul"),
+    remarks = fold("", "mg-remarks", [list]),
+    examples = examplesFold(app),
+    folds = make("div", "mg-folds", [mix, played, remarks, examples]);
+  const card = make(
+    "section",
+    "mg-card mg-stage",
+    [head, said, notices, idea, rolls, score.box, plan.row, bar, foot, folds],
+    { ariaLabel: "Your piece" },
+  );
 
   let timer;
   function tell(text) {
@@ -171,7 +118,7 @@ export function stagePart(app, lanesNow) {
     hand.switch(on);
     app.drawing = on;
     roll.high = on ? HIGHER : HIGH;
-    pencil.setAttribute("aria-pressed", String(on));
+    pencil.ariaPressed = on;
     if (on) roll.select(null);
     hintUsual();
   }
@@ -188,8 +135,7 @@ export function stagePart(app, lanesNow) {
     title.title = text;
   }
 
-  let noted = null,
-    hadTakes = desk.open.takes.length;
+  let noted = null;
   function showNotices(entry) {
     if (noted === entry) return;
     noted = entry;
@@ -222,8 +168,7 @@ export function stagePart(app, lanesNow) {
     for (const part of [facts, rolls, play, zoom]) part.hidden = !entry || app.begins; // there is nothing to see or hear
     plan.show();
     score.show();
-    const takes = desk.open.takes.length;
-    if (!takes !== !hadTakes) fold((hadTakes = takes));
+    examples.show(entry);
     if (!entry) {
       noted = null;
       notices.hidden = remarks.hidden = true;
@@ -239,14 +184,8 @@ export function stagePart(app, lanesNow) {
       entry.kind === "nothing"
         ? "the model begins by itself"
         : `${count(bars, "bar")} · ${count(noteCount(entry.piece), "note")}`;
-    star.setAttribute("aria-pressed", String(desk.stars.has(entry.id)));
-    rename(star, desk.stars.has(entry.id) ? "Starred; remove the star" : "Star");
+    star.show();
     showNotices(entry);
-    for (const chip of chips.querySelectorAll("[data-example]"))
-      chip.setAttribute(
-        "aria-pressed",
-        String(chip.dataset.example === (entry.kind === "nothing" ? "nothing" : entry.example)),
-      );
     if (roll.id !== entry.id) roll.chosenNotes = new Set();
     roll.loop = player.loopOf(entry);
     roll.show(app.recorder.shown(entry), {
@@ -267,4 +206,49 @@ export function stagePart(app, lanesNow) {
     wait: (words) => (words ? name(words) : show()),
     tell,
   });
+}
+
+// Pieces to try the page with. On a phone, they make way for the takes of what was chosen: there they are one fold among
+// others.
+function examplesFold(app) {
+  const { desk, facts } = app;
+  const chip = (name, text, act, more) => {
+    const made = action(text, act, "mg-chip", more);
+    made.dataset.example = name;
+    return made;
+  };
+  // A group says what its pieces are, so their chips need not; a screen reader hears the whole title.
+  const examplesOf = (language) =>
+    facts.examples
+      .filter((one) => one.language === language)
+      .map(({ name, title }) =>
+        chip(name, title.replace(/^Piano | trio$/, ""), () => app.openExample(name), {
+          ariaLabel: title,
+        }),
+      );
+  const own = [
+    chip("nothing", "New idea", () => app.openNothing()),
+    chip("grid", "Blank piece", () => app.openGrid()),
+  ];
+  const groups = Object.entries({
+    "try a piano": examplesOf("remi"),
+    "a trio": examplesOf("groove"),
+    "or begin": own,
+  });
+  const made = groups.map(([name, chips]) =>
+    make("span", "mg-chip-group", [make("span", "mg-chips-name", name), ...chips]),
+  );
+  const box = fold("Examples", "mg-examples", [make("div", "mg-chips", made)]);
+  const small = matchMedia("(max-width: 640px)");
+  const unfold = () => (box.open = !small.matches || !desk.open.takes.length);
+  small.addEventListener("change", unfold);
+  let hadTakes = null;
+  function show(entry) {
+    const hasTakes = desk.open.takes.length > 0;
+    if (hasTakes !== hadTakes) unfold((hadTakes = hasTakes));
+    const open = entry?.kind === "nothing" ? "nothing" : entry?.example;
+    for (const one of box.querySelectorAll("[data-example]"))
+      one.ariaPressed = one.dataset.example === open;
+  }
+  return Object.assign(box, { show });
 }

@@ -1,9 +1,9 @@
 // The takes: what came of the piece, while it comes and after; under one another, on one axis and one pitch scale.
 import { aroundNew, barCount, countIn } from "../music/piece.js";
 import { Axis } from "../roll/axis.js";
-import { Roll } from "../roll/roll.js";
 import { alongMenu, grip } from "../widgets/save_menu.js";
 import { blindPart } from "../widgets/blind.js";
+import { HIGH, rollPart, starButton } from "../widgets/card.js";
 import { likeness } from "../widgets/likeness.js";
 import {
   action,
@@ -11,14 +11,13 @@ import {
   count,
   icon,
   make,
+  marked,
   passFocus,
   rename,
-  withMark,
   zoomButtons,
 } from "../widgets/parts.js";
 import { playButton } from "../widgets/play_button.js";
 import { planShown } from "../widgets/plan_view.js";
-import { rangeBar } from "../widgets/range_bar.js";
 
 const WORDS = {
   continue: "Continue from here",
@@ -26,48 +25,32 @@ const WORDS = {
   accompany: "Use this take",
 };
 
-const HIGH = "clamp(240px, 34vh, 380px)"; // of a take by itself, as of the piece
-
 function takeCard(app, id, axis) {
   const { desk, player } = app,
     entryOf = () => desk.entries.get(id),
     first = entryOf();
   const name = `Take ${first.number + 1}`;
-  const card = make("article", "mg-card mg-take", "", { ariaLabel: name });
-  const head = make("div", "mg-head"),
-    facts = make("span", "mg-facts"),
-    title = make("h3", "", name),
-    said = alarm();
-  const star = icon("star", "Star", () => desk.star(id), "mg-icon mg-star");
+  const facts = make("span", "mg-facts"),
+    said = alarm(),
+    star = starButton(desk, () => id);
   const play = playButton(app, entryOf),
     jump = icon("seam", "To the new part", () => app.play(entryOf(), start()), "mg-icon mg-jump");
   const start = () =>
     entryOf().piece.lines[Math.min(entryOf().region.first, barCount(entryOf().piece))];
   const further = action(WORDS[first.how], () => app.use(id), "mg-chip mg-further");
   const like = make("div"),
-    rolls = make("div"),
-    foot = make("div", "mg-foot"),
-    actions = make("span", "mg-actions");
-  const roll = new Roll(rolls, {
-    label: `Piano roll of take ${first.number + 1}`,
-    height: "178px",
-    axis,
-    acts: {
-      seek: (tick) => (player.load(entryOf()), player.seek(tick)),
-      play: () => app.play(entryOf()),
-      step: (by) => app.stepBars(entryOf(), by),
-      range: (range) => bar.show(range),
-      bar: () => app.barOf(entryOf()),
-    },
-  });
-  roll.muted = (track) => app.isMuted?.(track);
-  const bar = rangeBar(app, roll, entryOf);
+    label = `Piano roll of take ${first.number + 1}`,
+    { box: rolls, roll, bar } = rollPart(app, entryOf, { label, height: "178px", axis });
   const menu = alongMenu(app, entryOf, said.say),
     drop = icon("bin", "Delete this take", () => app.remove(id), "mg-icon mg-drop");
-  head.append(grip(entryOf, "take"), title, facts, star, drop);
-  foot.append(play, jump, make("span", "mg-space"), actions);
-  actions.append(menu, further);
-  card.append(head, said, rolls, bar, foot, like);
+  const head = [grip(entryOf, "take"), make("h3", "", name), facts, star, drop],
+    foot = [play, jump, make("span", "mg-space"), make("span", "mg-actions", [menu, further])];
+  const card = make(
+    "article",
+    "mg-card mg-take",
+    [make("div", "mg-head", head), said, rolls, bar, make("div", "mg-foot", foot), like],
+    { ariaLabel: name },
+  );
   let settled = false,
     liked = null;
 
@@ -107,8 +90,7 @@ function takeCard(app, id, axis) {
     jump.hidden = !fresh || !entry.continues || entry.region.first === 0;
     further.hidden = menu.hidden = drop.hidden = !over;
     further.disabled = !fresh && !emptied;
-    star.setAttribute("aria-pressed", String(desk.stars.has(id)));
-    rename(star, desk.stars.has(id) ? "Starred; remove the star" : "Star");
+    star.show();
     if (over && liked !== entry.likeness)
       like.replaceChildren(likeness((liked = entry.likeness), entry.real));
     play.show();
@@ -127,46 +109,32 @@ const ENDINGS = {
 };
 
 export function takesPart(app, lanesNow) {
-  const { desk } = app,
-    box = make("section", "mg-takes-part", "", { id: "mg-takes", ariaLabel: "Takes" });
-  const status = make("div", "mg-status"),
-    words = make("span"),
-    bar = make("div", "mg-progress"),
+  const { desk } = app;
+  const words = make("span", "", "", { role: "status" }),
+    bar = make("progress", "mg-progress", "", { ariaLabel: "Progress" }),
     said = alarm();
-  const grid = make("div", "mg-takes"),
-    rest = make("p", "mg-rest");
-  words.setAttribute("role", "status");
-  bar.setAttribute("role", "progressbar");
-  bar.setAttribute("aria-label", "Progress");
-  bar.append(make("i"));
-  const whole = action(
-      "",
-      () => {
-        axis.reset();
-        desk.set({ wholeTakes: !desk.settings.wholeTakes });
-      },
-      "mg-chip mg-whole",
-    ),
-    by = make("p", "mg-by");
-  by.setAttribute("aria-live", "polite");
-  const tools = make("span", "mg-tools"); // for all takes: they share an axis
-  const compare = blindPart(app);
-  tools.append(
-    compare.opener,
-    whole,
-    zoomButtons({ scale: (factor) => cards[0].roll.scale(factor) }),
-  );
-  status.append(words, bar, tools);
-  box.append(said, status, by, grid);
-  grid.append(rest);
+  const rest = make("p", "mg-rest"),
+    grid = make("div", "mg-takes", [rest]);
+  const whole = marked("whole", "All bars", () => {
+      axis.reset();
+      desk.set({ wholeTakes: !desk.settings.wholeTakes });
+    }),
+    by = make("p", "mg-by", "", { ariaLive: "polite" });
+  const compare = blindPart(app),
+    zoom = zoomButtons({ scale: (factor) => cards[0].roll.scale(factor) }),
+    tools = make("span", "mg-tools", [compare.opener, whole, zoom]), // for all takes: they share an axis
+    status = make("div", "mg-status", [words, bar, tools]);
+  const box = make("section", "mg-takes-part", [said, status, by, grid], {
+    id: "mg-takes",
+    ariaLabel: "Takes",
+  });
   let cards = [],
     axis = new Axis();
 
   function say(text, part = 1) {
     status.classList.toggle("mg-busy", part < 1);
     words.classList.toggle("mg-silent", !text);
-    bar.firstChild.style.width = `${100 * part}%`;
-    bar.setAttribute("aria-valuenow", Math.round(100 * part));
+    bar.value = part;
     if (words.textContent !== text) words.textContent = words.title = text;
   }
 
@@ -198,12 +166,9 @@ export function takesPart(app, lanesNow) {
     tools.hidden = !cards.length;
     compare.show();
     whole.hidden = !parts.length;
-    withMark(
-      whole,
-      "whole",
-      parts.some((take) => take.how !== "continue") ? "All bars" : "Show my part too",
-    );
-    whole.setAttribute("aria-pressed", String(wholeTakes));
+    const all = parts.some((take) => take.how !== "continue") ? "All bars" : "Show my part too";
+    whole.lastChild.textContent = rename(whole, all);
+    whole.ariaPressed = wholeTakes;
     tellBy(desk.takes[0]?.byWhy);
     status.classList.toggle("mg-silent", !cards.length && !words.textContent);
     const { run } = app.composer;

@@ -139,11 +139,3 @@ function drumLane({ counts, ...lane }, drawing) {
     label: (pitch) => (pitch === rest ? "Others" : drumName(pitch)),
   };
 }
-
-export const sameLanes = (one, other) =>
-  one.length === other.length &&
-  one.every(
-    (lane, i) =>
-      ["name", "low", "high", "rows"].every((key) => lane[key] === other[i][key]) &&
-      String(lane.pitches) === String(other[i].pitches),
-  );

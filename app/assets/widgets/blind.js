@@ -1,6 +1,6 @@
 // Compare blind: two takes, or a take and the real piece, as A and B in an order that nobody knows; which is better?
 import { Choices, blind, pairsOf } from "../desk/listening.js";
-import { action, download, icon, make, withMark } from "./parts.js";
+import { action, download, icon, make, marked } from "./parts.js";
 
 const HOW =
   "A and B are two takes, or a take and the piece as it really goes on, in an order that is drawn by chance. " +
@@ -9,19 +9,9 @@ const CHOICES = { A: "A is better", none: "No difference", B: "B is better" };
 
 // What the dialog shows and is pressed: `acts` are close(), play(side), choose(chosen), draw(), save() and forget().
 function dialogFor(acts) {
-  const box = make("dialog", "mg-blind");
-  const name = make("h2", "", "Compare blind", { id: "mg-blind-name" });
-  box.setAttribute("aria-labelledby", name.id);
-  const head = make("div", "mg-field-head");
-  head.append(
-    name,
-    icon("close", "Close", () => acts.close()),
-  );
-  const players = make("div", "mg-row");
-  const verdicts = make("div", "mg-row");
-  const foot = make("div", "mg-row");
-  const said = make("p", "mg-blind-said");
-  said.setAttribute("role", "status");
+  const name = make("h2", "", "Compare blind");
+  const close = icon("close", "Close", () => acts.close());
+  const said = make("p", "mg-blind-said", "", { role: "status" });
   const plays = ["A", "B"].map((side) => action("", () => acts.play(side), "mg-chip mg-side"));
   const buttons = Object.entries(CHOICES).map(([chosen, text]) => {
     const button = action(text, () => acts.choose(chosen));
@@ -31,10 +21,11 @@ function dialogFor(acts) {
   const next = action("Next pair", () => acts.draw(), "mg-chip mg-further");
   const save = action("", () => acts.save());
   const forget = action("Delete choices", () => acts.forget());
-  players.append(...plays);
-  verdicts.append(...buttons);
-  foot.append(next, save, forget);
-  box.append(head, make("p", "mg-said", HOW), players, verdicts, said, foot);
+  const rows = [plays, buttons, [next, save, forget]];
+  const [players, verdicts, foot] = rows.map((some) => make("div", "mg-row", some));
+  const head = make("div", "mg-field-head", [name, close]);
+  const all = [head, make("p", "mg-said", HOW), players, verdicts, said, foot];
+  const box = make("dialog", "mg-blind", all, { ariaLabel: name.textContent });
   return { box, plays, buttons, said, next, save, forget };
 }
 
@@ -44,7 +35,7 @@ function showPair({ plays, buttons, said, next }, { heard, pairs, known, told },
     const on = player.entry?.id === heard[side].entry.id && player.playing;
     plays[place].textContent = on ? `❚❚ ${side}` : `▶ ${side}`;
     plays[place].ariaLabel = `${on ? "Pause" : "Play"} ${side}`;
-    plays[place].setAttribute("aria-pressed", String(on));
+    plays[place].ariaPressed = on;
   }
   for (const button of buttons) button.disabled = known.size < 2 || Boolean(told);
   said.textContent = told || (known.size < 2 ? "Hear A and B first." : "Which is better?");
@@ -85,8 +76,7 @@ function layAside(app) {
 export function blindPart(app) {
   const { desk, player } = app;
   const choices = new Choices();
-  const opener = action("", () => open());
-  withMark(opener, "blind", "Compare blind");
+  const opener = marked("blind", "Compare blind", () => open());
   const save = () =>
     download(new TextEncoder().encode(choices.text()), "listening.json", "application/json");
   const forget = () => (choices.clear(), show());

@@ -1,5 +1,5 @@
 // How like its prompt a take stays, in a musician's words: light bars in a fold, and what they mean.
-import { make } from "./parts.js";
+import { fold, make } from "./parts.js";
 
 const METRICS = {
   "onset–duration": [
@@ -13,36 +13,21 @@ const METRICS = {
 // A row a metric, a bar a quarter; `real` is how like its own beginning the real piece goes on.
 export function likeness(rows, real) {
   if (!rows?.length) return make("div");
-  const fold = make("details", "mg-details"),
-    box = make("div", "mg-likeness");
-  fold.append(make("summary", "", "Details"), box);
-  const quarters = rows[0].quarters.length > 1;
-  box.append(
-    make(
-      "span",
-      "mg-likeness-name",
-      quarters
-        ? "Likeness to your part, quarter by quarter, 0 to 1"
-        : "Likeness to your part, 0 to 1",
-    ),
-  );
-  for (const { metric, quarters: values } of rows) {
-    const row = make("div", "mg-meters"),
-      [name, meaning] = METRICS[metric] ?? [metric, metric];
-    row.append(make("span", "mg-metric", name, { title: meaning }));
-    values.forEach((value, index) => {
-      const bar = make("span", "mg-meter"),
-        part = values.length > 1 ? `, quarter ${index + 1}` : "";
-      bar.append(make("i"), make("b", "", value === null ? "–" : value.toFixed(2)));
+  const each = rows[0].quarters.length > 1 ? ", quarter by quarter" : "";
+  const made = rows.map(({ metric, quarters: values }) => {
+    const [name, meaning] = METRICS[metric] ?? [metric, metric];
+    const bars = values.map((value, index) => {
+      const part = values.length > 1 ? `, quarter ${index + 1}` : "";
+      const words = make("b", "", value === null ? "–" : value.toFixed(2));
+      const bar = make("span", "mg-meter", [make("i"), words]);
       bar.firstChild.style.width = `${100 * (value ?? 0)}%`;
       bar.title = `${name}${part}: ${value === null ? "nothing to compare" : value.toFixed(3)}`;
-      row.append(bar);
+      return bar;
     });
-    const known = real?.[metric];
-    row.append(
-      make("span", "mg-real", known === undefined ? "" : `the real piece: ${known.toFixed(2)}`),
-    );
-    box.append(row);
-  }
-  return fold;
+    const known = real?.[metric] === undefined ? "" : `the real piece: ${real[metric].toFixed(2)}`;
+    const named = make("span", "mg-metric", name, { title: meaning });
+    return make("div", "mg-meters", [named, ...bars, make("span", "mg-real", known)]);
+  });
+  const words = make("span", "mg-likeness-name", `Likeness to your part${each}, 0 to 1`);
+  return fold("Details", "mg-details", [make("div", "mg-likeness", [words, ...made])]);
 }

@@ -1,19 +1,16 @@
 // The tracks of what lies on the desk: mute, solo, volume, instrument; and a part to be written to the others.
 import { mixOf, remix } from "../desk/mix.js";
-import { isHeard, silentOf } from "../music/heard.js";
+import { silentOf } from "../music/heard.js";
 import { noMix } from "../sound/transport.js";
-import { able, action, isAble, make, rename } from "./parts.js";
+import { able, action, fold, isAble, make, rename } from "./parts.js";
 import { INSTRUMENTS } from "./instruments.js";
 
 export function mixer(app) {
-  const box = make("details", "mg-mixer"),
-    list = make("div", "mg-tracks"),
-    why = make("p", "mg-why");
   // What is not heard is told on the fold, too: a piece that is silent for a mute in there would be a riddle.
-  const summary = make("summary"),
-    silent = make("span", "mg-silent-tracks");
-  summary.append(make("span", "", "Tracks"), silent);
-  box.append(summary, list, why);
+  const silent = make("span", "mg-silent-tracks"),
+    list = make("div", "mg-tracks"),
+    why = make("p", "mg-why"),
+    box = fold([make("span", "", "Tracks"), silent], "mg-mixer", [list, why]);
   const { desk } = app;
   let shown = "";
 
@@ -32,10 +29,7 @@ export function mixer(app) {
     silent.textContent = silentOf(entry.piece, mixOf(desk, entry));
     why.textContent = "";
   }
-  return Object.assign(box, {
-    show,
-    isMuted: (index) => !isHeard(mixOf(desk, desk.current), index),
-  });
+  return Object.assign(box, { show });
 }
 
 // A track: mute, solo, volume, instrument, and a part to rewrite; what that lacks is said in `why`.
@@ -50,9 +44,7 @@ function trackLine(app, track, index, why) {
     return button;
   }
 
-  const line = make("div", "mg-track"),
-    name = make("span", "mg-track-name", track.name);
-  line.dataset.colour = index % 3;
+  const name = make("span", "mg-track-name", track.name);
   const mute = toggle("mute", "M", "Mute"),
     solo = toggle("solo", "S", "Solo:");
   const volume = make("input", "mg-volume", "", {
@@ -74,15 +66,15 @@ function trackLine(app, track, index, why) {
     },
     "mg-chip mg-write",
   );
-  line.append(name, mute, solo, volume, kind, write);
+  const line = make("div", "mg-track", [name, mute, solo, volume, kind, write]);
+  line.dataset.colour = index % 3;
   line.show = () => {
     const mix = mixOn(),
       { parts, by, why: reason } = app.model.accompany,
       part = track.name.toLowerCase();
-    mute.setAttribute("aria-pressed", String(mix.mute));
-    solo.setAttribute("aria-pressed", String(mix.solo));
+    mute.ariaPressed = mix.mute;
+    solo.ariaPressed = mix.solo;
     volume.value = mix.volume;
-    volume.style.setProperty("--part", `${(100 * mix.volume) / 127}%`);
     if (!track.drum) kind.value = mix.program;
     const can = parts.includes(part),
       given = desk.current?.piece.notes.length > 0;
@@ -101,12 +93,10 @@ function trackLine(app, track, index, why) {
 }
 
 function instrumentChoice(track) {
-  const kind = make("select", "mg-select", "", { ariaLabel: `Instrument of ${track.name}` });
-  if (track.drum) kind.append(make("option", "", "Drum kit"));
-  else
-    INSTRUMENTS.forEach((text, program) =>
-      kind.append(make("option", "", text, { value: program })),
-    );
-  kind.disabled = track.drum;
-  return kind;
+  const names = track.drum ? ["Drum kit"] : INSTRUMENTS;
+  const options = names.map((text, program) => make("option", "", text, { value: program }));
+  return make("select", "mg-select", options, {
+    ariaLabel: `Instrument of ${track.name}`,
+    disabled: track.drum,
+  });
 }

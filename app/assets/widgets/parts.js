@@ -1,11 +1,16 @@
 // What the page is put together from: elements, buttons, sliders with a number, a sentence for errors.
 import { mark } from "./icons.js";
 
-export function make(tag, className = "", text = "", more = {}) {
+// An element; `within` is its text, or what lies in it.
+export function make(tag, className = "", within = "", more = {}) {
   const made = Object.assign(document.createElement(tag), { className }, more);
-  if (text) made.textContent = text;
+  if (within) made.append(...[within].flat());
   return made;
 }
+
+// What is folded away under a few words.
+export const fold = (words, className, within = [], more = {}) =>
+  make("details", className, [make("summary", "", words), ...within], more);
 
 export const action = (text, act, className = "mg-chip", more = {}) =>
   make("button", className, text, { type: "button", onclick: act, ...more });
@@ -19,26 +24,22 @@ export function icon(sign, name, act, className = "mg-icon") {
   return button;
 }
 
-// A button with an icon and its name; where there is little room the mark stands alone.
-export function withMark(button, sign, name) {
-  if (button.ariaLabel === name) return;
-  button.innerHTML = mark(sign);
+// A button with a mark and its name; where there is little room the mark stands alone.
+export function marked(sign, name, act, className = "mg-chip") {
+  const button = icon(sign, name, act, className);
   button.append(make("span", "mg-wordy", name));
-  button.ariaLabel = button.title = name;
+  return button;
 }
 
-export function rename(button, name) {
-  button.setAttribute("aria-label", name);
-  button.title = name;
-}
+export const rename = (button, name) => (button.ariaLabel = button.title = name);
 
 // A button that says why it cannot be pressed: it stays in reach of keys and of a screen reader.
 export function able(button, can, why = "", name = "") {
-  button.setAttribute("aria-disabled", String(!can));
+  button.ariaDisabled = !can;
   button.title = can ? name : why;
 }
 
-export const isAble = (button) => button.getAttribute("aria-disabled") !== "true";
+export const isAble = (button) => button.ariaDisabled !== "true";
 
 // Before a part of the page goes away that has the focus, it goes on to another; who works by keys is led there.
 export function passFocus(box, to) {
@@ -47,19 +48,17 @@ export function passFocus(box, to) {
 }
 
 export function zoomButtons(roll) {
-  const box = make("span", "mg-zoom");
-  for (const [sign, name, factor] of [
+  const zooms = [
     ["less", "Zoom out", 1 / 1.4],
     ["more", "Zoom in", 1.4],
     ["fit", "Fit", null],
-  ])
-    box.append(icon(sign, name, () => roll.scale(factor)));
-  return box;
+  ];
+  const buttons = zooms.map(([sign, name, factor]) => icon(sign, name, () => roll.scale(factor)));
+  return make("span", "mg-zoom", buttons);
 }
 
 // A slider and a field for the same number. `said` puts the number into words.
 export function slider(id, label, { min, max, step = 1, value, act, said = null, info = "" }) {
-  const box = make("div", "mg-field", "", { id });
   const name = make("label", "mg-label", label, { htmlFor: `${id}-range` });
   const range = make("input", "", "", { type: "range", id: `${id}-range`, min, max, step, value });
   const number = make("input", "mg-number", "", {
@@ -70,15 +69,11 @@ export function slider(id, label, { min, max, step = 1, value, act, said = null,
     value,
     ariaLabel: `${label}, as a number`,
   });
-  const words = make("span", "mg-said");
+  const words = make("output", "mg-said");
   const show = (to, typed = document.activeElement === number) => {
     range.value = to;
     if (!typed) number.value = to; // nobody's typing is written over
-    if (said) range.setAttribute("aria-valuetext", (words.textContent = said(Number(to))));
-    range.style.setProperty(
-      "--part",
-      `${(100 * (range.value - range.min)) / Math.max(1e-9, range.max - range.min)}%`,
-    );
+    if (said) range.ariaValueText = words.textContent = said(Number(to));
   };
   const change = (from) => {
     const { value } = from;
@@ -88,10 +83,8 @@ export function slider(id, label, { min, max, step = 1, value, act, said = null,
   };
   range.addEventListener("input", () => change(range));
   number.addEventListener("change", () => change(number));
-  const head = make("div", "mg-field-head");
-  head.append(name, said ? words : number);
-  box.append(head, range);
-  if (info) box.append(make("span", "mg-info", info));
+  const head = make("div", "mg-field-head", [name, said ? words : number]);
+  const box = make("div", "mg-field", [head, range, make("span", "mg-info", info)], { id });
   show(value, false);
   return Object.assign(box, {
     show: (to) => show(to),
@@ -101,29 +94,36 @@ export function slider(id, label, { min, max, step = 1, value, act, said = null,
   });
 }
 
+// A field with its name over it.
+export const field = (id, label, input) =>
+  make("div", "mg-field", [make("label", "mg-label", label, { htmlFor: input.id }), input], { id });
+
 export function choice(id, label, options, act) {
-  const box = make("div", "mg-field", "", { id }),
-    select = make("select", "mg-select", "", { id: `${id}-select` });
-  const name = make("label", "mg-label", label, { htmlFor: `${id}-select` });
+  const select = make("select", "mg-select", "", { id: `${id}-select` });
   const fill = (list) =>
     select.replaceChildren(...list.map(([value, text]) => make("option", "", text, { value })));
   fill(options);
   select.addEventListener("change", () => act(select.value));
-  box.append(name, select);
-  return Object.assign(box, { select, fill, show: (value) => (select.value = value) });
+  const show = (value) => (select.value = value);
+  return Object.assign(field(id, label, select), { select, fill, show });
 }
 
 export function check(id, label, act) {
-  const box = make("label", "mg-check", "", { id }),
-    input = make("input", "", "", { type: "checkbox" });
+  const input = make("input", "", "", { type: "checkbox" });
   input.addEventListener("change", () => act(input.checked));
-  box.append(input, label);
-  return Object.assign(box, { show: (on) => (input.checked = on) });
+  const show = (on) => (input.checked = on);
+  return Object.assign(make("label", "mg-check", [input, label], { id }), { show });
+}
+
+// A field, out of sight, for a file to be opened.
+export function filePicker(app, accept, more) {
+  const picker = make("input", "mg-file", "", { type: "file", accept, ...more });
+  picker.addEventListener("change", () => (app.openFile(picker.files[0]), (picker.value = "")));
+  return picker;
 }
 
 export function alarm() {
-  const box = make("p", "mg-alarm", "", { hidden: true });
-  box.setAttribute("role", "alert");
+  const box = make("p", "mg-alarm", "", { hidden: true, role: "alert" });
   return Object.assign(box, { say: (text) => ((box.textContent = text), (box.hidden = !text)) });
 }
 

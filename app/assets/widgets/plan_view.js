@@ -2,7 +2,7 @@
 // it.
 import { barAt, barCount, linesFor } from "../music/piece.js";
 import { CURVES, askedOf, planOf, valueSaid } from "../music/plan.js";
-import { action, make, withMark } from "./parts.js";
+import { action, make, marked } from "./parts.js";
 
 const within = (range, bar) => Boolean(range) && bar >= range.first && bar < range.stop;
 
@@ -89,10 +89,8 @@ function suggestion(app, tell) {
 // The button that shows the plan, and the row under a roll that names its curves.
 export function planView(app, roll, tell) {
   const { desk } = app;
-  const toggle = action("", () => desk.set({ plan: !desk.settings.plan }), "mg-chip mg-of-roll");
-  withMark(toggle, "plan", "Plan");
-  const row = make("div", "mg-plan-row mg-of-roll", "", { ariaLabel: "Plan" });
-  row.setAttribute("role", "group");
+  const change = () => desk.set({ plan: !desk.settings.plan });
+  const toggle = marked("plan", "Plan", change, "mg-chip mg-of-roll");
   const hint = make("span", "mg-said");
   const clear = action("Clear the plan", () => desk.bend({}));
   const suggest = suggestion(app, tell);
@@ -129,16 +127,19 @@ export function planView(app, roll, tell) {
     button.addEventListener("keydown", (event) => nudge(event, curve));
     return button;
   });
-  row.append(...names, suggest, clear, hint);
+  const row = make("div", "mg-plan-row mg-of-roll", [...names, suggest, clear, hint], {
+    ariaLabel: "Plan",
+    role: "group",
+  });
 
   function show() {
     const { plan, curve } = desk.settings;
     const entry = desk.current;
-    toggle.setAttribute("aria-pressed", String(plan));
+    toggle.ariaPressed = plan;
     row.hidden = !plan || !entry || entry.kind === "nothing";
     if (row.hidden) return;
     for (const button of names) {
-      button.setAttribute("aria-pressed", String(button.dataset.curve === curve));
+      button.ariaPressed = button.dataset.curve === curve;
       button.title = canAsk(app)
         ? `${button.textContent}: drag its curve over bars to be written, or press the up and down keys here`
         : button.textContent;

@@ -1,29 +1,29 @@
 // The button that plays a piece, with its time; every card has one, and one piece plays at a time.
 import { Clock, clockTime } from "../music/clock.js";
 import { endTick } from "../music/piece.js";
-import { make, rename } from "./parts.js";
+import { action, make, rename } from "./parts.js";
+
+// Show on a button whether a piece plays, or is waited for, and in words what a press does.
+export function showPlay(button, { player }, entry, [play, pause]) {
+  const on = player.playing && player.entry?.id === entry?.id;
+  button.disabled = !entry || (!entry.piece.notes.length && entry.state !== "running");
+  button.classList.toggle("mg-on", on);
+  button.classList.toggle("mg-waits", on && player.waiting);
+  rename(button, on ? pause : play);
+}
 
 export function playButton(app, entryOf) {
-  const box = make("div", "mg-player"),
-    button = make("button", "mg-play", "", { type: "button" }),
-    time = make("span", "mg-time");
-  box.append(button, time);
-  button.addEventListener("click", () => {
-    const entry = entryOf();
-    if (entry) app.play(entry);
-  });
+  const button = action("", () => app.play(entryOf()), "mg-play"),
+    time = make("span", "mg-time"),
+    box = make("div", "mg-player", [button, time]);
   let length = 0,
     of = null,
     said = "";
   function show() {
     const entry = entryOf(),
       { player } = app,
-      own = entry && player.entry?.id === entry.id,
-      on = own && player.playing;
-    button.disabled = !entry || (!entry.piece.notes.length && entry.state !== "running");
-    button.classList.toggle("mg-on", Boolean(on));
-    button.classList.toggle("mg-waits", Boolean(on && player.waiting));
-    rename(button, on ? "Pause" : "Play");
+      own = entry && player.entry?.id === entry.id;
+    showPlay(button, app, entry, ["Play", "Pause"]);
     if (entry && of !== entry.piece) {
       of = entry.piece;
       length = new Clock(of).seconds(endTick(of));

@@ -2,21 +2,17 @@
 import { barCount } from "../music/piece.js";
 import { Recorder } from "../sound/recorder.js";
 import { Trade } from "../sound/trade.js";
-import { action, choice, make } from "./parts.js";
+import { action, choice, fold, make } from "./parts.js";
 
 export function playIn(app) {
-  const box = make("details", "mg-play-in"),
-    row = make("div", "mg-row"),
-    said = make("p", "mg-why");
-  said.setAttribute("role", "status");
-  box.append(make("summary", "", "Record"), row, said);
+  const said = make("p", "mg-why", "", { role: "status" });
   const recorder = (app.recorder = new Recorder(app.player, {
     heard: () => app.player.tell("recording"),
     failed: (text) => (said.textContent = text),
   }));
   const part = partChoice(recorder);
   const midi = action("MIDI keyboard", async () => {
-    midi.setAttribute("aria-pressed", String(await recorder.useMidi()));
+    midi.ariaPressed = await recorder.useMidi();
     if (recorder.devices.length) said.textContent = `Connected: ${recorder.devices.join(", ")}.`;
   });
   const keys = action("Computer keys", () => {
@@ -26,7 +22,7 @@ export function playIn(app) {
       : "";
     show();
   });
-  const record = action("● Record", () => (recorder.on ? finish() : begin()), "mg-chip mg-record");
+  const record = action("● Record", () => (recorder.on ? finish() : begin()));
   const trade = tradeButtons(app, recorder, {
     said: (text) => {
       said.textContent = text;
@@ -34,7 +30,7 @@ export function playIn(app) {
     },
     changed: () => show(),
   });
-  row.append(part, midi, keys, record, trade.pair);
+  const row = make("div", "mg-row", [part, midi, keys, record, trade.pair]);
 
   let onto = null; // what is played to
   function begin() {
@@ -59,13 +55,13 @@ export function playIn(app) {
     const entry = app.desk.current;
     const records = recorder.on && !app.trade.on;
     record.textContent = records ? "■ Done" : "● Record";
-    record.setAttribute("aria-pressed", String(records));
+    record.ariaPressed = records;
     record.disabled = app.trade.on;
     trade.show();
-    keys.setAttribute("aria-pressed", String(recorder.keys));
+    keys.ariaPressed = recorder.keys;
     part.offer(entry?.piece.tracks ?? []);
   }
-  return Object.assign(box, { show });
+  return Object.assign(fold("Record", "mg-play-in", [row, said]), { show });
 }
 
 // The part that is recorded to: while something is being recorded, it stays the one that was chosen for it.
@@ -99,18 +95,14 @@ function tradeButtons(app, recorder, acts) {
     () => {},
   );
   bars.show(4);
-  const swap = action(
-    "Trade bars",
-    () => (trade.on ? trade.stop() : trade.start(Number(bars.select.value))),
-    "mg-chip mg-trade",
+  const swap = action("Trade bars", () =>
+    trade.on ? trade.stop() : trade.start(Number(bars.select.value)),
   );
   function show() {
     swap.textContent = trade.on ? "■ Stop trading" : "Trade bars";
-    swap.setAttribute("aria-pressed", String(trade.on));
+    swap.ariaPressed = trade.on;
     swap.disabled = recorder.on && !trade.on;
     bars.select.disabled = trade.on;
   }
-  const pair = make("span", "mg-pair");
-  pair.append(bars, swap);
-  return { pair, show };
+  return { pair: make("span", "mg-pair", [bars, swap]), show };
 }

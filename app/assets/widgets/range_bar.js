@@ -3,8 +3,6 @@ import { barCount, noteCount } from "../music/piece.js";
 import { able, action, icon, isAble, make, passFocus } from "./parts.js";
 
 export function rangeBar(app, roll, entryOf) {
-  const box = make("div", "mg-range-bar", "", { hidden: true });
-  box.setAttribute("role", "group");
   const words = make("span", "mg-range-words"),
     why = make("span", "mg-why");
   const acts = {};
@@ -37,12 +35,9 @@ export function rangeBar(app, roll, entryOf) {
     "keydown",
     (event) => event.key === "Enter" && (event.preventDefault(), acts.chord.click()),
   );
-  const chord = make("span", "mg-chord-box");
-  chord.append(
-    typed,
-    add("chord", "Set chord", () => typed.value),
-  );
-  box.append(
+  const sets = add("chord", "Set chord", () => typed.value),
+    chord = make("span", "mg-chord-box", [typed, sets]);
+  const all = [
     words,
     add("anew", "Rewrite"),
     add("on", "Continue from here"),
@@ -52,7 +47,8 @@ export function rangeBar(app, roll, entryOf) {
     chord,
     icon("close", "Clear selection", leave),
     why,
-  );
+  ];
+  const box = make("div", "mg-range-bar", all, { hidden: true, role: "group" });
   acts.anew.classList.add("mg-new");
 
   function show(range) {
@@ -64,7 +60,7 @@ export function rangeBar(app, roll, entryOf) {
       bars = one ? `bar ${stop}` : `bars ${first + 1}–${stop}`;
     if (words.textContent.toLowerCase() !== bars) why.textContent = "";
     words.textContent = bars[0].toUpperCase() + bars.slice(1);
-    box.setAttribute("aria-label", `What to do with ${bars}`);
+    box.ariaLabel = `What to do with ${bars}`;
     const given = noteCount(entryOf().piece) > 0,
       busy = "Something is being composed; press Stop first.",
       { can, why: reason } = model.infill;

@@ -5,7 +5,8 @@ import { mixOf } from "../desk/mix.js";
 import { asHeard, changesOf, isAllSilent, playing } from "../music/heard.js";
 import { isMidi, writeMidi } from "../music/midi.js";
 import { excerptFrom } from "../music/piece.js";
-import { action, download, fileName, make, passFocus } from "./parts.js";
+import { menu } from "./menu.js";
+import { action, download, fileName, make } from "./parts.js";
 
 const MIDI = "audio/midi",
   XML = "application/vnd.recordare.musicxml+xml";
@@ -65,16 +66,14 @@ export function grip(entryOf, what) {
 }
 
 export function alongMenu(app, entryOf, failed) {
-  const box = make("details", "mg-menu"),
-    list = make("div", "mg-menu-list");
-  box.append(make("summary", "mg-chip", "Save"), list);
+  const box = menu("Save"),
+    { list } = box;
   const save = (text, ending, act, note) =>
     action(
       text,
       async (event) => {
         const entry = entryOf();
-        passFocus(list, box.firstChild);
-        box.open = false;
+        box.shut();
         failed("");
         event.target.disabled = true;
         try {
@@ -153,22 +152,5 @@ export function alongMenu(app, entryOf, failed) {
     fill();
     box.classList.toggle("mg-above", box.getBoundingClientRect().top > list.offsetHeight + 8); // where there is room
   });
-  box.addEventListener(
-    "focusout",
-    (event) => !box.contains(event.relatedTarget) && event.relatedTarget && (box.open = false),
-  );
-  box.addEventListener(
-    "keydown",
-    (event) => event.key === "Escape" && ((box.open = false), box.firstChild.focus()),
-  );
   return box;
 }
-
-addEventListener(
-  "pointerdown",
-  (event) => {
-    for (const menu of document.querySelectorAll(".mg-menu[open]"))
-      if (!menu.contains(event.target)) menu.open = false;
-  },
-  { capture: true },
-);

@@ -2,7 +2,7 @@
 // OpenSheetMusicDisplay engraves it, and is loaded when a score is first asked for.
 import { asRead } from "../music/notation.js";
 import { barAt, barCount } from "../music/piece.js";
-import { action, count, make, withMark } from "./parts.js";
+import { action, count, make, marked } from "./parts.js";
 import { fileKept, isXml } from "./save_menu.js";
 
 const UNIT = 10; // pixels of the engraver's unit
@@ -56,18 +56,13 @@ export class ScoreView {
     this.words = ""; // on what is shown
     this.soon = null; // a drawing that is on its way
     this.marked = null; // the number of the bar that is marked
-    this.box = make("div", "mg-score", "", { hidden: true, tabIndex: 0, ariaLabel: "Score" });
-    this.box.setAttribute("role", "region");
-    this.said = make("p", "mg-why");
-    this.said.setAttribute("role", "status");
-    this.sheet = make("div", "mg-sheet");
-    this.drawn = make("div");
-    this.drawn.setAttribute("role", "img");
+    this.said = make("p", "mg-why", "", { role: "status" });
+    this.drawn = make("div", "", "", { role: "img" });
     this.bar = make("div", "mg-score-bar", "", { hidden: true });
-    this.sheet.append(this.drawn, this.bar);
-    this.box.append(this.said, this.sheet);
-    this.toggle = action("", () => ((this.on = !this.on), changed()));
-    withMark(this.toggle, "score", "Score");
+    this.sheet = make("div", "mg-sheet", [this.drawn, this.bar]);
+    const named = { hidden: true, tabIndex: 0, ariaLabel: "Score", role: "region" };
+    this.box = make("div", "mg-score", [this.said, this.sheet], named);
+    this.toggle = marked("score", "Score", () => ((this.on = !this.on), changed()));
     this.print = action("Print", () => window.print());
     this.sheet.addEventListener("click", (event) => this.#seek(event));
     this.#keepWidth();
@@ -83,7 +78,7 @@ export class ScoreView {
 
   show() {
     const { box, toggle, chosen: entry } = this;
-    toggle.setAttribute("aria-pressed", String(this.on));
+    toggle.ariaPressed = this.on;
     box.hidden = this.print.hidden = !this.on || !entry || entry.kind === "nothing";
     if (!box.hidden && entry.piece !== this.asked?.piece) this.#load(entry);
   }

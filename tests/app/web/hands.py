@@ -16,7 +16,7 @@ DESK = """(({ desk }) => JSON.stringify([desk.plain(), ...[...desk.needed].sort(
   .map(({ id, piece, state }) => [id, state, [...piece.notes], piece.lines])]))(musicgen)"""
 # Two frames are drawn, and no colour is on its way any more; the bar of progress is, for as long as music is written.
 AT_REST = """() => new Promise((rested) => {
-  const ends = (one) => one.effect?.getComputedTiming().endTime < Infinity && one.transitionProperty !== "width";
+  const ends = (one) => one.effect?.getComputedTiming().endTime < Infinity;
   const look = () => document.getAnimations().some((one) => one.playState === "running" && ends(one))
     ? requestAnimationFrame(look) : rested();
   requestAnimationFrame(() => requestAnimationFrame(look));
