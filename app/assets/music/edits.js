@@ -4,11 +4,17 @@ import { rowsOf, withRows } from "./piece.js";
 const within = (value, low, high) => Math.min(high, Math.max(low, value));
 const VELOCITY = 84;
 
+// The piece with other rows for the chosen notes.
+function changed(piece, chosen, change) {
+  const some = new Set(chosen);
+  const rows = rowsOf(piece).map((row, index) => (some.has(index) ? change(row) : row));
+  return withRows(piece, rows);
+}
+
 // `chosen` are indices of notes. They move together, and none past an edge.
 export function moved(piece, chosen, ticks, steps) {
   const rows = rowsOf(piece),
-    some = new Set(chosen),
-    moving = rows.filter((_, index) => some.has(index));
+    moving = chosen.map((index) => rows[index]);
   if (!moving.length) return piece;
   const first = Math.min(...moving.map((row) => row[0])),
     last = Math.max(...moving.map((row) => row[0]));
@@ -17,27 +23,23 @@ export function moved(piece, chosen, ticks, steps) {
   const by = within(ticks, -first, piece.lines.at(-1) - 1 - last),
     up = within(steps, -low, 127 - high);
   if (!by && !up) return piece;
-  return withRows(
-    piece,
-    rows.map((row, index) =>
-      some.has(index) ? [row[0] + by, row[1], row[2] + up, row[3], row[4]] : row,
-    ),
-  );
+  return changed(piece, chosen, ([onset, length, pitch, ...more]) => [
+    onset + by,
+    length,
+    pitch + up,
+    ...more,
+  ]);
 }
 
 export function lengthened(piece, chosen, ticks) {
-  const some = new Set(chosen),
-    least = gridOf(piece),
+  const least = gridOf(piece),
     rows = rowsOf(piece),
     end = piece.lines.at(-1);
   // Up to the end of the piece; what is held past it already stays so.
   const made = ([onset, length]) =>
     within(length + ticks, Math.min(least, length), Math.max(length, end - onset));
   if (chosen.every((index) => made(rows[index]) === rows[index][1])) return piece;
-  return withRows(
-    piece,
-    rows.map((row, index) => (some.has(index) ? [row[0], made(row), ...row.slice(2)] : row)),
-  );
+  return changed(piece, chosen, (row) => [row[0], made(row), ...row.slice(2)]);
 }
 
 export function removed(piece, chosen) {

@@ -70,9 +70,6 @@ export function lineNear(piece, tick) {
   return tick - piece.lines[bar] > piece.lines[bar + 1] - tick ? bar + 1 : bar;
 }
 
-// Rows that stay, and those that follow them.
-const changed = (rows, { keep, add }) => [...rows.slice(0, keep), ...add];
-
 // A piece that has grown: of each column, how many rows stay, and what follows them.
 export function grown(piece, { notes, ...columns }) {
   const flat = new Int32Array((notes.keep + notes.add.length) * WIDTH);
@@ -80,7 +77,7 @@ export function grown(piece, { notes, ...columns }) {
   notes.add.forEach((row, index) => flat.set(row, (notes.keep + index) * WIDTH));
   const next = { ...piece, notes: flat };
   for (const name of ["tracks", "tempos", "chords", "meters", "lines"])
-    next[name] = changed(piece[name], columns[name]);
+    next[name] = [...piece[name].slice(0, columns[name].keep), ...columns[name].add];
   return next;
 }
 
@@ -95,20 +92,22 @@ export function linesFor(piece, bars) {
 
 export const withBars = (piece, bars) => ({ ...piece, lines: linesFor(piece, bars) });
 
+// A piece of which the tempos, chords and metres, rows that begin with a tick, are changed in one way.
+export const withColumns = (piece, change) => ({
+  ...piece,
+  tempos: change(piece.tempos),
+  chords: change(piece.chords),
+  meters: change(piece.meters),
+});
+
 // The first bars alone; what is held past them ends there.
 export function trimmed(piece, bars) {
   const lines = linesFor(piece, bars),
     end = lines[bars];
   const rows = rowsOf(piece).filter((row) => row[0] < end);
   for (const row of rows) row[1] = Math.min(row[1], end - row[0]);
-  const early = (rows) => rows.filter(([tick]) => tick < end);
-  return {
-    ...withRows(piece, rows),
-    lines,
-    tempos: early(piece.tempos),
-    chords: early(piece.chords),
-    meters: early(piece.meters),
-  };
+  const early = (column) => column.filter(([tick]) => tick < end);
+  return withColumns({ ...withRows(piece, rows), lines }, early);
 }
 
 // Without the bars first … stop − 1: what follows moves up.
@@ -125,13 +124,7 @@ export function without(piece, first, stop) {
     ...piece.lines.slice(0, first),
     ...piece.lines.slice(stop).map((line) => line - length),
   ];
-  return {
-    ...withRows(piece, rows),
-    lines,
-    ...Object.fromEntries(
-      ["tempos", "chords", "meters"].map((name) => [name, shifted(piece[name], from, to)]),
-    ),
-  };
+  return withColumns({ ...withRows(piece, rows), lines }, (column) => shifted(column, from, to));
 }
 
 // Rows that begin with a tick, without those in a gap; the last before its end is in force behind it.
@@ -150,14 +143,8 @@ function shifted(rows, from, to) {
 export function excerptFrom(piece, { first, stop }) {
   const to = stop >= barCount(piece) ? Infinity : piece.lines[stop],
     early = (rows) => rows.filter(([tick]) => tick < to);
-  const columns = Object.fromEntries(
-    ["tempos", "chords", "meters"].map((name) => [name, early(piece[name])]),
-  );
-  return without(
-    { ...withRows(piece, early(rowsOf(piece))), ...columns, lines: piece.lines.slice(0, stop + 1) },
-    0,
-    first,
-  );
+  const begun = withColumns(withRows(piece, early(rowsOf(piece))), early);
+  return without({ ...begun, lines: piece.lines.slice(0, stop + 1) }, 0, first);
 }
 
 // Whether a note lies in what was written: bars first … stop − 1, of some tracks or of all.
@@ -195,7 +182,6 @@ export function countIn(piece, region) {
   return count;
 }
 
-// One empty bar or more in 4/4, to write on.
 const PIANO = [{ name: "Piano", program: 0, drum: false }];
 const TRIO = [
   { name: "Bass", program: 33, drum: false },
@@ -203,19 +189,14 @@ const TRIO = [
   { name: "Other", program: 0, drum: false },
 ];
 
-// Four empty bars for the tracks of a language.
-export function emptyPiece(language) {
-  return withBars(
-    {
-      notes: new Int32Array(),
-      tracks: structuredClone(language === "groove" ? TRIO : PIANO),
-      tempos: [[0, 110]],
-      chords: [],
-      meters: [[0, 4, 4]],
-      ticksPerBeat: 12,
-      lines: [0, 48],
-      centre: 1,
-    },
-    4,
-  );
-}
+// Four empty bars in 4/4 for the tracks of a language, to write on.
+export const emptyPiece = (language) => ({
+  notes: new Int32Array(),
+  tracks: structuredClone(language === "groove" ? TRIO : PIANO),
+  tempos: [[0, 110]],
+  chords: [],
+  meters: [[0, 4, 4]],
+  ticksPerBeat: 12,
+  lines: [0, 48, 96, 144, 192],
+  centre: 1,
+});

@@ -2,47 +2,14 @@
 import { WIDTH } from "../music/piece.js";
 
 const LEAST = 12; // pitches of a lane
-const DRUMS = {
-  35: "Kick",
-  36: "Kick",
-  37: "Rim",
-  38: "Snare",
-  39: "Clap",
-  40: "Snare 2",
-  41: "Low tom",
-  42: "Hat",
-  43: "Floor tom",
-  44: "Pedal hat",
-  45: "Mid tom",
-  46: "Open hat",
-  47: "Mid tom",
-  48: "High tom",
-  49: "Crash",
-  50: "High tom",
-  51: "Ride",
-  52: "China",
-  53: "Bell",
-  54: "Tamb.",
-  55: "Splash",
-  56: "Cowbell",
-  57: "Crash 2",
-  58: "Vibraslap",
-  59: "Ride 2",
-  60: "High bongo",
-  61: "Low bongo",
-  62: "Mute conga",
-  63: "Conga",
-  64: "Low conga",
-  69: "Cabasa",
-  70: "Maracas",
-  75: "Claves",
-  76: "Woodblock",
-  77: "Low block",
-  80: "Mute tri.",
-  81: "Triangle",
-};
+const DRUMS =
+  `Kick|Kick|Rim|Snare|Clap|Snare 2|Low tom|Hat|Floor tom|Pedal hat|Mid tom|Open hat|Mid tom|
+High tom|Crash|High tom|Ride|China|Bell|Tamb.|Splash|Cowbell|Crash 2|Vibraslap|Ride 2|High bongo|Low bongo|
+Mute conga|Conga|Low conga|||||Cabasa|Maracas|||||Claves|Woodblock|Low block|||Mute tri.|Triangle`
+    .replaceAll("\n", "")
+    .split("|"); // from 35 on
 
-const drumName = (pitch) => DRUMS[pitch] ?? `Drum ${pitch}`;
+const drumName = (pitch) => DRUMS[pitch - 35] || `Drum ${pitch}`;
 
 const KIT = [51, 49, 46, 42, 45, 38, 36]; // drums to draw on
 const MOST_DRUMS = 14; // rows; more share the last

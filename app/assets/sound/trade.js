@@ -1,6 +1,14 @@
 // Trade bars: a person plays some bars, the model answers with as many, and so on; all of it is one piece. The answer
 // is asked for before the bar line, and begins as soon as its first beat is there.
-import { barCount, beatOf, linesFor, rowsOf, withBars, withRows } from "../music/piece.js";
+import {
+  barCount,
+  beatOf,
+  linesFor,
+  rowsOf,
+  withBars,
+  withColumns,
+  withRows,
+} from "../music/piece.js";
 
 const KEYS = "A W S E D F T G Y H U J K";
 const LOOK = 20; // milliseconds between two looks at the clock
@@ -29,9 +37,8 @@ export function answeredAt(piece, first, bar) {
   const rest = linesFor({ ...piece, lines: piece.lines.slice(0, first + 1) }, bar);
   const by = rest[bar] - from;
   const later = (rows) => rows.map(([tick, ...more]) => [tick < from ? tick : tick + by, ...more]);
-  const columns = ["tempos", "chords", "meters"].map((name) => [name, later(piece[name])]);
   const lines = [...rest, ...piece.lines.slice(first + 1).map((line) => line + by)];
-  return { ...withRows(piece, later(rowsOf(piece))), ...Object.fromEntries(columns), lines };
+  return withColumns({ ...withRows(piece, later(rowsOf(piece))), lines }, later);
 }
 
 // A piece with the bars before a bar once more from it on, as the parts that a person does not play have them; null where
