@@ -63,8 +63,7 @@ export class Store {
     let saved = desks.find((one) => one.id === own) ?? desks[0];
     if (saved && !(await held(saved.id, own))) saved = { ...saved, id: newId() };
     const desk = saved ? new Desk(saved, await this.entriesOf(new Desk(saved).needed)) : new Desk();
-    if (!saved) await held(desk.id);
-    if (saved && saved.id !== own) await held(desk.id);
+    if (desk.id !== own) await held(desk.id);
     sessionStorage.setItem("musicgen-desk", desk.id);
     this.sweep(desk).catch(() => {}); // the next visit tries again
     return desk;

@@ -95,41 +95,33 @@ export class App {
       this.calm();
       return this.fail(`“${file.name}” is larger than the 1 MB that can be read.`);
     }
-    return this.attempt(`Reading ${file.name}…`, async () => {
+    const { name } = file;
+    return this.attempt(`Reading ${name}…`, async () => {
       const bytes = await bytesOf(file);
-      const opened = await this.server.open({
-        bytes,
-        name: file.name,
-        model: this.model.name,
-        fit: true,
-      });
-      return () =>
-        this.opened(opened, { kind: "file", file: bytes, fileName: file.name }, "opening a file");
+      const entry = { kind: "file", file: bytes, fileName: name };
+      return this.#open({ bytes, name, fit: true }, () => entry, "opening a file");
     });
   }
 
-  openExample(name) {
-    return this.attempt("", async () => {
-      const opened = await this.server.open({ example: name, model: this.model.name, fit: true });
-      return () =>
-        this.opened(
-          opened,
-          {
-            kind: "example",
-            example: name,
-            file: fromBase64(opened.file),
-            fileName: `${name}.mid`,
-          },
-          "opening an example",
-        );
+  openExample(example) {
+    const entry = ({ file }) => ({
+      kind: "example",
+      example,
+      file: fromBase64(file),
+      fileName: `${example}.mid`,
     });
+    return this.attempt("", () => this.#open({ example, fit: true }, entry, "opening an example"));
   }
 
   openNothing() {
-    return this.attempt("", async () => {
-      const opened = await this.server.open({ model: this.model.name, fit: false });
-      return () => this.opened(opened, { kind: "nothing" }, "beginning from nothing");
-    });
+    const entry = () => ({ kind: "nothing" });
+    return this.attempt("", () => this.#open({ fit: false }, entry, "beginning from nothing"));
+  }
+
+  // What the server is asked to open, as an entry of which `more` says what the server does not; gives what shows it.
+  async #open(ask, more, label) {
+    const opened = await this.server.open({ model: this.model.name, ...ask });
+    return () => this.opened(opened, more(opened), label);
   }
 
   // An empty grid in the language of the model: to draw on, or to play to.
@@ -445,27 +437,21 @@ export class App {
     }
     if (!said) return false;
     history.replaceState(null, "", location.pathname + location.search);
+    const { bytes, name, example, model } = said;
+    const entry = (opened) => ({
+      kind: example ? "example" : bytes ? "file" : "nothing",
+      example,
+      file: bytes ?? (opened.file ? fromBase64(opened.file) : null),
+      fileName: name,
+      title: said.title ?? opened.title,
+      chosen: Math.min(said.chosen, opened.bars),
+      region: null,
+    });
     await this.attempt("", async () => {
-      const opened = await this.server.open({
-        bytes: said.bytes,
-        name: said.name,
-        example: said.example,
-        model: said.model,
-        fit: !this.models.has(said.model),
-      });
+      const ask = { bytes, name, example, model, fit: !this.models.has(model) };
+      const show = await this.#open(ask, entry, "opening a link");
       return () => {
-        const file = said.bytes ?? (opened.file ? fromBase64(opened.file) : null);
-        const kind = said.example ? "example" : said.bytes ? "file" : "nothing";
-        this.opened(
-          {
-            ...opened,
-            title: said.title ?? opened.title,
-            chosen: Math.min(said.chosen, opened.bars),
-            region: null,
-          },
-          { kind, example: said.example, file, fileName: said.name },
-          "opening a link",
-        );
+        show();
         this.desk.set(settingsOf(said.settings, this.desk.settings));
       };
     });

@@ -4,18 +4,7 @@ import { action, choice, field, make } from "../widgets/parts.js";
 
 const ANY = ["", "Any"];
 const FORMS = ["A A B A", "A B A C", "A A B B", "A B A B", "A B A"];
-const COMMON = [
-  "piano",
-  "guitar",
-  "bass",
-  "drums",
-  "violin",
-  "cello",
-  "flute",
-  "sax",
-  "trumpet",
-  "voice",
-]; // the first to be offered
+const COMMON = "piano guitar bass drums violin cello flute sax trumpet voice".split(" "); // offered first
 const SIGNS = { "#": "♯", b: "♭" };
 
 const worded = (name) => (name[0].toUpperCase() + name.slice(1)).replaceAll("_", " ");

@@ -28,19 +28,14 @@ export function shortcuts(app) {
       app.toggle();
     }
   });
-  let over = 0;
-  const mark = (by) => {
-    over = Math.max(0, over + by);
-    document.body.classList.toggle("mg-over", over > 0);
-  };
+  const mark = (over) => document.body.classList.toggle("mg-over", over);
   const withFile = (event) => event.dataTransfer?.types.includes("Files");
-  addEventListener("dragenter", (event) => withFile(event) && (event.preventDefault(), mark(1)));
-  addEventListener("dragover", (event) => withFile(event) && event.preventDefault());
-  addEventListener("dragleave", (event) => withFile(event) && mark(-1));
+  addEventListener("dragover", (event) => withFile(event) && (event.preventDefault(), mark(true)));
+  addEventListener("dragleave", (event) => event.relatedTarget || mark(false)); // out of the window
   addEventListener("drop", (event) => {
     if (!withFile(event)) return;
     event.preventDefault();
-    mark(-over);
+    mark(false);
     openEach(app, [...event.dataTransfer.files].slice(0, MOST_FILES));
   });
 }

@@ -67,7 +67,7 @@ function trackLine(app, track, index, why) {
     "mg-chip mg-write",
   );
   const line = make("div", "mg-track", [name, mute, solo, volume, kind, write]);
-  line.dataset.colour = index % 3;
+  name.style.borderColor = `var(--mg-given-${index % 3})`;
   line.show = () => {
     const mix = mixOn(),
       { parts, by, why: reason } = app.model.accompany,

@@ -124,6 +124,7 @@ export function planView(app, roll, tell) {
   const names = Object.entries(CURVES).map(([curve, { name }]) => {
     const button = action(name, () => desk.set({ curve }), "mg-chip mg-curve");
     button.dataset.curve = curve;
+    button.style.setProperty("--curve", `var(--mg-plan-${curve})`);
     button.addEventListener("keydown", (event) => nudge(event, curve));
     return button;
   });
