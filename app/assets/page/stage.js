@@ -84,7 +84,7 @@ export function stagePart(app, lanesNow) {
     zoom = zoomButtons({ scale: (factor) => (score.on ? score : roll).scale(factor) }),
     plan = planView(app, roll, (text) => tell(text));
   zoom.append(score.toggle, score.print, plan.toggle);
-  const foot = make("div", "mg-foot", [play, zoom, hint, make("span", "mg-space"), actions]);
+  const foot = make("div", "mg-foot", [play, zoom, hint, actions]);
   const list = make("ul"),
     remarks = fold("", "mg-remarks", [list]),
     examples = examplesFold(app),
