@@ -61,26 +61,20 @@ const isRegion = (region) =>
   region.first < region.stop &&
   isMaybe(isList(isCount))(region.tracks);
 // What a plan asks of bars, by their numbers.
+const isCurve = (name) => ["density", "register", "loudness"].includes(name);
 const isGoal = (goal) =>
-  Object.entries(goal ?? {}).every(
-    ([curve, value]) =>
-      ["density", "register", "loudness"].includes(curve) && between(0, 127)(value),
-  );
+  Object.entries(goal ?? {}).every(([curve, value]) => isCurve(curve) && between(0, 127)(value));
 const isGoals = (goals) =>
   Object.keys(goals).length <= MOST_SIGNS &&
   Object.entries(goals).every(([bar, goal]) => isCount(Number(bar)) && isGoal(goal));
 const isLikeness = (one) =>
   isText(one?.metric) && isList(isMaybe(Number.isFinite), MOST_WORDS)(one.quarters);
 // What else a piece on the desk can say of itself, and the kind that it is of.
+const each = (test, ...names) => Object.fromEntries(names.map((name) => [name, test]));
 const SAID = {
-  ...Object.fromEntries(
-    ["parent", "how", "run", "by", "byWhy", "model", "example", "fileName", "act"].map((name) => [
-      name,
-      isText,
-    ]),
-  ),
-  ...Object.fromEntries(["number", "bars", "chosen", "fresh"].map((name) => [name, isCount])),
-  ...Object.fromEntries(["now", "trainedBars", "made"].map((name) => [name, Number.isFinite])),
+  ...each(isText, "parent", "how", "run", "by", "byWhy", "model", "example", "fileName", "act"),
+  ...each(isCount, "number", "bars", "chosen", "fresh"),
+  ...each(Number.isFinite, "now", "trainedBars", "made"),
   notices: isList((notice) => isText(notice?.text), MOST_WORDS),
   remarks: isList(isText, MOST_WORDS),
   likeness: isList(isLikeness, MOST_WORDS),
@@ -163,7 +157,7 @@ const FITS = {
   tempo: between(0.1, 10),
   transpose: within(-48, 48),
   temperature: between(0, 10),
-  curve: (curve) => ["density", "register", "loudness"].includes(curve),
+  curve: isCurve,
 };
 
 // The settings that are of the kind of those before them.

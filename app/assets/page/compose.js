@@ -96,7 +96,7 @@ export class Composer {
       ids: null,
       part: 0,
     });
-    desk.tell("composing", { run });
+    desk.tell("request", { run });
     try {
       for await (const view of app.server.write(given, ask, run.id, run.stopping.signal))
         this.take(run, view, ask, parent);
@@ -105,7 +105,7 @@ export class Composer {
       this.leave(run);
     } finally {
       if (this.run === run) this.run = null;
-      desk.tell("composed", { run });
+      desk.tell("request", { run });
     }
   }
 
@@ -149,8 +149,9 @@ export class Composer {
         continues: region.first > 0 || ask.kind !== "continue",
       };
     });
+    run.place = 0;
     this.app.desk.begin(entries);
-    this.app.desk.tell("progress", { run });
+    this.app.desk.tell("request", { run });
   }
 
   entry(run, number) {
@@ -159,15 +160,14 @@ export class Composer {
 
   grow(run, view) {
     run.place = view.place ?? 0;
-    if (!view.takes.length) return this.app.desk.tell("progress", { run });
     for (const change of view.takes) {
       const entry = this.entry(run, change.number);
       const next = { ...entry, piece: grown(entry.piece, change), now: change.now };
       this.app.player.update(next);
       this.app.desk.put(next);
     }
-    this.measure(run, view);
-    this.app.desk.tell("progress", { run });
+    if (view.takes.length) this.measure(run, view);
+    this.app.desk.tell("request", { run });
   }
 
   // How far it is: bars, the part of all, and the time that is left at this pace.

@@ -71,10 +71,11 @@ async function start() {
       if (more.entry.state !== "running" || more.entry === desk.current) soon();
     } else if (what === "error") (more.place === "takes" ? takes : stage).fail(more.text);
     else if (what === "wait") stage.wait(more.words);
-    else if (what === "composing") (takes.composing(more.run), controls.show());
-    else if (what === "progress") takes.progress(more.run);
-    else if (what === "composed") (takes.composed(more.run), soon());
-    else if (what === "unsaved")
+    else if (what === "request") {
+      takes.tell(more.run);
+      if (more.run.state) soon();
+      else if (!more.run.ids) controls.show();
+    } else if (what === "unsaved")
       stage.fail("The browser has no room left to keep the project: save it as a file.");
     else if (what !== "entry") soon();
     if (what === "settings") adjust();

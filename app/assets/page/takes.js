@@ -1,6 +1,7 @@
 // The takes: what came of the piece, while it comes and after; under one another, on one axis and one pitch scale.
 import { aroundNew, barCount, countIn } from "../music/piece.js";
 import { Axis } from "../roll/axis.js";
+import { splitTitle } from "./titles.js";
 import { alongMenu, grip } from "../widgets/save_menu.js";
 import { blindPart } from "../widgets/blind.js";
 import { HIGH, rollPart, starButton } from "../widgets/card.js";
@@ -44,7 +45,7 @@ function takeCard(app, id, axis) {
   const menu = alongMenu(app, entryOf, said.say),
     drop = icon("bin", "Delete this take", () => app.remove(id), "mg-icon mg-drop");
   const head = [grip(entryOf, "take"), make("h3", "", name), facts, star, drop],
-    foot = [play, jump, make("span", "mg-space"), make("span", "mg-actions", [menu, further])];
+    foot = [play, jump, make("span", "mg-actions", [menu, further])];
   const card = make(
     "article",
     "mg-card mg-take",
@@ -129,7 +130,8 @@ export function takesPart(app, lanesNow) {
     ariaLabel: "Takes",
   });
   let cards = [],
-    axis = new Axis();
+    axis = new Axis(),
+    asked = null; // the request that is told of
 
   function say(text, part = 1) {
     status.classList.toggle("mg-busy", part < 1);
@@ -173,7 +175,7 @@ export function takesPart(app, lanesNow) {
     status.classList.toggle("mg-silent", !cards.length && !words.textContent);
     const { run } = app.composer;
     if (!come || !run) return;
-    progress(run); // other words, where what comes is no longer here
+    tell(run); // other words, where what comes is no longer here
     if (cards.some((one) => run.ids?.includes(one.id))) bring();
   }
 
@@ -194,29 +196,27 @@ export function takesPart(app, lanesNow) {
     box.scrollIntoView({ block: "start", behavior: calm ? "auto" : "smooth" });
   }
 
-  const composing = (run) => {
+  // How far a request is, or how it ended.
+  function tell(run) {
+    if (asked !== run) {
+      asked = run;
+      tellBy(run.other?.why);
+      bring();
+    }
     status.classList.remove("mg-silent");
-    say("In line…", 0);
-    tellBy(run.other?.why);
-    bring();
-  };
-  const progress = (run) => {
+    if (run.state) return say(ENDINGS[run.state]?.(run, run.ids?.length ?? 0) ?? "");
+    if (run.place === undefined) return say("In line…", 0);
+    const before = count(run.place - 1, "request");
     if (run.place)
-      return say(
-        run.place === 1
-          ? "Next in line…"
-          : `In line: ${count(run.place - 1, "request")} before yours…`,
-        0,
-      );
-    if (!run.bars) return say(`Reading your piece…`, 0.001);
+      return say(run.place === 1 ? "Next in line…" : `In line: ${before} before yours…`, 0);
+    if (!run.bars) return say("Reading your piece…", 0.001);
     const left = run.left
       ? ` · about ${run.left < 100 ? `${run.left} s` : `${Math.round(run.left / 60)} min`} left`
       : "";
     // Who opened something else meanwhile finds it later.
     const here = cards.some((one) => run.ids.includes(one.id)),
-      away = here
-        ? ""
-        : ` for “${desk.entries.get(run.ids[0]).title.replace(/, (take|variation).*/, "")}”, in the history`;
+      { song } = splitTitle(desk.entries.get(run.ids[0]).title),
+      away = here ? "" : ` for “${song}”, in the history`;
     const what = run.parts ? `${run.parts.join(" and ")}, ` : "",
       bars = `${what}bar ${run.bar} of ${run.bars}`;
     // On a small screen, few words: the button next to them says that it is being composed.
@@ -227,15 +227,10 @@ export function takesPart(app, lanesNow) {
         : `Composing ${bars}${away}${left}`,
       Math.min(0.999, run.part),
     );
-  };
-  const composed = (run) => {
-    say(ENDINGS[run.state]?.(run, run.ids?.length ?? 0) ?? "");
-  };
+  }
   return Object.assign(box, {
     show,
-    composing,
-    progress,
-    composed,
+    tell,
     fail: said.say,
     cards: () => cards,
     dialog: compare.box,

@@ -22,8 +22,8 @@ export class Roll {
     this.wide = this.view.firstChild;
     [this.canvas, this.band, this.cursor, this.line] = this.wide.children;
     this.canvas.tabIndex = 0;
-    this.canvas.setAttribute("role", "application");
-    this.canvas.setAttribute("aria-roledescription", "piano roll");
+    this.canvas.role = "application";
+    this.canvas.ariaRoleDescription = "piano roll";
     parent.append(this.view);
     this.piece = this.region = this.range = null;
     this.plan = null; // what is shown of it, and asked: {curve, goals, lines, next, isOpen(bar)}
@@ -70,12 +70,14 @@ export class Roll {
     if (bars !== null) this.bars = bars;
     const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
     const form = plan && planOf(piece).letters.filter(Boolean).join(" ");
-    this.canvas.setAttribute(
-      "aria-label",
-      `${this.label}: ${count(noteCount(piece), "note")} in ${count(barCount(piece), "bar")}. ` +
-        `${this.longFrom ? `From bar ${this.longFrom} on it is longer than its model was trained on: quality may drop. ` : ""}${form ? `Form: ${form}. ` : ""}` +
-        "Space plays, left and right go by bars, with Shift they choose bars, plus and minus zoom.",
-    );
+    const words = [
+      `${this.label}: ${count(noteCount(piece), "note")} in ${count(barCount(piece), "bar")}.`,
+      this.longFrom &&
+        `From bar ${this.longFrom} on it is longer than its model was trained on: quality may drop.`,
+      form && `Form: ${form}.`,
+      "Space plays, left and right go by bars, with Shift they choose bars, plus and minus zoom.",
+    ];
+    this.canvas.ariaLabel = words.filter(Boolean).join(" ");
     this.layout();
   }
 
@@ -243,13 +245,8 @@ export class Roll {
     if (end.hidden) return;
     const bars = Math.min(this.bars, barCount(piece)),
       most = barCount(piece);
-    for (const [name, value] of [
-      ["min", 1],
-      ["max", most],
-      ["now", bars],
-      ["text", `the first ${bars} of ${most} bars`],
-    ])
-      end.setAttribute(`aria-value${name}`, value);
+    Object.assign(end, { ariaValueMin: 1, ariaValueMax: most, ariaValueNow: bars });
+    end.ariaValueText = `the first ${bars} of ${most} bars`;
     const sign = end.firstChild,
       x = this.x(piece.lines[bars]);
     sign.textContent = `after bar ${bars}`;
