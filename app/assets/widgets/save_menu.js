@@ -9,6 +9,7 @@ import { menu } from "./menu.js";
 import { action, download, fileName, make } from "./parts.js";
 
 const MIDI = "audio/midi",
+  WAV = "audio/wav",
   XML = "application/vnd.recordare.musicxml+xml";
 
 // The file that was opened, as it was or with what was written into it; else one of the notes.
@@ -65,92 +66,70 @@ export function grip(entryOf, what) {
   return element;
 }
 
+// What can be saved of an entry: words for the menu, and what stands on a button with the end of the file's name, its
+// kind, what makes it, and a note.
+function savesOf(app, entry) {
+  const { region, piece } = entry,
+    used = playing(piece).sort((a, b) => a - b),
+    changes = changesOf(piece, settingOf(app, entry));
+  const heard = (one) => heardEntry(app, one).file,
+    sound = (one) => app.server.made(heardEntry(app, one), "sound"),
+    part = (one) => writeMidi(excerptFrom(one.piece, one.region), { made: one.provenance }),
+    track = (index) => (one) => writeMidi(one.piece, { made: one.provenance, chosen: [index] });
+  // The file of a take may not name the chords of its new bars.
+  const noted = (one) =>
+      one.kind === "take" ? { ...one, file: null, piece: { ...one.piece } } : one,
+    score = (one) => (isXml(fileKept(one)) ? fileKept(one) : app.server.made(noted(one), "score"));
+  const tracks = used.map((index) => {
+    const { name } = piece.tracks[index];
+    return [`${name} as MIDI`, `, ${fileName(name)}.mid`, MIDI, track(index), "one track"];
+  });
+  const isOther = changes.length > 0;
+  return [
+    isOther && `As heard: ${changes.join(", ")}`,
+    isOther && ["MIDI as heard", ", as heard.mid", MIDI, heard, "with these changes"],
+    isOther && ["WAV as heard", ", as heard.wav", WAV, sound, "the sound, with these changes"],
+    isOther && "As written",
+    entry.lost && LOST,
+    [isOther ? "MIDI as written" : "MIDI", ".mid", MIDI, midiOf, "all of it"],
+    region?.first &&
+      !region.tracks && [
+        "New part as MIDI",
+        ", new part.mid",
+        MIDI,
+        part,
+        "what was written, by itself",
+      ],
+    ...(used.length > 1 ? tracks : []),
+    ["Score (MusicXML)", ".musicxml", XML, score, "for a program that prints music"],
+    !isOther && ["WAV", ".wav", WAV, sound, "the sound"],
+  ].filter(Boolean);
+}
+
 export function alongMenu(app, entryOf, failed) {
-  const box = menu("Save"),
-    { list } = box;
-  const save = (text, ending, act, note) =>
-    action(
-      text,
-      async (event) => {
-        const entry = entryOf();
-        box.shut();
-        failed("");
-        event.target.disabled = true;
-        try {
-          await act(entry, `${fileName(entry.title)}${ending}`);
-        } catch (error) {
-          failed(error.message);
-        }
-        event.target.disabled = false;
-      },
-      "mg-item",
-      { title: note },
-    );
-  const fromServer =
-    (what, kind, standIn = (entry) => entry) =>
-    async (entry, name) => {
-      const made = await app.server.made(standIn(entry), what);
-      download(await made.arrayBuffer(), name, kind);
-    };
-  const written = (text, ending, fileOf, note) =>
-    save(text, ending, (entry, name) => download(fileOf(entry), name, MIDI), note);
-  const words = (text) => make("p", "mg-menu-words", text);
-  function fill() {
-    const entry = entryOf(),
-      { tracks } = entry.piece,
-      used = playing(entry.piece),
-      items = [];
-    const changes = changesOf(entry.piece, settingOf(app, entry)),
-      wav = fromServer("sound", "audio/wav", (one) => heardEntry(app, one));
-    if (changes.length) {
-      items.push(words(`As heard: ${changes.join(", ")}`));
-      items.push(
-        written(
-          "MIDI as heard",
-          ", as heard.mid",
-          (one) => heardEntry(app, one).file,
-          "with these changes",
-        ),
-      );
-      items.push(
-        save("WAV as heard", ", as heard.wav", wav, "the sound, with these changes"),
-        words("As written"),
-      );
+  const box = menu("Save");
+  async function save(button, ending, kind, make) {
+    const entry = entryOf();
+    box.shut();
+    failed("");
+    button.disabled = true;
+    try {
+      download(await make(entry), `${fileName(entry.title)}${ending}`, kind);
+    } catch (error) {
+      failed(error.message);
     }
-    if (entry.lost) items.push(words(LOST));
-    items.push(written(changes.length ? "MIDI as written" : "MIDI", ".mid", midiOf, "all of it"));
-    if (entry.region?.first && !entry.region.tracks)
-      items.push(
-        written(
-          "New part as MIDI",
-          ", new part.mid",
-          (one) => writeMidi(excerptFrom(one.piece, one.region), { made: one.provenance }),
-          "what was written, by itself",
-        ),
-      );
-    for (const index of used.length > 1 ? used.sort((a, b) => a - b) : [])
-      items.push(
-        written(
-          `${tracks[index].name} as MIDI`,
-          `, ${fileName(tracks[index].name)}.mid`,
-          (one) => writeMidi(one.piece, { made: one.provenance, chosen: [index] }),
-          "one track",
-        ),
-      );
-    // The file of a take may not name the chords of its new bars.
-    const score = fromServer("score", XML, (one) =>
-        one.kind === "take" ? { ...one, file: null, piece: { ...one.piece } } : one,
-      ),
-      given = async (one, name) =>
-        isXml(fileKept(one)) ? download(fileKept(one), name, XML) : score(one, name);
-    items.push(save("Score (MusicXML)", ".musicxml", given, "for a program that prints music"));
-    if (!changes.length) items.push(save("WAV", ".wav", wav, "the sound"));
-    list.replaceChildren(...items);
+    button.disabled = false;
   }
+  const line = (one) => {
+    if (typeof one === "string") return make("p", "mg-menu-words", one);
+    const [text, ending, kind, made, title] = one;
+    const press = ({ target }) => save(target, ending, kind, made);
+    return action(text, press, "mg-item", { title });
+  };
   box.addEventListener("toggle", () => {
     if (!box.open) return;
-    fill();
-    box.classList.toggle("mg-above", box.getBoundingClientRect().top > list.offsetHeight + 8); // where there is room
+    box.list.replaceChildren(...savesOf(app, entryOf()).map(line));
+    box.classList.toggle("mg-above", box.getBoundingClientRect().top > box.list.offsetHeight + 8); // where there is room
   });
   return box;
 }
