@@ -28,8 +28,8 @@ const writtenBars = ({ prompt_bars: prompt, written_bars: written }, region) => 
 });
 
 export class App {
-  constructor({ facts, desk, store, server, player }) {
-    Object.assign(this, { facts, desk, store, server, player });
+  constructor({ facts, desk, server, player }) {
+    Object.assign(this, { facts, desk, server, player });
     this.composer = new Composer(this);
     this.models = new Map(facts.models.map((model) => [model.name, model]));
     this.opening = 0;

@@ -89,7 +89,6 @@ export class Composer {
     const run = (this.run = {
       id: newId(),
       other,
-      kind: ask.kind,
       parts: ask.parts,
       begun: performance.now(),
       stopping: new AbortController(),

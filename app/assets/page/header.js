@@ -5,9 +5,9 @@ import { menu } from "../widgets/menu.js";
 import { able, action, filePicker, icon, isAble, make, marked, rename } from "../widgets/parts.js";
 
 const MARK =
-  '<svg class="mg-mark" viewBox="0 0 28 28" width="28" height="28" aria-hidden="true"><rect x="1" y="5" width="9" height="5" rx="2.5" class="mg-mark-given"/>' +
-  '<rect x="7" y="12" width="7" height="5" rx="2.5" class="mg-mark-given"/><rect x="16" y="8" width="11" height="5" rx="2.5" class="mg-mark-new"/><rect x="16" y="17" width="7" height="5" rx="2.5" class="mg-mark-new"/>' +
-  '<rect x="14" y="1" width="1.5" height="26" rx="0.75" class="mg-mark-line"/></svg>';
+  '<svg viewBox="0 0 28 28" width="28" height="28" aria-hidden="true"><rect x="1" y="5" width="9" height="5" rx="2.5" fill="var(--mg-given-0)"/>' +
+  '<rect x="7" y="12" width="7" height="5" rx="2.5" fill="var(--mg-given-0)"/><rect x="16" y="8" width="11" height="5" rx="2.5" fill="var(--mg-new-0)"/><rect x="16" y="17" width="7" height="5" rx="2.5" fill="var(--mg-new-0)"/>' +
+  '<rect x="14" y="1" width="1.5" height="26" rx="0.75" fill="var(--mg-line-strong)"/></svg>';
 
 const THEME = "musicgen-theme";
 const isDark = () => document.body.classList.contains("dark");

@@ -34,7 +34,7 @@ async function start() {
     failed: (text) => app.fail(text),
     related: (one, other) => desk.related(one, other),
   });
-  const app = new App({ facts, desk, store, server, player });
+  const app = new App({ facts, desk, server, player });
   // For the console of a browser, and for tests.
   window.musicgen = {
     app,
@@ -131,7 +131,6 @@ async function start() {
   shortcuts(app);
   store.keep(desk);
   all();
-  root.dataset.ready = "";
   document.documentElement.dataset.musicgen = "ready";
   await app.openLink(location.hash);
   addEventListener("hashchange", () => app.openLink(location.hash));

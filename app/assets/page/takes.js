@@ -35,7 +35,7 @@ function takeCard(app, id, axis) {
     said = alarm(),
     star = starButton(desk, () => id);
   const play = playButton(app, entryOf),
-    jump = icon("seam", "To the new part", () => app.play(entryOf(), start()), "mg-icon mg-jump");
+    jump = icon("seam", "To the new part", () => app.play(entryOf(), start()));
   const start = () =>
     entryOf().piece.lines[Math.min(entryOf().region.first, barCount(entryOf().piece))];
   const further = action(WORDS[first.how], () => app.use(id), "mg-chip mg-further");
@@ -55,14 +55,6 @@ function takeCard(app, id, axis) {
   let settled = false,
     liked = null;
 
-  function tell(parts) {
-    if (facts.title === parts.join(" · ")) return;
-    facts.title = parts.join(" · ");
-    facts.replaceChildren(
-      ...parts.map((part, place) => make("span", "", place ? ` · ${part}` : part)),
-    );
-  }
-
   function show(lanes) {
     const entry = entryOf(),
       over = entry.state !== "running",
@@ -73,13 +65,11 @@ function takeCard(app, id, axis) {
       over && `seed ${entry.seed}`,
     ];
     const emptied = over && !fresh && entry.how === "infill"; // nothing sounds there any more: that is a take, too
-    tell(
-      emptied
-        ? [`These bars are now empty · seed ${entry.seed}`]
-        : over && !fresh
-          ? ["No new notes came; press Continue for another."]
-          : told.filter(Boolean),
-    );
+    facts.textContent = emptied
+      ? `These bars are now empty · seed ${entry.seed}`
+      : over && !fresh
+        ? "No new notes came; press Continue for another."
+        : told.filter(Boolean).join(" · ");
     roll.high = desk.takes.length === 1 ? HIGH : lanes?.length > 1 ? "234px" : "178px";
     roll.loop = player.loopOf(entry);
     roll.show(entry, { lanes, seen: app.seen(entry), plan: planShown(app, entry) });

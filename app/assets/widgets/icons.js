@@ -1,5 +1,8 @@
 // The marks on buttons, drawn here: letters for them lack on some machines.
 const PATHS = {
+  play: "M8 5.5v13l10.5-6.5z",
+  pause: "M8.5 6v12M15.5 6v12",
+  wait: "M12 5a7 7 0 1 1-7 7",
   start: "M6 5v14M19 5 9 12l10 7z",
   seam: "M4 12h11m-4-4 4 4-4 4M19 5v14",
   how: "M4 7h9M17 7h3M4 17h3M11 17h9M15 5a2 2 0 1 0 0 4 2 2 0 0 0 0-4M9 15a2 2 0 1 0 0 4 2 2 0 0 0 0-4",

@@ -1,14 +1,16 @@
 // The button that plays a piece, with its time; every card has one, and one piece plays at a time.
 import { Clock, clockTime } from "../music/clock.js";
 import { endTick } from "../music/piece.js";
+import { mark } from "./icons.js";
 import { action, make, rename } from "./parts.js";
 
 // Show on a button whether a piece plays, or is waited for, and in words what a press does.
 export function showPlay(button, { player }, entry, [play, pause]) {
-  const on = player.playing && player.entry?.id === entry?.id;
+  const on = player.playing && player.entry?.id === entry?.id,
+    sign = on ? (player.waiting ? "wait" : "pause") : "play";
   button.disabled = !entry || (!entry.piece.notes.length && entry.state !== "running");
-  button.classList.toggle("mg-on", on);
-  button.classList.toggle("mg-waits", on && player.waiting);
+  if (button.dataset.sign !== sign) button.innerHTML = mark(sign);
+  button.dataset.sign = sign;
   rename(button, on ? pause : play);
 }
 

@@ -11,7 +11,7 @@ const bars = (count) => piece([[0, 12, 60, 80, 0]], { bars: count });
 // An app with a song on its stage; `compose` puts two takes of it there, as when their first notes come.
 function working() {
   const player = { playing: false, entry: null, tick: 0, load: (entry) => (player.entry = entry), update: (entry) => (player.entry = entry), pause: () => {}, play: () => (player.playing = true), seek: (tick) => (player.tick = tick), loop: (ticks) => (player.round = ticks) };
-  const app = new App({ facts: { models: [{ name: "m" }], sampling: [] }, desk: new Desk(), store: null, server: {}, player }), stopped = [];
+  const app = new App({ facts: { models: [{ name: "m" }], sampling: [] }, desk: new Desk(), server: {}, player }), stopped = [];
   app.composer.stop = () => stopped.push(app.composer.run?.id);
   const entry = (id, more) => ({ ...app.blank("file", "song"), id, piece: bars(4), bars: 4, chosen: 4, model: "m", ...more });
   app.desk.show(entry("song"), "opening a file");
