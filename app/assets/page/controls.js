@@ -24,8 +24,7 @@ const DENSE = ["sparse", "natural", "dense"];
 
 export function controlsPart(app) {
   const { desk, facts } = app,
-    set = (change) => desk.set(change),
-    { settings } = desk;
+    set = (change) => desk.set(change);
   const exact = () => CREATIVITY.some(([temperature]) => temperature === desk.settings.temperature);
   const model = choice(
     "mg-model",
@@ -33,37 +32,16 @@ export function controlsPart(app) {
     facts.models.map(({ name, player }) => [name, `${name} · ${player}`]),
     (name) => app.changeModel(name),
   );
-  const prompt = slider("mg-prompt-bars", "Continue after bar", {
-    min: 1,
-    max: 16,
-    value: 8,
-    act: (bars) => desk.choose(bars),
-  });
-  const bars = slider("mg-bars", "Length (bars)", {
-    min: 1,
-    max: facts.mostBars,
-    value: settings.bars,
-    act: (to) => set({ bars: to }),
-  });
-  const takes = slider("mg-variations", "Takes", {
-    min: 1,
-    max: facts.mostVariations,
-    value: settings.variations,
-    act: (to) => set({ variations: to }),
-  });
-  const daring = slider("mg-daring", "Creativity", {
-    min: 0,
-    max: CREATIVITY.length - 1,
-    value: 2,
+  const prompt = slider("mg-prompt-bars", "Continue after bar", 1, 16, (to) => desk.choose(to));
+  const bars = slider("mg-bars", "Length (bars)", 1, facts.mostBars, (to) => set({ bars: to })),
+    most = facts.mostVariations,
+    takes = slider("mg-variations", "Takes", 1, most, (to) => set({ variations: to }));
+  const dare = (place) => set({ temperature: CREATIVITY[place][0] });
+  const daring = slider("mg-daring", "Creativity", 0, CREATIVITY.length - 1, dare, {
     said: (place) => (exact() ? CREATIVITY[place][1] : `temperature ${desk.settings.temperature}`),
-    act: (place) => set({ temperature: CREATIVITY[place][0] }),
   });
-  const dense = slider("mg-dense", "Density", {
-    min: -1,
-    max: 1,
-    value: 0,
+  const dense = slider("mg-dense", "Density", -1, 1, (to) => set({ dense: to }), {
     said: (to) => DENSE[to + 1],
-    act: (to) => set({ dense: to }),
   });
   const ends = choice(
     "mg-ends",
@@ -89,15 +67,9 @@ export function controlsPart(app) {
 
   const fines = facts.sampling.map(({ name, label, hint, least, most, step }) => {
     const setting = settingOf(name),
-      made = slider(`mg-${name.replace("_", "-")}`, label, {
-        min: least,
-        max: most,
-        step,
-        value: settings[setting],
-        act: (to) => set({ [setting]: to }),
-        info: hint,
-      });
-    return [setting, made];
+      id = `mg-${name.replace("_", "-")}`,
+      act = (to) => set({ [setting]: to });
+    return [setting, slider(id, label, least, most, act, { step, info: hint })];
   });
   const number = make("input", "mg-number", "", {
     type: "number",

@@ -27,28 +27,19 @@ export function dockPart(app) {
   const fresh = icon("seam", "Hear only what is new", () =>
     desk.set({ onlyNew: !desk.settings.onlyNew }),
   );
-  const dial = (id, label, usual, bounds, said, act) => {
-    const box = slider(id, label, { ...bounds, value: usual, said, act });
+  const dial = (id, label, usual, min, max, act, more) => {
+    const box = slider(id, label, min, max, act, more);
     box.classList.add("mg-dial");
     box.addEventListener("dblclick", ({ target }) => target.type === "range" && act(usual));
     return box;
   };
-  const tempo = dial(
-    "mg-tempo",
-    "Tempo",
-    100,
-    { min: 50, max: 200, step: 5 },
-    (to) => `${to} %`,
-    (to) => desk.set({ tempo: to / 100 }),
-  );
-  const tune = dial(
-    "mg-transpose",
-    "Transpose",
-    0,
-    { min: -12, max: 12 },
-    (to) => (to > 0 ? `+${to}` : `${to}`),
-    (to) => desk.set({ transpose: to }),
-  );
+  const tempo = dial("mg-tempo", "Tempo", 100, 50, 200, (to) => desk.set({ tempo: to / 100 }), {
+    step: 5,
+    said: (to) => `${to} %`,
+  });
+  const tune = dial("mg-transpose", "Transpose", 0, -12, 12, (to) => desk.set({ transpose: to }), {
+    said: (to) => (to > 0 ? `+${to}` : `${to}`),
+  });
   const more = make("span", "mg-dock-more", [fresh, loop, clicks, tempo, tune]);
   const unfold = icon(
     "unfold",

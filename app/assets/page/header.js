@@ -32,8 +32,8 @@ export function headerPart(app) {
   const all = [name, words, undo, redo, ...projectMenu(app), themeButton()];
 
   function show() {
-    able(undo, Boolean(desk.undoes), "There is nothing to undo.", `Undo: ${desk.undoes}`);
-    able(redo, Boolean(desk.redoes), "There is nothing to redo.", `Redo: ${desk.redoes}`);
+    able(undo, `Undo: ${desk.undoes}`, !desk.undoes && "There is nothing to undo.");
+    able(redo, `Redo: ${desk.redoes}`, !desk.redoes && "There is nothing to redo.");
   }
   return Object.assign(make("header", "mg-bar", all), { show });
 }

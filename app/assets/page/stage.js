@@ -39,11 +39,7 @@ export function stagePart(app, lanesNow) {
     head = make("div", "mg-head", [handle, title, facts, hands]),
     said = alarm(),
     notices = make("ul", "mg-notices");
-  const {
-    box: rolls,
-    roll,
-    bar,
-  } = rollPart(app, entryOf, {
+  const { rolls, roll, bar } = rollPart(app, entryOf, {
     label: "Piano roll of your piece",
     height: HIGH,
     prompt: true,

@@ -41,7 +41,7 @@ function takeCard(app, id, axis) {
   const further = action(WORDS[first.how], () => app.use(id), "mg-chip mg-further");
   const like = make("div"),
     label = `Piano roll of take ${first.number + 1}`,
-    { box: rolls, roll, bar } = rollPart(app, entryOf, { label, height: "178px", axis });
+    { rolls, roll, bar } = rollPart(app, entryOf, { label, height: "178px", axis });
   const menu = alongMenu(app, entryOf, said.say),
     drop = icon("bin", "Delete this take", () => app.remove(id), "mg-icon mg-drop");
   const head = [grip(entryOf, "take"), make("h3", "", name), facts, star, drop],

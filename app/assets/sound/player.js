@@ -187,7 +187,7 @@ export class Player extends Watched {
     if (!seconds) this.held.add(key);
     await this.synth.wake();
     if (!seconds && !this.held.has(key)) return; // let go before the browser let it sound
-    const channel = track === null ? 0 : (this.transport.channels?.[track] ?? 0),
+    const channel = this.#channelOf(track),
       now = this.synth.now();
     this.synth.on(channel, pitch, velocity, now);
     if (seconds) this.synth.off(channel, pitch, now + seconds);
@@ -195,11 +195,11 @@ export class Player extends Watched {
 
   release(pitch, track = null) {
     this.held.delete(`${track} ${pitch}`);
-    if (this.synth.loaded)
-      this.synth.off(
-        track === null ? 0 : (this.transport.channels?.[track] ?? 0),
-        pitch,
-        this.synth.now(),
-      );
+    if (this.synth.loaded) this.synth.off(this.#channelOf(track), pitch, this.synth.now());
+  }
+
+  // Of no track, the first.
+  #channelOf(track) {
+    return this.transport.channels?.[track] ?? 0;
   }
 }

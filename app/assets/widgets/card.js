@@ -10,8 +10,8 @@ export const HIGH = "clamp(240px, 34vh, 380px)"; // of the piece, and of a take 
 // The roll in its box; `acts` are those that it has besides the usual ones.
 export function rollPart(app, entryOf, { acts = {}, ...options }) {
   const { desk, player } = app;
-  const box = make("div");
-  const roll = new Roll(box, {
+  const rolls = make("div");
+  const roll = new Roll(rolls, {
     ...options,
     acts: {
       seek: (tick) => (player.load(entryOf()), player.seek(tick)),
@@ -24,7 +24,7 @@ export function rollPart(app, entryOf, { acts = {}, ...options }) {
   });
   roll.muted = (track) => !isHeard(mixOf(desk, desk.current), track);
   const bar = rangeBar(app, roll, entryOf);
-  return { box, roll, bar };
+  return { rolls, roll, bar };
 }
 
 export function starButton(desk, idOf) {

@@ -76,17 +76,12 @@ function trackLine(app, track, index, why) {
     solo.ariaPressed = mix.solo;
     volume.value = mix.volume;
     if (!track.drum) kind.value = mix.program;
-    const can = parts.includes(part),
-      given = desk.current?.piece.notes.length > 0;
     able(
       write,
-      can && given && !app.composer.busy,
-      can
-        ? given
-          ? "Something is being composed; press Stop first."
-          : "There is nothing yet to write to."
-        : reason,
       `Write a new ${part} part to the others, which stay note for note. ${by ? reason : ""}`.trim(),
+      !parts.includes(part) && reason,
+      !desk.current?.piece.notes.length && "There is nothing yet to write to.",
+      app.composer.busy && "Something is being composed; press Stop first.",
     );
   };
   return line;

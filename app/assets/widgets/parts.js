@@ -33,10 +33,12 @@ export function marked(sign, name, act, className = "mg-chip") {
 
 export const rename = (button, name) => (button.ariaLabel = button.title = name);
 
-// A button that says why it cannot be pressed: it stays in reach of keys and of a screen reader.
-export function able(button, can, why = "", name = "") {
-  button.ariaDisabled = !can;
-  button.title = can ? name : why;
+// A button that says why it cannot be pressed, the first of some reasons that are false where they do not hold: it stays
+// in reach of keys and of a screen reader.
+export function able(button, name, ...reasons) {
+  const why = reasons.find((one) => one !== false);
+  button.ariaDisabled = why !== undefined;
+  button.title = why ?? name;
 }
 
 export const isAble = (button) => button.ariaDisabled !== "true";
@@ -58,15 +60,14 @@ export function zoomButtons(roll) {
 }
 
 // A slider and a field for the same number. `said` puts the number into words.
-export function slider(id, label, { min, max, step = 1, value, act, said = null, info = "" }) {
+export function slider(id, label, min, max, act, { step = 1, said = null, info = "" } = {}) {
   const name = make("label", "mg-label", label, { htmlFor: `${id}-range` });
-  const range = make("input", "", "", { type: "range", id: `${id}-range`, min, max, step, value });
+  const range = make("input", "", "", { type: "range", id: `${id}-range`, min, max, step });
   const number = make("input", "mg-number", "", {
     type: "number",
     min,
     max,
     step,
-    value,
     ariaLabel: `${label}, as a number`,
   });
   const words = make("output", "mg-said");
@@ -85,7 +86,6 @@ export function slider(id, label, { min, max, step = 1, value, act, said = null,
   number.addEventListener("change", () => change(number));
   const head = make("div", "mg-field-head", [name, said ? words : number]);
   const box = make("div", "mg-field", [head, range, make("span", "mg-info", info)], { id });
-  show(value, false);
   return Object.assign(box, {
     show: (to) => show(to),
     bounds: (low, high) =>

@@ -55,31 +55,26 @@ export function rangeBar(app, roll, entryOf) {
     box.hidden = !range;
     if (!range) return;
     const { first, stop } = range,
-      model = app.model,
+      { piece, state } = entryOf(),
       one = stop - first === 1,
       bars = one ? `bar ${stop}` : `bars ${first + 1}–${stop}`;
     if (words.textContent.toLowerCase() !== bars) why.textContent = "";
     words.textContent = bars[0].toUpperCase() + bars.slice(1);
     box.ariaLabel = `What to do with ${bars}`;
-    const given = noteCount(entryOf().piece) > 0,
-      busy = "Something is being composed; press Stop first.",
-      { can, why: reason } = model.infill;
-    able(
-      acts.anew,
-      can && given && !app.composer.busy,
-      can ? (given ? busy : "There are no notes yet to go by.") : reason,
-      [`Rewrite ${bars}; everything else stays.`, reason].filter(Boolean).join(" "),
-    );
-    able(acts.on, !app.composer.busy, busy, `Go on after bar ${stop}`);
     // Of bars that are yet to come nothing can be kept, and they have their place already.
-    const { piece, state } = entryOf(),
-      whole = state !== "running",
-      further = stop < barCount(piece);
-    const growing = "This is still being written; press Stop first, or wait for its end.";
-    const last = whole ? "The piece ends here already." : growing;
-    able(acts.end, whole && further, last, `The piece ends with bar ${stop}`);
-    able(acts.delete, whole, growing, `Take ${bars} out; what follows moves up`);
-    able(acts.chord, whole, growing);
+    const busy = app.composer.busy && "Something is being composed; press Stop first.",
+      empty = !noteCount(piece) && "There are no notes yet to go by.",
+      growing =
+        state === "running" &&
+        "This is still being written; press Stop first, or wait for its end.",
+      last = stop >= barCount(piece) && "The piece ends here already.";
+    const { can, why: reason } = app.model.infill,
+      rewrite = [`Rewrite ${bars}; everything else stays.`, reason].filter(Boolean).join(" ");
+    able(acts.anew, rewrite, !can && reason, empty, busy);
+    able(acts.on, `Go on after bar ${stop}`, busy);
+    able(acts.end, `The piece ends with bar ${stop}`, growing, last);
+    able(acts.delete, `Take ${bars} out; what follows moves up`, growing);
+    able(acts.chord, "", growing);
     // Why something cannot be done stays until it can: a take that is being written is shown again with every note.
     if (!Object.values(acts).some((one) => !isAble(one) && one.title === why.textContent))
       why.textContent = "";
