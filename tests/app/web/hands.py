@@ -14,7 +14,7 @@ NOTES = "[...musicgen.desk.current.piece.notes]"
 # What lies on a desk, to be compared before and after.
 DESK = """(({ desk }) => JSON.stringify([desk.plain(), ...[...desk.needed].sort().map((id) => desk.entries.get(id))
   .map(({ id, piece, state }) => [id, state, [...piece.notes], piece.lines])]))(musicgen)"""
-# Two frames are drawn, and no colour is on its way any more; the bar of progress is, for as long as music is written.
+# Two frames are drawn, and no colour is on its way any more.
 AT_REST = """() => new Promise((rested) => {
   const ends = (one) => one.effect?.getComputedTiming().endTime < Infinity;
   const look = () => document.getAnimations().some((one) => one.playState === "running" && ends(one))
