@@ -10,8 +10,7 @@ network is given two guesses of what comes next, and how each was found:
 The network learns when to trust them. Both are functions of the tokens so far. A token costs the same at any
 position; a new bar is compared with all earlier ones, by a few numbers each.
 
-It is prediction by partial matching (Cleary and Witten 1984) inside a network. Caches mix it into the output
-(Grave et al. 2017, arXiv:1612.04426).
+It is prediction by partial matching (Cleary and Witten 1984); caches mix it into the output (Grave et al. 2017).
 
 B batch, T time, V vocabulary, C model width.
 """
@@ -58,7 +57,7 @@ NOTHING, NEW, NAMED, UNNAMED_RETURN = range(4)
 PLANNED_LEVELS = 13
 MATCHED_LEVELS = 8  # by how many tokens are the same
 
-# Columns of what is recalled: each token is counted from 1, 0 stands for none.
+# Columns of what is recalled; tokens are counted from 1.
 PLANNED, PLANNED_LEVEL, MATCHED, MATCHED_LEVEL = range(4)
 
 # Where a sequence stands, by its place in one array.
@@ -84,14 +83,14 @@ class RecallConfig:
     plan: tuple[tuple[int, int], ...]
     # (token, bars back): 0 for a new bar, −1 for an earlier one without a name.
     returns: tuple[tuple[int, int], ...]
+    drums: int = -1  # the part that keeps to its patterns (musicgen/drums.py); −1 for none
 
     def kinds(self, vocabulary: int) -> np.ndarray:
         """Return the kind of each token, and its value: (2, V)."""
         kinds = np.zeros((2, vocabulary), np.int64)
         kinds[:, self.said :] = [[SAID], [0]]
-        for kind, stretches in (
-            (PART, [self.parts]), (PLACE, [self.places]), (NOTE, self.notes),
-        ):  # fmt: skip
+        blocks = ((PART, [self.parts]), (PLACE, [self.places]), (NOTE, self.notes))
+        for kind, stretches in blocks:
             for start, stop in stretches:
                 kinds[0, start:stop] = kind
                 kinds[1, start:stop] = np.arange(stop - start)
@@ -111,7 +110,8 @@ class Recollection:
 
     def __init__(self, kinds: np.ndarray, families: int, strength: float = 1.0) -> None:
         """Stand before the first token; what is recalled counts `strength` times."""
-        self._kinds, self.strength = kinds, strength
+        self.kinds, self.strength, self.drums = kinds, strength, -1  # and the part of drums, if any
+        self.expected = (-1, np.zeros(0, np.int64))  # a bar, and the hits of its drums
         named = np.flatnonzero((kinds[0] == RETURN) & (kinds[1] > 0))
         self._returns = [(int(token), int(kinds[1, token])) for token in named]
         self._named = np.unique(kinds[1, named])
@@ -122,6 +122,16 @@ class Recollection:
         self._table = np.zeros(TABLE, np.int32)
         self._ids = np.zeros(0, np.int32)
         self._bars = np.zeros((0, OF_PLAN + families), np.int32)
+
+    def bars(self) -> range:
+        """Return the numbers of the bars that have begun, without those that were given ahead."""
+        return range(int(self._at[FIRST]), int(self._at[BARS]))
+
+    def said_in(self, bar: int) -> np.ndarray:
+        """Return the tokens of a bar that has begun, without those about it."""
+        last = bar == self._at[BARS] - 1
+        stop = self._at[TOKENS] if last else self._bars[bar + 1, BEGINS] - 1
+        return self._ids[self._bars[bar, BEGINS] : stop]
 
     def worn(self) -> list[int]:
         """Return the tokens that would have this bar return to one that has been said too often."""
@@ -172,10 +182,10 @@ class Recollection:
         """Take tokens, (T,), and return what is recalled after each: (T, 4) int16."""
         tokens = np.ascontiguousarray(tokens, np.int64)
         self._ids = _with_room(self._ids, int(self._at[TOKENS]) + len(tokens) + 1)
-        self._make_room(int(self._at[BARS] + (self._kinds[0, tokens] == BAR).sum()) + 1)
+        self._make_room(int(self._at[BARS] + (self.kinds[0, tokens] == BAR).sum()) + 1)
         found = np.zeros((len(tokens), 4), np.int16)
         _follow(
-            tokens, self._kinds, self._named, self._avoided, self._at, self._ids, self._table,
+            tokens, self.kinds, self._named, self._avoided, self._at, self._ids, self._table,
             self._bars, found,
         )  # fmt: skip
         return found
@@ -274,7 +284,7 @@ def _count(bar: int, kinds: Any, avoided: Any, at: Any, ids: Any, bars: Any) -> 
     for other in range(bar - 1, -1, -1):
         if bars[other, SAYS] == number:
             bars[bar, SAID_TIMES] = bars[other, SAID_TIMES] + (2 if bar - other <= PHRASE else 1)
-            return
+            break
 
 
 @compiled
@@ -420,9 +430,8 @@ class Recall(nn.Module):
     def __init__(self, config: RecallConfig, vocabulary: int, width: int) -> None:
         super().__init__()
         self._kinds, self._families = config.kinds(vocabulary), len(config.plan)
-        self._bar, self._restart = config.bar, config.restart
-        self.planned = nn.Embedding(vocabulary, width)
-        self.matched = nn.Embedding(vocabulary, width)
+        self._bar, self._restart, self._drums = config.bar, config.restart, config.drums
+        self.planned, self.matched = (nn.Embedding(vocabulary, width) for _ in range(2))
         levels = PLANNED_LEVELS + MATCHED_LEVELS
         self.trust = nn.Embedding(levels, width)  # by which a guess counts, for each level
         self.level = nn.Embedding(levels, width)
@@ -445,6 +454,7 @@ class Recall(nn.Module):
         names the bars that some bars are to return to.
         """
         found = Recollection(self._kinds, self._families, strength)
+        found.drums = self._drums
         if len(unlike):
             other = Recollection(self._kinds, self._families)
             other.take(np.array([*unlike, self._bar]))

@@ -20,7 +20,7 @@ FLOORS = {
 }
 # The floors of `musicgen`, from the ground up: a room imports from those before it.
 MUSICGEN_FLOORS = (
-    "common", "linear", "loops", "features", "attention", "position", "metre", "recall", "config", "performer",
+    "common", "linear", "loops", "features", "attention", "position", "metre", "recall", "drums", "config", "performer",
     "generation", "checkpoint", "pieces", "continuation", "completion", "playable",
 )  # fmt: skip
 # What lies on the lowest floor for all to use, and knows no music either.

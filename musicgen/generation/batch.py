@@ -28,6 +28,7 @@ from torch import Tensor
 from musicgen import loops
 from musicgen.attention import GUARD
 from musicgen.config import ModelConfig
+from musicgen.drums import BROKEN, breaking
 from musicgen.features import PROJECTION_OVER_NORM, Elu, Favor, Relu
 from musicgen.linear import codes_of, quantise, restore, without_autocast
 from musicgen.metre import LEAST, Times
@@ -343,6 +344,8 @@ def _returning(logits: Tensor, recalls: Sequence[Recollection]) -> Tensor:
             logits[row, token] += likelier
         if one.strength:
             logits[row, one.worn()] -= WORN  # still drawn where nothing else may come
+            if (broken := breaking(one)) is not None:
+                logits[row, torch.from_numpy(broken)] -= BROKEN * one.strength
     return logits
 
 

@@ -34,6 +34,7 @@ from tokenization.ensemble.tokens import (
     BEFORE,
     BEGIN,
     CLOCK_STEPS,
+    DRUMS,
     END,
     EXTRA_START,
     FAMILIES,
@@ -290,6 +291,7 @@ class Ensemble(Language):
             "values": [blocks[name] for name in ("length", "loudness")],
             "said": EXTRA_START,
             "plan": [blocks[name] for name in PLAN if name != "return"],
+            "drums": PART.start + DRUMS,
             "returns": [[start + RETURNS.index(name), bars] for name, bars in back.items()],
         }
 
