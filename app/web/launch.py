@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import io
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -104,26 +104,12 @@ async def asked(request: Request) -> Asked:
     return plain, data, name
 
 
-def refusing(answer: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn what is wrong with a request into its answer: one sentence."""
-
-    @functools.wraps(answer)
-    async def answered(self: Desk, request: Request) -> Response:
-        try:
-            return await answer(self, request)
-        except ValueError as error:
-            return JSONResponse({"detail": told(error)}, 400)
-
-    return answered
-
-
 class Desk:
     """The endpoints of the page's scripts, over the page's actions."""
 
     def __init__(self, actions: PageActions, soundfont: Path | None, files: Path) -> None:
         self.actions, self.soundfont, self.files = actions, soundfont, files
 
-    @refusing
     async def open(self, request: Request) -> Response:
         """Return a file, an example or nothing, as the page shows it."""
         what, data, name = await asked(request)
@@ -138,7 +124,6 @@ class Desk:
         plain = orjson.dumps(opened, option=orjson.OPT_SERIALIZE_NUMPY)
         return Response(plain, media_type="application/json")
 
-    @refusing
     async def write(self, request: Request) -> Response:
         """Give music as it is written, a view a line; the one who hangs up ends it."""
         plain, data, name = await asked(request)
@@ -153,7 +138,6 @@ class Desk:
         self.actions.stop(str((await asked(request))[0].get("job") or ""))
         return Response(status_code=204)
 
-    @refusing
     async def sound(self, request: Request) -> Response:
         """Play a file of music: a WAV file."""
         _, data, name = await asked(request)
@@ -165,7 +149,6 @@ class Desk:
         gone = BackgroundTask(path.unlink, missing_ok=True)  # but for one that is hung up on
         return FileResponse(path, media_type="audio/wav", background=gone)
 
-    @refusing
     async def score(self, request: Request) -> Response:
         """Write a file of music as MusicXML; a score stays as it is."""
         _, data, name = await asked(request)
@@ -190,6 +173,13 @@ async def _tell_fault(_: Request, error: Exception) -> JSONResponse:
     """Answer a request that failed for a fault of ours, or for want of room."""
     full = is_of_full_disk(error)
     return JSONResponse({"detail": FULL_DISK if full else FAULT}, 507 if full else 500)
+
+
+async def _refuse_work(request: Request, error: Exception) -> JSONResponse:
+    """Tell the page's scripts what is wrong with what they ask for."""
+    if not request.url.path.startswith("/desk/"):
+        raise error
+    return JSONResponse({"detail": told(error)}, 400)
 
 
 async def _refuse_values(_: Request, error: Any) -> JSONResponse:
@@ -217,6 +207,7 @@ HANDLERS: dict[Any, Any] = {
     RequestValidationError: _refuse_values,
     HTTPException: _refuse,
     FnIndexInferError: _refuse_names,
+    ValueError: _refuse_work,
     KeyError: _refuse_names,
     TypeError: _refuse_names,
     OSError: _tell_fault,
