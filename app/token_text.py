@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,17 +16,10 @@ MOST_TOKENS = 1 << 21  # of the longest piece that can be read
 MOST_BRACKETS = 10_000  # of its JSON, which has lists of plain values
 
 
-@dataclass(frozen=True, kw_only=True)
-class TokenText:
-    """A sequence that was read, and the language it is in."""
-
-    language: Language
-    ids: np.ndarray
-    setting: Any = None  # what the language keeps apart from its tokens
-
-
-def read_tokens(text: str, name: str, language_name: str | None = None) -> TokenText:
-    """Read text or JSON and check every token; errors call the text by `name`."""
+def read_tokens(
+    text: str, name: str, language_name: str | None
+) -> tuple[Language, np.ndarray, Band | None]:
+    """Return the language, tokens and setting of text or JSON, all checked; errors call it by `name`."""
     content = _content(text, name) if text.lstrip().startswith("{") else {}
     words = content["tokens"] if content else text.split(maxsplit=MOST_TOKENS)
     if len(words) > MOST_TOKENS:
@@ -42,14 +34,11 @@ def read_tokens(text: str, name: str, language_name: str | None = None) -> Token
     if not words:
         raise ValueError(f"{name} holds no tokens; give what `musicgen tokenize` prints")
     speaker = language(language_name or str(content.get("language") or _language_of(words, name)))
-    return TokenText(
-        language=speaker,
-        ids=_checked_ids(speaker, words, place),
-        setting=setting_of(speaker, content.get("setting"), name),
-    )
+    ids = _checked_ids(speaker, words, place)
+    return speaker, ids, _setting_of(speaker, content.get("setting"), name)
 
 
-def setting_of(speaker: Language, plain: Any, name: str) -> Any:
+def _setting_of(speaker: Language, plain: Any, name: str) -> Band | None:
     """Return what a language keeps apart from its tokens, from plain data."""
     if plain is None or speaker.name != "groove":
         return None

@@ -31,7 +31,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_language(parser, None, otherwise="the one that has these tokens")
     parser.add_argument("--force", action="store_true", help="replace OUT.mid if it exists")
     output.add_json(parser)
-    parser.epilog = EXAMPLES
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -52,19 +51,17 @@ def run(arguments: argparse.Namespace) -> None:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError(f"{name} is not text; give what `musicgen tokenize` prints") from None
-    read = read_tokens(text, name, arguments.language)
-    score = read.language.decode(read.ids, read.setting)
+    speaker, ids, setting = read_tokens(text, name, arguments.language)
+    score = speaker.decode(ids, setting)
     if not len(score.notes):
         raise ValueError(f"the tokens of {name} make no note, so there is nothing to write")
     if target.suffix:
         write_score(target, score, new=not arguments.force)
     else:
         write_whole(target, write_midi(score), new=not arguments.force)
-    if read.setting is None and read.language.name == "groove":
+    if setting is None and speaker.name == "groove":
         output.remark([NO_SETTING])
-    bars = len(read.language.bars(read.ids))
-    notes = len(score.notes)
-    spoken = read.language.name
-    result = {"midi": str(target), "language": spoken, "notes": notes, "bars": bars}
+    bars, notes = len(speaker.bars(ids)), len(score.notes)
+    result = {"midi": str(target), "language": speaker.name, "notes": notes, "bars": bars}
     text = f"{target}: {counted(notes, 'note')} in {counted(bars, 'bar')}"
     output.write_either(arguments.json, result, text)
