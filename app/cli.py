@@ -17,8 +17,8 @@ from typing import Any, NoReturn
 
 from app import output
 
-# Name → module and what it does, in the order of use. A module is imported when its command is
-# called; it has `add(parser)`, which declares arguments, and `run(arguments)`.
+# Name → module and what it does, in the order of use. A module is imported when its command is called; it has
+# `add(parser)`, which declares arguments, `EXAMPLES` that follow them in its help, and `run(arguments)`.
 OLD_NAMES = {"infill": "rewrite"}  # still understood
 DEFAULTS: dict[str, dict[str, Any]] = {"end": {"ends": True}, "harmonise": {"write": []}}
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -180,6 +180,7 @@ def build_parser(called: str = "", kind: str = "") -> Parser:
         if name == called:
             module = import_module(module_name)
             module.add(command, *([kind] if name == "evaluate" else []))
+            command.epilog = module.EXAMPLES
             command.set_defaults(run=module.run, **DEFAULTS.get(name, {}))
     return parser
 

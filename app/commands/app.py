@@ -46,7 +46,6 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="offer what the page does to assistants too (MCP; needs gradio's extra `mcp`)",
     )  # fmt: skip
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
-    parser.epilog = EXAMPLES
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -26,7 +26,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--rounds", type=int, default=2, metavar="N", help="turns of each work")
     output.add_json(parser)
-    parser.epilog = EXAMPLES
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -49,7 +49,6 @@ evaluation/benchmarks/variants.py.
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.epilog = EXAMPLES
     parser.add_argument("task", metavar="TASK", help="one of those below")
     parser.add_argument(
         "source", metavar="SOURCE", nargs="?", type=Path, help="the data, where a task takes yours"

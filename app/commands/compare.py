@@ -35,7 +35,6 @@ differences between runs of one seed, which see the same music in the same order
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.epilog = EXAMPLES
     parser.add_argument(
         "configs", metavar="CONFIG", nargs="+",
         help="YAML files, or names of shipped ones, also with *",

@@ -53,7 +53,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add_tracks(parser)
     add_options(parser)
-    parser.epilog = EXAMPLES
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -102,7 +102,6 @@ examples:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.epilog = EXAMPLES
     kinds = parser.add_subparsers(metavar="KIND", title="kinds of data", required=True, dest="kind")
     for name, does in DESCRIPTIONS.items():
         example = f"example:\n  musicgen data {name} SOURCE data/{name}"

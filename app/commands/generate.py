@@ -31,7 +31,6 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help="instruments, as 'flute, piano, piano'; by default the style's",
     )
-    parser.epilog = EXAMPLES
 
 
 def run(arguments: argparse.Namespace) -> None:

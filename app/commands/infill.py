@@ -24,7 +24,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     add_tracks(parser)
     add_options(parser, lengths=False)
-    parser.epilog = EXAMPLES
 
 
 def run(arguments: argparse.Namespace) -> None:

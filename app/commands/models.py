@@ -24,7 +24,6 @@ def add(parser: argparse.ArgumentParser) -> None:
         "folder", nargs="*", metavar="FOLDER", help="further models: folders, or runs"
     )
     output.add_json(parser)
-    parser.epilog = EXAMPLES
 
 
 def run(arguments: argparse.Namespace) -> None:

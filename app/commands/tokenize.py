@@ -30,7 +30,6 @@ def add(parser: argparse.ArgumentParser) -> None:
         "or bass=… drums=… other=… (- for none; by default they are found)",
     )  # fmt: skip
     output.add_json(parser)
-    parser.epilog = EXAMPLES
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -19,7 +19,7 @@ def try_(monkeypatch: pytest.MonkeyPatch):
     def run(does) -> int:
         module: Any = types.ModuleType("app.commands.try")
         module.add = lambda parser: parser.add_argument("--number", type=int)
-        module.run = does
+        module.EXAMPLES, module.run = "", does
         monkeypatch.setitem(sys.modules, module.__name__, module)
         monkeypatch.setitem(COMMANDS, "try", (module.__name__, "try something"))
         return main(["try"])

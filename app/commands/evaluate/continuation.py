@@ -55,7 +55,6 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--temperature", type=float, default=Plan.temperature, metavar="T", help="freedom"
     )
     output.add_json(parser)
-    parser.epilog = EXAMPLES
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
-# Name, which is that of its module here or stands in SHARED, and what it does. A module has `add(parser)` and
-# `run(arguments)`, as that of a command has, and imports what it computes with when it runs. In a shared one `add`
-# takes the name, too, and `run` finds it in `arguments.evaluation`.
+# Name, which is that of its module here or stands in SHARED, and what it does. A module has what that of a command
+# has, and imports what it computes with when it runs. In a shared one `EXAMPLES` are by name, `add` takes the name,
+# too, and `run` finds it in `arguments.evaluation`.
 SHARED = {
     **dict.fromkeys(("extrapolation", "ablation"), "losses"),
     **dict.fromkeys(
@@ -39,13 +39,13 @@ examples:
 
 def add(parser: argparse.ArgumentParser, called: str = "") -> None:
     """Declare the evaluations, and the arguments of the one that is called."""
-    parser.epilog = EXAMPLES
     kinds = parser.add_subparsers(metavar="EVALUATION", title="evaluations", required=True)
     for name, does in EVALUATIONS.items():
         kind = kinds.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}.")
         if name == called:
             module = import_module(f"app.commands.evaluate.{SHARED.get(name, name)}")
             module.add(kind, *[name] if name in SHARED else [])
+            kind.epilog = module.EXAMPLES[name] if name in SHARED else module.EXAMPLES
             kind.set_defaults(evaluate=module.run, evaluation=name)
 
 

@@ -75,7 +75,6 @@ def add(parser: argparse.ArgumentParser, name: str) -> None:
     add_choice(parser, 32)
     parser.add_argument(f"--{option}", action="store_true", help=does)
     add_study(parser, results=results)
-    parser.epilog = EXAMPLES[name]
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -144,7 +144,6 @@ def add(parser: argparse.ArgumentParser, name: str) -> None:
             "--no-plan", dest="planned", action="store_false",
             help="have bars state no plan before their notes; no end can be asked for then",
         )  # fmt: skip
-    parser.epilog = EXAMPLES[name]
 
 
 def run(arguments: argparse.Namespace) -> None:

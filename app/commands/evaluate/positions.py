@@ -32,7 +32,6 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--tokens", type=int, metavar="N", help="probe with N tokens (default: the vocabulary)"
     )
     add_study(parser, results="positions.json, .csv and pictures")
-    parser.epilog = EXAMPLES
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -72,7 +72,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_length(parser)
     add_choice(parser, 32)
     add_study(parser)
-    parser.epilog = EXAMPLES
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -52,7 +52,6 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--grid", type=int, metavar="N", help="round times to N ticks a beat first (default: not)"
     )
     output.add_json(parser)
-    parser.epilog = EXAMPLES
 
 
 def run(arguments: argparse.Namespace) -> None:
