@@ -24,6 +24,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from threading import Lock, Thread
@@ -129,6 +130,13 @@ class Worker(Generic[Task, Answer]):
         self._clock = TaskClock(self._process.pid or 0)
         with suppress(OSError):  # it died idle; `take` finds that out
             self.connection.send(self._task)
+
+    def ask(self, task: Task) -> Answer | Failed:
+        """Return the answer to a task, or why there is none."""
+        self.give(task)
+        while not (answers := self.take()):
+            wait([self.connection], timeout=LOOK_SECONDS)
+        return answers[0]
 
     def take(self) -> list[Answer | Failed]:
         """Return the answer that is ready, or why there will be none; nothing where that is not known yet."""
@@ -304,20 +312,18 @@ def _here(
 ) -> Iterator[tuple[int, Answer | Failed]]:
     threads = max(1, processors() // workers)
     under_way: dict[int, Worker[Task, Answer]] = {}
-    given, more = 0, True
+    given = 0
     with ExitStack() as pool:
         idle = []
         for _ in range(workers):
             idle.append(Worker(function, bounds, threads=threads))
             pool.callback(idle[-1].stop)
         while True:
-            while more and idle and given < min(under_way, default=given) + AHEAD * workers:
-                numbered = next(tasks, None)
-                more = numbered is not None
-                if numbered is not None:
-                    under_way[numbered[0]] = worker = idle.pop()
-                    worker.give(numbered[1])
-                    given += 1
+            ahead = given - min(under_way, default=given)
+            for index, task in islice(tasks, min(len(idle), AHEAD * workers - ahead)):
+                under_way[index] = worker = idle.pop()
+                worker.give(task)
+                given = index + 1
             if not under_way:
                 return
             wait([worker.connection for worker in under_way.values()], timeout=LOOK_SECONDS)
@@ -340,19 +346,15 @@ def as_done_elsewhere(
 
         under_way: dict[Any, int] = {}
         completed = as_completed(loop=client.loop)
-        given, more = 0, True
+        given = 0
         try:
             while True:
-                while more and given < min(under_way.values(), default=given) + SUBMITTED:
-                    numbered = next(tasks, None)
-                    more = numbered is not None
-                    if numbered is not None:
-                        future = client.submit(
-                            do, run, function, bounds, folder, numbered[1], pure=False
-                        )
-                        under_way[future] = numbered[0]
-                        completed.add(future)
-                        given += 1
+                ahead = given - min(under_way.values(), default=given)
+                for index, task in islice(tasks, SUBMITTED - ahead):
+                    future = client.submit(do, run, function, bounds, folder, task, pure=False)
+                    under_way[future] = index
+                    completed.add(future)
+                    given = index + 1
                 if not under_way:
                     return
                 future = next(completed)
@@ -386,17 +388,13 @@ def do(
         idle = _processes.get(run)
         process = idle.pop() if idle else None
     process = process or Worker(function, bounds, folder=folder, idle_seconds=IDLE_SECONDS)
-    process.give(task)
-    answers: list[Answer | Failed] = []
-    while not answers:
-        wait([process.connection], timeout=LOOK_SECONDS)
-        answers = process.take()
+    answer = process.ask(task)
     with _lock:
-        if run not in _ended:
+        if is_wanted := run not in _ended:
             _processes.setdefault(run, []).append(process)
-            return answers[0]
-    process.stop()
-    return answers[0]
+    if not is_wanted:
+        process.stop()
+    return answer
 
 
 def end(run: str) -> None:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,7 +45,6 @@ IDLE = 2  # … and so many wait for the next file
 # For reading, 2 seconds and as much memory are promised (SECURITY.md); a long piece as a score takes 6.
 BOUNDS = Bounds(seconds=10, memory_bytes=1 << 30)
 NICE = 5  # below those that compose: music that is heard must not wait for a file
-LOOK_SECONDS = 0.05  # between two looks at the clock of a process
 Answer = TypeVar("Answer")
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
@@ -244,10 +242,7 @@ class Readers:
     def ask(self, client: str, name: str, function: Callable[..., Answer], *values: Any) -> Answer:
         """Return what a function of plain data returns in another process; a sentence on failure calls it by a name."""
         with self._lent(client) as reader:
-            reader.give((function, values))
-            while not (answers := reader.take()):
-                wait([reader.connection], LOOK_SECONDS)
-        [answer] = answers
+            answer = reader.ask((function, values))
         if isinstance(answer, Failed):
             if answer.is_fault:
                 raise RuntimeError(answer.reason)
