@@ -181,10 +181,13 @@ def escape(character: str) -> str:
 
 
 @contextmanager
-def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Give a function to call with what is done and what there is to do; the bar goes at the end."""
+def progress_bar(title: str, *, timed: bool = True) -> Iterator[Callable[..., None]]:
+    """Give a function to call with what is done and what there is to do, and another title; the bar goes at the end.
+
+    A `timed` one says how long it will take.
+    """
     if not sys.stderr.isatty():
-        yield lambda done, total: None
+        yield lambda done, total, title="": None
         return
     from rich.console import Console
     from rich.progress import (
@@ -197,12 +200,14 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
 
     columns = (
         TextColumn("{task.description}", markup=False),  # a name may hold brackets
-        BarColumn(),
+        BarColumn(bar_width=20),
         MofNCompleteColumn(),
-        TimeRemainingColumn(),
+        *([TimeRemainingColumn()] if timed else []),
     )
     console = Console(stderr=True)
     shown = sys.stdout.isatty()  # what is printed elsewhere goes there
     with Progress(*columns, console=console, transient=True, redirect_stdout=shown) as bar:
         task = bar.add_task(visible(title), total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield lambda done, total, title=None: bar.update(
+            task, completed=done, total=total, description=title
+        )
