@@ -6,10 +6,11 @@ groove experiment, which counts tokens and compares them, through `Generation` a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -24,24 +25,30 @@ from tokenization.grammar import Grammar
 from tokenization.language import Language
 from tokenization.score import Score, excerpt
 
+if TYPE_CHECKING:
+    from musicgen.performer import Performer
 
-class Player(Protocol):
-    """What a model has that writes music (playable.py)."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def given(self) -> str: ...
-    @property
-    def performer(self) -> Any: ...
-    @property
-    def language(self) -> Language: ...
-    @property
-    def sha256(self) -> str: ...
-    @property
-    def trained_length(self) -> int: ...
-    @property
-    def longest_ticks(self) -> list[int] | None: ...
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Player:
+    """A model that writes music in its language, and its weights when they are needed."""
+
+    name: str  # by which tables and files call it
+    language: Language
+    weights: Callable[[], Performer]  # reads them; can be pickled, for other processes to read them
+    trained_length: int = 0  # tokens; 0 of an untrained one
+    sha256: str = ""  # of its weights; empty for an untrained one
+    longest_ticks: list[int] | None = None  # of notes in its training data, if it keeps to them
+    given: str = ""  # the name or path by which it was found
+
+    @cached_property
+    def performer(self) -> Performer:
+        """The network, ready to compute."""
+        return self.weights()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the weights out of what goes to another process, which reads them when it needs them."""
+        return {name: value for name, value in vars(self).items() if name != "performer"}
 
 
 @dataclass(frozen=True, kw_only=True)

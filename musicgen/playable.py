@@ -7,15 +7,15 @@ takes[0].save("out.mid")
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from musicgen.completion import accompaniment, infilling
-from musicgen.continuation import Continuation, Take
+from musicgen.continuation import Continuation, Player, Take
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
 from musicgen.pieces import Piece, no_prompt, piece_of, read_piece
@@ -38,30 +38,14 @@ muspy."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Playable:
-    """A model that can be played: what is known of it, its language, and its weights when they are needed."""
+class Playable(Player):
+    """A model as the library has it: what else is known of it, and what it can be asked to do."""
 
-    name: str  # by which tables and files call it
-    language: Language
-    weights: Callable[[], Performer]  # reads them; can be pickled, for other processes to read them
-    trained_length: int = 0  # tokens; 0 of an untrained one
-    sha256: str = ""  # of its weights; empty for an untrained one
-    longest_ticks: list[int] | None = None  # of notes in its training data, if it keeps to them
-    given: str = ""  # the name or path by which it was found
     encoding: str = ""  # of position, with the choices that the papers tell variants by
     parameters: int | None = None
     config: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)  # what its card says of that
     number: int = 0  # among models that are compared: it looks the same in every figure
-
-    @cached_property
-    def performer(self) -> Performer:
-        """The network, ready to compute."""
-        return self.weights()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the weights out of what goes to another process, which reads them when it needs them."""
-        return {name: value for name, value in vars(self).items() if name != "performer"}
 
     def read(self, source: Source, *, tracks: Any = None) -> Piece:
         """Return a piece as this model hears it; `remarks` say what was assumed."""
