@@ -28,7 +28,7 @@ from musicgen.performer import Performer, parameter_count
 from musicgen.position import POSITIONS
 from musicgen.recall import MATCHED_LEVELS, PLANNED_LEVELS
 from tokenization.records import from_plain, json_of
-from tokenization.whole_file import is_text, naming, sync
+from tokenization.whole_file import is_text, sync, write_whole
 
 FORMAT = 1
 AGAIN = "; copy or save the model again"  # what to do about a damaged one
@@ -79,9 +79,8 @@ def save(folder: str | Path, model: Performer, card: Card, dtype: str = "float32
     )
     content = {"format": FORMAT, "model": model.config.plain(), "card": asdict(card)}
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    _write(folder / NEW_WEIGHTS, weights)
-    _write(folder / f"{CONFIG}.new", text.encode(errors="backslashreplace"))
-    os.replace(folder / f"{CONFIG}.new", folder / CONFIG)
+    write_whole(folder / NEW_WEIGHTS, weights)
+    write_whole(folder / CONFIG, text.encode(errors="backslashreplace"))
     sync(folder)
     os.replace(folder / NEW_WEIGHTS, folder / WEIGHTS)
     sync(folder)
@@ -277,15 +276,3 @@ def _settle(folder: Path) -> None:
 def _hash(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file down to the disk, or leave none."""
-    try:
-        with naming(path), path.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
