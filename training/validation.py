@@ -13,7 +13,6 @@ import numpy as np
 import torch
 
 from musicgen.common.intervals import half_interval
-from musicgen.generation.likelihood import stretch
 from musicgen.performer import Performer
 from tokenization.whole_file import beside
 from training.config import RunConfig
@@ -77,8 +76,13 @@ def summary(losses: np.ndarray, counts: np.ndarray, *, trained: int) -> Measured
     """Sum up losses and counts of tokens, both (sequences, positions)."""
     edges = sorted({*np.linspace(0, losses.shape[1], BINS + 1, dtype=int).tolist(), trained})
     edges = [edge for edge in edges if edge <= losses.shape[1]]
-    stretches = [stretch(losses, counts, start, stop) for start, stop in pairwise(edges)]
-    rows = [(s.start, s.stop, s.mean, s.deviation, s.pieces) for s in stretches if s is not None]
+    rows = []
+    for start, stop in pairwise(edges):
+        tokens = counts[:, start:stop].sum(1)
+        means = losses[:, start:stop].sum(1)[tokens > 0] / tokens[tokens > 0]  # a piece each
+        if len(means):
+            deviation = float(means.std(ddof=1)) if len(means) > 1 else 0.0
+            rows.append((start, stop, float(means.mean()), deviation, len(means)))
     inside, beyond = (slice(None, trained), slice(trained, None))
     past = counts[:, beyond].sum()
     return Measured(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -12,17 +10,6 @@ from musicgen.common.learning import generator_from
 from musicgen.performer import Performer
 
 WINDOW = 1024  # tokens read at once: bounds the memory of any piece
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stretch:
-    """The loss between two positions: its mean over pieces and their deviation, in nats a token."""
-
-    start: int
-    stop: int
-    mean: float
-    deviation: float
-    pieces: int
 
 
 @torch.inference_mode()
@@ -41,21 +28,3 @@ def position_losses(model: Performer, ids: np.ndarray, seed: int) -> np.ndarray:
         logits, state = model.read(inputs[:, : len(targets)], state)
         losses.append(F.cross_entropy(logits[0].float(), targets, reduction="none").cpu())
     return torch.cat(losses).double().numpy()
-
-
-def stretch(losses: np.ndarray, counts: np.ndarray, start: int, stop: int) -> Stretch | None:
-    """Sum up positions start … stop − 1 of losses and counts of tokens, both (pieces, positions).
-
-    Each piece that has tokens there counts once, by the mean over them; None if no piece has.
-    """
-    tokens = counts[:, start:stop].sum(1)
-    means = losses[:, start:stop].sum(1)[tokens > 0] / tokens[tokens > 0]
-    if not len(means):
-        return None
-    return Stretch(
-        start=start,
-        stop=stop,
-        mean=float(means.mean()),
-        deviation=float(means.std(ddof=1)) if len(means) > 1 else 0.0,
-        pieces=len(means),
-    )
