@@ -286,7 +286,6 @@ class _AtWork:
     job: Job
     model: str
     place: int = 0
-    given_up: bool = False
 
 
 class Engines:
@@ -317,13 +316,12 @@ class Engines:
         from musicgen.generation.engine import MOST_BYTES, Engine  # torch comes with it
         from musicgen.generation.job import Job
 
-        model, name = self._model(task.model), task.model.given
+        model, name, most = self._model(task.model), task.model.given, task.most_tokens
 
-        def over() -> bool:
-            long = task.most_tokens is not None and job.steps >= task.most_tokens
-            return long or self._at_work[task.number].given_up
+        def is_long() -> bool:
+            return most is not None and job.steps >= most
 
-        job = Job(model.performer, task.order, over, task.owner)
+        job = Job(model.performer, task.order, is_long, task.owner)
         if name not in self._engines:  # who comes has no claim from when nobody wanted it
             most_bytes = MOST_BYTES // self._share
             engine = Engine(model.performer, listeners=True, most_bytes=most_bytes)
@@ -335,7 +333,7 @@ class Engines:
     def leave(self, number: int) -> None:
         """Let a request go with the next step."""
         if number in self._at_work:
-            self._at_work[number].given_up = True
+            self._at_work[number].job.cancelled = lambda: True
 
     def work(self) -> None:
         """Let the model that had least do a little."""
