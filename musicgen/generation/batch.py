@@ -15,9 +15,8 @@ B rows, L layers, H heads, D head width, R realisations.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -170,23 +169,16 @@ def _array(x: Tensor) -> Array:
 
 def _matrices(layers: Sequence[Sequence[Any]]) -> loops.Matrices:
     """Return the linear layers of all layers, those of one layer one after the other: by codes if all have some."""
-    weights = [[one.weight.detach() for one in each] for each in layers]
+    weights = [torch.cat([one.weight.detach() for one in each]) for each in layers]
     biases = [torch.cat([_bias(one) for one in each]) for each in layers]
-    found = [codes_of(weight) for each in weights for weight in each]
+    found = [codes_of(weight) for weight in weights]
     coded = [one for one in found if one is not None]
     if len(coded) == len(found):
-        rows = [len(each) for each in weights]
-        codes, scales = (_by_layer(part, rows) for part in zip(*coded, strict=True))
+        codes, scales = (torch.stack(part) for part in zip(*coded, strict=True))
     else:
-        codes = torch.stack([torch.cat(each) for each in weights])
+        codes = torch.stack(weights)
         scales = codes.new_ones(codes.shape[:2])
     return loops.Matrices(_array(codes.mT), _array(scales), _array(torch.stack(biases)))
-
-
-def _by_layer(parts: Iterable[Tensor], counts: Iterable[int]) -> Tensor:
-    """Return tensors as one, those of a layer one after the other: so many of each."""
-    rest = iter(parts)
-    return torch.stack([torch.cat([*islice(rest, count)]) for count in counts])
 
 
 def _bias(layer: Any) -> Tensor:
