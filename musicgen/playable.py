@@ -242,20 +242,17 @@ def models() -> list[dict[str, Any]]:
 
 def described(name: str, folder: Path) -> dict[str, Any]:
     """Return what `musicgen models` says of one model."""
-    from musicgen.checkpoint import read_card
-
-    config, card = read_card(folder)
-    spoken = language_from_spec(card.language)
+    found = find(folder)
     return {
         "name": name,
-        "plays": LANGUAGES[spoken.name],
-        "can": spoken.abilities(),
-        "data": card.training.get("data"),
-        "language": card.language.get("language"),
-        "encoding": config.position_name,
-        "parameters": card.parameters,
-        "trained_length": card.trained_length,
-        "validation_loss": card.training.get("validation_loss"),
+        "plays": LANGUAGES[found.language.name],
+        "can": found.language.abilities(),
+        "data": found.training.get("data"),
+        "language": found.language.name,
+        "encoding": found.config["position"]["name"],
+        "parameters": found.parameters,
+        "trained_length": found.trained_length,
+        "validation_loss": found.training.get("validation_loss"),
     }
 
 
