@@ -8,7 +8,6 @@ refused is answered with a sentence that repeats nothing of it.
 from __future__ import annotations
 
 import ipaddress
-import json
 import os
 import socket
 import time
@@ -22,7 +21,8 @@ from urllib.parse import urlsplit
 
 import anyio
 import orjson
-from starlette.responses import Response
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 API = "/gradio_api"
@@ -276,7 +276,7 @@ class Guard:
         if path == FORMS[0]:  # what does not say its size counts as the largest
             said = headers.get(b"content-length", b"")
             self.room.count(client, int(said) if said.isdigit() else FORM_BYTES)
-        body = await _taken(FORM_BYTES if is_form else JSON_BYTES, headers, receive)
+        body = await _taken(FORM_BYTES if is_form else JSON_BYTES, headers, scope, receive)
         if not is_form:
             _check_json(body, self.files)
         elif path == FORMS[0]:
@@ -290,7 +290,7 @@ class Guard:
             await self.app(scope, _again(body, receive), send)
 
 
-async def _taken(most: int, headers: Mapping[bytes, bytes], receive: Any) -> bytes:
+async def _taken(most: int, headers: Mapping[bytes, bytes], scope: Any, receive: Any) -> bytes:
     """Return the body of a request, which has to be small and to come in time."""
     too_large = Refused(413, f"the request is larger than the {most >> 10} KB that are taken here")
     length = headers.get(b"content-length", b"0")
@@ -299,17 +299,15 @@ async def _taken(most: int, headers: Mapping[bytes, bytes], receive: Any) -> byt
     body = bytearray()
     try:
         with anyio.fail_after(BODY_SECONDS):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise Refused(400, "the request broke off")
-                body += message.get("body", b"")
+            async for part in Request(scope, receive).stream():
+                body += part
                 if len(body) > most:
                     raise too_large
-                if not message.get("more_body", False):
-                    return bytes(body)
+    except ClientDisconnect:
+        raise Refused(400, "the request broke off") from None
     except TimeoutError:
         raise Refused(408, f"the request had not come after {BODY_SECONDS} s") from None
+    return bytes(body)
 
 
 def _check_json(body: bytes, files: Path) -> None:
@@ -355,8 +353,7 @@ def _again(body: bytes, receive: Any) -> Any:
     return receive_again
 
 
-def answer(refused: Refused) -> Response:
+def answer(refused: Refused) -> JSONResponse:
     """Return the answer to a request that is refused."""
-    body = json.dumps({"detail": refused.sentence})
     headers = {"connection": "close"}  # of a body that was not read, the rest is not waited for
-    return Response(body, refused.status, headers, "application/json")
+    return JSONResponse({"detail": refused.sentence}, refused.status, headers)
