@@ -18,7 +18,7 @@ overflow float32 near position 700).
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -218,14 +218,12 @@ def _heads(x: Tensor) -> Tensor:
 
 
 # The compiled causal product of pytorch-fast-transformers, an optional extra, behind the signature of our own sums.
-#
-# B batch, T time, H heads, M features, D value width.
 
 
 def fast_transformers_sums(
     q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return y_i = Σ_{j≤i} (q_i·k_j) v_j from a state and the state after it, as `causal_sums.Sums`.
+    """Return y_i = Σ_{j≤i} (q_i·k_j) v_j from a state and the state after it, as `Sums`.
 
     The kernels know float32 alone: other precisions are converted to it, and y comes back in the state's. They know
     neither a state, which is added around them, nor a decay, which is refused.
@@ -257,8 +255,6 @@ def _causal_dot_product() -> Callable[[Tensor, Tensor, Tensor], Tensor]:
 # 1e-27; the 1e-6 of the papers' code would swallow FAVOR+ keys of a large norm.
 GUARD = 1e-30
 
-Features = tuple[Tensor, Tensor]
-
 
 class AttentionState(NamedTuple):
     """All that attention remembers of the past: the same size at any position, in float32 or float64."""
@@ -287,7 +283,7 @@ def attend(
     v: Tensor,
     *,
     decay: Tensor | None = None,
-    normaliser: Features | None = None,
+    normaliser: tuple[Tensor, Tensor] | None = None,
     state: AttentionState | None = None,
     backend: str | Sums = "chunked",
     chunk: int = CHUNK,
@@ -365,9 +361,7 @@ def _product_dtype(sums: Sums, *tensors: Tensor) -> torch.dtype:
     step at a time or on a CPU bfloat16 gains nothing.
     """
     device = tensors[0].device.type
-    dtype = tensors[0].dtype
-    for tensor in tensors[1:]:
-        dtype = torch.promote_types(dtype, tensor.dtype)
+    dtype = reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
     if torch.is_autocast_enabled(device) and dtype is not torch.float64:
         dtype = torch.get_autocast_dtype(device)
     may_be_half = device != "cpu" and sums is not step_sums

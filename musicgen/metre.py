@@ -154,7 +154,7 @@ class MetreConfig:
 #
 # Few, large matrix products, and no memory of rows. A head sorts the times of a sequence by their row and then by
 # their order. What one row holds is then one stretch, and the sum over it is a linear attention with decay, in blocks
-# as in linear_attention.py. Only the row that a block ends in can go on in the next, so that what a block leaves is
+# as in attention.py. Only the row that a block ends in can go on in the next, so that what a block leaves is
 # one state and not a memory of all rows. A query stands at the time after its token, where the next token's key
 # stands. So T tokens have T + 1 times: time e has the key of token e and the query of token e − 1, which sees the
 # keys at earlier places of its stretch. Where it goes by stretches, each of some hundred positions fades and copies a

@@ -4,11 +4,10 @@
 
 What is unusual about it:
 - Attention keeps a state of constant size instead of all keys and values: a whole sequence is computed in blocks, one
-  more token from the state alone (linear_attention.py). Both give the same numbers.
+  more token from the state alone (attention.py). Both give the same numbers.
 - Order enters through one object, the encoding of position, whose hooks act on embeddings, on queries and keys before
   the feature map, and on the features after it (position/base.py). It serves all layers.
-- The encoding may count musical time instead of tokens (metre.py), and there may be heads that
-  do (metre.py).
+- The encoding may count musical time instead of tokens, and there may be heads that do (metre.py).
 - Every position may be told what the music is to arrive at (`Goals`), and what came next when the piece was last here
   (recall.py).
 - What a stochastic encoding draws is the `code` of a sequence: drawn by `begin` from an explicit generator, once a
@@ -40,9 +39,8 @@ from musicgen.metre import Metre, MetricHeads, Stretches, Timekeeper, Times
 from musicgen.position import POSITIONS, Position
 from musicgen.recall import Recall, Recollection, heard
 
-# Exact causal softmax attention: what the linear forms are compared with, at quadratic cost.
-#
-# B batch, T time, H heads, D width. Its state is every key and value so far, so it grows with the position.
+# Exact causal softmax attention: what the linear forms are compared with, at quadratic cost. Its state is every key and
+# value so far, so it grows with the position.
 
 
 class SoftmaxState(NamedTuple):
@@ -227,8 +225,6 @@ def redraw_features(model: nn.Module, generator: Generator) -> None:
 # among thousands, which linear attention can hardly do: in the last bar of songs, the countdown before it was worth
 # 0.07 nats a token of 2.4. But which goal came last can be computed from the tokens, as time is (metre.py). So
 # a learned vector of it is added to each position's token embedding; nothing before the first goal.
-#
-# B batch, T time, G goals, C model width.
 
 
 class Goals(nn.Module):

@@ -12,7 +12,7 @@ Generation asks for one position after the other: there the code of the next few
 own sequence. In musical time the rows of a sequence stand at times of their own, and nobody knows the
 next: there the code of a tick is made when a row first comes to it, and kept while one is there.
 
-R realisations, S slots: 1, or one a layer where layers do not share.
+H heads, D head width, R realisations, S slots: 1, or one a layer where layers do not share.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ from musicgen.position.base import Position, Shape, Window
 from tokenization.records import check_fields
 
 # The codes of rows that go on with sequences of their own: one token a row, each with its own draw.
-#
-# H heads, D head width, R realisations, S slots: 1, or one a layer where layers do not share.
 
 Ticks = tuple[int, int]  # of a row's query and key
 

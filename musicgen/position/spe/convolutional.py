@@ -4,7 +4,7 @@ P_d(m − n) is the correlation of two learned filters of P taps, realised by fi
 white noise with both. q̄[n] = Σ_p filter_q[p] noise[n + p] takes noise from ahead of its position,
 so that the code is stationary from position 0.
 
-S slots, H heads, D head width, P taps, R realisations, T time.
+B batch, S slots, H heads, D head width, P taps, R realisations, T time.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _mixed(seed: int, block: int) -> int:
 # of the backward pass (or when they outweigh the code) all are multiplied out, block by block, straight into the
 # filters' gradient.
 #
-# B batch, T time, H heads, D head width, R realisations, P taps; a leading 2 is queries, keys.
+# A leading 2 is queries, keys.
 
 
 def toeplitz(filters: Tensor, rows: int) -> Tensor:
@@ -223,13 +223,17 @@ class _Contract(Function):
 
 
 class FilteredPlacement:
-    """The codes of a window, (2, T, H, D, R), and the way of their gradient to the filters.
+    """The codes of a window, (2, T, H, D, R), and the way of their gradient to the filters, (2, H, D, P).
 
     A plain class, as torch.compile cannot follow the construction of a frozen dataclass here.
     """
 
-    def __init__(self, code: Tensor, anchor: Tensor, gradient: _Gradient) -> None:
-        self.code, self.anchor, self.gradient = code, anchor, gradient
+    def __init__(
+        self, filters: Tensor, noise: WhiteNoise, start: int, stop: int, dtype: torch.dtype
+    ) -> None:
+        self.gradient = _Gradient(noise, start, stop, filters.shape[-1])
+        self.code = filtered(filters, noise, start, stop, dtype)
+        self.anchor: Any = _Anchor.apply(filters, self.gradient)
 
     def __call__(
         self, q: Tensor, k: Tensor, first: int, gains: Tensor | None = None
@@ -244,18 +248,6 @@ class FilteredPlacement:
         rows = self.code[side, first : first + x.shape[1]]
         with torch.autocast(x.device.type, enabled=False):
             return _Contract.apply(x, self.anchor, rows, leave)  # pyright: ignore[reportReturnType]
-
-
-def place_filtered(
-    filters: Tensor, noise: WhiteNoise, start: int, stop: int, dtype: torch.dtype
-) -> FilteredPlacement:
-    """Form the codes of a window so that gradients reach the filters, (2, H, D, P)."""
-    gradient = _Gradient(noise, start, stop, filters.shape[-1])
-    return FilteredPlacement(
-        code=filtered(filters, noise, start, stop, dtype),
-        anchor=_Anchor.apply(filters, gradient),  # pyright: ignore[reportArgumentType]
-        gradient=gradient,
-    )
 
 
 def _pad(x: Tensor, around: tuple[int, ...]) -> Tensor:
@@ -292,7 +284,7 @@ class ConvSpe(StochasticPosition):
     ) -> FilteredPlacement:
         """Form the code of a whole window."""
         filters = self.filters[slot] * self.scale
-        placement = place_filtered(filters, noise, start, stop, working_dtype(self.filters))
+        placement = FilteredPlacement(filters, noise, start, stop, working_dtype(self.filters))
         if not self.config.shared:
             noise.forget()  # the windows of all layers would not fit
         return placement
@@ -307,13 +299,11 @@ class ConvSpe(StochasticPosition):
 
     def template(self, lags: Tensor, layer: int = 0) -> Tensor:
         """Return what the layer realises at lags m − n, (N,) → (H, D, N): δ + (1 − δ) P_d."""
-        filters = self.filters[0 if self.config.shared else layer]
-        return self.gate_template(conv_template(filters[0], filters[1], lags), layer)
-
-
-def conv_template(filter_q: Tensor, filter_k: Tensor, lags: Tensor) -> Tensor:
-    """Return P_d = Σ_p filter_q[p] filter_k[p + lag]: (..., P) each, integers (N,) → (..., N)."""
-    taps = filter_q.shape[-1]
-    spectrum = torch.fft.rfft(filter_k, 2 * taps) * torch.fft.rfft(filter_q, 2 * taps).conj()
-    correlation = torch.fft.irfft(spectrum, 2 * taps)  # (..., 2P), negative lags after
-    return correlation[..., lags % (2 * taps)] * (lags.abs() < taps)
+        taps = self.config.taps
+        of_queries, of_keys = torch.fft.rfft(
+            self.filters[0 if self.config.shared else layer], 2 * taps
+        )
+        # Σ_p filter_q[p] filter_k[p + lag]: (H, D, 2P), negative lags after
+        correlation = torch.fft.irfft(of_keys * of_queries.conj(), 2 * taps)
+        template = correlation[..., lags % (2 * taps)] * (lags.abs() < taps)
+        return self.gate_template(template, layer)

@@ -12,7 +12,7 @@ independent rows of Z and ε, vanish only on average. `orthogonal` draws these r
 other, R at a time, each as long as it is on average: still without bias, since every row alone is as
 before, and without that noise where D · (2K + 1) rows, or 2KD ungated, are no more than R.
 
-B batch, S slots, H heads, D head width, K sines, W = 2K waves, R realisations, T time.
+B batch, S slots, H heads, D head width, K sines, W = 2K waves (K cosines, K sines), R realisations, T time.
 """
 
 from __future__ import annotations
@@ -44,8 +44,6 @@ from tokenization.records import check_fields
 # fit the cache. Neither direction keeps x·g·Ω: the backward pass forms it again and folds the gradient of the waves Ω
 # into that of their K·D frequencies at once. Plain autograd would keep 2K times the size of x for each side and
 # layer, and write as much for Ω's gradient. The gains g are in it for the same reason: x·g would be kept as well.
-#
-# B batch, T time, H heads, D head width, K sines, W = 2K waves (K cosines, K sines), R realisations.
 
 # Numbers of x·Ω in a block. On a CPU they should stay in its cache; a GPU wants few launches.
 _BLOCK = {"cpu": 1 << 19}
