@@ -117,7 +117,11 @@ class ServerFolder:
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
-        self._lock = _hold(self.path)
+        # The lock has its name only when it is held, and nobody takes it for one let go.
+        early = self.path / f"{LOCK}.new"
+        self._lock = locked(early, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        if self._lock is not None:
+            os.replace(early, self.path / LOCK)
 
     def close(self) -> None:
         """Delete the folder."""
@@ -137,7 +141,8 @@ def delete_left_behind() -> None:
         return
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):  # locked, another's, or gone by now
-            if not _is_ours(folder):
+            found = folder.lstat()
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
                 continue
             lock = locked(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
             if lock is None:
@@ -146,20 +151,6 @@ def delete_left_behind() -> None:
                 _delete(folder)
             finally:
                 os.close(lock)
-
-
-def _hold(folder: Path) -> int | None:
-    """Lock a folder; the lock has its name only when it is held, and nobody takes it for one let go."""
-    early = folder / f"{LOCK}.new"
-    lock = locked(early, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-    if lock is not None:
-        os.replace(early, folder / LOCK)
-    return lock
-
-
-def _is_ours(folder: Path) -> bool:
-    found = folder.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
 
 
 def _delete(folder: Path) -> None:

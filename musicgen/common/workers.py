@@ -203,14 +203,14 @@ def _serve(
 
 def end_with_parent() -> None:
     """End this process with the one that started it."""
-    Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None, "only a started process calls this"
-    parent.join()
-    os._exit(1)
+
+    def end_after_it() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=end_after_it, daemon=True).start()
 
 
 def _bound_memory(beyond: int) -> None:
