@@ -310,21 +310,17 @@ class Without(Grammar):
 
     @property
     def bars(self) -> np.ndarray:
-        """How many bars each row has begun."""
         return self._grammar.bars
 
     def allowed(self) -> np.ndarray:
-        """Return which tokens may come next, without these."""
         mask = self._grammar.allowed().copy()
         mask[:, list(self._tokens)] = False
         return mask
 
     def instead(self, tokens: np.ndarray) -> np.ndarray:
-        """Return what a row takes in place of a token."""
         return self._grammar.instead(tokens)
 
     def advance(self, tokens: np.ndarray) -> None:
-        """Take one more token a row."""
         self._grammar.advance(tokens)
 
 

@@ -126,7 +126,6 @@ class Favor(FeatureMap):
             )
 
     def keys(self, x: Tensor) -> Tensor:
-        """Return φ(k)."""
         with without_autocast(x.device):
             u = self._projected(x)
             norm, _, pull = self._extent(x, u)
@@ -191,12 +190,10 @@ class Relu(FeatureMap):
         self.config = config
 
     def queries(self, x: Tensor) -> Tensor:
-        """Return φ(q)."""
         with without_autocast(x.device):
             return self._activation(self._projected(x)) + self.config.floor
 
     def keys(self, x: Tensor) -> Tensor:
-        """Return φ(k)."""
         return self.queries(x)
 
     def _activation(self, x: Tensor) -> Tensor:

@@ -354,7 +354,7 @@ def compile_ahead() -> None:
 
 
 class RowsAlone:
-    """Rows of a model that the loops do not take: each takes its step by itself."""
+    """The same for a model that the loops do not take: each row takes its step by itself."""
 
     def __init__(self, model: Performer) -> None:
         self._model = model
@@ -363,7 +363,6 @@ class RowsAlone:
 
     @torch.inference_mode()
     def join(self, state: State, copies: int) -> list[int]:
-        """Take in so many rows that go on from the state of one sequence, and return their numbers."""
         numbers = [*range(self._next, self._next + copies)]
         self._next += copies
         for number in numbers:  # a step changes the state in place
@@ -372,12 +371,10 @@ class RowsAlone:
         return numbers
 
     def leave(self, numbers: Sequence[int]) -> None:
-        """Drop rows."""
         for number in numbers:
             del self._states[number]
 
     def step(self, numbers: Sequence[int], tokens: Tensor) -> Tensor:
-        """Absorb one token in each of these rows, (B,) → (B, V)."""
         logits = []
         for number, token in zip(numbers, tokens.split(1), strict=True):
             found, self._states[number] = self._model.step(token, self._states[number])

@@ -45,6 +45,10 @@ class FltConfig:
             )
 
 
+# A mask draws what its frequencies ξ are made of into given noise; its spectrum returns ξ and the ratios g/p, (H, r)
+# each; called at lags, (N,), it returns f, (H, N).
+
+
 class GaussianMask(nn.Module):
     """g(ξ) = Σ_t w_t exp(−(ξ − μ_t)²/2σ_t²) (equation 6), with ξ ~ N(0, 1).
 
@@ -60,21 +64,18 @@ class GaussianMask(nn.Module):
         self.raw_widths = nn.Parameter(torch.randn(size) - 1)
 
     def draw(self, noise: Tensor, generator: Generator) -> None:
-        """Draw ξ in place."""
         noise.normal_(generator=generator)
 
     def _centres_widths(self) -> tuple[Tensor, Tensor]:
         return torch.sigmoid(self.raw_centres) / 2, torch.sigmoid(self.raw_widths)
 
     def spectrum(self, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Return frequencies ξ and ratios g/p, (H, r) each."""
         centres, widths = self._centres_widths()
         distance = (noise.unsqueeze(-1) - centres.unsqueeze(1)) / widths.unsqueeze(1)  # (H, r, T)
         g = (self.weights.unsqueeze(1) * torch.exp(-distance.square() / 2)).sum(-1)
         return noise, g / _normal_density(noise)
 
     def forward(self, lags: Tensor) -> Tensor:
-        """Return f at the lags, (N,) → (H, N)."""
         centres, widths = (x.unsqueeze(-1) for x in self._centres_widths())
         heights = self.weights.unsqueeze(-1) * widths * math.sqrt(2 * math.pi)
         envelope = torch.exp(-2 * (math.pi * widths * lags).square())
@@ -99,14 +100,12 @@ class LocalMask(nn.Module):
         self.log_radii = nn.Parameter(radii.log().expand(size).clone())
 
     def draw(self, noise: Tensor, generator: Generator) -> None:
-        """Draw ξ in place."""
         if self.folded:
             noise.uniform_(-0.5, 0.5, generator=generator)
         else:
             noise.normal_(generator=generator)
 
     def spectrum(self, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Return frequencies ξ and ratios g/p, (H, r) each."""
         radii = self.log_radii.exp().unsqueeze(1)  # (H, 1, T)
         weights, xi = self.weights.unsqueeze(1), noise.unsqueeze(-1)
         if self.folded:
@@ -120,7 +119,6 @@ class LocalMask(nn.Module):
         return noise, g / _normal_density(noise)
 
     def forward(self, lags: Tensor) -> Tensor:
-        """Return f at the lags, (N,) → (H, N)."""
         radii = self.log_radii.exp().unsqueeze(-1)  # (H, T, 1)
         inside = (radii.floor() - lags.abs() + 1 + radii % 1).clamp(0, 1)
         inside = inside if self.folded else (lags.abs() <= radii).to(radii)
@@ -141,18 +139,15 @@ class TentMask(nn.Module):
         self.log_widths = nn.Parameter(widths.expand(size).clone())  # log v
 
     def draw(self, noise: Tensor, generator: Generator) -> None:
-        """Draw ξ in place."""
         noise.cauchy_(generator=generator)
 
     def spectrum(self, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Return frequencies ξ and ratios g/p, (H, r) each."""
         widths = self.log_widths.exp().unsqueeze(1)  # (H, 1, T)
         waves_of_each = widths * torch.sinc(widths * noise.unsqueeze(-1)).square()
         g = (self.weights.unsqueeze(1) * waves_of_each).sum(-1)
         return noise, g * math.pi * (1 + noise.square())
 
     def forward(self, lags: Tensor) -> Tensor:
-        """Return f at the lags, (N,) → (H, N)."""
         heights = (1 - lags.abs() / self.log_widths.exp().unsqueeze(-1)).clamp(min=0)  # (H, T, N)
         return (self.weights.unsqueeze(-1) * heights).sum(1)
 
@@ -171,7 +166,6 @@ class ShiftInvariantMask(nn.Module):
         self.log_length = nn.Parameter(lengths)  # log ℓ
 
     def draw(self, noise: Tensor, generator: Generator) -> None:
-        """Draw what ξ is made of, in place."""
         if self.kernel == "gaussian":
             noise.normal_(generator=generator)
         elif self.kernel == "laplace":
@@ -181,13 +175,11 @@ class ShiftInvariantMask(nn.Module):
             noise -= torch.empty_like(noise).exponential_(generator=generator)
 
     def spectrum(self, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Return frequencies ξ and ratios g/p, (H, r) each."""
         scales = 2 * math.pi * exact(self.log_length).exp().unsqueeze(-1)
         frequencies = exact(noise) / scales
         return frequencies, self.log_height.exp().unsqueeze(-1).expand_as(noise)
 
     def forward(self, lags: Tensor) -> Tensor:
-        """Return f at the lags, (N,) → (H, N)."""
         z = (lags / self.log_length.exp().unsqueeze(-1)).abs()
         shapes = {
             "gaussian": torch.exp(-z.square() / 2),
