@@ -22,7 +22,6 @@ examples:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("piece", metavar="FILE", help="the piece: a MIDI, MusicXML or ABC file")
     parser.add_argument(
         "--write",

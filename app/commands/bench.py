@@ -7,7 +7,6 @@ from typing import Any
 
 from app import output
 from app.options import check_counts
-from app.output import progress_bar
 
 EXAMPLES = """\
 examples:
@@ -20,7 +19,6 @@ A ratio is the time of the row it is compared with, over this row's. Memory is t
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "--only", nargs="+", default=[], metavar="NAME", help="works whose names begin so"
     )
@@ -35,7 +33,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     check_counts(arguments, "rounds")
     output.remark([f"On {machine()}."])
-    with progress_bar("works") as show:
+    with output.progress_bar("works") as show:
         rows = bench(arguments.only, arguments.rounds, show)
     if arguments.json:
         output.write_json(rows)

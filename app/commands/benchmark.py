@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from app import output
 from app.options import check_counts, chosen_device
-from app.output import progress_bar
 
 if TYPE_CHECKING:
     from evaluation.benchmarks.recipe import Recipe
@@ -48,7 +47,6 @@ evaluation/benchmarks/variants.py.
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("task", metavar="TASK", help="one of those below")
     parser.add_argument(
         "source", metavar="SOURCE", nargs="?", type=Path, help="the data, where a task takes yours"
@@ -93,14 +91,14 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"there is no task {arguments.task!r}{suggestion(arguments.task, KNOWN)}")
     check_counts(arguments, "seeds", "seconds")
     recipe = _recipe(arguments)
-    with progress_bar("Data") as progress:
+    with output.progress_bar("Data") as progress:
         data = material(arguments.task, arguments.source, recipe.data, progress)
     data = replace(data, remarks=[*data.remarks, *examples_measured(recipe, data)])
     names = arguments.encodings or fitting(recipe.encodings, data)
     output.remark([recipe.about, *data.remarks, f"On {machine()}."])
     for name in names:
         variant(name)  # or a sentence on what is wrong
-    with progress_bar("Training") as progress:
+    with output.progress_bar("Training") as progress:
         rows = benchmark(
             recipe, data, encodings=list(dict.fromkeys(names)), seeds=arguments.seeds,
             device=chosen_device(arguments), folder=arguments.output, progress=progress,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import asdict, replace
 from fnmatch import fnmatch
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from app import output
 from app.commands.train import train
-from app.options import check_counts
+from app.options import check_counts, claim, own_folder
 
 if TYPE_CHECKING:
     from training.comparison import Compared, Repeated
@@ -34,7 +35,6 @@ differences between runs of one seed, which see the same music in the same order
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "configs", metavar="CONFIG", nargs="+",
         help="YAML files, or names of shipped ones, also with *",
@@ -60,7 +60,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Train all, and write the table."""
-    from app.options import claim, own_folder
     from tokenization.whole_file import make_folder
     from training.comparison import (
         comparison_table,
@@ -82,7 +81,7 @@ def run(arguments: argparse.Namespace) -> None:
         claim(arguments.output, arguments)
     against = without_encoding(configs)
     found: dict[str, list[Compared]] = {}
-    whole: dict[str, list[Path]] = {}  # folders of what did not fail
+    whole: dict[str, list[Path]] = defaultdict(list)  # folders of what did not fail
     rows: list[Repeated] = []
     runs = [(name, run) for name in configs for run in _of_seeds(configs[name], arguments.seeds)]
     runs.sort(key=lambda named: named[1].seed)  # all of one seed, then of the next: pairs first
@@ -90,15 +89,13 @@ def run(arguments: argparse.Namespace) -> None:
         seed = f", seed {config.seed}" if several else ""
         output.remark([f"{number} of {len(runs)}: {name}{seed}"])
         found.setdefault(name, []).append(_trained(name, config))
-        whole.setdefault(name, [])
         if not found[name][-1].failed:
             whole[name].append(Path(config.run))
         rows = repeated(found, against)
         # Each time, lest an interruption leave none.
         write_comparison(rows, arguments.output)
-    drawn = {name: folders for name, folders in whole.items() if folders}
-    if drawn:
-        _draw(drawn, arguments.output, runs[0][1].data.trained_length)
+    if whole:
+        _draw(whole, arguments.output, runs[0][1].data.trained_length)
     result = [asdict(row) for row in ranked(rows)]
     output.write_either(arguments.json, result, output.table(comparison_table(rows)))
 

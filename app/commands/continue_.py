@@ -36,7 +36,6 @@ examples:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "prompts",
         metavar="PROMPT",

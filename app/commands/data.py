@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from app import output
 from app.options import add_language, add_workers, check_counts, from_options
-from app.output import progress_bar
 
 if TYPE_CHECKING:
     from tokenization.prepared import Prepared
@@ -30,7 +29,6 @@ The same seed gives the same bytes, from the same charts and the same MMA (Debia
 
 
 def add_make_groove(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.epilog = MAKE_GROOVE_EXAMPLES
     parser.add_argument("destination", metavar="DEST", type=Path, help="the folder to write")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of all draws")
@@ -55,7 +53,7 @@ def run_make_groove(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--seed is {arguments.seed}; it must be 0 or more")
     check_counts(arguments, "styles", "workers")
     charts = nullcontext((None, [])) if arguments.chords is None else unpacked(arguments.chords)
-    with progress_bar("Making grooves") as progress, charts as (folder, _):
+    with output.progress_bar("Making grooves") as progress, charts as (folder, _):
         made = make_groove_set(
             arguments.destination, folder, seed=arguments.seed, most=arguments.styles,
             workers=arguments.workers, progress=progress,
@@ -101,7 +99,6 @@ examples:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     kinds = parser.add_subparsers(metavar="KIND", title="kinds of data", required=True, dest="kind")
     for name, does in DESCRIPTIONS.items():
         example = f"example:\n  musicgen data {name} SOURCE data/{name}"
@@ -160,7 +157,7 @@ def _prepare(arguments: argparse.Namespace) -> None:
 
     workers = arguments.scheduler or arguments.workers
     options = from_options(PrepareOptions, arguments, workers=workers)
-    with progress_bar(f"Preparing {arguments.kind}") as progress:
+    with output.progress_bar(f"Preparing {arguments.kind}") as progress:
         meta = prepare(arguments.kind, arguments.source, arguments.destination, options, progress)
     if arguments.json:
         del meta["vocabulary"]

@@ -21,7 +21,6 @@ NO_SETTING = (
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "file", metavar="FILE", help="what `musicgen tokenize` printed; - is the standard input"
     )

@@ -17,7 +17,6 @@ examples:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     add_options(parser)
     idea = parser.add_argument_group("idea", "how to begin, for a model of any parts")
     idea.add_argument(

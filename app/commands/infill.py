@@ -17,7 +17,6 @@ examples:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("piece", metavar="FILE", help="the piece: a MIDI, MusicXML or ABC file")
     parser.add_argument(
         "--range", required=True, metavar="FIRST-LAST", help="the bars to write, as in 9-12"

@@ -16,7 +16,6 @@ from unicodedata import normalize
 
 from app import output
 from app.options import add_device, check_counts, from_options, tracks_of
-from app.output import progress_bar
 from tokenization.whole_file import make_folder
 from tokenization.wording import counted
 
@@ -99,7 +98,7 @@ def sound(midi_files: Sequence[Path], soundfont: Path | None) -> None:
     """Write a WAV next to each MIDI file."""
     from app.audio import render_to
 
-    with progress_bar("sound: files") as show:
+    with output.progress_bar("sound: files") as show:
         for done, path in enumerate(midi_files, 1):
             render_to(path.with_suffix(".wav"), path.read_bytes(), soundfont)
             show(done, len(midi_files))
@@ -315,7 +314,7 @@ def write_all(
     results: dict[int, list[dict[str, Any]]] = {}
     midi_files: list[Path] = []
     unit = "tokens" if makings[0].bars is None else "bars"
-    with progress_bar(f"{makings[0].work.model.name}: {unit}") as show:
+    with output.progress_bar(f"{makings[0].work.model.name}: {unit}") as show:
         for _ in together([making.work for making in makings]):
             show(*(sum(numbers) for numbers in zip(*map(_progress, makings), strict=True)))
             for making in [making for making in todo if making.work.ended]:

@@ -19,7 +19,6 @@ SAID = {"chords": "keep to chords", "plan": "follow a plan"}
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "folder", nargs="*", metavar="FOLDER", help="further models: folders, or runs"
     )

@@ -19,7 +19,6 @@ examples:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "file", metavar="FILE", help="a MIDI, MusicXML or ABC file; - is the standard input"
     )

@@ -34,7 +34,6 @@ Samples = Callable[["Performer", int], list[str]]  # writes samples of music, re
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "config", metavar="CONFIG", help="a YAML file, the name of a shipped one, or a run's folder"
     )

@@ -14,7 +14,7 @@ from app.commands.evaluate.study_options import (
     conducted,
     prompts_of,
 )
-from app.options import check_counts, chosen_device, from_options
+from app.options import check_counts, chosen_device, claim, from_options, own_folder
 
 EXAMPLES = """\
 Each file of DIR gives a prompt, its first bars (of a model of the groove language: bass, drums and
@@ -29,7 +29,6 @@ examples:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     from evaluation.continuation.prompts import Plan
 
     add_study(parser)
@@ -59,7 +58,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Continue what is missing, measure all, write the results and print the tables."""
-    from app.options import claim, own_folder
     from evaluation.continuation.experiment import continuation
     from evaluation.continuation.prompts import Plan
     from evaluation.study.experiments import models_of, speaking

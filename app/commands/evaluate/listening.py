@@ -23,7 +23,6 @@ example:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "files", metavar="FILE", nargs="+", type=Path, help="files of choices, from the page"
     )

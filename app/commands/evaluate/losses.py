@@ -68,7 +68,6 @@ EVALUATIONS = {
 
 
 def add(parser: argparse.ArgumentParser, name: str) -> None:
-    """Declare the arguments of an evaluation."""
     _, results, (option, does) = EVALUATIONS[name]
     add_data(parser)
     add_length(parser)

@@ -25,7 +25,6 @@ examples:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="of prompts and continuations")
     parser.add_argument("--data", type=Path, metavar="DEST", help="a prepared data set")
     add_choice(parser, 20, "test")

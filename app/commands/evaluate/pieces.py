@@ -99,7 +99,6 @@ examples:
 
 
 def add(parser: argparse.ArgumentParser, name: str) -> None:
-    """Declare the arguments of an evaluation."""
     pieces, split, bars, _ = EVALUATIONS[name]
     add_study(parser, results="the results as JSON and CSV")
     add_data(parser)

@@ -27,7 +27,6 @@ examples:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "--tokens", type=int, metavar="N", help="probe with N tokens (default: the vocabulary)"
     )

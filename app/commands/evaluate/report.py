@@ -18,11 +18,11 @@ from app.commands.evaluate.study_options import (
     add_study,
     command_line,
     conducted,
+    data_by_language,
     models_and_pieces,
     prompts_of,
 )
-from app.options import chosen_device
-from app.output import progress_bar
+from app.options import chosen_device, claim, own_folder
 
 if TYPE_CHECKING:
     from evaluation.study.experiments import Experiment
@@ -46,7 +46,6 @@ MISSING = {
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR",
         help="folder to write to (default: report, or report-2, … if that is another's)",
@@ -76,8 +75,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Measure what is missing, and write the page."""
-    from app.commands.evaluate.study_options import data_by_language
-    from app.options import claim, own_folder
     from evaluation.study.experiments import facts_of, models_of
 
     if arguments.limit < 1 or arguments.whole < 0:
@@ -250,5 +247,5 @@ def _write(folder: Path, results: dict[str, Any]) -> None:
     write_json(folder / "results.json", results)
     for name, rows in csv_files(results).items():
         write_csv(folder / f"{name}.csv", rows)
-    with progress_bar("Drawing: sections") as progress:
+    with output.progress_bar("Drawing: sections") as progress:
         write_text(folder / "index.html", page(results, progress))

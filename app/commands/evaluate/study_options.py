@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from app import output
 from app.options import add_device, add_workers, check_counts, workers_of
-from app.output import progress_bar
 
 if TYPE_CHECKING:
     from evaluation.continuation.prompts import Plan, PromptedPiece
@@ -168,7 +167,7 @@ def conducted(
     folder = getattr(arguments, "output", None)
     kept = None if folder is None else Path(folder) / KEPT
     workers = workers_of(arguments)
-    with progress_bar(doing) as progress:
+    with output.progress_bar(doing) as progress:
         return conduct(experiments, folder=kept, workers=workers, progress=progress)
 
 
@@ -201,7 +200,7 @@ def prompts_of(
     """Return the prompts of the folder that is named, and sentences on the files that give none."""
     from evaluation.continuation.prompts import read_prompts
 
-    with progress_bar("Reading prompts") as progress:
+    with output.progress_bar("Reading prompts") as progress:
         return read_prompts(
             arguments.prompts,
             language,

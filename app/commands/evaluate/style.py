@@ -34,7 +34,6 @@ examples:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "reference",
         metavar="REFERENCE",
