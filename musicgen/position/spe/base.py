@@ -18,7 +18,8 @@ H heads, D head width, R realisations, S slots: 1, or one a layer where layers d
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -42,42 +43,9 @@ class RowCodes:
     sides_mix: tuple[Tensor, ...]  # as that of SpeCode
 
 
-def by_positions(
-    codes: Sequence[Any], positions: Sequence[int], cover: Callable[[Any, int, int], Any]
-) -> tuple[RowCodes, list[Any]]:
-    """Return the codes of rows at token positions, and each sequence's code, which `cover` made ready there."""
-    known: dict[tuple[int, int], tuple[Any, list[tuple[Tensor, ...]]]] = {}
-    for code, at in zip(codes, positions, strict=True):
-        if (id(code), at) not in known:
-            covered = cover(code, at, at + 1)
-            known[id(code), at] = covered, [(x.rows[0][at - x.start],) for x in covered.ahead]
-    found = [known[id(code), at] for code, at in zip(codes, positions, strict=True)]
-    rows = tuple([own[slot] for _, own in found] for slot in range(len(found[0][1])))
-    return RowCodes(rows=rows, sides_mix=found[0][0].sides_mix), [one for one, _ in found]
-
-
-def by_ticks(
-    codes: Sequence[Any], ticks: Sequence[Ticks], cover: Callable[[Any, tuple[Ticks, ...]], Any]
-) -> tuple[RowCodes, list[Any]]:
-    """Return the same of rows at times of their own; what rows of one sequence need is made once."""
-    of_sequence: dict[int, list[int]] = {}
-    for row, code in enumerate(codes):
-        of_sequence.setdefault(id(code), []).append(row)
-    after = list(codes)
-    for rows in of_sequence.values():
-        covered = cover(codes[rows[0]], tuple(ticks[row] for row in rows))
-        for row in rows:
-            after[row] = covered
-    return at_ticks(after, ticks), after
-
-
-def at_ticks(codes: Sequence[Any], ticks: Sequence[Ticks]) -> RowCodes:
+def at_ticks(codes: Sequence[Any], ticks: Sequence[Ticks], slot: int) -> list[tuple[Tensor, ...]]:
     """Look up the codes of rows at their ticks."""
-    rows = tuple(
-        [_of_sides(code.ticks[slot], *own) for code, own in zip(codes, ticks, strict=True)]
-        for slot in range(len(codes[0].ticks))
-    )
-    return RowCodes(rows=rows, sides_mix=codes[0].sides_mix)
+    return [_of_sides(code.ticks[slot], *own) for code, own in zip(codes, ticks, strict=True)]
 
 
 def _of_sides(ticks: dict[int, Tensor], query: int, key: int) -> tuple[Tensor, ...]:
@@ -195,7 +163,7 @@ class StochasticPosition(Position):
         """Contract with the layer's gated code: (B, T, H, D) → (B, T, H, R)."""
         slot = 0 if self.config.shared else layer
         if code.ticks:
-            codes = at_ticks([code] * len(q), code.rows).rows[slot]
+            codes = at_ticks([code] * len(q), code.rows, slot)
             rows = torch.stack([torch.cat(sides) for sides in codes])  # (B, 2H, D or 2D, R)
             qk = torch.cat([q, k], 2)[:, 0]  # (B, 2H, D)
             if code.sides_mix:
@@ -238,8 +206,24 @@ class StochasticPosition(Position):
         """Cover each sequence once; its rows find their codes there."""
         if times is not None and self.musical:
             ticks = list(zip(*times.squeeze(-1).tolist(), strict=True))
-            return by_ticks(codes, ticks, self._cover_ticks)
-        return by_positions(codes, positions, self._cover_ahead)
+            of_sequence: dict[int, list[int]] = defaultdict(list)
+            for row, code in enumerate(codes):
+                of_sequence[id(code)].append(row)
+            after = list(codes)
+            for rows in of_sequence.values():
+                covered = self._cover_ticks(codes[rows[0]], tuple(ticks[row] for row in rows))
+                for row in rows:
+                    after[row] = covered
+            found = tuple(at_ticks(after, ticks, slot) for slot in range(self.slots))
+            return RowCodes(rows=found, sides_mix=after[0].sides_mix), after
+        known: dict[tuple[int, int], tuple[SpeCode, list[tuple[Tensor, ...]]]] = {}
+        for code, at in zip(codes, positions, strict=True):
+            if (id(code), at) not in known:
+                covered = self._cover_ahead(code, at, at + 1)
+                known[id(code), at] = covered, [(x.rows[0][at - x.start],) for x in covered.ahead]
+        each = [known[id(code), at] for code, at in zip(codes, positions, strict=True)]
+        found = tuple([own[slot] for _, own in each] for slot in range(self.slots))
+        return RowCodes(rows=found, sides_mix=each[0][0].sides_mix), [code for code, _ in each]
 
     def gate_template(self, template: Tensor, layer: int) -> Tensor:
         """Return δ + (1 − δ) template (equation 23) of a layer: (H, D, N) → (H, D, N)."""
