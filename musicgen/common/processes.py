@@ -103,6 +103,7 @@ ISOLATED = "-I"
 SAFE_PATH = (
     "PYTHONSAFEPATH"  # a variable for its first half: what multiprocessing starts begins with `-c`
 )
+THREADS = "OMP_NUM_THREADS"  # torch reads it when it is imported
 _ENTER = (
     "import os, runpy, sys; "
     "sys.path[:0] = [p for p in sys.argv.pop(1).split(os.pathsep) if p not in sys.path]; "
@@ -139,18 +140,23 @@ _STARTING = threading.Lock()
 
 
 @contextmanager
-def started_apart() -> Iterator[None]:
-    """Keep the current folder's modules from processes started within, and Ctrl-C, which a terminal sends to all."""
+def started_apart(threads: int | None = None) -> Iterator[None]:
+    """Keep the current folder's modules from processes started within, and Ctrl-C, which a terminal sends to all.
+
+    They compute in so many threads, unless the user has said how many, or None is said.
+    """
     masked = hasattr(signal, "pthread_sigmask")
-    with (
-        _STARTING,
-        ExitStack() as after,
-    ):  # of two threads, the later would find the variable of the earlier
-        said, os.environ[SAFE_PATH] = os.environ.get(SAFE_PATH), "1"
-        if said is None:
-            after.callback(os.environ.pop, SAFE_PATH, None)
-        else:
-            after.callback(os.environ.__setitem__, SAFE_PATH, said)
+    # Of two threads, the later would find the variables of the earlier.
+    with _STARTING, ExitStack() as after:
+        variables = {SAFE_PATH: "1"}
+        if threads is not None and THREADS not in os.environ:
+            variables[THREADS] = str(threads)
+        for name, value in variables.items():
+            said, os.environ[name] = os.environ.get(name), value
+            if said is None:
+                after.callback(os.environ.pop, name, None)
+            else:
+                after.callback(os.environ.__setitem__, name, said)
         # Or the first start would run it, and unblock what is blocked here.
         resource_tracker.ensure_running()
         if masked:

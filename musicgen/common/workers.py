@@ -72,7 +72,6 @@ Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
 TRIES = 2  # what ends a process so often is the task's fault; once may be anybody's, as where memory runs out
-THREADS = "OMP_NUM_THREADS"  # torch reads it when it is imported
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ class Worker(Generic[Task, Answer]):
     def _start(self) -> None:
         ours, theirs = CONTEXT.Pipe()
         process = CONTEXT.Process(target=_serve, args=(*self._work, theirs), daemon=True)
-        with started_apart(), _threads(self._threads):
+        with started_apart(self._threads):
             process.start()
         theirs.close()
         self.connection, self._process = ours, process
@@ -225,19 +224,6 @@ def _bound_memory(beyond: int) -> None:
     resource.setrlimit(
         resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(hard, limit), hard)
     )
-
-
-@contextmanager
-def _threads(count: int | None) -> Iterator[None]:
-    """Let a process started within compute in so many threads, unless the user has said how many, or None is said."""
-    if count is None or THREADS in os.environ:
-        yield
-        return
-    os.environ[THREADS] = str(count)
-    try:
-        yield
-    finally:
-        del os.environ[THREADS]
 
 
 # Many of them.
