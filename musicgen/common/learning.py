@@ -42,9 +42,7 @@ def held_rate(step: int, *, peak: float, floor: float, total: int | None, tail: 
 def decayed(parameters: Iterable[Tensor], weight_decay: float) -> list[dict[str, Any]]:
     """Return the groups of an optimiser's parameters: matrices decay, the rest does not."""
     every = [*parameters]
-    matrices = [p for p in every if p.ndim > 1]
-    rest = [p for p in every if p.ndim <= 1]
     return [
-        {"params": matrices, "weight_decay": weight_decay},
-        {"params": rest, "weight_decay": 0.0},
+        {"params": [p for p in every if p.ndim > 1], "weight_decay": weight_decay},
+        {"params": [p for p in every if p.ndim <= 1], "weight_decay": 0.0},
     ]
