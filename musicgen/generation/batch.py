@@ -37,7 +37,6 @@ from musicgen.position.rope import Rope
 from musicgen.position.spe.base import RowCodes, StochasticPosition
 from musicgen.recall import Recollection, heard
 
-FEWEST_SLOTS = 8  # rows that there is room for at first
 WORN = 30.0  # nats by which a return to a bar that was said too often is less likely
 Array = np.ndarray[Any, Any]
 _FEATURES = {Relu: loops.RELU, Elu: loops.ELU, Favor: loops.FAVOR}
@@ -57,107 +56,31 @@ def supports(model: Performer) -> bool:
     return plain and untouched and known and on_cpu
 
 
-class CompiledStep:
-    """A model's weights as the loops read them; they are copied, so it belongs to the weights of that moment."""
-
-    @torch.inference_mode()
-    def __init__(self, model: Performer) -> None:
-        self._model = model
-        blocks: list[Any] = list(model.blocks)
-        attentions = [block.attention for block in blocks]
-        metre = attentions[0].metre
-        qkv = [[one.qkv] if metre is None else [one.qkv, one.metre.qkv] for one in attentions]
-        metric = (0, 0, 0) if metre is None else (metre.heads, metre.features, LEAST)
-        position = model.position
-        decay = torch.ones(model.config.heads) if position.decay is None else position.decay
-        head = model.embedding if model.head is None else model.head
-        self._packed = loops.Model(
-            qkv=_matrices(qkv),
-            output=_matrices([[one.output] for one in attentions]),
-            inner=_matrices([[block.feedforward.inner] for block in blocks]),
-            outer=_matrices([[block.feedforward.output] for block in blocks]),
-            head=_matrices([[head]]),
-            norms=_norms(model),
-            heads=loops.Heads(
-                features=_features(attentions),
-                decay=_array(decay),
-                metric=np.array(metric, np.float32),
-                guard=np.float32(GUARD),
-            ),
-            activation=loops.RELU if blocks[0].feedforward.activation is F.relu else loops.GELU,
-        )
-        self._gains: Array | None = None
-
-    def __call__(
-        self,
-        tokens: Tensor,
-        codes: Sequence[Any],
-        positions: Sequence[int],
-        times: Times | None,
-        slots: Tensor,
-        sums: Tensor,
-        memory: Tensor,
-        recalls: Sequence[Recollection],
-    ) -> tuple[Tensor, Sequence[Any], Times | None]:
-        """Absorb a token a row, (B,) → (B, V), and return the codes and the times after it.
-
-        The states of the rows lie at their slots, (B,): sums (L, slots, H, M, D + 1) and the memory of metric heads
-        (L, slots, R, N, D + 1). What each row recalls takes its token.
-        """
-        model = self._model
-        with without_autocast(tokens.device):
-            x, around, metre = model.embedding(tokens), None, _NOWHERE
-            if model.time is not None:
-                assert times is not None, "a state of a model that counts musical time has times"
-                after = model.time.after(tokens.unsqueeze(1), times.ticks).squeeze(1)
-                newest, goal = times.newest, times.goal
-                if model.metre is not None:
-                    metre, newest = model.metre.step(after, times.ticks, newest, slots)
-                if model.position.musical:
-                    around = torch.stack([after, times.ticks]).unsqueeze(-1)
-                if model.goals is not None:
-                    goal = model.goals.standing(tokens.unsqueeze(1), goal).squeeze(1)
-                    x = x + model.goals(goal)
-                times = Times(after, newest, goal)
-            if model.recall is not None and recalls:
-                x = x + model.recall(*heard(recalls, tokens.unsqueeze(1))).squeeze(1)
-            x = (x * math.sqrt(model.config.width)).unsqueeze(1)
-            x = model.position.embed(x, torch.tensor(positions).unsqueeze(1)).squeeze(1)
-            code, after_codes = model.position.cover_rows(codes, positions, around)
-            logits = x.new_empty(len(tokens), model.config.vocabulary_size)
-            loops.step(
-                self._packed,
-                self._encoding(code),
-                loops.Places(slots.numpy(), *metre),
-                x.contiguous().numpy(),
-                sums.numpy(),
-                memory.flatten(1, 2).numpy(),
-                logits.numpy(),
-            )
-        return logits, after_codes, times
-
-    def _encoding(self, code: Any) -> loops.Encoding:
-        """Return what the encoding made ready for these rows."""
-        position, shape = self._model.position, self._model.position.shape
-        heads = 2 * shape.heads
-        kind, gains = loops.COPY, np.zeros((0, 0, 0, 0), np.float32)
-        codes = np.zeros((0, 0, 0, 0, 0), np.float32)
-        waves = (np.zeros((0, 0, 0), np.float32),) * 2
-        if isinstance(code, RowCodes):
-            kind, codes = loops.CONTRACT, _stacked(code, shape.heads)
-            if self._gains is None:
-                ones = torch.ones(shape.layers, heads, 1, shape.head_width)
-                self._gains = _array(torch.stack(code.sides_mix) if code.sides_mix else ones)
-            gains = self._gains
-        elif isinstance(position, Rope):
-            kind = loops.ROTATE
-            # (1, B, 1, 1, D/2) or (2, B, 1, H, D/2) each → (B, 2H, D/2)
-            by_side = (wave.squeeze(2).transpose(0, 1).flatten(1, 2) for wave in code.rows)
-            waves = tuple(
-                _array((wave if wave.shape[1] > 1 else wave.expand(-1, heads, -1)).float())
-                for wave in by_side
-            )
-        return loops.Encoding(kind, gains, codes, *waves)
+def _packed(model: Performer) -> loops.Model:
+    """Return a model's weights as the loops read them; they are copied, so they are those of this moment."""
+    blocks: list[Any] = list(model.blocks)
+    attentions = [block.attention for block in blocks]
+    metre = attentions[0].metre
+    qkv = [[one.qkv] if metre is None else [one.qkv, one.metre.qkv] for one in attentions]
+    metric = (0, 0, 0) if metre is None else (metre.heads, metre.features, LEAST)
+    position = model.position
+    decay = torch.ones(model.config.heads) if position.decay is None else position.decay
+    head = model.embedding if model.head is None else model.head
+    return loops.Model(
+        qkv=_matrices(qkv),
+        output=_matrices([[one.output] for one in attentions]),
+        inner=_matrices([[block.feedforward.inner] for block in blocks]),
+        outer=_matrices([[block.feedforward.output] for block in blocks]),
+        head=_matrices([[head]]),
+        norms=_norms(model),
+        heads=loops.Heads(
+            features=_features(attentions),
+            decay=_array(decay),
+            metric=np.array(metric, np.float32),
+            guard=np.float32(GUARD),
+        ),
+        activation=loops.RELU if blocks[0].feedforward.activation is F.relu else loops.GELU,
+    )
 
 
 _NOWHERE = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32)
@@ -240,7 +163,8 @@ class RowsTogether:
 
     def __init__(self, model: Performer) -> None:
         self._model = model
-        self._step: CompiledStep | None = None
+        self._packed: loops.Model | None = None
+        self._gains: Array | None = None
         self._free: list[int] = []  # slots that nobody has, the lowest last
         self._codes: dict[int, Any] = {}
         self._positions: dict[int, int] = {}
@@ -254,8 +178,8 @@ class RowsTogether:
     @torch.inference_mode()
     def join(self, state: State, copies: int) -> list[int]:
         """Take in so many rows that go on from the state of one sequence, and return their numbers."""
-        if self._step is None:
-            self._step = CompiledStep(self._model)
+        if self._packed is None:
+            self._packed = _packed(self._model)
         if len(self._free) < copies:
             self._grow(state, len(self) + copies)
         numbers = [self._free.pop() for _ in range(copies)]
@@ -286,27 +210,71 @@ class RowsTogether:
     @torch.inference_mode()
     def step(self, numbers: Sequence[int], tokens: Tensor) -> Tensor:
         """Absorb one token in each of these rows, (B,) → (B, V), while the others stand still."""
-        assert self._step is not None, "rows join before they take a step"
-        slots = torch.tensor(numbers)
-        times = None if self._times is None else Times(*(x[slots] for x in self._times))
-        codes = [self._codes[number] for number in numbers]
+        model, slots = self._model, torch.tensor(numbers)
         positions = [self._positions[number] for number in numbers]
+        codes = [self._codes[number] for number in numbers]
         recalls = [self._recalls[number] for number in numbers if self._recalls]
-        logits, codes, after = self._step(
-            tokens, codes, positions, times, slots, self._sums, self._memory, recalls
-        )
+        with without_autocast(tokens.device):
+            x, around, metre = model.embedding(tokens), None, _NOWHERE
+            if model.time is not None:
+                assert self._times is not None, "a model that counts musical time has times"
+                ticks, newest, goal = (each[slots] for each in self._times)
+                after = model.time.after(tokens.unsqueeze(1), ticks).squeeze(1)
+                if model.metre is not None:
+                    metre, newest = model.metre.step(after, ticks, newest, slots)
+                if model.position.musical:
+                    around = torch.stack([after, ticks]).unsqueeze(-1)
+                if model.goals is not None:
+                    goal = model.goals.standing(tokens.unsqueeze(1), goal).squeeze(1)
+                    x = x + model.goals(goal)
+                for mine, new in zip(self._times, (after, newest, goal), strict=True):
+                    mine[slots] = new
+            if model.recall is not None and recalls:
+                x = x + model.recall(*heard(recalls, tokens.unsqueeze(1))).squeeze(1)
+            x = (x * math.sqrt(model.config.width)).unsqueeze(1)
+            x = model.position.embed(x, torch.tensor(positions).unsqueeze(1)).squeeze(1)
+            code, codes = model.position.cover_rows(codes, positions, around)
+            logits = x.new_empty(len(tokens), model.config.vocabulary_size)
+            loops.step(
+                self._packed,
+                self._encoding(code),
+                loops.Places(slots.numpy(), *metre),
+                x.contiguous().numpy(),
+                self._sums.numpy(),
+                self._memory.flatten(1, 2).numpy(),
+                logits.numpy(),
+            )
         self._codes |= dict(zip(numbers, codes, strict=True))
-        self._positions |= {number: self._positions[number] + 1 for number in numbers}
-        if after is not None:
-            assert self._times is not None, "times come of times"
-            for mine, new in zip(self._times, after, strict=True):
-                mine[slots] = new
+        self._positions |= {number: at + 1 for number, at in zip(numbers, positions, strict=True)}
         return _returning(logits, recalls) if recalls else logits
+
+    def _encoding(self, code: Any) -> loops.Encoding:
+        """Return what the encoding made ready for these rows."""
+        position, shape = self._model.position, self._model.position.shape
+        heads = 2 * shape.heads
+        kind, gains = loops.COPY, np.zeros((0, 0, 0, 0), np.float32)
+        codes = np.zeros((0, 0, 0, 0, 0), np.float32)
+        waves = (np.zeros((0, 0, 0), np.float32),) * 2
+        if isinstance(code, RowCodes):
+            kind, codes = loops.CONTRACT, _stacked(code, shape.heads)
+            if self._gains is None:
+                ones = torch.ones(shape.layers, heads, 1, shape.head_width)
+                self._gains = _array(torch.stack(code.sides_mix) if code.sides_mix else ones)
+            gains = self._gains
+        elif isinstance(position, Rope):
+            kind = loops.ROTATE
+            # (1, B, 1, 1, D/2) or (2, B, 1, H, D/2) each → (B, 2H, D/2)
+            by_side = (wave.squeeze(2).transpose(0, 1).flatten(1, 2) for wave in code.rows)
+            waves = tuple(
+                _array((wave if wave.shape[1] > 1 else wave.expand(-1, heads, -1)).float())
+                for wave in by_side
+            )
+        return loops.Encoding(kind, gains, codes, *waves)
 
     def _grow(self, like: State, wanted: int) -> None:
         """Make room: twice as much as there was, or as is wanted."""
         had = len(self) + len(self._free)
-        room = max(FEWEST_SLOTS if wanted <= LEAST else 2 * had, wanted)
+        room = max(2 * had, wanted)
         layers, first = len(like.layers), like.layers[0]
 
         def grown(x: Tensor, of: Tensor | None) -> Tensor:
