@@ -195,9 +195,6 @@ class Block(nn.Module):
         return self.feedforward_norm(x + self.dropout(self.feedforward(x))), state
 
 
-# What is drawn of a model before it learns, and again while it does: its weights and its random features.
-
-
 @torch.no_grad()
 def draw_weights(
     modules: Iterable[tuple[str, nn.Module | None]], config: ModelConfig, generator: Generator
@@ -313,10 +310,6 @@ class Performer(nn.Module):
         """Draw all weights."""
         draw_weights([*self.blocks.named_modules(), ("head", self.head)], self.config, generator)
         self.embedding.weight.normal_(0, self.config.width**-0.5, generator=generator)
-        self.redraw(generator)
-
-    def redraw(self, generator: Generator) -> None:
-        """Redraw the random features of every layer."""
         redraw_features(self, generator)
 
     def begin(self, generator: Generator) -> Any:

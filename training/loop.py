@@ -33,7 +33,7 @@ from torch import Tensor
 from musicgen import checkpoint
 from musicgen.common.learning import generator_of, seed_of
 from musicgen.common.processes import full_disk_named
-from musicgen.performer import Performer
+from musicgen.performer import Performer, redraw_features
 from tokenization.whole_file import is_text, write_whole
 from training import run_folder
 from training.config import RunConfig
@@ -332,7 +332,7 @@ class Run:
         step, first, batch = part.step, part.first_step, part.tokens
         drawn = np.random.default_rng([seed, step, REDRAW]).random()
         if step == first and settings.redraws(step, drawn):
-            self.model.redraw(self._generator(step, REDRAW))
+            redraw_features(self.model, self._generator(step, REDRAW))
         torch.manual_seed(seed_of(seed, step, DROPOUT, self.fabric.global_rank))
         rate = self.schedule.rate(step, self.state.began)
         for group in self.optimiser.param_groups:

@@ -86,10 +86,6 @@ class Classifier(nn.Module):
         draw_weights(drawn, self.config, generator)
         if isinstance(self.embedding, nn.Embedding):
             self.embedding.weight.normal_(0, 1, generator=generator)
-        self.redraw(generator)
-
-    def redraw(self, generator: Generator) -> None:
-        """Redraw the random features of every layer."""
         redraw_features(self, generator)
 
     def begin(self, generator: Generator) -> Any:
@@ -217,7 +213,7 @@ def fit(
     losses, begun = [], clock()
     while (done := settings.done(step := len(losses), clock() - begun)) < 1:
         if np.random.default_rng([seed, step, REDRAW]).random() < settings.redraw:
-            model.redraw(generator_of(seed, step, REDRAW))
+            redraw_features(model, generator_of(seed, step, REDRAW))
         torch.manual_seed(seed_of(seed, step, DROPOUT))
         for group in optimiser.param_groups:
             group["lr"] = settings.rate(step, done)
