@@ -136,9 +136,8 @@ def workers_of(arguments: argparse.Namespace) -> int | str:
     return arguments.workers or (processors() if chosen_device(arguments) == "cpu" else 1)
 
 
-# The folder of results where none is named: the same request comes back to its own, another gets a new one.
-#
-# A new one gets what was measured for others there, which is known by what it is and not by the request.
+# The folder of results where none is named: the same request comes back to its own, another gets a new one, and what
+# was measured for others there, which is known by what it is and not by the request.
 
 ASKED = ".asked.json"
 # What has no say in the results: a request that was interrupted goes on with other values of these.
@@ -153,10 +152,7 @@ def own_folder(name: str, arguments: argparse.Namespace) -> Path:
 
 
 def claim(folder: Path, arguments: argparse.Namespace, *reused: str) -> None:
-    """Write into a folder what it is for, so that the same request finds it again.
-
-    A new one gets copies of the folders `reused` of those that were claimed in the same folder.
-    """
+    """Write into a folder what it is for; a new one gets copies of the folders `reused` of those beside it."""
     others = [] if folder.exists() else sorted(folder.parent.glob(f"*/{ASKED}"))
     make_folder(folder, "give another one with -o")
     write_json(folder / ASKED, _asked(arguments))

@@ -15,8 +15,6 @@ from app.options import add_language, add_workers, check_counts, from_options
 if TYPE_CHECKING:
     from tokenization.prepared import Prepared
 
-# `musicgen data make-groove`: a groove set that anybody can make, by MMA.
-
 MAKE_GROOVE = "make-groove"
 MAKE_GROOVE_EXAMPLES = """\
 examples:
@@ -29,7 +27,6 @@ The same seed gives the same bytes, from the same charts and the same MMA (Debia
 
 
 def add_make_groove(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = MAKE_GROOVE_EXAMPLES
     parser.add_argument("destination", metavar="DEST", type=Path, help="the folder to write")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of all draws")
     parser.add_argument(
@@ -105,7 +102,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         kind = kinds.add_parser(name, help=does, description=f"Prepare {does}.", epilog=example)
         _add_source(kind, name)
     does = "make a groove set with MMA, an accompaniment program, over chord charts"
-    made = kinds.add_parser(MAKE_GROOVE, help=does, description=f"{does[0].upper()}{does[1:]}.")
+    made = kinds.add_parser(
+        MAKE_GROOVE, help=does, description=f"M{does[1:]}.", epilog=MAKE_GROOVE_EXAMPLES
+    )
     add_make_groove(made)
     does = "say what is in a prepared data set"
     example = "example:\n  musicgen data inspect data/pop909"

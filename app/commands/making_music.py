@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from tokenization.score import Score
 
 
-# The files that commands write of music that was made: MIDI, scores, sound, and how it was made.
-
 MOST_DIGITS = 6  # of a number: past a longer one names would grow too long
 
 

@@ -166,9 +166,6 @@ def _lines(views: Iterator[dict[str, Any]]) -> Iterator[bytes]:
         yield orjson.dumps({"error": told(error)}) + b"\n"
 
 
-# What goes wrong with a request, as a sentence to its sender.
-
-
 async def _tell_fault(_: Request, error: Exception) -> JSONResponse:
     """Answer a request that failed for a fault of ours, or for want of room."""
     full = is_of_full_disk(error)

@@ -165,8 +165,6 @@ def started_apart(threads: int | None = None) -> Iterator[None]:
         yield
 
 
-# Folders that are written to: a full disk reported in a sentence, and one writer at a time.
-
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 THREAD_SECONDS = 1  # to end in, for one that may have met a full disk too
 

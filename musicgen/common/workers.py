@@ -226,8 +226,6 @@ def _bound_memory(beyond: int) -> None:
     )
 
 
-# Many of them.
-
 Workers = int | str  # how many processes of this machine, or the address of a scheduler of others
 
 AHEAD = 32  # tasks a process may be ahead of the slowest: it bounds the answers that wait

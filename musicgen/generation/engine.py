@@ -55,11 +55,8 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-# How much of the machine's time each owner of requests had lately: who had least is served first.
-
-
 class ServedTime:
-    """Seconds by owner, of those who are here and of those who left with more than the others had."""
+    """Seconds that each owner had, of those who are here and of those who left with more than the others had."""
 
     def __init__(self) -> None:
         self._had: dict[str, float] = {}

@@ -17,8 +17,6 @@ from musicgen.linear import MOST
 from musicgen.performer import Performer, State
 from tokenization.grammar import Grammar
 
-# A prompt is read by the parallel form, a piece at a time, so that others need not wait for a long one.
-
 WINDOW = 1024  # tokens read by the same products: bounds the memory of any prompt
 
 After = tuple[Tensor, State]  # the logits after the last token, (1, V), and the state there
@@ -27,7 +25,8 @@ After = tuple[Tensor, State]  # the logits after the last token, (1, V), and the
 def read_by_layers(model: Performer, wanted: Order) -> Generator[None, None, After]:
     """Return the logits and the state after a prompt; yields after each piece of the work: a window in one layer.
 
-    Cut in time instead, products would have other sizes, and with them other last bits.
+    So others need not wait for a long one. Cut in time instead, products would have other sizes, and with them other
+    last bits.
     """
     tokens = torch.from_numpy(wanted.ids).to(model.embedding.weight.device)[None]
     state = model.start(generator_from(wanted.request.seed))

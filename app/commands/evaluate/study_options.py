@@ -1,4 +1,4 @@
-"""What the evaluations of models have in common: their options, doing their jobs, and the tables that they print."""
+"""What the evaluations of models have in common: options, the data that models learned from, doing their jobs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from musicgen.playable import Playable
     from tokenization.language import Language
 
-
-# The option that names a prepared data set; without it, the one in the folder `data` that a model learned from.
 
 DATA = Path("data")  # where the examples of `musicgen data` write
 

@@ -127,9 +127,6 @@ def after_rest(piece: Piece, bars: int) -> Piece:
     return replace(piece, encoded=encoded, score=score)
 
 
-# What the other processes do.
-
-
 def _read(data: bytes, name: str) -> Score:
     return read_file(data, limits=UPLOAD, name=quoted(name), suffix=Path(name).suffix)
 

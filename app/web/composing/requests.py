@@ -241,8 +241,6 @@ def _needs(request: MusicRequest) -> list[str]:
     return [need for need, wanted in wants.items() if wanted]
 
 
-# Dispatches a request to a model: a piece goes on, bars of it are rewritten, or parts of it are written to the others.
-
 # More than are asked for, to choose from: where music begins from nothing, which may lack a voice, and by density.
 SPARE = 3
 MOST_TOGETHER = 8

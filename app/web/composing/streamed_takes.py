@@ -19,11 +19,9 @@ from tokenization.midi.limits import UPLOAD
 from tokenization.notation.musicxml.writing import key_of
 from tokenization.score import Columns, Score
 
-# A score as the page draws and plays it, as plain data: notes, tracks, tempo, chords, metres and bar lines.
-
 
 def picture(score: Score, bars: int) -> dict[str, Any]:
-    """Return a score with the lines of `bars` bars, of one at least."""
+    """Return a score as the page draws and plays it, as plain data, with the lines of `bars` bars, of one at least."""
     found = columns(score, max(1, bars))
     return {
         **found,

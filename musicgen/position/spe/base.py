@@ -19,9 +19,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -30,14 +30,15 @@ from torch import Generator, Tensor, nn
 from musicgen.position.base import Position, Shape, Window
 from tokenization.records import check_fields
 
-# The codes of rows that go on with sequences of their own: one token a row, each with its own draw.
-
 Ticks = tuple[int, int]  # of a row's query and key
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowCodes:
-    """The codes of one token a row: of queries and keys together, (2H, 2D, R), or, at two times, (H, 2D, R) each."""
+    """The codes of one token a row, each of its own sequence.
+
+    They are of queries and keys together, (2H, 2D, R), or, at two times, (H, 2D, R) each.
+    """
 
     rows: tuple[list[tuple[Tensor, ...]], ...]  # a slot each, a row each
     sides_mix: tuple[Tensor, ...]  # as that of SpeCode
@@ -72,14 +73,9 @@ class SpeConfig:
         check_fields(self, "realisations")
 
 
-class Placement(Protocol):
-    """The code of a whole sequence, in whatever form is cheapest to contract."""
-
-    def __call__(
-        self, q: Tensor, k: Tensor, first: int, gains: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Contract (B, T, H, D) each, times (H, D), with the code's rows from `first` to (B, T, H, R) each."""
-        ...
+Placement = Callable[..., tuple[Tensor, Tensor]]
+"""(q, k, first, gains) → both, (B, T, H, D) each, times the gains, (H, D), if there are some, contracted with the rows
+from `first` of the code of a whole sequence, which is in whatever form is cheapest to contract: (B, T, H, R) each."""
 
 
 @dataclass(frozen=True, kw_only=True)

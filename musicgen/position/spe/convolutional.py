@@ -23,8 +23,6 @@ from musicgen.position.base import Shape
 from musicgen.position.spe.base import SpeConfig, StochasticPosition, contract, working_dtype
 from tokenization.records import check_fields
 
-# Gaussian noise over all positions, made where it is asked for and the same each time.
-
 BLOCK = 64  # positions that come from one generator
 
 
