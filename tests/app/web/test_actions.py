@@ -14,8 +14,8 @@ from app.web.composing import opened_files
 from app.web.composing.opened_files import FileReader, made_here, title_of
 from app.web.composing.requests import MusicRequest, request_from, streamed_takes, with_able_model
 from app.web.composing.streamed_takes import StreamedTakes, files_of, picture
+from app.web.launch import page_facts
 from app.web.offered_models import EXAMPLES, OfferedModels, example
-from app.web.page import page_facts
 from musicgen.pieces import read_piece
 from musicgen.playable import DEFAULT
 from tests.tokenization.midi.test_keeping import band, check_kept
