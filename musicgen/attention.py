@@ -233,22 +233,17 @@ def fast_transformers_sums(
             "the fast-transformers backend knows no decay, which horizons or this positional encoding ask for: "
             "use backend 'chunked'"
         )
-    product = _causal_dot_product()
-    q, k, v = (x.float().transpose(1, 2).contiguous() for x in (q, k, v))  # (B, H, T, ·)
-    y = product(q, k, v).to(state.dtype) + q.to(state.dtype) @ state
-    return y.transpose(1, 2), state + (k.mT @ v).to(state.dtype)
-
-
-def _causal_dot_product() -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     try:
         # An extra: type checkers need not have it.
-        product = import_module("fast_transformers.causal_product")
+        product = import_module("fast_transformers.causal_product").causal_dot_product
     except ImportError as error:
         raise ValueError(
             "the fast-transformers backend needs the package pytorch-fast-transformers, which is not installed: "
             "run `make fast-transformers` in the clone of musicgen"
         ) from error
-    return product.causal_dot_product
+    q, k, v = (x.float().transpose(1, 2).contiguous() for x in (q, k, v))  # (B, H, T, ·)
+    y = product(q, k, v).to(state.dtype) + q.to(state.dtype) @ state
+    return y.transpose(1, 2), state + (k.mT @ v).to(state.dtype)
 
 
 # Added to the denominator, so that 0/0 is 0. It lies below every sum of the features of `features.py`, which stay above

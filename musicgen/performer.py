@@ -267,8 +267,8 @@ class Performer(nn.Module):
     """The language model. `seed` determines its initial weights; None leaves them to be loaded.
 
     To learn, `begin` draws a code and `forward` gives the logits of whole sequences; `go_on` hands a state from window
-    to window. To write, `start` gives a state, `prefill` reads a prompt, `step` a token. To measure, `read` says what
-    follows each token; `follow` does so with gradients.
+    to window. To write, `start` gives a state, `prefill` reads a prompt, `step` a token. To measure, `follow` says what
+    follows each token.
     """
 
     def __init__(self, config: ModelConfig, seed: int | None = 0) -> None:
@@ -335,11 +335,6 @@ class Performer(nn.Module):
         """Absorb many tokens and say what follows each: (B, T) → logits (B, T, V), and the state after them."""
         x, state = self._hidden(tokens, state)
         return self._logits(x), state
-
-    @torch.inference_mode()
-    def read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Do as `follow` does, without gradients."""
-        return self.follow(tokens, state)
 
     def go_on(self, state: State | None, code: Any) -> State:
         """Return a state to go on from in training, or the first one: what computed it gets no gradient.

@@ -153,7 +153,8 @@ def test_prompt_and_steps_of_any_rows_equal_the_whole(parts: dict[str, Any], cut
             state = selected(state, rows)
         logits, state = model.step(tokens[rows, t], state)
     assert state.position == 30
-    rest, _ = model.read(tokens[rows, 30:], state)
+    with torch.inference_mode():
+        rest, _ = model.follow(tokens[rows, 30:], state)
     torch.testing.assert_close(rest, whole[rows, 30:], rtol=1e-9, atol=1e-9)
 
 
