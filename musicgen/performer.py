@@ -82,9 +82,8 @@ class Passage:
     start: int  # position of the first token
     metre: Stretches | None  # their places in the metre, where the model has metric heads
     goals: Tensor | None = None  # which goal stands at each, (B, T), where the model is told
-    recalled: Tensor | None = (
-        None  # what is recalled after each, (B, T, 4), where the model recalls
-    )
+    # What is recalled after each, (B, T, 4), where the model recalls.
+    recalled: Tensor | None = None
     strength: Tensor | None = None  # by which that counts, (B,), if not fully
     whole: bool = False  # nobody goes on from here: no state is returned
     # By which hooks find the layer's part of the code; None: its own number.

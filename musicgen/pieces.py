@@ -50,9 +50,8 @@ class Piece(WithMidi):
     score: Score  # all of it as a model hears it
     remarks: tuple[str, ...] = ()
     tracks: Any = None  # the file's that were chosen, as the language takes them; None where it chose by itself
-    original: bytes | None = (
-        None  # the file that it came from, which is kept in what is written to it
-    )
+    # The file that it came from, which is kept in what is written to it.
+    original: bytes | None = None
 
     @property
     def bars(self) -> int:

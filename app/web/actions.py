@@ -38,10 +38,8 @@ MOST_TOKENS = 1 << 15  # of a variation, in which a model may never come to the 
 FIRST_SECONDS = 0.02  # between two looks for the first note, and …
 PAUSE_SECONDS = 0.2  # … two views of the music as it grows; more where many look:
 PAUSE_A_REQUEST = 0.05
-PROMPT_BARS = {
-    "remi": 8,
-    "groove": 4,
-}  # to begin with, of languages in which a whole piece is long to read
+# To begin with, of languages in which a whole piece is long to read.
+PROMPT_BARS = {"remi": 8, "groove": 4}
 LONGEST_NAME = 64  # of a job
 
 

@@ -132,9 +132,8 @@ class Room:
     def __init__(self) -> None:
         self._at_work: Counter[str] = Counter()
         self._readers: Counter[str] = Counter()
-        self._last: dict[
-            str, float
-        ] = {}  # when a client that has requests at work last read or asked
+        # When a client that has requests at work last read or asked.
+        self._last: dict[str, float] = {}
         self._minute, self._sent = 0, Counter[str]()  # bytes of files, by client
         self._lock = Lock()
 

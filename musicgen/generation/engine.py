@@ -169,9 +169,8 @@ class Engine:
         self._most = MOST_ROWS if listeners else STEP_ROWS
         self._room = 0  # rows; not known yet
         self._shares = ServedTime()
-        self._joint: list[
-            JointDraw
-        ] = []  # of those whose turn it is, for as long as they are the same
+        # Of those whose turn it is, for as long as they are the same.
+        self._joint: list[JointDraw] = []
         self._turn: list[RowGroup] = []
         self._turn_steps = 0
 

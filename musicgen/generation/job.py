@@ -98,7 +98,6 @@ class Job(Progress):
 
     @property
     def bars(self) -> int:
-        """How many bars have begun since the first token, in each variation that still is written."""
         return min((group.bars for group in self.groups if len(group)), default=0)
 
     def let_go(self) -> None:

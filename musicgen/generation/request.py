@@ -104,6 +104,7 @@ class Progress:
 
     def __init__(self, variations: int) -> None:
         self.rows: list[list[int]] = [[] for _ in range(variations)]
+        self._bars = 0
         self.ended = Event()
         self.error: Exception | None = None
         self.bound: Exception | None = None  # why music ends before it was to: what there is stands
@@ -116,7 +117,7 @@ class Progress:
     @property
     def bars(self) -> int:
         """How many bars have begun since the first token, in each variation that still is written."""
-        return 0
+        return self._bars
 
     def check(self) -> None:
         """Raise what ended the work, or kept it from its length, if that was an error."""

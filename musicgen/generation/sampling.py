@@ -90,9 +90,8 @@ class Kinds:
 
     def _likeliest(self, shares: np.ndarray, keeps: Keeps) -> np.ndarray:
         """Keep the likeliest of each kind, by what share is likelier and how many are, and their ties: (B, V) each."""
-        order = np.argsort(
-            2 * self._of - shares, axis=-1
-        )  # falling, kind by kind; of ties any first
+        # Falling, kind by kind; of ties any first.
+        order = np.argsort(2 * self._of - shares, axis=-1)
         falling = np.take_along_axis(shares, order, axis=-1)
         before = falling.cumsum(axis=-1) - falling
         before -= self._of_each(np.take(before, self._starts, axis=1))

@@ -52,14 +52,8 @@ class RemoteJob(Progress):
     def __init__(self, task: Task, cancelled: Callable[[], bool] = lambda: False) -> None:
         super().__init__(task.order.request.variations)
         self.task, self.cancelled = task, cancelled
-        self._bars = 0
         self.place = 0  # in line, from 1; 0 once it is at work
         self.told_to_end = False
-
-    @property
-    def bars(self) -> int:
-        """How many bars have begun, as far as is known here."""
-        return self._bars
 
     def add(self, news: News) -> None:
         """Note what has come of it."""

@@ -189,11 +189,11 @@ def other_metre(score: Score) -> str | None:
 def notices(opened: OpenedFile, models: OfferedModels) -> list[dict[str, Any]]:
     """Return what was changed or left out, in sentences, and the model that would not: shown above the roll."""
     written, language = opened.written, opened.piece.language
-    shown: list[dict[str, Any]] = []
+    shown: list[tuple[str, str | None]] = []
     known: set[str] = set()  # what is said already
     if has_drums(written) and language.name == "remi":
         better = _first(models, lambda one: one.name in ("groove", ANY_PARTS))
-        shown.append(_notice("The drums are left out: this model plays the piano.", better))
+        shown.append(("The drums are left out: this model plays the piano.", better))
         known.add("drums")
     metre = other_metre(written)
     if metre and not language.every_metre:
@@ -201,17 +201,13 @@ def notices(opened: OpenedFile, models: OfferedModels) -> list[dict[str, Any]]:
             models, lambda one: one.name in (language.name, ANY_PARTS) and one.every_metre
         )
         text = f"The piece is in {metre}, but this model only knows 4/4, so the bar lines move."
-        shown.append(_notice(text, better))
+        shown.append((text, better))
         known.add("metre")
     for remark in opened.piece.remarks:
         about = remark.about if isinstance(remark, Remark) else ""
         if about and about not in known:  # a detail can be read in a fold below the roll
-            shown.append(_notice(remark, None))
-    return shown
-
-
-def _notice(text: str, model: str | None) -> dict[str, Any]:
-    return {"text": text, "model": model}
+            shown.append((remark, None))
+    return [{"text": text, "model": better} for text, better in shown]
 
 
 def _first(models: OfferedModels, fits: Any) -> str | None:
