@@ -392,11 +392,6 @@ class MetricHeads(nn.Module):
         self.heads, self.features, self.head_width = len(config.bars), config.features, head_width
         self.qkv = Linear(width, self.heads * (2 * config.features + head_width))
 
-    @property
-    def width(self) -> int:
-        """Width of what all heads return together."""
-        return self.heads * self.head_width
-
     def forward(
         self, x: Tensor, stretches: Stretches, memory: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:

@@ -106,10 +106,10 @@ class Attention(nn.Module):
         self.chunk = config.chunk
         self.features = features
         self.qkv = Linear(config.width, 3 * config.width)
-        self.metre = None
+        self.metre, beside = None, 0
         if config.metre is not None:
             self.metre = MetricHeads(config.metre, config.width, config.head_width)
-        beside = 0 if self.metre is None else self.metre.width
+            beside = self.metre.heads * config.head_width
         self.output = Linear(config.width + beside, config.width)
 
     def forward(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
