@@ -140,7 +140,7 @@ def continued(
     ]
     with bar(f"{model.name}: bars") as progress:
         for _ in together(works):
-            progress(sum(work.bars for work in works), sum(lengths))
+            progress(sum(work.job.bars for work in works), sum(lengths))
     return [[*_takes(work, rest * BAR)] for work, rest in zip(works, rests, strict=True)]
 
 

@@ -92,7 +92,7 @@ class Generation:
             sampling = replace(sampling, by_kind=model.language.draws_by_kind)
         self.model, self.request = model, replace(request, sampling=sampling)
         self._ids, self._grammar, self._more = ids, grammar, more
-        self._job = Progress(request.variations)
+        self.job = Progress(request.variations)  # what has come so far, of a job that is at work
 
     def order(self) -> Order:
         """Return what is to be written, for a process that has the model."""
@@ -109,39 +109,15 @@ class Generation:
         more = {"end": language.end, "kinds": kinds, "guiding": guiding, **self._more}
         return order(self.request, ids, self._grammar, valid=valid, **more)
 
-    def follow(self, job: Progress) -> None:
-        """Take what has come so far, in `sequences` and `takes`, from a job at work."""
-        self._job = job
-
-    def refuse(self, error: Exception) -> None:
-        """End the work before it has begun."""
-        self._job.error = error
-        self._job.ended.set()
-
     def __iter__(self) -> Iterator[int]:
         """Generate; yields the number of steps so far. To stop early, stop iterating."""
         for _ in together([self]):
-            yield self.steps
+            yield self.job.steps
         self.check()
-
-    @property
-    def steps(self) -> int:
-        """How many tokens the longest variation has so far."""
-        return self._job.steps
-
-    @property
-    def bars(self) -> int:
-        """How many bars each variation has begun so far."""
-        return self._job.bars
-
-    @property
-    def ended(self) -> bool:
-        """Whether there is no more to come."""
-        return self._job.ended.is_set()
 
     def check(self) -> None:
         """Raise what ended the work, if that was an error."""
-        self._job.check()
+        self.job.check()
 
     def finish(self) -> Self:
         """Generate to the end."""
@@ -152,7 +128,7 @@ class Generation:
     def sequences(self) -> list[np.ndarray]:
         """Return the variations as far as they have come, each with what it goes on from at its beginning."""
         ids = self._ids.astype(np.uint16)
-        return [np.concatenate([ids, np.array(row[:], np.uint16)]) for row in self._job.rows]
+        return [np.concatenate([ids, np.array(row[:], np.uint16)]) for row in self.job.rows]
 
 
 def together(works: Sequence[Generation]) -> Iterator[None]:
@@ -165,10 +141,11 @@ def together(works: Sequence[Generation]) -> Iterator[None]:
     for work in works:
         try:
             job = Job(work.model.performer, work.order())
-            work.follow(job)
+            work.job = job
             engine.add(job)
         except ValueError as error:
-            work.refuse(error)
+            work.job.error = error
+            work.job.ended.set()
     with one_thread():
         while engine.work():
             yield
@@ -185,13 +162,13 @@ class MusicGeneration(Generation):
 
     def check(self) -> None:
         """Raise what ended the work, if that was an error; music that met a bound stands, and `remarks` say so."""
-        if self._job.error is not None:
-            raise self._job.error
+        if self.job.error is not None:
+            raise self.job.error
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """What is to be said of the takes."""
-        bound = self._job.bound
+        bound = self.job.bound
         return () if bound is None else (f"the music ends before its length: {bound}",)
 
     def _take(self, number: int, ids: np.ndarray) -> Take:

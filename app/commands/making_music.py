@@ -315,7 +315,7 @@ def write_all(
     with output.progress_bar(f"{makings[0].work.model.name}: {unit}") as show:
         for _ in together([making.work for making in makings]):
             show(*(sum(numbers) for numbers in zip(*map(_progress, makings), strict=True)))
-            for making in [making for making in todo if making.work.ended]:
+            for making in [making for making in todo if making.work.job.ended.is_set()]:
                 todo.remove(making)
                 try:
                     rows, paths = _write(arguments, folder, making, time.perf_counter() - began)
@@ -373,9 +373,10 @@ def _write(
 def _progress(making: Making) -> tuple[int, int]:
     """Return how much of a work is done, and how much there is to do: in bars, or in tokens where it is asked so."""
     total = making.bars or making.work.request.tokens or 0
-    if making.work.ended:
+    job = making.work.job
+    if job.ended.is_set():
         return total, total
-    return min(total, making.work.bars if making.bars else making.work.steps), total
+    return min(total, job.bars if making.bars else job.steps), total
 
 
 def _summary(

@@ -166,7 +166,7 @@ class PageActions:
             owner=client,
             most_tokens=MOST_TOKENS,
         )
-        work.follow(job)
+        work.job = job
         try:
             yield job
         finally:
