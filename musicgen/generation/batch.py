@@ -92,14 +92,17 @@ def _array(x: Tensor) -> Array:
 
 def _matrices(layers: Sequence[Sequence[Any]]) -> loops.Matrices:
     """Return the linear layers of all layers, those of one layer one after the other: by codes if all have some."""
-    weights = [torch.cat([one.weight.detach() for one in each]) for each in layers]
+
+    def weight(each: Sequence[Any]) -> Tensor:
+        return torch.cat([one.weight.detach() for one in each])
+
     biases = [torch.cat([_bias(one) for one in each]) for each in layers]
-    found = [codes_of(weight) for weight in weights]
+    found = [codes_of(weight(each)) for each in layers]
     coded = [one for one in found if one is not None]
     if len(coded) == len(found):
         codes, scales = (torch.stack(part) for part in zip(*coded, strict=True))
     else:
-        codes = torch.stack(weights)
+        codes = torch.stack([weight(each) for each in layers])
         scales = codes.new_ones(codes.shape[:2])
     return loops.Matrices(_array(codes.mT), _array(scales), _array(torch.stack(biases)))
 
