@@ -295,7 +295,12 @@ class Performer(nn.Module):
             if not config.tie_embeddings:
                 self.head = Linear(config.width, config.vocabulary_size, bias=False)
         if seed is not None:
-            self.initialise(generator_from(seed))
+            generator = generator_from(seed)
+            modules = [*self.blocks.named_modules(), ("head", self.head)]
+            with torch.no_grad():
+                draw_weights(modules, config, generator)
+                self.embedding.weight.normal_(0, config.width**-0.5, generator=generator)
+                redraw_features(self, generator)
 
     def _block(self, layer: int) -> Block:
         config, features = self.config, None
@@ -303,13 +308,6 @@ class Performer(nn.Module):
             feature_map = FEATURES[config.features_name][1]
             features = feature_map(config.features, self.position.qk_width)
         return Block(config, Attention(config, layer, features), FeedForward(config))
-
-    @torch.no_grad()
-    def initialise(self, generator: Generator) -> None:
-        """Draw all weights."""
-        draw_weights([*self.blocks.named_modules(), ("head", self.head)], self.config, generator)
-        self.embedding.weight.normal_(0, self.config.width**-0.5, generator=generator)
-        redraw_features(self, generator)
 
     def begin(self, generator: Generator) -> Any:
         """Draw the code that a batch of sequences shares: a new one for each training step."""
