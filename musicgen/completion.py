@@ -9,7 +9,7 @@ import numpy as np
 
 from musicgen.continuation import Generation, MusicGeneration, Player, Take
 from musicgen.generation.request import Request
-from musicgen.pieces import Piece, heard_facts
+from musicgen.pieces import Piece, edit_of, heard_facts
 from tokenization.analysis.chords import guessed_before, known_from
 from tokenization.analysis.metres import bar_lines
 from tokenization.language import Goal
@@ -41,7 +41,7 @@ class Completion(MusicGeneration):
         }
         super().__init__(model, goal.prompt, goal.grammar, request, **known)
         self.piece, self.goal, self._written, self._is_new = piece, goal, written, is_new
-        self._edit = piece.edit(**where)
+        self._edit = edit_of(piece.original, piece.score, model.language, **where)
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
         score = self.model.language.decode(

@@ -100,10 +100,6 @@ class Piece(WithMidi):
         else:
             write_score(path, self.score)
 
-    def edit(self, **where: Any) -> Edit | None:
-        """Return music that is written somewhere in this piece as an edit of its file."""
-        return edit_of(self.original, self.score, self.language, **where)
-
 
 def read_piece(
     language: Language,
