@@ -92,7 +92,9 @@ def test_a_save_cut_off_anywhere_leaves_one_whole_model(tmp_path, monkeypatch, c
     left = logits(models[0] if cut < 4 else models[1])
     assert torch.equal(logits(load(tmp_path)[0]), left)
     with monkeypatch.context() as patch:
-        patch.setattr("musicgen.checkpoint.write_whole", lambda *_: fail_at(patch, 0) or os.fsync(0))
+        patch.setattr(
+            "musicgen.checkpoint.write_whole", lambda *_: fail_at(patch, 0) or os.fsync(0)
+        )
         with pytest.raises(OSError, match="disk is full"):
             save(tmp_path, models[2], CARD)
     assert torch.equal(logits(load(tmp_path)[0]), left)
