@@ -58,8 +58,8 @@ def test_what_cannot_be_begun_with_is_a_sentence(trained, pianos, grooves, tmp_p
     spec = load(trained / "model")[1].language
     with pytest.raises(ValueError, match=r"model\.width is that of .*only dropout, "):
         model_config(replace(config, model={"width": 32}), spec)
-    with pytest.raises(FileNotFoundError, match=r"there is no model 'pop-pino'.*'pop-piano'"):
-        first_model(replace(config, start="pop-pino"), spec)
+    with pytest.raises(FileNotFoundError, match=r"there is no model 'ensembel'.*'ensemble'"):
+        first_model(replace(config, start="ensembel"), spec)
     with pytest.raises(ValueError, match=r"model\.goals is true, but remi has no tokens for goals"):
         toy_run(on_from(trained, pianos, tmp_path, model={"goals": True}))
 

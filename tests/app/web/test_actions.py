@@ -17,7 +17,7 @@ from app.web.composing.streamed_takes import StreamedTakes, files_of, picture
 from app.web.launch import page_facts
 from app.web.offered_models import EXAMPLES, OfferedModels, example
 from musicgen.pieces import read_piece
-from musicgen.playable import DEFAULT
+from musicgen.playable import DEFAULT, language_of
 from tests.tokenization.midi.test_keeping import band, check_kept
 from tests.tokenization.notation.musicxml.test_writing import heard
 from tests.tokenization.notation.musicxml.test_writing import written as sonata
@@ -28,10 +28,17 @@ from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
 from tokenization.score import Marker, Meters, Score
 
-MODEL, PIANO, LATER = "untrained:tiny:groove", "pop-piano", "untrained:tiny:ensemble"
+MODEL, PIANO, LATER = (f"untrained:tiny:{name}" for name in ("groove", "remi", "ensemble"))
 SAMPLING = {"temperature": 1, "top_p": 0.95, "top_k": 0, "min_p": 0.02, "seed": 3}
 PLAIN = {"model": MODEL, "bars": 1, "variations": 1, "sampling": SAMPLING}
 JAZZ = example("trio-jazz")
+
+
+def offered(first: str | None) -> OfferedModels:
+    """Return some model first, and one of each language."""
+    models = OfferedModels(first)
+    models.languages |= {name: language_of(name) for name in (MODEL, PIANO, LATER)}
+    return models
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +52,9 @@ def composing() -> Iterator[PageActions]:
 @pytest.fixture
 def actions(composing: PageActions, request: pytest.FixtureRequest) -> PageActions:
     """The actions over some model first, all with the same process."""
-    models = OfferedModels(getattr(request, "param", MODEL))
-    return PageActions(models, composing.composer, composing.reader)
+    return PageActions(
+        offered(getattr(request, "param", MODEL)), composing.composer, composing.reader
+    )
 
 
 def request(kind: str = "continue", model: str = MODEL, **more) -> MusicRequest:
@@ -95,10 +103,10 @@ def test_a_piece_is_shown_as_each_model_hears_it(actions: PageActions):
         (MODEL, "trio-jazz", PIANO, MODEL),
         (MODEL, "piano-g-minor", MODEL, DEFAULT),
         (MODEL, "piano-g-minor", PIANO, PIANO),
-        (MODEL, "trio-jazz", "groove", "groove"),
+        (MODEL, "trio-jazz", LATER, LATER),
         (None, "trio-jazz", "", DEFAULT),  # all its parts
         (None, "trio-jazz", PIANO, DEFAULT),
-        (None, "piano-g-minor", "groove", DEFAULT),
+        (None, "piano-g-minor", MODEL, DEFAULT),
         (None, "piano-g-minor", PIANO, PIANO),
     ],
     indirect=["actions"],
@@ -115,7 +123,7 @@ def test_no_file_is_read_in_the_process_of_the_server(actions: PageActions, monk
 
 
 def test_a_waltz_stays_one_where_a_model_knows_its_metre(actions: PageActions):
-    able = PageActions(OfferedModels(LATER), actions.composer, actions.reader)
+    able = PageActions(offered(LATER), actions.composer, actions.reader)
     waltz = score(bars(*(note("C", 4, 6) for _ in range(8)), beats=3))
     shown = able.open(waltz, "waltz.musicxml", PIANO, fit=True)
     assert shown["model"] == LATER
@@ -127,7 +135,7 @@ def test_a_waltz_stays_one_where_a_model_knows_its_metre(actions: PageActions):
     piece = written(able, waltz, model=LATER)[-1]["takes"][0]["piece"]
     assert [piece["lines"][2] - piece["lines"][1], len(piece["lines"])] == [3 * ticks, 4]
     band = write_midi(replace(read_midi(JAZZ), meters=Meters(*np.array([[0], [3], [4]]))))
-    notices = actions.open(band, "band.mid", "groove", fit=False)["notices"]
+    notices = actions.open(band, "band.mid", MODEL, fit=False)["notices"]
     assert [one["model"] for one in notices if "in 3/4" in one["text"]] == [DEFAULT]
 
 
@@ -210,11 +218,11 @@ def test_bars_and_parts_are_written_by_models_that_can(actions: PageActions):
     infill = request("infill", LATER, first=3, last=3)
     *_, last = actions.write("", infill, JAZZ, "a.mid", "job")
     assert last["takes"][0]["region"] == {"first": 2, "stop": 3, "tracks": None}
-    bass = request("accompany", "groove", parts=("bass",))
+    bass = request("accompany", MODEL, parts=("bass",))
     for asked in (bass, replace(infill, model=PIANO)):
         assert with_able_model(actions.models, asked).model == LATER  # the first of any parts
     for wrong, data, match in (
-        (replace(bass, model="pop-piano"), JAZZ, "no part"),
+        (replace(bass, model=PIANO), JAZZ, "no part"),
         (replace(infill, first=17, last=18), JAZZ, "bars 17 to 18 were asked for, of 16; after"),
         (replace(infill, first=3, last=2), JAZZ, "bars 3 to 2 were asked for, of 16$"),
         (infill, None, "there is no piece yet"),
@@ -263,7 +271,7 @@ def test_bars_are_asked_for_what_is_planned_of_them(actions: PageActions):
     asked = {"model": LATER, "bars": 2, "plan": plan}
     [take] = written(actions, JAZZ, **asked)[-1]["takes"]
     assert take["provenance"]["plan"] == plan
-    groove = request_from({**PLAIN, **asked, "model": "groove"})  # which follows none
+    groove = request_from({**PLAIN, **asked, "model": MODEL})  # which follows none
     assert with_able_model(actions.models, groove).model == LATER
     with pytest.raises(ValueError, match="has 1 numbers for 2 bars"):
         written(actions, JAZZ, **{**asked, "plan": {"density": [1]}})
@@ -276,9 +284,9 @@ def test_a_piece_begins_as_it_is_asked_to_where_the_model_can(actions: PageActio
     assert made["idea"] == {name: said for name, said in idea.items() if said}
     assert made["plan"] == {"form": "A A"}
     with pytest.raises(ValueError, match="begins without a style or key"):
-        written(actions, None, **{**asked, "model": "pop-piano"})
+        written(actions, None, **{**asked, "model": PIANO})
     known = {row["name"]: row["idea"] for row in page_facts(actions.models, "")["models"]}
-    assert known["pop-piano"] is known[MODEL] is None
+    assert known[PIANO] is known[MODEL] is None
     for name in ("style", "key", "metre", "parts"):
         for one in known["ensemble"][name]:  # all of it can be asked for
             language("ensemble").beginning({name: [one] if name == "parts" else one})

@@ -136,7 +136,7 @@ def test_undo(page: Page):
 
     done(lambda: open_example(page, "trio-jazz"))
     done(lambda: page.get_by_role("slider", name="Bars of the prompt").press("ArrowLeft"))
-    done(lambda: page.get_by_label("Model").select_option("groove"))
+    done(lambda: page.get_by_label("Model").select_option("ensemble"))
     expect(page.locator(SHOWN)).to_have_text("Jazz trio")
     done(lambda: go_on(page, bars=1))
     await_end(page)
