@@ -404,15 +404,14 @@ WORKLOADS: dict[str, Workload] = {
     "token-8": Workload(title="8 variations at position 256", size=PAPER, against="token", per=TOKENS, repeats=5,
                     set_up=lambda: generation_step(256, 8)),
 }  # fmt: skip
-for _name in ("ensemble", "pop-piano"):
-    WORKLOADS[f"shipped-{_name}"] = Workload(
-        title=f"a token of {_name}, loops compiled", size="two variations, one thread", per=32,
-        against=f"shipped-{_name}-torch", set_up=lambda name=_name: shipped_step(name, loops=True),
-    )  # fmt: skip
-    WORKLOADS[f"shipped-{_name}-torch"] = Workload(
-        title="… by torch", size="two variations, one thread", per=32,
-        set_up=lambda name=_name: shipped_step(name, loops=False),
-    )  # fmt: skip
+WORKLOADS["shipped-ensemble"] = Workload(
+    title="a token of ensemble, loops compiled", size="two variations, one thread", per=32,
+    against="shipped-ensemble-torch", set_up=lambda: shipped_step("ensemble", loops=True),
+)  # fmt: skip
+WORKLOADS["shipped-ensemble-torch"] = Workload(
+    title="… by torch", size="two variations, one thread", per=32,
+    set_up=lambda: shipped_step("ensemble", loops=False),
+)  # fmt: skip
 for _rows in (8, 32):
     WORKLOADS[f"shipped-crowd-{_rows}"] = Workload(
         title=f"a token of {_rows} rows of ensemble", size="one thread", per=TOKENS,

@@ -146,7 +146,7 @@ def test_make_knows_what_to_do(line: str):
 def test_a_piece_is_made(place: Path, capsys: pytest.CaptureFixture[str]):
     for line in PIECE:
         musicgen(line)
-    assert "pop-piano" in capsys.readouterr().out
+    assert "ensemble (the default)" in capsys.readouterr().out
     assert list((place / "output").glob("band.accompany_0.mid"))
     for take in range(3):
         names = (f"song.cont_{take}", f"song.prompt_cont_{take}")

@@ -87,7 +87,7 @@ EXAMPLES = """\
 examples:
   musicgen data pop909 POP909 data/pop909
   musicgen data lieder lieder.tar data/lieder
-  musicgen data pop909 POP909 data/pop909-remi --language remi    # one piano in 4/4, in the language of pop-piano
+  musicgen data pop909 POP909 data/pop909-remi --language remi    # one piano in 4/4, as the papers have it
   musicgen data midi ~/Music data/mine --language groove --licence "my own work"
   musicgen data midi /shared/midi data/much --scheduler tcp://HOST:8786    # on many machines, the same bytes
   musicgen data inspect data/pop909

@@ -42,12 +42,10 @@ class OfferedModels:
 
     def __init__(self, first: str | None = None) -> None:
         spoken = {name: playable.language_of(name) for name in playable.shipped()}
-        # Those that can do all come before those of the same kind that go on alone.
-        found = sorted(spoken, key=lambda n: (n != playable.DEFAULT, not spoken[n].can_end(), n))
-        self.trained = bool(found) or not (first or playable.UNTRAINED).startswith(
+        self.trained = bool(spoken) or not (first or playable.UNTRAINED).startswith(
             playable.UNTRAINED
         )
-        names = ([first] if first else []) + (found or list(UNTRAINED))
+        names = ([first] if first else []) + ([*spoken] or list(UNTRAINED))
         self.languages: dict[str, Language] = {
             name: spoken.get(name) or playable.language_of(name) for name in names
         }

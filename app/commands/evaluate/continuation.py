@@ -23,8 +23,8 @@ prompt and with the whole piece by style. The folder of -o gets the continuation
 continuation.png, results.json and CSV files. A command that was interrupted goes on where it was.
 
 examples:
-  musicgen evaluate continuation groove --prompts midi/test
-  musicgen evaluate continuation groove runs/mine --prompts midi/test --limit 20 -o compared
+  musicgen evaluate continuation ensemble --prompts midi/test
+  musicgen evaluate continuation runs/groove runs/mine --prompts midi/test --limit 20 -o compared
 """
 
 

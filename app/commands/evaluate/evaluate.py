@@ -33,7 +33,7 @@ EVALUATIONS = {
 EXAMPLES = """\
 examples:
   musicgen evaluate style song.mid song.cont_0.mid
-  musicgen evaluate report groove -o report
+  musicgen evaluate report ensemble -o report
 """
 
 

@@ -34,7 +34,7 @@ length once more, each token from the last ones alone, from half as many as the 
 with to all of them. Below 0, all that was before helps: length does no harm.
 
 examples:
-  musicgen evaluate extrapolation pop-piano
+  musicgen evaluate extrapolation ensemble
   musicgen evaluate extrapolation ensemble --length 8192 --control
   musicgen evaluate extrapolation runs/ape runs/sine --data data/pop909 --length 3072 -o compared
 """,
@@ -47,7 +47,7 @@ length and past it, with the 95 % interval of the mean over pieces. The model ha
 without the part: it is what the model relies on.
 
 examples:
-  musicgen evaluate ablation groove --data data/groove
+  musicgen evaluate ablation ensemble --data data/groove
   musicgen evaluate ablation ensemble --layers --pieces 12
   musicgen evaluate ablation runs/none runs/sine --data data/groove --length 1024 --json
 """,

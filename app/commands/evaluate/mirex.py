@@ -19,7 +19,7 @@ the task, and each system is measured next to the real pieces.
 continuation of each prompt that has none by that model. What is there is kept.
 
 examples:
-  musicgen evaluate mirex prompts --data data/pop909 --models ensemble pop-piano
+  musicgen evaluate mirex prompts --data data/pop909 --models ensemble runs/mine
   musicgen evaluate mirex prompts --json
 """
 

@@ -45,7 +45,7 @@ the signs of an end its last bar shows, compared with the real last bar and a ba
 
 examples:
   musicgen evaluate form runs/mine --data data/pop909
-  musicgen evaluate form groove --data data/groove --prompt-bars 4 --bars 28 --pieces 40 --json
+  musicgen evaluate form runs/groove --data data/groove --prompt-bars 4 --bars 28 --pieces 40 --json
 """,
     "infilling": """\
 Bars in the middle of real pieces are taken out and written again. Measured are the loss of the true bars in

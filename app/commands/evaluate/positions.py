@@ -21,7 +21,7 @@ is read a token a sixteenth. – stands where it holds no position: all weights 
 of music that the model writes past its trained length.
 
 examples:
-  musicgen evaluate positions pop-piano
+  musicgen evaluate positions ensemble
   musicgen evaluate positions runs/ape runs/sine -o positions
 """
 

@@ -34,9 +34,9 @@ results.json. What was measured is kept: an interrupted command goes on, and one
 only what is new.
 
 examples:
-  musicgen evaluate report pop-piano
-  musicgen evaluate report pop-piano groove -o report --data data/pop909 data/groove --prompts midi/test
-  musicgen evaluate report groove --benchmarks runs/listops runs/pathfinder
+  musicgen evaluate report ensemble
+  musicgen evaluate report ensemble runs/groove -o report --data data/pop909 data/groove --prompts midi/test
+  musicgen evaluate report runs/groove --benchmarks runs/listops runs/pathfinder
   musicgen evaluate report runs/* -o report --data data/groove --scheduler tcp://HOST:8786
 """
 MISSING = {

@@ -28,7 +28,7 @@ examples:
   musicgen evaluate style band.mid output/*.mid --tracks all --json
   musicgen evaluate style band.mid band.prompt_cont_0.mid --by-track --grid 12
   cd spe/midi/grv2grv; mkdir ours; cp sinespe/*.prompt.mid ours
-  musicgen continue ours/*.prompt.mid -o ours --model groove --tokens 900 --variations 3
+  musicgen continue ours/*.prompt.mid -o ours --model runs/groove --tokens 900 --variations 3
   musicgen evaluate style ape sinespe convspe ours
 """
 

@@ -33,7 +33,7 @@ WATCH = """(whole) => new Promise((done) => {
       if (came) seen.push([(performance.now() - begun) / 1000, part]);
       const cards = [...document.querySelectorAll(".mg-take")].filter((card) => !before.has(card));
       came = Math.max(0, ...cards.map((card) => parseInt(card.querySelector(".mg-facts").textContent) || 0));
-      part = parseFloat(document.querySelector(".mg-progress i").style.width) / 100 || 0;
+      part = document.querySelector(".mg-progress").value;
       const over = cards.length && cards.every((card) => card.querySelector(".mg-further:not([hidden])"));
       if (!over || first === null) return requestAnimationFrame(look);
       done({ first, whole: performance.now() - begun, seen });

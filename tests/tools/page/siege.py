@@ -187,7 +187,7 @@ async def besiege(server: Server, given: Any) -> int:
 def main() -> int:
     """Start a server of our own, and besiege it."""
     hostile = 2 * len(HOSTILE)
-    given = options(__doc__, minutes=30.0, honest=2, hostile=hostile, bars=4, model="groove")
+    given = options(__doc__, minutes=30.0, honest=2, hostile=hostile, bars=4, model="ensemble")
     with started("--model", given.model) as server:
         return asyncio.run(besiege(server, given))
 
