@@ -24,16 +24,14 @@ NOTHING = np.zeros(0, np.int64)
 
 def breaking(sequence: Recollection) -> np.ndarray | None:
     """Return which tokens would break the pattern of the drums that play now, (V,); None where there is none."""
-    if sequence.drums < 0 or len(sequence.bars()) < 3:
-        return None
-    ids = sequence.said_in(sequence.bars()[-1])
-    kind, value = sequence.kinds[:, ids]
-    parts = np.flatnonzero(kind == PART)
-    if not len(parts) or ids[parts[-1]] != sequence.drums:
+    if sequence.drums < 0 or sequence.part() != sequence.drums or not sequence.bars():
         return None
     expected = _expected(sequence)
     if not len(expected):
         return None
+    ids = sequence.said_in(sequence.bars()[-1])
+    kind, value = sequence.kinds[:, ids]
+    parts = np.flatnonzero(kind == PART)
     size, (kinds, values) = sequence.kinds.shape[1], sequence.kinds
     places = np.flatnonzero(kind[parts[-1] :] == PLACE) + parts[-1]
     now = int(value[places[-1]]) if len(places) else -1

@@ -36,11 +36,9 @@ PHRASE = 4  # bars
 NEAR = 8  # bars back, up to which a return has a name or is none
 AGREES = 3  # last tokens of a bar that are those of its source, from which on it is a copy
 COPIED = 8  # levels of plans that it counts for to follow a bar that was copied
-# Nats by which, in a bar that is drawn to return, the next token of its source is likelier: while the last tokens are
-# not yet those of the source, and from FOUND of them on; in a bar whose source has a name, and in another. The network
-# learned to trust a source as far as it is the right one, and a guess is often wrong; in what is written, the source
-# that is followed is the right one. To be likelier all along would copy whole bars, where songs vary them. Chosen on
-# validation songs (docs/results.md).
+# Nats by which, in a bar that is drawn to return, the next token of its source is likelier: before FOUND tokens are
+# those of the source, and after them; where the source has a name, and where it is guessed. To be likelier all along
+# would copy whole bars, where songs vary them. Chosen on validation songs (docs/results.md).
 FOUND = 4
 TO_NAMED, TO_GUESSED = (0.8, 0.0), (5.0, 0.9)
 TO_KNOWN = 3.0
@@ -111,7 +109,7 @@ class Recollection:
     def __init__(self, kinds: np.ndarray, families: int, strength: float = 1.0) -> None:
         """Stand before the first token; what is recalled counts `strength` times."""
         self.kinds, self.strength, self.drums = kinds, strength, -1  # and the part of drums, if any
-        self.expected = (-1, np.zeros(0, np.int64))  # a bar, and the hits of its drums
+        self.expected: tuple[int, np.ndarray] = (-1, np.zeros(0))  # a bar, the hits of its drums
         named = np.flatnonzero((kinds[0] == RETURN) & (kinds[1] > 0))
         self._returns = [(int(token), int(kinds[1, token])) for token in named]
         self._named = np.unique(kinds[1, named])
@@ -122,6 +120,10 @@ class Recollection:
         self._table = np.zeros(TABLE, np.int32)
         self._ids = np.zeros(0, np.int32)
         self._bars = np.zeros((0, OF_PLAN + families), np.int32)
+
+    def part(self) -> int:
+        """Return the part that plays now, −1 before the first of a bar."""
+        return int(self._at[PART_NOW])
 
     def bars(self) -> range:
         """Return the numbers of the bars that have begun, without those that were given ahead."""
@@ -482,10 +484,7 @@ class Recall(nn.Module):
 
 
 def heard(recalls: Sequence[Recollection], tokens: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Take tokens, (B, T), a row each; return what is recalled after each, (B, T, 4), and by how much it counts, (B,).
-
-    None stands for rows of which all counts fully.
-    """
+    """Take tokens, (B, T); return what is recalled after each, (B, T, 4), and how much it counts; None: fully."""
     rows = zip(recalls, tokens.cpu().numpy(), strict=True)
     found = torch.from_numpy(np.stack([one.take(row) for one, row in rows])).to(tokens.device)
     if all(one.strength == 1 for one in recalls):

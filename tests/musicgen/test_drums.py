@@ -74,6 +74,7 @@ def test_a_pattern_is_held_where_bars_agree(count: int, every: int, starts: str)
 
 def test_what_was_given_ahead_is_no_pattern() -> None:
     sequence = RECALL.begin(elsewhere=[VOCABULARY.id(name) for name in bars(8).split()])
+    assert breaking(sequence) is None
     sequence.take(np.array([VOCABULARY.id(name) for name in ["begin", "drums", "bar", "drums"]]))
     assert breaking(sequence) is None
     assert breaking(sequence.copy()) is None
