@@ -32,6 +32,7 @@ export function controlsPart(app) {
     facts.models.map(({ name, player }) => [name, `${name} · ${player}`]),
     (name) => app.changeModel(name),
   );
+  model.hidden = facts.models.length < 2;
   const prompt = slider("mg-prompt-bars", "Continue after bar", 1, 16, (to) => desk.choose(to));
   const bars = slider("mg-bars", "Length (bars)", 1, facts.mostBars, (to) => set({ bars: to })),
     most = facts.mostVariations,
