@@ -77,6 +77,10 @@ class Order:
     kinds: Kinds | None = None  # of tokens, to draw within
     guiding: tuple[int, ...] = ()  # tokens to which the music keeps by `Sampling.guidance`
 
+    def __post_init__(self) -> None:
+        if self.request.sampling.by_kind and self.kinds is None:
+            raise ValueError("to draw by kind takes the kinds of the language's tokens")
+
 
 def order(
     request: Request, ids: np.ndarray, grammar: Grammar, *, valid: bool = False, **more: Any
