@@ -1,9 +1,8 @@
 """Drums keep to a pattern that they have held: what would break it is drawn less often.
 
 Drums repeat their bars after one, two, four or eight of them. Where the last bars have most of their hits in common
-with those so many bars before, the next bar is expected to have the hits of the bar that it would repeat. The network
-holds such a pattern less well than drummers do (docs/results.md), and a plan has whole bars return, which differ as
-soon as the chords do.
+with those so many bars before, the next bar is expected to have the hits of the bar that it would repeat. The returns
+of a plan do not do this: they are those of whole bars, which differ as soon as the chords do.
 
 A hit is one number, of its place in the bar and its drum; the hits of a bar are an array of them, in order.
 """

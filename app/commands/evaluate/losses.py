@@ -47,7 +47,7 @@ length and past it, with the 95 % interval of the mean over pieces. The model ha
 without the part: it is what the model relies on.
 
 examples:
-  musicgen evaluate ablation ensemble --data data/groove
+  musicgen evaluate ablation ensemble --data data/pop909
   musicgen evaluate ablation ensemble --layers --pieces 12
   musicgen evaluate ablation runs/none runs/sine --data data/groove --length 1024 --json
 """,
