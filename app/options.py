@@ -152,7 +152,7 @@ def own_folder(name: str, arguments: argparse.Namespace) -> Path:
 
 
 def claim(folder: Path, arguments: argparse.Namespace, *reused: str) -> None:
-    """Write into a folder what it is for; a new one gets copies of the folders `reused` of those beside it."""
+    """Write into a folder what it is for; a new one gets copies of the folders `reused` of its neighbours."""
     others = [] if folder.exists() else sorted(folder.parent.glob(f"*/{ASKED}"))
     make_folder(folder, "give another one with -o")
     write_json(folder / ASKED, _asked(arguments))

@@ -28,12 +28,12 @@ def breaking(sequence: Recollection) -> np.ndarray | None:
     expected = _expected(sequence)
     if not len(expected):
         return None
-    ids = sequence.said_in(sequence.bars()[-1])
-    kind, value = sequence.kinds[:, ids]
-    parts = np.flatnonzero(kind == PART)
     size, (kinds, values) = sequence.kinds.shape[1], sequence.kinds
-    places = np.flatnonzero(kind[parts[-1] :] == PLACE) + parts[-1]
-    now = int(value[places[-1]]) if len(places) else -1
+    ids = sequence.said_in(sequence.bars()[-1])
+    ids = ids[np.flatnonzero(kinds[ids] == PART)[-1] :]  # of the part that plays now
+    kind = kinds[ids]
+    places = np.flatnonzero(kind == PLACE)
+    now = int(values[ids[places[-1]]]) if len(places) else -1
     here = expected[expected // size == now] % size
     left = np.setdiff1d(here, ids[places[-1] :]) if len(places) else NOTHING
     later = expected[expected >= (now + 1) * size] // size

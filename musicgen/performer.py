@@ -106,11 +106,11 @@ class Attention(nn.Module):
         self.chunk = config.chunk
         self.features = features
         self.qkv = Linear(config.width, 3 * config.width)
-        self.metre, beside = None, 0
+        self.metre, metric_width = None, 0
         if config.metre is not None:
             self.metre = MetricHeads(config.metre, config.width, config.head_width)
-            beside = self.metre.heads * config.head_width
-        self.output = Linear(config.width + beside, config.width)
+            metric_width = self.metre.heads * config.head_width
+        self.output = Linear(config.width + metric_width, config.width)
 
     def forward(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
         """Return (B, T, C) → (B, T, C), and the state after the last token."""

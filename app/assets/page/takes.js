@@ -121,7 +121,7 @@ export function takesPart(app, lanesNow) {
   });
   let cards = [],
     axis = new Axis(),
-    asked = null; // the request that is told of
+    asked = null; // the request whose progress is shown
 
   function say(text, part = 1) {
     status.classList.toggle("mg-busy", part < 1);
