@@ -7,6 +7,7 @@ import { settingOf } from "./server.js";
 import { nextNumber, titleOf } from "./titles.js";
 
 const MOST_SEED = 1e6;
+const STILL_MS = 300; // without a change, after which the prompt is read ahead
 
 // What of a request the chosen model leaves to a related one: {by, why}; the server goes by the same rule.
 function leftTo(model, { kind, ends, chords, plan }) {
@@ -23,6 +24,7 @@ export class Composer {
   constructor(app) {
     this.app = app;
     this.run = null;
+    this.ahead = null;
   }
 
   get busy() {
@@ -33,10 +35,8 @@ export class Composer {
   ask(what) {
     const { settings, open, current } = this.app.desk,
       can = this.app.model,
-      { bars, variations, ends, dense, chords } = settings;
+      { bars, variations, ends, dense, chords, seed } = settings;
     const drawn = this.app.facts.sampling.map(({ name }) => [name, settings[settingOf(name)]]);
-    const seed = settings.newSeed ? Math.floor(Math.random() * MOST_SEED) : settings.seed;
-    if (seed !== settings.seed) this.app.desk.set({ seed });
     return {
       model: can.name,
       title: current?.title ?? "",
@@ -54,6 +54,21 @@ export class Composer {
     };
   }
 
+  reseed() {
+    if (this.app.desk.settings.newSeed)
+      this.app.desk.set({ seed: Math.floor(Math.random() * MOST_SEED) });
+  }
+
+  // Have the server read what Continue would go on from while it is looked at, so that music begins at once.
+  readAhead() {
+    clearTimeout(this.ahead);
+    this.ahead = setTimeout(() => {
+      const ask = this.ask({ kind: "continue" }),
+        given = this.given(leftTo(this.app.model, ask));
+      if (!this.busy && given) this.app.server.readAhead(given, ask).catch(() => {}); // then it is read later
+    }, STILL_MS);
+  }
+
   // The piece that is sent; to another model than the chosen one goes what is seen, in these bars.
   given(other) {
     const { current } = this.app.desk;
@@ -63,6 +78,7 @@ export class Composer {
 
   // The piece as one take continues it, which is neither shown nor kept.
   async sketch(signal) {
+    this.reseed();
     const ask = this.ask({ kind: "continue", variations: 1, dense: 0 });
     const given = this.given(leftTo(this.app.model, ask));
     let last = null;
@@ -82,6 +98,7 @@ export class Composer {
         "takes",
       );
     app.calm();
+    this.reseed();
     const parent = desk.current,
       ask = this.ask(what),
       other = leftTo(app.model, ask),

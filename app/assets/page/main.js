@@ -82,6 +82,7 @@ async function start() {
     if (more.change?.chords && toldOfLine(more.change.chords))
       stage.tell(toldOfLine(more.change.chords));
     if (what === "step" && more.label === "composing") all();
+    if (what === "step") app.composer.readAhead();
   });
   // What plays has the mix of its own piece, whatever lies on the stage meanwhile.
   const adjust = () => player.adjust({ ...desk.settings, mix: mixOf(desk, player.entry) });
@@ -140,6 +141,7 @@ async function start() {
     desk.begins(); // nobody has done anything yet
     if (trouble) app.fail(trouble); // a link that is broken
   } else app.follow();
+  app.composer.readAhead();
   requestAnimationFrame(() => player.start()); // the soundfont comes behind what is seen
 }
 
