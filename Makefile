@@ -26,8 +26,8 @@ test: $(INSTALLED) ## run the tests that take minutes
 test-all: $(INSTALLED) ## run all tests: kills, long trainings, long sequences, the whole page in a browser
 	$(BIN)/python -m pytest -m ""
 
-test-profile: $(INSTALLED) ## run the tests and print what they spend their time on (ARGS=-m\ long)
-	$(BIN)/python -m tests.tools.profile $(ARGS)
+test-profile: $(INSTALLED) ## run the tests and print the slowest (ARGS=-m\ long)
+	$(BIN)/python -m pytest --durations=50 $(ARGS)
 
 # Other kernels, more threads than cores, a locale without UTF-8, another order.
 KERNELS = ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE $(BIN)/python -m pytest
