@@ -63,6 +63,7 @@ def run(arguments: argparse.Namespace) -> None:
     from tokenization.whole_file import make_folder
     from training.comparison import (
         comparison_table,
+        draw_comparison,
         ranked,
         repeated,
         without_encoding,
@@ -95,7 +96,7 @@ def run(arguments: argparse.Namespace) -> None:
         # Each time, lest an interruption leave none.
         write_comparison(rows, arguments.output)
     if whole:
-        _draw(whole, arguments.output, runs[0][1].data.trained_length)
+        draw_comparison(whole, arguments.output, runs[0][1].data.trained_length)
     result = [asdict(row) for row in ranked(rows)]
     output.write_either(arguments.json, result, output.table(comparison_table(rows)))
 
@@ -192,12 +193,3 @@ def _trained(name: str, config: RunConfig) -> Compared:
         failed = " ".join(str(error).split()) or type(error).__name__
         output.remark([f"{name} failed: {failed}"])
         return Compared(name=name, failed=failed)
-
-
-def _draw(runs: dict[str, list[Path]], folder: Path, trained_length: int) -> None:
-    from training.comparison import draw_comparison
-
-    try:
-        draw_comparison(runs, folder, trained_length)
-    except ImportError as error:
-        output.remark([f"No picture is drawn: {error.name} is not installed here."])

@@ -28,6 +28,18 @@ examples:
   musicgen train finetune --start ensemble --set data.folder=data/mine
   musicgen train runs/groove-sine-spe --resume
 """
+# Option → the key of the configuration that it sets, what stands for its value, its type, and its help.
+SETTINGS: dict[str, tuple[str, str, type, str]] = {
+    "start": ("start", "MODEL", str, "a trained model that learns on: of `musicgen models`, or a folder"),
+    "preset": ("model.preset", "PRESET", str, "size of the model: tiny, small, …; as model.preset"),
+    "device": ("device.accelerator", "DEVICE", str, "cpu, cuda, mps, or auto"),
+    "devices": ("device.devices", "N", int, "GPUs, or processes on a CPU"),
+    "strategy": ("device.strategy", "STRATEGY", str, "ddp: every device has the model; fsdp: a part of it"),
+    "precision": (
+        "device.precision", "PRECISION", str, "32-true, bf16-mixed, or auto: bf16-mixed if the device has it",
+    ),
+    "seed": ("seed", "SEED", int, "of everything random (default: 1)"),
+}  # fmt: skip
 PLAIN_SECONDS = 60.0  # between two plain lines
 
 Samples = Callable[["Performer", int], list[str]]  # writes samples of music, returns remarks
@@ -41,12 +53,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="changes",
         help="change a value of the configuration, as in data.batch=8; may be repeated",
     )  # fmt: skip
-    parser.add_argument(
-        "--start",
-        metavar="MODEL",
-        help="a trained model that learns on: of `musicgen models`, or a folder",
-    )
-    parser.add_argument("--preset", help="size of the model: tiny, small, …; as model.preset")
+    for option, (key, metavar, kind, does) in SETTINGS.items():
+        parser.add_argument(f"--{option}", dest=key, metavar=metavar, type=kind, help=does)
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
     parser.add_argument(
         "--seconds", type=float, metavar="N",
@@ -57,13 +65,6 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--tail", type=float, metavar="SHARE",
         help="of the seconds, in which the rate falls (default: optimiser.tail)",
     )  # fmt: skip
-    parser.add_argument("--device", help="cpu, cuda, mps, or auto")
-    parser.add_argument("--devices", type=int, metavar="N", help="GPUs, or processes on a CPU")
-    parser.add_argument("--strategy", help="ddp: every device has the model; fsdp: a part of it")
-    parser.add_argument(
-        "--precision", help="32-true, bf16-mixed, or auto: the latter where the device has it"
-    )
-    parser.add_argument("--seed", type=int, help="of everything random (default: 1)")
     output.add_json(parser)
 
 
@@ -90,17 +91,9 @@ def configured(arguments: argparse.Namespace) -> RunConfig:
     """Return the configuration that a command line names."""
     from training.config import CONFIG, find, read
 
-    options = {
-        "start": arguments.start,
-        "model.preset": arguments.preset,
-        "device.accelerator": arguments.device,
-        "device.devices": arguments.devices,
-        "device.strategy": arguments.strategy,
-        "device.precision": arguments.precision,
-        "seed": arguments.seed,
-    }
+    given = {key: getattr(arguments, key) for key, *_ in SETTINGS.values()}
     changes = [*arguments.changes]
-    changes += [f"{key}={value}" for key, value in options.items() if value is not None]
+    changes += [f"{key}={value}" for key, value in given.items() if value is not None]
     config = read(find(arguments.config), changes)
     is_run = (Path(arguments.config) / CONFIG).is_file()  # which may have been moved since
     if is_run and not any(change.startswith("run=") for change in changes):
@@ -151,6 +144,7 @@ def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
     from training import run_folder
     from training.devices import compiled
     from training.loop import MODEL, STOPPED
+    from training.validation import write_curves
 
     first = run.fabric.is_global_zero
     of = f" of {run.steps:,}" if run.schedule.seconds is None else ""
@@ -178,7 +172,7 @@ def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
         saved = state.step if found is None else int(found.name)
         output.remark([f"Saved at step {saved:,}{of}; --resume goes on."])
         raise KeyboardInterrupt
-    output.remark(_draw_curves(run))
+    write_curves(run.folder, run.config.data.trained_length)
     return {
         "run": str(run.folder),
         "model": str(run.folder / MODEL),
@@ -207,7 +201,7 @@ def _begun(run: Run, remarks: list[str]) -> list[str]:
 
 
 def _write_samples(run: Run, model: Performer, step: int) -> list[str]:
-    """Write samples of music, and draw what the model can do, where the libraries for that are at hand."""
+    """Write samples of music, and draw what the model can do."""
     validation = run.config.validation
     if not validation.samples:
         return []
@@ -219,26 +213,10 @@ def _write_samples(run: Run, model: Performer, step: int) -> list[str]:
         paths = write_samples(player, folder, step, count=validation.samples, tokens=size)
         if {*player.language.abilities()} >= ABILITIES:
             draw_abilities(player, run.batches, folder, step)
-    except ImportError as error:
-        return [f"No samples of music are written: {_package(error)} is not installed here."]
     except Exception as error:  # no sample is worth the training
         reason = " ".join(str(error).split()) or type(error).__name__
         return [f"No samples of music are written at step {step:,}: {reason}"]
     return [] if paths else ["The samples are without notes so far."]
-
-
-def _draw_curves(run: Run) -> list[str]:
-    from training.validation import write_curves
-
-    try:
-        write_curves(run.folder, run.config.data.trained_length)
-    except ImportError as error:
-        return [f"No curves are drawn: {_package(error)} is not installed here."]
-    return []
-
-
-def _package(error: ImportError) -> str:
-    return (error.name or "a library").partition(".")[0]
 
 
 @contextmanager
