@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from app.commands.making_music import add_options, completing, given_piece, request_of, write_all
+from app.commands.making_music import add_options, given_piece, request_of, write_completed
 from app.options import add_tracks
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> None:
     model = load(arguments.model, arguments.device)
     piece = given_piece(arguments, model)
     work = accompaniment(model, piece, arguments.write or [_other_than(piece)], request)
-    write_all(arguments, completing(piece, work, "accompany", piece.bars))
+    write_completed(arguments, work, "accompany", piece.bars)
 
 
 def _other_than(piece: Piece) -> str:

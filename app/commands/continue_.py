@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from app.commands.making_music import (
     Failure,
     Making,
     add_options,
-    going_on,
+    continued,
     request_of,
     write_all,
 )
@@ -66,31 +65,21 @@ def run(arguments: argparse.Namespace) -> None:
     tracks = tracks_of(arguments.tracks, model.language.name)
     makings: list[Making] = []
     failed: list[Failure] = []  # a list, since a file may be given twice
-    several, silent = len(arguments.prompts) > 1, None
+    several = len(arguments.prompts) > 1
     for given in arguments.prompts:
         path = Path(given)
         name = path.name or given  # of a folder, such as `.`
         try:
             prompt = read_piece(model.language, path, name=name, tracks=tracks).prompt(bars)
-            makings.append(replace(going_on(request, model, prompt, path.stem), name=given))
+            makings.append(continued(request, model, prompt, given, path.stem))
         except (ValueError, OSError) as error:
             if not several:
                 raise
             failed.append((given, error))
-            continue
-        about = f"{given}: " if several else ""
-        output.remark(f"{about}{message}" for message in prompt.remarks)
-    if makings:
-        silent = write_all(arguments, *makings, failed=failed if several else None)
-    if failed:
-        reasons = [_named(name, error) for name, error in failed]
-        if silent is not None:
-            reasons.append(_named("there is no sound", silent))
-        raise ValueError(
-            f"{len(failed)} of {len(arguments.prompts)} files did not go on: {'; '.join(reasons)}"
-        )
-    if silent is not None:
-        raise silent
+        else:
+            about = f"{given}: " if several else ""
+            output.remark(f"{about}{message}" for message in prompt.remarks)
+    write_all(arguments, *makings, failed=failed)
 
 
 def _in_mirex_form(arguments: argparse.Namespace, request: Request, model: Playable) -> None:
@@ -111,12 +100,6 @@ def _in_mirex_form(arguments: argparse.Namespace, request: Request, model: Playa
     for path, notes in zip(paths, takes, strict=True):
         write(path, GENERATION, notes)
         output.write(str(path))
-
-
-def _named(name: str, error: Exception) -> str:
-    """Return an error as words that name its file."""
-    message = " ".join(str(error).split())
-    return message if Path(name).name in message else f"{name}: {message}"
 
 
 def _bars(text: str) -> int | None:

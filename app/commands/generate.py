@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from app.commands.making_music import add_options, going_on, request_of, write_all
+from app.commands.making_music import (
+    Options,
+    add_asked,
+    add_options,
+    asked_of,
+    continued,
+    request_of,
+    write_all,
+)
 
 EXAMPLES = """\
 examples:
@@ -14,22 +21,21 @@ examples:
   musicgen generate --parts "flute, piano, piano" --form "A A B A"
   musicgen generate --style band --bars 32 --variations 4 --seed 7 --audio -o output
 """
+IDEA: Options = {
+    "style": (str, "STYLE", "pop, song, quartet, keyboard, band or drums"),
+    "key": (str, "KEY", "as 'G minor' or 'Eb major'"),
+    "tempo": (float, "BPM", "beats a minute"),
+    "metre": (str, "METRE", "as 3/4"),
+    "parts": (
+        lambda text: [part.strip() for part in text.split(",") if part.strip()], "NAMES",
+        "instruments, as 'flute, piano, piano'; by default the style's",
+    ),
+}  # fmt: skip
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_options(parser)
-    idea = parser.add_argument_group("idea", "how to begin, for a model of any parts")
-    idea.add_argument(
-        "--style", metavar="STYLE", help="pop, song, quartet, keyboard, band or drums"
-    )
-    idea.add_argument("--key", metavar="KEY", help="as 'G minor' or 'Eb major'")
-    idea.add_argument("--tempo", type=float, metavar="BPM", help="beats a minute")
-    idea.add_argument("--metre", metavar="METRE", help="as 3/4")
-    idea.add_argument(
-        "--parts",
-        metavar="NAMES",
-        help="instruments, as 'flute, piano, piano'; by default the style's",
-    )
+    add_asked(parser, "idea", "how to begin, for a model of any parts", IDEA)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -39,16 +45,6 @@ def run(arguments: argparse.Namespace) -> None:
 
     request = request_of(arguments)
     model = load(arguments.model, arguments.device)
-    prompt = no_prompt(model.language, _idea(arguments), request.plan)
-    write_all(arguments, going_on(request, model, prompt, model.name.replace(":", "-")))
-
-
-def _idea(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return what is asked of the piece."""
-    names = ("style", "key", "tempo", "metre", "parts")
-    idea = {
-        name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None
-    }
-    if "parts" in idea:
-        idea["parts"] = [part.strip() for part in idea["parts"].split(",") if part.strip()]
-    return idea
+    prompt = no_prompt(model.language, asked_of(arguments, IDEA), request.plan)
+    stem = model.name.replace(":", "-")
+    write_all(arguments, continued(request, model, prompt, stem, stem))

@@ -20,6 +20,7 @@ from tokenization.whole_file import make_folder
 from tokenization.wording import counted
 
 if TYPE_CHECKING:
+    from musicgen.completion import Completion
     from musicgen.continuation import MusicGeneration, Take
     from musicgen.generation.request import Request
     from musicgen.pieces import Piece, Prompt
@@ -30,76 +31,41 @@ if TYPE_CHECKING:
 MOST_DIGITS = 6  # of a number: past a longer one names would grow too long
 
 
-def writable(folder: Path) -> Path:
-    """Make the folder to write to, or say before the work what is wrong with it."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file; give -o a folder to write to")
-    make_folder(folder, "give another one with -o")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise ValueError(f"{folder} may not be written to; give another folder with -o")
-    return folder
-
-
 def write_take(
     folder: Path, take: Take, stems: Mapping[str, str], number: int, *, with_score: bool
 ) -> tuple[int, list[Path]]:
-    """Write the scores of one take, and what is known of them; return the number after its own, and the MIDI files.
+    """Write the scores of one take, and how it was made; return its number and the MIDI files.
 
     A number that another command has taken meanwhile is left to it: the first file is the claim.
     """
+    from tokenization.formats import write_score
     from tokenization.whole_file import write_text
 
-    number, named = _claimed(folder, take, stems, number)
-    first, *others = paths = [*named]
-    # A score that was given is given back as one.
-    is_score = take.edit is not None and take.edit.kind == "musicxml"
-    as_scores = [
-        path.with_suffix(".musicxml")
-        for path, score in named.items()
-        if with_score or (is_score and score is take.score)
-    ]
-    for path in (*others, *as_scores):
-        _write_score(path, named[path.with_suffix(".mid")], take)
-    facts = {**take.provenance, "tokens": take.tokens, "files": [path.name for path in paths]}
-    text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
-    write_text(first.with_suffix(".json"), text)
-    return number + 1, paths
+    def write(path: Path, score: Score, *, new: bool = False) -> None:
+        # The whole piece goes into the file that it continues; else a remark says why not.
+        edit = take.edit if score is take.score else None
+        remark = write_score(path, score, take.provenance, new=new, edit=edit)
+        output.remark([remark] if remark else [])
 
-
-def _claimed(
-    folder: Path, take: Take, stems: Mapping[str, str], number: int
-) -> tuple[int, dict[Path, Score]]:
-    """Write the first file of a take; return the number under which there was room for it, and all files to write."""
+    scores = [getattr(take, part) for part in stems.values()]
     while True:
-        named = {
-            folder / f"{stem}{number}.mid": getattr(take, part) for stem, part in stems.items()
-        }
-        first = next(iter(named))
+        paths = [folder / f"{stem}{number}.mid" for stem in stems]
         try:
-            _write_score(first, named[first], take, new=True)
+            write(paths[0], scores[0], new=True)
+            break
         except FileExistsError:
             number += 1
-        else:
-            return number, named
-
-
-def _write_score(path: Path, score: Score, take: Take, *, new: bool = False) -> None:
-    """Write a score of a take; the whole of it into the file that it was written to, or it is said why not."""
-    from tokenization.formats import write_score
-
-    edit = take.edit if score is take.score else None
-    said = write_score(path, score, take.provenance, new=new, edit=edit)
-    output.remark([said] if said else [])
-
-
-def sound(midi_files: Sequence[Path], soundfont: Path | None) -> None:
-    """Write a WAV next to each MIDI file."""
-    from app.audio import render_to
-
-    with output.progress_bar("sound: files") as show:
-        for done, path in enumerate(midi_files, 1):
-            render_to(path.with_suffix(".wav"), path.read_bytes(), soundfont)
-            show(done, len(midi_files))
+    # A score that was given is given back as one.
+    is_score = take.edit is not None and take.edit.kind == "musicxml"
+    for path, score in zip(paths, scores, strict=True):
+        if path != paths[0]:
+            write(path, score)
+        if with_score or (is_score and score is take.score):
+            write(path.with_suffix(".musicxml"), score)
+    facts = {**take.provenance, "tokens": take.tokens, "files": [path.name for path in paths]}
+    text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+    write_text(paths[0].with_suffix(".json"), text)
+    return number, paths
 
 
 def first_free(folder: Path, kinds: Iterable[str]) -> int:
@@ -127,6 +93,16 @@ MOST_VARIATIONS = 1000  # each keeps its state in memory
 Failure = tuple[str, Exception]  # what errors call a work, and its own
 # Line ends and commands to a terminal, which a file from elsewhere may be named by, and what would be another folder.
 UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029/\\]")
+
+
+Options = Mapping[str, tuple[Any, str, str]]  # name → type, what stands for its value, and help
+PLAN: Options = {
+    "density": (float, "N", "notes a beat"),
+    "register": (float, "PITCH", "MIDI pitch of the highest line"),
+    "loudness": (float, "V", "mean velocity"),
+    "form": (str, "LETTERS", "sections of equal length, as 'A A B A'"),
+    "plan": (Path, "FILE.json", "all of these, for each bar, from a file"),
+}
 
 
 def add_options(parser: argparse.ArgumentParser, *, lengths: bool = True) -> None:
@@ -158,7 +134,7 @@ def add_options(parser: argparse.ArgumentParser, *, lengths: bool = True) -> Non
         help="be so daring within kinds of tokens, as notes or bar lines, each as likely as the model says: as busy as "
         "that expects (default: where a gap is filled or a part is written)",
     )  # fmt: skip
-    _add_plan(parser)
+    add_asked(parser, "plan", "of the new bars, by a model that plans", PLAN)
     parser.add_argument(
         "--seed", type=int, default=Request.seed, help="the same seed, the same music"
     )
@@ -189,29 +165,29 @@ def _add_lengths(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def _add_plan(parser: argparse.ArgumentParser) -> None:
-    """Declare what may be asked of the bars that are written."""
-    plan = parser.add_argument_group("plan", "of the new bars, by a model that plans")
-    plan.add_argument("--density", type=float, metavar="N", help="notes a beat")
-    plan.add_argument(
-        "--register", type=float, metavar="PITCH", help="MIDI pitch of the highest line"
-    )
-    plan.add_argument("--loudness", type=float, metavar="V", help="mean velocity")
-    plan.add_argument("--form", metavar="LETTERS", help="sections of equal length, as 'A A B A'")
-    plan.add_argument(
-        "--plan", type=Path, metavar="FILE.json", help="all of these, for each bar, from a file"
-    )
+def add_asked(parser: argparse.ArgumentParser, title: str, about: str, options: Options) -> None:
+    """Declare a group of options of which each may be left out."""
+    group = parser.add_argument_group(title, about)
+    for name, (kind, metavar, does) in options.items():
+        group.add_argument(f"--{name}", type=kind, metavar=metavar, help=does)
+
+
+def asked_of(arguments: argparse.Namespace, options: Options) -> dict[str, Any]:
+    """Return the values of those of a group of options that were given."""
+    values = {name: getattr(arguments, name) for name in options}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _plan_of(arguments: argparse.Namespace) -> dict[str, Any] | None:
-    """Return what is asked of the bars: what the file says, and over it what the options say."""
+    """Return the plan: what the file says, and over it what the options say."""
     from tokenization.records import json_of
 
-    asked = {} if arguments.plan is None else json_of(arguments.plan)
-    if not isinstance(asked, dict):
-        raise ValueError(f"{arguments.plan} holds no plan: a mapping of names to numbers is wanted")
-    said = {name: getattr(arguments, name) for name in ("density", "register", "loudness", "form")}
-    return {**asked, **{name: value for name, value in said.items() if value is not None}} or None
+    asked = asked_of(arguments, PLAN)
+    file = asked.pop("plan", None)
+    plan = {} if file is None else json_of(file)
+    if not isinstance(plan, dict):
+        raise ValueError(f"{file} holds no plan: a mapping of names to numbers is wanted")
+    return {**plan, **asked} or None
 
 
 def request_of(arguments: argparse.Namespace) -> Request:
@@ -249,22 +225,22 @@ def file_stem(name: str) -> str:
     return UNFIT.sub("_", name)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Making:
-    """Work to be done, and what is to be written of it."""
+    """Music to be made, and what is to be written of it."""
 
     name: str  # what errors call it
     work: MusicGeneration
     bars: int | None  # to be written in each take; None where the length is given in tokens
     stems: Mapping[str, str]  # how the names of its files begin → which score of a take
-    whole_counts: bool = False  # a take is one if the whole of it has a note: bars may be emptied
+    counts: str = "continuation"  # a take is written if this score of it has a note
 
 
-def going_on(request: Request, model: Playable, prompt: Prompt, name: str) -> Making:
-    """Return a prompt to be continued."""
+def continued(request: Request, model: Playable, prompt: Prompt, name: str, stem: str) -> Making:
+    """Return a prompt to be continued; errors call it by the name."""
     from musicgen.continuation import Continuation
 
-    stem = file_stem(name)
+    stem = file_stem(stem)
     whole = {f"{stem}.prompt_cont_": "score"} if prompt.bars else {}
     return Making(
         name=name,
@@ -283,34 +259,56 @@ def given_piece(arguments: argparse.Namespace, model: Playable) -> Piece:
     return read_piece(model.language, path, name=path.name, tracks=tracks)
 
 
-def completing(
-    piece: Piece, work: MusicGeneration, kind: str, bars: int, *, whole_counts: bool = False
-) -> Making:
-    """Return a piece to be completed; what it was assumed to be is said."""
-    output.remark(piece.remarks)
-    return Making(
-        name=piece.name,
-        work=work,
-        bars=bars,
-        stems={f"{file_stem(Path(piece.name).stem)}.{kind}_": "score"},
-        whole_counts=whole_counts,
-    )
+def write_completed(
+    arguments: argparse.Namespace, work: Completion, kind: str, bars: int, **more: Any
+) -> None:
+    """Complete a piece by so many bars, and write NAME.KIND_0.mid …"""
+    name = work.piece.name
+    output.remark(work.piece.remarks)
+    stems = {f"{file_stem(Path(name).stem)}.{kind}_": "score"}
+    write_all(arguments, Making(name=name, work=work, bars=bars, stems=stems, **more))
 
 
 def write_all(
-    arguments: argparse.Namespace, *makings: Making, failed: list[Failure] | None = None
-) -> Exception | None:
-    """Do all the work in one batch, write each as it ends, and say what was written.
+    arguments: argparse.Namespace, *makings: Making, failed: Sequence[Failure] = ()
+) -> None:
+    """Do all the work in one batch, write what comes of it, and print what was written.
 
-    What is written has a number that is not yet taken. Where there is a list of what `failed`, each work that does is
-    added to it, and why there is no sound is returned; else either is raised.
+    The error of a single work is raised as it is. Of several, of which some may have `failed` before, the others are
+    written first; then one error names those that failed, and why there is no sound.
     """
+    from app.audio import render_to
+
+    failed, several = [*failed], len(makings) + len(failed) > 1
+    files = len(makings) + len(failed)
+    midi_files = _write_each(arguments, makings, failed if several else None) if makings else []
+    reasons = [_named(name, error) for name, error in failed]
+    try:
+        if arguments.audio or arguments.soundfont:
+            with output.progress_bar("sound: files") as show:
+                for done, path in enumerate(midi_files, 1):
+                    render_to(path.with_suffix(".wav"), path.read_bytes(), arguments.soundfont)
+                    show(done, len(midi_files))
+    except (ValueError, OSError) as error:
+        if not failed:
+            raise
+        reasons.append(_named("there is no sound", error))
+    if failed:
+        raise ValueError(f"{len(failed)} of {files} files did not go on: {'; '.join(reasons)}")
+
+
+def _write_each(
+    arguments: argparse.Namespace, makings: Sequence[Making], failed: list[Failure] | None
+) -> list[Path]:
+    """Write each work as it ends, and return the MIDI files; without a list of what failed, an error is raised."""
     from musicgen.continuation import together
 
-    folder = writable(arguments.output)
+    folder: Path = arguments.output
+    make_folder(folder, "give another one with -o")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ValueError(f"{folder} may not be written to; give another folder with -o")
     began, todo = time.perf_counter(), list(makings)
-    results: dict[int, list[dict[str, Any]]] = {}
-    midi_files: list[Path] = []
+    written: dict[Making, tuple[list[dict[str, Any]], list[Path]]] = {}
     unit = "tokens" if makings[0].bars is None else "bars"
     with output.progress_bar(f"{makings[0].work.model.name}: {unit}") as show:
         for _ in together([making.work for making in makings]):
@@ -318,60 +316,54 @@ def write_all(
             for making in [making for making in todo if making.work.job.ended.is_set()]:
                 todo.remove(making)
                 try:
-                    rows, paths = _write(arguments, folder, making, time.perf_counter() - began)
+                    seconds = time.perf_counter() - began
+                    written[making] = _write(arguments, folder, making, seconds)
                 except (ValueError, OSError) as error:
                     if failed is None:
                         raise
                     failed.append((making.name, error))
-                    continue
-                results[makings.index(making)] = rows
-                midi_files += paths
-    rows = [row for _, own in sorted(results.items()) for row in own]
+    made = [making for making in makings if making in written]
+    rows = [row for making in made for row in written[making][0]]
     if arguments.json:
         output.write_json(rows)
-    wanted = sum(makings[number].work.request.variations for number in results)
-    lengths = {makings[number].bars for number in results}
-    output.remark(_summary(wanted, lengths, rows, time.perf_counter() - began))
-    try:
-        if arguments.audio or arguments.soundfont:
-            sound(midi_files, arguments.soundfont)
-    except (ValueError, OSError) as error:
-        if failed is None:
-            raise
-        return error
-    return None
+    output.remark(_summary(made, rows, time.perf_counter() - began))
+    return [path for making in made for path in written[making][1]]
 
 
 def _write(
     arguments: argparse.Namespace, folder: Path, making: Making, seconds: float
 ) -> tuple[list[dict[str, Any]], list[Path]]:
-    """Write what has come of a work, and return what is to be said of each take, and the MIDI files."""
+    """Write the takes of a work that have a note; return a row for each, and all MIDI files."""
     work = making.work
     work.check()
     output.remark(work.remarks)
     model, request = work.model, work.request
-    written = [
-        (take, take.score if making.whole_counts else take.continuation) for take in work.takes()
-    ]
-    takes = [take for take, score in written if len(score.notes)]
+    takes = [take for take in work.takes() if len(getattr(take, making.counts).notes)]
     if not takes:
         more = f"more --{'tokens' if request.tokens else 'bars'}, " if "bars" in arguments else ""
         raise ValueError(
             f"{model.name} wrote no note; {more}another --seed or a higher --temperature may help"
         )
-    results, midi_files, number = [], [], first_free(folder, making.stems)
+    facts = {"seconds": round(seconds, 3), "seed": request.seed, "model": model.name}
+    rows, midi_files, number = [], [], first_free(folder, making.stems)
     for take in takes:
         number, paths = write_take(folder, take, making.stems, number, with_score=arguments.score)
+        number += 1
         midi_files += paths
-        facts = {"seconds": round(seconds, 3), "seed": request.seed, "model": model.name}
-        results.append({"midi": str(paths[0]), "tokens": take.tokens, **facts})
+        rows.append({"midi": str(paths[0]), "tokens": take.tokens, **facts})
         if not arguments.json:
             output.write(str(paths[0]))
-    return results, midi_files
+    return rows, midi_files
+
+
+def _named(name: str, error: Exception) -> str:
+    """Return an error as words that name its file."""
+    message = " ".join(str(error).split())
+    return message if Path(name).name in message else f"{name}: {message}"
 
 
 def _progress(making: Making) -> tuple[int, int]:
-    """Return how much of a work is done, and how much there is to do: in bars, or in tokens where it is asked so."""
+    """Return how much of a work is done and how much there is to do, in bars, or in tokens if those were asked for."""
     total = making.bars or making.work.request.tokens or 0
     job = making.work.job
     if job.ended.is_set():
@@ -379,17 +371,14 @@ def _progress(making: Making) -> tuple[int, int]:
     return min(total, job.bars if making.bars else job.steps), total
 
 
-def _summary(
-    variations: int, lengths: set[int | None], takes: Sequence[dict[str, Any]], seconds: float
-) -> list[str]:
-    """Return what else is good to know."""
-    tokens, silent = sum(take["tokens"] for take in takes), variations - len(takes)
-    [bars, *others] = lengths or {None}
-    each = f" of {counted(bars, 'bar')}" if bars and not others else ""
-    written = counted(len(takes), "take")
-    lines = [
-        f"{written}{each} in {seconds:.1f} s, {tokens / max(seconds, 1e-9):.0f} tokens a second"
-    ]
-    if silent:
+def _summary(made: Sequence[Making], rows: Sequence[dict[str, Any]], seconds: float) -> list[str]:
+    """Return how much was written in which time, and how many variations have no note."""
+    variations = sum(making.work.request.variations for making in made)
+    lengths = {making.bars for making in made}
+    bars = lengths.pop() if len(lengths) == 1 else None
+    each = f" of {counted(bars, 'bar')}" if bars else ""
+    speed = sum(row["tokens"] for row in rows) / max(seconds, 1e-9)
+    lines = [f"{counted(len(rows), 'take')}{each} in {seconds:.1f} s, {speed:.0f} tokens a second"]
+    if silent := variations - len(rows):
         lines.append(f"Without a note, and so not written: {silent} of {variations} variations.")
     return lines
