@@ -1,27 +1,22 @@
-"""MIDI bytes to WAV bytes, in a child process with limits.
+"""MIDI bytes to a WAV file, in a child process with limits.
 
-A crafted file can make any renderer abort, run on, or ask for all memory. The child is this module as a program:
-
-python -m app.audio SOUNDFONT MEMORY_BYTES < piece.mid > piece.wav
+A crafted file can make any renderer abort, run on, or ask for all memory.
 """
 
 from __future__ import annotations
 
+import errno
 import os
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
-from musicgen.common.processes import module_command
+from musicgen.common.workers import Bounds, Failed, Worker
 from tokenization.whole_file import beside
 
-SECONDS = 60  # of wall clock, for one piece
-MEMORY_BYTES = 3 << 30  # of address space: 20 minutes of sound are 230 MB, held some times over
-NOT_WRITTEN = 3  # how this process ends where the disk did not take the sound; it says the number of the error
+# For one piece: 20 minutes of sound are 230 MB, held some times over.
+BOUNDS = Bounds(seconds=60, memory_bytes=3 << 30)
 HEADER = 44  # bytes of the WAV header that midirenderer writes
 PEAK = 0.89  # of full scale: −1 dB
 LOUDEST_GAIN = 12.0  # brings one loud note to the peak, but blows near silence up into no noise
@@ -50,42 +45,40 @@ def render_to(path: Path, midi: bytes, soundfont: Path | None = None) -> None:
 
     Its samples never enter this process.
     """
-    with beside(path) as part, part.open("x+b") as wave:
-        _play(midi, wave, soundfont)
-        os.fsync(wave.fileno())
+    font = soundfont or default_soundfont()
+    if not font.is_file():
+        raise AudioError(f"there is no soundfont {font}; name an .sf2 file")
+    with beside(path) as part:
+        renderer = Worker(_render, BOUNDS)
+        try:
+            answer = renderer.ask((midi, font.resolve(), part.resolve()))
+        finally:
+            renderer.stop()
+        if isinstance(answer, Failed):
+            raise AudioError(
+                f"the renderer could not play this piece with {font.name} ({answer.reason[:200]})"
+            )
+        if answer:
+            raise OSError(answer, os.strerror(answer))
 
 
-def _play(midi: bytes, wave: BinaryIO, soundfont: Path | None) -> None:
-    """Let a child render into an open file."""
-    path = soundfont or default_soundfont()
-    if not path.is_file():
-        raise AudioError(f"there is no soundfont {path}; name an .sf2 file")
-    command = module_command("app.audio", str(path.resolve()), str(MEMORY_BYTES))
+def _render(task: tuple[bytes, Path, Path]) -> int:
+    """Write the sound of MIDI bytes by a soundfont into a file; return the system's error number, or 0."""
+    import midirenderer
+
+    midi, soundfont, path = task
     try:
-        child = subprocess.run(
-            command,
-            input=midi,
-            stdout=wave,
-            stderr=subprocess.PIPE,
-            timeout=SECONDS,
-            check=False,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
-    except subprocess.TimeoutExpired:
-        raise AudioError(
-            f"the sound was not ready after {SECONDS:.0f} s; the piece is too long or too dense"
-        ) from None
-    size = wave.seek(0, os.SEEK_END)
-    wave.seek(0)
-    head = wave.read(8)
-    if child.returncode == NOT_WRITTEN:
-        number = int(child.stderr or 0)
-        raise OSError(number, os.strerror(number))
-    if child.returncode != 0 or head != b"RIFF" + (size - 8).to_bytes(4, "little"):
-        reason = child.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["it ended"]
-        raise AudioError(
-            f"the renderer could not play this piece with {path.name} ({reason[0][:200]})"
-        )
+        wave = levelled(midirenderer.render_wave_from(soundfont.read_bytes(), midi))
+    except RuntimeError as error:
+        raise ValueError(error) from None
+    try:
+        with path.open("xb") as file:
+            file.write(wave)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return error.errno or errno.EIO
+    return 0
 
 
 def levelled(wave: bytes) -> bytes:
@@ -94,30 +87,3 @@ def levelled(wave: bytes) -> bytes:
     peak = max(1, int(samples.max(initial=0)), -int(samples.min(initial=0)))
     gain = np.float32(min(LOUDEST_GAIN, PEAK * 32767 / peak))
     return wave[:HEADER] + np.rint(samples * gain).astype("<i2").tobytes()
-
-
-def main() -> int:
-    """Render one piece."""
-    import midirenderer
-
-    soundfont, memory = Path(sys.argv[1]), int(sys.argv[2])
-    if sys.platform != "win32":
-        import resource
-
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-        memory = memory if hard == resource.RLIM_INFINITY else min(memory, hard)
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    wave = midirenderer.render_wave_from(soundfont.read_bytes(), sys.stdin.buffer.read())
-    try:
-        # Not the standard stream, which may be unbuffered, and then takes what there is room for.
-        with open(sys.stdout.fileno(), "wb", closefd=False) as output:
-            output.write(levelled(wave))
-    except OSError as error:
-        print(error.errno, file=sys.stderr)
-        return NOT_WRITTEN
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
