@@ -9,10 +9,10 @@ from tests.tools.house import ROOT
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("tool", "name"), [("run", "train"), ("commands", "data")])
-def test_what_is_killed_goes_on_bit_for_bit(tool: str, name: str):
+@pytest.mark.parametrize("name", ["train", "data"])
+def test_what_is_killed_goes_on_bit_for_bit(name: str):
     """Run in a process of its own: it is copied, which one with threads should not be."""
-    command = [sys.executable, "-m", f"tests.tools.kill.{tool}", "--times", "4", "--only", name]
+    command = [sys.executable, "-m", "tests.tools.kill.run", "--times", "4", "--only", name]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{name}: killed ")
