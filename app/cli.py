@@ -82,30 +82,22 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; see {self.prog} --help")
 
     def format_help(self) -> str:
-        """Return the help, with the text after the options in as many columns as those have."""
-        if self.epilog:
-            width = shutil.get_terminal_size().columns - 2  # as argparse
-            parts = (_in_columns(part, width) for part in self.epilog.split("\n\n"))
-            self.epilog = "\n\n".join(parts)
+        """Return the help, with the text before and after the options in as many columns as those have."""
+        width = shutil.get_terminal_size().columns - 2  # as argparse
+        parts = (_in_columns(part, width) for part in (self.epilog or "").split("\n\n"))
+        self.description = textwrap.fill(self.description or "", width)
+        self.epilog = "\n\n".join(parts)
         return super().format_help()
 
 
 def _in_columns(part: str, width: int) -> str:
-    """Return a paragraph, or examples, in lines of a width; a comment goes above an example that is too long."""
+    """Return a paragraph, or examples, in lines of a width; a long example goes on with an option on the next line."""
     if "\n " not in part:
         return textwrap.fill(part, width)
-    lines = []
-    for line in part.rstrip().split("\n"):
-        command, _, comment = line.partition("  #")
-        if len(line) <= width or not line.startswith(" "):
-            lines.append(line)
-            continue
-        if comment:
-            lines.append(
-                textwrap.fill(comment, width, initial_indent="  #", subsequent_indent="  #")
-            )
-        lines.append(" \\\n      ".join(_broken(command.rstrip(), width - 8)))
-    return "\n".join(lines)
+    return "\n".join(
+        line if len(line) <= width else " \\\n      ".join(_broken(line, width - 8))
+        for line in part.rstrip().split("\n")
+    )
 
 
 def _broken(command: str, width: int) -> list[str]:

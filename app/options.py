@@ -65,11 +65,10 @@ def read_given(file: str, most_bytes: int) -> tuple[bytes, str]:
 def add_tracks(parser: argparse.ArgumentParser) -> None:
     """Declare the option."""
     parser.add_argument(
-        "--tracks",
-        nargs="+",
-        metavar="TRACK",
-        help="tracks to use, as `musicgen tokenize` takes them",
-    )
+        "--tracks", nargs="+", metavar="TRACK",
+        help="tracks to use, by name or number; for groove the bass, the drums and the other, "
+        "or bass=… drums=… other=… (- for none; by default they are found)",
+    )  # fmt: skip
 
 
 def tracks_of(words: list[str] | None, language: str) -> Any:

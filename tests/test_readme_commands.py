@@ -25,7 +25,7 @@ import app.commands.train
 import evaluation.bench
 import evaluation.benchmarks.recipe
 from app.cli import COMMANDS, build_parser, main
-from app.commands.data import DESCRIPTIONS
+from app.commands.data import KINDS
 from app.commands.evaluate.evaluate import EVALUATIONS
 from evaluation.bench import WORKLOADS, Workload
 from evaluation.benchmarks.recipe import Recipe
@@ -221,7 +221,7 @@ def test_what_the_text_names_is_there():
         elif word == "evaluate":
             assert more[0] in EVALUATIONS
         elif word == "data":
-            assert more[0] in {*DESCRIPTIONS, "inspect", "make-groove", "SOURCE"}
+            assert more[0] in {*KINDS, "inspect", "make-groove", "SOURCE"}
         else:
             assert word in {*COMMANDS, "COMMAND"}
 

@@ -24,7 +24,8 @@ examples:
   musicgen compare groove-absolute groove-sine-spe groove-rope --steps 2000 -o runs/groove
   musicgen compare 'pop-piano-*' --preset tiny --set data.length=512
   musicgen compare groove-none groove-sine-spe groove-rope --seeds 3 -o runs/seeds
-  musicgen compare 'headline/*' --seeds 3 -o runs/headline    # the claim of the paper, and its control
+  # the claim of the paper, and its control
+  musicgen compare 'headline/*' --seeds 3 -o runs/headline
 
 Run again, it goes on where it was interrupted; runs that are finished are not repeated. A folder that
 holds another comparison's table is refused, unless its rows are among those asked for. With several

@@ -15,18 +15,18 @@ from app.options import add_language, add_workers, check_counts, from_options
 if TYPE_CHECKING:
     from tokenization.prepared import Prepared
 
-MAKE_GROOVE = "make-groove"
 MAKE_GROOVE_EXAMPLES = """\
 examples:
-  musicgen data make-groove grooves --seed 7                          # over progressions made here
-  musicgen data make-groove grooves --seed 7 --chords POP909.tar.xz   # over the chords of songs
-  musicgen data groove grooves data/groove                            # then prepare it
+  # over progressions made here, or over the chords of songs; then prepare it
+  musicgen data make-groove grooves --seed 7
+  musicgen data make-groove grooves --seed 7 --chords POP909.tar.xz
+  musicgen data groove grooves data/groove
 
 The same seed gives the same bytes, from the same charts and the same MMA (Debian package: mma).
 """
 
 
-def add_make_groove(parser: argparse.ArgumentParser) -> None:
+def _add_make_groove(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("destination", metavar="DEST", type=Path, help="the folder to write")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of all draws")
     parser.add_argument(
@@ -40,7 +40,7 @@ def add_make_groove(parser: argparse.ArgumentParser) -> None:
     output.add_json(parser)
 
 
-def run_make_groove(arguments: argparse.Namespace) -> None:
+def _make_groove(arguments: argparse.Namespace) -> None:
     """Make the set and say what is in it."""
     from tokenization.wording import counted
     from training.data.archive import unpacked
@@ -65,31 +65,31 @@ def run_make_groove(arguments: argparse.Namespace) -> None:
     )
 
 
-DESCRIPTIONS = {
-    "pop-piano": "the paper's pop piano data: MIDI files with chord markers, or event pickles",
-    "pop909": "POP909: a folder a song, with MIDI, beats and chords",
-    "groove": "accompaniments of one style each: Groove2Groove v1.0.0, or CHART.STYLE.mid in train, val, test",
-    "groove-songs": "more styles of a groove set, over the chords of whole songs: bbNNNN.STYLE.mid, all to train on",
-    "human-drums": "the Groove MIDI Dataset: human drumming, to train on together with grooves",
-    "lieder": "OpenScore Lieder: songs for voice and piano in every metre, as MusicXML",
-    "quartets": "OpenScore String Quartets: four parts with dynamics in every metre, as MusicXML",
-    "polish-keyboard": "Polish keyboard music of the Chopin Institute: MIDI files made from scores",
-    "midi": "any folder of MIDI, MusicXML and ABC files",
-}
-# The languages that a source can be spelled in; all if there are none.
-AMONG = {
-    **{"midi": (), "quartets": (), "polish-keyboard": (), "pop-piano": ("remi",)},
-    **{"pop909": ("remi", "ensemble"), "lieder": ("ensemble",)},
-    **dict.fromkeys(("groove", "groove-songs", "human-drums"), ("groove", "ensemble")),
-}
+BANDS = ("groove", "ensemble")
+# What each kind of data is, and the languages that it can be spelled in; all if there are none.
+KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "pop-piano": ("the paper's pop piano data: MIDI files with chord markers, or event pickles", ("remi",)),
+    "pop909": ("POP909: a folder a song, with MIDI, beats and chords", ("remi", "ensemble")),
+    "groove": ("accompaniments of one style each: Groove2Groove v1.0.0, or CHART.STYLE.mid in train, val, test", BANDS),
+    "groove-songs": (
+        "more styles of a groove set, over the chords of whole songs: bbNNNN.STYLE.mid, all to train on", BANDS,
+    ),
+    "human-drums": ("the Groove MIDI Dataset: human drumming, to train on together with grooves", BANDS),
+    "lieder": ("OpenScore Lieder: songs for voice and piano in every metre, as MusicXML", ("ensemble",)),
+    "quartets": ("OpenScore String Quartets: four parts with dynamics in every metre, as MusicXML", ()),
+    "polish-keyboard": ("Polish keyboard music of the Chopin Institute: MIDI files made from scores", ()),
+    "midi": ("any folder of MIDI, MusicXML and ABC files", ()),
+}  # fmt: skip
 SHOWN = 10  # remarks and skipped files in a text; the JSON has all
 EXAMPLES = """\
 examples:
   musicgen data pop909 POP909 data/pop909
   musicgen data lieder lieder.tar data/lieder
-  musicgen data pop909 POP909 data/pop909-remi --language remi    # one piano in 4/4, as the papers have it
+  # one piano in 4/4, as the papers have it
+  musicgen data pop909 POP909 data/pop909-remi --language remi
   musicgen data midi ~/Music data/mine --language groove --licence "my own work"
-  musicgen data midi /shared/midi data/much --scheduler tcp://HOST:8786    # on many machines, the same bytes
+  # on many machines, the same bytes
+  musicgen data midi /shared/midi data/much --scheduler tcp://HOST:8786
   musicgen data inspect data/pop909
   musicgen data make-groove grooves --seed 7
 """
@@ -97,20 +97,23 @@ examples:
 
 def add(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_subparsers(metavar="KIND", title="kinds of data", required=True, dest="kind")
-    for name, does in DESCRIPTIONS.items():
+    for name, (does, _) in KINDS.items():
         example = f"example:\n  musicgen data {name} SOURCE data/{name}"
         kind = kinds.add_parser(name, help=does, description=f"Prepare {does}.", epilog=example)
         _add_source(kind, name)
+        kind.set_defaults(do=_prepare)
     does = "make a groove set with MMA, an accompaniment program, over chord charts"
     made = kinds.add_parser(
-        MAKE_GROOVE, help=does, description=f"M{does[1:]}.", epilog=MAKE_GROOVE_EXAMPLES
+        "make-groove", help=does, description=f"M{does[1:]}.", epilog=MAKE_GROOVE_EXAMPLES
     )
-    add_make_groove(made)
+    _add_make_groove(made)
+    made.set_defaults(do=_make_groove)
     does = "say what is in a prepared data set"
     example = "example:\n  musicgen data inspect data/pop909"
     inspect = kinds.add_parser("inspect", help=does, description=f"S{does[1:]}.", epilog=example)
     inspect.add_argument("destination", metavar="DEST", type=Path, help="the prepared folder")
     output.add_json(inspect)
+    inspect.set_defaults(do=_inspect)
 
 
 def _add_source(parser: argparse.ArgumentParser, name: str) -> None:
@@ -118,7 +121,7 @@ def _add_source(parser: argparse.ArgumentParser, name: str) -> None:
         "source", metavar="SOURCE", type=Path, help="its folder, or a tar or zip archive of it"
     )
     parser.add_argument("destination", metavar="DEST", type=Path, help="the folder to write")
-    add_language(parser, None, AMONG[name], otherwise="the source's own")
+    add_language(parser, None, KINDS[name][1], otherwise="the source's own")
     parser.add_argument(
         "--validation", type=float, default=0.05, metavar="SHARE",
         help="share held out, by a hash of the names, where the source has no split; in ensemble, by a hash of the "
@@ -142,13 +145,8 @@ def _add_source(parser: argparse.ArgumentParser, name: str) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Prepare, or inspect."""
-    if arguments.kind == "inspect":
-        _inspect(arguments)
-    elif arguments.kind == MAKE_GROOVE:
-        run_make_groove(arguments)
-    else:
-        _prepare(arguments)
+    """Prepare, make or inspect."""
+    arguments.do(arguments)
 
 
 def _prepare(arguments: argparse.Namespace) -> None:
@@ -162,10 +160,8 @@ def _prepare(arguments: argparse.Namespace) -> None:
         del meta["vocabulary"]
         output.write_json({"folder": str(arguments.destination), **meta})
         return
-    output.write(
-        f"{arguments.destination}: {meta['tokens']:,} tokens of {meta['language']['language']}"
-    )
-    output.write(_counts(meta["counts"]))
+    tokens = f"{meta['tokens']:,} tokens of {meta['language']['language']}"
+    output.write(f"{arguments.destination}: {tokens}\n{_counts(meta['counts'])}")
     output.remark(_report(meta))
     if not meta["counts"]["validation"]["pieces"] and not arguments.test_only:
         output.remark(
@@ -186,13 +182,11 @@ def length_quantiles(prepared: Prepared) -> dict[str, dict[str, int]]:
 
     from tokenization.prepared import SPLITS
 
+    lengths = {split: prepared.pieces.length[prepared.rows(split)] for split in SPLITS}
     return {
-        split: {
-            name: int(np.quantile(prepared.pieces.length[rows], share))
-            for name, share in QUANTILES.items()
-        }
-        for split in SPLITS
-        if len(rows := prepared.rows(split))
+        split: {name: int(np.quantile(own, share)) for name, share in QUANTILES.items()}
+        for split, own in lengths.items()
+        if len(own)
     }
 
 
@@ -228,21 +222,15 @@ def summary(prepared: Prepared) -> dict[str, Any]:
     prepared.verify()
     meta = prepared.meta
     row = int(next(rows for split in SPLITS if len(rows := prepared.rows(split)))[0])
+    kept = ("source", "tokens", "checksum", "counts", "notes", "losses", "remarks", "skipped")
     return {
         "folder": str(prepared.folder),
-        "source": meta["source"],
+        **{name: meta[name] for name in kept},
         "language": meta["language"]["language"],
         "vocabulary_size": meta["language"]["tokens"],
-        "tokens": meta["tokens"],
-        "checksum": meta["checksum"],
-        "counts": meta["counts"],
         "styles": len(meta["styles"]),
         "lengths": length_quantiles(prepared),
         "families": family_shares(prepared),
-        "notes": meta["notes"],
-        "losses": meta["losses"],
-        "remarks": meta["remarks"],
-        "skipped": meta["skipped"],
         "excerpt": {"name": prepared.name(row), "tokens": excerpt(prepared, row)},
     }
 

@@ -14,7 +14,6 @@ examples:
   musicgen models
   musicgen models runs/my-run --json
 """
-WIDTH = 80
 SAID = {"chords": "keep to chords", "plan": "follow a plan"}
 
 
@@ -56,7 +55,7 @@ def _about(row: dict[str, Any]) -> str:
         f"learned from {row['data'] or 'data that its card does not name'}",
     )
     lines = [
-        fill(output.visible(fact), WIDTH, initial_indent="  ", subsequent_indent="    ")
+        fill(output.visible(fact), output.COLUMNS, initial_indent="  ", subsequent_indent="    ")
         for fact in facts
     ]
     default = " (the default)" if row["name"] == DEFAULT else ""

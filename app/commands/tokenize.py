@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 
 from app import output
-from app.options import STANDARD_INPUT, add_language, read_given, tracks_of
+from app.options import STANDARD_INPUT, add_language, add_tracks, read_given, tracks_of
 
 EXAMPLES = """\
 examples:
@@ -23,11 +23,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "file", metavar="FILE", help="a MIDI, MusicXML or ABC file; - is the standard input"
     )
     add_language(parser, "remi")
-    parser.add_argument(
-        "--tracks", nargs="+", metavar="TRACK",
-        help="tracks to use, by name or number; for groove the bass, the drums and the other, "
-        "or bass=… drums=… other=… (- for none; by default they are found)",
-    )  # fmt: skip
+    add_tracks(parser)
     output.add_json(parser)
 
 
