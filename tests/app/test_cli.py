@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from app.cli import COMMANDS, LONGEST_SENTENCE, NO_MEMORY, build_parser, main, sentence
+from app.commands.data import KINDS
 from app.commands.evaluate.evaluate import EVALUATIONS
 
 
@@ -52,7 +53,9 @@ def test_help_lists_all_commands_and_imports_none():
         assert f" {name} {does}" in shown
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, *(f"evaluate {name}" for name in EVALUATIONS)])
+@pytest.mark.parametrize(
+    "name", [*COMMANDS, *(f"evaluate {n}" for n in EVALUATIONS), *(f"data {n}" for n in KINDS)]
+)
 def test_each_command_has_help_with_an_example(name: str, command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     shown = command(*name.split(), "--help").out
