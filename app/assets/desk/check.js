@@ -72,14 +72,13 @@ const isLikeness = (one) =>
 // What else a piece on the desk can say of itself, and the kind that it is of.
 const each = (test, ...names) => Object.fromEntries(names.map((name) => [name, test]));
 const SAID = {
-  ...each(isText, "parent", "how", "run", "by", "byWhy", "model", "example", "fileName", "act"),
+  ...each(isText, "parent", "how", "run", "model", "example", "fileName", "act"),
   ...each(isCount, "number", "bars", "chosen", "fresh"),
   ...each(Number.isFinite, "now", "trainedBars", "made"),
   notices: isList((notice) => isText(notice?.text), MOST_WORDS),
   remarks: isList(isText, MOST_WORDS),
   likeness: isList(isLikeness, MOST_WORDS),
   goals: isGoals,
-  real: (real) => Object.values(real).every(Number.isFinite),
 };
 const isSaid = (entry) => Object.entries(SAID).every(([name, test]) => isMaybe(test)(entry[name]));
 const isFile = (file) => !file || (typeof file === "string" && /^[A-Za-z0-9+/]*={0,2}$/.test(file));

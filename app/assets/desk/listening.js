@@ -25,8 +25,7 @@ function realOf(desk, take) {
 }
 
 function takeOf(entry) {
-  const { number, seed, provenance } = entry;
-  const source = entry.by ?? entry.model;
+  const { number, seed, model: source, provenance } = entry;
   const facts = { what: `take ${number + 1}`, source, seed, weights: provenance?.weights_sha256 };
   return { entry, facts };
 }

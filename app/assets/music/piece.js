@@ -182,17 +182,10 @@ export function countIn(piece, region) {
   return count;
 }
 
-const PIANO = [{ name: "Piano", program: 0, drum: false }];
-const TRIO = [
-  { name: "Bass", program: 33, drum: false },
-  { name: "Drums", program: 0, drum: true },
-  { name: "Other", program: 0, drum: false },
-];
-
-// Four empty bars in 4/4 for the tracks of a language, to write on.
-export const emptyPiece = (language) => ({
+// Four empty bars in 4/4 for a piano, to write on.
+export const emptyPiece = () => ({
   notes: new Int32Array(),
-  tracks: structuredClone(language === "groove" ? TRIO : PIANO),
+  tracks: [{ name: "Piano", program: 0, drum: false }],
   tempos: [[0, 110]],
   chords: [],
   meters: [[0, 4, 4]],

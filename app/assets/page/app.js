@@ -1,6 +1,5 @@
 // What a person can do with the desk; the parts of the page call this and watch the desk.
 import { settingsOf } from "../desk/check.js";
-import { carryMix } from "../desk/mix.js";
 import { bytesOf, readDesk, writeDesk, ENDING, fromBase64 } from "../desk/file.js";
 import { readLink, writeLink } from "../desk/link.js";
 import { newId, soFar, woken } from "../desk/state.js";
@@ -99,7 +98,7 @@ export class App {
     return this.attempt(`Reading ${name}…`, async () => {
       const bytes = await bytesOf(file);
       const entry = { kind: "file", file: bytes, fileName: name };
-      return this.#open({ bytes, name, fit: true }, () => entry, "opening a file");
+      return this.#open({ bytes, name }, () => entry, "opening a file");
     });
   }
 
@@ -110,12 +109,12 @@ export class App {
       file: fromBase64(file),
       fileName: `${example}.mid`,
     });
-    return this.attempt("", () => this.#open({ example, fit: true }, entry, "opening an example"));
+    return this.attempt("", () => this.#open({ example }, entry, "opening an example"));
   }
 
   openNothing() {
     const entry = () => ({ kind: "nothing" });
-    return this.attempt("", () => this.#open({ fit: false }, entry, "beginning from nothing"));
+    return this.attempt("", () => this.#open({}, entry, "beginning from nothing"));
   }
 
   // What the server is asked to open, as an entry of which `more` says what the server does not; gives what shows it.
@@ -124,15 +123,10 @@ export class App {
     return () => this.opened(opened, more(opened), label);
   }
 
-  // An empty grid in the language of the model: to draw on, or to play to.
+  // An empty grid: to draw on, or to play to.
   openGrid() {
     this.supersede();
-    const empty = {
-      piece: emptyPiece(this.model.language),
-      bars: 4,
-      chosen: 4,
-      model: this.model.name,
-    };
+    const empty = { piece: emptyPiece(), bars: 4, chosen: 4, model: this.model.name };
     this.desk.show({ ...this.blank("edit", "My piece"), ...empty }, "an empty grid");
     this.follow();
   }
@@ -168,45 +162,28 @@ export class App {
     return entry;
   }
 
-  // Hear the piece as another model does, or the one that is being opened. What was changed by hand is given to it as it
-  // is now.
+  // Choose another model; one of another language hears the piece again, changes by hand included.
   async changeModel(model) {
     while (this.underWay) await this.underWay;
-    const entry = this.desk.current;
-    if (!entry || entry.kind === "nothing" || !entry.piece.notes.length) {
-      this.calm();
-      this.desk.step("changing the model", { model });
-      return entry?.kind === "nothing" ? this.openNothing() : undefined;
-    }
-    return this.attempt("", async () => {
-      const { bytes, name } = fileOf(entry);
-      const opened = await this.server.open({ bytes, name, model, fit: false });
-      return () => {
-        const { kind, example, file, fileName: named, title, parent } = entry;
-        const now = kind === "take" ? "file" : kind; // it is none of its run any more
-        const { goals } = this.desk; // also those that were bent while the model was loading
-        const heard = this.opened(
-          { ...opened, title },
-          {
-            kind: now,
-            act: `heard by ${model}`,
-            example,
-            file,
-            fileName: named,
-            parent,
-            keeps: Boolean(entry.keeps && !entry.kept),
-            lost: Boolean(entry.lost || (entry.keeps && entry.kept)),
-          },
-          "changing the model",
-        );
-        const listed = this.desk.open.listed.filter(
-          (id) => id !== entry.id || this.desk.stars.has(id),
-        );
-        this.desk.open = { ...this.desk.open, listed, goals: { of: heard.id, bars: goals } };
-        carryMix(this.desk, entry, heard);
-        this.desk.tell("step");
-      };
-    });
+    const { current: entry } = this.desk,
+      label = "changing the model";
+    this.calm();
+    if (!entry?.piece.notes.length || this.models.get(model).language === this.model.language)
+      return this.desk.step(label, { model });
+    const { id: parent, title, file, fileName } = entry,
+      keeps = Boolean(entry.keeps && !entry.kept),
+      lost = Boolean(entry.lost || entry.kept);
+    const more = {
+      kind: "file",
+      act: `heard by ${model}`,
+      title,
+      file,
+      fileName,
+      parent,
+      keeps,
+      lost,
+    };
+    return this.attempt("", () => this.#open({ ...fileOf(entry), model }, () => more, label));
   }
 
   // What is on the stage is what sounds, unless something plays.
@@ -448,7 +425,7 @@ export class App {
       region: null,
     });
     await this.attempt("", async () => {
-      const ask = { bytes, name, example, model, fit: !this.models.has(model) };
+      const ask = { bytes, name, example, ...(this.models.has(model) && { model }) };
       const show = await this.#open(ask, entry, "opening a link");
       return () => {
         show();

@@ -8,17 +8,6 @@ import { nextNumber, titleOf } from "./titles.js";
 
 const MOST_SEED = 1e6;
 
-// What of a request the chosen model leaves to a related one: {by, why}; the server goes by the same rule.
-function leftTo(model, { kind, ends, chords, plan }) {
-  const needs = kind === "continue" ? [ends && "ends", chords && "chords", plan && "plan"] : [kind];
-  return (
-    needs
-      .filter(Boolean)
-      .map((need) => model[need])
-      .find(({ by }) => by) ?? null
-  );
-}
-
 export class Composer {
   constructor(app) {
     this.app = app;
@@ -32,20 +21,20 @@ export class Composer {
   // What the settings of the desk ask for.
   ask(what) {
     const { settings, open, current } = this.app.desk,
-      can = this.app.model,
+      { name: model, lacks } = this.app.model,
       { bars, variations, ends, dense, chords } = settings;
     const drawn = this.app.facts.sampling.map(({ name }) => [name, settings[settingOf(name)]]);
     const seed = settings.newSeed ? Math.floor(Math.random() * MOST_SEED) : settings.seed;
     if (seed !== settings.seed) this.app.desk.set({ seed });
     return {
-      model: can.name,
+      model,
       title: current?.title ?? "",
       bars,
       variations,
       dense,
       sampling: { ...Object.fromEntries(drawn), seed },
-      ends: ends && can.ends.can,
-      chords: can.chords.can ? chords : "",
+      ends: ends && !lacks.ends,
+      chords: lacks.chords ? "" : chords,
       promptBars: current && current.kind !== "nothing" ? open.chosen : null,
       idea: this.app.begins ? settings.idea : null,
       rest: current ? restBefore(current.piece) : 0,
@@ -54,19 +43,17 @@ export class Composer {
     };
   }
 
-  // The piece that is sent; to another model than the chosen one goes what is seen, in these bars.
-  given(other) {
+  // The piece that is sent; null where there is none yet.
+  get given() {
     const { current } = this.app.desk;
-    if (!current?.piece.notes.length) return null;
-    return other ? { ...current, file: null, piece: { ...current.piece } } : current;
+    return current?.piece.notes.length ? current : null;
   }
 
   // The piece as one take continues it, which is neither shown nor kept.
   async sketch(signal) {
     const ask = this.ask({ kind: "continue", variations: 1, dense: 0 });
-    const given = this.given(leftTo(this.app.model, ask));
     let last = null;
-    for await (const view of this.app.server.write(given, ask, newId(), signal)) last = view;
+    for await (const view of this.app.server.write(this.given, ask, newId(), signal)) last = view;
     if (!last?.takes[0]?.new) throw new Error("The model wrote no note to plan by; try again.");
     return pieceOf(last.takes[0].piece);
   }
@@ -83,12 +70,9 @@ export class Composer {
       );
     app.calm();
     const parent = desk.current,
-      ask = this.ask(what),
-      other = leftTo(app.model, ask),
-      given = this.given(other);
+      ask = this.ask(what);
     const run = (this.run = {
       id: newId(),
-      other,
       parts: ask.parts,
       begun: performance.now(),
       stopping: new AbortController(),
@@ -97,7 +81,7 @@ export class Composer {
     });
     desk.tell("request", { run });
     try {
-      for await (const view of app.server.write(given, ask, run.id, run.stopping.signal))
+      for await (const view of app.server.write(this.given, ask, run.id, run.stopping.signal))
         this.take(run, view, ask, parent);
     } catch (error) {
       if (error.name !== "AbortError") app.fail(error.message, "takes");
@@ -120,7 +104,7 @@ export class Composer {
     const first = nextNumber(this.app.desk.listed, parent);
     run.ids = view.takes.map(() => newId());
     // Whether what is written is written into the file that was opened.
-    const keeps = parent?.keeps && !parent.kept && !run.other;
+    const keeps = parent?.keeps && !parent.kept;
     const entries = view.takes.map(({ number, region, piece: plain }) => {
       const piece = pieceOf(plain),
         place = first + number,
@@ -136,14 +120,11 @@ export class Composer {
         bars,
         region,
         model: ask.model,
-        by: run.other?.by ?? null,
-        byWhy: run.other?.why ?? "",
         state: "running",
         seed: ask.sampling.seed,
         goals: ask.plan ? this.app.desk.goals : null,
         keeps: Boolean(keeps),
         lost: Boolean((parent?.keeps || parent?.lost) && !keeps),
-        real: parent?.real ?? null,
         now: piece.lines[Math.min(region.first, bars)],
         continues: region.first > 0 || ask.kind !== "continue",
       };

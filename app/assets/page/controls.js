@@ -136,9 +136,9 @@ export function controlsPart(app) {
 
   function show() {
     const { settings: now, open, current } = desk,
-      can = app.model,
+      { lacks } = app.model,
       given = current && current.kind !== "nothing" && current.piece.notes.length;
-    model.show(can.name);
+    model.show(app.model.name);
     prompt.hidden = !given || current.piece.lines.length < 3;
     if (given) {
       prompt.bounds(1, current.piece.lines.length - 1);
@@ -149,11 +149,10 @@ export function controlsPart(app) {
     const far = CREATIVITY.map(([temperature]) => Math.abs(temperature - now.temperature));
     daring.show(far.indexOf(Math.min(...far)));
     dense.show(now.dense);
-    ends.show(now.ends && can.ends.can ? "ends" : "open");
-    ends.select.disabled = !can.ends.can;
-    ends.title = can.ends.why;
-    endWhy.textContent = can.ends.can && !now.ends ? "" : can.ends.why;
-    chords.hidden = !can.chords.can;
+    ends.show(now.ends && !lacks.ends ? "ends" : "open");
+    ends.select.disabled = Boolean(lacks.ends);
+    ends.title = endWhy.textContent = lacks.ends ?? "";
+    chords.hidden = Boolean(lacks.chords);
     if (document.activeElement !== line) line.value = now.chords;
     for (const [name, made] of fines) made.show(now[name]);
     if (document.activeElement !== number) number.value = now.seed;

@@ -136,14 +136,11 @@ async function start() {
   addEventListener("hashchange", () => app.openLink(location.hash));
   if (!desk.current) {
     const { trouble } = app;
-    await app.openExample(firstExample(facts));
+    await app.openExample(facts.examples[0].name);
     desk.begins(); // nobody has done anything yet
     if (trouble) app.fail(trouble); // a link that is broken
   } else app.follow();
   requestAnimationFrame(() => player.start()); // the soundfont comes behind what is seen
 }
-
-const firstExample = ({ examples, models }) =>
-  (examples.find(({ language }) => language === models[0].language) ?? examples[0]).name;
 
 start();

@@ -47,9 +47,9 @@ export function fileOf(entry) {
 }
 
 export class Server {
-  async open({ bytes = null, name = "", example = null, model, fit }) {
+  async open({ bytes = null, name = "", example = null, model }) {
     const file = bytes ? { bytes, name } : null;
-    return (await fetched("open", { example, model, fit }, file)).json();
+    return (await fetched("open", { example, model }, file)).json();
   }
 
   // Ask for music; yields what the server says as it comes.

@@ -137,18 +137,9 @@ export function stagePart(app, lanesNow) {
     noted = entry;
     if (toldOf(entry.piece)) tell(toldOf(entry.piece)); // C9 is C7 here
     passFocus(notices, roll.canvas);
-    notices.replaceChildren(
-      ...(entry.notices ?? []).map(({ text, model }) => {
-        const line = make("li", "", text);
-        if (model && app.models.has(model))
-          line.append(action(`Open with ${model}`, () => app.changeModel(model)));
-        return line;
-      }),
-    );
+    notices.replaceChildren(...(entry.notices ?? []).map(({ text }) => make("li", "", text)));
     notices.hidden = !entry.notices?.length;
-    const more = (entry.remarks ?? []).filter(
-      (text) => !entry.notices?.some((one) => one.text === text),
-    );
+    const more = entry.remarks ?? [];
     remarks.hidden = !more.length;
     remarks.firstChild.replaceChildren(
       make("span", "mg-wordy", "Import notes: "),
@@ -214,9 +205,9 @@ function examplesFold(app) {
     return made;
   };
   // A group says what its pieces are, so their chips need not; a screen reader hears the whole title.
-  const examplesOf = (language) =>
+  const examplesOf = (kind) =>
     facts.examples
-      .filter((one) => one.language === language)
+      .filter(({ name }) => name.startsWith(kind))
       .map(({ name, title }) =>
         chip(name, title.replace(/^Piano | trio$/, ""), () => app.openExample(name), {
           ariaLabel: title,
@@ -227,8 +218,8 @@ function examplesFold(app) {
     chip("grid", "Blank piece", () => app.openGrid()),
   ];
   const groups = Object.entries({
-    "try a piano": examplesOf("remi"),
-    "a trio": examplesOf("groove"),
+    "try a piano": examplesOf("piano"),
+    "a trio": examplesOf("trio"),
     "or begin": own,
   });
   const made = groups.map(([name, chips]) =>

@@ -59,11 +59,7 @@ function takeCard(app, id, axis) {
     const entry = entryOf(),
       over = entry.state !== "running",
       fresh = entry.fresh ?? countIn(entry.piece, entry.region);
-    const told = [
-      count(fresh, "new note"),
-      entry.by && `by ${entry.by}`,
-      over && `seed ${entry.seed}`,
-    ];
+    const told = [count(fresh, "new note"), over && `seed ${entry.seed}`];
     const emptied = over && !fresh && entry.how === "infill"; // nothing sounds there any more: that is a take, too
     facts.textContent = emptied
       ? `These bars are now empty · seed ${entry.seed}`
@@ -82,8 +78,7 @@ function takeCard(app, id, axis) {
     further.hidden = menu.hidden = drop.hidden = !over;
     further.disabled = !fresh && !emptied;
     star.show();
-    if (over && liked !== entry.likeness)
-      like.replaceChildren(likeness((liked = entry.likeness), entry.real));
+    if (over && liked !== entry.likeness) like.replaceChildren(likeness((liked = entry.likeness)));
     play.show();
   }
   return { id, card, show, roll, play, close: () => roll.close() };
@@ -107,15 +102,14 @@ export function takesPart(app, lanesNow) {
   const rest = make("p", "mg-rest"),
     grid = make("div", "mg-takes", [rest]);
   const whole = marked("whole", "All bars", () => {
-      axis.reset();
-      desk.set({ wholeTakes: !desk.settings.wholeTakes });
-    }),
-    by = make("p", "mg-by", "", { ariaLive: "polite" });
+    axis.reset();
+    desk.set({ wholeTakes: !desk.settings.wholeTakes });
+  });
   const compare = blindPart(app),
     zoom = zoomButtons({ scale: (factor) => cards[0].roll.scale(factor) }),
     tools = make("span", "mg-tools", [compare.opener, whole, zoom]), // for all takes: they share an axis
     status = make("div", "mg-status", [words, bar, tools]);
-  const box = make("section", "mg-takes-part", [said, status, by, grid], {
+  const box = make("section", "mg-takes-part", [said, status, grid], {
     id: "mg-takes",
     ariaLabel: "Takes",
   });
@@ -161,17 +155,11 @@ export function takesPart(app, lanesNow) {
     const all = parts.some((take) => take.how !== "continue") ? "All bars" : "Show my part too";
     whole.lastChild.textContent = rename(whole, all);
     whole.ariaPressed = wholeTakes;
-    tellBy(desk.takes[0]?.byWhy);
     status.classList.toggle("mg-silent", !cards.length && !words.textContent);
     const { run } = app.composer;
     if (!come || !run) return;
     tell(run); // other words, where what comes is no longer here
     if (cards.some((one) => run.ids?.includes(one.id))) bring();
-  }
-
-  // The model on the desk does not do this itself.
-  function tellBy(why = "") {
-    if (by.textContent !== why) by.textContent = why;
   }
 
   // On a small screen what comes would be out of sight.
@@ -190,7 +178,6 @@ export function takesPart(app, lanesNow) {
   function tell(run) {
     if (asked !== run) {
       asked = run;
-      tellBy(run.other?.why);
       bring();
     }
     status.classList.remove("mg-silent");

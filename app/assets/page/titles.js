@@ -40,9 +40,9 @@ function written({ how, region, piece }) {
 
 // The facts of an entry, the most telling first.
 export function factsOf(entry) {
-  const { kind, piece, by, model, seed, made, act } = entry,
+  const { kind, piece, model, seed, made, act } = entry,
     bars = count(piece.lines.length - 1, "bar");
   const time = new Date(made).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-  if (kind === "take" && entry.region) return [written(entry), by ?? model, `seed ${seed}`, time];
+  if (kind === "take" && entry.region) return [written(entry), model, `seed ${seed}`, time];
   return [act ?? KINDS[kind], bars, time].filter(Boolean);
 }

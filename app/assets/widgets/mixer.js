@@ -18,7 +18,7 @@ export function mixer(app) {
     const entry = desk.current;
     box.hidden = !entry?.piece.tracks.length;
     if (box.hidden) return;
-    const key = JSON.stringify([entry.piece.tracks, app.model.language]);
+    const key = JSON.stringify(entry.piece.tracks);
     if (key !== shown) {
       shown = key;
       list.replaceChildren(
@@ -70,7 +70,7 @@ function trackLine(app, track, index, why) {
   name.style.borderColor = `var(--mg-given-${index % 3})`;
   line.show = () => {
     const mix = mixOn(),
-      { parts, by, why: reason } = app.model.accompany,
+      { parts, lacks } = app.model,
       part = track.name.toLowerCase();
     mute.ariaPressed = mix.mute;
     solo.ariaPressed = mix.solo;
@@ -78,8 +78,8 @@ function trackLine(app, track, index, why) {
     if (!track.drum) kind.value = mix.program;
     able(
       write,
-      `Write a new ${part} part to the others, which stay note for note. ${by ? reason : ""}`.trim(),
-      !parts.includes(part) && reason,
+      `Write a new ${part} part to the others, which stay note for note.`,
+      !parts.includes(part) && (lacks.accompany ?? ""),
       !desk.current?.piece.notes.length && "There is nothing yet to write to.",
       app.composer.busy && "Something is being composed; press Stop first.",
     );

@@ -6,8 +6,8 @@ import { action, make, marked } from "./parts.js";
 
 const within = (range, bar) => Boolean(range) && bar >= range.first && bar < range.stop;
 
-// Whether a plan can be asked for: the model on the page follows one, or leaves such music to one that does.
-const canAsk = ({ desk, model }) => model.plan.can && desk.current?.piece.notes.length > 0;
+// Whether a plan can be asked for.
+const canAsk = ({ desk, model }) => !model.lacks.plan && desk.current?.piece.notes.length > 0;
 
 // The bars that Continue writes.
 const nextOf = ({ desk: { open, settings } }) => ({
@@ -147,7 +147,7 @@ export function planView(app, roll, tell) {
     }
     suggest.hidden = !canAsk(app);
     clear.hidden = !Object.keys(desk.goals).length;
-    hint.textContent = canAsk(app) ? "drag over the orange bars" : app.model.plan.why;
+    hint.textContent = canAsk(app) ? "drag over the orange bars" : (app.model.lacks.plan ?? "");
   }
   return { toggle, row, show, bend };
 }

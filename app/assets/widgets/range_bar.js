@@ -68,9 +68,8 @@ export function rangeBar(app, roll, entryOf) {
         state === "running" &&
         "This is still being written; press Stop first, or wait for its end.",
       last = stop >= barCount(piece) && "The piece ends here already.";
-    const { can, why: reason } = app.model.infill,
-      rewrite = [`Rewrite ${bars}; everything else stays.`, reason].filter(Boolean).join(" ");
-    able(acts.anew, rewrite, !can && reason, empty, busy);
+    const { infill: lacks = false } = app.model.lacks;
+    able(acts.anew, `Rewrite ${bars}; everything else stays.`, lacks, empty, busy);
     able(acts.on, `Go on after bar ${stop}`, busy);
     able(acts.end, `The piece ends with bar ${stop}`, growing, last);
     able(acts.delete, `Take ${bars} out; what follows moves up`, growing);

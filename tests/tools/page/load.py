@@ -66,7 +66,7 @@ class Visitor:
     async def round(self) -> None:
         """Open an example, continue it, and have the sound made of the result."""
         begun = time.monotonic()
-        what = {"example": random.choice(list(EXAMPLES)), "fit": True}
+        what = {"example": random.choice(list(EXAMPLES))}
         opened = json.loads(await self.asked("open", what))
         assert opened["bars"] == 16, opened
         self.timed(OPENED, begun)
