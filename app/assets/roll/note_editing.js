@@ -20,6 +20,7 @@ export class Hand {
   constructor(roll, acts) {
     Object.assign(this, { roll, acts, on: false, moving: null });
     roll.chosenNotes = new Set();
+    roll.canvas.addEventListener("pointermove", (event) => this.hover(event));
   }
 
   get chosen() {
@@ -51,13 +52,13 @@ export class Hand {
     return -1;
   }
 
+  // What a drag from a press on does: {move(event), end()}; nothing where the press draws a note.
   down(event, { pitch, lane }) {
     const { roll } = this,
       tick = roll.tickAt(event),
       index = this.at(tick, pitch, lane.index);
-    roll.canvas.setPointerCapture(event.pointerId);
     this.acts.touch?.(pitch, lane.index);
-    if (index < 0) return this.draw(tick, pitch, lane);
+    if (index < 0) return void this.draw(tick, pitch, lane);
     if (!this.chosen.has(index)) {
       if (!event.shiftKey) this.chosen.clear();
       this.chosen.add(index);
@@ -71,6 +72,7 @@ export class Hand {
       chosen: [...this.chosen],
     };
     roll.draw();
+    return { move: (to) => this.move(to), end: () => this.up() };
   }
 
   atEdge(index, tick) {
@@ -82,10 +84,11 @@ export class Hand {
 
   // Before a press, the pointer says what a drag would do.
   hover(event) {
-    const { roll } = this,
-      { part, pitch, lane } = roll.placeAt(event),
-      tick = roll.tickAt(event);
-    const index = this.on && part === "notes" ? this.at(tick, pitch, lane.index) : -1;
+    const { roll } = this;
+    if (!this.on || this.moving || !roll.piece) return;
+    const { part, pitch, lane } = roll.placeAt(event),
+      tick = roll.tickAt(event),
+      index = part === "notes" ? this.at(tick, pitch, lane.index) : -1;
     roll.canvas.classList.toggle("mg-lengthens", index >= 0 && this.atEdge(index, tick));
   }
 

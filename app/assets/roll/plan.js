@@ -137,36 +137,26 @@ export function paintPlanNames({ pen, ink, roll, height }) {
   pen.fillText("Plan", 4, height - CURVED / 2);
 }
 
-// A hand bends the chosen curve: a press sets a bar's goal, a drag those of all bars that it goes over.
-export function dragPlan(roll) {
-  const { canvas } = roll;
+// A hand bends the chosen curve: a press sets a bar's goal, a drag those of all bars that it goes over. Nothing where the
+// bar is not open.
+export function bending(roll, event) {
   let last = null;
-  const placeOf = (event) => {
-    const box = roll.view.getBoundingClientRect();
-    const bottom = box.top + roll.view.clientTop + roll.view.clientHeight - EDGE;
+  const barOf = (at) => {
     const lines = linesOf(roll);
-    return {
-      bar: Math.min(lines.length - 2, barAt({ lines }, roll.tickAt(event))),
-      value: valueAt(roll.plan.curve, (bottom - event.clientY) / (CURVED - 2 * EDGE)),
-    };
+    return Math.min(lines.length - 2, barAt({ lines }, roll.tickAt(at)));
   };
-  const bend = (event) => {
-    const { bar, value } = placeOf(event);
-    const way = Math.sign(bar - (last ?? bar));
-    const bars = [bar]; // and those that a fast hand went over
+  const move = (at) => {
+    const { view } = roll,
+      bottom = view.getBoundingClientRect().top + view.clientTop + view.clientHeight - EDGE;
+    const bar = barOf(at),
+      way = Math.sign(bar - (last ?? bar)),
+      bars = [bar]; // and those that a fast hand went over
     for (let over = bar - way; way && over !== last; over -= way) bars.unshift(over);
+    const value = valueAt(roll.plan.curve, (bottom - at.clientY) / (CURVED - 2 * EDGE));
     roll.acts.bend(bars.filter(roll.plan.isOpen), value);
     last = bar;
   };
-  canvas.addEventListener("pointerdown", (event) => {
-    if (!roll.piece || event.button || roll.placeAt(event).part !== "plan") return;
-    if (!roll.acts.bend || !roll.plan.isOpen(placeOf(event).bar)) return;
-    event.stopImmediatePropagation();
-    canvas.focus({ preventScroll: true });
-    canvas.setPointerCapture(event.pointerId);
-    bend(event);
-  });
-  canvas.addEventListener("pointermove", (event) => last !== null && bend(event));
-  for (const over of ["pointerup", "pointercancel"])
-    canvas.addEventListener(over, () => (last = null));
+  if (!roll.acts.bend || !roll.plan.isOpen(barOf(event))) return null;
+  move(event);
+  return { move };
 }

@@ -5,7 +5,7 @@ import { planOf } from "../music/plan.js";
 import { Axis, MOST } from "./axis.js";
 import { gutterOf } from "./gutter.js";
 import { layLanes, paint, rulerOf, topOf } from "./paint.js";
-import { LANE, dragPlan, laneOf, linesOf } from "./plan.js";
+import { LANE, laneOf, linesOf } from "./plan.js";
 import { dragPrompt } from "./prompt.js";
 import { dragRange } from "./range.js";
 import { lanesOf } from "./scale.js";
@@ -42,7 +42,6 @@ export class Roll {
       this.view.addEventListener(hand, () => (axis.touched = true), { passive: true });
     this.view.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     this.canvas.addEventListener("keydown", (event) => this.key(event));
-    dragPlan(this); // before what else a drag means
     dragRange(this);
     if (prompt) dragPrompt(this);
   }
