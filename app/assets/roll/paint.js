@@ -25,6 +25,14 @@ const NAMES = [
   "plan-loudness",
   ...[0, 1, 2].flatMap((n) => [`given-${n}`, `new-${n}`]),
 ];
+// So that they are read as colours, light or dark.
+for (const name of NAMES)
+  globalThis.CSS?.registerProperty({
+    name: `--mg-${name}`,
+    syntax: "<color>",
+    inherits: true,
+    initialValue: "black",
+  });
 // What is said of music that is longer than any that its model learned from, as far as there is room.
 const LONG = ["beyond the trained length: quality may drop", "quality may drop", "may drop"];
 const longest = new WeakMap(); // notes → their greatest duration

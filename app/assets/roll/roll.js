@@ -37,7 +37,7 @@ export class Roll {
     this.sized = new ResizeObserver(() => this.layout());
     this.sized.observe(this.view);
     this.coloured = new MutationObserver(() => this.draw());
-    this.coloured.observe(document.body, { attributeFilter: ["class"] });
+    this.coloured.observe(document.documentElement, { attributeFilter: ["class"] });
     for (const hand of ["pointerdown", "wheel"])
       this.view.addEventListener(hand, () => (axis.touched = true), { passive: true });
     this.view.addEventListener("wheel", (event) => this.wheel(event), { passive: false });

@@ -110,7 +110,6 @@ export function alongMenu(app, entryOf, failed) {
   const box = menu("Save");
   async function save(button, ending, kind, make) {
     const entry = entryOf();
-    box.shut();
     failed("");
     button.disabled = true;
     try {
@@ -126,10 +125,8 @@ export function alongMenu(app, entryOf, failed) {
     const press = ({ target }) => save(target, ending, kind, made);
     return action(text, press, "mg-item", { title });
   };
-  box.addEventListener("toggle", () => {
-    if (!box.open) return;
-    box.list.replaceChildren(...savesOf(app, entryOf()).map(line));
-    box.classList.toggle("mg-above", box.getBoundingClientRect().top > box.list.offsetHeight + 8); // where there is room
+  box.list.addEventListener("beforetoggle", ({ newState }) => {
+    if (newState === "open") box.list.replaceChildren(...savesOf(app, entryOf()).map(line));
   });
   return box;
 }

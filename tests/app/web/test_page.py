@@ -362,7 +362,7 @@ def test_no_checker_of_accessibility_finds_a_serious_fault(visit, screen: dict):
     assert not checked(
         page,
         lambda: finished(page),
-        lambda: page.locator(".mg-take .mg-menu > summary").first.click(),
+        lambda: page.locator(".mg-take .mg-menu > button").first.click(),
         lambda: page.get_by_role("button", name="Plan", exact=True).click(),
         lambda: (page.keyboard.press("Escape"), send(page, "a.mid", b"no music")),
         drawn_on,
