@@ -49,16 +49,6 @@ export function passFocus(box, to) {
   if (box.contains(from)) to.focus({ preventScroll: !from.matches(":focus-visible") });
 }
 
-export function zoomButtons(roll) {
-  const zooms = [
-    ["less", "Zoom out", 1 / 1.4],
-    ["more", "Zoom in", 1.4],
-    ["fit", "Fit", null],
-  ];
-  const buttons = zooms.map(([sign, name, factor]) => icon(sign, name, () => roll.scale(factor)));
-  return make("span", "mg-zoom", buttons);
-}
-
 // A slider and a field for the same number. `said` puts the number into words.
 export function slider(id, label, min, max, act, { step = 1, said = null, info = "" } = {}) {
   const name = make("label", "mg-label", label, { htmlFor: `${id}-range` });
