@@ -73,7 +73,7 @@ const isLikeness = (one) =>
 const each = (test, ...names) => Object.fromEntries(names.map((name) => [name, test]));
 const SAID = {
   ...each(isText, "parent", "how", "run", "model", "example", "fileName", "act"),
-  ...each(isCount, "number", "bars", "chosen", "fresh"),
+  ...each(isCount, "number", "chosen"),
   ...each(Number.isFinite, "now", "trainedBars", "made"),
   notices: isList((notice) => isText(notice?.text), MOST_WORDS),
   remarks: isList(isText, MOST_WORDS),

@@ -188,7 +188,10 @@ export class Desk extends Watched {
 
   // What is chosen for a piece that comes back to the stage.
   #choices(entry) {
-    return { chosen: entry?.chosen ?? entry?.bars ?? 0, model: entry?.model ?? this.open.model };
+    return {
+      chosen: entry ? (entry.chosen ?? barCount(entry.piece)) : 0,
+      model: entry?.model ?? this.open.model,
+    };
   }
 
   // Where what they are made of lies open no more, they wait in the history.
@@ -278,18 +281,12 @@ export class Desk extends Watched {
 export function woken(entry) {
   if (entry.state !== "running") return entry;
   if (entry.how && entry.how !== "continue")
-    return {
-      ...entry,
-      state: "stopped",
-      chosen: barCount(entry.piece),
-      bars: barCount(entry.piece),
-    };
+    return { ...entry, state: "stopped", chosen: barCount(entry.piece) };
   const { piece, region, now = 0 } = entry,
     bars = Math.min(barCount(piece), Math.max(region.first + 1, barAt(piece, now) + 1));
   return {
     ...entry,
     state: "stopped",
-    bars,
     chosen: bars,
     region: { ...region, stop: Math.min(region.stop, bars) },
     piece: withBars(piece, bars),
@@ -298,6 +295,6 @@ export function woken(entry) {
 
 // Of a piece that was made by hand of one that is still being written, the bars that there are.
 export function soFar(entry, made) {
-  const bars = entry.state === "running" ? woken(entry).bars : Infinity;
+  const bars = entry.state === "running" ? barCount(woken(entry).piece) : Infinity;
   return bars < barCount(made) ? trimmed(made, bars) : made;
 }

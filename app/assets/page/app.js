@@ -1,7 +1,7 @@
 // What a person can do with the desk; the parts of the page call this and watch the desk.
 import { settingsOf } from "../desk/check.js";
-import { bytesOf, readDesk, writeDesk, ENDING, fromBase64 } from "../desk/file.js";
-import { readLink, writeLink } from "../desk/link.js";
+import { ENDING, bytesFrom, bytesOf, readDesk, writeDesk } from "../desk/file.js";
+import { LINK, readLink, writeLink } from "../desk/link.js";
 import { newId, soFar, woken } from "../desk/state.js";
 import {
   aroundNew,
@@ -106,7 +106,7 @@ export class App {
     const entry = ({ file }) => ({
       kind: "example",
       example,
-      file: fromBase64(file),
+      file: bytesFrom(file),
       fileName: `${example}.mid`,
     });
     return this.attempt("", () => this.#open({ example }, entry, "opening an example"));
@@ -126,7 +126,7 @@ export class App {
   // An empty grid: to draw on, or to play to.
   openGrid() {
     this.supersede();
-    const empty = { piece: emptyPiece(), bars: 4, chosen: 4, model: this.model.name };
+    const empty = { piece: emptyPiece(), chosen: 4, model: this.model.name };
     this.desk.show({ ...this.blank("edit", "My piece"), ...empty }, "an empty grid");
     this.follow();
   }
@@ -229,7 +229,6 @@ export class App {
       made: Date.now(),
       state: "done",
       piece,
-      bars,
       file: null,
       kept: null,
       keeps: false,
@@ -274,12 +273,8 @@ export class App {
   use(id, label = "going on from a take", chosen = null) {
     const entry = this.desk.entries.get(id);
     this.supersede();
-    this.desk.step(label, {
-      current: id,
-      takes: [],
-      chosen: chosen ?? entry.bars,
-      model: entry.model,
-    });
+    chosen ??= barCount(entry.piece);
+    this.desk.step(label, { current: id, takes: [], chosen, model: entry.model });
     if (!this.player.playing) this.player.load(entry);
   }
 
@@ -371,26 +366,23 @@ export class App {
     );
   }
 
-  async openDesk(file) {
-    this.supersede();
-    try {
-      const found = readDesk(
-        new TextDecoder().decode(await bytesOf(file)),
-        file.name,
-        this.desk.settings,
-      );
-      this.composer.stop();
-      for (const [id, entry] of found.entries) this.desk.put(this.desk.entries.get(id) ?? entry); // what is here stays as it is
-      for (const star of found.stars) this.desk.stars.add(star);
-      this.desk.step("opening a desk", {
-        ...found.open,
-        listed: [...new Set([...this.desk.open.listed, ...found.open.listed])],
-      });
-      this.desk.set(found.settings);
-      this.follow();
-    } catch (error) {
-      this.fail(error.message);
-    }
+  openDesk(file) {
+    return this.attempt("", async () => {
+      const text = new TextDecoder().decode(await bytesOf(file)),
+        found = readDesk(text, file.name, this.desk.settings);
+      return () => this.#add(found);
+    });
+  }
+
+  #add({ entries, stars, open, settings }) {
+    const { desk } = this;
+    this.composer.stop();
+    for (const [id, entry] of entries) desk.put(desk.entries.get(id) ?? entry); // what is here stays as it is
+    for (const star of stars) desk.stars.add(star);
+    const listed = [...new Set([...desk.open.listed, ...open.listed])];
+    desk.step("opening a desk", { ...open, listed });
+    desk.set(settings);
+    this.follow();
   }
 
   async link() {
@@ -406,32 +398,25 @@ export class App {
 
   // What a link names is added to what was there, so undo leads back.
   async openLink(hash) {
-    let said;
-    try {
-      said = await readLink(hash);
-    } catch (error) {
-      return this.fail(error.message);
-    }
-    if (!said) return false;
+    if (!hash.startsWith(LINK)) return;
     history.replaceState(null, "", location.pathname + location.search);
-    const { bytes, name, example, model } = said;
-    const entry = (opened) => ({
-      kind: example ? "example" : bytes ? "file" : "nothing",
-      example,
-      file: bytes ?? (opened.file ? fromBase64(opened.file) : null),
-      fileName: name,
-      title: said.title ?? opened.title,
-      chosen: Math.min(said.chosen, opened.bars),
-      region: null,
-    });
     await this.attempt("", async () => {
+      const { bytes, name, example, model, title, chosen, settings } = await readLink(hash);
+      const entry = (opened) => ({
+        kind: example ? "example" : bytes ? "file" : "nothing",
+        example,
+        file: bytes ?? bytesFrom(opened.file),
+        fileName: name,
+        title: title ?? opened.title,
+        chosen: Math.min(chosen, opened.piece.lines.length - 1),
+        region: null,
+      });
       const ask = { bytes, name, example, ...(this.models.has(model) && { model }) };
       const show = await this.#open(ask, entry, "opening a link");
       return () => {
         show();
-        this.desk.set(settingsOf(said.settings, this.desk.settings));
+        this.desk.set(settingsOf(settings, this.desk.settings));
       };
     });
-    return true;
   }
 }

@@ -1,5 +1,5 @@
 // A request for music from its start to its end: what comes goes to the desk, note by note.
-import { fromBase64 } from "../desk/file.js";
+import { bytesFrom } from "../desk/file.js";
 import { newId, woken } from "../desk/state.js";
 import { barAt, barCount, grown, pieceOf, restBefore } from "../music/piece.js";
 import { planAsked } from "../widgets/plan_view.js";
@@ -107,8 +107,7 @@ export class Composer {
     const keeps = parent?.keeps && !parent.kept;
     const entries = view.takes.map(({ number, region, piece: plain }) => {
       const piece = pieceOf(plain),
-        place = first + number,
-        bars = barCount(piece);
+        place = first + number;
       return {
         ...this.app.blank("take", titleOf(parent, place)),
         id: run.ids[number],
@@ -117,7 +116,6 @@ export class Composer {
         run: run.id,
         number: place,
         piece,
-        bars,
         region,
         model: ask.model,
         state: "running",
@@ -125,8 +123,7 @@ export class Composer {
         goals: ask.plan ? this.app.desk.goals : null,
         keeps: Boolean(keeps),
         lost: Boolean((parent?.keeps || parent?.lost) && !keeps),
-        now: piece.lines[Math.min(region.first, bars)],
-        continues: region.first > 0 || ask.kind !== "continue",
+        now: piece.lines[Math.min(region.first, barCount(piece))],
       };
     });
     run.place = 0;
@@ -173,7 +170,7 @@ export class Composer {
     const entry = this.entry(run, take.number),
       piece = pieceOf(take.piece);
     const { kept = null, notKept = null } = take,
-      bytes = kept && fromBase64(kept.data);
+      bytes = bytesFrom(kept?.data);
     const next = {
       ...entry,
       piece,
@@ -183,13 +180,11 @@ export class Composer {
       region: take.region,
       trainedBars: take.trainedBars,
       likeness: take.likeness,
-      fresh: take.new,
       now: undefined,
-      file: kept?.same ? bytes : take.midi ? fromBase64(take.midi) : null,
+      file: kept?.same ? bytes : bytesFrom(take.midi),
       fileName: `${entry.title}${kept?.same ? kept.ending : ".mid"}`,
       provenance: take.provenance,
       seed: take.seed,
-      bars: barCount(piece),
       chosen: barCount(piece),
     };
     this.app.player.update(next);

@@ -7,7 +7,6 @@ import { factsOf, splitTitle } from "./titles.js";
 export function treeOf(desk) {
   const entries = desk.listed,
     ids = new Set(entries.map((one) => one.id)),
-    children = new Map(),
     rows = new Map();
   const root = (entry) => {
     for (
@@ -18,10 +17,7 @@ export function treeOf(desk) {
       if (ids.has(parent)) return parent;
     return null;
   };
-  for (const entry of entries) {
-    const of = root(entry);
-    children.set(of, [...(children.get(of) ?? []), entry]);
-  }
+  const children = Map.groupBy(entries, root);
   const walk = (entry, depth) => {
     if (rows.has(entry)) return;
     rows.set(entry, depth);

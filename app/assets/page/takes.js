@@ -14,14 +14,12 @@ const WORDS = {
   accompany: "Use this take",
 };
 
-// Whether what was written is silence in place of bars: that is a take, too.
-const isEmptied = ({ state, how, fresh }) => state !== "running" && !fresh && how === "infill";
-
-function factsOf(entry, fresh) {
-  if (isEmptied(entry)) return `These bars are now empty · seed ${entry.seed}`;
-  if (entry.state === "running") return count(fresh, "new note");
-  if (!fresh) return "No new notes came; press Continue for another.";
-  return `${count(fresh, "new note")} · seed ${entry.seed}`;
+// What is said of a take with so many new notes. Silence in place of bars is one, too.
+function factsOf({ state, how, seed }, fresh) {
+  if (state === "running") return count(fresh, "new note");
+  if (fresh) return `${count(fresh, "new note")} · seed ${seed}`;
+  if (how === "infill") return `These bars are now empty · seed ${seed}`;
+  return "No new notes came; press Continue for another.";
 }
 
 function takeCard(app, id, axis) {
@@ -48,7 +46,7 @@ function takeCard(app, id, axis) {
   function show(lanes) {
     const entry = entryOf(),
       over = entry.state !== "running",
-      fresh = entry.fresh ?? countIn(entry.piece, entry.region);
+      fresh = countIn(entry.piece, entry.region);
     facts.textContent = factsOf(entry, fresh);
     roll.high = desk.takes.length === 1 ? HIGH : lanes?.length > 1 ? "234px" : "178px";
     parts.show(entry, { lanes, seen: app.seen(entry), plan: planShown(app, entry) });
@@ -56,9 +54,9 @@ function takeCard(app, id, axis) {
     settled = true;
     if (!over && !player.playing) roll.reveal(Math.max(start(), entry.now ?? 0));
     card.classList.toggle("mg-growing", !over);
-    jump.hidden = !fresh || !entry.continues || entry.region.first === 0;
+    jump.hidden = !fresh || entry.region.first === 0;
     further.hidden = menu.hidden = drop.hidden = !over;
-    further.disabled = !fresh && !isEmptied(entry);
+    further.disabled = !fresh && how !== "infill";
     if (over && liked !== entry.likeness) like.replaceChildren(likeness((liked = entry.likeness)));
   }
   return { id, card, show, roll, play };

@@ -11,28 +11,13 @@ const GAP = 4,
   LABEL = 16,
   FAR = 5;
 const NAMES = [
-  "ground",
-  "given-ground",
-  "shade",
-  "line",
-  "line-strong",
-  "faint",
-  "rest",
-  "ink",
-  "range",
-  "plan-density",
-  "plan-register",
-  "plan-loudness",
+  ..."ground given-ground shade line line-strong faint rest ink".split(" "),
+  ...["density", "register", "loudness"].map((curve) => `plan-${curve}`),
   ...[0, 1, 2].flatMap((n) => [`given-${n}`, `new-${n}`]),
 ];
+const COLOUR = { syntax: "<color>", inherits: true, initialValue: "black" };
 // So that they are read as colours, light or dark.
-for (const name of NAMES)
-  globalThis.CSS?.registerProperty({
-    name: `--mg-${name}`,
-    syntax: "<color>",
-    inherits: true,
-    initialValue: "black",
-  });
+for (const name of NAMES) globalThis.CSS?.registerProperty({ name: `--mg-${name}`, ...COLOUR });
 // What is said of music that is longer than any that its model learned from, as far as there is room.
 const LONG = ["beyond the trained length: quality may drop", "quality may drop", "may drop"];
 const longest = new WeakMap(); // notes → their greatest duration

@@ -1,6 +1,5 @@
 // Take a piece along: drag it out of the page, or save it as MIDI, a track of it, a score, or sound. Where it is heard
 // otherwise than it is written, in another key or without a track, it can be had as either.
-import { toBase64 } from "../desk/file.js";
 import { mixOf } from "../desk/mix.js";
 import { asHeard, changesOf, isAllSilent, playing } from "../music/heard.js";
 import { isMidi, writeMidi } from "../music/midi.js";
@@ -58,7 +57,7 @@ export function grip(entryOf, what) {
     const entry = entryOf();
     if (!entry?.piece.notes.length) return event.preventDefault();
     const name = `${fileName(entry.title)}.mid`,
-      address = `data:${MIDI};base64,${toBase64(midiOf(entry))}`;
+      address = `data:${MIDI};base64,${midiOf(entry).toBase64()}`;
     event.dataTransfer.setData("DownloadURL", `${MIDI}:${name}:${address}`);
     event.dataTransfer.setData("text/plain", name);
     event.dataTransfer.effectAllowed = "copy";

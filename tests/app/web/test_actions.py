@@ -82,8 +82,8 @@ def test_work_ends_when_the_one_who_asked_hangs_up(actions: PageActions):
 
 def test_a_piece_is_shown_as_each_model_hears_it(actions: PageActions):
     trio = actions.open_example("trio-disco", MODEL)
-    told = [trio[name] for name in ("title", "bars", "chosen", "model", "notices")]
-    assert told == ["Disco trio", 16, 16, MODEL, []]
+    told = [trio[name] for name in ("title", "chosen", "model", "notices")]
+    assert told == ["Disco trio", 16, MODEL, []]
     assert [track["name"] for track in trio["piece"]["tracks"]] == ["Bass", "Drums", "Other"]
     assert len(trio["piece"]["notes"]) == 5 * 1214
     assert base64.b64decode(trio["file"]) == example("trio-disco")
@@ -92,13 +92,13 @@ def test_a_piece_is_shown_as_each_model_hears_it(actions: PageActions):
     assert piano["piece"]["chords"]
     assert piano["notices"][0] == {"text": "The drums are left out: this model plays the piano."}
     for name in EXAMPLES:
-        assert actions.open_example(name, MODEL)["bars"] == 16
+        assert actions.open_example(name, MODEL)["chosen"] == 16
 
 
 def test_no_file_is_read_in_the_process_of_the_server(actions: PageActions, monkeypatch):
     for name in ("read_file", "piece_of", "musicxml"):
         monkeypatch.setattr(opened_files, name, None)  # here alone
-    assert actions.open(JAZZ + b"\0", "a.mid", PIANO)["bars"] == 16
+    assert actions.open(JAZZ + b"\0", "a.mid", PIANO)["chosen"] == 16
     assert actions.reader.notated(JAZZ, "a.mid").startswith(b"<?xml")
 
 
