@@ -15,8 +15,8 @@ const asked = (settings) =>
   Object.fromEntries(Object.entries(settings).filter(([name]) => !LEFT_OUT.has(name)));
 const MOST_LETTERS = 60000; // longer addresses are cut by some programs
 
-async function through(bytes, stream) {
-  const passed = new Blob([bytes]).stream().pipeThrough(stream);
+async function through(content, stream) {
+  const passed = new Blob([content]).stream().pipeThrough(stream);
   return new Uint8Array(await new Response(passed).arrayBuffer());
 }
 
@@ -30,10 +30,7 @@ export async function writeLink(address, source, { model, chosen, settings }) {
   else if (source.bytes)
     Object.assign(said, { title: source.title, name: source.name, file: textOf(source.bytes) });
   else said.nothing = true;
-  const packed = await through(
-    new TextEncoder().encode(JSON.stringify(said)),
-    new CompressionStream("deflate-raw"),
-  );
+  const packed = await through(JSON.stringify(said), new CompressionStream("deflate-raw"));
   const link = `${address.split("#")[0]}${LINK}${textOf(packed)}`;
   if (link.length > MOST_LETTERS)
     throw new Error("This piece is too long for a link; save the project as a file instead.");

@@ -105,19 +105,10 @@ export class Desk extends Watched {
       { listed } = step.open,
       back = what === "undo";
     const stays = (id) => this.stars.has(id) || this.entries.get(id)?.kind !== "edit";
-    const kept = [
-      ...new Set([
-        ...listed,
-        ...before.listed.filter(back ? stays : (id) => !step.out?.includes(id)),
-      ]),
-    ];
-    to.push({
-      label: step.label,
-      as: null,
-      open: before,
-      out: back ? listed.filter((id) => !before.listed.includes(id)) : null,
-    });
-    this.open = { ...step.open, listed: kept };
+    const left = before.listed.filter(back ? stays : (id) => !step.out?.includes(id)),
+      out = back ? listed.filter((id) => !before.listed.includes(id)) : null;
+    to.push({ label: step.label, as: null, open: before, out });
+    this.open = { ...step.open, listed: [...new Set([...listed, ...left])] };
     this.tell("step", { label: step.label, before, what });
     return step.label;
   }
@@ -179,11 +170,8 @@ export class Desk extends Watched {
     if (!entry || id === this.open.current) return;
     const children = this.listed.filter((one) => one.parent === id && one.kind === "take");
     const run = children.at(-1)?.run;
-    this.step("going back", {
-      current: id,
-      takes: children.filter((one) => one.run === run).map((one) => one.id),
-      ...this.#choices(entry),
-    });
+    const takes = children.filter((one) => one.run === run).map((one) => one.id);
+    this.step("going back", { current: id, takes, ...this.#choices(entry) });
   }
 
   // What is chosen for a piece that comes back to the stage.
@@ -226,12 +214,8 @@ export class Desk extends Watched {
     const without = (ids) => ids.filter((one) => one !== id);
     const left = without(this.open.listed),
       { parent } = this.entries.get(id);
-    const next =
-      this.open.current !== id
-        ? this.open.current
-        : left.includes(parent)
-          ? parent
-          : (left.at(-1) ?? null);
+    const after = left.includes(parent) ? parent : (left.at(-1) ?? null),
+      next = this.open.current === id ? after : this.open.current;
     const takes = this.open.current === id ? [] : without(this.open.takes);
     this.step("deleting", {
       takes,
@@ -266,11 +250,9 @@ export class Desk extends Watched {
 
   // Every entry that lies open, is listed, or that a step leads back to.
   get needed() {
-    const ids = new Set(this.stars);
-    for (const { current, takes, listed } of [
-      this.open,
-      ...[...this.past, ...this.future].map((step) => step.open),
-    ])
+    const ids = new Set(this.stars),
+      opens = [this, ...this.past, ...this.future].map((one) => one.open);
+    for (const { current, takes, listed } of opens)
       for (const id of [current, ...takes, ...listed]) if (id) ids.add(id);
     return ids;
   }

@@ -6,6 +6,13 @@ export const WIDTH = 5; // numbers a note: onset, duration, pitch, velocity, tra
 // What the server sends → a piece.
 export const pieceOf = (plain) => ({ ...plain, notes: Int32Array.from(plain.notes) });
 
+// The last track that is no drums, or the first.
+export const lastPitched = (tracks) =>
+  Math.max(
+    tracks.findLastIndex((track) => !track.drum),
+    0,
+  );
+
 export const noteCount = (piece) => piece.notes.length / WIDTH;
 export const barCount = (piece) => piece.lines.length - 1;
 

@@ -338,14 +338,10 @@ export class App {
     const same = this.player.entry?.id === entry.id;
     if (same && at === null && this.player.playing) return this.player.pause();
     this.player.load(entry, { at });
-    const lead = this.desk.open.takes.includes(entry.id) ? (this.seen(entry)?.first ?? 0) : 0;
-    const seam =
-      entry.piece.lines[
-        Math.min(
-          this.desk.settings.onlyNew && entry.region ? entry.region.first : lead,
-          barCount(entry.piece),
-        )
-      ];
+    const { open, settings } = this.desk,
+      lead = open.takes.includes(entry.id) ? (this.seen(entry)?.first ?? 0) : 0,
+      first = settings.onlyNew && entry.region ? entry.region.first : lead,
+      seam = entry.piece.lines[Math.min(first, barCount(entry.piece))];
     if (at !== null || this.player.tick < seam) this.player.seek(Math.max(at ?? 0, seam));
     return this.player.playing ? undefined : this.player.play();
   }
@@ -359,11 +355,7 @@ export class App {
 
   saveDesk() {
     const name = fileName(this.desk.current?.title ?? "desk");
-    download(
-      new TextEncoder().encode(writeDesk(this.desk)),
-      `${name}${ENDING}`,
-      "application/json",
-    );
+    download(writeDesk(this.desk), `${name}${ENDING}`, "application/json");
   }
 
   openDesk(file) {

@@ -7,6 +7,7 @@ import { settingOf } from "./server.js";
 import { nextNumber, titleOf } from "./titles.js";
 
 const MOST_SEED = 1e6;
+const BUSY = "The last request is still at work; press Stop, or wait for its end.";
 
 export class Composer {
   constructor(app) {
@@ -63,11 +64,7 @@ export class Composer {
       { desk } = app;
     // Who asks for a piece, and at once for what follows it, means that piece.
     if ((await app.underWay) === false) return; // it has said why
-    if (this.busy)
-      return app.fail(
-        "The last request is still at work; press Stop, or wait for its end.",
-        "takes",
-      );
+    if (this.busy) return app.fail(BUSY, "takes");
     app.calm();
     const parent = desk.current,
       ask = this.ask(what);

@@ -8,13 +8,11 @@ export function treeOf(desk) {
   const entries = desk.listed,
     ids = new Set(entries.map((one) => one.id)),
     rows = new Map();
-  const root = (entry) => {
-    for (
-      let parent = entry.parent, i = 0;
-      parent && i < 300;
-      i++, parent = desk.entries.get(parent)?.parent
-    )
+  const root = ({ parent }) => {
+    for (let i = 0; parent && i < 300; i++) {
       if (ids.has(parent)) return parent;
+      parent = desk.entries.get(parent)?.parent;
+    }
     return null;
   };
   const children = Map.groupBy(entries, root);
@@ -39,26 +37,15 @@ export function historyPart(app) {
   box.addEventListener("toggle", () => show());
 
   function row(entry, depth) {
-    const starIt = icon(
-      "star",
-      `Star: ${entry.title}`,
-      () => desk.star(entry.id),
-      "mg-icon mg-star",
-    );
-    starIt.ariaPressed = desk.stars.has(entry.id);
-    const { variation } = splitTitle(entry.title),
-      short = depth && variation ? variation[0].toUpperCase() + variation.slice(1) : entry.title;
-    const words = [make("span", "", short), make("span", "mg-facts", factsOf(entry).join(" · "))];
-    const open = action(words, () => app.recall(entry.id), "mg-history-open", {
-      title: entry.title,
-      ariaCurrent: entry.id === desk.open.current || null,
-    });
-    const bin = icon(
-      "bin",
-      `Delete: ${entry.title}`,
-      () => app.remove(entry.id),
-      "mg-icon mg-drop",
-    );
+    const { id, title } = entry,
+      starIt = icon("star", `Star: ${title}`, () => desk.star(id), "mg-icon mg-star"),
+      bin = icon("bin", `Delete: ${title}`, () => app.remove(id), "mg-icon mg-drop");
+    starIt.ariaPressed = desk.stars.has(id);
+    const { variation } = splitTitle(title),
+      short = depth && variation ? variation[0].toUpperCase() + variation.slice(1) : title;
+    const words = [make("span", "", short), make("span", "mg-facts", factsOf(entry).join(" · "))],
+      more = { title, ariaCurrent: id === desk.open.current || null },
+      open = action(words, () => app.recall(id), "mg-history-open", more);
     const line = make("li", "mg-history-row", [starIt, open, bin]);
     line.style.setProperty("--depth", Math.min(depth, 8));
     return line;

@@ -20,12 +20,9 @@ async function fetched(what, ask, file = null, signal = null) {
   const body = new FormData();
   body.append("ask", JSON.stringify(ask));
   if (file) {
-    const ending = isMidi(file.bytes) && !/\.\w+$/.test(file.name) ? ".mid" : "";
-    body.append(
-      "file",
-      new Blob([file.bytes]),
-      file.name.replace(/[\\/]/g, "_").slice(-120) + ending,
-    );
+    const ending = isMidi(file.bytes) && !/\.\w+$/.test(file.name) ? ".mid" : "",
+      name = file.name.replace(/[\\/]/g, "_").slice(-120);
+    body.append("file", new Blob([file.bytes]), name + ending);
   }
   let answer;
   try {

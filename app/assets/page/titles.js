@@ -17,14 +17,10 @@ export function titleOf(parent, number) {
 }
 
 // Takes of a piece are counted on, so that no two that are kept have one name.
-export const nextNumber = (entries, parent) =>
-  1 +
-  Math.max(
-    -1,
-    ...entries
-      .filter((one) => one.kind === "take" && one.parent === (parent?.id ?? null))
-      .map((one) => one.number),
-  );
+export function nextNumber(entries, parent) {
+  const isTake = (one) => one.kind === "take" && one.parent === (parent?.id ?? null);
+  return 1 + Math.max(-1, ...entries.filter(isTake).map((one) => one.number));
+}
 
 const KINDS = { file: "opened", example: "example", nothing: "new idea", edit: "by hand" };
 

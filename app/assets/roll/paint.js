@@ -97,11 +97,9 @@ export function layLanes(lanes, top, height) {
   const share = (lane) => (lane.drum && lanes.length > 1 ? 2 : 1),
     rows = lanes.reduce((sum, lane) => sum + share(lane) * lane.rows, 0);
   const name = lanes.length > 1 ? NAME : 0,
-    between = name + GAP;
-  const step = Math.max(
-    0.1,
-    (height - top - 6 - name - between * (lanes.length - 1)) / Math.max(1, rows),
-  );
+    between = name + GAP,
+    room = height - top - 6 - name - between * (lanes.length - 1),
+    step = Math.max(0.1, room / Math.max(1, rows));
   let y = top + 3 + name;
   return lanes.map((lane) => {
     const own = step * share(lane),

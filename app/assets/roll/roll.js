@@ -147,12 +147,9 @@ export class Roll {
   }
 
   tickAt(event) {
-    const x =
-      event.clientX -
-      this.view.getBoundingClientRect().left -
-      this.view.clientLeft -
-      this.gutter +
-      this.view.scrollLeft;
+    const { view } = this,
+      left = view.getBoundingClientRect().left + view.clientLeft + this.gutter,
+      x = event.clientX - left + view.scrollLeft;
     return Math.max(0, this.begin + (x / this.beatWidth) * this.piece.ticksPerBeat);
   }
 

@@ -8,20 +8,17 @@ const KEYS = ["a", "w", "s", "e", "d", "f", "t", "g", "y", "h", "u", "j", "k", "
 const VELOCITY = 88;
 
 export class Recorder {
+  on = false;
+  keys = false;
+  octave = 5;
+  track = 0;
+  devices = [];
+  down = new Map();
+  pressed = new Map();
+  played = [];
+
   constructor(player, { heard, failed }) {
-    Object.assign(this, {
-      player,
-      heard,
-      failed,
-      on: false,
-      keys: false,
-      octave: 5,
-      track: 0,
-      devices: [],
-      down: new Map(),
-      pressed: new Map(),
-      played: [],
-    });
+    Object.assign(this, { player, heard, failed });
     addEventListener("keydown", (event) => this.#key(event, true));
     addEventListener("keyup", (event) => this.#key(event, false));
     addEventListener("blur", () => [...this.down.keys()].forEach((pitch) => this.release(pitch)));
@@ -179,12 +176,8 @@ export class Recorder {
 
   // The same while recording goes on; keys that are down are held up to a time, in seconds.
   soFar(until) {
-    const held = [...this.down].map(([pitch, [on, velocity]]) => [
-      on,
-      until - this.begun,
-      pitch,
-      velocity,
-    ]);
+    const off = until - this.begun,
+      held = [...this.down].map(([pitch, [on, velocity]]) => [on, off, pitch, velocity]);
     return this.#pieceWith([...this.played, ...held]);
   }
 
@@ -197,10 +190,7 @@ export class Recorder {
       bars = linesFor(this.piece, this.bar + 1);
     const beats = (bars[this.bar + 1] - bars[this.bar]) / this.piece.ticksPerBeat;
     const more = Math.max(1, Math.ceil((seconds * this.tempo) / 60 / beats - 0.05));
-    const piece = {
-      ...this.piece,
-      lines: linesFor(this.piece, Math.max(this.piece.lines.length - 1, this.bar + more)),
-    };
+    const piece = withBars(this.piece, Math.max(barCount(this.piece), this.bar + more));
     return quantised(piece, played, this.tempo, this.track, piece.lines[this.bar]);
   }
 }

@@ -216,11 +216,8 @@ export class Transport {
       const to = Math.min(reach, stop, this.frontier);
       this.#send(this.sent, to, anchor);
       this.sent = Math.max(this.sent, to);
-      if (to === stop && reach >= stop) {
-        this.#around(anchor);
-        continue;
-      }
-      break;
+      if (to !== stop || reach < stop) break;
+      this.#around(anchor);
     }
     this.#await();
     this.#finish();
@@ -236,22 +233,17 @@ export class Transport {
 
   #around(anchor) {
     const time = this.#time(anchor, this.loop[1]);
-    for (const key of [...this.active.keys()]) this.#off(key, time - 0.002);
+    this.#silence(time - 0.002);
     this.anchors = [...this.anchors.slice(-3), this.#anchor(time, this.loop[0])];
     this.sent = this.loop[0];
   }
 
   // At the end of what is known, wait for more, unless a loop goes round there.
   #await() {
-    if (
-      this.waiting ||
-      !Number.isFinite(this.frontier) ||
-      this.#turn <= this.frontier ||
-      this.tick < this.frontier - 1
-    )
-      return;
+    const grows = Number.isFinite(this.frontier) && this.#turn > this.frontier;
+    if (this.waiting || !grows || this.tick < this.frontier - 1) return;
     this.at = this.frontier;
-    for (const key of [...this.active.keys()]) this.#off(key, this.now());
+    this.#silence();
     this.anchors = [this.#anchor(this.now(), this.frontier)];
     this.waiting = true;
     this.changed("waiting");
@@ -281,12 +273,10 @@ export class Transport {
 
   // Let a note sound, of which its place in the array is given, unless it does already.
   #on(place, time) {
-    const [onset, duration, pitch, velocity, track] = this.piece.notes.subarray(
-        place,
-        place + WIDTH,
-      ),
+    const { notes, tracks } = this.piece,
+      [onset, duration, pitch, velocity, track] = notes.subarray(place, place + WIDTH),
       key = `${onset} ${pitch} ${track}`;
-    const sounding = this.piece.tracks[track].drum ? pitch : pitch + this.transpose,
+    const sounding = tracks[track].drum ? pitch : pitch + this.transpose,
       channel = this.channels[track];
     if (!this.audible(track) || sounding < 0 || sounding > 127 || this.active.has(key)) return null;
     this.out.on(channel, sounding, velocity, time);
@@ -295,22 +285,16 @@ export class Transport {
   }
 
   #click(from, to, anchor) {
-    const { lines } = this.piece;
-    for (
-      let bar = barAt(this.piece, Math.max(0, from));
-      bar < lines.length - 1 && lines[bar] < to;
-      bar++
-    )
-      for (
-        let tick = lines[bar], beat = beatOf(this.piece, bar);
-        tick < Math.min(lines[bar + 1], to);
-        tick += beat
-      )
-        if (tick >= from)
-          this.out.click(
-            ...CLICKS[tick === lines[bar] ? "first" : "other"],
-            this.#time(anchor, tick),
-          );
+    const { piece } = this,
+      { lines } = piece;
+    for (let bar = barAt(piece, Math.max(0, from)); lines[bar + 1] && lines[bar] < to; bar++) {
+      const end = Math.min(lines[bar + 1], to),
+        beat = beatOf(piece, bar);
+      for (let tick = lines[bar]; tick < end; tick += beat) {
+        const sound = CLICKS[tick === lines[bar] ? "first" : "other"];
+        if (tick >= from) this.out.click(...sound, this.#time(anchor, tick));
+      }
+    }
   }
 
   #off(key, time) {
@@ -319,9 +303,8 @@ export class Transport {
     this.out.off(note.channel, note.pitch, Math.max(time, note.time + 0.02));
   }
 
-  #silence() {
-    const now = this.now();
-    for (const key of [...this.active.keys()]) this.#off(key, now);
+  #silence(time = this.now()) {
+    for (const key of [...this.active.keys()]) this.#off(key, time);
   }
 
   // When a note that sounds ends, as far as is known now.

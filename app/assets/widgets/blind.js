@@ -77,8 +77,7 @@ export function blindPart(app) {
   const { desk, player } = app;
   const choices = new Choices();
   const opener = marked("blind", "Compare blind", () => open());
-  const save = () =>
-    download(new TextEncoder().encode(choices.text()), "listening.json", "application/json");
+  const save = () => download(choices.text(), "listening.json", "application/json");
   const forget = () => (choices.clear(), show());
   const view = dialogFor({ close: () => view.box.close(), play, choose, draw, save, forget });
   const { box, plays, next } = view;

@@ -52,14 +52,10 @@ export function passFocus(box, to) {
 // A slider and a field for the same number. `said` puts the number into words.
 export function slider(id, label, min, max, act, { step = 1, said = null, info = "" } = {}) {
   const name = make("label", "mg-label", label, { htmlFor: `${id}-range` });
-  const range = make("input", "", "", { type: "range", id: `${id}-range`, min, max, step });
-  const number = make("input", "mg-number", "", {
-    type: "number",
-    min,
-    max,
-    step,
-    ariaLabel: `${label}, as a number`,
-  });
+  const bounds = { min, max, step },
+    ariaLabel = `${label}, as a number`;
+  const range = make("input", "", "", { type: "range", id: `${id}-range`, ...bounds }),
+    number = make("input", "mg-number", "", { type: "number", ariaLabel, ...bounds });
   const words = make("output", "mg-said");
   const show = (to, typed = document.activeElement === number) => {
     range.value = to;
@@ -78,9 +74,9 @@ export function slider(id, label, min, max, act, { step = 1, said = null, info =
   const box = make("div", "mg-field", [head, range, make("span", "mg-info", info)], { id });
   return Object.assign(box, {
     show: (to) => show(to),
-    bounds: (low, high) =>
-      Object.assign(range, { min: low, max: high }) &&
-      Object.assign(number, { min: low, max: high }),
+    bounds: (low, high) => {
+      for (const one of [range, number]) Object.assign(one, { min: low, max: high });
+    },
   });
 }
 
@@ -117,9 +113,9 @@ export function alarm() {
   return Object.assign(box, { say: (text) => ((box.textContent = text), (box.hidden = !text)) });
 }
 
-// Let a file be saved under a name.
-export function download(bytes, name, kind) {
-  const url = URL.createObjectURL(new Blob([bytes], { type: kind }));
+// Let bytes or a text be saved as a file.
+export function download(content, name, kind) {
+  const url = URL.createObjectURL(new Blob([content], { type: kind }));
   const link = make("a", "", "", { href: url, download: name });
   document.body.append(link);
   link.click();

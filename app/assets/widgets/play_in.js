@@ -1,5 +1,5 @@
 // Record: a MIDI keyboard or the computer's keys, with a count-in and a metronome, onto the grid of the piece.
-import { barCount } from "../music/piece.js";
+import { barCount, lastPitched } from "../music/piece.js";
 import { Recorder } from "../sound/recorder.js";
 import { Trade } from "../sound/trade.js";
 import { action, choice, fold, make } from "./parts.js";
@@ -73,10 +73,7 @@ function partChoice(recorder) {
     if (names !== named && !recorder.on) {
       named = names;
       part.fill(tracks.map((track, index) => [index, track.name]));
-      recorder.track = Math.max(
-        0,
-        tracks.findLastIndex((track) => !track.drum),
-      );
+      recorder.track = lastPitched(tracks);
       part.show(recorder.track);
     }
     part.hidden = tracks.length < 2;

@@ -83,7 +83,8 @@ function savesOf(app, entry) {
     const { name } = piece.tracks[index];
     return [`${name} as MIDI`, `, ${fileName(name)}.mid`, MIDI, track(index), "one track"];
   });
-  const isOther = changes.length > 0;
+  const newPart = ["New part as MIDI", ", new part.mid", MIDI, part, "what was written, by itself"],
+    isOther = changes.length > 0;
   return [
     isOther && `As heard: ${changes.join(", ")}`,
     isOther && ["MIDI as heard", ", as heard.mid", MIDI, heard, "with these changes"],
@@ -91,14 +92,7 @@ function savesOf(app, entry) {
     isOther && "As written",
     entry.lost && LOST,
     [isOther ? "MIDI as written" : "MIDI", ".mid", MIDI, midiOf, "all of it"],
-    region?.first &&
-      !region.tracks && [
-        "New part as MIDI",
-        ", new part.mid",
-        MIDI,
-        part,
-        "what was written, by itself",
-      ],
+    region?.first && !region.tracks && newPart,
     ...(used.length > 1 ? tracks : []),
     ["Score (MusicXML)", ".musicxml", XML, score, "for a program that prints music"],
     !isOther && ["WAV", ".wav", WAV, sound, "the sound"],
