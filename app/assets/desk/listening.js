@@ -32,9 +32,8 @@ function takeOf(entry) {
 
 // The pairs of sides {entry, facts}: two takes, or a take and the real piece.
 export function pairsOf(desk) {
-  const takes = desk.takes.filter(
-    (take) => take.state !== "running" && countIn(take.piece, take.region),
-  );
+  const isHeard = (take) => take.state !== "running" && countIn(take.piece, take.region),
+    takes = desk.takes.filter(isHeard);
   const two = takes.flatMap((one, place) =>
     takes.slice(place + 1).map((other) => [takeOf(one), takeOf(other)]),
   );
@@ -56,17 +55,12 @@ function barsOf(pair) {
 // A pair as it is heard: {A, B, bars}, each side with a piece of its own that has no mark. `random` gives 0 to 1.
 export function blind(pair, random = Math.random) {
   const bars = barsOf(pair);
-  const sides = pair.map(({ entry, facts }) => ({
-    facts,
-    entry: {
-      id: `blind ${newId()}`,
-      parent: pair[0].entry.parent,
-      kind: "file",
-      title: "",
-      state: "done",
-      piece: excerptFrom(entry.piece, bars),
-    },
-  }));
+  const { parent } = pair[0].entry,
+    plain = { parent, kind: "file", title: "", state: "done" };
+  const sides = pair.map(({ entry, facts }) => {
+    const piece = excerptFrom(entry.piece, bars);
+    return { facts, entry: { ...plain, id: `blind ${newId()}`, piece } };
+  });
   const [A, B] = random() < 0.5 ? sides : sides.reverse();
   A.entry.title = "A";
   B.entry.title = "B";
@@ -96,10 +90,8 @@ export class Choices {
   // `chosen` is "A", "B" or "none".
   add({ A, B, bars }, chosen, title) {
     const choice = { id: newId(), made: new Date().toISOString(), title };
-    this.#keep([
-      ...this.all,
-      { ...choice, bars: [bars.first + 1, bars.stop], A: A.facts, B: B.facts, chosen },
-    ]);
+    const heard = { bars: [bars.first + 1, bars.stop], A: A.facts, B: B.facts };
+    this.#keep([...this.all, { ...choice, ...heard, chosen }]);
   }
 
   clear() {

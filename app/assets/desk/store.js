@@ -123,9 +123,8 @@ export class Store {
     const locks = (await navigator.locks?.query())?.held ?? [],
       open = new Set(locks.map((lock) => lock.name));
     const work = this.base.transaction([DESKS, ENTRIES], "readwrite");
-    const desks = (await settled(work.objectStore(DESKS).getAll())).sort(
-      (a, b) => b.saved - a.saved,
-    );
+    const desks = await settled(work.objectStore(DESKS).getAll());
+    desks.sort((a, b) => b.saved - a.saved);
     const old = desks.slice(MOST_DESKS).filter((one) => !open.has(lockOf(one.id)));
     const needed = new Set(desk.needed);
     for (const one of desks)

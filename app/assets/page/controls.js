@@ -14,13 +14,8 @@ import {
 } from "../widgets/parts.js";
 import { settingOf } from "./server.js";
 
-const CREATIVITY = [
-  [0.7, "safe"],
-  [0.85, "careful"],
-  [1, "natural"],
-  [1.1, "bold"],
-  [1.25, "wild"],
-];
+const TEMPERATURES = [0.7, 0.85, 1, 1.1, 1.25];
+const CREATIVITY = ["safe", "careful", "natural", "bold", "wild"];
 const DENSE = ["sparse", "natural", "dense"];
 const MOST_SEED = 2 ** 31 - 1;
 
@@ -56,15 +51,14 @@ function dial(desk, name, id, label, low, high, more) {
 
 // The temperature in words; one that has none is said as a number, at the nearest of them.
 function creativity(desk) {
-  const steps = CREATIVITY.map(([temperature]) => temperature),
-    dare = (place) => desk.set({ temperature: steps[place] });
+  const dare = (place) => desk.set({ temperature: TEMPERATURES[place] });
   const said = (place) => {
     const { temperature } = desk.settings;
-    return steps.includes(temperature) ? CREATIVITY[place][1] : `temperature ${temperature}`;
+    return TEMPERATURES.includes(temperature) ? CREATIVITY[place] : `temperature ${temperature}`;
   };
-  const part = slider("mg-daring", "Creativity", 0, steps.length - 1, dare, { said });
+  const part = slider("mg-daring", "Creativity", 0, TEMPERATURES.length - 1, dare, { said });
   return live(part, () => {
-    const far = steps.map((temperature) => Math.abs(temperature - desk.settings.temperature));
+    const far = TEMPERATURES.map((one) => Math.abs(one - desk.settings.temperature));
     part.show(far.indexOf(Math.min(...far)));
   });
 }
@@ -102,13 +96,8 @@ function chordLine(app) {
 }
 
 function seedField(desk) {
-  const number = make("input", "mg-number", "", {
-    type: "number",
-    id: "mg-seed-number",
-    min: 0,
-    max: MOST_SEED,
-    step: 1,
-  });
+  const whole = { type: "number", id: "mg-seed-number", min: 0, max: MOST_SEED, step: 1 },
+    number = make("input", "mg-number", "", whole);
   number.addEventListener("change", () => {
     const seed = Math.min(MOST_SEED, Math.max(0, Math.floor(Number(number.value) || 0)));
     desk.set({ seed, newSeed: false });

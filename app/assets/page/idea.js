@@ -1,6 +1,6 @@
 // What a piece from nothing is to be like: shown where no piece is open and the model can be asked; "any" is the model's
 // to choose.
-import { action, choice, field, make } from "../widgets/parts.js";
+import { action, choice, field, make, options } from "../widgets/parts.js";
 
 const ANY = ["", "Any"];
 const FORMS = ["A A B A", "A B A C", "A A B B", "A B A B", "A B A"];
@@ -19,13 +19,8 @@ export function ideaPart(app) {
     key = choose("key", "Key"),
     metre = choose("metre", "Time signature"),
     form = choose("form", "Form");
-  const beats = make("input", "mg-text", "", {
-    type: "number",
-    id: "mg-idea-beats",
-    min: 10,
-    max: 500,
-    placeholder: "Any",
-  });
+  const asked = { type: "number", id: "mg-idea-beats", min: 10, max: 500, placeholder: "Any" },
+    beats = make("input", "mg-text", "", asked);
   beats.addEventListener("change", () => set({ tempo: Number(beats.value) || 0 }));
   const tempo = field("mg-idea-tempo", "Tempo (BPM)", beats),
     players = playersField(desk, set);
@@ -73,6 +68,12 @@ function playersField(desk, set) {
     set({ parts: parts.includes(part) ? parts.filter((one) => one !== part) : [...parts, part] });
   }
 
+  function chipFor(part) {
+    const chip = action(worded(part), () => toggle(part));
+    chip.dataset.part = part;
+    return chip;
+  }
+
   let shown = "";
   function show({ parts }) {
     const picked = chosen(),
@@ -81,19 +82,8 @@ function playersField(desk, set) {
     if (shown !== all.join()) {
       shown = all.join();
       const others = parts.filter((one) => !all.includes(one)).map((one) => [one, worded(one)]);
-      more.replaceChildren(
-        ...[["", "Another…"], ...others].map(([value, text]) =>
-          make("option", "", text, { value }),
-        ),
-      );
-      chips.replaceChildren(
-        ...all.map((part) => {
-          const chip = action(worded(part), () => toggle(part));
-          chip.dataset.part = part;
-          return chip;
-        }),
-        more,
-      );
+      more.replaceChildren(...options([["", "Another…"], ...others]));
+      chips.replaceChildren(...all.map(chipFor), more);
     }
     more.value = "";
     for (const chip of chips.querySelectorAll("button"))

@@ -41,14 +41,10 @@ export class Hand {
 
   at(tick, pitch, track) {
     const { notes } = this.roll.piece;
-    for (let i = notes.length - WIDTH; i >= 0; i -= WIDTH)
-      if (
-        notes[i + 4] === track &&
-        notes[i + 2] === pitch &&
-        notes[i] <= tick &&
-        tick < notes[i] + notes[i + 1]
-      )
-        return i / WIDTH;
+    for (let i = notes.length - WIDTH; i >= 0; i -= WIDTH) {
+      const isSame = notes[i + 4] === track && notes[i + 2] === pitch;
+      if (isSame && notes[i] <= tick && tick < notes[i] + notes[i + 1]) return i / WIDTH;
+    }
     return -1;
   }
 
@@ -63,14 +59,9 @@ export class Hand {
       if (!event.shiftKey) this.chosen.clear();
       this.chosen.add(index);
     }
-    this.moving = {
-      tick,
-      pitch,
-      lane,
-      edge: this.atEdge(index, tick),
-      before: roll.piece,
-      chosen: [...this.chosen],
-    };
+    const edge = this.atEdge(index, tick),
+      chosen = [...this.chosen];
+    this.moving = { tick, pitch, lane, edge, before: roll.piece, chosen };
     roll.draw();
     return { move: (to) => this.move(to), end: () => this.up() };
   }
@@ -117,13 +108,10 @@ export class Hand {
   }
 
   up() {
-    const {
-      moving: { act, before, chosen },
-      roll,
-    } = this;
+    const { act, before, chosen } = this.moving;
     this.moving = null;
     if (!act) return;
-    roll.piece = before;
+    this.roll.piece = before;
     this.apply(act, chosen);
   }
 
@@ -131,10 +119,8 @@ export class Hand {
   apply({ edit, words }, chosen, as = null) {
     const { piece } = this.roll,
       made = edit(piece, chosen),
-      alone = withRows(
-        piece,
-        chosen.map((index) => this.row(index)),
-      );
+      rows = chosen.map((index) => this.row(index)),
+      alone = withRows(piece, rows);
     if (made !== piece) this.acts.edit(made, words, as);
     this.choose(rowsOf(edit(alone, [...chosen.keys()])));
   }
@@ -150,9 +136,8 @@ export class Hand {
   }
 
   choose(rows) {
-    this.roll.chosenNotes = new Set(
-      rows.map((row) => indexOf(this.roll.piece, row)).filter((index) => index >= 0),
-    );
+    const indices = rows.map((row) => indexOf(this.roll.piece, row));
+    this.roll.chosenNotes = new Set(indices.filter((index) => index >= 0));
     this.roll.draw();
   }
 

@@ -24,12 +24,11 @@ const heightIn = (curve, value, bottom) =>
 function pointsOf({ roll, x, height }, curve, values, first, stop) {
   const lines = linesOf(roll);
   const points = [];
-  for (let bar = first; bar < stop; bar++)
-    points.push(
-      (values[bar] ?? null) === null
-        ? null
-        : [(x(lines[bar]) + x(lines[bar + 1])) / 2, heightIn(curve, values[bar], height)],
-    );
+  for (let bar = first; bar < stop; bar++) {
+    const middle = (x(lines[bar]) + x(lines[bar + 1])) / 2,
+      value = values[bar] ?? null;
+    points.push(value === null ? null : [middle, heightIn(curve, value, height)]);
+  }
   return points;
 }
 
@@ -122,9 +121,8 @@ export function paintPlan(on) {
   const { letters } = roll.plan; // with those of bars that are yet to be written
   const ends = letters ? lines.length - 1 : knownOf(on);
   paintLetters(on, letters ?? shown.letters, first, ends);
-  const order = Object.keys(CURVES).sort(
-    (a, b) => (a === roll.plan.curve) - (b === roll.plan.curve),
-  );
+  const isChosen = (curve) => curve === roll.plan.curve,
+    order = Object.keys(CURVES).sort((a, b) => isChosen(a) - isChosen(b)); // which is painted last
   for (const curve of order) paintCurve(on, curve, shown, first, stop);
   pen.lineWidth = 1;
 }

@@ -14,9 +14,7 @@ export class Player extends Watched {
   constructor(address, { soundOf, failed, related }) {
     super();
     this.synth = new Synth(address);
-    this.soundOf = soundOf;
-    this.failed = failed;
-    this.related = related;
+    Object.assign(this, { soundOf, failed, related });
     this.entry = null;
     this.held = new Set(); // notes that a hand holds: track and pitch
     this.transport = new Transport({

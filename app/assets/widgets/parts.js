@@ -84,11 +84,12 @@ export function slider(id, label, min, max, act, { step = 1, said = null, info =
 export const field = (id, label, input) =>
   make("div", "mg-field", [make("label", "mg-label", label, { htmlFor: input.id }), input], { id });
 
-export function choice(id, label, options, act) {
-  const select = make("select", "mg-select", "", { id: `${id}-select` });
-  const fill = (list) =>
-    select.replaceChildren(...list.map(([value, text]) => make("option", "", text, { value })));
-  fill(options);
+// Pairs of a value and its name, as they lie in a list to choose from.
+export const options = (pairs) => pairs.map(([value, text]) => make("option", "", text, { value }));
+
+export function choice(id, label, pairs, act) {
+  const select = make("select", "mg-select", options(pairs), { id: `${id}-select` });
+  const fill = (others) => select.replaceChildren(...options(others));
   select.addEventListener("change", () => act(select.value));
   const show = (value) => (select.value = value);
   return Object.assign(field(id, label, select), { select, fill, show });
