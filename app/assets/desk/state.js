@@ -141,19 +141,10 @@ export class Desk extends Watched {
   // Open a piece that is new here: its takes are yet to come.
   show(entry, label, as = null) {
     this.put(entry);
-    this.step(
-      label,
-      {
-        current: entry.id,
-        takes: [],
-        listed: this.#listing(entry, as),
-        chosen: entry.chosen ?? 0,
-        model: entry.model ?? this.open.model,
-        goals:
-          entry.kind === "edit" && this.open.goals ? { ...this.open.goals, of: entry.id } : null,
-      },
-      as,
-    );
+    const { id: current, kind, chosen = 0, model = this.open.model } = entry,
+      listed = this.#listing(entry, as),
+      goals = kind === "edit" && this.open.goals ? { ...this.open.goals, of: current } : null;
+    this.step(label, { current, takes: [], listed, chosen, model, goals }, as);
   }
 
   // A change by hand takes the place of the one before it in the list; undo still knows both, unless they are one step.

@@ -66,10 +66,8 @@ export function writeMidi(piece, { made = null, chosen = null, volumes = [] } = 
     tracks.push(instrument(one, one.drum ? 9 : (pitched.shift() ?? 0), own, by, volumes[index]));
   });
   const numbers = [1, tracks.length, piece.ticksPerBeat * by],
-    head = chunk(
-      "MThd",
-      numbers.flatMap((number) => word(number, 2)),
-    );
+    words = numbers.flatMap((number) => word(number, 2)),
+    head = chunk("MThd", words);
   return Uint8Array.from([head, ...tracks].flat());
 }
 

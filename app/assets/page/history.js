@@ -64,9 +64,8 @@ export function historyPart(app) {
     const rows = treeOf(desk)
       .filter(([entry]) => !starred || desk.stars.has(entry.id))
       .map(([entry, depth]) => row(entry, starred ? 0 : depth));
-    const same = rows[Math.min(at, rows.length - 1)]?.querySelector(
-      `.${focused.classList[focused.classList.length - 1]}`,
-    );
+    const kind = [...focused.classList].at(-1), // of a button in a row
+      same = rows[Math.min(at, rows.length - 1)]?.querySelector(`.${kind}`);
     list.append(...rows);
     passFocus(list, same ?? summary);
     for (const one of before) one.remove();

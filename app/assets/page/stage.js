@@ -95,12 +95,8 @@ function pencilFor(app, roll, changed) {
   const edit = (piece, label, as) => (app.edit(piece, label, {}, as), changed());
   const touch = (pitch, track) => app.player.touch(pitch, { track });
   const hand = (roll.acts.hand = new Hand(roll, { edit, touch }));
-  const pencil = marked(
-    "pencil",
-    "Edit notes",
-    () => (pencil.switch(!hand.on), app.desk.tell("drawing")),
-    "mg-chip mg-of-roll",
-  );
+  const turn = () => (pencil.switch(!hand.on), app.desk.tell("drawing")),
+    pencil = marked("pencil", "Edit notes", turn, "mg-chip mg-of-roll");
   pencil.switch = (on) => {
     hand.switch(on);
     app.drawing = on;

@@ -68,21 +68,14 @@ function sheet(roll) {
   pen.clearRect(0, 0, width, height);
   pen.font = `11px ${style.fontFamily}`;
   pen.textBaseline = "middle";
-  const ink = Object.fromEntries(
-    NAMES.map((name) => [name, style.getPropertyValue(`--mg-${name}`).trim()]),
-  );
+  const ink = {};
+  for (const name of NAMES) ink[name] = style.getPropertyValue(`--mg-${name}`);
   const beat = roll.beatWidth,
     { begin, gutter } = roll,
     x = (tick) => gutter + ((tick - begin) / piece.ticksPerBeat) * beat - left;
+  const seen = { roll, piece, pen, ink, x, width, height, gutter };
   return {
-    roll,
-    piece,
-    pen,
-    width,
-    height,
-    ink,
-    x,
-    gutter,
+    ...seen,
     top: topOf(roll),
     ruler: rulerOf(roll),
     ticks: piece.ticksPerBeat / beat,
@@ -187,15 +180,11 @@ function paintNotes(on) {
     { notes } = piece;
   const lanes = [],
     end = piece.lines.at(-1),
-    until = to + 1,
     chosen = roll.chosenNotes;
   for (const lane of roll.laid) lanes[lane.index] = lane;
-  const prompt = roll.isPrompt ? piece.lines[Math.min(roll.given, barCount(piece))] : Infinity;
-  for (
-    let i = firstFrom(notes, from - longestOf(notes));
-    i < notes.length && notes[i] <= until;
-    i += WIDTH
-  ) {
+  const prompt = roll.isPrompt ? piece.lines[Math.min(roll.given, barCount(piece))] : Infinity,
+    first = firstFrom(notes, from - longestOf(notes));
+  for (let i = first; i < notes.length && notes[i] <= to + 1; i += WIDTH) {
     const onset = notes[i],
       track = notes[i + 4],
       lane = lanes[track];

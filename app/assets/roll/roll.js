@@ -95,13 +95,7 @@ export class Roll {
   }
 
   isNew(onset, track) {
-    return (
-      inRegion(this.region, this.piece.lines, onset, track) ||
-      (track < 0 &&
-        this.region &&
-        !this.region.tracks &&
-        onset >= this.piece.lines[Math.min(this.region.first, barCount(this.piece))])
-    );
+    return inRegion(this.region, this.piece.lines, onset, track);
   }
 
   choose(bars) {
@@ -217,11 +211,9 @@ export class Roll {
     if (!this.piece || !this.view.clientWidth) return;
     this.wide.style.width = `${Math.max(this.view.clientWidth, Math.ceil(this.gutter + this.shownBeats * this.beatWidth))}px`;
     const ratio = window.devicePixelRatio || 1,
-      { canvas, view } = this;
-    const [width, height] = [
-      Math.round(view.clientWidth * ratio),
-      Math.round(view.clientHeight * ratio),
-    ];
+      { canvas, view } = this,
+      width = Math.round(view.clientWidth * ratio),
+      height = Math.round(view.clientHeight * ratio);
     if (canvas.width !== width || canvas.height !== height)
       Object.assign(canvas, { width, height });
     canvas.style.width = `${view.clientWidth}px`;

@@ -146,20 +146,18 @@ export class Recorder {
     this.played = [];
     this.on = true;
     let next = 0;
+    const { synth } = this.player;
     const tick = () => {
       if (!this.on) return;
-      const first = next % beats === 0;
-      if (this.player.synth.loaded)
-        this.player.synth.click(...CLICKS[first ? "first" : "other"], this.player.synth.now());
+      const sound = CLICKS[next % beats === 0 ? "first" : "other"];
+      if (synth.loaded) synth.click(...sound, synth.now());
       next += 1;
-      this.timer = setTimeout(
-        tick,
-        1000 * (this.begun + (next - lead) * beat - performance.now() / 1000),
-      );
+      later();
     };
-    this.player.synth.wake();
+    const later = () => (this.timer = setTimeout(tick, 1000 * ((next - lead) * beat - this.now())));
+    synth.wake();
     if (lead) tick();
-    else this.timer = setTimeout(tick, 1000 * (this.begun - performance.now() / 1000));
+    else later();
     this.heard();
   }
 

@@ -119,9 +119,7 @@ export class Transport {
     if (!this.playing || !this.anchors.length) return this.at;
     const now = this.now();
     const anchor = this.anchors.findLast((one) => one.time <= now) ?? this.anchors[0];
-    const tick = this.clock.tick(
-      anchor.seconds + Math.max(0, now - anchor.time) * (this.waiting ? 0 : anchor.tempo),
-    );
+    const tick = this.waiting ? this.clock.tick(anchor.seconds) : this.#reached(anchor, now);
     return Math.min(tick, Math.max(this.end, this.at), this.#turn);
   }
 
@@ -168,10 +166,8 @@ export class Transport {
     if (!this.playing) return;
     // What has been sent is heard as it was sent, which may be up to the end of a loop and on from its start.
     const time = this.#time(this.anchors.at(-1), this.sent);
-    this.anchors = [
-      ...this.anchors.filter((one) => one.time < time).slice(-3),
-      this.#anchor(time, this.sent),
-    ];
+    const before = this.anchors.filter((one) => one.time < time).slice(-3);
+    this.anchors = [...before, this.#anchor(time, this.sent)];
   }
 
   setTranspose(steps) {
@@ -209,9 +205,7 @@ export class Transport {
     const horizon = this.now() + ahead;
     for (let turns = 0; turns < 64; turns++) {
       const anchor = this.anchors.at(-1);
-      const reach = this.clock.tick(
-        anchor.seconds + Math.max(0, horizon - anchor.time) * anchor.tempo,
-      );
+      const reach = this.#reached(anchor, horizon);
       const stop = this.#turn;
       const to = Math.min(reach, stop, this.frontier);
       this.#send(this.sent, to, anchor);
@@ -221,6 +215,11 @@ export class Transport {
     }
     this.#await();
     this.#finish();
+  }
+
+  // The tick at a time, and the time of a tick, from an anchor on.
+  #reached({ time, seconds, tempo }, at) {
+    return this.clock.tick(seconds + Math.max(0, at - time) * tempo);
   }
 
   #time(anchor, tick) {

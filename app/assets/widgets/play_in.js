@@ -85,16 +85,11 @@ function partChoice(recorder) {
 function tradeButtons(app, recorder, acts) {
   const trade = new Trade(app, recorder, acts);
   app.trade = trade;
-  const bars = choice(
-    "mg-trade",
-    "Bars to trade",
-    [2, 4, 8].map((number) => [number, `${number} bars`]),
-    () => {},
-  );
+  const sizes = [2, 4, 8].map((number) => [number, `${number} bars`]),
+    bars = choice("mg-trade", "Bars to trade", sizes, () => {});
   bars.show(4);
-  const swap = action("Trade bars", () =>
-    trade.on ? trade.stop() : trade.start(Number(bars.select.value)),
-  );
+  const turn = () => (trade.on ? trade.stop() : trade.start(Number(bars.select.value))),
+    swap = action("Trade bars", turn);
   function show() {
     swap.textContent = trade.on ? "■ Stop trading" : "Trade bars";
     swap.ariaPressed = trade.on;

@@ -58,11 +58,8 @@ export function rangeBar(app, roll, entryOf) {
       app.fail(error.message);
     }
   }
-  const buttons = Object.entries(ACTS).map(([name, text]) => [
-      name,
-      action(text, () => press(name)),
-    ]),
-    acts = Object.fromEntries(buttons);
+  const acts = {};
+  for (const [name, text] of Object.entries(ACTS)) acts[name] = action(text, () => press(name));
   acts.anew.classList.add("mg-new");
   typed.addEventListener("keydown", (event) => {
     if (event.key !== "Enter") return;
