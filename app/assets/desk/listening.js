@@ -69,18 +69,14 @@ export function blind(pair, random = Math.random) {
 
 // The choices, in the browser's own store.
 export class Choices {
-  constructor(store = null) {
-    this.given = store;
-  }
-
-  // A browser that is told to keep nothing may not even be asked for it.
-  get store() {
-    return this.given ?? globalThis.localStorage;
+  // `storeOf` gives the store: a browser that is told to keep nothing may not even be asked for it.
+  constructor(storeOf = () => localStorage) {
+    this.storeOf = storeOf;
   }
 
   get all() {
     try {
-      const found = JSON.parse(this.store.getItem(KEPT) ?? "[]"); // another tab may have added some
+      const found = JSON.parse(this.storeOf().getItem(KEPT) ?? "[]"); // another tab may have added some
       return Array.isArray(found) ? found : [];
     } catch {
       return this.left ?? []; // a browser that keeps nothing
@@ -101,7 +97,7 @@ export class Choices {
   #keep(choices) {
     this.left = choices;
     try {
-      this.store.setItem(KEPT, JSON.stringify(choices));
+      this.storeOf().setItem(KEPT, JSON.stringify(choices));
     } catch {} // for this visit, then
   }
 

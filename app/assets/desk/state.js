@@ -27,10 +27,7 @@ const SETTINGS = {
   curve: "density",
 };
 
-export const newId = () =>
-  Array.from(crypto.getRandomValues(new Uint8Array(9)), (byte) =>
-    byte.toString(36).padStart(2, "0"),
-  ).join("");
+export const newId = () => crypto.getRandomValues(new Uint8Array(9)).toHex();
 
 export class Desk extends Watched {
   // `saved` is what `plain` gave, `entries` those that it names.
@@ -223,10 +220,8 @@ export class Desk extends Watched {
 
   // Whether two entries came of one piece, as far back as is known: takes that came of none are related in their run.
   related(one, other) {
-    const [here, there] = [one, other]
-      .map((entry) => this.root(entry))
-      .map((root) => root.parent ?? root.run ?? root.id);
-    return here === there;
+    const nameOf = ({ parent, run, id }) => parent ?? run ?? id;
+    return nameOf(this.root(one)) === nameOf(this.root(other));
   }
 
   // What an entry came of in the end, as far back as is known.

@@ -40,22 +40,16 @@ export function headerPart(app) {
 
 // The menu of the project, and the field for the file that it opens.
 function projectMenu(app) {
-  const file = filePicker(app, ENDING, {
-    id: "mg-desk-file",
-    ariaLabel: "Open a project",
-    tabIndex: -1,
-  });
+  const named = { id: "mg-desk-file", ariaLabel: "Open a project", tabIndex: -1 },
+    file = filePicker(app, ENDING, named);
   const item = (text, act) => action(text, act, "mg-item");
   const licences = make("a", "mg-item", "Licences of sound and score", {
     href: `${app.facts.assets}/vendor/LICENCES.txt`,
     target: "_blank",
   });
-  const items = [
-    item("Save the project as a file", () => app.saveDesk()),
-    item("Open a project from a file", () => file.click()),
-    licences,
-  ];
-  return [menu("Project", items, "mg-menu mg-desk-menu"), file];
+  const save = item("Save the project as a file", () => app.saveDesk()),
+    open = item("Open a project from a file", () => file.click());
+  return [menu("Project", [save, open, licences], "mg-menu mg-desk-menu"), file];
 }
 
 function themeButton() {

@@ -22,10 +22,9 @@ function titleLine() {
   const title = make("h2", "", "…");
   function show(text) {
     const { song, variation } = splitTitle(text);
+    const parts = { song, comma: variation && ", ", variation };
     title.replaceChildren(
-      make("span", "mg-song", song),
-      make("span", "mg-comma", variation && ", "),
-      make("span", "mg-variation", variation),
+      ...Object.entries(parts).map(([kind, said]) => make("span", `mg-${kind}`, said)),
     );
     title.title = text;
   }
@@ -212,24 +211,18 @@ function examplesFold(app) {
   const examplesOf = (kind) =>
     facts.examples
       .filter(({ name }) => name.startsWith(kind))
-      .map(({ name, title }) =>
-        chip(name, title.replace(/^Piano | trio$/, ""), () => app.openExample(name), {
-          ariaLabel: title,
-        }),
-      );
-  const own = [
-    chip("nothing", "New idea", () => app.openNothing()),
-    chip("grid", "Blank piece", () => app.openGrid()),
-  ];
-  const groups = Object.entries({
-    "try a piano": examplesOf("piano"),
-    "a trio": examplesOf("trio"),
-    "or begin": own,
-  });
-  const made = groups.map(([name, chips]) =>
-    make("span", "mg-chip-group", [make("span", "mg-chips-name", name), ...chips]),
-  );
-  const box = fold("Examples", "mg-examples", [make("div", "mg-chips", made)]);
+      .map(({ name, title: ariaLabel }) => {
+        const short = ariaLabel.replace(/^Piano | trio$/, "");
+        return chip(name, short, () => app.openExample(name), { ariaLabel });
+      });
+  const nothing = chip("nothing", "New idea", () => app.openNothing()),
+    grid = chip("grid", "Blank piece", () => app.openGrid());
+  const group = (name, chips) =>
+    make("span", "mg-chip-group", [make("span", "mg-chips-name", name), ...chips]);
+  const pianos = group("try a piano", examplesOf("piano")),
+    trios = group("a trio", examplesOf("trio")),
+    groups = make("div", "mg-chips", [pianos, trios, group("or begin", [nothing, grid])]),
+    box = fold("Examples", "mg-examples", [groups]);
   const small = matchMedia("(max-width: 640px)");
   const unfold = () => (box.open = !small.matches || !desk.open.takes.length);
   small.addEventListener("change", unfold);

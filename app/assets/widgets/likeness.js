@@ -18,9 +18,8 @@ export function likeness(rows) {
     const [name, meaning] = METRICS[metric] ?? [metric, metric];
     const bars = values.map((value, index) => {
       const part = values.length > 1 ? `, quarter ${index + 1}` : "";
-      const words = make("b", "", value === null ? "–" : value.toFixed(2));
-      const bar = make("span", "mg-meter", [make("i"), words]);
-      bar.firstChild.style.width = `${100 * (value ?? 0)}%`;
+      const bar = make("span", "mg-meter", value === null ? "–" : value.toFixed(2));
+      bar.style.setProperty("--part", `${100 * (value ?? 0)}%`);
       bar.title = `${name}${part}: ${value === null ? "nothing to compare" : value.toFixed(3)}`;
       return bar;
     });

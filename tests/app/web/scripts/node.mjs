@@ -11,6 +11,9 @@ Uint8Array.fromBase64 ??= (text, { alphabet = "base64" } = {}) => {
   if (/[^\w+/=-]/.test(text)) throw new SyntaxError("no base64");
   return Uint8Array.from(Buffer.from(text, alphabet));
 };
+Uint8Array.prototype.toHex ??= function () {
+  return Buffer.from(this).toString("hex");
+};
 Uint8Array.prototype.toBase64 ??= function ({ alphabet = "base64" } = {}) {
   return Buffer.from(this).toString(alphabet);
 };
