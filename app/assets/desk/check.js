@@ -29,13 +29,8 @@ const isTrack = (track) =>
   isText(track?.name) && within(0, 127)(track.program) && typeof track.drum === "boolean";
 
 function isPiece(piece) {
-  if (
-    !piece ||
-    !isList(isTrack)(piece.tracks) ||
-    !Array.isArray(piece.notes) ||
-    piece.notes.length % 5
-  )
-    return false;
+  if (!piece || !isList(isTrack)(piece.tracks)) return false;
+  if (!Array.isArray(piece.notes) || piece.notes.length % 5) return false;
   const note = [isTick, isTick, within(0, 127), within(0, 127), within(0, piece.tracks.length - 1)];
   const { lines, ticksPerBeat } = piece,
     isBar = (ticks) => ticks > 0 && ticks <= MOST_BAR_BEATS * ticksPerBeat;

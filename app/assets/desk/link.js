@@ -44,12 +44,9 @@ export async function readLink(hash) {
     const packed = bytesOf(hash.slice(LINK.length)),
       bytes = await through(packed, new DecompressionStream("deflate-raw"));
     const said = JSON.parse(new TextDecoder().decode(bytes));
-    if (
-      ![said.model, said.title, said.name, said.example].every(isMaybe(isText)) ||
-      !isMaybe((file) => typeof file === "string")(said.file) ||
-      !isCount(said.chosen)
-    )
-      throw new Error();
+    const texts = [said.model, said.title, said.name, said.example],
+      isFile = typeof (said.file ?? "") === "string";
+    if (!texts.every(isMaybe(isText)) || !isFile || !isCount(said.chosen)) throw new Error();
     return {
       ...said,
       settings: { ...asked(said), newSeed: false },

@@ -135,6 +135,10 @@ export class Desk extends Watched {
     this.tell("settings", { change });
   }
 
+  flip(name) {
+    this.set({ [name]: !this.settings[name] });
+  }
+
   // Open a piece that is new here: its takes are yet to come.
   show(entry, label, as = null) {
     this.put(entry);

@@ -20,11 +20,16 @@ import { fileOf } from "./server.js";
 
 const MOST_BYTES = 1 << 20;
 
-// What a file says of the bars that were written, which may have moved.
-const writtenBars = ({ prompt_bars: prompt, written_bars: written }, region) => ({
-  ...(prompt && { prompt_bars: region?.first ? [1, region.first] : null }),
-  ...(written && { written_bars: region ? [region.first + 1, region.stop] : null }),
-});
+// What a file that was written here says once it was edited; the bars that were written may have moved.
+function editedFrom(made, region) {
+  if (!made) return null;
+  const { prompt_bars: prompt, written_bars: written } = made,
+    bars = {
+      ...(prompt && { prompt_bars: region?.first ? [1, region.first] : null }),
+      ...(written && { written_bars: region ? [region.first + 1, region.stop] : null }),
+    };
+  return { ...made, edited: true, ...bars };
+}
 
 export class App {
   constructor({ facts, desk, server, player }) {
@@ -238,10 +243,7 @@ export class App {
       model: this.model.name,
       likeness: null,
       act: label,
-      provenance: before.provenance
-        ? { ...before.provenance, edited: true, ...writtenBars(before.provenance, region) }
-        : null,
-      title: before.title,
+      provenance: editedFrom(before.provenance, region),
       ...more,
     };
     const playing = this.player.entry?.id === before.id;
@@ -322,9 +324,9 @@ export class App {
   stepBars(entry, by) {
     const { player } = this;
     player.load(entry);
-    const bar =
-      by > 0 ? barAt(entry.piece, player.tick + 1) + 1 : barAt(entry.piece, player.tick - 1);
-    player.seek(entry.piece.lines[Math.min(barCount(entry.piece), bar)]);
+    const { piece } = entry,
+      bar = by > 0 ? barAt(piece, player.tick + 1) + 1 : barAt(piece, player.tick - 1);
+    player.seek(piece.lines[Math.min(barCount(piece), bar)]);
   }
 
   // The bars of a take that its roll shows; null for all.

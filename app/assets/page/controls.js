@@ -117,7 +117,7 @@ function advanced({ desk, facts }) {
     part = fold("Advanced", "mg-more", within, { id: "mg-more" });
   part.firstChild.addEventListener("click", (event) => {
     event.preventDefault(); // `update` opens it: the event "toggle" comes later, and may undo what was asked for since
-    desk.set({ more: !desk.settings.more });
+    desk.flip("more");
   });
   return live(part, () => {
     for (const one of within) one.update();

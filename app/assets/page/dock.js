@@ -15,14 +15,11 @@ function dial(id, label, usual, [min, max], act, more) {
 // How it plays: what is new alone, round and round, with a metronome, at another tempo, in another key.
 function howItPlays(app) {
   const { desk, player } = app;
-  const fresh = icon("seam", "Hear only what is new", () =>
-    desk.set({ onlyNew: !desk.settings.onlyNew }),
-  );
+  const fresh = icon("seam", "Hear only what is new", () => desk.flip("onlyNew"));
   const around = () =>
     app.loop(player.entry.id, player.transport.loop ? null : wholeOf(player.entry));
   const loop = icon("loop", "Loop", around, "mg-icon mg-loop");
-  const beat = () => desk.set({ metronome: !desk.settings.metronome }),
-    clicks = icon("clicks", "Metronome", beat, "mg-icon mg-clicks");
+  const clicks = icon("clicks", "Metronome", () => desk.flip("metronome"), "mg-icon mg-clicks");
   const tempo = dial("mg-tempo", "Tempo", 100, [50, 200], (to) => desk.set({ tempo: to / 100 }), {
     step: 5,
     said: (to) => `${to} %`,

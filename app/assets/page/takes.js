@@ -109,7 +109,7 @@ function toolsFor(app, compare, list) {
   const { desk } = app;
   const whole = marked("whole", "All bars", () => {
     list.axis.reset();
-    desk.set({ wholeTakes: !desk.settings.wholeTakes });
+    desk.flip("wholeTakes");
   });
   const zoom = zoomButtons({ scale: (factor) => list.cards[0].roll.scale(factor) });
   function show() {
@@ -142,7 +142,6 @@ function cardList(app) {
     passFocus(grid, next?.play.firstChild ?? app.stageRoll);
     for (const one of before) (one.roll.close(), one.card.remove());
     if (ids.length) rest.remove();
-    grid.dataset.count = ids.length;
   }
   list.show = (lanes) => {
     const ids = desk.takes.map((take) => take.id),

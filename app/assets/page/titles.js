@@ -1,5 +1,5 @@
 // What pieces are called, and by what one tells them apart: which take of what, which bars or parts, by whom.
-import { count } from "../widgets/parts.js";
+import { barsSaid, count } from "../widgets/parts.js";
 
 const TAKE = /^(?:(.*), )?((?:take|variation) [\d.]+)$/is; // "variation": in projects of earlier versions
 
@@ -27,11 +27,7 @@ const KINDS = { file: "opened", example: "example", nothing: "new idea", edit: "
 function written({ how, region, piece }) {
   if (how === "accompany")
     return `${region.tracks.map((track) => piece.tracks[track].name.toLowerCase()).join(" and ")} rewritten`;
-  const bars =
-    region.stop - region.first > 1
-      ? `bars ${region.first + 1}–${region.stop}`
-      : `bar ${region.stop}`;
-  return how === "infill" ? `${bars} rewritten` : bars;
+  return how === "infill" ? `${barsSaid(region)} rewritten` : barsSaid(region);
 }
 
 // The facts of an entry, the most telling first.

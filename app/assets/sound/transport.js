@@ -58,9 +58,7 @@ export class Transport {
       if (end > this.sent) note.end = end;
       else this.#off(key, time);
     }
-    this.anchors = [at, this.sent].map((tick, sent) =>
-      this.#anchor(sent ? time : this.now(), tick),
-    );
+    this.anchors = [this.#anchor(this.now(), at), this.#anchor(time, this.sent)];
     const { notes } = piece,
       until = firstFrom(notes, this.sent);
     for (let i = 0; i < until; i += WIDTH)

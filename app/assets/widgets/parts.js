@@ -15,6 +15,8 @@ export const fold = (words, className, within = [], more = {}) =>
 export const action = (text, act, className = "mg-chip", more = {}) =>
   make("button", className, text, { type: "button", onclick: act, ...more });
 export const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+export const barsSaid = ({ first, stop }) =>
+  stop - first > 1 ? `bars ${first + 1}–${stop}` : `bar ${stop}`;
 
 // A button with a mark of icons.js, and a name that is told.
 export function icon(sign, name, act, className = "mg-icon") {

@@ -89,8 +89,7 @@ function suggestion(app, tell) {
 // The button that shows the plan, and the row under a roll that names its curves.
 export function planView(app, roll, tell) {
   const { desk } = app;
-  const change = () => desk.set({ plan: !desk.settings.plan });
-  const toggle = marked("plan", "Plan", change, "mg-chip mg-of-roll");
+  const toggle = marked("plan", "Plan", () => desk.flip("plan"), "mg-chip mg-of-roll");
   const hint = make("span", "mg-said");
   const clear = action("Clear the plan", () => desk.bend({}));
   const suggest = suggestion(app, tell);

@@ -1,6 +1,6 @@
 // What can be done with the bars that are chosen on a roll.
 import { barCount, noteCount } from "../music/piece.js";
-import { able, action, icon, isAble, make, passFocus } from "./parts.js";
+import { able, action, barsSaid, icon, isAble, make, passFocus } from "./parts.js";
 
 const ACTS = {
   anew: "Rewrite",
@@ -75,8 +75,7 @@ export function rangeBar(app, roll, entryOf) {
   function show(range) {
     box.hidden = !range;
     if (!range) return;
-    const { first, stop } = range,
-      bars = stop - first === 1 ? `bar ${stop}` : `bars ${first + 1}–${stop}`;
+    const bars = barsSaid(range);
     if (words.textContent.toLowerCase() !== bars) why.textContent = "";
     words.textContent = bars[0].toUpperCase() + bars.slice(1);
     box.ariaLabel = `What to do with ${bars}`;
