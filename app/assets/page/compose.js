@@ -136,9 +136,7 @@ export class Composer {
     run.place = view.place ?? 0;
     for (const change of view.takes) {
       const entry = this.entry(run, change.number);
-      const next = { ...entry, piece: grown(entry.piece, change), now: change.now };
-      this.app.player.update(next);
-      this.app.desk.put(next);
+      this.#put({ ...entry, piece: grown(entry.piece, change), now: change.now });
     }
     if (view.takes.length) this.measure(run, view);
     this.app.desk.tell("request", { run });
@@ -168,7 +166,7 @@ export class Composer {
       piece = pieceOf(take.piece);
     const { kept = null, notKept = null } = take,
       bytes = bytesFrom(kept?.data);
-    const next = {
+    this.#put({
       ...entry,
       piece,
       state,
@@ -183,18 +181,20 @@ export class Composer {
       provenance: take.provenance,
       seed: take.seed,
       chosen: barCount(piece),
-    };
-    this.app.player.update(next);
-    this.app.desk.put(next);
+    });
+  }
+
+  // A newer state of an entry, which may be what plays.
+  #put(entry) {
+    this.app.player.update(entry);
+    this.app.desk.put(entry);
   }
 
   // What had come when the request broke off stays.
   leave(run) {
     for (const id of run.ids ?? []) {
       const entry = this.app.desk.entries.get(id);
-      if (entry?.state !== "running") continue;
-      this.app.player.update(woken(entry));
-      this.app.desk.put(woken(entry));
+      if (entry?.state === "running") this.#put(woken(entry));
     }
     run.state ??= "broken";
   }

@@ -5,7 +5,7 @@ export function menu(name, items = [], className = "mg-menu") {
   const list = make("div", "mg-menu-list", items, { popover: "auto" });
   const button = make("button", "mg-chip", name, { type: "button", popoverTargetElement: list });
   const box = make("span", className, [button, list]);
-  list.addEventListener("click", () => list.hidePopover());
+  list.addEventListener("click", ({ target }) => target.matches("button") && list.hidePopover());
   list.addEventListener("focusout", ({ relatedTarget: to }) => {
     if (to && !box.contains(to)) list.hidePopover();
   });

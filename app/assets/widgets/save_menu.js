@@ -39,10 +39,8 @@ function heardEntry(app, entry) {
   if (!changes.length && !entry.file) return entry;
   const { piece, volumes } = asHeard(entry.piece, setting),
     fileName = `${entry.title}.mid`;
-  const made =
-    provenance && changes.length
-      ? { ...provenance, as_heard: changes.join(", ") }
-      : (provenance ?? null);
+  const heard = changes.length > 0 && { as_heard: changes.join(", ") },
+    made = provenance ? { ...provenance, ...heard } : null;
   return { ...entry, piece, file: writeMidi(piece, { made, volumes }), fileName };
 }
 
