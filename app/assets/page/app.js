@@ -351,7 +351,8 @@ export class App {
   // Play or pause what is loaded, or play the piece.
   toggle() {
     const { player, desk } = this;
-    if (player.entry) player.toggle();
+    if (player.playing) player.pause();
+    else if (player.entry) player.play();
     else if (desk.current) this.play(desk.current);
   }
 

@@ -106,11 +106,6 @@ export class Player extends Watched {
     return this.entry ? this.transport.clock.seconds(this.tick) / this.transport.tempo : 0;
   }
 
-  async toggle() {
-    if (this.playing) return this.pause();
-    return this.play();
-  }
-
   async play() {
     if (!this.entry?.piece.notes.length && this.entry?.state !== "running") return;
     if (this.audio) return this.#playFile();

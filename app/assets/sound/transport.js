@@ -190,11 +190,7 @@ export class Transport {
     if (!this.piece) return;
     this.#voices();
     for (const [key, note] of [...this.active])
-      if (!this.audible(note.track)) this.#off(key, this.now());
-  }
-
-  audible(index) {
-    return isHeard(this.mix, index);
+      if (!isHeard(this.mix, note.track)) this.#off(key, this.now());
   }
 
   // Send what is due within the next seconds. Called often.
@@ -275,7 +271,8 @@ export class Transport {
       key = `${onset} ${pitch} ${track}`;
     const sounding = tracks[track].drum ? pitch : pitch + this.transpose,
       channel = this.channels[track];
-    if (!this.audible(track) || sounding < 0 || sounding > 127 || this.active.has(key)) return null;
+    const isAudible = isHeard(this.mix, track) && sounding >= 0 && sounding <= 127;
+    if (!isAudible || this.active.has(key)) return null;
     this.out.on(channel, sounding, velocity, time);
     this.active.set(key, { channel, pitch: sounding, end: onset + duration, track, time });
     return key;

@@ -35,7 +35,7 @@ function element(name) {
 // An app that takes down what it is told to do by keys and by files that are dropped.
 function listening() {
   const hears = {}, done = [], before = globalThis.addEventListener, tell = (what) => () => done.push(what);
-  const app = { undo: tell("undo"), redo: tell("redo"), play: (entry) => done.push(`play ${entry}`), desk: { current: "song" }, player: { entry: {}, toggle: tell("play") }, opening: 0, toggle: App.prototype.toggle };
+  const app = { undo: tell("undo"), redo: tell("redo"), play: (entry) => done.push(`play ${entry}`), desk: { current: "song" }, player: { entry: {}, play: tell("play") }, opening: 0, toggle: App.prototype.toggle };
   app.openFile = async (file) => ((app.opening += 1), done.push(file), file !== "bad");
   globalThis.addEventListener = (name, act) => (hears[name] = act);
   shortcuts(app);
