@@ -34,14 +34,10 @@ function takeOf(entry) {
 export function pairsOf(desk) {
   const isHeard = (take) => take.state !== "running" && countIn(take.piece, take.region),
     takes = desk.takes.filter(isHeard);
-  const two = takes.flatMap((one, place) =>
-    takes.slice(place + 1).map((other) => [takeOf(one), takeOf(other)]),
-  );
-  const real = takes.flatMap((take) => {
-    const other = realOf(desk, take);
-    return other ? [[takeOf(take), other]] : [];
+  return takes.flatMap((one, place) => {
+    const others = [...takes.slice(place + 1).map(takeOf), realOf(desk, one)].filter(Boolean);
+    return others.map((other) => [takeOf(one), other]);
   });
-  return [...two, ...real];
 }
 
 // The bars that both sides have: from a little before the new ones on.

@@ -43,14 +43,10 @@ function stroke(pen, points) {
   pen.stroke();
 }
 
-function dot(pen, [x, y], radius, hollow = null) {
+function dot(pen, colour, [x, y], radius) {
+  pen.fillStyle = colour;
   pen.beginPath();
   pen.arc(x, y, radius, 0, 7);
-  pen.fill();
-  if (!hollow) return;
-  pen.fillStyle = hollow;
-  pen.beginPath();
-  pen.arc(x, y, radius - 2, 0, 7);
   pen.fill();
 }
 
@@ -58,17 +54,19 @@ function paintCurve(on, curve, shown, first, stop) {
   const { pen, ink, roll } = on;
   const { goals, curve: chosen } = roll.plan;
   const strong = chosen === curve;
-  pen.strokeStyle = pen.fillStyle = ink[`plan-${curve}`];
+  const colour = ink[`plan-${curve}`];
+  pen.strokeStyle = colour;
   pen.lineWidth = strong ? 2.5 : 1.5;
   const points = pointsOf(on, curve, shown[curve], first, Math.min(stop, knownOf(on)));
   pen.setLineDash(DASHES[curve]);
   stroke(pen, points);
   pen.setLineDash([]);
-  for (const point of points) if (point) dot(pen, point, strong ? 2.5 : 1.5);
+  for (const point of points.filter(Boolean)) dot(pen, colour, point, strong ? 2.5 : 1.5);
   const asked = Array.from({ length: stop }, (_, bar) => goals[bar]?.[curve]);
-  for (const point of pointsOf(on, curve, asked, first, stop)) {
-    pen.fillStyle = ink[`plan-${curve}`];
-    if (point) dot(pen, point, strong ? 5.5 : 4, ink.ground);
+  for (const point of pointsOf(on, curve, asked, first, stop).filter(Boolean)) {
+    const radius = strong ? 5.5 : 4; // of a ring
+    dot(pen, colour, point, radius);
+    dot(pen, ink.ground, point, radius - 2);
   }
 }
 

@@ -4,10 +4,12 @@ import { barAt, barCount, linesFor } from "../music/piece.js";
 import { CURVES, askedOf, planOf, valueSaid } from "../music/plan.js";
 import { action, make, marked } from "./parts.js";
 
-const within = (range, bar) => Boolean(range) && bar >= range.first && bar < range.stop;
+const isIn = (range, bar) => Boolean(range) && bar >= range.first && bar < range.stop;
 
 // Whether a plan can be asked for.
 const canAsk = ({ desk, model }) => !model.lacks.plan && desk.current?.piece.notes.length > 0;
+
+const HOW = ": drag its curve over bars to be written, or press the up and down keys here";
 
 // The bars that Continue writes.
 const nextOf = ({ desk: { open, settings } }) => ({
@@ -27,7 +29,7 @@ export function planShown(app, entry, roll = null) {
     return { curve, goals: entry.goals ?? {}, lines: piece.lines, known };
   }
   const next = canAsk(app) ? nextOf(app) : null;
-  const isOpen = (bar) => canAsk(app) && (within(next, bar) || within(roll.range, bar));
+  const isOpen = (bar) => canAsk(app) && (isIn(next, bar) || isIn(roll.range, bar));
   const bars = Math.max(barCount(piece), next?.stop ?? 0);
   const { of, from, letters: planned } = app.sketched ?? {};
   const isPlanned = of === entry.id && from === next?.first && Object.keys(desk.goals).length > 0;
@@ -114,8 +116,8 @@ export function planView(app, roll, tell) {
     const bars = Array.from({ length: stop - first }, (_, bar) => first + bar);
     const values = planOf(roll.piece)[curve].slice(0, first + 1);
     const before = values.findLast((value) => value !== null);
-    const from =
-      desk.goals[first]?.[curve] ?? Math.round((before ?? (low + high) / 2) / step) * step;
+    const usual = Math.round((before ?? (low + high) / 2) / step) * step,
+      from = desk.goals[first]?.[curve] ?? usual;
     desk.set({ curve });
     bend(bars, Math.min(high, Math.max(low, from + by * step * (step < 1 ? 1 : 4))));
   }
@@ -128,10 +130,8 @@ export function planView(app, roll, tell) {
     button.addEventListener("keydown", (event) => nudge(event, curve));
     return button;
   });
-  const row = make("div", "mg-plan-row mg-of-roll", [...names, suggest, clear, hint], {
-    ariaLabel: "Plan",
-    role: "group",
-  });
+  const within = [...names, suggest, clear, hint],
+    row = make("div", "mg-plan-row mg-of-roll", within, { ariaLabel: "Plan", role: "group" });
 
   function show() {
     const { plan, curve } = desk.settings;
@@ -141,9 +141,7 @@ export function planView(app, roll, tell) {
     if (row.hidden) return;
     for (const button of names) {
       button.ariaPressed = button.dataset.curve === curve;
-      button.title = canAsk(app)
-        ? `${button.textContent}: drag its curve over bars to be written, or press the up and down keys here`
-        : button.textContent;
+      button.title = button.textContent + (canAsk(app) ? HOW : "");
     }
     suggest.hidden = !canAsk(app);
     clear.hidden = !Object.keys(desk.goals).length;
