@@ -49,6 +49,7 @@ class PageActions:
         self.models, self.composer = models, composer or Composer()
         self.reader = reader or FileReader()
         self._jobs: dict[str, threading.Event] = {}
+        self._ahead: RemoteJob | None = None  # reads a prompt before it is wanted
         self._examples: dict[tuple[str, str], dict[str, Any]] = {}  # as the page shows them
 
     def warm(self) -> None:
@@ -104,6 +105,26 @@ class PageActions:
         self, client: str, request: MusicRequest, data: bytes | None, name: str, job: str
     ) -> Iterator[dict[str, Any]]:
         """Do what is asked for; yields the variations as they grow, and at last with all there is to them."""
+        with self._stoppable(job) as stop:
+            yield from self._play(self._streamed(client, request, data, name), stop, client)
+
+    def read_ahead(self, client: str, request: MusicRequest, data: bytes, name: str) -> None:
+        """Have the prompt of a request read while nobody waits, so that its music can begin at once."""
+        self._stop_reading_ahead()
+        stopped = self._ahead is not None and not self._ahead.ended.is_set()
+        if self.composer.requests > stopped:
+            return
+        work = self._streamed(client, replace(request, variations=1), data, name).work
+        self._ahead = self.composer.take(work.model, work.order(), owner=client, most_tokens=1)
+
+    def _stop_reading_ahead(self) -> None:
+        """Let whoever waits go first; work on the same prompt goes on from what has been read."""
+        if self._ahead is not None:
+            self._ahead.cancelled = lambda: True
+
+    def _streamed(
+        self, client: str, request: MusicRequest, data: bytes | None, name: str
+    ) -> StreamedTakes:
         model = self.models.find(request.model)
         piece = None
         if data is not None:
@@ -112,8 +133,7 @@ class PageActions:
             piece = after_rest(piece, request.rest)
         if piece and request.prompt_bars:  # a piece drawn by hand may end in bars that nobody hears
             request = replace(request, prompt_bars=min(request.prompt_bars, piece.bars))
-        with self._stoppable(job) as stop:
-            yield from self._play(streamed_takes(model, piece, request), stop, client)
+        return streamed_takes(model, piece, request)
 
     def _play(
         self, streamed: StreamedTakes, stop: threading.Event, client: str
@@ -143,6 +163,7 @@ class PageActions:
         self, streamed: StreamedTakes, client: str, stop: threading.Event
     ) -> Iterator[RemoteJob]:
         """Have it done until it is told to stop, as it is by whatever ends this; the error of the work is raised."""
+        self._stop_reading_ahead()
         work, late = streamed.work, time.monotonic() + LONGEST_SECONDS
         job = self.composer.take(
             work.model,

@@ -8,11 +8,13 @@ import { nextNumber, titleOf } from "./titles.js";
 
 const MOST_SEED = 1e6;
 const BUSY = "The last request is still at work; press Stop, or wait for its end.";
+const STILL_MS = 300; // without a change, after which the prompt is read ahead
 
 export class Composer {
   constructor(app) {
     this.app = app;
     this.run = null;
+    this.ahead = null;
   }
 
   get busy() {
@@ -23,10 +25,8 @@ export class Composer {
   ask(what) {
     const { settings, open, current } = this.app.desk,
       { name: model, lacks } = this.app.model,
-      { bars, variations, ends, dense, chords } = settings;
+      { bars, variations, ends, dense, chords, seed } = settings;
     const drawn = this.app.facts.sampling.map(({ name }) => [name, settings[settingOf(name)]]);
-    const seed = settings.newSeed ? Math.floor(Math.random() * MOST_SEED) : settings.seed;
-    if (seed !== settings.seed) this.app.desk.set({ seed });
     return {
       model,
       title: current?.title ?? "",
@@ -44,6 +44,21 @@ export class Composer {
     };
   }
 
+  reseed() {
+    if (this.app.desk.settings.newSeed)
+      this.app.desk.set({ seed: Math.floor(Math.random() * MOST_SEED) });
+  }
+
+  // Have the server read what Continue would go on from while it is looked at, so that music begins at once.
+  readAhead() {
+    clearTimeout(this.ahead);
+    this.ahead = setTimeout(() => {
+      const { given } = this;
+      if (this.busy || !given) return;
+      this.app.server.readAhead(given, this.ask({ kind: "continue" })).catch(() => {}); // then it is read later
+    }, STILL_MS);
+  }
+
   // The piece that is sent; null where there is none yet.
   get given() {
     const { current } = this.app.desk;
@@ -52,6 +67,7 @@ export class Composer {
 
   // The piece as one take continues it, which is neither shown nor kept.
   async sketch(signal) {
+    this.reseed();
     const ask = this.ask({ kind: "continue", variations: 1, dense: 0 });
     let last = null;
     for await (const view of this.app.server.write(this.given, ask, newId(), signal)) last = view;
@@ -66,6 +82,7 @@ export class Composer {
     if ((await app.underWay) === false) return; // it has said why
     if (this.busy) return app.fail(BUSY, "takes");
     app.calm();
+    this.reseed();
     const parent = desk.current,
       ask = this.ask(what);
     const run = (this.run = {

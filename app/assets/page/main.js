@@ -153,6 +153,7 @@ async function start() {
   const adjust = () => player.adjust({ ...desk.settings, mix: mixOf(desk, player.entry) });
   adjust();
   desk.watch((what) => what === "settings" && adjust());
+  desk.watch((what) => what === "step" && app.composer.readAhead());
   const run = cursors(app, parts);
   player.watch((what) => (what === "load" && adjust(), parts.show(), run()));
 
@@ -161,6 +162,7 @@ async function start() {
   parts.show();
   document.documentElement.dataset.musicgen = "ready";
   await openFirst(app);
+  app.composer.readAhead();
   requestAnimationFrame(() => player.start()); // the soundfont comes behind what is seen
 }
 

@@ -48,6 +48,10 @@ export class Server {
     return (await fetched("open", { example, model }, file)).json();
   }
 
+  readAhead(entry, ask) {
+    return fetched("ahead", ask, fileOf(entry));
+  }
+
   // Ask for music; yields what the server says as it comes.
   async *write(entry, ask, job, signal) {
     const answer = await fetched("write", { ...ask, job }, entry && fileOf(entry), signal);

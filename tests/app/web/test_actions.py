@@ -80,6 +80,23 @@ def test_work_ends_when_the_one_who_asked_hangs_up(actions: PageActions):
     assert (actions.composer.requests, actions._jobs) == (0, {})
 
 
+def test_a_prompt_is_read_ahead_while_nobody_waits(actions: PageActions):
+    of_prompt = "", request_from({**PLAIN, "promptBars": 2}), JAZZ, "a.mid"
+    for _ in range(2):  # the second takes the place of the first
+        actions.read_ahead(*of_prompt)
+        assert actions._ahead is not None
+    last = actions._ahead
+    assert last.ended.wait(60)
+    last.check()
+    assert last.steps == 1
+    views = actions.write("", request_from({**PLAIN, "bars": 128}), None, "", "job")
+    for _ in range(3):
+        next(views)
+    actions.read_ahead(*of_prompt)
+    assert actions._ahead is last
+    views.close()
+
+
 def test_a_piece_is_shown_as_each_model_hears_it(actions: PageActions):
     trio = actions.open_example("trio-disco", MODEL)
     told = [trio[name] for name in ("title", "chosen", "model", "notices")]
