@@ -108,12 +108,8 @@ export class App {
   }
 
   openExample(example) {
-    const entry = ({ file }) => ({
-      kind: "example",
-      example,
-      file: bytesFrom(file),
-      fileName: `${example}.mid`,
-    });
+    const named = { kind: "example", example, fileName: `${example}.mid` },
+      entry = ({ file }) => ({ ...named, file: bytesFrom(file) });
     return this.attempt("", () => this.#open({ example }, entry, "opening an example"));
   }
 
@@ -137,17 +133,8 @@ export class App {
   }
 
   blank(kind, title) {
-    return {
-      id: newId(),
-      parent: null,
-      kind,
-      title,
-      made: Date.now(),
-      state: "done",
-      notices: [],
-      remarks: [],
-      region: null,
-    };
+    const empty = { parent: null, notices: [], remarks: [], region: null };
+    return { ...empty, id: newId(), kind, title, made: Date.now(), state: "done" };
   }
 
   opened(opened, more, label) {
@@ -178,16 +165,8 @@ export class App {
     const { id: parent, title, file, fileName } = entry,
       keeps = Boolean(entry.keeps && !entry.kept),
       lost = Boolean(entry.lost || entry.kept);
-    const more = {
-      kind: "file",
-      act: `heard by ${model}`,
-      title,
-      file,
-      fileName,
-      parent,
-      keeps,
-      lost,
-    };
+    const act = `heard by ${model}`,
+      more = { kind: "file", act, title, file, fileName, parent, keeps, lost };
     return this.attempt("", () => this.#open({ ...fileOf(entry), model }, () => more, label));
   }
 
