@@ -181,7 +181,7 @@ def _whole_pieces(
 
 def _benchmarks(folders: list[Path]) -> list[dict[str, Any]]:
     """Return what finished benchmarks left, each with what its task is."""
-    from evaluation.benchmarks.tables import read_summary
+    from evaluation.benchmarks.run import read_summary
     from evaluation.benchmarks.tasks import TASKS
 
     found = [{"folder": str(folder), **read_summary(folder)} for folder in folders]
