@@ -245,6 +245,15 @@ def attention(model: Result) -> Figure:
     return drawn
 
 
+def pictures(model: Result) -> dict[str, Figure]:
+    """Return the figures of one model by name: where it looks, and what its encoding has learned, if it learns."""
+    draws = [attention, look_back]
+    if model["templates"]:
+        draws.append(templates)
+        draws += [all_templates] if model["templates"]["features"] > 1 else []
+    return {draw.__name__: draw(model) for draw in draws}
+
+
 def changes(rows: Sequence[Row], control: Row, measures: Sequence[str]) -> Figure:
     """Return how far each measure of other rows is from the control's, with 95 % intervals, the best on top."""
     others = [row for row in rows if row is not control and row.values]

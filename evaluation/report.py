@@ -16,23 +16,7 @@ from evaluation.benchmarks.run import from_plain, table_beside_papers
 from evaluation.continuation.results import continuation as continuation_figure
 from evaluation.continuation.results import similarity_tables, statistics_table, variety_table
 from evaluation.plots import style_sheet, svg
-from evaluation.tables import (
-    KINDS,
-    Result,
-    Table,
-    ablation_rows,
-    ablation_table,
-    extrapolation_rows,
-    extrapolation_table,
-    models_table,
-    position_rows,
-    positions_table,
-    probe_rows,
-    realisation_rows,
-    realisations_table,
-    whole_pieces_rows,
-    whole_pieces_table,
-)
+from evaluation.tables import KINDS, Result, Table, models_table, position_rows, rows_of, table_of
 from tokenization.wording import counted, filled, sentence
 
 # What is asked, what figures show, and how it was measured.
@@ -64,6 +48,13 @@ LEADS = {
         style.""",
     "benchmark": """An experiment with small models: {what}. The same model with one encoding, or another part, after
         the other, trained on the same examples in the same order; nothing here is about the models above.""",
+}
+
+PICTURES = {
+    "attention": "Attention maps",
+    "look_back": "Mean distance of attention",
+    "templates": "Learned templates",
+    "all_templates": "All templates",
 }
 
 CAPTIONS = {
@@ -223,19 +214,23 @@ def csv_files(results: Result) -> dict[str, list[dict[str, Any]]]:
         {k: v for k, v in m.items() if k not in ("config", "training")} for m in results["models"]
     ]
     weights = {model["label"]: model["sha256"] for model in models}
-    losses, continuation = results["extrapolation"], results["continuation"] or {}
-    ablated = [row for result in results["ablation"] for row in ablation_rows(result)]
+    by_data = {
+        kind: [row for result in results[kind] for row in rows_of(kind, result)]
+        for kind in _BY_DATA
+    }
+    continuation = results["continuation"] or {}
     files = {
         "models": models,
-        "extrapolation": [row for result in losses for row in extrapolation_rows(result)],
-        "extrapolation_by_position": [row for result in losses for row in position_rows(result)],
-        "realisations": [row for r in results["realisations"] for row in realisation_rows(r)],
-        "ablation": [{**row, "sha256": weights.get(row["model"])} for row in ablated],
+        **by_data,
+        "ablation": [{**row, "sha256": weights.get(row["model"])} for row in by_data["ablation"]],
+        "extrapolation_by_position": [
+            row for result in results["extrapolation"] for row in position_rows(result)
+        ],
         "whole_pieces": [
-            row for r in results["whole_pieces"] for row in whole_pieces_rows(r["kind"], r)
+            row for result in results["whole_pieces"] for row in rows_of(result["kind"], result)
         ],
         "benchmarks": [row for result in results["benchmarks"] for row in benchmark_rows(result)],
-        "positions": probe_rows(results["positions"] or {"models": []}),
+        "positions": rows_of("positions", results["positions"] or {"models": []}),
         **{
             f"continuation_{name}": continuation.get(name, [])
             for name in ("similarity", "variety", "statistics")
@@ -264,49 +259,53 @@ def _models(results: Result) -> Iterator[Section]:
     yield "models", "The models", table(models_table(results["models"])) + says(left_out)
 
 
-# The experiments that are made once a data set: title, table, and perhaps a figure and what it shows.
-_BY_DATA: dict[str, tuple[str, Callable[[Result], Table], Callable[[Any], Figure] | None, str]] = {
+# The experiments that are made once a data set: title, and perhaps a figure and what it shows.
+_BY_DATA: dict[str, tuple[str, Callable[[Any], Figure] | None, str]] = {
     "extrapolation": (
-        "Loss past the trained length", extrapolation_table, figures.extrapolation, "Loss by position"
+        "Loss past the trained length", figures.extrapolation, "Loss by position"
     ),
     "realisations": (
-        "Realisations", realisations_table, figures.realisations, "Change of the loss by realisations"
+        "Realisations", figures.realisations, "Change of the loss by realisations"
     ),
-    "ablation": ("What the models rely on", ablation_table, None, ""),
+    "ablation": ("What the models rely on", None, ""),
 }  # fmt: skip
 
 
 def _by_data(results: Result) -> Iterator[Section]:
-    for kind, (title, tabled, draw, shows) in _BY_DATA.items():
+    for kind, (title, draw, shows) in _BY_DATA.items():
         if not results[kind] and kind in results["missing"]:
             yield kind, title, paragraph(results["missing"][kind], "faint")
         for result in results[kind]:
             if not result["models"] and kind != "extrapolation":
                 continue
             data, which = result["data"], f"-{result['data']['checksum'][:8]}"
-            drawn = _drawn(draw, result, which, shows, **data) if draw else Markup()
-            yield (
-                f"{kind}{which}",
-                f"{title}: {_named(result)}",
-                paragraph(filled(LEADS[kind]))
-                + drawn
-                + table(tabled(result))
-                + (_how(kind, result, **data) if kind in HOW else Markup()),
-            )
+            drawn = _drawn(kind, draw(result), which, shows, **data) if draw else Markup()
+            name = f"{PurePath(data['folder']).name} ({data['language']})"
+            yield f"{kind}{which}", f"{title}: {name}", _content(kind, result, drawn, **data)
+
+
+def _whole_pieces(results: Result) -> Iterator[Section]:
+    for result in results["whole_pieces"]:
+        kind, name = result["kind"], PurePath(result["data"]).name
+        if result["models"]:
+            content = _content(kind, result, **{**result, "data": name})
+            yield f"{kind}-{result['checksum'][:8]}", f"{KINDS[kind]}: {name}", content
+
+
+def _content(kind: str, result: Result, drawn: str = "", /, **values: Any) -> Markup:
+    """Return what is asked, a figure if there is one, the table, and how it was measured."""
+    shown = paragraph(filled(LEADS[kind])) + drawn + table(table_of(kind, result))
+    return shown + (_how(kind, result, **values) if kind in HOW else "")
 
 
 def _positions(results: Result) -> Iterator[Section]:
     result = results["positions"]
     if not result or not result["models"]:
         return
-    yield (
-        "positions",
-        "What the encodings know of position",
-        paragraph(filled(LEADS["positions"]))
-        + _drawn(figures.probes, result, "", "Translation invariance and monotonicity by position")
-        + table(positions_table(result))
-        + _how("positions", result),
-    )
+    described = "Translation invariance and monotonicity by position"
+    drawn = _drawn("probes", figures.probes(result), "", described)
+    title = "What the encodings know of position"
+    yield "positions", title, _content("positions", result, drawn)
     models = Markup().join(
         _pictures(model, number) for number, model in enumerate(result["models"])
     )
@@ -315,17 +314,13 @@ def _positions(results: Result) -> Iterator[Section]:
 
 def _pictures(model: Result, number: int) -> Markup:
     """Return the pictures of one model; those of the first two are open."""
-    name, maps, learned = model["model"], model["attention"], model["templates"]
-    facts = {key: maps[key] for key in ("pieces", "length", "full")}
+    facts = {key: model["attention"][key] for key in ("pieces", "length", "full")}
     parts = [
-        _drawn(figures.attention, model, f"-{number}", f"Attention maps of {name}", **facts),
-        _drawn(figures.look_back, model, f"-{number}", f"Mean distance of attention of {name}"),
+        _drawn(name, drawn, f"-{number}", f"{PICTURES[name]} of {model['model']}", **facts)
+        for name, drawn in figures.pictures(model).items()
     ]
-    if learned:
-        parts.append(_drawn(figures.templates, model, f"-{number}", f"Learned templates of {name}"))
-    if learned and learned["features"] > 1:
-        parts.append(_drawn(figures.all_templates, model, f"-{number}", f"All templates of {name}"))
-    return folded(f"{name}: {model['encoding']}", Markup("\n").join(parts), is_open=number < 2)
+    title = f"{model['model']}: {model['encoding']}"
+    return folded(title, Markup("\n").join(parts), is_open=number < 2)
 
 
 def _continuation(results: Result) -> Iterator[Section]:
@@ -335,34 +330,18 @@ def _continuation(results: Result) -> Iterator[Section]:
         return
     counts = {key: result[key] for key in ("prompts", "styles")}
     whole = Markup().join(map(table, similarity_tables(result, "piece")))
+    described = "Similarity to prompt and piece by quarter"
     yield (
         "continuation",
         title,
         paragraph(filled(LEADS["continuation"], **result["settings"]))
-        + _drawn(
-            continuation_figure, result, "", "Similarity to prompt and piece by quarter", **counts
-        )
+        + _drawn("continuation", continuation_figure(result), "", described, **counts)
         + Markup().join(map(table, similarity_tables(result, "prompt")))
         + folded("Similarity to the whole piece", whole)
         + table(variety_table(result))
         + table(statistics_table(result))
         + _how("continuation", result),
     )
-
-
-def _whole_pieces(results: Result) -> Iterator[Section]:
-    for result in results["whole_pieces"]:
-        kind = result["kind"]
-        if not result["models"]:
-            continue
-        name = PurePath(result["data"]).name
-        yield (
-            f"{kind}-{result['checksum'][:8]}",
-            f"{KINDS[kind]}: {name}",
-            paragraph(filled(LEADS[kind]))
-            + table(whole_pieces_table(kind, result))
-            + _how(kind, result, **{**result, "data": name}),
-        )
 
 
 def _benchmarks(results: Result) -> Iterator[Section]:
@@ -384,19 +363,10 @@ _SECTIONS: tuple[Callable[[Result], Iterator[Section]], ...] = (
 )
 
 
-def _drawn(
-    draw: Callable[[Any], Figure], result: Result, which: str, described: str, **values: Any
-) -> Markup:
+def _drawn(name: str, drawn: Figure, which: str, described: str, **values: Any) -> Markup:
     """Return a figure with its caption; `which` tells it from others of its name."""
-    name = draw.__name__
-    drawn = svg(draw(result), f"{name}{which}")
-    return picture(drawn, filled(CAPTIONS[name], **values), described)
+    return picture(svg(drawn, f"{name}{which}"), filled(CAPTIONS[name], **values), described)
 
 
 def _how(name: str, result: Result, **values: Any) -> Markup:
     return how([filled(text, **values) for text in HOW[name]], result["command"])
-
-
-def _named(result: Result) -> str:
-    """Return what to call a data set."""
-    return f"{PurePath(result['data']['folder']).name} ({result['data']['language']})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from evaluation.metrics.statistics import HARMONY, NOTES_A_BAR, SOUNDING
@@ -387,8 +388,6 @@ CAPTIONS = {
 
 def whole_pieces_table(kind: str, result: Result) -> Table:
     """Return a row a model and measure: what was written, and what stands for good and for bad."""
-    if kind == "realism":
-        return realism_table(result)
     sides = SIDES[kind]
     above = ["above another piece"] if kind == "accompaniment" else []
     rows = [
@@ -411,8 +410,6 @@ def whole_pieces_table(kind: str, result: Result) -> Table:
 
 def whole_pieces_rows(kind: str, result: Result) -> list[dict[str, Any]]:
     """Return a row a model, measure and side, for a CSV file."""
-    if kind == "realism":
-        return realism_rows(result)
     return [
         {
             "kind": kind,
@@ -480,3 +477,28 @@ def realism_rows(result: Result) -> list[dict[str, Any]]:
         for model in result["models"]
         for row in model["table"]
     ]
+
+
+# The table of each experiment by its kind, and the rows of its CSV file.
+
+_TABLES: dict[str, tuple[Callable[[Result], Table], Callable[[Result], list[Row]]]] = {
+    "extrapolation": (extrapolation_table, extrapolation_rows),
+    "realisations": (realisations_table, realisation_rows),
+    "ablation": (ablation_table, ablation_rows),
+    "positions": (positions_table, probe_rows),
+    "realism": (realism_table, realism_rows),
+    **{
+        kind: (partial(whole_pieces_table, kind), partial(whole_pieces_rows, kind))
+        for kind in KINDS
+    },
+}
+
+
+def table_of(kind: str, result: Result) -> Table:
+    """Return the table of an experiment's result."""
+    return _TABLES[kind][0](result)
+
+
+def rows_of(kind: str, result: Result) -> list[Row]:
+    """Return the rows of an experiment's result for a CSV file."""
+    return _TABLES[kind][1](result)

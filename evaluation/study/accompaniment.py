@@ -27,7 +27,7 @@ itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -38,8 +38,8 @@ from evaluation.metrics.estimates import estimate, means
 from evaluation.metrics.statistics import HARMONY, NOTES_A_BAR, SOUNDING, in_harmony
 from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
 from evaluation.study.experiments import Experiment, taking_part
-from evaluation.study.form_and_infilling import form, held_out_piece, infilling
-from evaluation.study.piece_jobs import Choice, Measure, by_piece, drawn, facts, model_of
+from evaluation.study.form_and_infilling import held_out_piece
+from evaluation.study.piece_jobs import Choice, Measure, by_piece, drawn, model_of
 from musicgen.completion import WholeIds
 from musicgen.generation.request import Request
 from musicgen.playable import Playable
@@ -216,9 +216,6 @@ def summary(rows: Iterable[Row]) -> list[Row]:
     return result
 
 
-# As an experiment: which pieces, what they are compared with, and what comes of it.
-
-
 def accompaniment(
     playables: Sequence[Playable],
     choice: Choice,
@@ -226,15 +223,14 @@ def accompaniment(
     hide: Sequence[str],
     bars: int,
     hear_chords: bool = False,
-) -> tuple[Experiment, dict[str, Any]]:
-    """Return the experiment, a job a model and piece, and what is to be said of the pieces."""
+) -> Experiment:
+    """Have models write hidden parts of pieces, a job a model and piece."""
     able, left_out = taking_part(playables, "ensemble", "accompaniment")
     chosen = _chosen(choice)
     if not chosen:
         raise ValueError(f"{choice.data} has no piece in {choice.place}; another --split may have")
-    common = {"bars": bars, "hear_chords": hear_chords}
-    experiment = by_piece(accompanied, able, choice, chosen, summary, hide=list(hide), **common)
-    return experiment, facts(choice, len(chosen), left_out=left_out, **common)
+    arguments = {"hide": list(hide), "bars": bars, "hear_chords": hear_chords}
+    return by_piece(accompanied, able, choice, chosen, summary, left_out, **arguments)
 
 
 def _chosen(choice: Choice) -> list[dict[str, Any]]:
@@ -309,34 +305,3 @@ def accompanied(
         rows += streamed(piece, track, bars, beside)
         found += [{**about, "part": name, **one} for one in rows]
     return found
-
-
-Found = tuple[str, list[Playable], Experiment, dict[str, Any]]
-
-
-def whole_pieces(playables: Sequence[Playable], choice: Choice) -> Iterator[Found | str]:
-    """Yield the kind of each, who takes part, the experiment and its facts; or a sentence for one that cannot be."""
-    language = choice.prepared.language
-    same = [model for model in playables if model.language.name == language.name]
-    can_end = same if language.can_end() else []
-    possible = {
-        # The songs of piano music are long enough to return.
-        "form": (
-            [] if language.name == "groove" else same,
-            partial(form, prompt_bars=8, bars=56),
-        ),
-        "infilling": (can_end, partial(infilling, gap=4)),
-        "accompaniment": (
-            [model for model in same if model.language.parts],
-            partial(accompaniment, hide=ROLES, bars=8),
-        ),
-    }
-    for kind, (able, make) in possible.items():
-        if not able:
-            continue
-        try:
-            experiment, facts = make(able, choice)
-        except ValueError as error:  # no piece has so many bars
-            yield f"{kind} on {choice.data} is left out: {error}"
-        else:
-            yield kind, able, experiment, facts

@@ -284,8 +284,8 @@ class Experiment:
     compose: Callable[[Found], dict[str, Any]]
     # Of a job, where results do without them.
     pieces: Callable[[Measurement], Sequence[str]] | None = None
-    # Said with results, as the command for them alone.
-    beside: Mapping[str, Any] = field(default_factory=dict)
+    # What is said with the results, as what is known of the pieces.
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def job_of(
@@ -337,7 +337,7 @@ def conduct(
                 failed[playable.name] = one.error
         failures += [f"{label} is left out of {name}: {why}" for label, why in failed.items()]
         whole = [one for one in found if not one[2].error and one[0].name not in failed]
-        results[name] = {**experiment.compose(whole), **experiment.beside}
+        results[name] = {**experiment.facts, **experiment.compose(whole)}
     return results, failures
 
 

@@ -36,7 +36,7 @@ from evaluation.metrics.form import form as form_of
 from evaluation.metrics.style import cosine, in_bars, onset_drum, onset_duration, time_pitch
 from evaluation.metrics.window import tops
 from evaluation.study.experiments import Experiment, taking_part
-from evaluation.study.piece_jobs import Choice, Measure, Rows, by_piece, drawn, facts, model_of
+from evaluation.study.piece_jobs import Choice, Measure, Rows, by_piece, drawn, model_of
 from musicgen.completion import WholeIds
 from musicgen.continuation import Continuation
 from musicgen.generation.likelihood import position_losses
@@ -127,18 +127,17 @@ def form(
     bars: int,
     piece_bars: int | None = None,
     **how: Any,
-) -> tuple[Experiment, dict[str, Any]]:
-    """Return the experiment that continues pieces, as `continued` does, and measures their form and the pieces' own.
+) -> Experiment:
+    """Continue pieces, as `continued` does, and measure their form and the pieces' own.
 
     They have as many bars after the prompt as are written, or at least `piece_bars`.
     """
     arguments = {"prompt_bars": prompt_bars, "bars": bars, **how}
     enough = min(piece_bars or bars, bars)
-    fewest = prompt_bars + enough
-    experiment, described = long_pieces(
-        "form", measure_form, playables, choice, arguments, fewest_bars=fewest
+    experiment = long_pieces(
+        "form", measure_form, playables, choice, arguments, fewest_bars=prompt_bars + enough
     )
-    return experiment, {**described, "piece_bars": enough}
+    return replace(experiment, facts={**experiment.facts, "piece_bars": enough})
 
 
 def infilling(
@@ -147,8 +146,8 @@ def infilling(
     *,
     gap: int,
     recall: float = MUSICAL.recall,
-) -> tuple[Experiment, dict[str, Any]]:
-    """Return the experiment that fills a gap in the middle of pieces."""
+) -> Experiment:
+    """Fill a gap in the middle of pieces."""
     language = choice.prepared.language
     if not language.can_end():
         raise ValueError(
@@ -183,8 +182,8 @@ def long_pieces(
     *,
     fewest_bars: int,
     table: Callable[[Rows], Rows] = estimates,
-) -> tuple[Experiment, dict[str, Any]]:
-    """Return the experiment that measures the models of a data set's language with long pieces, and its facts."""
+) -> Experiment:
+    """Return the experiment that measures the models of a data set's language with long pieces."""
     data, language = choice.data, choice.prepared.language
     able, left_out = taking_part(playables, language.name, name)
     rows, places = drawn(choice, np.random.default_rng(choice.seed), fewest_bars=fewest_bars)
@@ -200,8 +199,7 @@ def long_pieces(
         raise ValueError(
             f"{data} has no piece of {fewest_bars} bars in {choice.place}; ask for fewer, or another --split"
         )
-    experiment = by_piece(measure, able, choice, chosen, table, **arguments)
-    return experiment, facts(choice, len(chosen), left_out=left_out, **arguments)
+    return by_piece(measure, able, choice, chosen, table, left_out, **arguments)
 
 
 def measure_form(*, prompt_bars: int, bars: int, **asked: Any) -> Measure:
@@ -286,8 +284,8 @@ STRETCH = 4  # bars
 
 def plan(
     playables: Sequence[Playable], choice: Choice, *, prompt_bars: int, bars: int
-) -> tuple[Experiment, dict[str, Any]]:
-    """Return the experiment that asks for plans and measures how they are followed."""
+) -> Experiment:
+    """Ask for plans, and measure how they are followed."""
     choice.prepared.language.plan({"form": FORM}, bars)  # refused where bars have no plan
     arguments = {"prompt_bars": prompt_bars, "bars": bars}
     return long_pieces("plan", measure_plan, playables, choice, arguments, fewest_bars=prompt_bars)

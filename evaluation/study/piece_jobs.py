@@ -75,6 +75,7 @@ def by_piece(
     choice: Choice,
     pieces: Sequence[Mapping[str, Any]],
     table: Callable[[Rows], Rows],
+    left_out: Sequence[str],
     **arguments: Any,
 ) -> Experiment:
     """Return the experiment that measures each model with each piece; a piece is what tells its job from others."""
@@ -94,8 +95,20 @@ def by_piece(
             "models": [{"model": name, "table": table(own), "rows": own} for name, own in models]
         }
 
+    facts = {
+        "data": str(prepared.folder),
+        "checksum": prepared.meta["checksum"],
+        "split": choice.split,
+        "skip": choice.skip,
+        "pieces": len(pieces),
+        "left_out": left_out,
+        **arguments,
+    }
     return Experiment(
-        jobs=jobs, compose=compose, pieces=lambda job: [prepared.name(job.arguments["row"])]
+        jobs=jobs,
+        compose=compose,
+        pieces=lambda job: [prepared.name(job.arguments["row"])],
+        facts=facts,
     )
 
 
@@ -108,10 +121,3 @@ def model_of(name: str, device: str) -> Playable:
 def _read(name: str, device: str, sha256: str | None) -> Playable:
     """Read a model; what lies in its folder by now may have other weights."""
     return load(name, device)
-
-
-def facts(choice: Choice, pieces: int, **more: Any) -> dict[str, Any]:
-    """Return the remarks on the results of so many pieces that were there to be taken."""
-    prepared = choice.prepared
-    known = {"data": str(prepared.folder), "checksum": prepared.meta["checksum"]}
-    return {**known, "split": choice.split, "skip": choice.skip, "pieces": pieces, **more}

@@ -209,8 +209,8 @@ def realism(
     prompt_bars: int,
     bars: int,
     **how: Any,
-) -> tuple[Experiment, dict[str, Any]]:
-    """Return the experiment that continues pieces and has what is written told from the same bars of them."""
+) -> Experiment:
+    """Continue pieces, and have what is written told from the same bars of them."""
     if bars < WINDOW:
         raise ValueError(f"--bars is {bars}; {WINDOW} or more are told apart, {WINDOW} at a time")
     arguments = {"prompt_bars": prompt_bars, "bars": bars, **how}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,7 @@ from app import output
 from app.commands.evaluate.study_options import (
     KEPT,
     add_study,
-    command_line,
-    conducted,
+    conducted_alone,
     prompts_of,
 )
 from app.options import check_counts, chosen_device, claim, from_options, own_folder
@@ -66,9 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
     check_counts(arguments, "limit")
     given = models_of(arguments.models, arguments.device)
     models, left_out = speaking(given, given[0].language.name, "continuation")
-    output.remark(left_out)
     prompts, refused = prompts_of(arguments, plan, models[0].language)
-    output.remark(refused)
     if arguments.output is None:
         arguments.output = own_folder("continuation", arguments)
         claim(arguments.output, arguments, KEPT)
@@ -80,14 +78,9 @@ def run(arguments: argparse.Namespace) -> None:
         folder=arguments.output,
         device=chosen_device(arguments),
     )
-    found, failures = conducted({"continuation": experiment}, arguments, "Continuing")
-    output.remark(failures)
-    measured = found["continuation"].pop("measured")
-    if not found["continuation"]["models"]:
-        raise ValueError("no model could continue all of the prompts; the sentences above say why")
-    left_out += refused + failures
-    results = {"command": command_line(), **found["continuation"], "left_out": left_out}
-    _write(arguments.output, measured, results)
+    experiment = replace(experiment, facts={"left_out": left_out + refused})
+    results = conducted_alone("continuation", experiment, arguments, "Continuing")
+    _write(arguments.output, results.pop("measured"), results)
     shows = f"{arguments.output / 'continuation.png'} shows the quarters."
     output.write_either(arguments.json, results, "\n\n".join(tables(results)), shows)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import platform
 import shlex
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from evaluation.study.experiments import Experiment
     from musicgen.playable import Playable
 
+    # Its kind, the data set that it is on, the experiment, and the command for it alone.
+    Made = tuple[str, str | Path | None, Experiment, str]
+
 EXAMPLES = """\
 DIR gets index.html, one page that needs no network, the numbers as CSV files, and all of them in
 results.json. What was measured is kept: an interrupted command goes on, and one more model costs
@@ -39,6 +44,8 @@ examples:
   musicgen evaluate report runs/groove --benchmarks runs/listops runs/pathfinder
   musicgen evaluate report runs/* -o report --data data/groove --scheduler tcp://HOST:8786
 """
+BY_DATA = ("extrapolation", "realisations", "ablation")
+WHOLE_PIECES = ("form", "infilling", "accompaniment")
 MISSING = {
     "extrapolation": "Not measured: this takes a prepared data set (--data).",
     "continuation": "Not measured: this takes a folder of MIDI files (--prompts).",
@@ -89,27 +96,33 @@ def run(arguments: argparse.Namespace) -> None:
         arguments.output = own_folder("report", arguments)
     experiments: dict[str, Experiment] = {}
     left_out: list[str] = []
-    for make in (_experiments, _whole_pieces, _continuation):
-        made, others = make(playables, arguments)
-        experiments |= made
-        left_out += others
+    for make in (_by_data, _positions, _whole_pieces, _continuation):
+        for found in make(playables, arguments):
+            if isinstance(found, str):
+                left_out.append(found)
+                continue
+            kind, folder, experiment, command = found
+            facts = {**experiment.facts, "kind": kind, "command": command}
+            name = kind if folder is None else f"{kind} on {folder}"
+            experiments[name] = replace(experiment, facts=facts)
     if is_own:
         claim(arguments.output, arguments, KEPT)
     found, failures = conducted(experiments, arguments, "Measuring")
-    continuation = found.get("continuation", {})
-    continuation.pop("measured", None)
     sentences = [*left_out, *failures]
     output.remark(sentences)
+    by_kind: dict[str, list[dict[str, Any]]] = {}
+    for result in found.values():
+        by_kind.setdefault(result["kind"], []).append(result)
+    (continuation,) = by_kind.get("continuation", [{}])
+    continuation.pop("measured", None)
     results = {
         "command": command_line(),
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": _machine(),
         "models": [facts_of(playable) for playable in playables],
-        "extrapolation": [r for name, r in found.items() if name.startswith("extrapolation")],
-        "realisations": [r for name, r in found.items() if name.startswith("realisations")],
-        "ablation": [r for name, r in found.items() if name.startswith("ablation")],
+        **{kind: by_kind.get(kind, []) for kind in BY_DATA},
         "positions": found["positions"],
-        "whole_pieces": [r for r in found.values() if "kind" in r],
+        "whole_pieces": [result for result in found.values() if result["kind"] in WHOLE_PIECES],
         "continuation": continuation if continuation.get("models") else None,
         "benchmarks": benchmarks,
         "missing": MISSING,
@@ -119,64 +132,62 @@ def run(arguments: argparse.Namespace) -> None:
     output.write(str(arguments.output / "index.html"))
 
 
-def _experiments(
-    playables: list[Playable], arguments: argparse.Namespace
-) -> tuple[dict[str, Experiment], list[str]]:
-    """Return the experiments by name, with a command for each alone, and who is left out of them."""
+def _by_data(playables: list[Playable], arguments: argparse.Namespace) -> Iterator[Made | str]:
+    """Yield what is measured of the loss on each data set."""
     from evaluation.study.ablation import ablation
-    from evaluation.study.experiments import positions
     from evaluation.study.losses import extrapolation, realisations
     from tokenization.prepared import read_meta
 
     options = {"seed": arguments.seed, "device": chosen_device(arguments)}
-    experiments: dict[str, Experiment] = {}
-    left_out: list[str] = []
     for folder in arguments.data:
         language = read_meta(folder)["language"]["language"]
         if all(playable.language.name != language for playable in playables):
-            left_out.append(
-                f"{folder} is left out: it is in {language}, which none of the models uses"
-            )
+            yield f"{folder} is left out: it is in {language}, which none of the models uses"
             continue
         able, pieces, others = models_and_pieces(playables, folder, arguments)
-        left_out += [] if len(arguments.data) > 1 else others
+        yield from [] if len(arguments.data) > 1 else others
         size = ["--length", str(pieces.length), "--pieces", str(arguments.pieces)]
         asked = ["--data", str(folder), "--split", arguments.split, *size]
-        for kind, make, command in (
-            ("extrapolation", extrapolation, _alone("extrapolation", able, asked, arguments)),
-            ("realisations", realisations, command_line()),
-            ("ablation", ablation, _alone("ablation", able, asked, arguments)),
-        ):
-            made = make(able, pieces, **options)
-            experiments[f"{kind} on {folder}"] = replace(made, beside={"command": command})
+        for make in (extrapolation, realisations, ablation):
+            kind = make.__name__
+            has_its_own = kind != "realisations"
+            command = _alone(kind, able, asked, arguments) if has_its_own else command_line()
+            yield kind, folder, make(able, pieces, **options), command
+
+
+def _positions(playables: list[Playable], arguments: argparse.Namespace) -> Iterator[Made]:
+    from evaluation.study.experiments import positions
+
+    options = {"seed": arguments.seed, "device": chosen_device(arguments)}
     command = _alone("positions", playables, ["-o", "positions"], arguments)
-    probed = positions(playables, tokens=None, drawn=True, **options)
-    experiments["positions"] = replace(probed, beside={"command": command})
-    return experiments, left_out
+    yield "positions", None, positions(playables, tokens=None, drawn=True, **options), command
 
 
-def _whole_pieces(
-    playables: list[Playable], arguments: argparse.Namespace
-) -> tuple[dict[str, Experiment], list[str]]:
-    """Return the experiments with whole pieces by name, and what is left out."""
-    from evaluation.study.accompaniment import whole_pieces
+def _whole_pieces(playables: list[Playable], arguments: argparse.Namespace) -> Iterator[Made | str]:
+    """Yield what models of the data's language write to whole pieces, as far as they can."""
+    from evaluation.study.accompaniment import ROLES, accompaniment
+    from evaluation.study.form_and_infilling import form, infilling
     from evaluation.study.piece_jobs import Choice
 
-    experiments: dict[str, Experiment] = {}
-    left_out: list[str] = []
     options = {"pieces": arguments.whole, "split": arguments.split}
     common = {**options, "seed": arguments.seed, "device": chosen_device(arguments)}
     for folder in map(str, arguments.data if arguments.whole else []):
-        for found in whole_pieces(playables, Choice(data=folder, **common)):
-            if isinstance(found, str):
-                left_out.append(found)
-                continue
-            kind, models, experiment, known = found
-            asked = ["--data", folder, "--pieces", str(arguments.whole)]
-            command = _alone(kind, models, [*asked, "--split", arguments.split], arguments)
-            beside = {"kind": kind, "command": command, **known}
-            experiments[f"{kind} on {folder}"] = replace(experiment, beside=beside)
-    return experiments, left_out
+        choice = Choice(data=folder, **common)
+        language = choice.prepared.language
+        able = [model for model in playables if model.language.name == language.name]
+        possible = {
+            # Songs are long enough to return.
+            "form": (language.name != "groove", partial(form, prompt_bars=8, bars=56)),
+            "infilling": (language.can_end(), partial(infilling, gap=4)),
+            "accompaniment": (language.parts, partial(accompaniment, hide=ROLES, bars=8)),
+        }
+        asked = ["--data", folder, "--pieces", str(arguments.whole), "--split", arguments.split]
+        for kind, (is_possible, make) in possible.items() if able else ():
+            if is_possible:
+                try:
+                    yield kind, folder, make(able, choice), _alone(kind, able, asked, arguments)
+                except ValueError as error:  # no piece has so many bars
+                    yield f"{kind} on {folder} is left out: {error}"
 
 
 def _benchmarks(folders: list[Path]) -> list[dict[str, Any]]:
@@ -188,10 +199,8 @@ def _benchmarks(folders: list[Path]) -> list[dict[str, Any]]:
     return [{**one, "what": TASKS[one["task"]].about} for one in found]
 
 
-def _continuation(
-    playables: list[Playable], arguments: argparse.Namespace
-) -> tuple[dict[str, Experiment], list[str]]:
-    """Return the groove experiment of the SPE paper, if there are prompts, and what is left out.
+def _continuation(playables: list[Playable], arguments: argparse.Namespace) -> Iterator[Made | str]:
+    """Yield the groove experiment of the SPE paper, if there are prompts, and what is left out.
 
     Those are continued by the models that speak groove, else by those of the first one's language.
     """
@@ -200,7 +209,7 @@ def _continuation(
     from evaluation.study.experiments import speaking
 
     if arguments.prompts is None:
-        return {}, []
+        return
     languages = [playable.language.name for playable in playables]
     speak = "groove" if "groove" in languages else languages[0]
     able, left_out = speaking(playables, speak, "continuation")
@@ -216,7 +225,8 @@ def _continuation(
     )
     options = ["--prompts", str(arguments.prompts), "--limit", str(arguments.limit)]
     command = _alone("continuation", able, options, arguments)
-    return {"continuation": replace(made, beside={"command": command})}, left_out + refused
+    yield from left_out + refused
+    yield "continuation", None, made, command
 
 
 def _alone(

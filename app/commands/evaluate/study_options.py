@@ -169,13 +169,28 @@ def conducted(
         return conduct(experiments, folder=kept, workers=workers, progress=progress)
 
 
+def conducted_alone(
+    name: str, experiment: Experiment, arguments: argparse.Namespace, doing: str
+) -> dict[str, Any]:
+    """Return the result of one experiment with its command; what is left out of it is said."""
+    left_out = [*experiment.facts.get("left_out", ())]
+    output.remark(left_out)
+    found, failures = conducted({name: experiment}, arguments, doing)
+    output.remark(failures)
+    result = {"command": command_line(), **found[name], "left_out": left_out + failures}
+    if not result["models"]:
+        why = "; ".join(failures) or "no model has a part to take away"
+        raise ValueError(f"no model could be measured: {why}")
+    return result
+
+
 def command_line() -> str:
     """Return the command that is running."""
     return shlex.join(["musicgen", *sys.argv[1:]])
 
 
 def models_and_pieces(
-    playables: list[Playable], data: Path, arguments: argparse.Namespace
+    playables: Sequence[Playable], data: Path, arguments: argparse.Namespace
 ) -> tuple[list[Playable], HeldOut, list[str]]:
     """Return the models that speak the language of the data, the pieces for them, and who is left out."""
     from evaluation.likelihood import FAR

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.commands.evaluate.positions import _file_names
+from app.commands.evaluate.studies import _file_names
 from app.commands.evaluate.study_options import data_of
 from tests.app.commands.evaluate.test_pieces import GROOVE, PIANO, REMI
 from tests.app.toy_models import write_model
