@@ -23,7 +23,6 @@ from evaluation.plots import (
     figure,
     series,
 )
-from musicgen.common.intervals import half_interval
 
 if TYPE_CHECKING:
     from evaluation.benchmarks.run import Row
@@ -300,8 +299,7 @@ def _curve(axes: Axes, rows: Sequence[Result], model: Result, *, shaded: bool = 
 
 def _half(row: Result) -> float:
     """Return half the 95 % interval of a mean over pieces; of one piece none, which is not drawn."""
-    half = half_interval(row["deviation"], row["pieces"])
-    return nan if half is None else half
+    return nan if row["high"] is None else row["high"] - row["mean"]
 
 
 def _mosaic(pictures: np.ndarray) -> np.ndarray:

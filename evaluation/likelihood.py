@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.metrics.estimates import estimate
 from musicgen.generation.likelihood import position_losses
 from musicgen.performer import Performer
 
@@ -177,9 +178,10 @@ def _row(means: np.ndarray, start: int, stop: int) -> dict[str, Any] | None:
 
 
 def _spread(values: np.ndarray) -> dict[str, Any] | None:
-    """Return the mean over the pieces that have a value, and their deviation; None where none has one."""
-    known = values[~np.isnan(values)]
-    if not len(known):
+    """Return the mean over the pieces that have a value, their deviation and its interval; None where none has one."""
+    found = vars(estimate(None if np.isnan(value) else value for value in values))
+    if not found["n"]:
         return None
-    deviation = float(known.std(ddof=1)) if len(known) > 1 else None
-    return {"mean": float(known.mean()), "deviation": deviation, "pieces": len(known)}
+    return {key: found[key] for key in ("mean", "deviation", "low", "high")} | {
+        "pieces": found["n"]
+    }

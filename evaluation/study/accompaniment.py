@@ -1,28 +1,21 @@
-"""How good an accompaniment is: one part of a real piece is hidden, written again to the others, and compared with it.
+"""Accompaniment: one part of a real piece is hidden, written again to the others, and compared with the hidden one.
 
-The likeness is that of style profiles (style.py): of drums by onset and drum, of a pitched part by onset and duration
-and by time and pitch. For comparison: how like the hidden part are parts that nobody wrote for these bars.
+Likeness is the cosine of style profiles (metrics/style.py): by onset and drum for drums, by onset and duration and by
+time and pitch for pitched parts. References are parts that nobody wrote for these bars:
 
     next     the same piece's own part in the bars that follow
-    same     the part of another piece of the style: to play the style's usual figure, whatever the others do
+    same     the part of another piece of the style
     other    the part of a piece of another style
 
-Where a written part has no notes of the kind that a profile counts, its likeness is 0; the others have no value there.
+A written part without notes that a profile counts has likeness 0; a reference has none. Of the hidden part, too, are
+measured (`real`): the share of a pitched part's notes that are tones of the chord where they begin, notes a bar, and
+notes that sound at a time. From StreamMUSE (https://github.com/StreamMUSE/eval) come the Jensen–Shannon divergence, in
+nats, of pitches and of onsets (64 bins over the bars) from the hidden part's, and the share of the other parts' time
+with a note of the part at a consonant interval, and with none at all.
 
-And how well it keeps to the piece's harmony (metrics/statistics.py): the share of a pitched part's notes that are tones
-of the chord where they begin. There the hidden part has a value of its own, `real`. So it has in how many notes there
-are a bar, and how many sound at a time: a part may be like another and half as busy; notes that nobody ends drone.
-
-The chords of a prepared piece are given with its other parts. Where no file named them, they were recognised in all
-parts, the hidden one too; with `hear_chords` those are given that are recognised in the other parts alone.
-
-And what StreamMUSE (https://github.com/StreamMUSE/eval) measures of pitched parts: the Jensen–Shannon divergence, in
-nats, of their pitches and of their onsets, in 64 equal bins over the bars, from the hidden part's; and of the time of
-the other parts' notes the share with a note of the part at a consonant interval (unison, thirds, fifth, sixths), and
-the share with none at all.
-
-A style is one value, the mean over its pieces; means and intervals are over styles. A piece without a style counts by
-itself.
+Chords come with the other parts; those of files without chords were recognised in all parts, the hidden one too.
+With `hear_chords` they are recognised in the other parts alone. A style counts once, by the mean over its pieces; a
+piece without a style counts by itself.
 """
 
 from __future__ import annotations
