@@ -10,7 +10,6 @@ import numpy as np
 from matplotlib import cm, colormaps, colors
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from evaluation.attention import GAMMA, unpack
 from evaluation.plots import (
@@ -63,32 +62,6 @@ def extrapolation(result: Result) -> Figure:
             above.set_ylim(min(later) - room, max(later) + room)
         last.set_xlabel("position in the piece (tokens)")
         _legend(drawn, above)
-    return drawn
-
-
-def realisations(result: Result) -> Figure:
-    """Return how the loss changes with the realisations of the test; the ring is at those of training."""
-    models = result["models"]
-    ticks = sorted({test["realisations"] for model in models for test in model["tests"]})
-    with figure(WIDTH, 3.2) as drawn:
-        axes = drawn.add_subplot()
-        for model in models:
-            tests, look = model["tests"], series(model["number"])
-            x = [test["realisations"] for test in tests]
-            mean = [test["change"]["mean"] for test in tests]
-            error = [_half(test["change"]) for test in tests]
-            label = f"{model['model']} (trained with {model['trained']})"
-            axes.errorbar(x, mean, error, capsize=2.5, label=label, **vars(look))
-            own = [(n, m) for n, m in zip(x, mean, strict=True) if n == model["trained"]]
-            for point in own:
-                axes.plot(*point, "o", ms=11, mfc="none", mec=look.color, mew=1.2)
-        axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_locator(FixedLocator(ticks))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.set_xticklabels([str(tick) for tick in ticks])
-        axes.set_xlabel("realisations R at the test")
-        axes.set_ylabel("change of the loss (nats a token)")
-        _legend(drawn, axes)
     return drawn
 
 

@@ -1,9 +1,8 @@
 """Extrapolation: the loss by position, within the trained length and past it (the SPE paper's figure 3 and table 6).
 
 A model reads real pieces and is asked for each next token (teacher forcing). Each piece counts once, by the mean over
-its tokens in a stretch of positions; given are the mean over pieces and their deviation, and, paired by piece, how much
-more a stretch costs than the trained one: the drift. One piece alone has no deviation: None. Realisations (appendix
-D.4) are the same with another R.
+its tokens in a stretch of positions; given are the mean over pieces, their deviation, None for one piece, and, paired
+by piece, how much more a stretch costs than the trained one: the drift.
 
 Later parts of pieces may be harder than earlier ones for any reader. So the tokens past the trained length can be
 predicted a second time, each from the last ones before it alone, no more than the model was trained with: `nearby`.
@@ -134,14 +133,6 @@ def growth(
     grows = outside - inside  # (models, pieces)
     found = [_spread(one) for one in grows - grows.mean(0)]
     return [one for one in found if one] or None
-
-
-def change(pieces: Sequence[Loss], reference: Sequence[Loss]) -> dict[str, Any] | None:
-    """Return by how much the loss over all positions differs from a reference, paired by piece."""
-    own, its = (
-        sums.sum(1) / tokens.sum(1) for sums, tokens in (_columns(pieces), _columns(reference))
-    )
-    return _spread(own - its)
 
 
 def _columns(pieces: Sequence[Loss], key: str = "sums") -> tuple[np.ndarray, np.ndarray]:

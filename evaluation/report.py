@@ -26,8 +26,6 @@ LEADS = {
         style of continuations: the measurements of the papers, made again.""",
     "extrapolation": """A model reads pieces and predicts each next token. An encoding that carries over to lengths
         it was not trained with keeps the loss down after the dashed line.""",
-    "realisations": """A stochastic encoding draws R realisations of its templates; R can be another at the test than
-        in training. The paper finds the number of training best (appendix D.4).""",
     "ablation": """The same pieces, read by the model without a part of it: with the gates of a stochastic encoding
         open, through which no position comes; with its frequencies shuffled or other noise; with all tokens at one
         position; without what its metric heads find; with heads that forget nothing. What the loss does not notice,
@@ -60,8 +58,6 @@ PICTURES = {
 CAPTIONS = {
     "extrapolation": """Mean over {pieces} pieces in stretches of a 16th of the trained length; shaded: the 95 %
         interval. Below, where models can be compared: each less the mean of all at that position, paired by piece.""",
-    "realisations": """Change of the loss within the trained length against the R of training (ring), paired by piece,
-        with its 95 % interval. Another R gives the random features another width: they are redrawn.""",
     "probes": """Best head of the first layer, keys up to a 16th of the trained length back, by the position of the
         query; bars: standard error (jackknife over four groups of tokens).""",
     "attention": """Attention in {pieces} pieces that the model wrote, {length} tokens, their mean; white: the trained
@@ -263,9 +259,6 @@ def _models(results: Result) -> Iterator[Section]:
 _BY_DATA: dict[str, tuple[str, Callable[[Any], Figure] | None, str]] = {
     "extrapolation": (
         "Loss past the trained length", figures.extrapolation, "Loss by position"
-    ),
-    "realisations": (
-        "Realisations", figures.realisations, "Change of the loss by realisations"
     ),
     "ablation": ("What the models rely on", None, ""),
 }  # fmt: skip

@@ -122,13 +122,9 @@ def models_table(models: Sequence[Result]) -> Table:
     return Table(head=MODELS_HEAD, rows=rows, caption=MODELS_CAPTION)
 
 
-# The tables of the loss past the trained length, and with other numbers of realisations.
+# The table of the loss past the trained length.
 
 EXTRAPOLATION = "Loss in nats a token: mean ± deviation over pieces (n); differences [95 % interval], paired by piece."
-REALISATIONS = (
-    "Loss within the trained length in nats a token, mean ± deviation over pieces (n), by R at the test; "
-    "← as trained."
-)
 WORDS = {"trained": "trained", "near": "to 1.5 × trained", "far": "further"}
 
 
@@ -169,18 +165,6 @@ def of_one_stretch(models: Sequence[Result], part: str) -> dict[str, float]:
     return {name: row["mean"] for name, row in rows.items()} if comparable else {}
 
 
-def realisations_table(result: Result) -> Table:
-    """Return the loss by model and number of realisations, the trained one marked."""
-    numbers = sorted({t["realisations"] for m in result["models"] for t in m["tests"]})
-    rows = []
-    for model in result["models"]:
-        tests = {test["realisations"]: test for test in model["tests"]}
-        cells = [spread(tests.get(n)) + (" ←" if n == model["trained"] else "") for n in numbers]
-        rows.append([f"{model['model']} (R = {model['trained']})", *cells])
-    head = ["model", *(f"R = {n}" for n in numbers)]
-    return Table(head=head, rows=rows, caption=REALISATIONS)
-
-
 def extrapolation_rows(result: Result) -> list[Row]:
     """Return a row a model and part of the piece, its drift from the trained part, and its growth."""
 
@@ -196,13 +180,6 @@ def extrapolation_rows(result: Result) -> list[Row]:
 def position_rows(result: Result) -> list[Row]:
     """Return a row a model and stretch of positions."""
     return _rows(result, lambda model: model["positions"])
-
-
-def realisation_rows(result: Result) -> list[Row]:
-    """Return a row a model and number of realisations."""
-    return _rows(
-        result, lambda model: [{"trained": model["trained"], **test} for test in model["tests"]]
-    )
 
 
 def _rows(result: Result, of_model: Callable[[Result], Sequence[Row]]) -> list[Row]:
@@ -480,7 +457,6 @@ def realism_rows(result: Result) -> list[Row]:
 
 _TABLES: dict[str, tuple[Callable[[Result], Table], Callable[[Result], list[Row]]]] = {
     "extrapolation": (extrapolation_table, extrapolation_rows),
-    "realisations": (realisations_table, realisation_rows),
     "ablation": (ablation_table, ablation_rows),
     "positions": (positions_table, probe_rows),
     "realism": (realism_table, realism_rows),

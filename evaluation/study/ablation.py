@@ -16,8 +16,9 @@ from torch import Generator, Tensor
 
 from evaluation.likelihood import Loss, piece_loss
 from evaluation.metrics.estimates import estimate
-from evaluation.study.experiments import Experiment, Found, HeldOut, job_of, probed_length
+from evaluation.study.experiments import Experiment, Found, job_of, probed_length
 from evaluation.study.losses import rows_by_job
+from evaluation.study.piece_jobs import Choice, held_out
 from musicgen.common.learning import generator_from
 from musicgen.performer import Performer
 from musicgen.playable import Playable, load
@@ -171,19 +172,23 @@ _PARTS: dict[str, tuple[_Has, _Take]] = {
 
 def ablation(
     playables: Sequence[Playable],
-    pieces: HeldOut,
+    choice: Choice,
     *,
-    seed: int,
-    device: str,
+    length: int | None = None,
     layers: bool = False,
 ) -> Experiment:
     """Measure by how much the loss changes, within the trained length and past it, without each part or layer."""
+    able, pieces, left_out = held_out(playables, choice, length)
     jobs = []
-    for playable in playables:
+    for playable in able:
         border = min(probed_length(playable), pieces.length)
-        common = {"edges": sorted({0, border, pieces.length}), "seed": seed, "layers": layers}
+        common = {
+            "edges": sorted({0, border, pieces.length}),
+            "seed": choice.seed,
+            "layers": layers,
+        }
         jobs += [
-            job_of(playable, without_parts, device, pieces.prepared, rows=rows, **common)
+            job_of(playable, without_parts, choice.device, choice.prepared, rows=rows, **common)
             for rows in rows_by_job(pieces.rows)
         ]
 
@@ -201,7 +206,8 @@ def ablation(
         ]
         return {"data": pieces.facts(), "models": models}
 
-    return Experiment(jobs=jobs, compose=compose, pieces=pieces.names)
+    facts = {"length": pieces.length, "left_out": left_out}
+    return Experiment(jobs=jobs, compose=compose, pieces=pieces.names, facts=facts)
 
 
 def without_parts(

@@ -77,31 +77,6 @@ def facts_of(model: Playable) -> dict[str, Any]:
 MAP_SAMPLES = 2  # generated pieces that a picture of attention is the mean of
 
 
-def losses(
-    *,
-    model: str,
-    data: str,
-    rows: Sequence[int],
-    edges: Sequence[int],
-    seed: int,
-    device: str,
-    realisations: int | None = None,
-    window: int | None = None,
-) -> list[dict[str, Any]]:
-    """Return the loss of some pieces of a data set, each with its own draw of a stochastic encoding."""
-    from evaluation.likelihood import piece_loss
-    from tokenization.prepared import Prepared
-
-    performer = load(model, device).performer
-    if realisations is not None and realisations != performer.config.position.realisations:
-        performer = performer.with_realisations(realisations, seed).eval()
-    prepared = Prepared.open(data)
-    return [
-        piece_loss(performer, np.asarray(prepared.ids(row)), edges, seed + row, window)
-        for row in rows
-    ]
-
-
 def probes(
     *, model: str, length: int, tokens: int | None, seed: int, device: str
 ) -> dict[str, list[dict[str, Any]]]:
@@ -339,50 +314,6 @@ def conduct(
         whole = [one for one in found if not one[2].error and one[0].name not in failed]
         results[name] = {**experiment.facts, **experiment.compose(whole)}
     return results, failures
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeldOut:
-    """Pieces of a prepared data set that models are tried on."""
-
-    prepared: Prepared
-    split: str
-    rows: list[int]
-    length: int
-
-    def names(self, job: Measurement) -> list[str]:
-        """Return what the pieces of a job are called."""
-        return [self.prepared.name(row) for row in job.arguments["rows"]]
-
-    def facts(self) -> dict[str, Any]:
-        """Return the remarks on them."""
-        lengths = self.prepared.pieces.length[self.rows]
-        return {
-            "folder": str(self.prepared.folder),
-            "checksum": self.prepared.meta["checksum"],
-            "language": self.prepared.meta["language"]["language"],
-            "split": self.split,
-            "pieces": len(self.rows),
-            "whole": int((lengths > self.length).sum()),
-            "rows": hashlib.sha256(str(self.rows).encode()).hexdigest()[:16],
-        }
-
-
-def held_out(folder: str | Path, length: int, pieces: int, split: str, seed: int) -> HeldOut:
-    """Choose pieces of a split, one row a file: those that fill the length first, in the order of the files."""
-    from tokenization.prepared import Prepared
-
-    prepared = Prepared.open(folder)
-    prepared.verify()  # results are kept under its checksum
-    rows = prepared.rows(split)
-    files = prepared.pieces.file[rows]
-    random = np.random.default_rng(seed)
-    drawn = np.array([random.choice(rows[files == file]) for file in np.unique(files)], dtype=int)
-    if not len(drawn):
-        raise ValueError(f"{folder} has no piece in its {split} split; another --split may have")
-    fills = prepared.pieces.length[drawn] > length
-    chosen = drawn[np.argsort(~fills, kind="stable")][:pieces]
-    return HeldOut(prepared=prepared, split=split, rows=chosen.tolist(), length=length)
 
 
 def speaking(

@@ -21,10 +21,9 @@ from app.commands.evaluate.study_options import (
     command_line,
     conducted,
     data_by_language,
-    models_and_pieces,
     prompts_of,
 )
-from app.options import chosen_device, claim, own_folder
+from app.options import check_counts, chosen_device, claim, from_options, own_folder
 
 if TYPE_CHECKING:
     from evaluation.study.experiments import Experiment
@@ -44,7 +43,7 @@ examples:
   musicgen evaluate report runs/groove --benchmarks runs/listops runs/pathfinder
   musicgen evaluate report runs/* -o report --data data/groove --scheduler tcp://HOST:8786
 """
-BY_DATA = ("extrapolation", "realisations", "ablation")
+BY_DATA = ("extrapolation", "ablation")
 WHOLE_PIECES = ("form", "infilling", "accompaniment")
 MISSING = {
     "extrapolation": "Not measured: this takes a prepared data set (--data).",
@@ -135,24 +134,27 @@ def run(arguments: argparse.Namespace) -> None:
 def _by_data(playables: list[Playable], arguments: argparse.Namespace) -> Iterator[Made | str]:
     """Yield what is measured of the loss on each data set."""
     from evaluation.study.ablation import ablation
-    from evaluation.study.losses import extrapolation, realisations
+    from evaluation.study.losses import extrapolation
+    from evaluation.study.piece_jobs import Choice
     from tokenization.prepared import read_meta
 
-    options = {"seed": arguments.seed, "device": chosen_device(arguments)}
+    check_counts(arguments, "length", "pieces")
     for folder in arguments.data:
         language = read_meta(folder)["language"]["language"]
         if all(playable.language.name != language for playable in playables):
             yield f"{folder} is left out: it is in {language}, which none of the models uses"
             continue
-        able, pieces, others = models_and_pieces(playables, folder, arguments)
-        yield from [] if len(arguments.data) > 1 else others
-        size = ["--length", str(pieces.length), "--pieces", str(arguments.pieces)]
-        asked = ["--data", str(folder), "--split", arguments.split, *size]
-        for make in (extrapolation, realisations, ablation):
-            kind = make.__name__
-            has_its_own = kind != "realisations"
-            command = _alone(kind, able, asked, arguments) if has_its_own else command_line()
-            yield kind, folder, make(able, pieces, **options), command
+        choice = from_options(Choice, arguments, data=str(folder), device=chosen_device(arguments))
+        able = [playable for playable in playables if playable.language.name == language]
+        for make in (extrapolation, ablation):
+            experiment = make(playables, choice, length=arguments.length)
+            length, others = (experiment.facts[name] for name in ("length", "left_out"))
+            if len(arguments.data) == 1 and make is extrapolation:
+                yield from others
+            size = ["--length", str(length), "--pieces", str(arguments.pieces)]
+            asked = ["--data", str(folder), "--split", arguments.split, *size]
+            command = _alone(make.__name__, able, asked, arguments)
+            yield make.__name__, folder, experiment, command
 
 
 def _positions(playables: list[Playable], arguments: argparse.Namespace) -> Iterator[Made]:

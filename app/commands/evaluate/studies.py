@@ -22,7 +22,6 @@ from app.commands.evaluate.study_options import (
     add_study,
     conducted_alone,
     data_of,
-    models_and_pieces,
     write_results,
 )
 from app.options import check_counts, chosen_device, from_options
@@ -59,8 +58,11 @@ EVALUATIONS = {
     "realism": Evaluation(doing="Continuing", split="test", pieces=40, bars=24),
     "originality": Evaluation(doing="Continuing", split="test", bars=24),
 }
-# Options that experiments with whole pieces take, as far as their commands have them.
-OPTIONS = ("prompt_bars", "bars", "piece_bars", "gap", "hide", "hear_chords", "recall", "planned")
+# Options that experiments take, as far as their commands have them.
+OPTIONS = (
+    "length", "control", "layers", "prompt_bars", "bars", "piece_bars", "gap", "hide", "hear_chords",
+    "recall", "planned",
+)  # fmt: skip
 EXAMPLES = {
     "extrapolation": """\
 A model reads held-out pieces and predicts each next token; given is the loss in nats a token: mean
@@ -243,8 +245,8 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.tables import table_of
 
     name: str = arguments.evaluation
-    make = {"positions": _positions, "extrapolation": _losses, "ablation": _losses}
-    experiment = make.get(name, _whole_pieces)(models_of(arguments.models), arguments)
+    make = _positions if name == "positions" else _on_data
+    experiment = make(models_of(arguments.models), arguments)
     result = conducted_alone(name, experiment, arguments, EVALUATIONS[name].doing)
     if not any(model.get("table", True) for model in result["models"]):
         raise ValueError(
@@ -260,20 +262,6 @@ def run(arguments: argparse.Namespace) -> None:
         _print_closest(result)
 
 
-def _losses(models: Sequence[Playable], arguments: argparse.Namespace) -> Experiment:
-    from evaluation.study.ablation import ablation
-    from evaluation.study.losses import extrapolation
-
-    data = arguments.data or data_of(models)
-    able, pieces, left_out = models_and_pieces(models, data, arguments)
-    how: dict[str, Any] = {"seed": arguments.seed, "device": chosen_device(arguments)}
-    if arguments.evaluation == "extrapolation":
-        experiment = extrapolation(able, pieces, control=arguments.control, **how)
-    else:
-        experiment = ablation(able, pieces, layers=arguments.layers, **how)
-    return replace(experiment, facts={"left_out": left_out})
-
-
 def _positions(models: Sequence[Playable], arguments: argparse.Namespace) -> Experiment:
     from evaluation.study.experiments import positions
 
@@ -287,8 +275,15 @@ def _positions(models: Sequence[Playable], arguments: argparse.Namespace) -> Exp
     )
 
 
-def _whole_pieces(models: Sequence[Playable], arguments: argparse.Namespace) -> Experiment:
-    from evaluation.study import accompaniment, form_and_infilling, originality, realism
+def _on_data(models: Sequence[Playable], arguments: argparse.Namespace) -> Experiment:
+    from evaluation.study import (
+        ablation,
+        accompaniment,
+        form_and_infilling,
+        losses,
+        originality,
+        realism,
+    )
     from evaluation.study.piece_jobs import Choice
 
     name: str = arguments.evaluation
@@ -298,12 +293,14 @@ def _whole_pieces(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         )
     if "recall" in arguments:
         replace(MUSICAL, recall=arguments.recall)  # or a sentence on what is wrong
-    check_counts(arguments, "prompt-bars", "bars", "piece-bars", "gap", "pieces")
-    if arguments.skip < 0:
+    check_counts(arguments, "length", "prompt-bars", "bars", "piece-bars", "gap", "pieces")
+    if getattr(arguments, "skip", 0) < 0:
         raise ValueError(f"--skip is {arguments.skip}; it must be 0 or more")
     data, device = str(arguments.data or data_of(models)), chosen_device(arguments)
     choice = from_options(Choice, arguments, data=data, device=device)
     makers: dict[str, Any] = {
+        "extrapolation": losses.extrapolation,
+        "ablation": ablation.ablation,
         "form": form_and_infilling.form,
         "infilling": form_and_infilling.infilling,
         "accompaniment": accompaniment.accompaniment,

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import output
-from app.options import add_device, add_workers, check_counts, workers_of
+from app.options import add_device, add_workers, workers_of
 
 if TYPE_CHECKING:
     from evaluation.continuation.prompts import Plan, PromptedPiece
-    from evaluation.study.experiments import Experiment, HeldOut
+    from evaluation.study.experiments import Experiment
     from musicgen.playable import Playable
     from tokenization.language import Language
 
@@ -187,24 +187,6 @@ def conducted_alone(
 def command_line() -> str:
     """Return the command that is running."""
     return shlex.join(["musicgen", *sys.argv[1:]])
-
-
-def models_and_pieces(
-    playables: Sequence[Playable], data: Path, arguments: argparse.Namespace
-) -> tuple[list[Playable], HeldOut, list[str]]:
-    """Return the models that speak the language of the data, the pieces for them, and who is left out."""
-    from evaluation.likelihood import FAR
-    from evaluation.study.experiments import held_out, probed_length, speaking
-    from tokenization.prepared import read_meta
-
-    check_counts(arguments, "length", "pieces")
-    language = read_meta(data)["language"]["language"]
-    able, left_out = speaking(playables, language, str(data))
-    if not able:
-        raise ValueError(f"{data} is in {language}, which none of the models uses; give other data")
-    length = arguments.length or int(FAR * max(map(probed_length, able)))
-    pieces = held_out(data, length, arguments.pieces, arguments.split, arguments.seed)
-    return able, pieces, left_out
 
 
 def prompts_of(
