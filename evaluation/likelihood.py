@@ -1,11 +1,9 @@
 """Extrapolation: the loss by position, within the trained length and past it (the SPE paper's figure 3 and table 6).
 
-A model reads real pieces and is asked for each next token (teacher forcing). Each piece counts once, by the mean over
-its tokens in a stretch of positions; given are the mean over pieces, their deviation, None for one piece, and, paired
-by piece, how much more a stretch costs than the trained one: the drift.
-
-Later parts of pieces may be harder than earlier ones for any reader. So the tokens past the trained length can be
-predicted a second time, each from the last ones before it alone, no more than the model was trained with: `nearby`.
+A model reads real pieces and predicts each next token (teacher forcing). Each piece counts once, by the mean over its
+tokens in a stretch of positions; the drift is how much more a stretch costs than the trained one, paired by piece.
+Since later parts of pieces may be harder for any reader, the tokens past the trained length can be predicted a second
+time, each from no more of the last tokens than the model was trained with: `nearby`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +14,8 @@ import numpy as np
 from evaluation.benchmarks import files, made
 from evaluation.benchmarks.files import Corpus, read_corpus
 from evaluation.benchmarks.training import Examples, Optimiser, Pool
-from evaluation.benchmarks.variants import Variant, variant, with_choice
+from evaluation.benchmarks.variants import SPACES, Variant, variant
+from musicgen.position import POSITIONS
 from tokenization.language import Language
 from tokenization.prepared import Prepared
 from tokenization.records import from_plain, suggestion, yaml_of
@@ -60,10 +61,13 @@ class Recipe:
 
     def variant(self, name: str, sizes: tuple[int, ...] | None) -> Variant:
         """Return what the recipe makes of an encoding, for a grid of those sizes where there is one."""
-        grid = {} if sizes is None else {"sizes": sizes}
         chosen, choice = variant(name)
         own = self.encoding.get(name.partition(":")[0], {})
-        return with_choice(chosen, {**grid, **self.encoding.get("all", {})}, {**own, **choice})
+        common = {"sizes": sizes} if sizes is not None else {}
+        common |= self.encoding.get("all", {})
+        known = {**POSITIONS, **SPACES}[chosen.position][0].__dataclass_fields__
+        fitting = {key: value for key, value in common.items() if key in known}
+        return replace(chosen, choice={**fitting, **chosen.choice, **own, **choice})
 
     def training(self, examples: int) -> Optimiser:
         """Return the settings of a training on so many examples."""
