@@ -15,7 +15,7 @@ from evaluation import figures
 from evaluation.benchmarks.run import from_plain, table_beside_papers
 from evaluation.continuation.results import continuation as continuation_figure
 from evaluation.continuation.results import similarity_tables, statistics_table, variety_table
-from evaluation.plots import style_sheet, svg
+from evaluation.figures import style_sheet, svg
 from evaluation.tables import KINDS, Result, Table, models_table, position_rows, rows_of, table_of
 from tokenization.wording import counted, filled, sentence
 
@@ -26,10 +26,8 @@ LEADS = {
         style of continuations: the measurements of the papers, made again.""",
     "extrapolation": """A model reads pieces and predicts each next token. An encoding that carries over to lengths
         it was not trained with keeps the loss down after the dashed line.""",
-    "ablation": """The same pieces, read by the model without a part of it: with the gates of a stochastic encoding
-        open, through which no position comes; with its frequencies shuffled or other noise; with all tokens at one
-        position; without what its metric heads find; with heads that forget nothing. What the loss does not notice,
-        the model does not use.""",
+    "ablation": """The same pieces, read by the model without a part of it. Open gates let no position through; with
+        the decay off, heads forget nothing. What the loss does not notice, the model does not use.""",
     "positions": """One token over and over: nothing but position tells its copies apart. Translation invariance asks
         whether a weight depends on the offset alone, monotonicity whether it falls with the offset; 0 is perfect in
         both. An encoding whose weights are all equal holds no position and has neither (–).""",

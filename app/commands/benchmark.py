@@ -126,8 +126,7 @@ def _write(
     from app.commands.evaluate.study_options import command_line
     from evaluation.benchmarks.run import SUMMARY, control_of, plain
     from evaluation.benchmarks.training import STEPS
-    from evaluation.figures import changes
-    from evaluation.plots import png
+    from evaluation.figures import changes, png
     from musicgen.common.processes import machine
     from tokenization.whole_file import write_bytes, write_json, write_text
     from tokenization.wording import markdown

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.metrics.estimates import estimate, means
+from evaluation.metrics.estimates import estimate, grouped, means
 from evaluation.metrics.statistics import HARMONY, NOTES_A_BAR, SOUNDING, in_harmony
 from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
 from evaluation.study.experiments import Experiment, taking_part
@@ -189,10 +189,8 @@ def _support(melody: Notes, part: Notes) -> tuple[float | None, float | None]:
 
 def summary(rows: Iterable[Row]) -> list[Row]:
     """Return for each part and metric the estimates over styles, and in how many styles the written one is likest."""
-    rows = list(rows)
     result = []
-    for part, metric in dict.fromkeys((row["part"], row["metric"]) for row in rows):
-        own = [row for row in rows if (row["part"], row["metric"]) == (part, metric)]
+    for (part, metric), own in grouped(rows, "part", "metric").items():
         by_style = {name: means(own, "style", name) for name in (WRITTEN, *BESIDE)}
         pairs = zip(by_style[WRITTEN], by_style["same"], strict=True)
         both = [(a, b) for a, b in pairs if a is not None and b is not None]

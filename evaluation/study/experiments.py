@@ -117,12 +117,10 @@ def pictures(*, model: str, length: int, seed: int, device: str) -> dict[str, An
 
 # Measurements as jobs: each is done once, by one of several processes or machines, and its result stored as JSON.
 #
-# A job is known by what it measures: the function's name, its arguments, and whatever identifies the model and the
-# data, wherever these lie. A result is kept as soon as it is there, so that work that was broken off goes on where it
-# stopped, and work that was done is not done again. What a job raises as ValueError or OSError is an answer too: the
-# other jobs go on, and it is tried again the next time.
-#
-# Jobs for which a model writes are done a few at a time: what they ask for goes through the model in one batch.
+# A job is known by its function's name, its arguments, and what identifies the model and the data, wherever these lie.
+# Results are kept at once, so that interrupted work goes on where it stopped. A ValueError or OSError is an answer too:
+# the other jobs go on, and the job is tried again the next time. Jobs for which a model writes are done a few at a
+# time, in one batch.
 
 TOGETHER = 8  # jobs whose model writes for all of them at a time
 REVISION = 3  # another number forgets all results: to be changed with what a measurement means
@@ -257,8 +255,7 @@ class Experiment:
 
     jobs: list[Job]
     compose: Callable[[Found], dict[str, Any]]
-    # Of a job, where results do without them.
-    pieces: Callable[[Measurement], Sequence[str]] | None = None
+    prepared: Prepared | None = None  # whose pieces jobs are of; results do without those that fail
     # What is said with the results, as what is known of the pieces.
     facts: Mapping[str, Any] = field(default_factory=dict)
 
@@ -302,8 +299,9 @@ def conduct(
         measured = {playable.name for playable, _, one in found if not one.error}
         failed: dict[str, str] = {}
         for playable, job, one in found:
-            if one.error and experiment.pieces and playable.name in measured:  # by the rest
-                lost = experiment.pieces(job)
+            if one.error and experiment.prepared and playable.name in measured:
+                rows = job.arguments.get("rows") or [job.arguments["row"]]
+                lost = [experiment.prepared.name(row) for row in rows]
                 failures.append(
                     f"{listed(lost)} {'is' if len(lost) == 1 else 'are'} left out of {name} for {playable.name}: "
                     f"{one.error}"
@@ -316,26 +314,19 @@ def conduct(
     return results, failures
 
 
-def speaking(
+def taking_part(
     playables: Sequence[Playable], language: str, what: str
 ) -> tuple[list[Playable], list[str]]:
-    """Return the models of a language, and a sentence about those of each other one."""
+    """Return the models of a language, and a sentence about those of each other one; none at all are refused."""
+    able = [playable for playable in playables if playable.language.name == language]
     others: dict[str, list[str]] = {}
     for playable in playables:
         if playable.language.name != language:
             others.setdefault(playable.language.name, []).append(playable.name)
-    able = [playable for playable in playables if playable.language.name == language]
-    return able, [
+    left_out = [
         f"left out of {what}, which is in the language {language}: {', '.join(names)}, in {other}"
         for other, names in others.items()
     ]
-
-
-def taking_part(
-    playables: Sequence[Playable], language: str, what: str
-) -> tuple[list[Playable], list[str]]:
-    """Return the same where there is a model of the language; where there is none, that is refused."""
-    able, left_out = speaking(playables, language, what)
     if not able:
         raise ValueError("; ".join(left_out) + f"; name a model that uses {language}")
     return able, left_out

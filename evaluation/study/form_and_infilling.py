@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.metrics.estimates import estimate, mean
+from evaluation.metrics.estimates import estimate, grouped, mean
 from evaluation.metrics.form import (
     CELLS_A_BEAT,
     COLLAPSES,
@@ -48,7 +48,7 @@ from tokenization.analysis.metres import bar_lines
 from tokenization.ensemble.layouts import gap
 from tokenization.language import SEAM, Encoded, Language
 from tokenization.prepared import Prepared
-from tokenization.score import Notes, Score
+from tokenization.score import Score
 
 LONGEST = 96  # bars of a piece of which some are taken out
 END = "end: "  # before the name of a sign of one, which a piece shows or not
@@ -105,11 +105,7 @@ def leap(score: Score, seam_bar: int) -> float | None:
     before, after = notes[notes.onset_ticks < seam], notes[notes.onset_ticks >= seam]
     if not len(before) or not len(after):
         return None
-    return float(abs(_top(after, after.onset_ticks.min()) - _top(before, before.onset_ticks.max())))
-
-
-def _top(notes: Notes, onset: int) -> int:
-    return int(notes.pitch[notes.onset_ticks == onset].max())
+    return float(abs(tops(after)[0] - tops(before)[-1]))
 
 
 def _cells(score: Score, start: int, stop: int) -> set[tuple[int, int, int]]:
@@ -161,9 +157,8 @@ def infilling(
 
 def estimates(rows: Rows) -> Rows:
     """Return a row a measure: estimates over pieces of what was written and of what it is compared with."""
-    rows, table = [row for row in rows if "measure" in row], []
-    for measure in dict.fromkeys(row["measure"] for row in rows):
-        own = [row for row in rows if row["measure"] == measure]
+    table = []
+    for (measure,), own in grouped((row for row in rows if "measure" in row), "measure").items():
         sides = [key for key in own[0] if key not in ("measure", "piece")]
         shares = measure.startswith(END) or measure == COLLAPSES  # so of a piece, or not
         found = {

@@ -71,7 +71,7 @@ def extrapolation(
         return {"data": replace(pieces, rows=rows).facts(), "models": models}
 
     facts = {"length": pieces.length, "left_out": left_out}
-    return Experiment(jobs=jobs, compose=compose, pieces=pieces.names, facts=facts)
+    return Experiment(jobs=jobs, compose=compose, prepared=choice.prepared, facts=facts)
 
 
 def losses(

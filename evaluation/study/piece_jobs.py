@@ -14,7 +14,6 @@ from evaluation.likelihood import FAR
 from evaluation.study.experiments import (
     Experiment,
     Found,
-    Measurement,
     job_of,
     probed_length,
     taking_part,
@@ -57,10 +56,6 @@ class HeldOut:
     choice: Choice
     rows: list[int]
     length: int
-
-    def names(self, job: Measurement) -> list[str]:
-        """Return what the pieces of a job are called."""
-        return [self.choice.prepared.name(row) for row in job.arguments["rows"]]
 
     def facts(self) -> dict[str, Any]:
         """Return what is to be known of them."""
@@ -163,12 +158,7 @@ def by_piece(
         "left_out": left_out,
         **arguments,
     }
-    return Experiment(
-        jobs=jobs,
-        compose=compose,
-        pieces=lambda job: [prepared.name(job.arguments["row"])],
-        facts=facts,
-    )
+    return Experiment(jobs=jobs, compose=compose, prepared=prepared, facts=facts)
 
 
 def model_of(name: str, device: str) -> Playable:

@@ -8,11 +8,11 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import output
+from app.commands.evaluate import continuation, studies
 from app.commands.evaluate.study_options import (
     KEPT,
     add_choice,
@@ -21,16 +21,12 @@ from app.commands.evaluate.study_options import (
     command_line,
     conducted,
     data_by_language,
-    prompts_of,
 )
-from app.options import check_counts, chosen_device, claim, from_options, own_folder
+from app.options import claim, own_folder
 
 if TYPE_CHECKING:
     from evaluation.study.experiments import Experiment
     from musicgen.playable import Playable
-
-    # Its kind, the data set that it is on, the experiment, and the command for it alone.
-    Made = tuple[str, str | Path | None, Experiment, str]
 
 EXAMPLES = """\
 DIR gets index.html, one page that needs no network, the numbers as CSV files, and all of them in
@@ -95,15 +91,26 @@ def run(arguments: argparse.Namespace) -> None:
         arguments.output = own_folder("report", arguments)
     experiments: dict[str, Experiment] = {}
     left_out: list[str] = []
-    for make in (_by_data, _positions, _whole_pieces, _continuation):
-        for found in make(playables, arguments):
-            if isinstance(found, str):
-                left_out.append(found)
-                continue
-            kind, folder, experiment, command = found
-            facts = {**experiment.facts, "kind": kind, "command": command}
-            name = kind if folder is None else f"{kind} on {folder}"
-            experiments[name] = replace(experiment, facts=facts)
+    for found in _asked(playables, arguments):
+        if isinstance(found, str):
+            left_out.append(found)
+            continue
+        kind, folder, models, options = found
+        words = [*(model.given for model in models), *options, "--seed", str(arguments.seed)]
+        try:
+            others = [playable for playable in playables if playable not in models]
+            experiment = _experiment(kind, [*models, *others], words, arguments)
+        except ValueError as error:
+            if kind not in WHOLE_PIECES:
+                raise
+            left_out.append(f"{kind} on {folder} is left out: {error}")  # as it has no long piece
+            continue
+        if kind == "continuation" or (kind == "extrapolation" and len(arguments.data) == 1):
+            left_out += experiment.facts["left_out"]
+        command = shlex.join(["musicgen", "evaluate", kind, *words])
+        facts = {**experiment.facts, "kind": kind, "command": command}
+        name = kind if folder is None else f"{kind} on {folder}"
+        experiments[name] = replace(experiment, facts=facts)
     if is_own:
         claim(arguments.output, arguments, KEPT)
     found, failures = conducted(experiments, arguments, "Measuring")
@@ -112,8 +119,8 @@ def run(arguments: argparse.Namespace) -> None:
     by_kind: dict[str, list[dict[str, Any]]] = {}
     for result in found.values():
         by_kind.setdefault(result["kind"], []).append(result)
-    (continuation,) = by_kind.get("continuation", [{}])
-    continuation.pop("measured", None)
+    (continued,) = by_kind.get("continuation", [{}])
+    continued.pop("measured", None)
     results = {
         "command": command_line(),
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -122,7 +129,7 @@ def run(arguments: argparse.Namespace) -> None:
         **{kind: by_kind.get(kind, []) for kind in BY_DATA},
         "positions": found["positions"],
         "whole_pieces": [result for result in found.values() if result["kind"] in WHOLE_PIECES],
-        "continuation": continuation if continuation.get("models") else None,
+        "continuation": continued if continued.get("models") else None,
         "benchmarks": benchmarks,
         "missing": MISSING,
         "left_out": sentences,
@@ -131,65 +138,57 @@ def run(arguments: argparse.Namespace) -> None:
     output.write(str(arguments.output / "index.html"))
 
 
-def _by_data(playables: list[Playable], arguments: argparse.Namespace) -> Iterator[Made | str]:
-    """Yield what is measured of the loss on each data set."""
-    from evaluation.study.ablation import ablation
-    from evaluation.study.losses import extrapolation
-    from evaluation.study.piece_jobs import Choice
-    from tokenization.prepared import read_meta
+def _asked(
+    playables: list[Playable], arguments: argparse.Namespace
+) -> Iterator[tuple[str, Path | None, list[Playable], list[str]] | str]:
+    """Yield the evaluations of a report as commands: kind, data set, models that take part, and options.
 
-    check_counts(arguments, "length", "pieces")
+    Instead of one that cannot be, a sentence says why. Prompts are continued by the models that use groove, else by
+    those of the first one's language.
+    """
+    from tokenization.prepared import Prepared
+
     for folder in arguments.data:
-        language = read_meta(folder)["language"]["language"]
-        if all(playable.language.name != language for playable in playables):
-            yield f"{folder} is left out: it is in {language}, which none of the models uses"
+        language = Prepared.open(folder).language
+        able = [playable for playable in playables if playable.language.name == language.name]
+        if not able:
+            yield f"{folder} is left out: it is in {language.name}, which none of the models uses"
             continue
-        choice = from_options(Choice, arguments, data=str(folder), device=chosen_device(arguments))
-        able = [playable for playable in playables if playable.language.name == language]
-        for make in (extrapolation, ablation):
-            experiment = make(playables, choice, length=arguments.length)
-            length, others = (experiment.facts[name] for name in ("length", "left_out"))
-            if len(arguments.data) == 1 and make is extrapolation:
-                yield from others
-            size = ["--length", str(length), "--pieces", str(arguments.pieces)]
-            asked = ["--data", str(folder), "--split", arguments.split, *size]
-            command = _alone(make.__name__, able, asked, arguments)
-            yield make.__name__, folder, experiment, command
-
-
-def _positions(playables: list[Playable], arguments: argparse.Namespace) -> Iterator[Made]:
-    from evaluation.study.experiments import positions
-
-    options = {"seed": arguments.seed, "device": chosen_device(arguments)}
-    command = _alone("positions", playables, ["-o", "positions"], arguments)
-    yield "positions", None, positions(playables, tokens=None, drawn=True, **options), command
-
-
-def _whole_pieces(playables: list[Playable], arguments: argparse.Namespace) -> Iterator[Made | str]:
-    """Yield what models of the data's language write to whole pieces, as far as they can."""
-    from evaluation.study.accompaniment import ROLES, accompaniment
-    from evaluation.study.form_and_infilling import form, infilling
-    from evaluation.study.piece_jobs import Choice
-
-    options = {"pieces": arguments.whole, "split": arguments.split}
-    common = {**options, "seed": arguments.seed, "device": chosen_device(arguments)}
-    for folder in map(str, arguments.data if arguments.whole else []):
-        choice = Choice(data=folder, **common)
-        language = choice.prepared.language
-        able = [model for model in playables if model.language.name == language.name]
+        asked = ["--data", str(folder), "--split", arguments.split]
+        length = [] if arguments.length is None else ["--length", str(arguments.length)]
+        for kind in BY_DATA:
+            yield kind, folder, able, [*asked, "--pieces", str(arguments.pieces), *length]
         possible = {
-            # Songs are long enough to return.
-            "form": (language.name != "groove", partial(form, prompt_bars=8, bars=56)),
-            "infilling": (language.can_end(), partial(infilling, gap=4)),
-            "accompaniment": (language.parts, partial(accompaniment, hide=ROLES, bars=8)),
+            "form": language.name != "groove",  # songs are long enough to return
+            "infilling": language.can_end(),
+            "accompaniment": bool(language.parts),
         }
-        asked = ["--data", folder, "--pieces", str(arguments.whole), "--split", arguments.split]
-        for kind, (is_possible, make) in possible.items() if able else ():
-            if is_possible:
-                try:
-                    yield kind, folder, make(able, choice), _alone(kind, able, asked, arguments)
-                except ValueError as error:  # no piece has so many bars
-                    yield f"{kind} on {folder} is left out: {error}"
+        for kind in WHOLE_PIECES:
+            if arguments.whole and possible[kind]:
+                yield kind, folder, able, [*asked, "--pieces", str(arguments.whole)]
+    yield "positions", None, playables, ["-o", "positions"]
+    if arguments.prompts is not None:
+        languages = [playable.language.name for playable in playables]
+        speak = "groove" if "groove" in languages else languages[0]
+        able = [playable for playable in playables if playable.language.name == speak]
+        options = ["--prompts", str(arguments.prompts), "--limit", str(arguments.limit)]
+        yield "continuation", None, able, options
+
+
+def _experiment(
+    kind: str, playables: list[Playable], words: list[str], arguments: argparse.Namespace
+) -> Experiment:
+    """Return the experiment of the command of these words, on the report's device and in its folder."""
+    parser = argparse.ArgumentParser()
+    if kind == "continuation":
+        continuation.add(parser)
+    else:
+        studies.add(parser, kind)
+    asked = parser.parse_args(words)
+    asked.evaluation, asked.device = kind, arguments.device
+    asked.output = arguments.output / kind
+    make = continuation.experiment_of if kind == "continuation" else studies.experiment_of
+    return make(playables, asked)
 
 
 def _benchmarks(folders: list[Path]) -> list[dict[str, Any]]:
@@ -199,44 +198,6 @@ def _benchmarks(folders: list[Path]) -> list[dict[str, Any]]:
 
     found = [{"folder": str(folder), **read_summary(folder)} for folder in folders]
     return [{**one, "what": TASKS[one["task"]].about} for one in found]
-
-
-def _continuation(playables: list[Playable], arguments: argparse.Namespace) -> Iterator[Made | str]:
-    """Yield the groove experiment of the SPE paper, if there are prompts, and what is left out.
-
-    Those are continued by the models that speak groove, else by those of the first one's language.
-    """
-    from evaluation.continuation.experiment import continuation
-    from evaluation.continuation.prompts import Plan
-    from evaluation.study.experiments import speaking
-
-    if arguments.prompts is None:
-        return
-    languages = [playable.language.name for playable in playables]
-    speak = "groove" if "groove" in languages else languages[0]
-    able, left_out = speaking(playables, speak, "continuation")
-    plan = Plan(seed=arguments.seed)
-    prompts, refused = prompts_of(arguments, plan, able[0].language)
-    made = continuation(
-        able,
-        prompts,
-        plan,
-        source=arguments.prompts,
-        folder=arguments.output / "continuation",
-        device=chosen_device(arguments),
-    )
-    options = ["--prompts", str(arguments.prompts), "--limit", str(arguments.limit)]
-    command = _alone("continuation", able, options, arguments)
-    yield from left_out + refused
-    yield "continuation", None, made, command
-
-
-def _alone(
-    kind: str, models: list[Playable], options: list[str], arguments: argparse.Namespace
-) -> str:
-    """Return the command for an evaluation of some models alone."""
-    words = [*(model.given for model in models), *options, "--seed", str(arguments.seed)]
-    return shlex.join(["musicgen", "evaluate", kind, *words])
 
 
 def _machine() -> dict[str, str]:

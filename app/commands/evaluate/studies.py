@@ -22,7 +22,6 @@ from app.commands.evaluate.study_options import (
     add_study,
     conducted_alone,
     data_of,
-    write_results,
 )
 from app.options import check_counts, chosen_device, from_options
 from musicgen.generation.sampling import MUSICAL
@@ -245,8 +244,7 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.tables import table_of
 
     name: str = arguments.evaluation
-    make = _positions if name == "positions" else _on_data
-    experiment = make(models_of(arguments.models), arguments)
+    experiment = experiment_of(models_of(arguments.models), arguments)
     result = conducted_alone(name, experiment, arguments, EVALUATIONS[name].doing)
     if not any(model.get("table", True) for model in result["models"]):
         raise ValueError(
@@ -262,23 +260,12 @@ def run(arguments: argparse.Namespace) -> None:
         _print_closest(result)
 
 
-def _positions(models: Sequence[Playable], arguments: argparse.Namespace) -> Experiment:
-    from evaluation.study.experiments import positions
-
-    check_counts(arguments, "tokens")
-    return positions(
-        models,
-        tokens=arguments.tokens,
-        seed=arguments.seed,
-        device=chosen_device(arguments),
-        drawn=arguments.output is not None,
-    )
-
-
-def _on_data(models: Sequence[Playable], arguments: argparse.Namespace) -> Experiment:
+def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> Experiment:
+    """Return the experiment that a command asks for."""
     from evaluation.study import (
         ablation,
         accompaniment,
+        experiments,
         form_and_infilling,
         losses,
         originality,
@@ -286,6 +273,12 @@ def _on_data(models: Sequence[Playable], arguments: argparse.Namespace) -> Exper
     )
     from evaluation.study.piece_jobs import Choice
 
+    device = chosen_device(arguments)
+    if arguments.evaluation == "positions":
+        check_counts(arguments, "tokens")
+        drawn = arguments.output is not None
+        how = {"tokens": arguments.tokens, "seed": arguments.seed, "drawn": drawn}
+        return experiments.positions(models, device=device, **how)
     name: str = arguments.evaluation
     if name == "infilling" and arguments.gap > MOST_BARS_OF_A_GAP:
         raise ValueError(
@@ -296,7 +289,7 @@ def _on_data(models: Sequence[Playable], arguments: argparse.Namespace) -> Exper
     check_counts(arguments, "length", "prompt-bars", "bars", "piece-bars", "gap", "pieces")
     if getattr(arguments, "skip", 0) < 0:
         raise ValueError(f"--skip is {arguments.skip}; it must be 0 or more")
-    data, device = str(arguments.data or data_of(models)), chosen_device(arguments)
+    data = str(arguments.data or data_of(models))
     choice = from_options(Choice, arguments, data=data, device=device)
     makers: dict[str, Any] = {
         "extrapolation": losses.extrapolation,
@@ -315,23 +308,23 @@ def _on_data(models: Sequence[Playable], arguments: argparse.Namespace) -> Exper
 def _write(folder: Path, name: str, result: dict[str, Any]) -> None:
     """Write a result as JSON and CSV, and its figures."""
     from evaluation import figures
-    from evaluation.plots import png, svg
     from evaluation.tables import position_rows, rows_of
-    from tokenization.whole_file import write_bytes, write_csv, write_text
+    from tokenization.whole_file import write_bytes, write_csv, write_json, write_text
 
-    write_results(folder, name, result, rows_of(name, result))
+    write_json(folder / f"{name}.json", result)
+    write_csv(folder / f"{name}.csv", rows_of(name, result))
     drawn = {}
     if name == "extrapolation":
         write_csv(folder / "extrapolation_by_position.csv", position_rows(result))
         drawn = {name: figures.extrapolation(result)}
-        write_text(folder / "extrapolation.svg", svg(drawn[name], name))
+        write_text(folder / "extrapolation.svg", figures.svg(drawn[name], name))
     elif name == "positions":
         drawn = {"probes": figures.probes(result)}
         models = result["models"]
         for file, model in zip(_file_names(models), models, strict=True):
             drawn |= {f"{kind}-{file}": one for kind, one in figures.pictures(model).items()}
     for file, one in drawn.items():
-        write_bytes(folder / f"{file}.png", png(one))
+        write_bytes(folder / f"{file}.png", figures.png(one))
 
 
 def _file_names(models: list[dict[str, Any]]) -> list[str]:

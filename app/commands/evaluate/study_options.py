@@ -13,10 +13,8 @@ from app import output
 from app.options import add_device, add_workers, workers_of
 
 if TYPE_CHECKING:
-    from evaluation.continuation.prompts import Plan, PromptedPiece
     from evaluation.study.experiments import Experiment
     from musicgen.playable import Playable
-    from tokenization.language import Language
 
 
 DATA = Path("data")  # where the examples of `musicgen data` write
@@ -187,30 +185,3 @@ def conducted_alone(
 def command_line() -> str:
     """Return the command that is running."""
     return shlex.join(["musicgen", *sys.argv[1:]])
-
-
-def prompts_of(
-    arguments: argparse.Namespace, plan: Plan, language: Language
-) -> tuple[list[PromptedPiece], list[str]]:
-    """Return the prompts of the folder that is named, and sentences on the files that give none."""
-    from evaluation.continuation.prompts import read_prompts
-
-    with output.progress_bar("Reading prompts") as progress:
-        return read_prompts(
-            arguments.prompts,
-            language,
-            bars=plan.prompt_bars,
-            tokens=plan.tokens,
-            limit=arguments.limit,
-            progress=progress,
-        )
-
-
-def write_results(
-    folder: Path, name: str, result: dict[str, Any], rows: list[dict[str, Any]]
-) -> None:
-    """Write a result as JSON, and its rows as CSV."""
-    from tokenization.whole_file import write_csv, write_json
-
-    write_json(folder / f"{name}.json", result)
-    write_csv(folder / f"{name}.csv", rows)
