@@ -28,9 +28,8 @@ LEADS = {
         it was not trained with keeps the loss down after the dashed line.""",
     "ablation": """The same pieces, read by the model without a part of it. Open gates let no position through; with
         the decay off, heads forget nothing. What the loss does not notice, the model does not use.""",
-    "positions": """One token over and over: nothing but position tells its copies apart. Translation invariance asks
-        whether a weight depends on the offset alone, monotonicity whether it falls with the offset; 0 is perfect in
-        both. An encoding whose weights are all equal holds no position and has neither (–).""",
+    "positions": """One token over and over: only position tells its copies apart. Translation invariance measures
+        whether a weight depends on the offset alone, monotonicity whether it falls with the offset; 0 is perfect.""",
     "pictures": """What the encodings have learned, and where attention looks in music that runs past the trained
         length.""",
     "continuation": """Every prompt, the first {prompt_bars} bars of a piece, is continued {samples} times to {tokens}
@@ -39,9 +38,7 @@ LEADS = {
     "form": """Songs come back to what they said, and they end. Real pieces are continued from their first bars;
         compared with the same bars of the real piece.""",
     "infilling": """Some bars of real pieces are taken out and written again between what comes before and after.""",
-    "accompaniment": """One part of real pieces after the other is hidden and written again to the other parts.
-        For comparison, what nobody wrote for these bars: the part's own next bars, another piece of the style, another
-        style.""",
+    "accompaniment": """The parts of real pieces are hidden, one at a time, and written again to the other parts.""",
     "benchmark": """An experiment with small models: {what}. The same model with one encoding, or another part, after
         the other, trained on the same examples in the same order; nothing here is about the models above.""",
 }
@@ -72,9 +69,8 @@ HOW = {
     "extrapolation": (
         """Teacher forcing on {pieces} pieces of the {split} split from their beginning, {whole} of them at least as
         long as measured; a stochastic encoding is drawn once a piece. Data: {folder}, checksum {checksum:.16}….""",
-        """A piece counts once, by its mean over a stretch. ± is the deviation over pieces, as in table 6 of the SPE
-        paper. Growth is by how much more a model's loss grows after its trained length than that of the models on
-        average, with its 95 % interval, paired by piece.""",
+        """A piece counts once, by its mean over a stretch. Growth is by how much more a model's loss grows after its
+        trained length than that of the models on average.""",
     ),
     "ablation": (
         """Read are {pieces} pieces of the {split} split of {folder}, paired piece by piece with the whole model. The
@@ -97,9 +93,8 @@ HOW = {
         stochastic encoding is redrawn for each. Ranges are those of table 7 of the SPE paper in proportion to the
         trained length (the paper: 2048; an untrained model: 512).""",
         """Encodings in front of a feature map of the softmax kernel are shown by exp(q·k/√W), as in the paper; those
-        after a feature map by the weights that the model computes, both without what heads forget by horizons, which is
-        none of the encoding. In musical time, each token takes a sixteenth. Where no more than one
-        weight in a hundred differs from the rest, they have neither property (–).""",
+        after a feature map by the weights that the model computes. Where at most one weight in a hundred differs from
+        the rest, they have neither property (–).""",
     ),
     "continuation": (
         """Similarity is the cosine of style profiles. A style is one value, the mean over its prompts and samples;
