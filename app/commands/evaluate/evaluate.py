@@ -8,7 +8,7 @@ from importlib import import_module
 # Name, which is that of its module here or stands in SHARED, and what it does. A module has what that of a command
 # has, and imports what it computes with when it runs. In a shared one `EXAMPLES` are by name, `add` takes the name,
 # too, and `run` finds it in `arguments.evaluation`.
-SHARED = dict.fromkeys(
+SHARED: dict[str, str] = dict.fromkeys(
     (
         "extrapolation", "ablation", "positions", "form", "infilling", "accompaniment", "plan",
         "realism", "originality",
