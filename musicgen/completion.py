@@ -44,9 +44,7 @@ class Completion(MusicGeneration):
         self._edit = edit_of(piece.original, piece.score, model.language, **where)
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
-        score = self.model.language.decode(
-            self.goal.whole(ids), self.piece.encoded.setting, drawn=True
-        )
+        score = self.model.language.decode(self.goal.whole(ids), self.piece.encoded.setting)
         # The chords are those of the piece, or written as a part.
         known = 0 if self.goal.writes_chords else known_from(self.piece.score.markers)
         score = guessed_before(score, known)

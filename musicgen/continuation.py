@@ -100,14 +100,12 @@ class Generation:
         by_kind = self.request.sampling.by_kind
         kinds = Kinds(language.kinds(), language.plan_tokens()) if by_kind else None
         ids = self._ids.astype(np.int64)
-        # What stands before a gap is no valid piece: its grammar checks it token by token.
-        valid = language.validate(ids) is None
         asked = [name for name, value in (self.request.plan or {}).items() if value is not None]
         if self.request.sampling.guidance == 1:
             asked = []
         guiding = tuple(language.plan_tokens(asked))
         more = {"end": language.end, "kinds": kinds, "guiding": guiding, **self._more}
-        return order(self.request, ids, self._grammar, valid=valid, **more)
+        return order(self.request, ids, self._grammar, valid=True, **more)
 
     def __iter__(self) -> Iterator[int]:
         """Generate; yields the number of steps so far. To stop early, stop iterating."""

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from tokenization.grammar import Grammar
 from tokenization.score import Score
-from tokenization.wording import counted
+from tokenization.wording import counted, listed
 
 # A vocabulary: named blocks of consecutive ids; nobody else computes an offset.
 
@@ -200,7 +200,7 @@ class Language(ABC):
     begin: int  # ids that every language has
     end: int
     onset_steps: int  # of a beat: notes begin on them
-    rules: Callable[[], Grammar]  # makes the grammar of all pieces
+    rules: Callable[[], Grammar]  # makes the grammar of all pieces, each in its one spelling
     bar: int | None = None  # a token that begins every bar, where the language has one
     every_metre = False  # whether its bars are of other metres than 4/4 too
     draws_by_kind = (
@@ -225,11 +225,11 @@ class Language(ABC):
         return self.encode(arranged)
 
     @abstractmethod
-    def decode(self, ids: np.ndarray, setting: Any = None, *, drawn: bool = False) -> Score:
-        """Read a sequence or a prefix of one; a note broken off at its end is left out.
+    def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
+        """Read a valid sequence or a prefix of one; a note broken off at its end is left out.
 
-        `setting` is that of the piece these ids spell or continue. Invalid ids are refused; what was drawn by a
-        grammar, or comes of `encode`, need not be checked.
+        `setting` is that of the piece these ids spell or continue. Ids from elsewhere than `encode` and a grammar are
+        checked by `validate` before.
         """
 
     def close(self, ids: np.ndarray, bars: int | None = None) -> np.ndarray:
@@ -391,36 +391,28 @@ class Language(ABC):
         """Return the tokens that tell a model what to arrive at, and where (`Goal`): the last ones of a language."""
         return [*range(self.vocabulary[LEFT].start, len(self.vocabulary))] if self.can_end() else []
 
-    @abstractmethod
-    def first_fault(self, ids: np.ndarray) -> int | None:
-        """Return the first position whose token may not stand there, in the one spelling that `encode` has."""
-
-    @staticmethod
-    @abstractmethod
-    def reason(ids: np.ndarray) -> str:
-        """Say why the last of these ids may not follow the others, of which there are some."""
-
     def validate(self, ids: Iterable[int]) -> Fault | None:
-        """Return the first fault of a sequence (complete, or a prefix), or None."""
-        ids = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids), dtype=np.int64)
-        unknown = np.flatnonzero((ids < 0) | (ids >= len(self.vocabulary)))
-        known = ids[: unknown[0]] if len(unknown) else ids
-        position = self.first_fault(known)
-        if position is not None:
-            first = f"a piece starts with begin, but {self.vocabulary.names[known[0]]} does"
-            return Fault(position, self.reason(known[: position + 1]) if position else first)
-        if len(unknown):
-            found, size = ids[unknown[0]], len(self.vocabulary)
-            return Fault(
-                int(unknown[0]), f"{found} is not an id of this language, which has {size}"
-            )
+        """Return the first fault of a sequence (complete, or a prefix), or None where `encode` spells so."""
+        grammar, names, previous = self.rules(), self.vocabulary.names, ""
+        for position, token in enumerate(ids):
+            if not 0 <= token < len(names):
+                reason = f"{token} is not an id of this language, which has {len(names)}"
+                return Fault(position, reason)
+            allowed = grammar.allowed()[0]
+            if not allowed[token]:
+                place = f"follow {previous} here" if previous else "begin a piece"
+                others = self._named(np.flatnonzero(allowed)) or "nothing"
+                return Fault(position, f"{names[token]} may not {place}; allowed: {others}")
+            grammar.advance(np.array([token]))
+            previous = names[token]
         return None
 
-    def valid(self, ids: np.ndarray) -> np.ndarray:
-        """Return ids as integers that can be reckoned with; a ValueError names their first fault."""
-        if fault := self.validate(ids):
-            raise ValueError(f"token {fault.position} is wrong: {fault.reason}")
-        return np.asarray(ids, dtype=np.int64)
+    def _named(self, ids: np.ndarray) -> str:
+        """Return tokens by name: of each run of them, such as pitch_60 … pitch_71, the first and the last."""
+        ends_run = (np.diff(ids) != 1) | (np.diff(self.kinds()[ids]) != 0)
+        runs = np.split(ids, np.flatnonzero(ends_run) + 1) if len(ids) else []
+        ends = [dict.fromkeys(run[[0, -1]].tolist()) for run in runs]
+        return listed([" … ".join(self.vocabulary.names[token] for token in each) for each in ends])
 
     def text(self, ids: np.ndarray) -> str:
         """Return the tokens by name, a line a bar."""

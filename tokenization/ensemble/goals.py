@@ -25,7 +25,6 @@ from tokenization.ensemble.tokens import (
     AT,
     BAR,
     CHORD,
-    END,
     HARMONY,
     HARMONY_ID,
     KEY,
@@ -82,7 +81,7 @@ def infilling(
         return (notes.onset_ticks >= line) & (notes.onset_ticks < seam)
 
     def whole(written: np.ndarray) -> np.ndarray:
-        new = language.decode(_begun(plain(written)), drawn=True)
+        new = language.decode(written)
         kept = piece.notes[~inside(piece.notes)]
         markers = [m for m in piece.markers if not line <= m.onset_ticks < seam]
         markers += [m for m in new.markers if line <= m.onset_ticks < seam]
@@ -138,14 +137,14 @@ def accompanying(
     script = Script.around([[]] * bars, after)
     written = range(len(given), len(order))
     plays = "players" not in (plan or {})
-    grammar = EnsembleGrammar(write=written, metres=False, given_bars=0, plays=plays)
+    grammar = EnsembleGrammar(write=written, metres=False, plays=plays)
     piece = language.decode(ids)
     # Tracks are parts but for the chords; of the whole piece, the new ones come last.
     of_track = [part for part in range(len(reading.parts)) if reading.parts[part] != HARMONY]
     target = _targets(order, [*given, *existing], of_track)
 
     def whole(sequence: np.ndarray) -> np.ndarray:
-        new = language.decode(_begun(plain(sequence)), drawn=True)
+        new = language.decode(sequence)
         return _spelled(language, _joined(piece, new, target, len(given), order), ids)
 
     return Goal(
@@ -294,11 +293,6 @@ def _plan_tokens(plan: Plan | None, bars: int) -> list[list[int]]:
             if level >= 0:
                 asked[bar].append(VOCABULARY[name].start + int(level))
     return asked
-
-
-def _begun(ids: np.ndarray) -> np.ndarray:
-    """Return a sequence without its end token, so that what follows it need not be valid."""
-    return ids[ids != END]
 
 
 def _spelled(language: Language, score: Score, ids: np.ndarray) -> np.ndarray:

@@ -13,11 +13,11 @@ import numpy as np
 
 from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE, on_own_bars, without_rest_in_front
 from tokenization.analysis.chords import CHORDS, named, recognise
-from tokenization.analysis.metres import FOUR_FOUR, bar_count, bar_lines
+from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.analysis.parts import chosen_tracks, find_drums, label, note_counts, parts_of
 from tokenization.ensemble import goals
 from tokenization.ensemble.grammar import EnsembleGrammar
-from tokenization.ensemble.layouts import about, body_start, key_of, plain, plan_of, planned
+from tokenization.ensemble.layouts import about, key_of, plain, plan_of, planned
 from tokenization.ensemble.plans import FAMILY, bars_back, beginning, beginnings, plan_for
 from tokenization.ensemble.spelling import (
     Reading,
@@ -51,10 +51,8 @@ from tokenization.ensemble.tokens import (
     PART,
     PART_NAMES,
     PLAN,
-    PLAN_STOP,
     RETURNS,
     STEPS_PER_BEAT,
-    STEPS_PER_SUBBEAT,
     VOCABULARY,
 )
 from tokenization.language import Encoded, Language
@@ -200,6 +198,7 @@ class Ensemble(Language):
     infilling = goals.infilling
     accompanying = goals.accompanying
     directed = goals.directed
+    rules = EnsembleGrammar
     arrange = staticmethod(arrange)
 
     def encode(self, score: Score) -> Encoded:
@@ -228,11 +227,9 @@ class Ensemble(Language):
         velocity = int(np.median(score.notes.velocity))
         return replace(encoded, setting=replace(encoded.setting, velocity=velocity))
 
-    def decode(self, ids: np.ndarray, setting: Any = None, *, drawn: bool = False) -> Score:
-        """Read a sequence or a prefix of one, without its plan and goals; what is not complete is left out."""
-        ids = plain(ids)
-        sheet = Reading(closed(ids if drawn else self.valid(ids))).sheet()
-        return struck_again(score_of(sheet, setting or Setting()))
+    def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
+        """Read a valid sequence or a prefix of one, without its plan and goals; what is not complete is left out."""
+        return struck_again(score_of(self.sheet(plain(ids)), setting or Setting()))
 
     def sheet(self, ids: np.ndarray) -> Sheet:
         """Return what a valid plain sequence says, on the grid."""
@@ -317,68 +314,3 @@ class Ensemble(Language):
         moves = [[BAR, 1, 0], *([part, 0, 0] for part in range(PART.start, PART.stop))]
         moves += [[AT.start + step, 0, int(tick)] for step, tick in enumerate(places)]
         return {"bar_ticks": stride, "step_ticks": stride, "moves": moves}
-
-    def first_fault(self, ids: np.ndarray) -> int | None:
-        """Return the first position whose token may not stand there.
-
-        What is spelled as `spell` would spell it is valid; only what is not is read token by token.
-        """
-        about = (ids >= EXTRA_START) & (ids < PLAN_STOP)
-        position = _first_fault(ids[~about])
-        return None if position is None else int(np.flatnonzero(~about)[position])
-
-    @staticmethod
-    def reason(ids: np.ndarray) -> str:
-        """Say why the last of these ids may not follow the others."""
-        previous, name = (VOCABULARY.names[int(token)] for token in ids[-2:])
-        return f"{name} may not follow {previous} here"
-
-
-def _first_fault(ids: np.ndarray) -> int | None:
-    if not len(ids):
-        return None
-    complete = closed(ids)
-    if _is_spelled(complete):
-        # The rest is the beginning of a part or a note in the last bar, which can be read by itself.
-        start, header = int(np.flatnonzero(complete == BAR)[-1]), ids[: body_start(ids)]
-        metre = Reading(complete[:start]).bars.metre
-        metre = int(metre[-1]) if len(metre) else FOUR_FOUR
-        found = _scan(np.concatenate([header, ids[start:]]), metre)
-        return None if found is None else found - len(header) + start
-    return _scan(ids)
-
-
-def _is_spelled(ids: np.ndarray) -> bool:
-    """Say whether complete tokens are the one spelling of what they say, with no key struck twice at once."""
-    if not len(ids) or ids[0] != BEGIN or not (ids == BAR).any():
-        return False
-    reading = Reading(ids)
-    sheet = reading.sheet()
-    ended = bool(ids[-1] == END)
-    if len(reading.parts) > MOST_PARTS or not np.array_equal(spell(sheet, ended=ended), ids):
-        return False
-    if ended and not (sheet.bar[sheet.instrument != HARMONY] == len(sheet.bars) - 1).any():
-        return False
-    if (sheet.bars.of(sheet.onset // STEPS_PER_SUBBEAT) != sheet.bar).any():
-        return False
-    columns = (sheet.value, sheet.loudness, sheet.length, sheet.onset, sheet.part, sheet.bar)
-    if (np.diff(np.lexsort(columns)) != 1).any():
-        return False
-    # A chord is another one than that before it in the bar, and the only one of its onset.
-    follows = (np.diff(sheet.bar) == 0) & (sheet.instrument[1:] == HARMONY)
-    follows &= sheet.instrument[:-1] == HARMONY
-    if (follows & ((np.diff(sheet.value) == 0) | (np.diff(sheet.onset) == 0))).any():
-        return False
-    sounds = np.flatnonzero(sheet.instrument != HARMONY)
-    strikes = np.stack([sheet.onset, sheet.value, sheet.part])[:, sounds]
-    return np.unique(strikes, axis=1).shape[1] == len(sounds)
-
-
-def _scan(ids: np.ndarray, metre: int = FOUR_FOUR) -> int | None:
-    """Return the first position that the grammar forbids, read token by token, from a metre on."""
-    grammar = EnsembleGrammar(metre=metre, given_bars=0)
-    for position, token in enumerate(ids):
-        if not grammar.allowed()[0, token]:
-            return position
-        grammar.advance(np.array([token]))
-    return None

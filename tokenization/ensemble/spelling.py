@@ -201,8 +201,8 @@ def _bars(score: Score, last_step: int) -> Bars:
     raise ValueError(f"the score lasts over {MOST_BARS} bars; that many at most can be spelled")
 
 
-def spell(sheet: Sheet, *, ended: bool = True) -> np.ndarray:
-    """Return the tokens of a piece, or without the end token those of what it begins with: (T,) int64."""
+def spell(sheet: Sheet) -> np.ndarray:
+    """Return the tokens of a piece: (T,) int64."""
     header = _header(sheet)
     bar_width = 1 + (np.diff(sheet.bars.metre, prepend=FOUR_FOUR) != 0)  # (bars,)
     new_part = (np.diff(sheet.bar, prepend=-1) != 0) | (np.diff(sheet.part, prepend=-1) != 0)
@@ -226,7 +226,7 @@ def spell(sheet: Sheet, *, ended: bool = True) -> np.ndarray:
     bar_at = len(header) + np.cumsum(bar_width) - bar_width
     bar_at[1:] += events_before[:-1]
 
-    total = len(header) + int(bar_width.sum() + width.sum()) + ended
+    total = len(header) + int(bar_width.sum() + width.sum()) + 1
     ids = np.full(total, END, dtype=np.int64)
     ids[: len(header)] = header
     ids[bar_at] = BAR
@@ -266,7 +266,7 @@ def _value_start(instrument: np.ndarray) -> np.ndarray:
 
 
 class Reading:
-    """What each position of a sequence of plain tokens says; right up to the first fault."""
+    """What each position of a sequence of plain tokens says."""
 
     def __init__(self, ids: np.ndarray) -> None:
         self.ids = ids = np.asarray(ids, dtype=np.int64)

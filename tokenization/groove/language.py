@@ -7,7 +7,6 @@ It has neither dynamics nor instruments nor a tempo; a `Band` keeps them apart f
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,8 +31,7 @@ from tokenization.analysis.parts import (
     parts_of,
     sources_of,
 )
-from tokenization.groove import grammar
-from tokenization.groove.grammar import FAR_TICKS, GrooveGrammar
+from tokenization.groove.grammar import FAR_TICKS, GrooveGrammar, SpellingGrammar
 from tokenization.groove.spelling import (
     BAR_TICKS,
     BASS,
@@ -315,9 +313,8 @@ class Groove(Language):
     begin = BEGIN
     end = END
     onset_steps = TICKS_PER_BEAT
-    rules = GrooveGrammar
+    rules = SpellingGrammar
     arrange = staticmethod(arrange)
-    reason = staticmethod(grammar.explain)
 
     def encode(self, score: Score) -> Encoded:
         """Spell an arranged score, from the begin token to the end token."""
@@ -327,9 +324,9 @@ class Groove(Language):
             ids=ids, bars=self.bars(ids), notes=len(notes), losses=losses, setting=band_of(score)
         )
 
-    def decode(self, ids: np.ndarray, setting: Band | None = None, *, drawn: bool = False) -> Score:
-        """Read a sequence or a prefix of one; a note broken off at its end is left out."""
-        return (setting or DEFAULT_BAND).score(self.notes(ids if drawn else self.valid(ids)))
+    def decode(self, ids: np.ndarray, setting: Band | None = None) -> Score:
+        """Read a valid sequence or a prefix of one; a note broken off at its end is left out."""
+        return (setting or DEFAULT_BAND).score(self.notes(ids))
 
     def notes(self, ids: np.ndarray) -> Notes:
         """Return the notes of valid ids, without velocities: what augmentation works on."""
@@ -437,10 +434,3 @@ class Groove(Language):
             "step_ticks": TICKS_PER_BEAT,
             "moves": [[TIME_SHIFT.start + i, *shift] for i, shift in enumerate(SHIFTS)],
         }
-
-    def first_fault(self, ids: np.ndarray) -> int | None:
-        """Return the first position whose token may not stand there."""
-        if grammar.is_valid(ids):
-            return None
-        # Prefixes are valid up to the fault, and no longer from there on.
-        return bisect_left(range(len(ids)), True, key=lambda n: not grammar.is_valid(ids[: n + 1]))

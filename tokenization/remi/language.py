@@ -21,7 +21,6 @@ from tokenization.remi.grammar import (
     ChordLine,
     Reading,
     RemiGrammar,
-    explain,
 )
 from tokenization.remi.spelling import (
     BAR,
@@ -63,7 +62,6 @@ class Remi(Language):
     onset_steps = SUBBEATS_PER_BEAT
     rules = RemiGrammar
     arrange = staticmethod(arrange)
-    reason = staticmethod(explain)
 
     def encode(self, score: Score) -> Encoded:
         """Spell an arranged score, from the begin token to the end token."""
@@ -71,9 +69,9 @@ class Remi(Language):
         ids = _spell(gridded)
         return Encoded(ids=ids, bars=self.bars(ids), notes=len(gridded.key), losses=losses)
 
-    def decode(self, ids: np.ndarray, setting: Any = None, *, drawn: bool = False) -> Score:
-        """Read a sequence or a prefix of one; a note broken off at its end is left out."""
-        return _read(Reading(np.asarray(ids, np.int64) if drawn else self.valid(ids))).score()
+    def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
+        """Read a valid sequence or a prefix of one; a note broken off at its end is left out."""
+        return _read(Reading(np.asarray(ids, dtype=np.int64))).score()
 
     def on_chords(self, line: list[list[str]], start: int) -> ChordLine:
         """Return the grammar of music that keeps to a line of chords, a list a bar, from bar `start` on."""
@@ -104,10 +102,6 @@ class Remi(Language):
         places = [[SUBBEAT.start + place, 0, place] for place in range(BAR_SUBBEATS)]
         moves = [[BAR, 1, 0], *places]
         return {"bar_ticks": BAR_SUBBEATS, "step_ticks": BAR_SUBBEATS, "moves": moves}
-
-    def first_fault(self, ids: np.ndarray) -> int | None:
-        """Return the first position whose token may not stand there."""
-        return Reading(ids).fault()
 
 
 def _spell(piece: Gridded) -> np.ndarray:

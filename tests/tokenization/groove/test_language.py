@@ -12,7 +12,6 @@ from tests.tokenization.analysis.test_parts import BASS_LINE, CHORDS, KIT, TUNE,
 from tests.tokenization.grammar_cases import advance, ids_of, take, written
 from tests.tokenization.groove.cases import (
     TRIO,
-    StrictGrammar,
     golden_cases,
     golden_tokens,
     golden_trio,
@@ -21,7 +20,7 @@ from tests.tokenization.groove.cases import (
 )
 from tests.tokenization.groove.cases import walk as random_piece
 from tokenization.analysis.parts import note_counts
-from tokenization.groove.grammar import GrooveGrammar
+from tokenization.groove.grammar import GrooveGrammar, SpellingGrammar
 from tokenization.groove.language import MOST_BEATS, Band, Groove, arrange, trios
 from tokenization.groove.spelling import (
     BAR_TICKS,
@@ -303,7 +302,7 @@ def test_order_is_free_and_the_rest_is_not():
     free = names_allowed(after(text))
     assert {"note_off_0_60", "note_on_0_30"} <= {*free}  # whatever came before at this time
     assert not {"note_off_2_70", "note_off_0_61"} & {*free}  # of no length; silent
-    strict = names_allowed(after(text, StrictGrammar()))
+    strict = names_allowed(after(text, SpellingGrammar()))
     assert not {"note_off_0_60", "note_on_0_30"} & {*strict}
 
 
