@@ -247,13 +247,12 @@ class Language(ABC):
     def abilities(self) -> list[str]:
         """Return what models of the language can be asked for, by the names of commands and of what they take."""
         own = type(self)
-        directs = own.directed is not Language.directed
         able = {
             "continue": True,
             "end": self.can_end(),
             "rewrite": own.infilling is not Language.infilling,
             "accompany": bool(self.parts),
-            "chords": directs or own.on_chords is not Language.on_chords,
+            "chords": "chord" in self.vocabulary.blocks,
             "plan": own.plan is not Language.plan,
         }
         return [name for name, can in able.items() if can]
@@ -262,18 +261,15 @@ class Language(ABC):
         """Say whether music can be asked to end with a certain bar."""
         return LEFT in self.vocabulary.blocks
 
-    def _lacks(self, what: str) -> ValueError:
+    def lacks(self, what: str) -> ValueError:
+        """Return the error that says what a model of this language cannot do."""
         return ValueError(
             f"this model uses the language {self.name}, {what}; choose one that uses ensemble"
         )
 
-    def on_chords(self, line: list[list[str]], start: int) -> Grammar:
-        """Return the grammar of music that keeps to a line of chords, a list a bar, from bar `start` on."""
-        raise self._lacks("which names no chords")
-
     def plan(self, asked: Mapping[str, Any], bars: int, /) -> Mapping[str, np.ndarray]:
         """Return the plan of so many bars by what is asked of them, or say what cannot be."""
-        raise self._lacks("in which bars have no plan")
+        raise self.lacks("in which bars have no plan")
 
     def beginnings(self) -> dict[str, list[str]]:
         """Return what may be asked of a piece from nothing, each with the names to choose from."""
@@ -284,25 +280,12 @@ class Language(ABC):
     ) -> tuple[np.ndarray, Any]:
         """Return the beginning of a piece from nothing, with its setting, by what is asked of it and its bars."""
         if asked:
-            raise self._lacks("which begins without a style or key")
+            raise self.lacks("which begins without a style or key")
         return np.array([self.begin]), None
 
     def bars_back(self, asked: Mapping[str, Any], bars: int, /) -> list[int]:
         """Return how many bars back each of so many bars is asked to return; 0 for what is new or left open."""
         return [0] * bars
-
-    def directed(
-        self,
-        prompt: np.ndarray,
-        /,
-        bars: int,
-        *,
-        ends: bool = False,
-        chords: Sequence[Sequence[str]] | None = None,
-        plan: Mapping[str, np.ndarray] | None = None,
-    ) -> Grammar | None:
-        """Return the grammar of a prompt that goes on by a plan or over chords, in a language that scripts bars."""
-        return None
 
     def part_names(self, ids: np.ndarray) -> tuple[str, ...]:
         """Return the name of each track of a piece, by which `accompanying` knows it."""
@@ -310,7 +293,6 @@ class Language(ABC):
 
     def infilling(
         self,
-        /,
         ids: np.ndarray,
         start: int,
         stop: int,
@@ -318,39 +300,39 @@ class Language(ABC):
         plan: Mapping[str, np.ndarray] | None = None,
     ) -> Goal:
         """Return the goal to rewrite the bars start … stop − 1 of a piece; every note outside stays."""
-        raise self._lacks("in which no gap can be filled")
+        raise self.lacks("in which no gap can be filled")
 
     def accompanying(
         self,
-        /,
         ids: np.ndarray,
         write: Collection[str],
         *,
         plan: Mapping[str, np.ndarray] | None = None,
     ) -> Goal:
         """Return the goal to write some parts of a piece to the others, which stay note for note."""
-        raise self._lacks("in which no part can be written to others")
+        raise self.lacks("in which no part can be written to others")
 
     def grammar(
         self,
+        prompt: Sequence[int] | np.ndarray = (),
         *,
-        prompt_tokens: int = 0,
         prompt_bars: int = 0,
+        bars: int = 0,
+        ends: bool = False,
+        chords: Sequence[Sequence[str]] | None = None,
+        plan: Mapping[str, np.ndarray] | None = None,
         longest_ticks: Sequence[int] | None = None,
     ) -> Grammar:
-        """Return the grammar to generate by, before the begin token; it may leave to `close` what music does not hear.
+        """Return the grammar by which a prompt goes on, before the begin token; by default that of all pieces.
 
-        That is the one of all pieces, by default. The sequence begins with a prompt of so many tokens, which fill so
-        many bars; `longest_ticks` is what `longest` found in the data that the model learned from.
+        It may leave to `close` what music does not hear. The prompt fills so many bars; with the last of so many new
+        ones the music `ends`. They keep to the `chords` of each bar, over and over, and to a `plan`, if the language
+        can. `longest_ticks` is what `longest` found in the data that the model learned from.
         """
         return self.rules()
 
     def longest(self, pieces: Iterable[np.ndarray]) -> list[int] | None:
         """Return how many ticks notes last at most in pieces, for `grammar`; None where it has no use for that."""
-        return None
-
-    def checked_longest(self, longest_ticks: Sequence[int] | None) -> tuple[int, ...] | None:
-        """Return what bounds notes of each track, or say what is wrong with it; None where there is no use for it."""
         return None
 
     def bars(self, ids: np.ndarray) -> np.ndarray:

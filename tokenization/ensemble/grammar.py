@@ -394,6 +394,8 @@ class Scripted(Grammar):
     does not want.
     """
 
+    counts_bars = True
+
     def __init__(
         self,
         grammar: EnsembleGrammar,

@@ -5,7 +5,7 @@ First a score is arranged: parts on the grid of the language, with chords; the r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -15,10 +15,10 @@ from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE, on_own_bars, w
 from tokenization.analysis.chords import CHORDS, named, recognise
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.analysis.parts import chosen_tracks, find_drums, label, note_counts, parts_of
-from tokenization.ensemble import goals
+from tokenization.ensemble.goals import Goals, names_of
 from tokenization.ensemble.grammar import EnsembleGrammar
 from tokenization.ensemble.layouts import about, key_of, plain, plan_of, planned
-from tokenization.ensemble.plans import FAMILY, bars_back, beginning, beginnings, plan_for
+from tokenization.ensemble.plans import Plans
 from tokenization.ensemble.spelling import (
     Reading,
     Setting,
@@ -55,7 +55,7 @@ from tokenization.ensemble.tokens import (
     STEPS_PER_BEAT,
     VOCABULARY,
 )
-from tokenization.language import Encoded, Language
+from tokenization.language import Encoded
 from tokenization.score import (
     Marker,
     Score,
@@ -183,7 +183,7 @@ def on_bar_lines(score: Score, chords: Iterable[Marker]) -> tuple[Marker, ...]:
     return tuple(sorted([*known, *said], key=lambda chord: chord.onset_ticks))
 
 
-class Ensemble(Language):
+class Ensemble(Goals, Plans):
     """Any parts with their instruments, in every metre, with a plan, ends and gaps."""
 
     name = "ensemble"
@@ -195,9 +195,6 @@ class Ensemble(Language):
     every_metre = True
     draws_by_kind = True
     parts = (*PART_NAMES, *FAMILIES)
-    infilling = goals.infilling
-    accompanying = goals.accompanying
-    directed = goals.directed
     rules = EnsembleGrammar
     arrange = staticmethod(arrange)
 
@@ -210,10 +207,6 @@ class Ensemble(Language):
         notes = int((sheet.instrument != HARMONY).sum())
         setting = Setting(tracks=score.tracks, tempos=tuple(tempos))
         return Encoded(ids=ids, bars=self.bars(ids), notes=notes, losses=losses, setting=setting)
-
-    def grammar(self, *, prompt_bars: int = 0, **_known: Any) -> EnsembleGrammar:
-        """Return the grammar to generate by, before the begin token, after a prompt of so many bars."""
-        return EnsembleGrammar(given_bars=prompt_bars)
 
     def encode_for_model(self, arranged: Score, score: Score) -> Encoded:
         """Spell an arranged score, which was `score`; one without dynamics with accents on bar lines and beats.
@@ -235,10 +228,6 @@ class Ensemble(Language):
         """Return what a valid plain sequence says, on the grid."""
         return Reading(closed(ids)).sheet()
 
-    def bars_back(self, asked: Mapping[str, Any], bars: int, /) -> list[int]:
-        """Return how many bars back each of so many bars is asked to return; 0 for what is new or left open."""
-        return bars_back(asked["form"], bars) if asked.get("form") else [0] * bars
-
     def described(self, ids: np.ndarray) -> np.ndarray:
         """Return the beginning of a piece that says its key and, of all bars but one just begun, their plan."""
         sheet = self.sheet(ids)
@@ -248,30 +237,10 @@ class Ensemble(Language):
         plan = {name: levels[:bars] for name, levels in plan_of(sheet).items()}
         return about(planned(ids, plan), key=key_of(sheet))
 
-    def plan(self, asked: Mapping[str, Any], bars: int, /) -> dict[str, np.ndarray]:
-        """Return the plan of so many bars by what is asked of them, or say what cannot be."""
-        return plan_for(asked, bars)
-
-    def beginnings(self) -> dict[str, list[str]]:
-        """Return what may be asked of a piece from nothing, each with the names to choose from."""
-        return beginnings()
-
-    def beginning(
-        self, asked: Mapping[str, Any], plan: Mapping[str, Any] | None = None, /
-    ) -> tuple[np.ndarray, Setting]:
-        """Return the beginning of a piece from nothing, with its setting, by what is asked of it and its bars."""
-        return beginning(asked, plan)
-
     def part_names(self, ids: np.ndarray) -> tuple[str, ...]:
         """Return the name of each track of a piece, by which `accompanying` knows it."""
         parts = Reading(plain(ids)).parts
-        return tuple(goals.names_of(parts[parts != HARMONY]))
-
-    def plan_tokens(self, asked: Collection[str] | None = None) -> list[int]:
-        """Return the tokens that say what bars are to be like: all, or those of what is asked for."""
-        names = PLAN if asked is None else [FAMILY.get(name, name) for name in asked]
-        blocks = [VOCABULARY[name] for name in names]
-        return [token for block in blocks for token in range(block.start, block.stop)]
+        return tuple(names_of(parts[parts != HARMONY]))
 
     def recalled(self) -> dict[str, Any]:
         """Return what tokens mean to a model that recalls."""

@@ -100,6 +100,10 @@ class GrooveGrammar(Grammar):
         self._due = np.full((1, MOST_UNISONS, KEYS), FAR_TICKS)
         self._next_due = np.array([FAR_TICKS])
         longest = (FAR_TICKS,) * len(TRACKS) if longest_ticks is None else longest_ticks
+        if len(longest) != len(TRACKS) or not 1 <= min(longest) <= max(longest) <= FAR_TICKS:
+            raise ValueError(
+                f"the longest notes are {[*longest[:9]]}, not a tick or more for each of {', '.join(TRACKS)}"
+            )
         self._longest = np.repeat([longest], PITCHES, axis=1)  # (B, K)
         self._prompt = np.array([prompt_tokens])  # tokens of it that are still to come
         self._start = np.array([start_ticks])

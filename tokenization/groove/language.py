@@ -31,7 +31,7 @@ from tokenization.analysis.parts import (
     parts_of,
     sources_of,
 )
-from tokenization.groove.grammar import FAR_TICKS, GrooveGrammar, SpellingGrammar
+from tokenization.groove.grammar import GrooveGrammar, SpellingGrammar
 from tokenization.groove.spelling import (
     BAR_TICKS,
     BASS,
@@ -352,30 +352,17 @@ class Groove(Language):
 
     def grammar(
         self,
+        prompt: Sequence[int] | np.ndarray = (),
         *,
-        prompt_tokens: int = 0,
         prompt_bars: int = 0,
         longest_ticks: Sequence[int] | None = None,
+        **asked: Any,
     ) -> GrooveGrammar:
-        """Return the grammar to generate by: events of one time in any order, which `close` mends."""
+        """Return the grammar by which a prompt goes on: events of one time in any order, which `close` mends."""
+        start_ticks = prompt_bars * BAR_TICKS
         return GrooveGrammar(
-            prompt_tokens=prompt_tokens,
-            start_ticks=prompt_bars * BAR_TICKS,
-            longest_ticks=self.checked_longest(longest_ticks),
+            prompt_tokens=len(prompt), start_ticks=start_ticks, longest_ticks=longest_ticks
         )
-
-    def checked_longest(self, longest_ticks: Sequence[int] | None) -> tuple[int, ...] | None:
-        """Return how long notes of each track may last, or say what is wrong with it."""
-        if longest_ticks is None:
-            return None
-        if (
-            len(longest_ticks) != len(TRACKS)
-            or not 1 <= min(longest_ticks) <= max(longest_ticks) <= FAR_TICKS
-        ):
-            raise ValueError(
-                f"the longest notes are {[*longest_ticks[:9]]}, not a tick or more for each of {', '.join(TRACKS)}"
-            )
-        return tuple(longest_ticks)
 
     def longest(self, pieces: Iterable[np.ndarray]) -> list[int]:
         """Return how many ticks the notes of each track last at most in pieces, but for one in 10 000.

@@ -11,6 +11,7 @@ Letters: B rows of a batch, V tokens of the vocabulary, K kinds of tokens.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -223,7 +224,7 @@ PLACES = _places()
 class ChordLine(RemiGrammar):
     """What may follow where a line of chords is kept to from a bar on."""
 
-    def __init__(self, line: list[list[str]], start: int) -> None:
+    def __init__(self, line: Sequence[Sequence[str]], start: int) -> None:
         """Stand at the start of one sequence; the line begins with bar `start`, from 0."""
         super().__init__()
         chords = np.full((len(line), MOST_A_BAR), NONE)

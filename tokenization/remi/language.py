@@ -9,6 +9,7 @@ All bars are of 4/4.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -73,9 +74,16 @@ class Remi(Language):
         """Read a valid sequence or a prefix of one; a note broken off at its end is left out."""
         return _read(Reading(np.asarray(ids, dtype=np.int64))).score()
 
-    def on_chords(self, line: list[list[str]], start: int) -> ChordLine:
-        """Return the grammar of music that keeps to a line of chords, a list a bar, from bar `start` on."""
-        return ChordLine(line, start)
+    def grammar(
+        self,
+        prompt: Sequence[int] | np.ndarray = (),
+        *,
+        prompt_bars: int = 0,
+        chords: Sequence[Sequence[str]] | None = None,
+        **asked: Any,
+    ) -> RemiGrammar:
+        """Return the grammar by which a prompt of so many bars goes on, keeping to the chords of each bar if given."""
+        return RemiGrammar() if chords is None else ChordLine(chords, prompt_bars)
 
     def transpose(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
         """Return the ids transposed, chords too, or None where a pitch would leave the range."""

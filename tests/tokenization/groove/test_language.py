@@ -311,7 +311,7 @@ def test_no_note_begins_before_the_bar_after_a_prompt(seed: int):
     piece = GROOVE.close(drawn(seed, 150))
     bars = 1 + seed % (len(GROOVE.bars(piece)) - 1)
     prompt = piece[: GROOVE.bars(piece)[bars]]
-    grammar = GROOVE.grammar(prompt_tokens=len(prompt), prompt_bars=bars, longest_ticks=LONGEST)
+    grammar = GROOVE.grammar(prompt, prompt_bars=bars, longest_ticks=LONGEST)
     onset, track, ticks = sounded_ticks(drawn(seed, 150, grammar, tuple(prompt)))
     line = bars * BAR_TICKS
     old = np.arange(len(onset)) < NOTE_ON.holds(prompt).sum()
@@ -360,5 +360,5 @@ def test_notes_are_not_doubled_and_no_more_sound_at_once_than_in_any_data(seed: 
 
 def test_a_prompt_of_fuller_chords_is_gone_on_with_in_such():
     chord = [BEGIN, *(ID(f"note_on_0_{pitch}") for pitch in (40, 47, 52))]
-    grammar = GROOVE.grammar(prompt_tokens=len(chord))
+    grammar = GROOVE.grammar(chord)
     assert most_sounding(drawn(1, 600, grammar, tuple(chord))) == [3, 6, 10]

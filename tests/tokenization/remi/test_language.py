@@ -287,7 +287,7 @@ def test_a_model_of_no_knowledge_keeps_to_the_line(seed, prompt_length, line):
     ("line", "places"), [("C F", [0, 8]), ("C F G", [0, 4, 12]), ("C F G C", [0, 4, 8, 12])]
 )
 def test_chords_stand_on_their_shares_of_the_bar(line, places):
-    grammar = REMI.on_chords(read_chords(line), 0)
+    grammar = REMI.grammar(chords=read_chords(line))
     prompt = ids_of(REMI, "begin bar")
     sequence = written(grammar, prompt, 3, most=300, thrift=1.0)
     assert sorted(chords_of(sequence)[0]) == places
