@@ -152,42 +152,32 @@ def _tempo(score: Score, first: int, last: int) -> int:
 
 def _notes(score: Score, flat: bool) -> tuple[np.ndarray, dict[str, int]]:
     """Return part, onset, length, loudness and value of the notes, (5, E), one at a time on each key of a part."""
-    notes, drum = score.notes, score.on_drums
-    known = ~drum | ((notes.pitch >= LOWEST_DRUM) & (notes.pitch <= HIGHEST_DRUM))
+    notes, is_drum = score.notes, np.array([track.is_drum for track in score.tracks], dtype=bool)
+    known = ~is_drum[notes.track] | ((notes.pitch >= LOWEST_DRUM) & (notes.pitch <= HIGHEST_DRUM))
     if not known.any():
         raise ValueError("there is nothing to spell: the score has no notes that have a token")
-    drum, notes = drum[known], notes[known]
+    notes = notes[known]
     onset = steps_of(notes.onset_ticks, score.ticks_per_beat, STEPS_PER_BEAT)
     if onset.min() < 0:
         raise ValueError(
             "the first note lies before the first bar; move the score to start at tick 0"
         )
     steps = np.maximum(steps_of(notes.duration_ticks, score.ticks_per_beat, STEPS_PER_BEAT), 1)
-    loudness = np.zeros_like(onset) if flat else loudness_of(notes.velocity)
-    value = np.where(drum, notes.pitch - LOWEST_DRUM, notes.pitch)
-
-    order = np.lexsort((onset, value, notes.track))
-    onset, part, value, steps, loudness, drum = (
-        column[order] for column in (onset, notes.track, value, steps, loudness, drum)
-    )
-    first = (np.diff(part, prepend=-1) != 0) | (np.diff(value, prepend=-1) != 0)
-    first = np.flatnonzero(first | (np.diff(onset, prepend=-1) != 0))
-    steps, loudness = np.maximum.reduceat(steps, first), np.maximum.reduceat(loudness, first)
-    merged = len(onset) - len(first)
-    onset, part, value, drum = (column[first] for column in (onset, part, value, drum))
-
-    same_key = (np.diff(part, append=-1) == 0) & (np.diff(value, append=-1) == 0)
-    room = np.where(same_key, np.diff(onset, append=_UNBOUNDED), _UNBOUNDED)
+    struck = notes.replace(onset_ticks=onset, duration_ticks=steps).merged()
+    onset, steps, drum = struck.onset_ticks, struck.duration_ticks, is_drum[struck.track]
+    room = struck.next_strike_ticks - onset
     length = np.minimum(nearest_length(steps), longest_within(room))
     losses = {
         "drums without a name": int((~known).sum()),
-        "merged": merged,
+        "merged": len(notes) - len(struck),
         "cut where struck again": int(((steps > room) & ~drum).sum()),
         f"cut to {LENGTHS[-1] // STEPS_PER_BEAT} beats": int(
             ((steps > LENGTHS[-1]) & (room > LENGTHS[-1]) & ~drum).sum()
         ),
     }
-    events = np.stack([part, onset, np.where(drum, 0, length), loudness, value])
+    loudness = np.zeros_like(onset) if flat else loudness_of(struck.velocity)
+    value = np.where(drum, struck.pitch - LOWEST_DRUM, struck.pitch)
+    events = np.stack([struck.track, onset, np.where(drum, 0, length), loudness, value])
     return events, {reason: count for reason, count in losses.items() if count}
 
 
