@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -97,18 +97,19 @@ class Vocabulary:
         ]
 
 
-def transposition(vocabulary: Vocabulary, semitones: int) -> np.ndarray:
-    """Return the id of each token when the music is moved by semitones, -1 where a pitch leaves the range: (V,)."""
-    ids = np.arange(len(vocabulary))
+def transposed(vocabulary: Vocabulary, ids: np.ndarray, semitones: int) -> np.ndarray | None:
+    """Return ids with pitches, chords and keys moved by semitones, or None where a pitch would leave the range."""
+    moved = np.arange(len(vocabulary))  # (V,)
     pitch, chord = vocabulary["pitch"], vocabulary["chord"]
-    pitches = ids[pitch.start : pitch.stop] + semitones
-    ids[pitch.start : pitch.stop] = np.where(pitch.holds(pitches), pitches, -1)
-    chords = ids[chord.start : chord.stop - 1].reshape(12, -1)  # by root; the last is none
-    ids[chord.start : chord.stop - 1] = np.roll(chords, -semitones, axis=0).ravel()
+    pitches = moved[pitch.start : pitch.stop] + semitones
+    moved[pitch.start : pitch.stop] = np.where(pitch.holds(pitches), pitches, -1)
+    chords = moved[chord.start : chord.stop - 1].reshape(12, -1)  # by root; the last is none
+    moved[chord.start : chord.stop - 1] = np.roll(chords, -semitones, axis=0).ravel()
     if key := vocabulary.blocks.get("key"):
-        keys = ids[key.start : key.stop].reshape(2, 12)  # major, minor
-        ids[key.start : key.stop] = np.roll(keys, -semitones, axis=1).ravel()
-    return ids
+        keys = moved[key.start : key.stop].reshape(2, 12)  # major, minor
+        moved[key.start : key.stop] = np.roll(keys, -semitones, axis=1).ravel()
+    result = moved[ids]
+    return None if (result < 0).any() else result.astype(ids.dtype)
 
 
 # Goals a model can be given: to end in a certain bar, to fill a gap, to write some parts; and the tokens for them.
@@ -201,6 +202,9 @@ class Language(ABC):
     end: int
     onset_steps: int  # of a beat: notes begin on them
     rules: Callable[[], Grammar]  # makes the grammar of all pieces, each in its one spelling
+    details: ClassVar[
+        Mapping[str, Any]
+    ]  # what else two editions of it could differ in, as plain data
     bar: int | None = None  # a token that begins every bar, where the language has one
     every_metre = False  # whether its bars are of other metres than 4/4 too
     draws_by_kind = (
@@ -346,6 +350,7 @@ class Language(ABC):
             "language": self.name,
             "tokens": len(self.vocabulary),
             "blocks": {block.name: len(block) for block in self.vocabulary.blocks.values()},
+            **self.details,
         }
 
     @abstractmethod
@@ -423,24 +428,22 @@ def language(name: str) -> Language:
 def with_meanings(model: Mapping[str, Any], language: Language) -> dict[str, Any]:
     """Return a model, as plain data, with what it needs to know of its language's tokens.
 
-    One that counts musical time is given the clock, and one that says `goals: true` the goal tokens.
+    One that counts musical time is given the clock, and one that says `goals: true` or `recall: true` those tokens.
     """
-    position, goals = model.get("position"), model.get("goals")
+    known, position = dict(model), model.get("position")
+    meanings = {
+        "goals": (language.goal_tokens(), "has no tokens for goals"),
+        "recall": (language.recalled(), "does not plan returns"),
+    }
+    for name, (meaning, lacks) in meanings.items():
+        if known.get(name) is True and not meaning:
+            raise ValueError(f"model.{name} is true, but {language.name} {lacks}")
+        if known.get(name) is True:
+            known[name] = meaning
+        elif known.get(name) is False:
+            del known[name]
     musical = isinstance(position, Mapping) and position.get("time") == "music"
-    known = dict(model)
-    if goals:
-        known["goals"] = language.goal_tokens()
-        if not known["goals"]:
-            raise ValueError(f"model.goals is true, but {language.name} has no tokens for goals")
-    elif goals is False:
-        del known["goals"]
-    if model.get("recall") is True:
-        known["recall"] = language.recalled()
-        if known["recall"] is None:
-            raise ValueError(f"model.recall is true, but {language.name} does not plan returns")
-    elif model.get("recall") is False:
-        del known["recall"]
-    if musical or goals or model.get("metre") is not None:
+    if musical or known.get("goals") or model.get("metre") is not None:
         known["clock"] = language.clock()
     return known
 

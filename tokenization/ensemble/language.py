@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -197,6 +197,13 @@ class Ensemble(Goals, Plans):
     parts = (*PART_NAMES, *FAMILIES)
     rules = EnsembleGrammar
     arrange = staticmethod(arrange)
+    details: ClassVar = {
+        "steps_per_beat": STEPS_PER_BEAT,
+        "lengths": LENGTHS.tolist(),
+        "loudness_levels": LOUDNESS_LEVELS,
+        "flat_velocity": FLAT_VELOCITY,
+        "drums": [LOWEST_DRUM, HIGHEST_DRUM],
+    }
 
     def encode(self, score: Score) -> Encoded:
         """Spell an arranged score, from the begin token to the end token."""
@@ -259,17 +266,6 @@ class Ensemble(Goals, Plans):
             "plan": [blocks[name] for name in PLAN if name != "return"],
             "drums": PART.start + DRUMS,
             "returns": [[start + RETURNS.index(name), bars] for name, bars in back.items()],
-        }
-
-    def spec(self) -> dict[str, Any]:
-        """Return name and full configuration as plain data, to go with data sets and models."""
-        return {
-            **super().spec(),
-            "steps_per_beat": STEPS_PER_BEAT,
-            "lengths": LENGTHS.tolist(),
-            "loudness_levels": LOUDNESS_LEVELS,
-            "flat_velocity": FLAT_VELOCITY,
-            "drums": [LOWEST_DRUM, HIGHEST_DRUM],
         }
 
     def clock(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -315,6 +315,13 @@ class Groove(Language):
     onset_steps = TICKS_PER_BEAT
     rules = SpellingGrammar
     arrange = staticmethod(arrange)
+    details: ClassVar = {
+        "tracks": [*TRACKS],
+        "ticks_per_beat": TICKS_PER_BEAT,
+        "bar_ticks": BAR_TICKS,
+        "shifts": [[*shift] for shift in SHIFTS],
+        "most_unisons": MOST_UNISONS,
+    }
 
     def encode(self, score: Score) -> Encoded:
         """Spell an arranged score, from the begin token to the end token."""
@@ -402,17 +409,6 @@ class Groove(Language):
             tracks = np.arange(len(block)) // PITCHES
             kinds[block.start : block.stop] = kinds.max() + 1 + tracks
         return kinds
-
-    def spec(self) -> dict[str, Any]:
-        """Return name and full configuration as plain data, to go with data sets and models."""
-        return {
-            **super().spec(),
-            "tracks": list(TRACKS),
-            "ticks_per_beat": TICKS_PER_BEAT,
-            "bar_ticks": BAR_TICKS,
-            "shifts": [list(shift) for shift in SHIFTS],
-            "most_unisons": MOST_UNISONS,
-        }
 
     def clock(self) -> dict[str, Any]:
         """Return how time shifts move time: by whole beats, then to a tick of that beat."""

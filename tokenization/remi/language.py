@@ -10,12 +10,12 @@ All bars are of 4/4.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tokenization.analysis.chords import QUALITIES, ROOTS
-from tokenization.language import Encoded, Language, transposition
+from tokenization.language import Encoded, Language
 from tokenization.remi.grammar import (
     AFTER_CHORD,
     AFTER_TEMPO,
@@ -63,6 +63,16 @@ class Remi(Language):
     onset_steps = SUBBEATS_PER_BEAT
     rules = RemiGrammar
     arrange = staticmethod(arrange)
+    details: ClassVar = {
+        "bar_beats": BAR_BEATS,
+        "bar_subbeats": BAR_SUBBEATS,
+        "duration_steps_per_subbeat": SUBBEAT_TICKS,
+        "pitch_range": [LOWEST_PITCH, HIGHEST_PITCH],
+        "volume_levels": VOLUMES,
+        "tempo_range_and_step": [SLOWEST, FASTEST, TEMPO_STEP],
+        "chord_roots": [*ROOTS],
+        "chord_qualities": [*QUALITIES],
+    }
 
     def encode(self, score: Score) -> Encoded:
         """Spell an arranged score, from the begin token to the end token."""
@@ -84,26 +94,6 @@ class Remi(Language):
     ) -> RemiGrammar:
         """Return the grammar by which a prompt of so many bars goes on, keeping to the chords of each bar if given."""
         return RemiGrammar() if chords is None else ChordLine(chords, prompt_bars)
-
-    def transpose(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
-        """Return the ids transposed, chords too, or None where a pitch would leave the range."""
-        ids = np.asarray(ids)
-        moved = transposition(VOCABULARY, semitones)[ids]
-        return None if (moved < 0).any() else moved.astype(ids.dtype)
-
-    def spec(self) -> dict[str, Any]:
-        """Return name and full configuration as plain data, to go with data sets and models."""
-        return {
-            **super().spec(),
-            "bar_beats": BAR_BEATS,
-            "bar_subbeats": BAR_SUBBEATS,
-            "duration_steps_per_subbeat": SUBBEAT_TICKS,
-            "pitch_range": [LOWEST_PITCH, HIGHEST_PITCH],
-            "volume_levels": VOLUMES,
-            "tempo_range_and_step": [SLOWEST, FASTEST, TEMPO_STEP],
-            "chord_roots": list(ROOTS),
-            "chord_qualities": list(QUALITIES),
-        }
 
     def clock(self) -> dict[str, Any]:
         """Return how bars and sub-beats move time, in sub-beats."""

@@ -44,7 +44,7 @@ from tokenization.ensemble.tokens import (
     loudness_of,
 )
 from tokenization.grammar import Grammar
-from tokenization.language import transposition
+from tokenization.language import transposed
 from tokenization.score import Meters, Notes, Score, Track
 
 KINDS = LANGUAGE.kinds()
@@ -124,7 +124,7 @@ def test_parts_stand_in_any_order(score: Score, random):
 @given(scores(), st.integers(-5, 5))
 def test_music_is_transposed_but_for_drums(score: Score, semitones: int):
     ids = LANGUAGE.encode(score).ids
-    before, moved = LANGUAGE.decode(ids), LANGUAGE.decode(transposition(VOCABULARY, semitones)[ids])
+    before, moved = LANGUAGE.decode(ids), LANGUAGE.decode(transposed(VOCABULARY, ids, semitones))
     expected = before.notes.pitch + semitones * ~before.on_drums
     for drums in (False, True):
         assert sorted(moved.notes.pitch[moved.on_drums == drums]) == sorted(
