@@ -312,12 +312,12 @@ def continuing(
     What is asked of the new bars, and what else is `known`, is that of `Language.grammar`. `Language.close` completes
     what is generated so. Where the music `ends`, with the last of so many bars, the prompt has begun the first of them.
     """
-    if ends and not language.can_end():
+    if ends and "end" not in language.abilities:
         raise ValueError(
             f"this model uses the language {language.name}, in which an end cannot be asked for; leave --end out, "
             "or choose one that uses ensemble"
         )
-    if chords is not None and "chords" not in language.abilities():
+    if chords is not None and "chords" not in language.abilities:
         raise language.lacks("which names no chords")
     grammar = language.grammar(prompt, bars=bars, ends=ends, chords=chords, **known)
     return grammar if may_end or grammar.counts_bars else Without(grammar, [language.end])

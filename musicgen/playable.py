@@ -247,7 +247,7 @@ def described(name: str, folder: Path) -> dict[str, Any]:
     return {
         "name": name,
         "plays": LANGUAGES[found.language.name],
-        "can": found.language.abilities(),
+        "can": [*found.language.abilities],
         "data": found.training.get("data"),
         "language": found.language.name,
         "encoding": found.config["position"]["name"],

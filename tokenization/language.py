@@ -202,15 +202,13 @@ class Language(ABC):
     end: int
     onset_steps: int  # of a beat: notes begin on them
     rules: Callable[[], Grammar]  # makes the grammar of all pieces, each in its one spelling
-    details: ClassVar[
-        Mapping[str, Any]
-    ]  # what else two editions of it could differ in, as plain data
+    details: ClassVar[Mapping[str, Any]]  # what else of it could differ, as plain data
     bar: int | None = None  # a token that begins every bar, where the language has one
     every_metre = False  # whether its bars are of other metres than 4/4 too
-    draws_by_kind = (
-        False  # whether music is drawn within kinds of tokens (musicgen/generation/sampling.py)
-    )
+    draws_by_kind = False  # within kinds of tokens (musicgen/generation/sampling.py)
     parts: tuple[str, ...] = ()  # that can be given to have others written to them
+    # What models of it can be asked for, by the names of commands and of what they take.
+    abilities: tuple[str, ...] = ("continue",)
 
     @staticmethod
     @abstractmethod
@@ -247,23 +245,6 @@ class Language(ABC):
     def described(self, ids: np.ndarray) -> np.ndarray:
         """Return the beginning of a piece with what the language says about music besides its notes, if anything."""
         return ids
-
-    def abilities(self) -> list[str]:
-        """Return what models of the language can be asked for, by the names of commands and of what they take."""
-        own = type(self)
-        able = {
-            "continue": True,
-            "end": self.can_end(),
-            "rewrite": own.infilling is not Language.infilling,
-            "accompany": bool(self.parts),
-            "chords": "chord" in self.vocabulary.blocks,
-            "plan": own.plan is not Language.plan,
-        }
-        return [name for name, can in able.items() if can]
-
-    def can_end(self) -> bool:
-        """Say whether music can be asked to end with a certain bar."""
-        return LEFT in self.vocabulary.blocks
 
     def lacks(self, what: str) -> ValueError:
         """Return the error that says what a model of this language cannot do."""
@@ -376,7 +357,11 @@ class Language(ABC):
 
     def goal_tokens(self) -> list[int]:
         """Return the tokens that tell a model what to arrive at, and where (`Goal`): the last ones of a language."""
-        return [*range(self.vocabulary[LEFT].start, len(self.vocabulary))] if self.can_end() else []
+        return (
+            [*range(self.vocabulary[LEFT].start, len(self.vocabulary))]
+            if "end" in self.abilities
+            else []
+        )
 
     def validate(self, ids: Iterable[int]) -> Fault | None:
         """Return the first fault of a sequence (complete, or a prefix), or None where `encode` spells so."""

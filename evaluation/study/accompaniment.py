@@ -318,7 +318,7 @@ def whole_pieces(playables: Sequence[Playable], choice: Choice) -> Iterator[Foun
     """Yield the kind of each, who takes part, the experiment and its facts; or a sentence for one that cannot be."""
     language = choice.prepared.language
     same = [model for model in playables if model.language.name == language.name]
-    can_end = same if language.can_end() else []
+    can_end = same if "end" in language.abilities else []
     possible = {
         # The songs of piano music are long enough to return.
         "form": (

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE, on_own_bars, without_rest_in_front
-from tokenization.analysis.chords import CHORDS, named, recognise
+from tokenization.analysis.chords import CHORDS, named, with_chords
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.analysis.parts import chosen_tracks, find_drums, label, note_counts, parts_of
 from tokenization.ensemble.goals import Goals, names_of
@@ -160,14 +160,10 @@ def _with_tempo(score: Score) -> Score:
 
 def _with_chords(score: Score) -> Score:
     """Return the score with chords for markers, its own if it names some, where they change and on bar lines."""
-    if chords := named(score):
-        return score.replace(markers=on_bar_lines(score, chords))
-    if not len(score.pitched):
+    if not named(score) and not len(score.pitched):
         return score.replace(markers=())
-    markers = on_bar_lines(score, recognise(score))
-    return score.replace(markers=markers).remark(
-        "No chords are named; they are recognised from the notes."
-    )
+    score = with_chords(score)
+    return score.replace(markers=on_bar_lines(score, score.markers))
 
 
 def on_bar_lines(score: Score, chords: Iterable[Marker]) -> tuple[Marker, ...]:
@@ -195,6 +191,7 @@ class Ensemble(Goals, Plans):
     every_metre = True
     draws_by_kind = True
     parts = (*PART_NAMES, *FAMILIES)
+    abilities = ("continue", "end", "rewrite", "accompany", "chords", "plan")
     rules = EnsembleGrammar
     arrange = staticmethod(arrange)
     details: ClassVar = {

@@ -79,11 +79,6 @@ class Sheet:
     loudness: np.ndarray  # (E,) level, 0 for chords and without dynamics
     value: np.ndarray  # (E,) pitch, drum or chord, counted from 0
 
-    @property
-    def voices(self) -> np.ndarray:
-        """The number of each part among those of its instrument, from 1: (P,)."""
-        return voices_of(self.parts)
-
     @cached_property
     def instrument(self) -> np.ndarray:
         """The instrument of each event: (E,)."""
@@ -193,17 +188,20 @@ def _bars(score: Score, last_step: int) -> Bars:
 
 def spell(sheet: Sheet) -> np.ndarray:
     """Return the tokens of a piece: (T,) int64."""
-    header = _header(sheet)
+    tempo = [TEMPO.start + sheet.tempo] if sheet.tempo != NO_TEMPO else []
+    head = [BEGIN, *tempo, *([FLAT] if sheet.flat else [])]
+    header = np.concatenate([head, declared(sheet.parts)]).astype(np.int64)
     bar_width = 1 + (np.diff(sheet.bars.metre, prepend=FOUR_FOUR) != 0)  # (bars,)
     new_part = (np.diff(sheet.bar, prepend=-1) != 0) | (np.diff(sheet.part, prepend=-1) != 0)
-    voice = sheet.voices[sheet.part] if len(sheet.parts) else sheet.part
+    voice = voices_of(sheet.parts)[sheet.part] if len(sheet.parts) else sheet.part
     pitched = sheet.instrument < PITCHED
     loud = (sheet.instrument != HARMONY) & (not sheet.flat)
+    start = (sheet.bars.start * STEPS_PER_SUBBEAT)[sheet.bar] if len(sheet.bar) else sheet.bar
     # What each event says, in order; what changes nothing is left out.
     columns = (
         (new_part, PART.start + sheet.instrument),
         (new_part & (voice > 1), VOICE.start + voice - 2),
-        (new_part | _changes(sheet.onset), AT.start + sheet.onset - _starts(sheet)),
+        (new_part | _changes(sheet.onset), AT.start + sheet.onset - start),
         (pitched & (new_part | _changes(sheet.length)), LENGTH.start + sheet.length),
         (loud & (new_part | _changes(sheet.loudness)), LOUDNESS.start + sheet.loudness),
         (np.ones(len(sheet.bar), dtype=bool), _value_start(sheet.instrument) + sheet.value),
@@ -228,12 +226,6 @@ def spell(sheet: Sheet) -> np.ndarray:
     return ids
 
 
-def _header(sheet: Sheet) -> np.ndarray:
-    tempo = [TEMPO.start + sheet.tempo] if sheet.tempo != NO_TEMPO else []
-    head = np.array([BEGIN, *tempo, *([FLAT] if sheet.flat else [])], dtype=np.int64)
-    return np.concatenate([head, declared(sheet.parts)])
-
-
 def declared(parts: np.ndarray) -> np.ndarray:
     """Return the tokens that declare parts of these instruments, in order."""
     voices = voices_of(parts)
@@ -243,10 +235,6 @@ def declared(parts: np.ndarray) -> np.ndarray:
 
 def _changes(column: np.ndarray) -> np.ndarray:
     return np.diff(column, prepend=-1) != 0
-
-
-def _starts(sheet: Sheet) -> np.ndarray:
-    return (sheet.bars.start * STEPS_PER_SUBBEAT)[sheet.bar] if len(sheet.bar) else sheet.bar
 
 
 def _value_start(instrument: np.ndarray) -> np.ndarray:

@@ -12,8 +12,6 @@ Letters: B rows of a batch, V tokens of the vocabulary, K kinds of tokens.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -76,18 +74,16 @@ def _may_follow() -> np.ndarray:
     return table.reshape(-1, len(VOCABULARY))
 
 
-def number_of(kind: np.ndarray, subbeat: np.ndarray, noted: np.ndarray) -> np.ndarray:
-    """Number the states: kind of the last token, sub-beat, whether the bar has a note."""
-    return (kind * BAR_SUBBEATS + subbeat) * 2 + noted
-
-
 def _next_state() -> np.ndarray:
-    """Return the state that each state and token lead to: (states, V)."""
+    """Return the state that each state and token lead to: (states, V).
+
+    A state is the kind of the last token, the sub-beat, and whether the bar has a note.
+    """
     state = np.arange(KINDS * BAR_SUBBEATS * 2)[:, None]
     subbeat = np.where(KIND == AFTER_SUBBEAT, SUBBEAT_OF, state // 2 % BAR_SUBBEATS)
     noted = (state % 2) | (KIND == AFTER_PITCH)
     in_bar = KIND != AFTER_BAR
-    return number_of(KIND, subbeat * in_bar, noted * in_bar)
+    return (KIND * BAR_SUBBEATS + subbeat * in_bar) * 2 + noted * in_bar
 
 
 KIND = _kinds()
@@ -160,44 +156,6 @@ class RemiGrammar(Grammar):
     def _bar_ticks(self) -> np.ndarray:
         """Return the tick at which each row's bar begins: (B,)."""
         return np.maximum(self._bars - 1, 0) * BAR_SUBBEATS * SUBBEAT_TICKS
-
-
-@dataclass(frozen=True)
-class Reading:
-    """A sequence of T valid ids, and at each position where the music is."""
-
-    ids: np.ndarray  # (T,) int64
-
-    @cached_property
-    def kind(self) -> np.ndarray:
-        """The kind of each token: (T,)."""
-        return KIND[self.ids]
-
-    @cached_property
-    def bar(self) -> np.ndarray:
-        """The number of the bar that each token stands in, from 0; −1 before the first: (T,)."""
-        return np.cumsum(self.ids == BAR) - 1
-
-    @cached_property
-    def subbeat(self) -> np.ndarray:
-        """The sub-beat that each token stands in: (T,)."""
-        last = self._last((self.kind == AFTER_BAR) | (self.kind == AFTER_SUBBEAT))
-        return np.where(self.kind[last] == AFTER_SUBBEAT, SUBBEAT_OF[self.ids[last]], 0)
-
-    @cached_property
-    def onset_subbeats(self) -> np.ndarray:
-        """The sub-beat that each token stands in, from the start of the piece: (T,)."""
-        return np.maximum(self.bar, 0) * BAR_SUBBEATS + self.subbeat
-
-    @cached_property
-    def notes(self) -> np.ndarray:
-        """The positions of the pitches whose notes are complete."""
-        pitches = np.flatnonzero(self.kind == AFTER_PITCH)
-        return pitches[pitches + 2 < len(self.ids)]
-
-    def _last(self, of: np.ndarray) -> np.ndarray:
-        """Return at each position the last position that is one `of`, 0 before the first."""
-        return np.maximum.accumulate(np.where(of, np.arange(len(of)), 0))
 
 
 # The rules where a line of chords is kept to. A chord stands where its share of the bar begins, on a beat. It needs no

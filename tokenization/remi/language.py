@@ -16,13 +16,7 @@ import numpy as np
 
 from tokenization.analysis.chords import QUALITIES, ROOTS
 from tokenization.language import Encoded, Language
-from tokenization.remi.grammar import (
-    AFTER_CHORD,
-    AFTER_TEMPO,
-    ChordLine,
-    Reading,
-    RemiGrammar,
-)
+from tokenization.remi.grammar import ChordLine, RemiGrammar
 from tokenization.remi.spelling import (
     BAR,
     BAR_BEATS,
@@ -37,6 +31,7 @@ from tokenization.remi.spelling import (
     PITCH,
     SLOWEST,
     SUBBEAT,
+    SUBBEAT_OF,
     SUBBEAT_TICKS,
     SUBBEATS_PER_BEAT,
     TEMPO,
@@ -62,6 +57,7 @@ class Remi(Language):
     bar = BAR
     onset_steps = SUBBEATS_PER_BEAT
     rules = RemiGrammar
+    abilities = ("continue", "chords")
     arrange = staticmethod(arrange)
     details: ClassVar = {
         "bar_beats": BAR_BEATS,
@@ -82,7 +78,7 @@ class Remi(Language):
 
     def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
         """Read a valid sequence or a prefix of one; a note broken off at its end is left out."""
-        return _read(Reading(np.asarray(ids, dtype=np.int64))).score()
+        return _read(np.asarray(ids, dtype=np.int64)).score()
 
     def grammar(
         self,
@@ -135,18 +131,21 @@ def _spell(piece: Gridded) -> np.ndarray:
     return ids
 
 
-def _read(reading: Reading) -> Gridded:
-    """Return what valid tokens say."""
-    ids, notes = reading.ids, reading.notes
-    tempos = np.flatnonzero(reading.kind == AFTER_TEMPO)
-    chords = np.flatnonzero(reading.kind == AFTER_CHORD)
+def _read(ids: np.ndarray) -> Gridded:
+    """Return what valid tokens say, of notes those that are complete: (T,) int64."""
+    bar = np.cumsum(ids == BAR) - 1  # (T,) −1 before the first
+    placed = np.where((ids == BAR) | SUBBEAT.holds(ids), np.arange(len(ids)), 0)
+    subbeat = SUBBEAT_OF[ids[np.maximum.accumulate(placed)]]
+    onset = np.maximum(bar, 0) * BAR_SUBBEATS + subbeat
+    tempos, chords, notes = (np.flatnonzero(b.holds(ids)) for b in (TEMPO, CHORD, PITCH))
+    notes = notes[notes + 2 < len(ids)]
     return Gridded(
-        onset_subbeats=reading.onset_subbeats[notes],
+        onset_subbeats=onset[notes],
         key=ids[notes] - PITCH.start,
         volume=ids[notes + 1] - VOLUME.start,
         duration_ticks=TICKS_OF[ids[notes + 2]],
-        tempo_bar=reading.bar[tempos],
+        tempo_bar=bar[tempos],
         tempo=ids[tempos] - TEMPO.start,
-        chord_subbeats=reading.onset_subbeats[chords],
+        chord_subbeats=onset[chords],
         chord=ids[chords] - CHORD.start,
     )

@@ -18,7 +18,7 @@ from tokenization.analysis.beats import (
     tempo_map,
     without_rest_in_front,
 )
-from tokenization.analysis.chords import CHORDS, in_steps, named, recognise
+from tokenization.analysis.chords import CHORDS, in_steps, with_chords
 from tokenization.analysis.parts import (
     chosen_tracks,
     find_drums,
@@ -230,7 +230,7 @@ def arrange(score: Score, tracks: int | str | Iterable[int | str] | None = None)
         raise ValueError("the score has no notes to arrange")
     chosen = _pitched(score) if tracks is None else chosen_tracks(score, tracks)
     piano = _one_track(sustained(_only(score, chosen)))
-    return _with_chords(_with_tempo(without_rest_in_front(on_four_four(piano))))
+    return with_chords(_with_tempo(without_rest_in_front(on_four_four(piano))))
 
 
 def _pitched(score: Score) -> list[int]:
@@ -286,12 +286,3 @@ def _with_tempo(score: Score) -> Score:
             "at the nearest of the two."
         )
     return score
-
-
-def _with_chords(score: Score) -> Score:
-    """Return the score with chords for markers: its own if it names some, else recognised ones."""
-    if chords := named(score):
-        return score.replace(markers=chords)
-    return score.replace(markers=recognise(score)).remark(
-        "No chords are named; they are recognised from the notes."
-    )

@@ -224,7 +224,7 @@ def _others(models: OfferedModels, name: str, parts: bool) -> list[str]:
 
 def _abilities(language: Language) -> dict[str, Any]:
     """Return what else models of a language can do than continue; each with the reason if not."""
-    able, found = language.abilities(), dict[str, Any]()
+    able, found = language.abilities, dict[str, Any]()
     for need, (_, name, lacks) in NEEDS.items():
         can = name in able
         why = f"This model uses the language {language.name}{lacks}; one that uses {ANY_PARTS} can."
