@@ -313,10 +313,7 @@ def continuing(
     what is generated so. Where the music `ends`, with the last of so many bars, the prompt has begun the first of them.
     """
     if ends and "end" not in language.abilities:
-        raise ValueError(
-            f"this model uses the language {language.name}, in which an end cannot be asked for; leave --end out, "
-            "or choose one that uses ensemble"
-        )
+        raise language.lacks("in which an end cannot be asked for")
     if chords is not None and "chords" not in language.abilities:
         raise language.lacks("which names no chords")
     grammar = language.grammar(prompt, bars=bars, ends=ends, chords=chords, **known)

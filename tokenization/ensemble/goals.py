@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from itertools import pairwise
+from itertools import count, pairwise
 
 import numpy as np
 
@@ -265,12 +265,11 @@ def names_of(parts: np.ndarray) -> list[str]:
 
 def _targets(order: np.ndarray, old: list[int], of_track: list[int]) -> dict[int, int]:
     """Return the track of each part in the order of writing: its old one, or after all others."""
-    target = {}
+    target, after = {}, count(len(of_track))
     for number, instrument in enumerate(order.tolist()):
         if instrument != HARMONY:
             is_old = number < len(old)
-            later = sum(order[len(old) : number] != HARMONY)
-            target[number] = of_track.index(old[number]) if is_old else len(of_track) + int(later)
+            target[number] = of_track.index(old[number]) if is_old else next(after)
     return target
 
 
@@ -278,9 +277,7 @@ def _joined(
     piece: Score, new: Score, target: dict[int, int], given: int, order: np.ndarray
 ) -> Score:
     """Return a piece with parts replaced by written ones, and others added."""
-    numbers = [number for number in range(len(order)) if order[number] != HARMONY]
-    track_of = np.array([target[number] for number in numbers])
-    written = np.array([number >= given for number in numbers])
+    track_of, written = np.array([*target.values()]), np.array([*target]) >= given
     notes = new.notes
     notes = notes.replace(track=track_of[notes.track])[written[notes.track]]
     replaced = track_of[written]
