@@ -31,7 +31,7 @@ JSON_BYTES = 1 << 16
 FORM_BYTES = UPLOAD_BYTES + JSON_BYTES + (1 << 14)  # a file, and what is asked for of it
 MOST_VALUES = 10_000  # in a body of JSON: commas cost more to read than letters
 BODY_SECONDS = 20  # for the whole of it
-DESK = ("open", "write", "stop", "sound", "score")  # what the page's scripts ask for
+DESK = ("open", "ahead", "write", "stop", "sound", "score")  # what the page's scripts ask for
 FORMS = (f"{API}/upload", *(f"/desk/{name}" for name in DESK))
 # What else may be sent anything, and what can be read. gradio has more, and would fetch addresses for who asks.
 POSTED = tuple(f"{API}/{name}" for name in ("queue/join", "cancel", "reset"))

@@ -7,7 +7,6 @@ visitor.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import io
 import json
@@ -41,9 +40,15 @@ from app.audio import AudioError, default_soundfont, render_to
 from app.web.actions import PageActions
 from app.web.api import FAULT, Api, add_api, client_of, is_of_full_disk, told
 from app.web.composing.composer import Composer
-from app.web.composing.requests import MOST_BARS, MOST_VARIATIONS, offered, request_from
+from app.web.composing.requests import (
+    MOST_BARS,
+    MOST_VARIATIONS,
+    MusicRequest,
+    lacking,
+    request_from,
+)
 from app.web.guard import DESK, FULL_DISK, MOST_AT_WORK, UPLOAD_BYTES, Guard, Names, Room, make_room
-from app.web.offered_models import EXAMPLES, OfferedModels, language_of_example
+from app.web.offered_models import EXAMPLES, OfferedModels
 from musicgen.generation.sampling import CONTROLS, MUSICAL
 from tokenization.wording import sentence
 
@@ -95,15 +100,13 @@ def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
                 "player": PLAYERS[language.name],
                 "language": language.name,
                 "idea": language.beginnings() or None,
-                **offered(models, name),
+                "parts": [*language.parts],
+                "lacks": lacking(language),
             }
             for name, language in models.languages.items()
         ],
         "trained": models.trained,
-        "examples": [
-            {"name": name, "title": title, "language": language_of_example(name)}
-            for name, title in EXAMPLES.items()
-        ],
+        "examples": [{"name": name, "title": title} for name, title in EXAMPLES.items()],
         "mostBars": MOST_BARS,
         "mostVariations": MOST_VARIATIONS,
         "sampling": [
@@ -174,14 +177,14 @@ class Desk:
     async def open(self, request: Request) -> Response:
         """Return a file, an example or nothing, as the page shows it."""
         what, data, name = await asked(request)
-        model, fit = str(what.get("model") or ""), bool(what.get("fit"))
-        act = functools.partial(self.actions.nothing, model)
+        model, example = str(what.get("model") or ""), str(what.get("example") or "")
         if data:
-            of_file = self.actions.open, data, name or "it", model
-            act = functools.partial(*of_file, fit=fit, client=client_of(request))
-        elif example := what.get("example"):
-            act = functools.partial(self.actions.open_example, str(example), model, fit=fit)
-        opened = await run_in_threadpool(act)
+            of_file = data, name or "it", model, client_of(request)
+            opened = await run_in_threadpool(self.actions.open, *of_file)
+        elif example:
+            opened = await run_in_threadpool(self.actions.open_example, example, model)
+        else:
+            opened = await run_in_threadpool(self.actions.nothing, model)
         plain = orjson.dumps(opened, option=orjson.OPT_SERIALIZE_NUMPY)
         return Response(plain, media_type="application/json")
 
@@ -189,10 +192,17 @@ class Desk:
         """Give music as it is written, a view a line; the one who hangs up ends it."""
         plain, data, name = await asked(request)
         wanted, job = request_from(plain), str(plain.get("job") or "")
-        # As the piece is called now, and of the kind that the file was sent as: a tune stays one.
-        title = f"{wanted.title or 'Your file'}{Path(name).suffix or '.'}"
+        title = _title(wanted, name)
         views = self.actions.write(client_of(request), wanted, data or None, title, job)
         return StreamingResponse(_lines(views), media_type="application/x-ndjson")
+
+    async def ahead(self, request: Request) -> Response:
+        """Read what may be written to next."""
+        plain, data, name = await asked(request)
+        wanted = request_from(plain)
+        of_prompt = client_of(request), wanted, data, _title(wanted, name)
+        await run_in_threadpool(self.actions.read_ahead, *of_prompt)
+        return Response(status_code=204)
 
     async def stop(self, request: Request) -> Response:
         """End a request; what there is stays."""
@@ -216,6 +226,11 @@ class Desk:
         notated = self.actions.reader.notated
         written = await run_in_threadpool(notated, data, name, client_of(request))
         return Response(written, media_type="application/vnd.recordare.musicxml+xml")
+
+
+def _title(wanted: MusicRequest, name: str) -> str:
+    """Return what the piece is called now, of the kind that its file was sent as: a tune stays one."""
+    return f"{wanted.title or 'Your file'}{Path(name).suffix or '.'}"
 
 
 def _lines(views: Iterator[dict[str, Any]]) -> Iterator[bytes]:

@@ -15,8 +15,8 @@ are others with nothing to hear.
 from __future__ import annotations
 
 import time
-from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,8 +28,8 @@ from musicgen.generation.batch import batch_of, bytes_of_a_row
 from musicgen.generation.job import (
     After,
     Job,
+    ReadPrompt,
     RowGroup,
-    read_by_layers,
     state_after_a_token,
     with_rows,
 )
@@ -146,6 +146,8 @@ def _joint(groups: Iterable[RowGroup]) -> list[JointDraw]:
 MOST_ROWS = 256  # that are here, as far as memory goes
 MOST_BYTES = 3 << 29  # of their states, where this is the one engine
 STEP_ROWS = 64  # in one step: more are no cheaper a row, and each waits the longer
+KEPT_PROMPTS = 4  # that nobody wants now, so that another take of one begins at once …
+KEPT_BYTES = 1 << 25  # … with states up to this size
 READ_SECONDS = 0.2  # of reading prompts before others get a step
 TURN_STEPS = 16  # for which the same rows go on, where not all can
 FIRST_STEPS = 12  # of a row, which reach its first note and go before all others
@@ -167,6 +169,7 @@ class Engine:
         self._playing: list[RowGroup] = []
         self._batch = batch_of(model)
         self._most = MOST_ROWS if listeners else STEP_ROWS
+        self._prompts: OrderedDict[Hashable, ReadPrompt] = OrderedDict()
         self._room = 0  # rows; not known yet
         self._shares = ServedTime()
         # Of those whose turn it is, for as long as they are the same.
@@ -250,16 +253,18 @@ class Engine:
                 self._dismiss()
 
     def _read_piece(self, group: RowGroup) -> None:
-        job = group.job
-        if job.after_prompt is None:
-            if job.reading is None:
-                job.reading = read_by_layers(self.model, job.order)
-            try:
-                next(job.reading)
-            except StopIteration as end:
-                job.after_prompt, job.reading = end.value, None
-            return
-        self._start(group, job.after_prompt)
+        prompt = self._prompt_of(group.job)
+        if prompt.after is None:
+            prompt.go_on()
+        else:
+            self._start(group, prompt.after)
+
+    def _prompt_of(self, job: Job) -> ReadPrompt:
+        """Return a job's prompt, as far as it has been read."""
+        if job.prompt not in self._prompts:
+            self._prompts[job.prompt] = ReadPrompt(self.model, job.order)
+        self._prompts.move_to_end(job.prompt)
+        return self._prompts[job.prompt]
 
     def _start(self, group: RowGroup, after: After) -> None:
         logits, state = after
@@ -269,8 +274,6 @@ class Engine:
         self._room = self._room_for(state)
         self._reading.remove(group)
         self._playing.append(group)
-        if not any(other in self._line or other in self._reading for other in group.job.groups):
-            group.job.after_prompt = None
         self._turn_steps = 0
 
     def _room_for(self, state: State) -> int:
@@ -423,7 +426,19 @@ class Engine:
         if job in self._jobs:
             self._jobs.remove(job)
             self._shares.keep({other.owner for other in self._jobs})
+        if job.error is not None:
+            self._prompts.pop(job.prompt, None)
+        self._forget_prompts()
         job.ended.set()
+
+    def _forget_prompts(self) -> None:
+        """Keep the last few prompts of those that nobody wants now, unless their states are large."""
+        wanted = {job.prompt for job in self._jobs}
+        unwanted = [key for key in self._prompts if key not in wanted]
+        for number, key in enumerate(reversed(unwanted)):
+            after = self._prompts[key].after
+            if number >= KEPT_PROMPTS or (after and bytes_of_a_row(after[1]) > KEPT_BYTES):
+                del self._prompts[key]
 
     @contextmanager
     def _blaming(self, job: Job) -> Iterator[None]:

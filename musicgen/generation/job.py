@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -22,14 +23,34 @@ WINDOW = 1024  # tokens read by the same products: bounds the memory of any prom
 After = tuple[Tensor, State]  # the logits after the last token, (1, V), and the state there
 
 
-def read_by_layers(model: Performer, wanted: Order) -> Generator[None, None, After]:
+def noise_of(ids: np.ndarray) -> torch.Generator:
+    """Return what an encoding of position draws from after a prompt: whatever the seed, requests share its state."""
+    return generator_from(crc32(ids.astype(np.int64).tobytes()))
+
+
+class ReadPrompt:
+    """A prompt that is being read, and the state after it, which requests with the same prompt share."""
+
+    def __init__(self, model: Performer, wanted: Order) -> None:
+        self._pieces = _read_by_layers(model, wanted)
+        self.after: After | None = None
+
+    def go_on(self) -> None:
+        """Read a piece more; at the end there is the state `after` the prompt."""
+        try:
+            next(self._pieces)
+        except StopIteration as end:
+            self.after = end.value
+
+
+def _read_by_layers(model: Performer, wanted: Order) -> Generator[None, None, After]:
     """Return the logits and the state after a prompt; yields after each piece of the work: a window in one layer.
 
     So others need not wait for a long one. Cut in time instead, products would have other sizes, and with them other
     last bits.
     """
     tokens = torch.from_numpy(wanted.ids).to(model.embedding.weight.device)[None]
-    state = model.start(generator_from(wanted.request.seed))
+    state = model.start(noise_of(wanted.ids))
     if model.recall is not None:
         recalls = model.recall.begin(
             elsewhere=wanted.elsewhere, unlike=wanted.unlike, sources=wanted.sources,
@@ -88,8 +109,7 @@ class Job(Progress):
         super().__init__(variations)
         self.ids, self.order, self.request = checked(model, wanted.ids), wanted, wanted.request
         self.cancelled, self.owner = cancelled, owner
-        self.reading: Any = None  # the prompt, piece by piece
-        self.after_prompt: After | None = None
+        self.prompt = wanted.prompt
         self.groups = [
             RowGroup(self, range(first, min(first + MOST, variations)), wanted.grammar)
             for first in range(0, variations, MOST)
@@ -102,7 +122,6 @@ class Job(Progress):
 
     def let_go(self) -> None:
         """Hold nothing but what has come of it: neither states nor groups, whose rings would wait for a collector."""
-        self.reading = self.after_prompt = None
         self.groups, self.cancelled = [], lambda: False
 
     def fresh(self) -> list[list[int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
@@ -80,6 +80,12 @@ class Order:
     def __post_init__(self) -> None:
         if self.request.sampling.by_kind and self.kinds is None:
             raise ValueError("to draw by kind takes the kinds of the language's tokens")
+
+    @property
+    def prompt(self) -> Hashable:
+        """Return all that the state after the prompt depends on."""
+        sources, recall = tuple(sorted(self.sources.items())), self.request.sampling.recall
+        return self.ids.tobytes(), self.elsewhere, self.unlike, sources, recall
 
 
 def order(

@@ -42,7 +42,7 @@ KILLED = (
 )
 DYING_SECONDS = 2  # between the end of a process's pipe and its own
 LOG = logging.getLogger(__name__)
-KEPT = 3  # models in memory
+KEPT = 3  # models in memory, and more where all are at work
 REPORT_SECONDS = 0.02  # between two reports of what has been written
 
 
@@ -283,21 +283,21 @@ class _AtWork:
 
 
 class Engines:
-    """The engines at work, each for as long as somebody wants music of its model; the one that had least works next."""
+    """The engines of the last few models; of those at work, the one that had least works next."""
 
     def __init__(self, share: int = 1) -> None:
         """Take the memory that one of so many processes can have."""
         self._share = share
-        self._models: OrderedDict[str, Player] = OrderedDict()  # by the names they were found by
-        self._engines: dict[str, Engine] = {}
-        self._had: dict[str, float] = {}  # seconds of each
+        # By the names their models were found by. One that is idle has the prompts that it read last.
+        self._engines: OrderedDict[str, Engine] = OrderedDict()
+        self._had: dict[str, float] = {}  # seconds of each that is at work
         self._at_work: dict[int, _AtWork] = {}  # by number
         self._failed: list[News] = []
 
     @property
     def idle(self) -> bool:
         """Whether there is nothing to do."""
-        return not self._engines
+        return not self._had
 
     def take(self, task: Task) -> None:
         """Take a request in; one that cannot be done is news at once."""
@@ -307,22 +307,18 @@ class Engines:
             self._failed.append(News(number=task.number, rows=[], ended=True, error=_plain(error)))
 
     def _take(self, task: Task) -> None:
-        from musicgen.generation.engine import MOST_BYTES, Engine  # torch comes with it
-        from musicgen.generation.job import Job
+        from musicgen.generation.job import Job  # torch comes with it
 
-        model, name, most = self._model(task.model), task.model.given, task.most_tokens
+        engine, name, most = self._engine(task.model), task.model.given, task.most_tokens
 
         def is_long() -> bool:
             return most is not None and job.steps >= most
 
-        job = Job(model.performer, task.order, is_long, task.owner)
-        if name not in self._engines:  # who comes has no claim from when nobody wanted it
-            most_bytes = MOST_BYTES // self._share
-            engine = Engine(model.performer, listeners=True, most_bytes=most_bytes)
-            self._engines[name] = engine
-            self._had[name] = min(self._had.values(), default=0.0)
+        job = Job(engine.model, task.order, is_long, task.owner)
+        # Who comes has no claim from when nobody wanted it.
+        self._had.setdefault(name, min(self._had.values(), default=0.0))
         self._at_work[task.number] = _AtWork(job, name)
-        self._engines[name].add(job)
+        engine.add(job)
 
     def leave(self, number: int) -> None:
         """Let a request go with the next step."""
@@ -333,7 +329,7 @@ class Engines:
         """Let the model that had least do a little."""
         from musicgen.generation.engine import one_thread
 
-        name = min(self._engines, key=lambda name: self._had[name])
+        name = min(self._had, key=lambda name: self._had[name])
         engine, begun = self._engines[name], time.monotonic()
         try:
             with one_thread():
@@ -342,7 +338,7 @@ class Engines:
             engine.fail(error)
         self._had[name] += time.monotonic() - begun
         if engine.idle:
-            del self._engines[name], self._had[name]
+            del self._had[name]
 
     def news(self) -> list[News]:
         """Return what is new since the last time."""
@@ -368,13 +364,19 @@ class Engines:
                 del self._at_work[number]
         return found
 
-    def _model(self, model: Player) -> Player:
-        """Return a model with its weights; the last few stay."""
-        known = self._models.setdefault(model.given, model)
-        self._models.move_to_end(model.given)
-        while len(self._models) > KEPT:
-            self._models.popitem(last=False)
-        return known
+    def _engine(self, model: Player) -> Engine:
+        """Return a model's engine; the last few stay."""
+        from musicgen.generation.engine import MOST_BYTES, Engine
+
+        if model.given not in self._engines:
+            most_bytes = MOST_BYTES // self._share
+            engine = Engine(model.performer, listeners=True, most_bytes=most_bytes)
+            idle = [name for name in self._engines if name not in self._had]
+            for name in idle[: max(0, len(self._engines) - KEPT + 1)]:
+                del self._engines[name]
+            self._engines[model.given] = engine
+        self._engines.move_to_end(model.given)
+        return self._engines[model.given]
 
 
 def compose(connection: Connection, share: int) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from musicgen.generation import engine as engine_module
 from musicgen.generation.engine import Engine
-from musicgen.generation.job import Job, checked
+from musicgen.generation.job import Job, ReadPrompt, checked, noise_of
 from musicgen.generation.request import Request, order
 from musicgen.generation.sampling import Kinds, Sampling, draw, probabilities
 from tests.musicgen.toys import (
@@ -19,7 +19,6 @@ from tests.musicgen.toys import (
     VOCABULARY,
     Alternating,
     Anything,
-    generator,
     stirred,
     toy_model,
 )
@@ -100,24 +99,27 @@ def test_a_request_gets_the_same_in_a_crowd(parts: Any, monkeypatch: Any):
             assert jobs[number].rows == rows, (number, listeners)
 
 
+PROMPT = np.array([4, 3, 2])
+
+
 def test_guidance_goes_on_from_the_logits_without_what_guides(model: Any):
     sampling, guiding = Sampling(guidance=2.5), (3, 9)
     request = Request(variations=2, seed=4, tokens=20, sampling=sampling)
-    guided = alone(model, [4, 3, 2], request, False, {"guiding": guiding})
-    assert guided != alone(model, [4, 3, 2], request)
+    guided = alone(model, PROMPT, request, False, {"guiding": guiding})
+    assert guided != alone(model, PROMPT, request)
     for variation, row in enumerate(guided):
         random = np.random.default_rng([4, variation, 0])
         for place, token in enumerate(row):
             unseen = [one for one in row[:place] if one not in guiding]
-            own, without = (after(model, [4, 3, 2, *more]) for more in (row[:place], unseen))
+            own, without = (after(model, [*PROMPT, *more]) for more in (row[:place], unseen))
             scores = own if not place else own + 1.5 * (own - without)
             assert token == draw(probabilities(scores, sampling), np.array([random.random()]))
 
 
 def after(model: Any, ids: list[int]) -> np.ndarray:
-    """Return the logits after a sequence by a request of seed 4: (1, V)."""
+    """Return the logits after a sequence that began with PROMPT: (1, V)."""
     with torch.no_grad():
-        return model.prefill(torch.tensor([ids]), model.start(generator(4)))[0].numpy()
+        return model.prefill(torch.tensor([ids]), model.start(noise_of(PROMPT)))[0].numpy()
 
 
 @pytest.fixture(scope="module")
@@ -228,6 +230,37 @@ def test_a_prompt_is_read_between_the_steps_of_others(model: Any, monkeypatch: A
         assert playing.steps == had + 1
     assert playing.steps - before >= 3 * 2  # windows by layers
     assert late.rows == alone(model, np.arange(3000) % 11, late.request)
+
+
+def test_a_prompt_is_read_once_for_all_requests_that_share_it(model: Any, monkeypatch: Any):
+    engine, prompt, read = Engine(model), np.arange(3000) % 11, []
+    go_on = ReadPrompt.go_on
+    monkeypatch.setattr(ReadPrompt, "go_on", lambda one: (read.append(one), go_on(one)))
+    takes = [job(model, prompt, Request(seed=seed, tokens=3)) for seed in range(2)]
+    finish(engine, *takes)
+    finish(engine, other := job(model, prompt, Request(seed=2, tokens=3)))
+    assert len(read) == 3 * 2 + 1  # windows by layers, and the end
+    assert other.rows == alone(model, prompt, other.request)
+    gone = job(model, prompt[1:], Request(tokens=3), cancelled=lambda: len(read) == 4)
+    read.clear()
+    finish(engine, gone)
+    assert not gone.steps
+    finish(engine, late := job(model, prompt[1:], gone.request))
+    assert len(read) == 3 * 2 + 1
+    assert late.rows == alone(model, prompt[1:], gone.request)
+
+
+def test_few_prompts_are_kept_and_none_that_failed(model: Any, monkeypatch: Any):
+    engine = Engine(model)
+    for start in range(7):
+        finish(engine, job(model, [start, 1], Request(tokens=3)))
+        assert len(engine._prompts) == min(start + 1, engine_module.KEPT_PROMPTS)
+    failed = asked(model, [6, 1], Request(), Faulty())
+    finish(engine, failed)
+    assert failed.prompt not in engine._prompts
+    monkeypatch.setattr(engine_module, "KEPT_BYTES", 8)
+    finish(engine, job(model, [9, 1], Request(tokens=3)))
+    assert not engine._prompts
 
 
 def test_a_batch_that_is_damaged_takes_everybody_and_nobody_waits_for_ever(model: Any):

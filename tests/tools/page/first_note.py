@@ -1,10 +1,11 @@
 """From the click on Continue to the first note, in a real browser: python -m tests.tools.page.first_note --clicks 20.
 
 One user presses Continue as the page offers it, on one example after the other, and stops at the first note; the
-first clicks of a model are waited for to their end. Printed are the times to the first new note that is painted, on a
-warm page and once on a server that has just come up; and of the whole ones how fast the music came: its seconds by its
-own tempo over the seconds from the click to the end, and how far the notes on the page were ahead of a listener who
-began with the first of them, at the moment when that was least.
+first clicks of a model are waited for to their end. With --look 3 each piece is looked at for three seconds before the
+click, in which the server reads it ahead. Printed are the times to the first new note that is painted, on a warm page
+and once on a server that has just come up; and of the whole ones how fast the music came: its seconds by its own tempo
+over the seconds from the click to the end, and how far the notes on the page were ahead of a listener who began with
+the first of them, at the moment when that was least.
 """
 
 from collections import namedtuple
@@ -12,7 +13,7 @@ from collections import namedtuple
 import numpy as np
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from app.web.offered_models import EXAMPLES, OfferedModels, language_of_example
+from app.web.offered_models import EXAMPLES, OfferedModels
 from tests.app.web.browser import OPTIONS, chromium, serving
 from tests.tools.options import options
 from tokenization.analysis.beats import tempo_map
@@ -61,10 +62,14 @@ def click(page: Page, *, whole: bool) -> Click:
     return Click(first, found["whole"] / 1000, music, ahead)
 
 
-def measured(browser: Browser, model: str, clicks: int, whole: int) -> tuple[Click, list[Click]]:
-    """Return what the first click on a new server brought, and those after it, the first of them whole."""
-    spoken = OfferedModels(model).language(model).name
-    names = [name for name in EXAMPLES if language_of_example(name) == spoken] or [*EXAMPLES]
+def measured(
+    browser: Browser, model: str, clicks: int, whole: int, look: float
+) -> tuple[Click, list[Click]]:
+    """Return what the first click on a new server brought, and those after it, the first of them whole.
+
+    A piece is looked at for some seconds before each click but the first.
+    """
+    names = [*EXAMPLES]
     with serving("--model", model) as address:
         page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
         page.set_default_timeout(WAIT)
@@ -75,6 +80,7 @@ def measured(browser: Browser, model: str, clicks: int, whole: int) -> tuple[Cli
             example = names[number % len(names)]
             page.locator(f"[data-example={example}]").click()
             page.locator(f"[data-example={example}][aria-pressed=true]").wait_for()
+            page.wait_for_timeout(1000 * look)
             warm.append(click(page, whole=number < whole))
         page.context.close()
     return cold, warm
@@ -82,14 +88,14 @@ def measured(browser: Browser, model: str, clicks: int, whole: int) -> tuple[Cli
 
 def main() -> None:
     """Measure and print."""
-    given = options(__doc__, clicks=20, whole=3, model=[*OfferedModels().languages])
+    given = options(__doc__, clicks=20, whole=3, look=0.0, model=[*OfferedModels().languages])
     print("seconds to the first note, and how many times as fast as it plays the music came")
     names = ("n", "p50", "p95", "most", "cold", "× p50", "× least", "ahead, s")
     print(f"{'model':<24}", *(f"{name:>8}" for name in names))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS)
         for model in given.model:
-            cold, warm = measured(browser, model, given.clicks, given.whole)
+            cold, warm = measured(browser, model, given.clicks, given.whole, given.look)
             first = np.quantile([one.first for one in warm], (0.5, 0.95, 1))
             speeds = [one.music / one.whole for one in warm[: given.whole]]
             ahead = min(one.ahead for one in warm[: given.whole])

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.web.composing.composer import Composer, EngineProcess, Engines, News, RemoteJob, Task
+from app.web.composing.composer import KEPT, Composer, EngineProcess, Engines, News, RemoteJob, Task
 from musicgen.common.processes import CONTEXT
 from musicgen.continuation import Continuation
 from musicgen.generation.engine import Engine
+from musicgen.generation.job import ReadPrompt
 from musicgen.generation.request import Request
 from musicgen.pieces import no_prompt
 from musicgen.playable import find
@@ -121,6 +122,30 @@ def test_one_models_crowd_does_not_starve_anothers():
     found = until(engines, 99)
     assert sum(len(news.rows[0]) for news in found.pop(99)) == 50
     assert not any(news.ended for reported in found.values() for news in reported)
+
+
+def test_an_idle_engine_knows_the_prompts_that_it_read_last(monkeypatch: pytest.MonkeyPatch):
+    read, go_on = [], ReadPrompt.go_on
+    monkeypatch.setattr(ReadPrompt, "go_on", lambda one: (read.append(one), go_on(one)))
+    engines = Engines()
+    engines.take(asked(0, most_tokens=1))
+    until(engines, 0)
+    assert engines.idle
+    assert read
+    read.clear()
+    engines.take(asked(1, tokens=5))
+    until(engines, 1)
+    assert not read
+
+
+def test_few_models_stay_and_all_that_are_at_work():
+    engines = Engines()
+    for number in range(KEPT + 2):
+        model = replace(MODELS[0], given=str(number))
+        engines.take(asked(number, model, 5 if number else None))
+        if number:
+            until(engines, number)
+    assert [*engines._engines] == ["0", *map(str, range(3, KEPT + 2))]
 
 
 def test_a_model_that_fails_takes_its_requests_and_no_others(monkeypatch: pytest.MonkeyPatch):
