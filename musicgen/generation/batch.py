@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from musicgen import loops
-from musicgen.attention import GUARD
+from musicgen.attention import GUARD, mapped
 from musicgen.config import ModelConfig
 from musicgen.drums import BROKEN, breaking
 from musicgen.features import PROJECTION_OVER_NORM, Elu, Favor, Relu
@@ -319,7 +319,7 @@ class RowsAlone:
         numbers = [*range(self._next, self._next + copies)]
         self._next += copies
         for number in numbers:  # a step changes the state in place
-            layers = tuple(layer.map(Tensor.clone) for layer in state.layers)
+            layers = tuple(mapped(layer, Tensor.clone) for layer in state.layers)
             self._states[number] = replace(state, layers=layers)
         return numbers
 
