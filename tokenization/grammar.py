@@ -13,6 +13,10 @@ import numpy as np
 class Grammar(ABC):
     """What may follow: a state machine over a batch of B prefixes, array look-ups only."""
 
+    counts_bars = (
+        False  # whether it leads to the end token by itself, with the last of so many bars
+    )
+
     @property
     @abstractmethod
     def bars(self) -> np.ndarray:

@@ -217,7 +217,7 @@ def _write_samples(run: Run, model: Performer, step: int) -> list[str]:
     try:
         player = player_of(model, run.batches, step)
         paths = write_samples(player, folder, step, count=validation.samples, tokens=size)
-        if {*player.language.abilities()} >= ABILITIES:
+        if {*player.language.abilities} >= ABILITIES:
             draw_abilities(player, run.batches, folder, step)
     except ImportError as error:
         return [f"No samples of music are written: {_package(error)} is not installed here."]

@@ -105,16 +105,15 @@ class EnsembleGrammar(Grammar):
         *,
         write: Collection[int] | None = None,
         metres: bool = True,
-        metre: int = FOUR_FOUR,
-        given_bars: int = FAR,
+        given_bars: int = 0,
         plays: bool = False,
     ) -> None:
         """Stand at the start of one sequence, before the begin token.
 
         Of the parts only those in `write`, indices into the declared ones, are free to be written; by default all. With
-        `metres`, a bar may have another metre than the one before it, the first another than `metre`; the first
-        `given_bars` may in any case. A note of a later bar ends where its key is struck again. If it `plays`, every
-        part in `write` plays in each bar in which one before it does.
+        `metres`, a bar may have another metre than the one before it; the first `given_bars` may in any case. A note of
+        a later bar ends where its key is struck again. If it `plays`, every part in `write` plays in each bar in which
+        one before it does.
         """
         self._may_write = np.ones((1, MOST_PARTS), dtype=bool)
         if write is not None:
@@ -130,7 +129,7 @@ class EnsembleGrammar(Grammar):
         self._count = np.zeros(1, dtype=np.int64)  # of declared parts
         self._bars = np.zeros(1, dtype=np.int64)  # begun
         self._start = np.zeros(1, dtype=np.int64)  # the step at which the bar begins …
-        self._metre = np.full(1, metre)  # … and its metre
+        self._metre = np.full(1, FOUR_FOUR)  # … and its metre
         self._noted = np.zeros(1, dtype=bool)  # whether the bar has a note …
         self._full = np.zeros(1, dtype=bool)  # … and is to have some of every part
         self._part = np.full(1, -1)  # the one in hand; after an instrument, the first of it
@@ -394,6 +393,8 @@ class Scripted(Grammar):
     stands for what comes in fact. To forbid the others would push a model that expects one of them into notes that it
     does not want.
     """
+
+    counts_bars = True
 
     def __init__(
         self,
