@@ -259,7 +259,7 @@ def compiled(
 
 def _try(model: Performer, module: Any, fabric: Any, config: RunConfig, batches: Batches) -> None:
     """Go through one step but for the optimiser's part."""
-    first = batches.batch(0)
+    first = batches[0]
     share = first[: math.ceil(len(first) / config.optimiser.accumulate)]
     tokens = to_device(share, fabric.device)
     code = Sealed(model.begin(generator_of(config.seed)))

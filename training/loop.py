@@ -37,7 +37,7 @@ from musicgen.performer import Performer, redraw_features
 from tokenization.whole_file import is_text, write_whole
 from training import run_folder
 from training.config import RunConfig
-from training.data.batches import IGNORED, Batches, Loader, Part, Spread, next_token_loss
+from training.data.batches import IGNORED, Batches, Loader, Part, next_token_loss
 from training.devices import FabricModel, Sealed, to_device, whole, whole_model
 from training.initial_model import first_model, origin
 from training.optimiser import TIMES, Limit, Schedule, optimiser_of
@@ -276,13 +276,12 @@ class Run:
         first = self.fabric.is_global_zero
         self.schedule.start(self.state.step)
         sums = StepSums(self.fabric.device, self.state.window if first else ())
-        data, state = self.config.data, self.state
-        number = state.step if state.batches is None else state.batches
-        source = Spread(self.batches, number, data.workers) if data.workers else self.batches
+        step = self.state.step
+        number = step if self.state.batches is None else self.state.batches
         recall = None if self.model.recall is None else self._recalled
-        loader = Loader(source, state.step, self.steps, data.prefetch, number, recall)
+        loader = Loader(self.batches, step, self.steps, number, recall)
         with full_disk_named(self.folder, "go on with --resume when there is some"):
-            log = Log(self.folder, self.state.step, enabled=first)
+            log = Log(self.folder, step, enabled=first)
             try:
                 with loader:
                     ending = self._learn_all(listener, loader, sums, log)
