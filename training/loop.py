@@ -260,6 +260,12 @@ class Run:
                 "or with other pieces held out; prepare the same data again, or begin a new run"
             )
         self.state = run_folder.restore(found, self.model, self.raw_optimiser)
+        method = run_folder.read_card(found)[1].training.get("optimiser")
+        has_averages = self.state.began < self.state.step
+        if has_averages and method not in (None, self.config.optimiser.method):
+            raise ValueError(
+                f"{found} holds the averages of {method}; --set optimiser.method={method} goes on with them"
+            )
         return True
 
     @property

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import shutil
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -36,7 +35,6 @@ from tokenization.whole_file import make_folder, sync, write_whole
 from training.config import CONFIG, RunConfig
 from training.data.batches import Batches
 from training.devices import laid_out_like, whole
-from training.optimiser import kept_of
 
 TAIL_FROM = "tail_from"  # of a card: the step before the tail that the model comes from
 
@@ -208,25 +206,22 @@ def restore(folder: Path, model: Performer, optimiser: Optimizer) -> RunState:
             f"{folder} holds a model of another configuration; "
             "train with the one in config.yaml of its run, or begin a new run"
         )
-    averages = _read_averages(folder, model, optimiser, sums[OPTIMISER])
+    averages = _read_averages(folder, sums[OPTIMISER])
     own = model.state_dict()
     model.load_state_dict({n: laid_out_like(x, own[n]) for n, x in stored.state_dict().items()})
-    on_cpu = () if optimiser.defaults.get("fused") else ("step",)
     for name, parameter in model.named_parameters():
         prefix = f"{name}/"
         found = {k.removeprefix(prefix): v for k, v in averages.items() if k.startswith(prefix)}
         optimiser.state[parameter] = {
             # Copied, since a view into the file may lie at odd addresses and round differently.
-            key: value.clone() if key in on_cpu else laid_out_like(value.clone(), parameter)
+            key: laid_out_like(value.clone(), parameter)
             for key, value in found.items()
         }
     return state
 
 
-def _read_averages(
-    folder: Path, model: Performer, optimiser: Optimizer, checksum: str
-) -> dict[str, torch.Tensor]:
-    """Return what the optimiser kept of each parameter: all of it, and of those parameters alone."""
+def _read_averages(folder: Path, checksum: str) -> dict[str, torch.Tensor]:
+    """Return what the optimiser kept of each parameter; of a run that begins with a model it is nothing yet."""
     path = folder / OPTIMISER
     try:
         if not path.is_file():  # a pipe would be waited for
@@ -237,17 +232,6 @@ def _read_averages(
         raise ValueError(f"{path} cannot be read ({error}); {_advice(folder)}") from None
     if hashlib.sha256(data).hexdigest() != checksum:
         raise ValueError(f"{path} is damaged: its checksum is another; {_advice(folder)}")
-    found: dict[str, dict[str, tuple[int, ...]]] = defaultdict(dict)
-    for key, value in averages.items():
-        name, _, part = key.rpartition("/")
-        found[name][part] = tuple(value.shape)
-    right = {
-        name: {part: () if part == "step" else tuple(x.shape) for part in kept_of(optimiser, x)}
-        for name, x in model.named_parameters()
-    }
-    for name in sorted(found.keys() | right.keys()):
-        if found.get(name) != right.get(name):
-            raise ValueError(f"{path} has not what belongs to {name!r}; {_advice(folder)}")
     return averages
 
 
@@ -329,17 +313,9 @@ def check_folder(config: RunConfig, *, resume: bool) -> list[str]:
         )
     if found is None:
         return [f"Nothing is saved in {folder} yet: the run starts over."]
-    if not known.is_file():
-        return [f"{known} is gone: the run goes on as you say now."]
-    try:
-        before = yaml_of(known)
-    except ValueError as error:
-        raise ValueError(f"{error}; delete it, and --resume goes on as you say now") from None
-    changes = _differences(before, plain(config))
-    if not changes:
-        return []
-    said = "; ".join(changes)
-    return [f"From here on {folder} is trained otherwise than it was begun: {said}."]
+    changes = "; ".join(differences(config))
+    otherwise = f"From here on {folder} is trained otherwise than it was begun: {changes}."
+    return [otherwise] if changes else []
 
 
 def differences(config: RunConfig) -> list[str]:
@@ -347,13 +323,9 @@ def differences(config: RunConfig) -> list[str]:
     known = Path(config.run) / CONFIG
     if not known.is_file() or newest(Path(config.run)) is None:
         return []
-    return _differences(yaml_of(known), plain(config))
-
-
-def _differences(old: Any, new: dict[str, Any]) -> list[str]:
-    """Return the changes of a configuration that make it another run."""
+    old = yaml_of(known)
     before = flat(old) if isinstance(old, Mapping) else {}
-    after = flat(new)
+    after = flat(plain(config))
     keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
     return [
         f"{key} was {before.get(key)} and is {after.get(key)}" for key in keys if key not in _FREE

@@ -16,17 +16,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from musicgen import checkpoint
 from musicgen.performer import Performer
 from tokenization.records import from_plain
 from training import run_folder
-from training.config import OptimiserConfig, RunConfig
+from training.config import RunConfig
 from training.data.batches import Batches
 from training.initial_model import model_config
 from training.loop import MODEL
-from training.optimiser import kept_of, optimiser_of
 from training.run_folder import plain, write_config
 
 
@@ -61,19 +58,10 @@ def join_parts(folder: Path, name: str, text: str, model: Path) -> None:
     checkpoint.load(model)
 
 
-def write_checkpoint(
-    run: Path, model: Path, settings: OptimiserConfig, state: run_folder.RunState
-) -> Path:
+def write_checkpoint(run: Path, model: Path, state: run_folder.RunState) -> None:
     """Write a checkpoint of a run from a model and what is known of the run, without averages."""
-    found, card = checkpoint.load(model)
-    optimiser = optimiser_of(settings, found)
-    averages = {
-        f"{name}/{key}": torch.zeros(() if key == "step" else parameter.shape)
-        for name, parameter in found.named_parameters()
-        for key in kept_of(optimiser, parameter)
-    }
     state.began, state.window = state.step, ()
-    return run_folder.save(run, found, card, averages, state)
+    run_folder.save(run, *checkpoint.load(model), {}, state)
 
 
 def _part(folder: Path, name: str, number: int) -> Path:
@@ -113,7 +101,7 @@ def unpack(folder: Path, run: Path) -> dict[str, Any]:
     state.batches = math.ceil(seen / config.data.batch)
     with tempfile.TemporaryDirectory() as place:
         join_parts(folder, held, content[held], Path(place) / "held")
-        write_checkpoint(run, Path(place) / "held", config.optimiser, state)
+        write_checkpoint(run, Path(place) / "held", state)
     join_parts(folder, "model", content["model"], run / MODEL)
     write_config(config)
     for name, text in content["tables"].items():

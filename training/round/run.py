@@ -344,7 +344,7 @@ class Round:
         state = from_plain(run_folder.RunState, self.content["state"], ROUND)
         before = self.content["config"]["data"]["batch"]
         state.batches = -(-(state.batches or state.step) * before // batch)
-        write_checkpoint(Path(config.run), start, config.optimiser, state)
+        write_checkpoint(Path(config.run), start, state)
 
     def _keep(self, run: Run, batch: int, smaller: int) -> None:
         """Save a run amid its steps, to go on with a smaller batch."""
