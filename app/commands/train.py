@@ -149,6 +149,7 @@ def _train(config: RunConfig, *, resume: bool, limit: Limit | None) -> dict[str,
 
 def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
     from training import run_folder
+    from training.curves import write_curves
     from training.devices import compiled
     from training.loop import MODEL, STOPPED
 
@@ -178,7 +179,7 @@ def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
         saved = state.step if found is None else int(found.name)
         output.remark([f"Saved at step {saved:,}{of}; --resume goes on."])
         raise KeyboardInterrupt
-    output.remark(_draw_curves(run))
+    write_curves(run.folder, run.config.data.trained_length)
     return {
         "run": str(run.folder),
         "model": str(run.folder / MODEL),
@@ -207,7 +208,7 @@ def _begun(run: Run, remarks: list[str]) -> list[str]:
 
 
 def _write_samples(run: Run, model: Performer, step: int) -> list[str]:
-    """Write samples of music, and draw what the model can do, where the libraries for that are at hand."""
+    """Write samples of music, and draw what the model can do; return remarks."""
     validation = run.config.validation
     if not validation.samples:
         return []
@@ -219,26 +220,10 @@ def _write_samples(run: Run, model: Performer, step: int) -> list[str]:
         paths = write_samples(player, folder, step, count=validation.samples, tokens=size)
         if {*player.language.abilities()} >= ABILITIES:
             draw_abilities(player, run.batches, folder, step)
-    except ImportError as error:
-        return [f"No samples of music are written: {_package(error)} is not installed here."]
     except Exception as error:  # no sample is worth the training
         reason = " ".join(str(error).split()) or type(error).__name__
         return [f"No samples of music are written at step {step:,}: {reason}"]
     return [] if paths else ["The samples are without notes so far."]
-
-
-def _draw_curves(run: Run) -> list[str]:
-    from training.validation import write_curves
-
-    try:
-        write_curves(run.folder, run.config.data.trained_length)
-    except ImportError as error:
-        return [f"No curves are drawn: {_package(error)} is not installed here."]
-    return []
-
-
-def _package(error: ImportError) -> str:
-    return (error.name or "a library").partition(".")[0]
 
 
 @contextmanager

@@ -11,9 +11,10 @@ import yaml
 from tests.training.makers import fitted, toy_config
 from training import run_folder
 from training.config import RunConfig, read
+from training.curves import read_table
 from training.loop import TABLES, Log, Run
 from training.run_folder import write_config
-from training.validation import Measured, read_table
+from training.validation import Measured
 
 
 @pytest.fixture
