@@ -80,13 +80,14 @@ examples:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    kinds = parser.add_subparsers(metavar="KIND", title="kinds of data", required=True, dest="kind")
     from training.data.sources import SOURCES
 
+    kinds = parser.add_subparsers(metavar="KIND", title="kinds of data", required=True, dest="kind")
     for name, source in SOURCES.items():
-        does = f"{source.title}: {source.shape}"
+        does = f"{source.title} ({source.shape})"
         example = f"example:\n  musicgen data {name} SOURCE data/{name}"
-        kind = kinds.add_parser(name, help=does, description=f"Prepare {does}.", epilog=example)
+        about = f"Prepare {source.title}."
+        kind = kinds.add_parser(name, help=does, description=about, epilog=example)
         _add_source(kind, source)
     does = "make a groove set with MMA, an accompaniment program, over chord charts"
     made = kinds.add_parser(
