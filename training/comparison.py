@@ -58,7 +58,7 @@ def ranked(runs: Sequence[Row], against: Mapping[str, str]) -> list[Row]:
     Its numbers are means over the runs that did not fail, with half the width of their 95 % interval, and the change
     against the configuration without an encoding that `against` names.
     """
-    table = pd.DataFrame(runs, columns=RUN)
+    table: Any = pd.DataFrame(runs, columns=RUN)
     losses = table.set_index(["name", "seed"])[["inside", "beyond"]].astype(float)
     others = [(against.get(name), seed) for name, seed in losses.index]
     changes = losses.reset_index(drop=True) - losses.reindex(others).reset_index(drop=True)
@@ -66,7 +66,7 @@ def ranked(runs: Sequence[Row], against: Mapping[str, str]) -> list[Row]:
     named = table["name"].map(lambda name: against.get(name, ""))
     table["against"] = named.where(changes["inside"].notna(), "")
     groups = table.groupby("name", sort=False)
-    found = pd.DataFrame({"seeds": groups["steps"].count()})
+    found: Any = pd.DataFrame({"seeds": groups["steps"].count()})
     found[["parameters", "steps"]] = groups[["parameters", "steps"]].first().astype("Int64")
     _add_means(found, groups, "inside", "beyond")
     found["against"] = groups["against"].max()
@@ -77,14 +77,14 @@ def ranked(runs: Sequence[Row], against: Mapping[str, str]) -> list[Row]:
     return plain.where(plain.notna(), None).to_dict("records")
 
 
-def _add_means(found: pd.DataFrame, groups: Any, *names: str) -> None:
+def _add_means(found: Any, groups: Any, *names: str) -> None:
     for name in names:
         found[name] = groups[name].mean()
         found[f"{name}{INTERVAL}"] = groups[name].agg(_half_interval)
 
 
-def _half_interval(values: pd.Series) -> float | None:
-    known = values.dropna()
+def _half_interval(values: Any) -> float | None:
+    known = values.dropna().tolist()
     return mean_interval(known)[1] if len(known) else None
 
 

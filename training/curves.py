@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -16,6 +17,8 @@ from tokenization.whole_file import beside
 BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
 SERIES = (BLUE, VERMILION, GREEN, "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", ":")
+# A frame of pandas, its columns by name; what type checkers infer of pandas is no help.
+Table = Mapping[str, Any]
 
 
 def write_curves(run: Path, trained_length: int) -> Path:
@@ -25,7 +28,7 @@ def write_curves(run: Path, trained_length: int) -> Path:
     _draw_losses(over_steps, read_table(run / "train.csv"), read_table(run / "validation.csv"))
     last = _last(read_table(run / "positions.csv"))
     label = "mean over sequences ± one deviation"
-    _draw_curve(by_position, last["loss"], last["deviation"], "o-", label, color=VERMILION)
+    _draw_curve(by_position, last["loss"], last["deviation"], label, marker="o", color=VERMILION)
     _label_positions(by_position, trained_length)
     figure.suptitle(_plain(run.name))
     return _save(figure, run / "curves.png")
@@ -44,12 +47,12 @@ def draw_comparison(runs: Mapping[str, Sequence[Path]], folder: Path, trained_le
     return _save(figure, folder / "comparison.png")
 
 
-def read_table(path: Path) -> pd.DataFrame:
+def read_table(path: Path) -> Any:
     """Return a table of a run, its numbers as floats; an empty field is NaN."""
     return pd.read_csv(path, dtype=float)
 
 
-def _draw_losses(axes: Axes, train: pd.DataFrame, validation: pd.DataFrame) -> None:
+def _draw_losses(axes: Axes, train: Table, validation: Table) -> None:
     """Draw the losses over the steps, training's smoothed."""
     axes.plot(train["step"], train["loss"], color=BLUE, alpha=0.25, linewidth=0.8)
     smoothed = _smoothed(train["loss"], 0.02)
@@ -67,44 +70,41 @@ def _draw_losses(axes: Axes, train: pd.DataFrame, validation: pd.DataFrame) -> N
     axes.legend(loc="upper right")  # losses fall; to look for the best place takes long
 
 
-def _draw_by_time(axes: Axes, tables: Mapping[str, Sequence[pd.DataFrame]]) -> None:
+def _draw_by_time(axes: Axes, tables: Mapping[str, Sequence[Table]]) -> None:
     """Draw the mean training loss of each name's runs, smoothed, over the processor time that a run has taken."""
     _cycle_looks(axes)
     for name, runs in tables.items():
         losses = [_smoothed(run["loss"], 0.05) for run in runs]
-        seconds = pd.concat([run["processor_seconds"] for run in runs], axis=1, join="inner")
+        columns = [run["processor_seconds"] for run in runs]
+        seconds: Any = pd.concat(columns, axis=1, join="inner")
         minutes = seconds.mean(axis=1).cumsum() / 60
-        _draw_mean(
-            axes, [loss.reindex(minutes.index).set_axis(minutes) for loss in losses], "", name
-        )
+        _draw_mean(axes, [loss.reindex(minutes.index).set_axis(minutes) for loss in losses], name)
     axes.set(xlabel="processor minutes", ylabel="training loss (nats a token)")
     axes.grid(alpha=0.3)
 
 
 def draw_position_means(
-    axes: Axes, tables: Mapping[str, Sequence[pd.DataFrame]], trained_length: int
+    axes: Axes, tables: Mapping[str, Sequence[Table]], trained_length: int
 ) -> None:
     """Draw the mean loss by position of each name's runs at their last validation."""
     _cycle_looks(axes)
     for name, runs in tables.items():
-        _draw_mean(axes, [_last(run)["loss"] for run in runs], "o", name)
+        _draw_mean(axes, [_last(run)["loss"] for run in runs], name, marker="o")
     _label_positions(axes, trained_length)
 
 
-def _draw_mean(axes: Axes, curves: Sequence[pd.Series], marker: str, name: str) -> None:
+def _draw_mean(axes: Axes, curves: Sequence[Any], name: str, **look: Any) -> None:
     """Draw the mean of curves, and its 95 % interval where there are several."""
-    together = pd.concat(curves, axis=1)
+    together: Any = pd.concat(curves, axis=1)
     half = None
     if len(curves) > 1:
         half = together.std(axis=1) * half_interval(1.0, len(curves))
-    _draw_curve(axes, together.mean(axis=1), half, marker, _plain(name))
+    _draw_curve(axes, together.mean(axis=1), half, _plain(name), **look)
 
 
-def _draw_curve(
-    axes: Axes, curve: pd.Series, half: pd.Series | None, look: str, label: str, **more: str
-) -> None:
-    """Draw a curve, and a band of half a width to both sides."""
-    (line,) = axes.plot(curve.index, curve, look, markersize=3, label=label, **more)
+def _draw_curve(axes: Axes, curve: Any, half: Any, label: str, **look: Any) -> None:
+    """Draw a curve, and a band of half a width to both sides, if one is given."""
+    (line,) = axes.plot(curve.index, curve, markersize=3, label=label, **look)
     if half is not None:
         low, high = curve - half, curve + half
         axes.fill_between(curve.index, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
@@ -121,7 +121,7 @@ def _plain(name: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in name).replace("$", r"\$")
 
 
-def _last(positions: pd.DataFrame) -> pd.DataFrame:
+def _last(positions: Any) -> Table:
     """Return the rows of the last validation, by the middle of their stretch of positions."""
     last = positions[positions["step"] == positions["step"].max()]
     return last.set_index((last["from"] + last["to"]) / 2)
@@ -135,7 +135,7 @@ def _label_positions(axes: Axes, trained_length: int) -> None:
     axes.legend(loc="upper right")
 
 
-def _smoothed(values: pd.Series, share: float) -> pd.Series:
+def _smoothed(values: Any, share: float) -> Any:
     """Return a centred mean over a share of the values, of those that there are at the ends."""
     window = 1 + 2 * int(len(values) * share / 2)
     return values.rolling(window, center=True, min_periods=1).mean()

@@ -107,7 +107,7 @@ def _written(player: Playable, ids: np.ndarray) -> Iterator[tuple[str, Score, np
 def draw_roll(axes: Axes, score: Score, is_new: np.ndarray) -> None:
     """Draw the notes of a score over its bars, new ones in another colour."""
     notes, beat = score.notes, score.ticks_per_beat
-    colours = np.where(is_new, VERMILION, BLUE)
+    colours = np.where(is_new, VERMILION, BLUE).tolist()
     start, end = notes.onset_ticks / beat, notes.end_ticks / beat
     axes.hlines(notes.pitch, start, end, colors=colours, linewidth=2)
     lines = bar_lines(score, max(1, bar_count(score))) / beat

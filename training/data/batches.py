@@ -271,7 +271,7 @@ class Loader:
                 step += 1
 
 
-def _as_it_is(batch: np.ndarray) -> np.ndarray:
+def _as_it_is(batch: Any) -> Any:
     return batch
 
 
