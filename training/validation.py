@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,6 @@ import torch
 from musicgen.performer import Performer
 from training.config import RunConfig
 from training.data.batches import IGNORED, Batches, next_token_loss
-from training.devices import Sealed
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -44,7 +44,7 @@ class Validation:
         self.batch = config.validation.batch
         self.sequences = batches.validation(config.validation.sequences, self.length)
 
-    def measure(self, fabric: Fabric, module: Any, code: Sealed) -> Measured:
+    def measure(self, fabric: Fabric, module: Any, code: Any) -> Measured:
         """Measure the loss of a model; the processes share the sequences."""
         losses = torch.zeros(
             len(self.sequences), self.length, dtype=torch.float32, device=fabric.device
@@ -57,7 +57,8 @@ class Validation:
             start = starts[number % len(starts)]
             rows = slice(start, start + self.batch)
             tokens = torch.from_numpy(self.sequences[rows]).to(fabric.device)
-            logits = module(tokens[:, :-1].clamp(min=0), code)
+            inputs = tokens[:, :-1].clamp(min=0)
+            logits = module(partial(Performer.__call__, tokens=inputs, code=code))
             if number < len(starts):
                 losses[rows] = next_token_loss(logits, tokens[:, 1:]).float()
                 counts[rows] = (tokens[:, 1:] != IGNORED).float()

@@ -26,7 +26,7 @@ from tests.tools.options import options
 from tests.training.makers import outcome, prepared_set, toy_config, toy_file, toy_run
 from training import run_folder
 from training.curves import read_table
-from training.loop import TABLES
+from training.log import TABLES
 
 OUT = "out"
 OPERATIONS = {"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.rmtree"}
