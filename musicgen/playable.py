@@ -201,7 +201,8 @@ def find(name: str | Path, device: str = "auto") -> Playable:
     config, card = read_card(folder)
     where, stored = f"{folder}: longest_ticks", card.training.get("longest_ticks")
     speaks = language_from_spec(card.language)
-    longest = speaks.checked_longest(value_of(tuple[int, ...] | None, stored, where))
+    longest = value_of(tuple[int, ...] | None, stored, where)
+    speaks.grammar(longest_ticks=longest)  # which refuses what is none
     if (size := config.vocabulary_size) != len(speaks.vocabulary):
         raise ValueError(
             f"{folder} has {size} tokens, but its language has {len(speaks.vocabulary)}; save the model again"
@@ -246,7 +247,7 @@ def described(name: str, folder: Path) -> dict[str, Any]:
     return {
         "name": name,
         "plays": LANGUAGES[found.language.name],
-        "can": found.language.abilities(),
+        "can": [*found.language.abilities],
         "data": found.training.get("data"),
         "language": found.language.name,
         "encoding": found.config["position"]["name"],

@@ -210,7 +210,7 @@ def _write_samples(run: Run, model: Performer, step: int) -> list[str]:
     try:
         player = player_of(model, run.batches, step)
         paths = write_samples(player, folder, step, count=validation.samples, tokens=size)
-        if {*player.language.abilities()} >= ABILITIES:
+        if {*player.language.abilities} >= ABILITIES:
             draw_abilities(player, run.batches, folder, step)
     except Exception as error:  # no sample is worth the training
         reason = " ".join(str(error).split()) or type(error).__name__

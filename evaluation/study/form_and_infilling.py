@@ -145,7 +145,7 @@ def infilling(
 ) -> Experiment:
     """Fill a gap in the middle of pieces."""
     language = choice.prepared.language
-    if not language.can_end():
+    if "end" not in language.abilities:
         raise ValueError(
             f"{choice.data} is in {language.name}, in which no gap is filled; name data in ensemble"
         )
@@ -201,7 +201,7 @@ def measure_form(*, prompt_bars: int, bars: int, **asked: Any) -> Measure:
     """Return the form of a continuation and of the piece, and how either ends."""
     piece, work = continued(prompt_bars=prompt_bars, bars=bars, **asked)
     stop, works = prompt_bars + bars, [work]
-    if work.model.language.can_end() and work.request.planned:
+    if "end" in work.model.language.abilities and work.request.planned:
         works.append(Continuation(work.model, work.prompt, replace(work.request, ends=True)))
     yield works
     written, *ended = (score_of(work) for work in works)

@@ -13,6 +13,7 @@ import numpy as np
 
 from tokenization.groove.language import Groove
 from tokenization.groove.spelling import BAR_TICKS, BASS, DRUMS, OTHER, PITCHES
+from tokenization.language import transposed
 from tokenization.remi.language import Remi
 from tokenization.score import Notes
 from training.config import DataConfig
@@ -113,4 +114,5 @@ def cut_remi(
     """Return up to length + 1 tokens from a bar on, transposed, chords too."""
     start = start_bar(bars, len(ids), config, random)
     crop = ids[int(bars[start]) if start else 0 :][: config.trained_length + 1]
-    return moved(config.transpose, random, partial(remi.transpose, crop)).astype(np.uint16)
+    transpose = partial(transposed, remi.vocabulary, crop)
+    return moved(config.transpose, random, transpose).astype(np.uint16)

@@ -160,7 +160,7 @@ def _asked(
             yield kind, folder, able, [*asked, "--pieces", str(arguments.pieces), *length]
         possible = {
             "form": language.name != "groove",  # songs are long enough to return
-            "infilling": language.can_end(),
+            "infilling": "end" in language.abilities,
             "accompaniment": bool(language.parts),
         }
         for kind in WHOLE_PIECES:

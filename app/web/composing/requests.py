@@ -185,7 +185,7 @@ NEEDS = {
 
 def lacking(language: Language) -> dict[str, str]:
     """Return what models of a language cannot be asked for, and why."""
-    able = language.abilities()
+    able = language.abilities
     return {
         need: f"This model uses the language {language.name}{lacks}; one that uses ensemble can."
         for need, (ability, lacks) in NEEDS.items()
