@@ -293,6 +293,9 @@ class Without(Grammar):
     def advance(self, tokens: np.ndarray) -> None:
         self._grammar.advance(tokens)
 
+    def take(self, ids: np.ndarray) -> None:
+        self._grammar.take(ids)
+
 
 MOST_BARS = 512  # that are scripted where the length is given in tokens
 

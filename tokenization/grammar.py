@@ -30,6 +30,11 @@ class Grammar(ABC):
     def advance(self, tokens: np.ndarray) -> None:
         """Take one more token a row: (B,) ids that `allowed` allowed."""
 
+    def take(self, ids: np.ndarray) -> None:
+        """Take the tokens of a valid prompt, where there is one row."""
+        for place in range(len(ids)):
+            self.advance(ids[place : place + 1])
+
     def instead(self, tokens: np.ndarray) -> np.ndarray:
         """Return what a row takes in place of an allowed token that was drawn: as a rule, the token."""
         return tokens

@@ -17,6 +17,7 @@ import numpy as np
 from tokenization.analysis.chords import CHORDS, ROOTS
 from tokenization.analysis.chords import key as likeliest_key
 from tokenization.analysis.metres import FOUR_FOUR
+from tokenization.ensemble.spelling import Reading
 from tokenization.ensemble.tokens import (
     AFTER,
     AT,
@@ -27,6 +28,7 @@ from tokenization.ensemble.tokens import (
     DRUM,
     DRUMS,
     END,
+    EXTRA_START,
     FLAT,
     HARMONY,
     HARMONY_ID,
@@ -274,6 +276,28 @@ class EnsembleGrammar(Grammar):
         chord = np.arange(len(CHORD)) != self._value[rows, None]
         mask[rows, CHORD.start : CHORD.stop] = chord & (harmony & first)[:, None]
 
+    def take(self, ids: np.ndarray) -> None:
+        """Take the tokens of a valid prompt: bars that are followed by others at once, which is faster."""
+        bars = np.flatnonzero(ids == BAR)
+        if self._kind[0] != NOTHING or len(bars) < 2 or (ids == AFTER).any():
+            super().take(ids)
+            return
+        super().take(ids[: bars[0]])
+        whole = ids[: bars[-1]]
+        sheet = Reading(whole[whole < EXTRA_START]).sheet()
+        instrument = sheet.parts[sheet.part]
+        lasts = np.where(instrument < PITCHED, LENGTHS[sheet.length], 1)
+        sounds, pitched = instrument != HARMONY, instrument < PITCHED
+        free_at = sheet.onset + np.where(sheet.bar >= self._given_bars, 1, lasts)
+        self._free_at[0, sheet.part[sounds], sheet.value[sounds]] = free_at[sounds]
+        before = len(bars) - 2  # the bar before the last one
+        weight = lasts * FADES ** (before - sheet.bar)
+        np.add.at(self._tones[0], sheet.value[pitched] % len(ROOTS), weight[pitched])
+        self._bars[0] = before + 1
+        self._start[0] = METRE_STEPS[sheet.bars.metre[:before]].sum()
+        self._metre[0] = sheet.bars.metre[before]
+        super().take(ids[bars[-1] :])
+
     def advance(self, tokens: np.ndarray) -> None:
         """Take one more token a row: (B,) ids that `allowed` allowed; those of goals change nothing."""
         tokens = np.asarray(tokens, dtype=np.int64)
@@ -442,6 +466,15 @@ class Scripted(Grammar):
         mask[rows] = False
         mask[rows, said] = True
         return mask
+
+    def take(self, ids: np.ndarray) -> None:
+        """Take the tokens of a valid prompt, in whose bars but the last the script says nothing."""
+        bars = np.flatnonzero(ids == BAR)
+        first = self._script.first[: len(bars)]
+        is_silent = len(bars) > 1 and (np.diff(first) == 1).all()
+        last = bars[-1] if is_silent else 0
+        self._grammar.take(ids[:last])
+        super().take(ids[last:])
 
     def instead(self, tokens: np.ndarray) -> np.ndarray:
         """Return what a row takes in place of a token; nothing else where the script speaks."""

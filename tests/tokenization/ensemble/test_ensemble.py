@@ -209,6 +209,31 @@ def test_parts_are_written_to_the_others(write: str, seed: int):
     assert LANGUAGE.validate(goal.whole(said[: len(said) * 2 // 3])) is None
 
 
+def state(grammar: Grammar) -> dict[str, np.ndarray]:
+    """Return all that a grammar holds; how long tones were heard is a sum, which rounds."""
+    found = {}
+    for name, value in vars(grammar).items():
+        if isinstance(value, Grammar):
+            found |= state(value)
+        elif isinstance(value, np.ndarray):
+            found[name] = value.round(9) if value.dtype == float else value
+    return found
+
+
+@settings(max_examples=30)
+@given(scores(), st.data())
+def test_bars_of_a_prompt_are_taken_at_once_as_token_by_token(score: Score, data: st.DataObject):
+    ids = LANGUAGE.encode(LANGUAGE.arrange(score)).ids.astype(np.int64)
+    prompt = ids[: data.draw(st.integers(np.flatnonzero(ids == BAR)[0] + 1, len(ids) - 1))]
+    given_bars = data.draw(st.integers(0, 4))
+    asked = {"prompt_bars": given_bars}, {"bars": 4, "ends": True}
+    for grammar in (LANGUAGE.grammar(prompt, **one) for one in asked):
+        at_once, one_by_one = grammar.select(np.zeros(1, int)), grammar.select(np.zeros(1, int))
+        at_once.take(prompt)
+        Grammar.take(one_by_one, prompt)
+        np.testing.assert_equal(state(at_once), state(one_by_one))
+
+
 @pytest.mark.parametrize("beats", [3, 5])
 def test_a_gap_in_any_metre_is_rewritten(beats: int):
     in_metre = song().replace(meters=Meters(*np.array([[0, beats, 4]]).T))
