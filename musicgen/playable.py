@@ -1,9 +1,4 @@
-"""A model with its language: it reads music, goes on from it, and knows itself; models are found by name.
-
-model = musicgen.load("ensemble")
-takes = model.continue_("song.mid", prompt_bars=8, bars=16, variations=2, seed=7)
-takes[0].save("out.mid")
-"""
+"""A model with its language: it reads music and goes on from it; models are found by name."""
 
 from __future__ import annotations
 

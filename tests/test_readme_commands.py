@@ -25,7 +25,6 @@ import app.commands.train
 import evaluation.bench
 import evaluation.benchmarks.tasks
 from app.cli import COMMANDS, build_parser, main
-from app.commands.data import KINDS
 from app.commands.evaluate.evaluate import EVALUATIONS
 from evaluation.bench import WORKLOADS, Workload
 from evaluation.benchmarks.tasks import Recipe
@@ -33,6 +32,7 @@ from tests.app.web.browser import serving
 from tests.training.data.sources import on_disk as disk
 from tests.training.making.stand_in import install as install_mma
 from training.config import RunConfig
+from training.data.sources import SOURCES
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "docs/training.md", "docs/data.md", "docs/api.md")
@@ -221,7 +221,7 @@ def test_what_the_text_names_is_there():
         elif word == "evaluate":
             assert more[0] in EVALUATIONS
         elif word == "data":
-            assert more[0] in {*KINDS, "inspect", "make-groove", "SOURCE"}
+            assert more[0] in {*SOURCES, "inspect", "make-groove", "SOURCE"}
         else:
             assert word in {*COMMANDS, "COMMAND"}
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from app.cli import COMMANDS, LONGEST_SENTENCE, NO_MEMORY, build_parser, main, sentence
-from app.commands.data import KINDS
 from app.commands.evaluate.evaluate import EVALUATIONS
+from training.data.sources import SOURCES
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_help_lists_all_commands_and_imports_none():
 
 
 @pytest.mark.parametrize(
-    "name", [*COMMANDS, *(f"evaluate {n}" for n in EVALUATIONS), *(f"data {n}" for n in KINDS)]
+    "name", [*COMMANDS, *(f"evaluate {n}" for n in EVALUATIONS), *(f"data {n}" for n in SOURCES)]
 )
 def test_each_command_has_help_with_an_example(name: str, command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")

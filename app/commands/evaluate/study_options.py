@@ -30,7 +30,7 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 
 def data_of(playables: Sequence[Playable]) -> Path:
     """Return the data set of the first model that learned from one; if it is not here, say how to make it."""
-    from app.commands.data import KINDS
+    from training.data.sources import SOURCES
 
     learned = next((playable for playable in playables if "data" in playable.training), None)
     if learned is None:
@@ -40,7 +40,7 @@ def data_of(playables: Sequence[Playable]) -> Path:
     folder = _folder_of(learned)
     if folder is None:
         title = str(learned.training["data"])
-        kind = next((kind for kind in KINDS if kind in title.lower()), "midi")
+        kind = next((kind for kind in SOURCES if kind in title.lower()), "midi")
         raise FileNotFoundError(
             f"{learned.name} learned from {title}, which is not among the prepared data sets in {DATA}; "
             f"`musicgen data {kind} SOURCE {_place(kind, learned.language.name)}` prepares it, "

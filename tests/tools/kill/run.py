@@ -26,8 +26,8 @@ from tests.tools.options import options
 from tests.training.data.sources import on_disk as disk
 from tests.training.makers import outcome, prepared_set, toy_config, toy_file, toy_run
 from training import run_folder
-from training.loop import TABLES
-from training.validation import read_table
+from training.curves import read_table
+from training.log import TABLES
 
 OUT = "out"
 SEEDS = Path(__file__).parents[2] / "seeds"
