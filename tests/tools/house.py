@@ -1,24 +1,33 @@
-"""The product in figures: files and lines a folder, circles of imports, and the files that a command enters.
+"""The product in figures: files and lines a folder, circles of imports, and the walks of four requests.
 
-python -m tests.tools.house                          all of it, for one continued bar
-python -m tests.tools.house --walk train mine.yaml    the files that this command enters
+python -m tests.tools.house             all of it
+python -m tests.tools.house --walk      the walks alone; with --list, also the files that each enters
 
 A room is a folder of modules. A module beside folders is a room of its own, so that what stands on top of a package
 (`musicgen/playable.py`) is not taken for what lies at its bottom. Imports count wherever they stand: at the top of a
 file, inside a function, and for types alone.
+
+A walk is the set of the product's files and functions that one request enters (sys.setprofile, in all threads). What
+runs while a module is imported is not counted, nor what numba has compiled. Each walk has a process of its own, so that
+nothing is cached but what lies on the disk.
 """
 
 import argparse
 import ast
+import json
 import os
+import subprocess
 import sys
 import threading
+import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable
 from functools import cache
+from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import CodeType, FrameType
+from types import CodeType, FrameType, SimpleNamespace
+from typing import Any
 
 import networkx  # torch's
 
@@ -97,42 +106,145 @@ def circles(arrows: Arrows) -> list[list[str]]:
     return sorted(sorted(circle) for circle in found if len(circle) > 1)
 
 
-def walked(words: Sequence[str]) -> Counter[str]:
-    """Run a command of the program; return how many functions of each file it enters, in all threads.
+class Walk:
+    """Notes which functions of the product are entered while it is told to."""
 
-    What runs while a module is imported is not counted, nor what numba has compiled.
-    """
-    from app.cli import main as program
+    def __init__(self) -> None:
+        self.entered: set[tuple[str, str, int]] = set()  # file, function, line
+        self.noting = False
+        self._importing = threading.local()
+        self._folders = tuple(f"{ROOT / package}{os.sep}" for package in PACKAGES)
+        threading.setprofile(self._note)
+        sys.setprofile(self._note)
 
-    entered: set[CodeType] = set()
-    importing = threading.local()
-    folders = tuple(f"{ROOT / package}{os.sep}" for package in PACKAGES)
-
-    def note(frame: FrameType, event: str, argument: object) -> None:
-        code, depth = frame.f_code, getattr(importing, "depth", 0)
+    def _note(self, frame: FrameType, event: str, argument: Any) -> None:
+        code, depth = frame.f_code, getattr(self._importing, "depth", 0)
         if code.co_name == "<module>":
-            importing.depth = depth + {"call": 1, "return": -1}.get(event, 0)
-        elif event == "call" and depth == 0 and code.co_filename.startswith(folders):
-            entered.add(code)
+            self._importing.depth = depth + {"call": 1, "return": -1}.get(event, 0)
+        elif self.noting and event == "call" and depth == 0:
+            self._add(code)
 
-    threading.setprofile(note)
-    sys.setprofile(note)
+    def _add(self, code: CodeType) -> None:
+        if code.co_filename.startswith(self._folders):
+            file = str(Path(code.co_filename).relative_to(ROOT))
+            self.entered.add((file, code.co_name, code.co_firstlineno))
+
+
+Request = Callable[[], Any]  # what is walked through, after all that it needs is there
+
+
+def continue_a_bar(folder: Path) -> Request:
+    """Continue four bars of a groove by one, with the model that is taken where none is named."""
+    return _command(
+        "continue", ROOT / "tests" / "seeds" / "groove_short.mid", "--bars", 1, "-o", folder
+    )
+
+
+def train_three_steps(folder: Path) -> Request:
+    """Train a toy for three steps, validated and saved once."""
+    from tests.training.makers import prepared_set, toy_file
+
+    data = prepared_set(folder / "set", "remi")
+    return _command(
+        "train", toy_file(folder, data, optimiser={"steps": 3}, validation={"every": 3})
+    )
+
+
+def evaluate_form(folder: Path) -> Request:
+    """Continue two small pieces by three bars, and measure their form, in one process."""
+    from tests.training.makers import prepared_set
+
+    data = prepared_set(folder / "set", "ensemble", train=2)
+    given = ("untrained:tiny:ensemble", "--data", data, "--prompt-bars", 1, "--bars", 3)
+    return _command("evaluate", "form", *given, "--workers", 1)
+
+
+def click_on_continue(folder: Path) -> Request:
+    """Go on with a groove by one bar as the page asks for it: from its values to the last view of the take.
+
+    gradio's part is left out. The process that composes is a thread here, and the file is read in the server's own
+    process, so that their work is counted too.
+    """
+    from app.web import actions
+    from app.web.composing import composer
+    from app.web.composing.requests import request_from
+    from app.web.offered_models import OfferedModels
+
+    class Composing(threading.Thread):
+        def __init__(self, target: Any, args: Any, daemon: bool) -> None:
+            pipe, share = args  # it is closed where it came from
+            args = (Connection(os.dup(pipe.fileno())), share)
+            super().__init__(target=target, args=args, daemon=daemon)
+
+    composer.CONTEXT = SimpleNamespace(Pipe=composer.CONTEXT.Pipe, Process=Composing)
+    composer.end_with_parent = lambda: None
+    page = actions.PageActions(OfferedModels("ensemble"))
+    page.composer.start()
+    page.reader.apart = lambda client, name, function, *values: function(*values)
+    groove = (ROOT / "tests" / "seeds" / "groove_short.mid").read_bytes()
+    sampling = {"temperature": 1, "top_p": 0.95, "top_k": 0, "min_p": 0.02, "seed": 3}
+    values = {
+        "model": "ensemble",
+        "bars": 1,
+        "variations": 1,
+        "sampling": sampling,
+        "promptBars": 2,
+    }
+
+    def click() -> None:
+        for _ in page.write("", request_from(values), groove, "groove.mid", "job"):
+            pass
+
+    return click
+
+
+WALKS = {
+    "continue one bar": continue_a_bar,
+    "train three steps": train_three_steps,
+    "evaluate form": evaluate_form,
+    "a click on Continue": click_on_continue,
+}
+
+
+def _command(*words: object) -> Request:
+    def run() -> None:
+        from app.cli import main as program
+
+        assert program([str(word) for word in words]) == 0
+
+    return run
+
+
+def _walk(name: str) -> None:
+    """Walk through one request and print what it entered, as JSON."""
+    walk = Walk()
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    code = 1
     try:
-        assert program(words) == 0
+        with TemporaryDirectory() as folder:
+            request = WALKS[name](Path(folder))
+            walk.noting = True
+            request()
+            walk.noting = False
+        print(json.dumps(sorted(walk.entered)), file=sys.__stdout__, flush=True)
+        code = 0
+    except BaseException:
+        traceback.print_exc(file=sys.__stderr__)
     finally:
-        sys.setprofile(None)
-        threading.setprofile(None)
-    return Counter(os.path.relpath(code.co_filename, ROOT) for code in entered)
+        os._exit(code)  # a thread that composes still waits
 
 
-def print_walk(words: Sequence[str]) -> None:
-    """Print which files a command enters, without options that of continuing a groove by one bar."""
-    with TemporaryDirectory() as folder:
-        groove = str(ROOT / "tests" / "seeds" / "groove_short.mid")
-        functions = walked(words or ["continue", groove, "--bars", "1", "-o", folder])
-    for file, count in sorted(functions.items()):
-        print(f"{file:56}{count:4}")
-    print(f"{len(functions)} files, {functions.total()} functions")
+def print_walks(with_files: bool) -> None:
+    """Print how many files and functions each request enters."""
+    print(f"{'walk':36}{'files':>6}{'functions':>10}")
+    for name in WALKS:
+        command = [sys.executable, "-m", "tests.tools.house", "--one", name]
+        done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE)
+        functions = Counter(file for file, _, _ in json.loads(done.stdout.splitlines()[-1]))
+        print(f"{name:36}{len(functions):6}{sum(functions.values()):10}")
+        if with_files:
+            for file, count in sorted(functions.items()):
+                print(f"  {file:56}{count:4}")
 
 
 def print_figures() -> None:
@@ -151,13 +263,17 @@ def print_figures() -> None:
 
 
 def main() -> None:
-    """Print the figures of the tree, or a walk."""
+    """Print the figures of the tree."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--walk", nargs=argparse.REMAINDER, metavar="WORD", help="print a walk")
-    words = parser.parse_args().walk
-    if words is None:
+    parser.add_argument("--walk", action="store_true", help="print the walks alone")
+    parser.add_argument("--list", action="store_true", help="list the files that each walk enters")
+    parser.add_argument("--one", choices=WALKS, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        _walk(given.one)
+    if not given.walk:
         print_figures()
-    print_walk(words or [])
+    print_walks(given.list)
 
 
 if __name__ == "__main__":
