@@ -35,7 +35,7 @@ from tokenization.midi.chunks import (
     variable_length,
 )
 from tokenization.midi.conventions import complete, finished, without_far_events
-from tokenization.midi.limits import GENEROUS, REPAIRABLE_BYTES, Limits, MidiError
+from tokenization.midi.limits import GENEROUS, REPAIRABLE_BYTES, Limits, MidiError, opened
 from tokenization.score import FileTimes, Meters, Notes, Pedals, Score, Tempos, Track
 from tokenization.wording import counted
 
@@ -361,7 +361,6 @@ def _pedals(lists: Sequence[Any]) -> Pedals:
 
 ASSUMED_TICKS_PER_BEAT = 480
 SMPTE_FRAMES = {24: 24.0, 25: 25.0, 29: 30 / 1.001, 30: 30.0}  # name of the rate → frames a second
-LONGEST_NAME = 80
 
 
 def read_midi(
@@ -372,9 +371,7 @@ def read_midi(
     The score has notes in canonical order, each at least a tick long, in tracks by channel and
     program, and a tempo and a meter from tick 0 on.
     """
-    name = printable(name or ("this file" if isinstance(source, bytes) else Path(source).name))
-    data = source if isinstance(source, bytes) else bytes_of(Path(source), limits, name)
-    limits.check_bytes(name, len(data))
+    name, data = opened(source, limits, name)
     chunks = split_chunks(data, name)
     ticks_per_beat, beats_per_minute, remarks = _resolution(chunks.division)
     if chunks.kind == 2 and len(chunks.bodies) > 1:
@@ -401,24 +398,6 @@ def read_midi(
     tracks = tuple(replace(track, sources=(i,)) for i, track in enumerate(score.tracks))
     score = score.replace(tracks=tracks)
     return score.replace(remarks=tuple(dict.fromkeys((*chunks.remarks, *remarks, *score.remarks))))
-
-
-def printable(name: str) -> str:
-    """Return a file's name as it goes into a sentence."""
-    return "".join(letter if letter.isprintable() else "?" for letter in name[:LONGEST_NAME])
-
-
-def bytes_of(path: Path, limits: Limits, name: str) -> bytes:
-    """Return a file's bytes, one more than allowed at most."""
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file {path}: check its name and folder")
-    if not path.is_file():
-        raise MidiError(f"{name} is a folder or a device: give a MIDI file")
-    try:
-        with path.open("rb") as file:
-            return file.read(limits.bytes + 1)
-    except OSError as error:
-        raise MidiError(f"{name} cannot be read: {error.strerror}") from error
 
 
 def _resolution(division: int) -> tuple[int, float | None, tuple[str, ...]]:
