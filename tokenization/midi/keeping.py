@@ -13,11 +13,10 @@ controllers stay in force. Time signatures follow the new bars.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import NamedTuple
 
 import numpy as np
 
@@ -34,8 +33,12 @@ from tokenization.midi.chunks import (
     TRACK,
     TRACK_NAME,
     DamagedTrack,
+    Event,
+    Key,
+    Note,
     all_events,
     event_bytes,
+    notes_of,
     split_chunks,
     variable_length,
 )
@@ -47,22 +50,7 @@ from tokenization.score import Notes, Score, Track
 TEXT, SEQUENCE_NUMBER = 0xFF01, 0xFF00
 BEFORE, AMID, AFTER = range(3)  # the kept events of a tick: notes end, signs change, notes begin
 UNREAD = "the file is damaged, or holds events that are not of a MIDI file"
-Event = tuple[int, int, bytes, int]  # tick, status, of a meta event with its type, data, first byte
 Added = tuple[int, int, bytes]  # tick, place among the events of the tick, bytes without the time
-Key = tuple[int, int, int]  # of a track of the file's score: chunk, channel and program
-
-
-class Note(NamedTuple):
-    """A note of the file: which events of its chunk begin and end it, and when."""
-
-    chunk: int
-    channel: int
-    program: int
-    pitch: int
-    on: int
-    off: int | None
-    tick: int
-    end: int
 
 
 @dataclass
@@ -161,27 +149,6 @@ def chunk_of(body: bytes) -> Chunk:
     return Chunk(body, events)
 
 
-def notes_of(chunk: int, events: Sequence[Event], programs: Mapping[int, int]) -> list[Note]:
-    """Return the notes of a chunk, those of a key ended first-in first-out."""
-    now = dict(programs)
-    notes: list[Note] = []
-    begun: dict[tuple[int, int], deque[int]] = defaultdict(deque)  # which notes of a key sound
-    for number, (tick, status, data, _) in enumerate(events):
-        kind, channel = status & 0xF0, status & 15
-        if status >= 0xF0 or kind not in (0x80, 0x90, 0xC0):
-            continue
-        if kind == 0xC0:
-            now[channel] = data[0]
-        elif kind == 0x90 and data[1]:
-            begun[channel, data[0]].append(len(notes))
-            program, last = now.get(channel, 0), events[-1][0]
-            notes.append(Note(chunk, channel, program, data[0], number, None, tick, last))
-        elif begun[channel, data[0]]:
-            ended = begun[channel, data[0]].popleft()
-            notes[ended] = notes[ended]._replace(off=number, end=tick)
-    return notes
-
-
 # The new music in these tracks.
 
 HELD_PEDALS = (SUSTAIN, 66, 69)  # sostenuto and hold too
@@ -240,7 +207,7 @@ class KeptMidi:
         ]
         self.of_key: dict[Key, list[Note]] = defaultdict(list)
         for note in self.notes:
-            self.of_key[note.chunk, note.channel, note.program].append(note)
+            self.of_key[note.key].append(note)
         self.keys = sorted(self.of_key)
         self.read = read_midi(self.edit.original)
         counts = np.bincount(self.read.notes.track, minlength=len(self.read.tracks)).tolist()
@@ -298,19 +265,19 @@ class KeptMidi:
         for source in {source for part in parts for source in part.sources}:
             for note in self.of_key[self.keys[source]]:
                 if start <= note.tick < stop:
-                    self.tracks.chunks[note.chunk].removed |= {note.on, note.off}
+                    self.tracks.chunks[note.key.chunk].removed |= {note.on, note.off}
 
     def _end_at_seam(self) -> None:
         """End what sounds at the seam; drop the notes just before it that count as after it."""
         seam, early = self._seam, min(self._seam, self._early(self.edit.start))
         for note in self.notes:
-            chunk = self.tracks.chunks[note.chunk]
+            chunk = self.tracks.chunks[note.key.chunk]
             if note.tick >= seam:
                 continue
             if note.tick >= early:
                 chunk.removed |= {note.on, note.off}
             elif note.off is None or note.end >= seam:
-                off = event_bytes(0x80 | note.channel, (note.pitch, 64))
+                off = event_bytes(0x80 | note.key.channel, (note.pitch, 64))
                 chunk.added.append((seam, BEFORE, off))
         for channel in range(16):
             self._reset(channel, seam)
@@ -425,7 +392,7 @@ class KeptMidi:
                 return free[0]
         programs: dict[int, set[int]] = defaultdict(set)
         for note in self.notes:
-            programs[note.channel].add(note.program)
+            programs[note.key.channel].add(note.key.program)
         alike = [c for c, used in programs.items() if used == {track.program} and c != DRUM_CHANNEL]
         if not alike:
             raise NotKept("all its channels are taken, so that there is none for a new part")
@@ -436,10 +403,10 @@ class KeptMidi:
         kept: dict[int, list[Note]] = defaultdict(list)
         begins: dict[int, list[int]] = defaultdict(list)
         for note in () if self.edit.goes_on else self.notes:
-            gone = note.on in self.tracks.chunks[note.chunk].removed
-            if note.channel == home.channel and not gone:
+            gone = note.on in self.tracks.chunks[note.key.chunk].removed
+            if note.key.channel == home.channel and not gone:
                 begins[note.pitch].append(note.tick)
-                if note.chunk == home.chunk and note.off is not None:
+                if note.key.chunk == home.chunk and note.off is not None:
                     kept[note.pitch].append(note)
         for ticks in begins.values():
             ticks.sort()

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-REPAIRABLE_BYTES = 1 << 19  # repair walks through every event: more would take seconds
-
 
 class MidiError(ValueError):
     """A file of music that cannot be read: one sentence, with the file's name."""

@@ -15,7 +15,7 @@ import numpy as np
 from miditoolkit.midi import containers
 
 from tokenization.analysis.chords import text_of
-from tokenization.midi.chunks import HEADER, LAST_TICK, PITCHED_CHANNELS, TRACK, variable_length
+from tokenization.midi.chunks import HEADER, LAST_TICK, PITCHED_CHANNELS, TEXT, TRACK, event_bytes
 from tokenization.midi.conventions import DENOMINATORS, LONGEST_BEAT_MICROSECONDS
 from tokenization.score import Score, Track, united
 
@@ -91,10 +91,9 @@ def _events(score: Score, texts: Sequence[str]) -> bytes:
     midi.markers = [containers.Marker(_spelled(text_of(m)), m.onset_ticks) for m in score.markers]
     file = BytesIO()
     midi.dump(file=file)
-    spelled = [text.encode("utf-8", errors="replace") for text in texts]
     # miditoolkit knows no text events.
-    body = b"".join(b"\x00\xff\x01" + variable_length(len(text)) + text for text in spelled)
-    body += file.getvalue()[FIRST_TRACK_BODY:]
+    said = (b"\0" + event_bytes(TEXT, text.encode(errors="replace")) for text in texts)
+    body = b"".join((*said, file.getvalue()[FIRST_TRACK_BODY:]))
     return TRACK + len(body).to_bytes(4, "big") + body
 
 
