@@ -21,15 +21,14 @@ from itertools import islice
 import numpy as np
 
 from tokenization.analysis.chords import named, text_of
-from tokenization.edit import Edit, NotKept, homes, new_bars, shared
+from tokenization.edit import Edit, NotKept, line_at, new_bars
 from tokenization.midi.chunks import (
     DRUM_CHANNEL,
     END,
-    HEADER,
     LAST_TICK,
-    LEADING_BYTES,
     MARKER,
     METER,
+    TEXT,
     TRACK,
     TRACK_NAME,
     DamagedTrack,
@@ -47,7 +46,7 @@ from tokenization.score import Notes, Score, Track
 
 # The file as track chunks of events that can be removed and added; what is not touched keeps its bytes.
 
-TEXT, SEQUENCE_NUMBER = 0xFF01, 0xFF00
+SEQUENCE_NUMBER = 0xFF00
 BEFORE, AMID, AFTER = range(3)  # the kept events of a tick: notes end, signs change, notes begin
 UNREAD = "the file is damaged, or holds events that are not of a MIDI file"
 Added = tuple[int, int, bytes]  # tick, place among the events of the tick, bytes without the time
@@ -68,19 +67,18 @@ class Chunk:
             return self.body
         events = self.events if seam is None else [e for e in self.events if e[0] < seam]
         kept = [e for e in events if e[1] != END]
-        if not self.removed and (seam is not None or not self.added):
-            # What precedes all that is new stays as it is, running status and all.
-            after = self.events[len(kept)][3] if len(kept) < len(self.events) else len(self.body)
-            pieces, tick = [self.body[:after]], kept[-1][0] if kept else 0
-            changes = sorted(self.added, key=lambda event: event[:2])
-        else:
-            pieces, tick = [], 0
-            stay = [
-                (e[0], AMID, event_bytes(e[1], e[2]))
-                for number, e in enumerate(kept)
-                if number not in self.removed
-            ]
-            changes = sorted(stay + self.added, key=lambda event: event[:2])
+        # What precedes all that is new or gone stays as it is, running status and all.
+        ticks = [event[0] for event in kept]
+        new = min((event[0] for event in self.added), default=LAST_TICK + 1)
+        same = min([bisect_left(ticks, new), *self.removed - {None}])  # type: ignore[type-var]
+        after = self.events[same][3] if same < len(self.events) else len(self.body)
+        pieces, tick = [self.body[:after]], ticks[same - 1] if same else 0
+        stay = [
+            (e[0], AMID, event_bytes(e[1], e[2]))
+            for number, e in enumerate(kept)
+            if number >= same and number not in self.removed
+        ]
+        changes = sorted(stay + self.added, key=lambda event: event[:2])
         for at, _, event in changes:
             pieces.append(variable_length(at - tick) + event)
             tick = at
@@ -93,32 +91,16 @@ class Tracks:
 
     def __init__(self, data: bytes) -> None:
         """Take a file apart; one that is damaged raises NotKept."""
-        start = data.find(HEADER, 0, LEADING_BYTES)
-        bodies = split_chunks(data, "the file").bodies
-        data = data[start:]
-        position = 8 + int.from_bytes(data[4:8], "big")
-        self._head = data[:position]
-        self._pieces: list[
-            bytes | int
-        ] = []  # what follows: other chunks, and the numbers of tracks
-        self.chunks: list[Chunk] = []
-        while position + 8 <= len(data) and len(self.chunks) <= len(bodies):
-            stop = position + 8 + int.from_bytes(data[position + 4 : position + 8], "big")
-            if data.startswith(TRACK, position):
-                self._pieces.append(len(self.chunks))
-                self.chunks.append(chunk_of(data[position + 8 : stop]))
-            else:
-                self._pieces.append(data[position:stop])
-            position = stop
-        self._pieces.append(data[position:])
-        if position > len(data) or [chunk.body for chunk in self.chunks] != [*bodies]:
+        found = split_chunks(data, "the file")
+        if found.wrong_lengths:
             raise NotKept(UNREAD)
-        self.is_type_0 = data[8:10] == b"\x00\x00" and len(self.chunks) == 1
+        self._between = [*found.between]
+        self.chunks = [chunk_of(body) for body in found.bodies]
+        self.is_type_0 = found.kind == 0 and len(self.chunks) == 1
 
     def add(self) -> int:
         """Add a track after the others; return its number."""
-        place = 1 + max(n for n, piece in enumerate(self._pieces) if isinstance(piece, int))
-        self._pieces.insert(place, len(self.chunks))
+        self._between.insert(len(self.chunks), b"")
         self.chunks.append(Chunk(b"", []))
         return len(self.chunks) - 1
 
@@ -132,10 +114,11 @@ class Tracks:
         first = [*islice(all_events(bodies[0]), 2)]
         place = first[1][3] if first[0][:2] == (0, SEQUENCE_NUMBER) else 0
         bodies[0] = bodies[0][:place] + said + bodies[0][place:]
-        tracks = [TRACK + len(body).to_bytes(4, "big") + body for body in bodies]
-        pieces = [tracks[piece] if isinstance(piece, int) else piece for piece in self._pieces]
-        count = len(tracks).to_bytes(2, "big")
-        return b"".join((self._head[:10], count, self._head[12:], *pieces))
+        head, *between = self._between
+        pieces = [head[:10], len(bodies).to_bytes(2, "big"), head[12:]]
+        for body, after in zip(bodies, between, strict=True):
+            pieces += [TRACK, len(body).to_bytes(4, "big"), body, after]
+        return b"".join(pieces)
 
 
 def chunk_of(body: bytes) -> Chunk:
@@ -155,16 +138,6 @@ HELD_PEDALS = (SUSTAIN, 66, 69)  # sostenuto and hold too
 LOUDNESS = (7, 11)  # channel volume and expression
 FADED = 4  # a quarter of the loudest, or less, is a fade-out
 CENTRE = (0, 64)  # of the pitch bend
-LOCAL_BEATS = 8  # whose tempo goes on after the last beat that is known
-
-
-@dataclass
-class _Home:
-    """Where new notes go: a chunk and a channel."""
-
-    chunk: int
-    channel: int
-    pitch: float = 60  # the middle of what it plays
 
 
 class KeptMidi:
@@ -177,10 +150,7 @@ class KeptMidi:
             raise NotKept("its pieces in sequence were read as one")
         self.tracks = Tracks(edit.original)
         self._read_notes()
-        self._in_beats = edit.heard.ticks_per_beat
-        times = self.heard.file_times
-        self._beats, self._ticks = times.beats, times.file_ticks
-        slopes = np.diff(self._ticks) / np.diff(self._beats)
+        slopes = np.divide(*(np.diff(known) for known in self.heard.file_times.columns[::-1]))
         # Whether its beats are the file's.
         self.is_straight = bool(np.allclose(slopes, slopes[0], rtol=1e-6))
 
@@ -220,49 +190,34 @@ class KeptMidi:
         Where the piece goes on, they follow all of the file up to the seam. Elsewhere they take the place of the notes
         of the parts that were heard in these bars, or of those of the parts that are written anew.
         """
-        edit, heard = self.edit, self.heard.tracks
+        edit = self.edit
         if edit.goes_on:
             self._end_at_seam()
             if self.is_straight:
                 self._write_bars(score)
-        elif edit.tracks is None:
-            assert edit.stop is not None, "bars are rewritten up to one"
-            self._remove(heard, self._early(edit.start), self._early(edit.stop))
+        elif edit.stop is None:
+            self._remove(0, LAST_TICK + 1)
         else:
-            old = [heard[track] for track in edit.tracks if track < len(heard)]
-            self._remove(old, 0, LAST_TICK + 1)
+            self._remove(self._early(edit.start), self._early(edit.stop))
         self._write_notes(edit.new_in(score))
         return self.tracks.written(self._seam if edit.goes_on else None, texts)
 
     # Times.
 
-    def tick_of(self, ticks: np.ndarray | int) -> np.ndarray:
-        """Return the file's ticks of ticks of the score; after the seam, at the tempo of the last beats before it."""
-        beats, known = self._beats, self._ticks
-        at = np.asarray(ticks) / self._in_beats
-        if self.edit.goes_on:
-            last = self.edit.start / self._in_beats
-            end = _line(np.array([last]), beats, known)
-            before = beats < last
-            beats, known = np.append(beats[before], last), np.append(known[before], end)
-            if len(beats) < 2:  # all that is known lies after it
-                beats = np.append(last - 1, last)
-                known = np.append(_line(last - 1, self._beats, self._ticks), end)
-        return np.floor(_line(at, beats, known) + 0.5).astype(np.int64)
-
     @property
     def _seam(self) -> int:
-        return max(0, int(self.tick_of(self.edit.start)))
+        return max(0, int(self.edit.tick_of(self.edit.start)))
 
     def _early(self, ticks: int) -> int:
         """Return the file's tick from which on notes count as those after a bar line."""
-        half = ticks - self._in_beats / (2 * self.edit.onset_steps)
-        return int(np.ceil(_line(half / self._in_beats, self._beats, self._ticks) - 1e-6))
+        half = ticks / self.heard.ticks_per_beat - 1 / (2 * self.edit.onset_steps)
+        return int(np.ceil(line_at(half, *self.heard.file_times.columns) - 1e-6))
 
     # What goes.
 
-    def _remove(self, parts: Iterable[Track], start: int, stop: int) -> None:
-        for source in {source for part in parts for source in part.sources}:
+    def _remove(self, start: int, stop: int) -> None:
+        """Remove the notes of the parts that are written anew which begin within ticks."""
+        for source in self.edit.replaced:
             for note in self.of_key[self.keys[source]]:
                 if start <= note.tick < stop:
                     self.tracks.chunks[note.key.chunk].removed |= {note.on, note.off}
@@ -331,29 +286,18 @@ class KeptMidi:
 
     def _sign(self, ticks: int, status: int, data: bytes) -> None:
         chunk = self.tracks.chunks[self._first_with.get(status, 0)]
-        chunk.added.append((int(self.tick_of(ticks)), AMID, event_bytes(status, data)))
+        chunk.added.append((int(self.edit.tick_of(ticks)), AMID, event_bytes(status, data)))
 
     def _write_notes(self, score: Score) -> None:
-        for index in np.unique(score.notes.track).tolist():
-            notes = score.notes[score.notes.track == index]
-            known = index < len(self.heard.tracks)
-            places = self._homes(self.heard.tracks[index]) if known else []
-            places = places or [self._new_home(score.tracks[index])]
-            parts = shared(notes, [home.pitch for home in places])
-            for home, own in zip(places, parts, strict=True):
-                self._write_to(home, own)
-
-    def _homes(self, part: Track) -> list[_Home]:
-        """Return where the notes of a part go on."""
         before = self._seam if self.edit.goes_on else LAST_TICK
-        pitches, gone = {}, {}
-        for source in part.sources:
-            notes = [note.pitch for note in self.of_key[self.keys[source]] if note.tick < before]
-            kept = pitches if self._is_in_force(self.keys[source], before) else gone
-            kept[source] = np.array(notes)
-        any_left = any(len(notes) for notes in pitches.values())
-        found = homes(part, self.read.tracks, pitches if any_left else gone)
-        return [_Home(*self.keys[source][:2], pitch) for source, pitch in found]
+        pitches, gone = {}, {}  # of each track: whose program is in force there, or is not
+        for source, key in enumerate(self.keys):
+            kept = pitches if self._is_in_force(key, before) else gone
+            kept[source] = np.array([note.pitch for note in self.of_key[key] if note.tick < before])
+        played = dict(enumerate(self.read.tracks))
+        for track, source, notes in self.edit.placed(score, played, pitches, gone):
+            home = self._new_home(track) if source is None else self.keys[source][:2]
+            self._write_to(*home, notes)
 
     def _is_in_force(self, key: Key, before: int) -> bool:
         """Say whether a chunk's channel has a program at the end of what is kept."""
@@ -361,7 +305,7 @@ class KeptMidi:
         last = [found for tick, found in self._programs[number, channel] if tick < before]
         return not last or last[-1] == program
 
-    def _new_home(self, track: Track) -> _Home:
+    def _new_home(self, track: Track) -> tuple[int, int]:
         """Return a new track, or in a file of type 0 a channel, for a part that the file does not have."""
         channel = self._free_channel(track)
         known = self._channels(with_notes=True)
@@ -373,7 +317,7 @@ class KeptMidi:
         if channel != DRUM_CHANNEL or channel not in known:
             signs.append((at, AMID, event_bytes(0xC0 | channel, (track.program,))))
         self.tracks.chunks[number].added += signs
-        return _Home(number, channel)
+        return number, channel
 
     def _channels(self, *, with_notes: bool) -> set[int]:
         least = 0xA0 if with_notes else 0xF0
@@ -398,22 +342,22 @@ class KeptMidi:
             raise NotKept("all its channels are taken, so that there is none for a new part")
         return alike[0]
 
-    def _write_to(self, home: _Home, notes: Notes) -> None:
+    def _write_to(self, number: int, channel: int, notes: Notes) -> None:
         """Add notes, which end where a kept one of their key begins, and end those that sound where they begin."""
         kept: dict[int, list[Note]] = defaultdict(list)
         begins: dict[int, list[int]] = defaultdict(list)
         for note in () if self.edit.goes_on else self.notes:
             gone = note.on in self.tracks.chunks[note.key.chunk].removed
-            if note.key.channel == home.channel and not gone:
+            if note.key.channel == channel and not gone:
                 begins[note.pitch].append(note.tick)
-                if note.key.chunk == home.chunk and note.off is not None:
+                if note.key.chunk == number and note.off is not None:
                     kept[note.pitch].append(note)
         for ticks in begins.values():
             ticks.sort()
-        onsets, ends = self.tick_of(notes.onset_ticks), self.tick_of(notes.end_ticks)
+        onsets, ends = self.edit.tick_of(notes.onset_ticks), self.edit.tick_of(notes.end_ticks)
         if len(ends) and ends.max() > LAST_TICK:
             raise NotKept("the new music would end later than a MIDI file can say")
-        chunk = self.tracks.chunks[home.chunk]
+        chunk = self.tracks.chunks[number]
         rows = np.stack([onsets, ends, notes.pitch, notes.velocity], axis=1)
         for on, end, pitch, velocity in rows.tolist():
             following = begins[pitch][bisect_right(begins[pitch], on) :][:1]
@@ -426,16 +370,5 @@ class KeptMidi:
                     chunk.removed.add(note.off)
                     _, status, data, _ = chunk.events[note.off]  # type: ignore[index]
                     chunk.added.append((on, BEFORE, event_bytes(status, data)))
-            chunk.added.append((on, AFTER, event_bytes(0x90 | home.channel, (pitch, velocity))))
-            chunk.added.append((end, BEFORE, event_bytes(0x80 | home.channel, (pitch, 64))))
-
-
-def _line(at: np.ndarray | float, beats: np.ndarray, ticks: np.ndarray) -> np.ndarray:
-    """Return ticks at beats: straight lines between those known, and beyond them at the mean of the last few."""
-    back = max(beats[0], beats[-1] - LOCAL_BEATS)
-    slope = (ticks[-1] - np.interp(back, beats, ticks)) / (beats[-1] - back)
-    first = (ticks[1] - ticks[0]) / (beats[1] - beats[0])
-    at = np.asarray(at, dtype=np.float64)
-    inside = np.interp(at, beats, ticks)
-    beyond = np.maximum(at - beats[-1], 0) * slope + np.minimum(at - beats[0], 0) * first
-    return inside + beyond
+            chunk.added.append((on, AFTER, event_bytes(0x90 | channel, (pitch, velocity))))
+            chunk.added.append((end, BEFORE, event_bytes(0x80 | channel, (pitch, 64))))
