@@ -49,8 +49,8 @@ class KeptMusicXml:
         self.edit, self.heard = edit, edit.heard
         xml = xml_of(edit.original, GENEROUS)
         self.written = read_written(xml, GENEROUS, NAME)
-        self.laid = laid_out(self.written, GENEROUS, NAME)
-        self.read = played(self.written, GENEROUS, NAME, self.laid)
+        self.laid = laid_out(self.written)
+        self.read = played(self.written, self.laid)
         self.text = ScoreText(xml)
         if [len(part.measures) for part in self.text.parts] != [
             len(p.bars) for p in self.written.parts
@@ -310,7 +310,7 @@ class KeptMusicXml:
             at = stop
         new = b"".join((*pieces, self.text.bytes[at:]))
         try:
-            found = laid_out(read_written(new, GENEROUS, NAME), GENEROUS, NAME).order
+            found = laid_out(read_written(new, GENEROUS, NAME)).order
         except ValueError:
             raise NotKept("its text is not as it seems") from None
         first = len(self.written.lines) if self._is_repeated else len(order)
