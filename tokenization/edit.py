@@ -68,8 +68,9 @@ class Edit:
         if self.goes_on:
             last = self.start / self.heard.ticks_per_beat
             # A beat before the seam, if all that is known lies after it.
-            before = np.append(beats[beats < last], last) if beats[0] < last else [last - 1, last]
-            beats, known = np.array(before), line_at(before, beats, known)
+            earlier = beats[beats < last] if beats[0] < last else np.array([last - 1])
+            before = np.append(earlier, last)
+            beats, known = before, line_at(before, beats, known)
         at = np.asarray(ticks) / self.heard.ticks_per_beat
         return np.floor(line_at(at, beats, known) + 0.5).astype(np.int64)
 

@@ -6,7 +6,7 @@ Standard MIDI Files 1.0: a chunk is four letters, a length of four bytes (big-en
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -273,6 +273,16 @@ def event_bytes(status: int, data: bytes | Sequence[int]) -> bytes:
     if status > 0xFF:
         return status.to_bytes(2, "big") + variable_length(len(data)) + data
     return bytes((status,)) + (variable_length(len(data)) if status >= 0xF0 else b"") + data
+
+
+def text_events(texts: Iterable[str]) -> bytes:
+    """Write texts as events at the beginning of a track."""
+    return b"".join(b"\0" + event_bytes(TEXT, text.encode(errors="replace")) for text in texts)
+
+
+def track_chunk(body: bytes) -> bytes:
+    """Return the chunk of a track."""
+    return TRACK + len(body).to_bytes(4, "big") + body
 
 
 def decode_text(data: bytes) -> str:

@@ -28,8 +28,6 @@ from tokenization.midi.chunks import (
     LAST_TICK,
     MARKER,
     METER,
-    TEXT,
-    TRACK,
     TRACK_NAME,
     DamagedTrack,
     Event,
@@ -39,6 +37,8 @@ from tokenization.midi.chunks import (
     event_bytes,
     notes_of,
     split_chunks,
+    text_events,
+    track_chunk,
     variable_length,
 )
 from tokenization.midi.reading import SUSTAIN, programs_set_apart, read_midi
@@ -60,6 +60,10 @@ class Chunk:
     events: list[Event]
     removed: set[int | None] = field(default_factory=set)
     added: list[Added] = field(default_factory=list)
+
+    def add(self, tick: int, place: int, status: int, data: bytes | Sequence[int]) -> None:
+        """Add an event at a place among those of its tick."""
+        self.added.append((tick, place, event_bytes(status, data)))
 
     def written(self, seam: int | None) -> bytes:
         """Return its bytes with the changes, and of its own events those before the seam."""
@@ -86,42 +90,8 @@ class Chunk:
         return b"".join((*pieces, variable_length(end - tick), event_bytes(END, b"")))
 
 
-class Tracks:
-    """The chunks of a file; all but tracks stay where they are."""
-
-    def __init__(self, data: bytes) -> None:
-        """Take a file apart; one that is damaged raises NotKept."""
-        found = split_chunks(data, "the file")
-        if found.wrong_lengths:
-            raise NotKept(UNREAD)
-        self._between = [*found.between]
-        self.chunks = [chunk_of(body) for body in found.bodies]
-        self.is_type_0 = found.kind == 0 and len(self.chunks) == 1
-
-    def add(self) -> int:
-        """Add a track after the others; return its number."""
-        self._between.insert(len(self.chunks), b"")
-        self.chunks.append(Chunk(b"", []))
-        return len(self.chunks) - 1
-
-    def written(self, seam: int | None, texts: Iterable[str]) -> bytes:
-        """Return the file with all changes and texts at its start; with a seam, of its own events those before it."""
-        said = b"".join(
-            b"\x00" + event_bytes(TEXT, text.encode(errors="replace")) for text in texts
-        )
-        bodies = [chunk.written(seam) for chunk in self.chunks]
-        # A sequence number stands before all else.
-        first = [*islice(all_events(bodies[0]), 2)]
-        place = first[1][3] if first[0][:2] == (0, SEQUENCE_NUMBER) else 0
-        bodies[0] = bodies[0][:place] + said + bodies[0][place:]
-        head, *between = self._between
-        pieces = [head[:10], len(bodies).to_bytes(2, "big"), head[12:]]
-        for body, after in zip(bodies, between, strict=True):
-            pieces += [TRACK, len(body).to_bytes(4, "big"), body, after]
-        return b"".join(pieces)
-
-
-def chunk_of(body: bytes) -> Chunk:
+def _chunk_of(body: bytes) -> Chunk:
+    """Return a track taken apart; one that is damaged raises NotKept."""
     try:
         events = list(all_events(body))
     except DamagedTrack:
@@ -148,11 +118,13 @@ class KeptMidi:
         self.edit, self.heard = edit, edit.heard
         if not len(self.heard.file_times):
             raise NotKept("its pieces in sequence were read as one")
-        self.tracks = Tracks(edit.original)
+        found = split_chunks(edit.original, "the file")
+        if found.wrong_lengths:
+            raise NotKept(UNREAD)
+        self._between = [*found.between]
+        self.chunks = [_chunk_of(body) for body in found.bodies]
+        self.is_type_0 = found.kind == 0 and len(self.chunks) == 1
         self._read_notes()
-        slopes = np.divide(*(np.diff(known) for known in self.heard.file_times.columns[::-1]))
-        # Whether its beats are the file's.
-        self.is_straight = bool(np.allclose(slopes, slopes[0], rtol=1e-6))
 
     def _read_notes(self) -> None:
         """Find the notes, and for each track of the file's score the chunk, channel and program that it is."""
@@ -160,7 +132,7 @@ class KeptMidi:
         self._moves: dict[int, list[tuple[int, int, int, bytes]]] = defaultdict(list)
         self._programs: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
         self._first_with: dict[int, int] = {}  # the first chunk with an event of a status
-        for number, chunk in enumerate(self.tracks.chunks):
+        for number, chunk in enumerate(self.chunks):
             for tick, status, data, _ in chunk.events:
                 self._first_with.setdefault(status, number)
                 if 0xC0 <= status < 0xD0:
@@ -169,10 +141,10 @@ class KeptMidi:
                     self._moves[status & 15].append((tick, number, status, data))
         for moves in self._moves.values():
             moves.sort(key=lambda move: move[:2])  # stable: those of a chunk stay in order
-        programs = programs_set_apart([chunk.body for chunk in self.tracks.chunks])
+        programs = programs_set_apart([chunk.body for chunk in self.chunks])
         self.notes = [
             note
-            for number, chunk in enumerate(self.tracks.chunks)
+            for number, chunk in enumerate(self.chunks)
             for note in notes_of(number, chunk.events, programs)
         ]
         self.of_key: dict[Key, list[Note]] = defaultdict(list)
@@ -193,14 +165,16 @@ class KeptMidi:
         edit = self.edit
         if edit.goes_on:
             self._end_at_seam()
-            if self.is_straight:
+            beats, known = self.heard.file_times.columns
+            slopes = np.diff(known) / np.diff(beats)
+            if np.allclose(slopes, slopes[0], rtol=1e-6):  # the beats are the file's
                 self._write_bars(score)
         elif edit.stop is None:
             self._remove(0, LAST_TICK + 1)
         else:
             self._remove(self._early(edit.start), self._early(edit.stop))
         self._write_notes(edit.new_in(score))
-        return self.tracks.written(self._seam if edit.goes_on else None, texts)
+        return self._written(self._seam if edit.goes_on else None, texts)
 
     # Times.
 
@@ -220,20 +194,19 @@ class KeptMidi:
         for source in self.edit.replaced:
             for note in self.of_key[self.keys[source]]:
                 if start <= note.tick < stop:
-                    self.tracks.chunks[note.key.chunk].removed |= {note.on, note.off}
+                    self.chunks[note.key.chunk].removed |= {note.on, note.off}
 
     def _end_at_seam(self) -> None:
         """End what sounds at the seam; drop the notes just before it that count as after it."""
         seam, early = self._seam, min(self._seam, self._early(self.edit.start))
         for note in self.notes:
-            chunk = self.tracks.chunks[note.key.chunk]
+            chunk = self.chunks[note.key.chunk]
             if note.tick >= seam:
                 continue
             if note.tick >= early:
                 chunk.removed |= {note.on, note.off}
             elif note.off is None or note.end >= seam:
-                off = event_bytes(0x80 | note.key.channel, (note.pitch, 64))
-                chunk.added.append((seam, BEFORE, off))
+                chunk.add(seam, BEFORE, 0x80 | note.key.channel, (note.pitch, 64))
         for channel in range(16):
             self._reset(channel, seam)
 
@@ -259,12 +232,9 @@ class KeptMidi:
             if c in now and now[c][0] <= loudest[c] // FADED < loudest[c]
         ]
         for controller, value, number in changes:
-            event = event_bytes(0xB0 | channel, (controller, value))
-            self.tracks.chunks[number].added.append((seam, BEFORE, event))
+            self.chunks[number].add(seam, BEFORE, 0xB0 | channel, (controller, value))
         if bend != CENTRE:
-            self.tracks.chunks[bent].added.append(
-                (seam, BEFORE, event_bytes(0xE0 | channel, CENTRE))
-            )
+            self.chunks[bent].add(seam, BEFORE, 0xE0 | channel, CENTRE)
 
     # What comes.
 
@@ -285,8 +255,8 @@ class KeptMidi:
                     self._sign(marker.onset_ticks, MARKER, text_of(marker).encode())
 
     def _sign(self, ticks: int, status: int, data: bytes) -> None:
-        chunk = self.tracks.chunks[self._first_with.get(status, 0)]
-        chunk.added.append((int(self.edit.tick_of(ticks)), AMID, event_bytes(status, data)))
+        chunk = self.chunks[self._first_with.get(status, 0)]
+        chunk.add(int(self.edit.tick_of(ticks)), AMID, status, data)
 
     def _write_notes(self, score: Score) -> None:
         before = self._seam if self.edit.goes_on else LAST_TICK
@@ -309,22 +279,20 @@ class KeptMidi:
         """Return a new track, or in a file of type 0 a channel, for a part that the file does not have."""
         channel = self._free_channel(track)
         known = self._channels(with_notes=True)
-        if self.tracks.is_type_0:
-            number, at, signs = 0, self._seam if self.edit.goes_on else 0, []
-        else:
-            number, at = self.tracks.add(), 0
-            signs = [(0, BEFORE, event_bytes(TRACK_NAME, track.name.encode()))]
+        number, at = 0, self._seam if self.edit.goes_on else 0
+        if not self.is_type_0:
+            number, at = len(self.chunks), 0
+            self._between.insert(number, b"")
+            self.chunks.append(Chunk(b"", []))
+            self.chunks[number].add(0, BEFORE, TRACK_NAME, track.name.encode())
         if channel != DRUM_CHANNEL or channel not in known:
-            signs.append((at, AMID, event_bytes(0xC0 | channel, (track.program,))))
-        self.tracks.chunks[number].added += signs
+            self.chunks[number].add(at, AMID, 0xC0 | channel, (track.program,))
         return number, channel
 
     def _channels(self, *, with_notes: bool) -> set[int]:
         least = 0xA0 if with_notes else 0xF0
-        own = {
-            e[1] & 15 for chunk in self.tracks.chunks for e in chunk.events if 0x80 <= e[1] < least
-        }
-        new = {e[0] & 15 for chunk in self.tracks.chunks for _, _, e in chunk.added if e[0] < 0xF0}
+        own = {e[1] & 15 for chunk in self.chunks for e in chunk.events if 0x80 <= e[1] < least}
+        new = {e[0] & 15 for chunk in self.chunks for _, _, e in chunk.added if e[0] < 0xF0}
         return own | new
 
     def _free_channel(self, track: Track) -> int:
@@ -347,7 +315,7 @@ class KeptMidi:
         kept: dict[int, list[Note]] = defaultdict(list)
         begins: dict[int, list[int]] = defaultdict(list)
         for note in () if self.edit.goes_on else self.notes:
-            gone = note.on in self.tracks.chunks[note.key.chunk].removed
+            gone = note.on in self.chunks[note.key.chunk].removed
             if note.key.channel == channel and not gone:
                 begins[note.pitch].append(note.tick)
                 if note.key.chunk == number and note.off is not None:
@@ -357,7 +325,7 @@ class KeptMidi:
         onsets, ends = self.edit.tick_of(notes.onset_ticks), self.edit.tick_of(notes.end_ticks)
         if len(ends) and ends.max() > LAST_TICK:
             raise NotKept("the new music would end later than a MIDI file can say")
-        chunk = self.tracks.chunks[number]
+        chunk = self.chunks[number]
         rows = np.stack([onsets, ends, notes.pitch, notes.velocity], axis=1)
         for on, end, pitch, velocity in rows.tolist():
             following = begins[pitch][bisect_right(begins[pitch], on) :][:1]
@@ -369,6 +337,19 @@ class KeptMidi:
                 if note.off not in chunk.removed:
                     chunk.removed.add(note.off)
                     _, status, data, _ = chunk.events[note.off]  # type: ignore[index]
-                    chunk.added.append((on, BEFORE, event_bytes(status, data)))
-            chunk.added.append((on, AFTER, event_bytes(0x90 | channel, (pitch, velocity))))
-            chunk.added.append((end, BEFORE, event_bytes(0x80 | channel, (pitch, 64))))
+                    chunk.add(on, BEFORE, status, data)
+            chunk.add(on, AFTER, 0x90 | channel, (pitch, velocity))
+            chunk.add(end, BEFORE, 0x80 | channel, (pitch, 64))
+
+    def _written(self, seam: int | None, texts: Iterable[str]) -> bytes:
+        """Return the file with all changes and texts at its start; with a seam, of its own events those before it."""
+        bodies = [chunk.written(seam) for chunk in self.chunks]
+        # A sequence number stands before all else.
+        first = [*islice(all_events(bodies[0]), 2)]
+        place = first[1][3] if first[0][:2] == (0, SEQUENCE_NUMBER) else 0
+        bodies[0] = bodies[0][:place] + text_events(texts) + bodies[0][place:]
+        head, *between = self._between
+        pieces = [head[:10], len(bodies).to_bytes(2, "big"), head[12:]]
+        for body, after in zip(bodies, between, strict=True):
+            pieces += [track_chunk(body), after]
+        return b"".join(pieces)

@@ -26,7 +26,6 @@ from tokenization.midi.chunks import (
     METER,
     PITCHED_CHANNELS,
     TEMPO,
-    TRACK,
     TRACK_NAME,
     DamagedTrack,
     Event,
@@ -36,6 +35,7 @@ from tokenization.midi.chunks import (
     decode_text,
     notes_of,
     split_chunks,
+    track_chunk,
     variable_length,
 )
 from tokenization.midi.conventions import complete, finished, without_far_events
@@ -189,8 +189,7 @@ def _with_tails(bodies: Sequence[bytes], programs: Programs, ticks_per_beat: int
             body = body[: -len(END_OF_TRACK)]
         else:
             body += b"\x00"
-        track = (changes, body, TAIL, *ends, b"\x00", END_OF_TRACK)
-        parts += (TRACK, sum(map(len, track)).to_bytes(4, "big"), *track)
+        parts.append(track_chunk(b"".join((changes, body, TAIL, *ends, b"\x00", END_OF_TRACK))))
     return b"".join(parts)
 
 
@@ -388,7 +387,8 @@ def read_midi(
     name, data = opened(source, limits, name)
     chunks = split_chunks(data, name)
     ticks_per_beat, beats_per_minute, remarks = _resolution(chunks.division)
-    if chunks.kind == 2 and len(chunks.bodies) > 1:
+    is_sequence = chunks.kind == 2 and len(chunks.bodies) > 1
+    if is_sequence:
         limits.check(name, "tracks", len(chunks.bodies))
         remarks = (*remarks, f"The {len(chunks.bodies)} pieces of a type-2 file were joined.")
         pieces = [
@@ -405,13 +405,13 @@ def read_midi(
         raise MidiError(f"{name} holds no notes that can be read: {advice}")
     if beats_per_minute is not None:
         score = score.replace(tempos=Tempos(np.zeros(1), np.array([beats_per_minute])))
-    if chunks.kind != 2 or len(chunks.bodies) == 1:
+    if not is_sequence:
         times = FileTimes(np.array([0.0, 1.0]), np.array([0.0, ticks_per_beat]))
         score = score.replace(file_times=times)
     score = finished(score, limits, name)
     tracks = tuple(replace(track, sources=(i,)) for i, track in enumerate(score.tracks))
-    score = score.replace(tracks=tracks)
-    return score.replace(remarks=tuple(dict.fromkeys((*chunks.remarks, *remarks, *score.remarks))))
+    said = tuple(dict.fromkeys((*chunks.remarks, *remarks, *score.remarks)))
+    return score.replace(tracks=tracks, remarks=said)
 
 
 def _resolution(division: int) -> tuple[int, float | None, tuple[str, ...]]:

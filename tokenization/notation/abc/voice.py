@@ -143,14 +143,10 @@ def metre_of(text: str) -> tuple[int, int] | None:
 
 def unit_of(text: str) -> Fraction | None:
     """Return the length of a note without a number, in whole notes."""
-    found = _FRACTION.match(text.strip())
-    if text.strip() == "1":
-        return Fraction(1)
-    return (
-        Fraction(int(found[1]), int(found[2]))
-        if found and int(found[1]) and int(found[2])
-        else None
-    )
+    text = text.strip()
+    found = _FRACTION.match("1/1" if text == "1" else text)
+    top, low = map(int, found.groups()) if found else (0, 0)
+    return Fraction(top, low) if top and low else None
 
 
 def usual_unit(metre: tuple[int, int] | None) -> Fraction:
