@@ -16,14 +16,4 @@ export default [
       "max-lines-per-function": ["error", { max: 60, skipComments: true, skipBlankLines: true }],
     },
   },
-  {
-    // Each holds a part of the page that is one function, with what its inner functions share: to be divided.
-    files: [
-      "app/assets/page/{controls,dock,main,stage,takes}.js",
-      "app/assets/widgets/range_bar.js",
-    ],
-    rules: {
-      "max-lines-per-function": ["error", { max: 180, skipComments: true, skipBlankLines: true }],
-    },
-  },
 ];

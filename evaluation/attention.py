@@ -99,14 +99,6 @@ def sides_of(
     return {layer: _joined(found, model) for layer, found in parts.items()}
 
 
-def estimates_softmax(model: Performer) -> bool:
-    """Tell whether the model's weights are, or estimate, the exponentials of products."""
-    if model.config.attention == "softmax":
-        return True
-    after = needs_linear_attention(type(model.position))
-    return model.config.features_name == "favor" and not after
-
-
 def _passage(
     model: Performer, window: Tensor, at: State, pace: int | None
 ) -> tuple[Passage, State]:
@@ -138,10 +130,12 @@ def _sides(attention: Attention, x: Tensor, passage: Passage) -> tuple[Tensor, .
 
 def _joined(parts: list[tuple[Tensor, ...]], model: Performer) -> Sides:
     q, k, *own = (torch.cat(side).transpose(0, 1).float() for side in zip(*parts, strict=True))
+    after = needs_linear_attention(type(model.position))
+    estimated = model.config.features_name == "favor" and not after
     return Sides(
         q=q,
         k=k,
-        exponential=estimates_softmax(model),
+        exponential=model.config.attention == "softmax" or estimated,
         decay=model.position.decay,
         normaliser=(own[0], own[1]) if own else None,
     )

@@ -132,13 +132,12 @@ def _peak_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-# Stochastic positional encoding as its authors published it: what the bench compares with, and a check of ours.
+# Stochastic positional encoding as its authors published it, to compare with.
 #
-# The code of all positions is a tensor (1, T, H, D, R) a side, the 1 for the batch, which shares it; every layer
-# makes a gated copy of it and multiplies it with its queries and keys before summing over D. Same parameters, same
-# draw, same numbers as musicgen/position. What decides the time is as published too: the layouts in memory, in which
-# the products of waves or the convolutions leave the code, and the length of the filtered noise. So both take as long
-# as the published code (the code and two layers of it at N = 512, forward and backward, one thread: within 5 %).
+# The code of all positions is a tensor (1, T, H, D, R) a side; every layer makes a gated copy of it and multiplies it
+# with its queries and keys before summing over D. Parameters, draws and results are those of musicgen/position. What
+# decides the time is as published too: the layouts in memory and the length of the filtered noise. So it takes as long
+# as the published code (two layers at N = 512, forward and backward, one thread: within 5 %).
 #
 # T time, H heads, D head width, K sines, P taps, R realisations.
 

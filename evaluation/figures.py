@@ -1,32 +1,144 @@
-"""The figures of the report, each of one result; none computes a measure."""
+"""The figures of the report, each of one result, and how they look: the same on a light page and on a dark one.
+
+A figure is drawn with the colours of a light page; `svg` names them by variables of the page's style sheet, and `png`
+keeps them. Series differ in colour, dash and marker at once, in the colours of Okabe and Ito (2008), which people who
+confuse red and green can tell apart.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from math import nan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import matplotlib
 import numpy as np
 from matplotlib import cm, colormaps, colors
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from evaluation.attention import GAMMA, unpack
-from evaluation.plots import (
-    COLOURS,
-    DIVERGING,
-    FAINT,
-    SEQUENTIAL,
-    STEPS,
-    Result,
-    figure,
-    series,
-)
-from musicgen.common.intervals import half_interval
+from evaluation.tables import Result
 
 if TYPE_CHECKING:
     from evaluation.benchmarks.run import Row
+
+INK, FAINT, LINE, PAPER = "#1b1f24", "#5b6470", "#d5d9de", "#fdfdfc"
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#a8568a", "#b58900", "#3f8fc4", "#6b7280")
+_DARK = ("#4fb0e8", "#f58a4b", "#2fc79a", "#e08fc0", "#e5bd3d", "#8ccbf2", "#a3abb8")
+DASHES = ("-", "--", "-.", ":")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+SEQUENTIAL, DIVERGING = "viridis", "RdBu_r"
+STEPS = 200  # colours of a map
+DOTS_PER_INCH = 160  # of a PNG file
+
+_GROUP = re.compile(r'<g id="[A-Za-z]\w*(\.\w+)?_\d+"')
+# Each colour of a drawing: the variable that stands for it on a page, and its dark counterpart.
+_VARIABLES = {
+    INK: ("ink", "#e8eaed"),
+    FAINT: ("faint", "#a0a8b3"),
+    LINE: ("line", "#3a4048"),
+    PAPER: ("paper", "#15181c"),
+    **{
+        light: (f"series-{i}", dark)
+        for i, (light, dark) in enumerate(zip(COLOURS, _DARK, strict=True))
+    },
+}
+_SETTINGS: Any = {  # matplotlib types these keys one by one
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9.0,
+    "text.color": INK,
+    "text.parse_math": False,  # a model or a style may be called $x
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.facecolor": "none",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": LINE,
+    "grid.linewidth": 0.6,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "lines.linewidth": 1.7,
+    "lines.markersize": 4.5,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "svg.fonttype": "none",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """How one model looks in every figure."""
+
+    color: str
+    linestyle: str
+    marker: str
+
+
+def series(index: int) -> Series:
+    """Return the look of the series of a number: 28 differ in colour or dash."""
+    return Series(
+        color=COLOURS[index % len(COLOURS)],
+        linestyle=DASHES[(index // len(COLOURS) + index % len(COLOURS)) % len(DASHES)],
+        marker=MARKERS[(index // len(COLOURS) + index) % len(MARKERS)],
+    )
+
+
+@contextmanager
+def figure(width_inches: float = 7.2, height_inches: float = 3.4) -> Iterator[Figure]:
+    """Give a figure to draw in; what is drawn inside the context has the style."""
+    with matplotlib.rc_context(_SETTINGS):
+        yield Figure(figsize=(width_inches, height_inches), layout="constrained")
+
+
+def svg(drawn: Figure, name: str) -> str:
+    """Return a figure as an SVG element for a page; names keep the elements of several figures apart."""
+    stream = io.StringIO()
+    settings = {**_SETTINGS, "svg.hashsalt": name}
+    with matplotlib.rc_context(settings):
+        drawn.savefig(
+            stream,
+            format="svg",
+            dpi=150,
+            transparent=True,
+            metadata={"Date": None, "Creator": None},
+        )
+    text = stream.getvalue()
+    text = _GROUP.sub("<g", text[text.index("<svg") :])  # nothing refers to these names
+    for colour, (variable, _) in _VARIABLES.items():
+        text = text.replace(colour, f"var(--{variable}, {colour})")
+    return text
+
+
+def png(drawn: Figure) -> bytes:
+    """Return a figure as a PNG file on light paper."""
+    stream = io.BytesIO()
+    with matplotlib.rc_context(_SETTINGS):
+        drawn.savefig(stream, format="png", dpi=DOTS_PER_INCH, facecolor=PAPER)
+    return stream.getvalue()
+
+
+def style_sheet() -> str:
+    """Return the variables of a page, light and dark, as CSS."""
+    light = "".join(f"--{name}: {colour}; " for colour, (name, _) in _VARIABLES.items())
+    dark = "".join(f"--{name}: {colour}; " for name, colour in _VARIABLES.values())
+    return (
+        f":root {{ color-scheme: light dark; {light}}}\n"
+        f"@media (prefers-color-scheme: dark) {{ :root {{ {dark}}} }}\n"
+    )
+
 
 MOST_SHADED = 4  # curves in one axis whose error bands can be distinguished
 METRICS = {"translation": "translation invariance", "monotonicity": "monotonicity"}
@@ -64,32 +176,6 @@ def extrapolation(result: Result) -> Figure:
             above.set_ylim(min(later) - room, max(later) + room)
         last.set_xlabel("position in the piece (tokens)")
         _legend(drawn, above)
-    return drawn
-
-
-def realisations(result: Result) -> Figure:
-    """Return how the loss changes with the realisations of the test; the ring is at those of training."""
-    models = result["models"]
-    ticks = sorted({test["realisations"] for model in models for test in model["tests"]})
-    with figure(WIDTH, 3.2) as drawn:
-        axes = drawn.add_subplot()
-        for model in models:
-            tests, look = model["tests"], series(model["number"])
-            x = [test["realisations"] for test in tests]
-            mean = [test["change"]["mean"] for test in tests]
-            error = [_half(test["change"]) for test in tests]
-            label = f"{model['model']} (trained with {model['trained']})"
-            axes.errorbar(x, mean, error, capsize=2.5, label=label, **vars(look))
-            own = [(n, m) for n, m in zip(x, mean, strict=True) if n == model["trained"]]
-            for point in own:
-                axes.plot(*point, "o", ms=11, mfc="none", mec=look.color, mew=1.2)
-        axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_locator(FixedLocator(ticks))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.set_xticklabels([str(tick) for tick in ticks])
-        axes.set_xlabel("realisations R at the test")
-        axes.set_ylabel("change of the loss (nats a token)")
-        _legend(drawn, axes)
     return drawn
 
 
@@ -245,6 +331,15 @@ def attention(model: Result) -> Figure:
     return drawn
 
 
+def pictures(model: Result) -> dict[str, Figure]:
+    """Return the figures of one model by name: where it looks, and what its encoding has learned, if it learns."""
+    draws = [attention, look_back]
+    if model["templates"]:
+        draws.append(templates)
+        draws += [all_templates] if model["templates"]["features"] > 1 else []
+    return {draw.__name__: draw(model) for draw in draws}
+
+
 def changes(rows: Sequence[Row], control: Row, measures: Sequence[str]) -> Figure:
     """Return how far each measure of other rows is from the control's, with 95 % intervals, the best on top."""
     others = [row for row in rows if row is not control and row.values]
@@ -284,15 +379,10 @@ def _curve(axes: Axes, rows: Sequence[Result], model: Result, *, shaded: bool = 
     mean = [row["mean"] for row in rows]
     axes.plot(x, mean, color=look.color, linestyle=look.linestyle, label=model["model"])
     if shaded:
-        halves = [_half(row) for row in rows]
-        low, high = ([m + sign * h for m, h in zip(mean, halves, strict=True)] for sign in (-1, 1))
+        low, high = (
+            [nan if row[side] is None else row[side] for row in rows] for side in ("low", "high")
+        )  # one piece has no interval
         axes.fill_between(x, low, high, color=look.color, alpha=0.13, linewidth=0)
-
-
-def _half(row: Result) -> float:
-    """Return half the 95 % interval of a mean over pieces; of one piece none, which is not drawn."""
-    half = half_interval(row["deviation"], row["pieces"])
-    return nan if half is None else half
 
 
 def _mosaic(pictures: np.ndarray) -> np.ndarray:

@@ -1,12 +1,9 @@
 """Extrapolation: the loss by position, within the trained length and past it (the SPE paper's figure 3 and table 6).
 
-A model reads real pieces and is asked for each next token (teacher forcing). Each piece counts once, by the mean over
-its tokens in a stretch of positions; given are the mean over pieces and their deviation, and, paired by piece, how much
-more a stretch costs than the trained one: the drift. One piece alone has no deviation: None. Realisations (appendix
-D.4) are the same with another R.
-
-Later parts of pieces may be harder than earlier ones for any reader. So the tokens past the trained length can be
-predicted a second time, each from the last ones before it alone, no more than the model was trained with: `nearby`.
+A model reads real pieces and predicts each next token (teacher forcing). Each piece counts once, by the mean over its
+tokens in a stretch of positions; the drift is how much more a stretch costs than the trained one, paired by piece.
+Since later parts of pieces may be harder for any reader, the tokens past the trained length can be predicted a second
+time, each from no more of the last tokens than the model was trained with: `nearby`.
 """
 
 from __future__ import annotations
@@ -17,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.metrics.estimates import estimate
 from musicgen.generation.likelihood import position_losses
 from musicgen.performer import Performer
 
@@ -135,14 +133,6 @@ def growth(
     return [one for one in found if one] or None
 
 
-def change(pieces: Sequence[Loss], reference: Sequence[Loss]) -> dict[str, Any] | None:
-    """Return by how much the loss over all positions differs from a reference, paired by piece."""
-    own, its = (
-        sums.sum(1) / tokens.sum(1) for sums, tokens in (_columns(pieces), _columns(reference))
-    )
-    return _spread(own - its)
-
-
 def _columns(pieces: Sequence[Loss], key: str = "sums") -> tuple[np.ndarray, np.ndarray]:
     """Return the sums and the numbers of tokens of pieces by stretch, (pieces, stretches) both."""
     sums = np.array([piece[key] for piece in pieces], dtype=np.float64)
@@ -177,9 +167,10 @@ def _row(means: np.ndarray, start: int, stop: int) -> dict[str, Any] | None:
 
 
 def _spread(values: np.ndarray) -> dict[str, Any] | None:
-    """Return the mean over the pieces that have a value, and their deviation; None where none has one."""
-    known = values[~np.isnan(values)]
-    if not len(known):
+    """Return the mean over the pieces that have a value, their deviation and its interval; None where none has one."""
+    found = vars(estimate(None if np.isnan(value) else value for value in values))
+    if not found["n"]:
         return None
-    deviation = float(known.std(ddof=1)) if len(known) > 1 else None
-    return {"mean": float(known.mean()), "deviation": deviation, "pieces": len(known)}
+    return {key: found[key] for key in ("mean", "deviation", "low", "high")} | {
+        "pieces": found["n"]
+    }

@@ -233,10 +233,11 @@ def _measures(prompt: Notes, written: Notes) -> dict[str, Any]:
     measured = window.statistics(whole, GIVEN_BARS, BARS)
     of_form = form(whole, GIVEN_BARS, BARS)
     assert measured is not None, "a file without a note is not read"
+    scale = SCALES[(SCALES @ np.bincount(prompt.pitch % 12, minlength=12)).argmax()]
     return {
         "notes": of_form["notes"],
         "sounding": measured["sounding"],
-        "scale": _in_scale(prompt, written),
+        "scale": float(scale[written.pitch % 12].mean()),
         **likeness,
         "returns": of_form["returns"],
         "repeats": of_form["repeats"],
@@ -245,33 +246,25 @@ def _measures(prompt: Notes, written: Notes) -> dict[str, Any]:
     }
 
 
-def _in_scale(prompt: Notes, written: Notes) -> float:
-    """Return the share of notes in the major or minor scale that has most of the prompt's."""
-    scale = SCALES[(SCALES @ np.bincount(prompt.pitch % 12, minlength=12)).argmax()]
-    return float(scale[written.pitch % 12].mean())
-
-
 def _summary(
     rows: Sequence[Mapping[str, Any]], broken: Sequence[Mapping[str, str]]
 ) -> list[dict[str, Any]]:
     """Return a row a system, the real pieces first: estimates over prompts of the means over its continuations."""
-    systems = sorted(
-        {row["system"] for row in (*rows, *broken)}, key=lambda name: (name != REAL, name)
-    )
-    real = [row for row in rows if row["system"] == REAL]
-    table = []
-    for system in systems:
-        own = [row for row in rows if row["system"] == system]
-        found = {name: asdict(estimate(means(own, "prompt", name))) for name in MEASURES}
-        table.append({
+    systems = {row["system"]: [] for row in (*rows, *broken)}
+    for row in rows:
+        systems[row["system"]].append(row)
+    real = systems.get(REAL, [])
+    return [
+        {
             "system": system,
             "prompts": len({row["prompt"] for row in own}),
             "files": len(own),
             "broken": sum(row["system"] == system for row in broken),
-            **found,
+            **{name: asdict(estimate(means(own, "prompt", name))) for name in MEASURES},
             "apart": None if system == REAL else _apart(own, real),
-        })  # fmt: skip
-    return table
+        }
+        for system, own in sorted(systems.items(), key=lambda one: (one[0] != REAL, one[0]))
+    ]
 
 
 def _apart(

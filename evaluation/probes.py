@@ -1,20 +1,15 @@
 """Two properties of an encoding of position, seen from outside: the SPE paper's table 7 and figure 4.
 
-After Wang et al. (2021), a model reads one token over and over, so that nothing but position tells its copies apart.
-The unnormalised attention of the first layer, averaged over all tokens of the vocabulary, is asked two questions a
-head, for some queries and all keys up to some offset before them. Lower is better in both:
+After Wang et al. (2021), a model reads one token over and over, so that only position tells its copies apart. Of the
+unnormalised attention of the first layer, averaged over all tokens of the vocabulary, two shares are measured by head,
+for some queries and the keys up to an offset before them. Lower is better in both:
 
-    translation invariance  Does a weight depend on the offset alone? The share of the weights' variance that lies
-                            between weights of equal offset: 0 … 1
-    monotonicity            Does a weight fall with the offset? The share of pairs of keys of one query of which the
-                            farther one weighs more: 0 … 1
+    translation invariance  the share of the weights' variance that lies between weights of equal offset
+    monotonicity            the share of pairs of keys of one query of which the farther one weighs more
 
-Where weights are equal, but for one in a hundred at most, there is no position in them: None. Maps are averaged up to
-one factor a head, which changes neither.
-
-Only the encoding is tested: the decay of heads (horizons) would by itself make any map invariant and falling, so it is
-switched off; PermuteFormer's own decay is part of its encoding and stays. Copies of one token do not move musical time:
-for an encoding that counts it each takes a sixteenth, and offsets are in sixteenths then.
+Where at most one weight in a hundred differs from the rest, there is no position in them: None. The decay of heads
+(horizons) is switched off, since it alone makes any map invariant and falling; PermuteFormer's own decay stays. In
+musical time each token takes a sixteenth, and offsets are in sixteenths.
 
 A band holds the weights by query and offset, band[m, o] = weight of query m for key m − o, (queries, offsets), NaN
 where there is no such key.

@@ -12,27 +12,11 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from evaluation import figures
-from evaluation.benchmarks.tables import from_plain_rows, table_beside_papers
+from evaluation.benchmarks.run import from_plain, table_beside_papers
 from evaluation.continuation.results import continuation as continuation_figure
 from evaluation.continuation.results import similarity_tables, statistics_table, variety_table
-from evaluation.plots import style_sheet, svg
-from evaluation.tables import (
-    KINDS,
-    Result,
-    Table,
-    ablation_rows,
-    ablation_table,
-    extrapolation_rows,
-    extrapolation_table,
-    models_table,
-    position_rows,
-    positions_table,
-    probe_rows,
-    realisation_rows,
-    realisations_table,
-    whole_pieces_rows,
-    whole_pieces_table,
-)
+from evaluation.figures import style_sheet, svg
+from evaluation.tables import KINDS, Result, Table, models_table, position_rows, rows_of, table_of
 from tokenization.wording import counted, filled, sentence
 
 # What is asked, what figures show, and how it was measured.
@@ -42,15 +26,10 @@ LEADS = {
         style of continuations: the measurements of the papers, made again.""",
     "extrapolation": """A model reads pieces and predicts each next token. An encoding that carries over to lengths
         it was not trained with keeps the loss down after the dashed line.""",
-    "realisations": """A stochastic encoding draws R realisations of its templates; R can be another at the test than
-        in training. The paper finds the number of training best (appendix D.4).""",
-    "ablation": """The same pieces, read by the model without a part of it: with the gates of a stochastic encoding
-        open, through which no position comes; with its frequencies shuffled or other noise; with all tokens at one
-        position; without what its metric heads find; with heads that forget nothing. What the loss does not notice,
-        the model does not use.""",
-    "positions": """One token over and over: nothing but position tells its copies apart. Translation invariance asks
-        whether a weight depends on the offset alone, monotonicity whether it falls with the offset; 0 is perfect in
-        both. An encoding whose weights are all equal holds no position and has neither (–).""",
+    "ablation": """The same pieces, read by the model without a part of it. Open gates let no position through; with
+        the decay off, heads forget nothing. What the loss does not notice, the model does not use.""",
+    "positions": """One token over and over: only position tells its copies apart. Translation invariance measures
+        whether a weight depends on the offset alone, monotonicity whether it falls with the offset; 0 is perfect.""",
     "pictures": """What the encodings have learned, and where attention looks in music that runs past the trained
         length.""",
     "continuation": """Every prompt, the first {prompt_bars} bars of a piece, is continued {samples} times to {tokens}
@@ -59,18 +38,21 @@ LEADS = {
     "form": """Songs come back to what they said, and they end. Real pieces are continued from their first bars;
         compared with the same bars of the real piece.""",
     "infilling": """Some bars of real pieces are taken out and written again between what comes before and after.""",
-    "accompaniment": """One part of real pieces after the other is hidden and written again to the other parts.
-        For comparison, what nobody wrote for these bars: the part's own next bars, another piece of the style, another
-        style.""",
+    "accompaniment": """The parts of real pieces are hidden, one at a time, and written again to the other parts.""",
     "benchmark": """An experiment with small models: {what}. The same model with one encoding, or another part, after
         the other, trained on the same examples in the same order; nothing here is about the models above.""",
+}
+
+PICTURES = {
+    "attention": "Attention maps",
+    "look_back": "Mean distance of attention",
+    "templates": "Learned templates",
+    "all_templates": "All templates",
 }
 
 CAPTIONS = {
     "extrapolation": """Mean over {pieces} pieces in stretches of a 16th of the trained length; shaded: the 95 %
         interval. Below, where models can be compared: each less the mean of all at that position, paired by piece.""",
-    "realisations": """Change of the loss within the trained length against the R of training (ring), paired by piece,
-        with its 95 % interval. Another R gives the random features another width: they are redrawn.""",
     "probes": """Best head of the first layer, keys up to a 16th of the trained length back, by the position of the
         query; bars: standard error (jackknife over four groups of tokens).""",
     "attention": """Attention in {pieces} pieces that the model wrote, {length} tokens, their mean; white: the trained
@@ -87,9 +69,8 @@ HOW = {
     "extrapolation": (
         """Teacher forcing on {pieces} pieces of the {split} split from their beginning, {whole} of them at least as
         long as measured; a stochastic encoding is drawn once a piece. Data: {folder}, checksum {checksum:.16}….""",
-        """A piece counts once, by its mean over a stretch. ± is the deviation over pieces, as in table 6 of the SPE
-        paper. Growth is by how much more a model's loss grows after its trained length than that of the models on
-        average, with its 95 % interval, paired by piece.""",
+        """A piece counts once, by its mean over a stretch. Growth is by how much more a model's loss grows after its
+        trained length than that of the models on average.""",
     ),
     "ablation": (
         """Read are {pieces} pieces of the {split} split of {folder}, paired piece by piece with the whole model. The
@@ -112,9 +93,8 @@ HOW = {
         stochastic encoding is redrawn for each. Ranges are those of table 7 of the SPE paper in proportion to the
         trained length (the paper: 2048; an untrained model: 512).""",
         """Encodings in front of a feature map of the softmax kernel are shown by exp(q·k/√W), as in the paper; those
-        after a feature map by the weights that the model computes, both without what heads forget by horizons, which is
-        none of the encoding. In musical time, each token takes a sixteenth. Where no more than one
-        weight in a hundred differs from the rest, they have neither property (–).""",
+        after a feature map by the weights that the model computes. Where at most one weight in a hundred differs from
+        the rest, they have neither property (–).""",
     ),
     "continuation": (
         """Similarity is the cosine of style profiles. A style is one value, the mean over its prompts and samples;
@@ -177,7 +157,7 @@ COLUMN = 14  # letters of a title's line, so that the papers' columns stand on a
 
 def benchmark_content(result: Result) -> Markup:
     """Return the table of one benchmark, its failures, and how it was trained."""
-    rows = from_plain_rows(result["rows"])
+    rows = [from_plain(row) for row in result["rows"]]
     head, *lines = table_beside_papers(result["task"], rows, result["rules"])
     titles = ["\n".join(wrap(name, COLUMN)) for name in head]
     refused = [f"{row.encoding}: {row.failed}" for row in rows if row.failed]
@@ -223,19 +203,23 @@ def csv_files(results: Result) -> dict[str, list[dict[str, Any]]]:
         {k: v for k, v in m.items() if k not in ("config", "training")} for m in results["models"]
     ]
     weights = {model["label"]: model["sha256"] for model in models}
-    losses, continuation = results["extrapolation"], results["continuation"] or {}
-    ablated = [row for result in results["ablation"] for row in ablation_rows(result)]
+    by_data = {
+        kind: [row for result in results[kind] for row in rows_of(kind, result)]
+        for kind in _BY_DATA
+    }
+    continuation = results["continuation"] or {}
     files = {
         "models": models,
-        "extrapolation": [row for result in losses for row in extrapolation_rows(result)],
-        "extrapolation_by_position": [row for result in losses for row in position_rows(result)],
-        "realisations": [row for r in results["realisations"] for row in realisation_rows(r)],
-        "ablation": [{**row, "sha256": weights.get(row["model"])} for row in ablated],
+        **by_data,
+        "ablation": [{**row, "sha256": weights.get(row["model"])} for row in by_data["ablation"]],
+        "extrapolation_by_position": [
+            row for result in results["extrapolation"] for row in position_rows(result)
+        ],
         "whole_pieces": [
-            row for r in results["whole_pieces"] for row in whole_pieces_rows(r["kind"], r)
+            row for result in results["whole_pieces"] for row in rows_of(result["kind"], result)
         ],
         "benchmarks": [row for result in results["benchmarks"] for row in benchmark_rows(result)],
-        "positions": probe_rows(results["positions"] or {"models": []}),
+        "positions": rows_of("positions", results["positions"] or {"models": []}),
         **{
             f"continuation_{name}": continuation.get(name, [])
             for name in ("similarity", "variety", "statistics")
@@ -264,49 +248,50 @@ def _models(results: Result) -> Iterator[Section]:
     yield "models", "The models", table(models_table(results["models"])) + says(left_out)
 
 
-# The experiments that are made once a data set: title, table, and perhaps a figure and what it shows.
-_BY_DATA: dict[str, tuple[str, Callable[[Result], Table], Callable[[Any], Figure] | None, str]] = {
+# The experiments that are made once a data set: title, and perhaps a figure and what it shows.
+_BY_DATA: dict[str, tuple[str, Callable[[Any], Figure] | None, str]] = {
     "extrapolation": (
-        "Loss past the trained length", extrapolation_table, figures.extrapolation, "Loss by position"
+        "Loss past the trained length", figures.extrapolation, "Loss by position"
     ),
-    "realisations": (
-        "Realisations", realisations_table, figures.realisations, "Change of the loss by realisations"
-    ),
-    "ablation": ("What the models rely on", ablation_table, None, ""),
+    "ablation": ("What the models rely on", None, ""),
 }  # fmt: skip
 
 
 def _by_data(results: Result) -> Iterator[Section]:
-    for kind, (title, tabled, draw, shows) in _BY_DATA.items():
+    for kind, (title, draw, shows) in _BY_DATA.items():
         if not results[kind] and kind in results["missing"]:
             yield kind, title, paragraph(results["missing"][kind], "faint")
         for result in results[kind]:
             if not result["models"] and kind != "extrapolation":
                 continue
             data, which = result["data"], f"-{result['data']['checksum'][:8]}"
-            drawn = _drawn(draw, result, which, shows, **data) if draw else Markup()
-            yield (
-                f"{kind}{which}",
-                f"{title}: {_named(result)}",
-                paragraph(filled(LEADS[kind]))
-                + drawn
-                + table(tabled(result))
-                + (_how(kind, result, **data) if kind in HOW else Markup()),
-            )
+            drawn = _drawn(kind, draw(result), which, shows, **data) if draw else Markup()
+            name = f"{PurePath(data['folder']).name} ({data['language']})"
+            yield f"{kind}{which}", f"{title}: {name}", _content(kind, result, drawn, **data)
+
+
+def _whole_pieces(results: Result) -> Iterator[Section]:
+    for result in results["whole_pieces"]:
+        kind, name = result["kind"], PurePath(result["data"]).name
+        if result["models"]:
+            content = _content(kind, result, **{**result, "data": name})
+            yield f"{kind}-{result['checksum'][:8]}", f"{KINDS[kind]}: {name}", content
+
+
+def _content(kind: str, result: Result, drawn: str = "", /, **values: Any) -> Markup:
+    """Return what is asked, a figure if there is one, the table, and how it was measured."""
+    shown = paragraph(filled(LEADS[kind])) + drawn + table(table_of(kind, result))
+    return shown + (_how(kind, result, **values) if kind in HOW else "")
 
 
 def _positions(results: Result) -> Iterator[Section]:
     result = results["positions"]
     if not result or not result["models"]:
         return
-    yield (
-        "positions",
-        "What the encodings know of position",
-        paragraph(filled(LEADS["positions"]))
-        + _drawn(figures.probes, result, "", "Translation invariance and monotonicity by position")
-        + table(positions_table(result))
-        + _how("positions", result),
-    )
+    described = "Translation invariance and monotonicity by position"
+    drawn = _drawn("probes", figures.probes(result), "", described)
+    title = "What the encodings know of position"
+    yield "positions", title, _content("positions", result, drawn)
     models = Markup().join(
         _pictures(model, number) for number, model in enumerate(result["models"])
     )
@@ -315,17 +300,13 @@ def _positions(results: Result) -> Iterator[Section]:
 
 def _pictures(model: Result, number: int) -> Markup:
     """Return the pictures of one model; those of the first two are open."""
-    name, maps, learned = model["model"], model["attention"], model["templates"]
-    facts = {key: maps[key] for key in ("pieces", "length", "full")}
+    facts = {key: model["attention"][key] for key in ("pieces", "length", "full")}
     parts = [
-        _drawn(figures.attention, model, f"-{number}", f"Attention maps of {name}", **facts),
-        _drawn(figures.look_back, model, f"-{number}", f"Mean distance of attention of {name}"),
+        _drawn(name, drawn, f"-{number}", f"{PICTURES[name]} of {model['model']}", **facts)
+        for name, drawn in figures.pictures(model).items()
     ]
-    if learned:
-        parts.append(_drawn(figures.templates, model, f"-{number}", f"Learned templates of {name}"))
-    if learned and learned["features"] > 1:
-        parts.append(_drawn(figures.all_templates, model, f"-{number}", f"All templates of {name}"))
-    return folded(f"{name}: {model['encoding']}", Markup("\n").join(parts), is_open=number < 2)
+    title = f"{model['model']}: {model['encoding']}"
+    return folded(title, Markup("\n").join(parts), is_open=number < 2)
 
 
 def _continuation(results: Result) -> Iterator[Section]:
@@ -335,34 +316,18 @@ def _continuation(results: Result) -> Iterator[Section]:
         return
     counts = {key: result[key] for key in ("prompts", "styles")}
     whole = Markup().join(map(table, similarity_tables(result, "piece")))
+    described = "Similarity to prompt and piece by quarter"
     yield (
         "continuation",
         title,
         paragraph(filled(LEADS["continuation"], **result["settings"]))
-        + _drawn(
-            continuation_figure, result, "", "Similarity to prompt and piece by quarter", **counts
-        )
+        + _drawn("continuation", continuation_figure(result), "", described, **counts)
         + Markup().join(map(table, similarity_tables(result, "prompt")))
         + folded("Similarity to the whole piece", whole)
         + table(variety_table(result))
         + table(statistics_table(result))
         + _how("continuation", result),
     )
-
-
-def _whole_pieces(results: Result) -> Iterator[Section]:
-    for result in results["whole_pieces"]:
-        kind = result["kind"]
-        if not result["models"]:
-            continue
-        name = PurePath(result["data"]).name
-        yield (
-            f"{kind}-{result['checksum'][:8]}",
-            f"{KINDS[kind]}: {name}",
-            paragraph(filled(LEADS[kind]))
-            + table(whole_pieces_table(kind, result))
-            + _how(kind, result, **{**result, "data": name}),
-        )
 
 
 def _benchmarks(results: Result) -> Iterator[Section]:
@@ -384,19 +349,10 @@ _SECTIONS: tuple[Callable[[Result], Iterator[Section]], ...] = (
 )
 
 
-def _drawn(
-    draw: Callable[[Any], Figure], result: Result, which: str, described: str, **values: Any
-) -> Markup:
+def _drawn(name: str, drawn: Figure, which: str, described: str, **values: Any) -> Markup:
     """Return a figure with its caption; `which` tells it from others of its name."""
-    name = draw.__name__
-    drawn = svg(draw(result), f"{name}{which}")
-    return picture(drawn, filled(CAPTIONS[name], **values), described)
+    return picture(svg(drawn, f"{name}{which}"), filled(CAPTIONS[name], **values), described)
 
 
 def _how(name: str, result: Result, **values: Any) -> Markup:
     return how([filled(text, **values) for text in HOW[name]], result["command"])
-
-
-def _named(result: Result) -> str:
-    """Return what to call a data set."""
-    return f"{PurePath(result['data']['folder']).name} ({result['data']['language']})"

@@ -8,10 +8,10 @@ from typing import Any
 
 from evaluation.metrics.statistics import HARMONY, NOTES_A_BAR, SOUNDING
 from evaluation.metrics.style import METRICS
-from musicgen.common.intervals import half_interval
 from tokenization.wording import filled, listed
 
 Result = Mapping[str, Any]
+Row = dict[str, Any]
 NONE = "–"
 
 
@@ -57,8 +57,7 @@ def described(row: Result) -> str:
     """Return the mean of values, their deviation, and how many they are."""
     if row["mean"] is None:
         return NONE
-    deviation = "" if row["deviation"] is None else f" ± {number(row['deviation'])}"
-    return f"{number(row['mean'])}{deviation} ({row['n']})"
+    return f"{with_error(row['mean'], row['deviation'], number)} ({row['n']})"
 
 
 def spread(row: Result | None) -> str:
@@ -70,17 +69,17 @@ def signed(row: Result | None) -> str:
     """Return a mean change over pieces with its 95 % interval, which one piece does not have."""
     if row is None:
         return NONE
-    half = half_interval(row["deviation"], row["pieces"])
-    low, high = (row["mean"] + sign * (half or 0) for sign in (-1, 1))
-    between = "" if half is None else f" [{low:+.3f}, {high:+.3f}]"
-    return f"{row['mean']:+.3f}{between}".replace("-", "−")
+    change = interval(row["mean"], row["low"], row["high"], "{:+.3f}".format)
+    return change.replace("-", "−")
 
 
-def with_error(value: float | None, error: float | None) -> str:
+def with_error(
+    value: float | None, error: float | None, written: Callable[[float], str] = "{:.3f}".format
+) -> str:
     """Return a number and its standard error or deviation, if it has one."""
     if value is None:
         return NONE
-    return f"{value:.3f}" if error is None else f"{value:.3f} ± {error:.3f}"
+    return written(value) + ("" if error is None else f" ± {written(error)}")
 
 
 def lowest(values: Sequence[float | None], column: int) -> list[tuple[int, int]]:
@@ -123,15 +122,10 @@ def models_table(models: Sequence[Result]) -> Table:
     return Table(head=MODELS_HEAD, rows=rows, caption=MODELS_CAPTION)
 
 
-# The tables of the loss past the trained length, and with other numbers of realisations.
+# The table of the loss past the trained length.
 
 EXTRAPOLATION = "Loss in nats a token: mean ± deviation over pieces (n); differences [95 % interval], paired by piece."
-REALISATIONS = (
-    "Loss within the trained length in nats a token, mean ± deviation over pieces (n), by R at the test; "
-    "← as trained."
-)
 WORDS = {"trained": "trained", "near": "to 1.5 × trained", "far": "further"}
-Row = dict[str, Any]
 
 
 def extrapolation_table(result: Result) -> Table:
@@ -171,47 +165,28 @@ def of_one_stretch(models: Sequence[Result], part: str) -> dict[str, float]:
     return {name: row["mean"] for name, row in rows.items()} if comparable else {}
 
 
-def realisations_table(result: Result) -> Table:
-    """Return the loss by model and number of realisations, the trained one marked."""
-    numbers = sorted({t["realisations"] for m in result["models"] for t in m["tests"]})
-    rows = []
-    for model in result["models"]:
-        tests = {test["realisations"]: test for test in model["tests"]}
-        cells = [spread(tests.get(n)) + (" ←" if n == model["trained"] else "") for n in numbers]
-        rows.append([f"{model['model']} (R = {model['trained']})", *cells])
-    head = ["model", *(f"R = {n}" for n in numbers)]
-    return Table(head=head, rows=rows, caption=REALISATIONS)
-
-
 def extrapolation_rows(result: Result) -> list[Row]:
     """Return a row a model and part of the piece, its drift from the trained part, and its growth."""
-    found: list[Row] = []
-    for model in result["models"]:
-        rows = [{"part": part, **row} for part, row in model["parts"].items() if row]
-        rows += [{"part": f"drift {part}", **row} for part, row in model["drift"].items() if row]
-        rows += [{"part": part, **model[part]} for part in ("growth", "control") if model.get(part)]
-        found += [{**named(model), "data": result["data"]["checksum"], **row} for row in rows]
-    return found
+
+    def parts(model: Result) -> list[Row]:
+        compared = [(part, model.get(part)) for part in ("growth", "control")]
+        drift = [(f"drift {part}", row) for part, row in model["drift"].items()]
+        every = [*model["parts"].items(), *drift, *compared]
+        return [{"part": part, **row} for part, row in every if row]
+
+    return _rows(result, parts)
 
 
 def position_rows(result: Result) -> list[Row]:
     """Return a row a model and stretch of positions."""
-    data = result["data"]["checksum"]
-    return [
-        {**named(model), "data": data, **row}
-        for model in result["models"]
-        for row in model["positions"]
-    ]
+    return _rows(result, lambda model: model["positions"])
 
 
-def realisation_rows(result: Result) -> list[Row]:
-    """Return a row a model and number of realisations."""
+def _rows(result: Result, of_model: Callable[[Result], Sequence[Row]]) -> list[Row]:
+    """Return the rows of each model, which name it and the data."""
     data = result["data"]["checksum"]
-    return [
-        {**named(model), "data": data, "trained": model["trained"], **test}
-        for model in result["models"]
-        for test in model["tests"]
-    ]
+    models = result["models"]
+    return [{**named(model), "data": data, **row} for model in models for row in of_model(model)]
 
 
 def _part(row: Result | None, alike: bool) -> str:
@@ -256,11 +231,11 @@ def ablation_table(result: Result) -> Table:
     return Table(head=head, rows=rows, caption=ABLATION_CAPTION)
 
 
-def ablation_rows(result: Result) -> list[dict[str, Any]]:
+def ablation_rows(result: Result) -> list[Row]:
     """Return a row a model and part that was taken away, for a CSV file."""
     rows = []
     for one in result["models"]:
-        row: dict[str, Any] = {"model": one["model"], "part": one["part"]}
+        row = {"model": one["model"], "part": one["part"]}
         for place in ("within", "past"):
             low, high = one["interval"][place]
             row |= {place: one[place], f"{place}_low": low, f"{place}_high": high}
@@ -309,7 +284,7 @@ def positions_table(result: Result) -> Table:
     )
 
 
-def probe_rows(result: Result) -> list[dict[str, Any]]:
+def probe_rows(result: Result) -> list[Row]:
     """Return a row a model, head and range, for a CSV file."""
     return [
         {**named(model), "ranges": name, **row}
@@ -387,8 +362,6 @@ CAPTIONS = {
 
 def whole_pieces_table(kind: str, result: Result) -> Table:
     """Return a row a model and measure: what was written, and what stands for good and for bad."""
-    if kind == "realism":
-        return realism_table(result)
     sides = SIDES[kind]
     above = ["above another piece"] if kind == "accompaniment" else []
     rows = [
@@ -409,10 +382,8 @@ def whole_pieces_table(kind: str, result: Result) -> Table:
     )
 
 
-def whole_pieces_rows(kind: str, result: Result) -> list[dict[str, Any]]:
+def whole_pieces_rows(kind: str, result: Result) -> list[Row]:
     """Return a row a model, measure and side, for a CSV file."""
-    if kind == "realism":
-        return realism_rows(result)
     return [
         {
             "kind": kind,
@@ -439,10 +410,10 @@ def _value(found: Result | None, of_row: int) -> str:
     """Return an estimate, with its n where that is not the row's: what a piece does not have is in no mean."""
     if found is None or found["mean"] is None:
         return NONE
-    deviation = "" if found["deviation"] is None else f" ± {found['deviation']:.2f}"
+    deviating = with_error(found["mean"], found["deviation"], "{:.2f}".format)
     between = "" if found["low"] is None else f" [{found['low']:.2f}, {found['high']:.2f}]"
     of_its_own = "" if found["n"] == of_row else f" (n {found['n']})"
-    return f"{found['mean']:.2f}{deviation}{between}{of_its_own}"
+    return deviating + between + of_its_own
 
 
 # The table of how well written bars are told from real ones.
@@ -473,10 +444,30 @@ def realism_table(result: Result) -> Table:
     return Table(head=head, rows=rows, caption=filled(REALISM_CAPTION))
 
 
-def realism_rows(result: Result) -> list[dict[str, Any]]:
+def realism_rows(result: Result) -> list[Row]:
     """Return a row a model and test or statistic, for a CSV file."""
     return [
         {"data": result["data"], "model": model["model"], **row}
         for model in result["models"]
         for row in model["table"]
     ]
+
+
+# The table of each experiment by its kind, and the rows of its CSV file.
+
+_TABLES: dict[str, tuple[Callable[[Result], Table], Callable[[Result], list[Row]]]] = {
+    "extrapolation": (extrapolation_table, extrapolation_rows),
+    "ablation": (ablation_table, ablation_rows),
+    "positions": (positions_table, probe_rows),
+    "realism": (realism_table, realism_rows),
+}
+
+
+def table_of(kind: str, result: Result) -> Table:
+    """Return the table of an experiment's result."""
+    return _TABLES[kind][0](result) if kind in _TABLES else whole_pieces_table(kind, result)
+
+
+def rows_of(kind: str, result: Result) -> list[Row]:
+    """Return the rows of an experiment's result for a CSV file."""
+    return _TABLES[kind][1](result) if kind in _TABLES else whole_pieces_rows(kind, result)

@@ -4,15 +4,12 @@ B batch, T time, H heads, M features, D value width. For positive features φ, h
 
     out_i = Σ_{j≤i} r^(i−j) (fq_i·fk_j) v_j / Σ_{j≤i} r^(i−j) (fq_i·fk_j)
 
-(Katharopoulos et al. 2020; the decay r: PermuteFormer). Of the backends, "exact" is the definition, for tests, pictures
-and short sequences; "chunked" is for training and prompts, in time and memory linear in T; "recurrent" is for
-generation, where they do not grow with the position. Each takes and returns the same state, so a sequence may be cut
-anywhere and continued by another.
+(Katharopoulos et al. 2020; the decay r: PermuteFormer). The backend "exact" is the definition, for tests, pictures and
+short sequences; "chunked" takes time and memory linear in T, for training and prompts; "recurrent" is for generation.
+Each takes and returns the same state, so a sequence may be cut anywhere and continued by another.
 
-First come the sums y_i = Σ_{j≤i} r^(i−j) (q_i·k_j) v_j in four ways; n blocks of c positions. Outside, tensors are
-(B, T, H, ·); the state S_i = Σ_{j≤i} r^(i−j) k_j v_jᵀ is (B, H, M, D), and y_i = q_i S_i. Powers of r are taken of
-differences i − j ≥ 0 only, so that they stay in (0, 1] at any length (PermuteFormer's r^i and r^−j, taken apart,
-overflow float32 near position 700).
+All compute y_i = Σ_{j≤i} r^(i−j) (q_i·k_j) v_j = q_i S_i from the state S_i = Σ_{j≤i} r^(i−j) k_j v_jᵀ, (B, H, M, D).
+Blocks are n of c positions. Powers of r are taken of differences i − j ≥ 0 only, which stay in (0, 1] at any length.
 """
 
 from __future__ import annotations
@@ -58,17 +55,17 @@ def _times(x: Tensor, weight: Tensor | None) -> Tensor:
     return x if weight is None else x * weight
 
 
-def _times_each(x: Tensor, weight: Tensor | None) -> Tensor:
-    return x if weight is None else x * weight.unsqueeze(1)  # the same for all n blocks
-
-
 def _block(q: Tensor, k: Tensor, v: Tensor, state: Tensor, w: _Weights) -> tuple[Tensor, Tensor]:
     """One block, (B, H, c, ·), seen as a masked matrix inside and as a state from before."""
-    scores = (q @ k.mT) * w.within  # (B, H, c, c)
-    past = _times(q @ state.to(q.dtype), w.entering)  # (B, H, c, D)
     own = k.mT @ _times(v, w.leaving)  # (B, H, M, D)
-    y = (scores @ v).to(state.dtype) + past
-    return y, _times(state, w.whole) + own
+    return _outputs(q, k, v, state, w), _times(state, w.whole) + own
+
+
+def _outputs(q: Tensor, k: Tensor, v: Tensor, before: Tensor, w: _Weights) -> Tensor:
+    """Return what a block's positions see, (…, c, D): of the block, and of the state before it, (…, M, D)."""
+    scores = (q @ k.mT) * w.within  # (…, c, c)
+    past = _times(q @ before.to(q.dtype), w.entering)
+    return (scores @ v).to(before.dtype) + past
 
 
 def exact_sums(
@@ -128,13 +125,12 @@ def parallel_sums(
 def _all_blocks(
     q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor, chunk: int
 ) -> tuple[Tensor, Tensor]:
-    w = _weights(chunk, decay, q)
+    within, *others = _weights(chunk, decay, q)
+    w = _Weights(within.unsqueeze(1), *(x if x is None else x.unsqueeze(1) for x in others))
     q, k, v = (x.unflatten(1, (-1, chunk)).permute(0, 3, 1, 2, 4) for x in (q, k, v))  # (B,H,n,c,·)
-    scores = (q @ k.mT) * w.within.unsqueeze(1)  # (B, H, n, c, c)
-    own = k.mT @ _times_each(v, w.leaving)  # (B, H, n, M, D)
+    own = k.mT @ _times(v, w.leaving)  # (B, H, n, M, D)
     states = _running(torch.cat([state.unsqueeze(2), own], dim=2), decay, chunk)
-    past = _times_each(q @ states[:, :, :-1].to(q.dtype), w.entering)
-    y = (scores @ v).to(state.dtype) + past  # (B, H, n, c, D)
+    y = _outputs(q, k, v, states[:, :, :-1], w)  # (B, H, n, c, D)
     return y.permute(0, 2, 3, 1, 4).flatten(1, 2), states[:, :, -1]
 
 
@@ -151,9 +147,8 @@ def blockwise_sums(
 ) -> tuple[Tensor, Tensor]:
     """Go block by block: for CPUs, where a block's matrices stay in the cache.
 
-    Its own backward keeps the inputs and a state a block. At B1 H8 M128 D64 T2048 a normalised attention then keeps
-    13 MB besides its inputs, and takes 65 ms forward and backward on one core; autograd through `parallel_sums` keeps
-    61 MB and takes 93 ms, fast-transformers' kernel 26 MB and 179 ms. The decay gets no gradient here.
+    Its own backward keeps the inputs and a state a block. At B1 H8 M128 D64 T2048 that is 13 MB, and 65 ms forward and
+    backward on one core; autograd through `parallel_sums` keeps 61 MB and takes 93 ms. The decay gets no gradient here.
     """
     y, state = _Blockwise.apply(q, k, v, decay, state, chunk)
     return y, state
@@ -217,16 +212,12 @@ def _heads(x: Tensor) -> Tensor:
     return x.transpose(1, 2)
 
 
-# The compiled causal product of pytorch-fast-transformers, an optional extra, behind the signature of our own sums.
-
-
 def fast_transformers_sums(
     q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return y_i = Σ_{j≤i} (q_i·k_j) v_j from a state and the state after it, as `Sums`.
+    """Use the compiled product of pytorch-fast-transformers, an optional extra.
 
-    The kernels know float32 alone: other precisions are converted to it, and y comes back in the state's. They know
-    neither a state, which is added around them, nor a decay, which is refused.
+    It knows float32 alone, and neither a state, which is added here, nor a decay, which is refused.
     """
     if decay is not None:
         raise ValueError(
@@ -258,10 +249,10 @@ class AttentionState(NamedTuple):
     normaliser: Tensor | None = None  # Σ r^(i−j) gk_j of a normaliser (gq, gk): (B, H, Mn, 1)
     metre: Tensor | None = None  # memory of metric heads (metre.py): (B, R, M, D + 1)
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> AttentionState:
-        """Apply a function to each tensor."""
-        rest = (None if x is None else function(x) for x in self[1:])
-        return AttentionState(function(self.sums), *rest)
+
+def mapped(state: Any, function: Callable[[Tensor], Tensor]) -> Any:
+    """Apply a function to each tensor of a layer's state."""
+    return type(state)(*(None if x is None else function(x) for x in state))
 
 
 BACKENDS: dict[str, Sums] = {
@@ -286,11 +277,10 @@ def attend(
     """Attend by the named backend, or by sums of one's own, or by "recurrent" where one token continues a state.
 
     fq, fk are (B, T, H, M) and v is (B, T, H, D); decay is r in (0, 1] a head, (H,). A normaliser (gq, gk), each
-    (B, T, H, Mn), gives the denominator other features than the numerator; the decay applies to both. T need not be a
-    multiple of the chunk. Returns the output (B, T, H, D) and the state after the last position.
+    (B, T, H, Mn), gives the denominator other features than the numerator; the decay applies to both. Returns the
+    output (B, T, H, D) and the state after the last position.
 
-    Where gradients are off, "recurrent" UPDATES THE STATE IN PLACE and returns it, which halves the time of a step:
-    `map` it by `Tensor.clone` first to step from it twice.
+    Where gradients are off, "recurrent" UPDATES THE STATE IN PLACE and returns it, which halves the time of a step.
     """
     sums = BACKENDS[backend] if isinstance(backend, str) else backend
     sums = step_sums if state is not None and fq.shape[1] == 1 else sums

@@ -1,8 +1,7 @@
 """A model as a folder: config.json (all that is known of it), model.safetensors (its weights), README.md (for people).
 
-Nothing is pickled. Saving is atomic: the new weights are complete under another name before config.json, which states
-their hash, is replaced, and take their place after it; so at any moment the folder holds one whole model, old or new,
-and loading takes the weights that config.json states.
+Nothing is pickled. At any moment the folder holds one whole model, old or new: the new weights are complete under
+another name before config.json, which states their hash, is replaced, and take their place after it.
 """
 
 from __future__ import annotations
@@ -168,19 +167,18 @@ def _tensors_of(path: Path) -> dict[str, Tensor]:
 def _check_sizes(config: ModelConfig, stored: Mapping[str, Tensor], path: Path) -> None:
     """Compare what takes the memory of a model with the weights at hand, before any is taken."""
     layers = len({name.split(".")[1] for name in stored if name.startswith("blocks.")})
-    wanted = {"embedding.weight": (config.vocabulary_size, config.width)}
+    rows = {"embedding": config.vocabulary_size}  # of matrices, each as wide as the model
     if config.goals is not None:
-        wanted["goals.vectors.weight"] = (len(config.goals), config.width)
+        rows["goals.vectors"] = len(config.goals)
     if config.recall is not None:
-        rows = {"planned": config.vocabulary_size, "matched": config.vocabulary_size}
-        rows |= dict.fromkeys(("trust", "level"), PLANNED_LEVELS + MATCHED_LEVELS)
-        wanted |= {f"recall.{name}.weight": (count, config.width) for name, count in rows.items()}
+        rows |= dict.fromkeys(("recall.planned", "recall.matched"), config.vocabulary_size)
+        rows |= dict.fromkeys(("recall.trust", "recall.level"), PLANNED_LEVELS + MATCHED_LEVELS)
     outputs = {"attention.qkv": 3 * config.width, "feedforward.inner": config.feedforward}
     if (metre := config.metre) is not None:
         outputs["attention.metre.qkv"] = len(metre.bars) * (2 * metre.features + config.head_width)
     for layer in range(min(layers + 1, config.layers)):
-        for name, output in outputs.items():
-            wanted[f"blocks.{layer}.{name}.weight"] = (output, config.width)
+        rows |= {f"blocks.{layer}.{name}": count for name, count in outputs.items()}
+    wanted = {f"{name}.weight": (count, config.width) for name, count in rows.items()}
     missing = [name for name in wanted if name not in stored]
     columns = stored[_OMEGA].numel() if _OMEGA in stored else config.width
     if config.attention == "linear" and (config.features.features or 0) > 4 * columns:
@@ -237,10 +235,9 @@ def _fill(model: Performer, stored: dict[str, Tensor], path: Path) -> None:
         raise ValueError(_does_not_belong(path, has, name))
     for name, tensor in wanted.items():
         _check_shape(path, name, stored[name], tuple(tensor.shape))
-    for name, scale in scales.items():
-        _check_shape(path, name + _SCALE, scale, tuple(stored[name].shape[:1]))
-        _check_type(path, name + _SCALE, scale, torch.float32)
-    for name, tensor in wanted.items():
+        if name in scales:
+            _check_shape(path, name + _SCALE, scales[name], tuple(tensor.shape[:1]))
+            _check_type(path, name + _SCALE, scales[name], torch.float32)
         others = (torch.bfloat16, torch.float64) if tensor.is_floating_point() else ()
         types = (torch.int8,) if name in scales else (tensor.dtype, *others)
         _check_type(path, name, stored[name], *types)

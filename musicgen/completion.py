@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,9 @@ from musicgen.generation.request import Request
 from musicgen.pieces import Piece, edit_of, heard_facts
 from tokenization.analysis.chords import guessed_before, known_from
 from tokenization.analysis.metres import bar_lines
+from tokenization.edit import Written
 from tokenization.language import Goal
 from tokenization.records import whole_number
-from tokenization.score import Notes
 
 
 class Completion(MusicGeneration):
@@ -27,26 +27,23 @@ class Completion(MusicGeneration):
         goal: Goal,
         request: Request,
         written: dict[str, Any],
-        is_new: Callable[[Notes], np.ndarray],
-        where: dict[str, Any],
+        where: Written,
     ) -> None:
         """Take a goal of the piece in the model's language.
 
-        `written` says in a file what was asked for, `is_new` which notes of a whole piece the model wrote, be they the
-        same as those that stood there: (N,) bool; `where` says so of an edit of the piece's file.
+        `written` says in a file what was asked for, `where` which notes of a whole piece the model wrote, be they the
+        same as those that stood there.
         """
         known = {
             "elsewhere": tuple(goal.elsewhere.tolist()),
             "unlike": tuple(goal.replaced.tolist()),
         }
         super().__init__(model, goal.prompt, goal.grammar, request, **known)
-        self.piece, self.goal, self._written, self._is_new = piece, goal, written, is_new
-        self._edit = edit_of(piece.original, piece.score, model.language, **where)
+        self.piece, self.goal, self._written, self._where = piece, goal, written, where
+        self._edit = edit_of(piece.original, piece.score, model.language, **vars(where))
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
-        score = self.model.language.decode(
-            self.goal.whole(ids), self.piece.encoded.setting, drawn=True
-        )
+        score = self.model.language.decode(self.goal.whole(ids), self.piece.encoded.setting)
         # The chords are those of the piece, or written as a part.
         known = 0 if self.goal.writes_chords else known_from(self.piece.score.markers)
         score = guessed_before(score, known)
@@ -56,7 +53,7 @@ class Completion(MusicGeneration):
             ids=ids,
             tokens=len(ids) - len(self.goal.prompt),
             score=score,
-            continuation=score.replace(notes=score.notes[self._is_new(score.notes)]),
+            continuation=self._where.new_in(score),
             edit=self._edit,
             provenance={
                 **facts,
@@ -93,12 +90,8 @@ def infilling(model: Player, piece: Piece, bars: tuple[int, int], request: Reque
     plan = _plan(model, request, piece.bars, first - 1, last)
     goal = model.language.infilling(piece.encoded.ids, first - 1, last, plan=plan)
     line, seam = bar_lines(piece.score, last)[[first - 1, last]]
-
-    def is_new(notes: Notes) -> np.ndarray:
-        return (notes.onset_ticks >= line) & (notes.onset_ticks < seam)
-
-    written, where = {"written_bars": [first, last]}, {"start": int(line), "stop": int(seam)}
-    return Completion(model, piece, goal, request, written, is_new, where)
+    where = Written(start=int(line), stop=int(seam))
+    return Completion(model, piece, goal, request, {"written_bars": [first, last]}, where)
 
 
 def _plan(
@@ -120,9 +113,5 @@ def accompaniment(
     """Return the work to write some parts to the others."""
     plan = _plan(model, request, piece.bars, 0, piece.bars)
     goal = model.language.accompanying(piece.encoded.ids, write, plan=plan)
-
-    def is_new(notes: Notes) -> np.ndarray:
-        return np.isin(notes.track, goal.tracks)
-
-    where = {"tracks": goal.tracks}
-    return Completion(model, piece, goal, request, {"written_parts": list(write)}, is_new, where)
+    where = Written(tracks=goal.tracks)
+    return Completion(model, piece, goal, request, {"written_parts": list(write)}, where)

@@ -72,57 +72,51 @@ class ModelConfig:
                 f"position {self.position_name!r} acts on the features of linear attention, which softmax "
                 f"attention has not; choose attention: linear, or another encoding"
             )
+        self._check_memory()
+        self._check_time()
 
-        self._check_horizons()
-        self._check_metre()
-        self._check_clock()
-        self._check_goals()
-
-    def _check_metre(self) -> None:
-        if self.metre is None:
-            return
-        if self.attention == "softmax":
-            raise ValueError(
-                "softmax attention remembers everything; a metre goes with attention: linear"
-            )
-        if self.clock is None:
-            raise ValueError("a metre needs the clock of the language whose tokens are learned")
-        self.metre.periods(self.clock)
-
-    def _check_clock(self) -> None:
-        if self.clock is None:
-            if getattr(self.position, "time", "tokens") == "music":
+    def _check_memory(self) -> None:
+        """Check how heads forget."""
+        for name, given in (("horizons", self.horizons), ("a metre", self.metre)):
+            if given is not None and self.attention == "softmax":
                 raise ValueError(
-                    "a position in musical time needs the clock of the language whose tokens are learned"
+                    f"softmax attention remembers everything; {name} goes with attention: linear"
                 )
-            return
-        last = max((token for token, *_ in self.clock.moves), default=0)
-        if last >= self.vocabulary_size:
-            raise ValueError(
-                f"the clock moves by token {last}, but there are {self.vocabulary_size} tokens, from 0"
-            )
-
-    def _check_goals(self) -> None:
-        if self.goals is None:
-            return
-        if self.clock is None:
-            raise ValueError("goals need the clock of the language whose tokens are learned")
-        known = len(set(self.goals)) == len(self.goals) > 0
-        if not known or not all(0 <= token < self.vocabulary_size for token in self.goals):
-            raise ValueError(
-                f"goals are {list(self.goals)}; different tokens below {self.vocabulary_size} are wanted"
-            )
-
-    def _check_horizons(self) -> None:
         if self.horizons is None:
             return
         if len(self.horizons) != 2 or not 1 < self.horizons[0] <= self.horizons[1] < math.inf:
             raise ValueError(
                 f"horizons are {list(self.horizons)}; give the shortest and the longest, in tokens, as in [8, 512]"
             )
-        if self.attention == "softmax":
+
+    def _check_time(self) -> None:
+        """Check what needs the clock, and the tokens that it and the goals name."""
+        musical = getattr(self.position, "time", "tokens") == "music"
+        wanted = {
+            "a metre": self.metre is not None,
+            "a position in musical time": musical,
+            "a list of goals": self.goals is not None,
+        }
+        if self.clock is None:
+            for name, is_wanted in wanted.items():
+                if is_wanted:
+                    raise ValueError(
+                        f"{name} needs the clock of the language whose tokens are learned"
+                    )
+            return
+        if self.metre is not None:
+            self.metre.periods(self.clock)
+        last = max((token for token, *_ in self.clock.moves), default=0)
+        if last >= self.vocabulary_size:
             raise ValueError(
-                "softmax attention remembers everything; horizons go with attention: linear"
+                f"the clock moves by token {last}, but there are {self.vocabulary_size} tokens, from 0"
+            )
+        if self.goals is None:
+            return
+        known = len(set(self.goals)) == len(self.goals) > 0
+        if not known or not all(0 <= token < self.vocabulary_size for token in self.goals):
+            raise ValueError(
+                f"goals are {list(self.goals)}; different tokens below {self.vocabulary_size} are wanted"
             )
 
     @property

@@ -6,7 +6,7 @@ groove experiment, which counts tokens and compares them, through `Generation` a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -100,14 +100,12 @@ class Generation:
         by_kind = self.request.sampling.by_kind
         kinds = Kinds(language.kinds(), language.plan_tokens()) if by_kind else None
         ids = self._ids.astype(np.int64)
-        # What stands before a gap is no valid piece: its grammar checks it token by token.
-        valid = language.validate(ids) is None
         asked = [name for name, value in (self.request.plan or {}).items() if value is not None]
         if self.request.sampling.guidance == 1:
             asked = []
         guiding = tuple(language.plan_tokens(asked))
         more = {"end": language.end, "kinds": kinds, "guiding": guiding, **self._more}
-        return order(self.request, ids, self._grammar, valid=valid, **more)
+        return order(self.request, ids, self._grammar, valid=True, **more)
 
     def __iter__(self) -> Iterator[int]:
         """Generate; yields the number of steps so far. To stop early, stop iterating."""
@@ -215,7 +213,7 @@ class Continuation(MusicGeneration):
             ids,
             prompt_bars=prompt.bars,
             may_end=request.may_end,
-            end_in=request.bars if request.ends else None,
+            ends=request.ends,
             chords=request.chords,
             longest_ticks=longest_ticks(model, closed, prompt.score),
             plan=plan,
@@ -270,9 +268,7 @@ def longest_ticks(model: Player, ids: np.ndarray, score: Score) -> list[int] | N
     known = model.longest_ticks
     if known is None or not len(score.notes):
         return known
-    lengths = model.language.longest([ids])
-    assert lengths is not None, "a language that bounds notes measures them"
-    beat = score.ticks_per_beat
+    lengths, beat = model.language.longest([ids]) or known, score.ticks_per_beat
     return [min(most, max(here, beat)) for most, here in zip(known, lengths, strict=True)]
 
 
@@ -297,6 +293,9 @@ class Without(Grammar):
     def advance(self, tokens: np.ndarray) -> None:
         self._grammar.advance(tokens)
 
+    def take(self, ids: np.ndarray) -> None:
+        self._grammar.take(ids)
+
 
 MOST_BARS = 512  # that are scripted where the length is given in tokens
 
@@ -305,37 +304,20 @@ def continuing(
     language: Language,
     prompt: np.ndarray,
     *,
-    prompt_bars: int = 0,
     may_end: bool = False,
-    end_in: int | None = None,
+    ends: bool = False,
     chords: list[list[str]] | None = None,
-    longest_ticks: Sequence[int] | None = None,
     bars: int = MOST_BARS,
-    plan: Mapping[str, np.ndarray] | None = None,
+    **known: Any,
 ) -> Grammar:
     """Return the grammar of sequences that begin with a prompt; it stands before the prompt's first token.
 
-    `longest_ticks` is what `Language.longest` found in the data that the model learned from. `Language.close` completes
-    what is generated so.
-
-    The bars after the prompt keep to the line of `chords`, over and over.
-
-    With `end_in`, the music ends with the last of so many bars, and says in each how many are left; the prompt has
-    begun the first of them. A `plan` says what the new bars, so many, are to be like.
+    What is asked of the new bars, and what else is `known`, is that of `Language.grammar`. `Language.close` completes
+    what is generated so. Where the music `ends`, with the last of so many bars, the prompt has begun the first of them.
     """
-    if plan is not None or chords is not None or end_in is not None:
-        ends, count = end_in is not None, bars if end_in is None else end_in
-        if grammar := language.directed(prompt, count, ends=ends, chords=chords, plan=plan):
-            return grammar
-    if end_in is not None:
-        raise ValueError(
-            f"this model uses the language {language.name}, in which an end cannot be asked for; leave --end out, "
-            "or choose one that uses ensemble"
-        )
-    if chords is not None:
-        grammar = language.on_chords(chords, prompt_bars)
-    else:
-        grammar = language.grammar(
-            prompt_tokens=len(prompt), prompt_bars=prompt_bars, longest_ticks=longest_ticks
-        )
-    return grammar if may_end else Without(grammar, [language.end])
+    if ends and "end" not in language.abilities:
+        raise language.lacks("in which an end cannot be asked for")
+    if chords is not None and "chords" not in language.abilities:
+        raise language.lacks("which names no chords")
+    grammar = language.grammar(prompt, bars=bars, ends=ends, chords=chords, **known)
+    return grammar if may_end or grammar.counts_bars else Without(grammar, [language.end])

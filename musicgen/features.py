@@ -43,8 +43,8 @@ def orthogonal_matrices(count: int, width: int, generator: Generator) -> Tensor:
 class FeatureMap(nn.Module, ABC):
     """The contract: features of queries and of keys, (B, T, H, W) → (B, T, H, M).
 
-    A map that projects at random holds the projection as the buffer `omega`, (W, columns), which is saved with the
-    model. The first draw takes torch's default generator, as the initial weights of a layer do.
+    A random projection is the buffer `omega`, (W, columns), which is saved with the model and first drawn from torch's
+    default generator.
     """
 
     omega: Tensor | None
@@ -67,9 +67,9 @@ class FeatureMap(nn.Module, ABC):
     def queries(self, x: Tensor) -> Tensor:
         """Return the features of queries; a factor of a position's own cancels in attention and is free."""
 
-    @abstractmethod
     def keys(self, x: Tensor) -> Tensor:
-        """Return the features of keys."""
+        """Return the features of keys: those of queries, unless a map tells them apart."""
+        return self.queries(x)
 
     def _projected(self, x: Tensor) -> Tensor:
         """(B, T, H, W) → (B, T, H, columns), in float32 at least."""
@@ -97,14 +97,12 @@ class FavorConfig:
 class Favor(FeatureMap):
     """φ(x) = exp(±ωx − |x|²/2) / √M for x scaled by W^(−1/4), both signs of M/2 random ω (FAVOR+, hyperbolic).
 
-    Staying in range: for queries the largest exponent of a position is subtracted, which cancels. For keys nothing may
-    be subtracted that differs between positions. Their exponents are bounded above, ωx − |x|²/2 ≤ |ω|²/2, but far out
-    all of them fall below float32 and the weights become 0/0. So queries and keys are pulled back, along their own
-    direction, to |x| ≤ 8 and |ωx| ≤ 24. Nothing is lost there: the estimate's relative deviation is exp(|q + k|²/2) /
-    √M (Choromanski et al. 2021, lemma 2), already useless at half of that. Then key features lie in e^−56 … e^24, no
-    ratio of two features of a key exceeds e^48, and the sum of a query's weights is e^−56 / M at least: room in
-    float32's e^±87 for sums over any length and for the gradients. The factor of the pull is taken as constant in the
-    backward pass, so that the gradient can still shorten a vector that lies outside.
+    For queries the largest exponent of a position is subtracted, which cancels. For keys nothing may be subtracted that
+    differs between positions, and far out all exponents fall below float32. So queries and keys are pulled back, along
+    their own direction, to |x| ≤ 8 and |ωx| ≤ 24. Nothing is lost: the estimate's relative deviation, exp(|q + k|²/2) /
+    √M (Choromanski et al. 2021, lemma 2), makes it useless at half of that. Then key features lie in e^−56 … e^24, and
+    a query's weights sum to e^−56 / M at least: room in float32's e^±87 for sums over any length and for gradients. The
+    factor of the pull is constant in the backward pass, so that the gradient can shorten a vector that lies outside.
     """
 
     signs: Tensor
@@ -192,9 +190,6 @@ class Relu(FeatureMap):
     def queries(self, x: Tensor) -> Tensor:
         with without_autocast(x.device):
             return self._activation(self._projected(x)) + self.config.floor
-
-    def keys(self, x: Tensor) -> Tensor:
-        return self.queries(x)
 
     def _activation(self, x: Tensor) -> Tensor:
         return x.relu()

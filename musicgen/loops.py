@@ -1,9 +1,8 @@
 """Compute one generated token of many sequences in loops that numba compiles.
 
-A token of a narrow, deep model is hundreds of small products. As calls of torch each takes microseconds before it
-begins, and a library adds a row up in another order when it has company. These loops take all layers in one call and
-each row by itself: what a row gets does not depend, to the last bit, on which others there are. They compute what
-`Performer.step` does, to rounding (tests/musicgen/generation/test_step.py).
+A token of a narrow, deep model is hundreds of small products, each of which would take microseconds to begin in torch.
+These loops take all layers in one call and each row by itself: what a row gets does not depend, to the last bit, on
+which others there are. They compute what `Performer.step` does, to rounding.
 
 Compiled for a model's types when first asked for, in some seconds, and stored in the user's cache folder.
 

@@ -1,27 +1,22 @@
 """Heads that remember by the place in the metre: relative positions in musical time, exact, at linear cost.
 
-Accompaniments repeat: in the grooves that one model here learns from, nine of ten drum notes come again in four bars.
-An attention over tokens has to find them: a bar may be 50 tokens or 200 long, and the features of linear attention are
-too few to single one of so many out. But time is known, from the tokens (`Clock`). So with t_i the time after token i
-(where the next one is going to stand) and s_j the time before token j (where it stood itself), a head of period P has
+Accompaniments repeat: nine of ten drum notes of a groove come again in four bars. An attention over tokens has to find
+them, though bars differ in length and linear attention has few features. But time is known from the tokens (`Clock`).
+So with t_i the time after token i (where the next one stands) and s_j the time before token j (where it stood itself),
+a head of period P has
 
     w_ij = [t_i ≡ s_j mod P] r^((t_i − s_j) / P) φ(q_i)·φ(k_j),   out_i = Σ_{j≤i} w_ij v_j / Σ_{j≤i} w_ij
 
-It sees only what stood at the same place of this bar and earlier ones (of this period and earlier), and of those the
-latest with most weight. That depends on t_i − s_j alone: it is a kernel of position, the comb that encodings in musical
-time make of waves (position/base.py), by exact codes. A time's is a one-hot row, 1 at the time mod P. And it is
-linear attention: φ(k_j) is filed under the row s_j mod P of a memory of P rows, and a query reads the row t_i mod P; a
-step costs the same at any position.
+It sees what stood at the same place of this period and earlier ones, the latest with most weight. The kernel depends on
+t_i − s_j alone: it is the comb that encodings in musical time make of waves (position/base.py). And it is linear
+attention: φ(k_j) is filed under the row s_j mod P of a memory of P rows, and a query reads the row t_i mod P.
 
 A row fades only when it is written to: its newest entry has the weight 1, and `newest` says of which period that was.
-What a query sees it weighs from the newest of it on, since a factor above and below the fraction is none: so weights
-never vanish together, however long a row was silent.
+A query weighs from the newest entry that it sees on, which cancels in the fraction: so weights never vanish together,
+however long a row was silent.
 
-A language moves its time by some of its tokens: a groove's time shift goes on by whole beats and then to a tick of that
-beat, REMI's bar goes on by one bar and its sub-beat to a place in it. Both are moves (steps, tick): on by so many whole
-steps, then to that tick of the step. Time is counted in ticks from the first token.
-
-First come the clock, the rows and weights, which all layers share, then the heads of a layer.
+Some tokens move a language's time, by (steps, tick): on by so many whole steps, then to that tick of the step. A step
+is a beat of a groove, or a bar of REMI. Time is counted in ticks from the first token.
 
 B batch, T time, H metric heads, M features, D value width, c positions of a stretch, R rows of all heads together.
 """
@@ -80,6 +75,12 @@ class Times(NamedTuple):
     goal: Tensor  # which one stands (performer.py), 0 before the first: (B,)
 
 
+def latest(before: Tensor, given: Tensor, counts: Tensor) -> Tensor:
+    """Return the latest value that counts at each place, (B, T), and the one before the first, (B, 1), until then."""
+    place = torch.arange(1, given.shape[1] + 1, device=given.device) * counts
+    return torch.cat([before, given], 1).gather(1, place.cummax(1).values)
+
+
 class Timekeeper(nn.Module):
     """Reads the time off tokens, any number at once."""
 
@@ -104,10 +105,7 @@ class Timekeeper(nn.Module):
         ticks = ticks.unsqueeze(1)
         steps = ticks // self.step_ticks + self.steps[tokens].cumsum(1)
         tick = self.tick[tokens]
-        place = torch.arange(1, tokens.shape[1] + 1, device=tokens.device) * (tick >= 0)
-        last = place.cummax(1).values  # the latest token that moved time, 0 before the first
-        named = torch.cat([ticks, steps * self.step_ticks + tick], 1)
-        return named.gather(1, last)
+        return latest(ticks, steps * self.step_ticks + tick, tick >= 0)
 
     def around(self, tokens: Tensor, ticks: Tensor) -> Tensor:
         """Return the times after and before each token, (2, B, T)."""
@@ -150,16 +148,13 @@ class MetreConfig:
         return [int(period) for period in ticks]
 
 
-# The sums over whole sequences in training: the same numbers as those by stretches, below.
+# The sums over whole sequences in training: the same numbers as those by stretches, below, without a memory of rows.
 #
-# Few, large matrix products, and no memory of rows. A head sorts the times of a sequence by their row and then by
-# their order. What one row holds is then one stretch, and the sum over it is a linear attention with decay, in blocks
-# as in attention.py. Only the row that a block ends in can go on in the next, so that what a block leaves is
-# one state and not a memory of all rows. A query stands at the time after its token, where the next token's key
-# stands. So T tokens have T + 1 times: time e has the key of token e and the query of token e − 1, which sees the
-# keys at earlier places of its stretch. Where it goes by stretches, each of some hundred positions fades and copies a
-# memory of all rows: on a GPU, with 1,500 rows, several times as many bytes as here. On a CPU a layer forward and
-# backward takes 81 ms so and 22 ms by sorted times: 2 × 1,024 tokens, six heads of 32 values, one thread.
+# A head sorts the times of a sequence by their row and then by their order. What one row holds is then one stretch, and
+# the sum over it is a linear attention with decay, in blocks as in attention.py. Only the row that a block ends in can
+# go on in the next, so that a block leaves one state. T tokens have T + 1 times: time e has the key of token e and the
+# query of token e − 1. A layer forward and backward takes 22 ms so and 81 ms by stretches, which copy a memory of all
+# rows each: on a CPU, 2 × 1,024 tokens, six heads of 32 values, one thread.
 #
 # n blocks of c places with E = n·c ≥ T + 1; values have a 1 after them.
 

@@ -3,16 +3,14 @@
     tokens → embedding → (attention, feed-forward) × layers → logits
 
 What is unusual about it:
-- Attention keeps a state of constant size instead of all keys and values: a whole sequence is computed in blocks, one
-  more token from the state alone (attention.py). Both give the same numbers.
-- Order enters through one object, the encoding of position, whose hooks act on embeddings, on queries and keys before
-  the feature map, and on the features after it (position/base.py). It serves all layers.
-- The encoding may count musical time instead of tokens, and there may be heads that do (metre.py).
-- Every position may be told what the music is to arrive at (`Goals`), and what came next when the piece was last here
-  (recall.py).
-- What a stochastic encoding draws is the `code` of a sequence: drawn by `begin` from an explicit generator, once a
+- Attention keeps a state of constant size instead of all keys and values (attention.py): whole sequences are computed
+  in blocks and single tokens from the state, with the same numbers.
+- One encoding of position serves all layers (position/base.py). It may count musical time instead of tokens, as metric
+  heads do (metre.py).
+- Every position may be given a goal (`Goals`), and what came next when the piece was last here (recall.py).
+- What a stochastic encoding draws is the `code` of a sequence: `begin` draws it from an explicit generator, once a
   batch in training, once a piece in generation.
-- Nothing is remembered on the module: `State` is passed in and returned.
+- The module keeps no state: `State` is passed in and returned.
 
 B batch, T time, H heads, D head width, M features, C model width, V vocabulary.
 """
@@ -30,17 +28,16 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from musicgen.attention import Sums, attend
+from musicgen.attention import Sums, attend, mapped
 from musicgen.common.learning import generator_from
 from musicgen.config import ModelConfig
 from musicgen.features import FEATURES, FeatureMap
 from musicgen.linear import Dropout, Linear, gelu_linear, linear
-from musicgen.metre import Metre, MetricHeads, Stretches, Timekeeper, Times
+from musicgen.metre import Metre, MetricHeads, Stretches, Timekeeper, Times, latest
 from musicgen.position import POSITIONS, Position
 from musicgen.recall import Recall, Recollection, heard
 
-# Exact causal softmax attention: what the linear forms are compared with, at quadratic cost. Its state is every key and
-# value so far, so it grows with the position.
+# Exact causal softmax attention, at quadratic cost: what linear attention is compared with.
 
 
 class SoftmaxState(NamedTuple):
@@ -48,10 +45,6 @@ class SoftmaxState(NamedTuple):
 
     keys: Tensor
     values: Tensor
-
-    def map(self, function: Callable[[Tensor], Tensor]) -> SoftmaxState:
-        """Apply a function to each tensor."""
-        return SoftmaxState(function(self.keys), function(self.values))
 
 
 def softmax_attend(
@@ -214,17 +207,12 @@ def redraw_features(model: nn.Module, generator: Generator) -> None:
             module.redraw(generator)
 
 
-# Goal embeddings: every position is conditioned on the latest goal token, such as the bars left or a gap to be
-# filled.
-#
-# A goal token comes once a bar (tokenization/language.py). A later token of that bar would have to retrieve one token
-# among thousands, which linear attention can hardly do: in the last bar of songs, the countdown before it was worth
-# 0.07 nats a token of 2.4. But which goal came last can be computed from the tokens, as time is (metre.py). So
-# a learned vector of it is added to each position's token embedding; nothing before the first goal.
-
-
 class Goals(nn.Module):
-    """Computes the goal in force from the tokens, and holds an embedding of each, zeros at first."""
+    """Adds to each position an embedding, zeros at first, of the latest goal token: bars left, or a gap to be filled.
+
+    A goal comes once a bar, and linear attention hardly retrieves one token among thousands: in the last bar of songs
+    the countdown was worth 0.07 nats a token of 2.4.
+    """
 
     number: Tensor
 
@@ -238,9 +226,8 @@ class Goals(nn.Module):
 
     def standing(self, tokens: Tensor, goal: Tensor) -> Tensor:
         """Return the goal at each token, itself included, (B, T), of sequences that stand at `goal`, (B,)."""
-        found = torch.cat([goal.unsqueeze(1), self.number[tokens]], 1)
-        places = torch.arange(found.shape[1], device=found.device) * (found > 0)
-        return found.gather(1, places.cummax(1).values)[:, 1:]
+        number = self.number[tokens]
+        return latest(goal.unsqueeze(1), number, number > 0)
 
     def forward(self, standing: Tensor) -> Tensor:
         """Return the vectors of goals, (…,) → (…, C)."""
@@ -265,9 +252,8 @@ class State:
 class Performer(nn.Module):
     """The language model. `seed` determines its initial weights; None leaves them to be loaded.
 
-    To learn, `begin` draws a code and `forward` gives the logits of whole sequences; `go_on` hands a state from window
-    to window. To write, `start` gives a state, `prefill` reads a prompt, `step` a token. To measure, `follow` says what
-    follows each token.
+    Training calls `begin` and `forward`, or `follow` from window to window by `go_on`; generation calls `start`,
+    `prefill` and `step`; measurements call `start` and `follow`.
     """
 
     def __init__(self, config: ModelConfig, seed: int | None = 0) -> None:
@@ -340,7 +326,9 @@ class Performer(nn.Module):
         """
         if state is None:
             return self._start(code)
-        return replace(state, layers=tuple(x.map(Tensor.detach) for x in state.layers), code=code)
+        return replace(
+            state, layers=tuple(mapped(x, Tensor.detach) for x in state.layers), code=code
+        )
 
     @torch.inference_mode()
     def prefill(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:

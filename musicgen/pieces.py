@@ -127,7 +127,7 @@ def piece_of(
         name=name,
         language=language,
         encoded=encoded,
-        score=in_file(language.decode(encoded.ids, encoded.setting, drawn=True), arranged),
+        score=in_file(language.decode(encoded.ids, encoded.setting), arranged),
         remarks=tuple(dict.fromkeys((*score.remarks, *arranged.remarks))),
         tracks=tracks,
         original=original,
@@ -190,4 +190,4 @@ def decode_begun(language: Language, ids: np.ndarray, bars: int | None, setting:
     """Return the music of a piece that may be broken off, up to so many bars."""
     closed = language.close(ids, bars)
     heard = closed if len(closed) > 2 else closed[:1]  # begin, end: none
-    return language.decode(heard, setting, drawn=True)
+    return language.decode(heard, setting)

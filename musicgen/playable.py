@@ -1,9 +1,4 @@
-"""A model with its language: it reads music, goes on from it, and knows itself; models are found by name.
-
-model = musicgen.load("ensemble")
-takes = model.continue_("song.mid", prompt_bars=8, bars=16, variations=2, seed=7)
-takes[0].save("out.mid")
-"""
+"""A model with its language: it reads music and goes on from it; models are found by name."""
 
 from __future__ import annotations
 
@@ -201,7 +196,8 @@ def find(name: str | Path, device: str = "auto") -> Playable:
     config, card = read_card(folder)
     where, stored = f"{folder}: longest_ticks", card.training.get("longest_ticks")
     speaks = language_from_spec(card.language)
-    longest = speaks.checked_longest(value_of(tuple[int, ...] | None, stored, where))
+    longest = value_of(tuple[int, ...] | None, stored, where)
+    speaks.grammar(longest_ticks=longest)  # which refuses what is none
     if (size := config.vocabulary_size) != len(speaks.vocabulary):
         raise ValueError(
             f"{folder} has {size} tokens, but its language has {len(speaks.vocabulary)}; save the model again"
@@ -246,7 +242,7 @@ def described(name: str, folder: Path) -> dict[str, Any]:
     return {
         "name": name,
         "plays": LANGUAGES[found.language.name],
-        "can": found.language.abilities(),
+        "can": [*found.language.abilities],
         "data": found.training.get("data"),
         "language": found.language.name,
         "encoding": found.config["position"]["name"],

@@ -1,16 +1,14 @@
 """What came next when the piece was last here: given to the network with each token, so that music can return.
 
-A state of constant size cannot bring back the notes of an earlier bar. A list of tokens can. So with each token the
+A state of constant size cannot bring back the notes of an earlier bar; a list of tokens can. So with each token the
 network is given two guesses of what comes next, and how each was found:
 
-- *planned*: where the plan says that a bar returns to an earlier one, the next token of that bar. A bar that departs
-  from its source is kept aligned with it by part, by place in the bar and by pitch.
+- *planned*: where the plan has a bar return to an earlier one, the next token of that bar. A bar that departs from its
+  source is kept aligned with it by part, by place in the bar and by pitch.
 - *matched*: what followed the last tokens where they stood before, if ORDER or more of them are the same.
 
-The network learns when to trust them. Both are functions of the tokens so far. A token costs the same at any
-position; a new bar is compared with all earlier ones, by a few numbers each.
-
-It is prediction by partial matching (Cleary and Witten 1984); caches mix it into the output (Grave et al. 2017).
+It is prediction by partial matching (Cleary and Witten 1984); caches mix it into the output (Grave et al. 2017). The
+network learns when to trust a guess.
 
 B batch, T time, V vocabulary, C model width.
 """
@@ -37,8 +35,8 @@ NEAR = 8  # bars back, up to which a return has a name or is none
 AGREES = 3  # last tokens of a bar that are those of its source, from which on it is a copy
 COPIED = 8  # levels of plans that it counts for to follow a bar that was copied
 # Nats by which, in a bar that is drawn to return, the next token of its source is likelier: before FOUND tokens are
-# those of the source, and after them; where the source has a name, and where it is guessed. To be likelier all along
-# would copy whole bars, where songs vary them. Chosen on validation songs (docs/results.md).
+# those of the source, and after them, since songs vary their bars; where the source has a name, and where it is
+# guessed. Chosen on validation songs (docs/results.md).
 FOUND = 4
 TO_NAMED, TO_GUESSED = (0.8, 0.0), (5.0, 0.9)
 TO_KNOWN = 3.0
@@ -450,11 +448,7 @@ class Recall(nn.Module):
         sources: Mapping[int, int] | None = None,
         strength: float = 1.0,
     ) -> Recollection:
-        """Return what a sequence recalls before its first token.
-
-        `elsewhere` is what is known of the piece besides, `unlike` are bars that are not to be recalled; `sources`
-        names the bars that some bars are to return to.
-        """
+        """Return what a sequence recalls before its first token; `Order` explains the arguments."""
         found = Recollection(self._kinds, self._families, strength)
         found.drums = self._drums
         if len(unlike):

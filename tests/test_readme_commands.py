@@ -23,16 +23,16 @@ import pytest
 
 import app.commands.train
 import evaluation.bench
-import evaluation.benchmarks.recipe
+import evaluation.benchmarks.tasks
 from app.cli import COMMANDS, build_parser, main
-from app.commands.data import DESCRIPTIONS
 from app.commands.evaluate.evaluate import EVALUATIONS
 from evaluation.bench import WORKLOADS, Workload
-from evaluation.benchmarks.recipe import Recipe
+from evaluation.benchmarks.tasks import Recipe
 from tests.app.web.browser import serving
 from tests.training.data.sources import on_disk as disk
 from tests.training.making.stand_in import install as install_mma
 from training.config import RunConfig
+from training.data.sources import SOURCES
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "docs/training.md", "docs/data.md", "docs/api.md")
@@ -175,7 +175,7 @@ def test_a_researcher_gets_from_raw_data_to_a_report(place: Path, monkeypatch):
 @pytest.mark.parametrize("line", of("musicgen benchmark"))
 def test_the_benchmarks_print_their_tables(line: str, place: Path, monkeypatch, capsys):
     """Of models that are trained two steps on a few examples, and of their encodings two."""
-    read = evaluation.benchmarks.recipe.recipe
+    read = evaluation.benchmarks.tasks.recipe
 
     def tiny(name: str) -> Recipe:
         found = read(name)
@@ -183,7 +183,7 @@ def test_the_benchmarks_print_their_tables(line: str, place: Path, monkeypatch, 
         steps = {**found.optimiser, "steps": 2, "batch": 2}
         return replace(found, data=sizes, optimiser=steps, encodings=("none", "sine_spe"))
 
-    monkeypatch.setattr(evaluation.benchmarks.recipe, "recipe", tiny)
+    monkeypatch.setattr(evaluation.benchmarks.tasks, "recipe", tiny)
     (place / "texts").mkdir()
     (place / "texts" / "a.txt").write_text("So it goes on and on. " * 1000)
     musicgen(line)
@@ -221,7 +221,7 @@ def test_what_the_text_names_is_there():
         elif word == "evaluate":
             assert more[0] in EVALUATIONS
         elif word == "data":
-            assert more[0] in {*DESCRIPTIONS, "inspect", "make-groove", "SOURCE"}
+            assert more[0] in {*SOURCES, "inspect", "make-groove", "SOURCE"}
         else:
             assert word in {*COMMANDS, "COMMAND"}
 

@@ -23,22 +23,12 @@ class NotKept(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Edit:
-    """Music that was written to a piece: it goes on, bars are rewritten, or parts are added.
+class Written:
+    """Which music of a piece is new: all from a tick on, some bars, or some parts."""
 
-    Ticks are those of `heard` and of the new score, in which the model wrote.
-    """
-
-    original: bytes  # the file
-    kind: str  # what it is: midi, musicxml or abc
-    heard: Score  # the piece as the model heard it, with its times and tracks in the file
-    onset_steps: int  # of a beat, on which notes began when the model heard the piece
     start: int = 0  # the tick from which on music is new
-    stop: int | None = (
-        None  # where it ends; None where the piece goes on: what followed in the file is dropped
-    )
+    stop: int | None = None  # where it ends; None where the piece goes on, or parts are new
     tracks: tuple[int, ...] | None = None  # that were written to the others, over all of the piece
-    over_chords: bool = False  # chords were asked for: the file is to name them
 
     def new_in(self, score: Score) -> Score:
         """Return the whole new piece with its new notes alone."""
@@ -54,6 +44,20 @@ class Edit:
     def goes_on(self) -> bool:
         """Whether the piece goes on, and nothing of the file follows."""
         return self.stop is None and self.tracks is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit(Written):
+    """Music that was written to a piece that came from a file.
+
+    Ticks are those of `heard` and of the new score, in which the model wrote.
+    """
+
+    original: bytes  # the file
+    kind: str  # what it is: midi, musicxml or abc
+    heard: Score  # the piece as the model heard it, with its times and tracks in the file
+    onset_steps: int  # of a beat, on which notes began when the model heard the piece
+    over_chords: bool = False  # chords were asked for: the file is to name them
 
     @property
     def replaced(self) -> set[int]:

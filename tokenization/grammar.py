@@ -13,6 +13,10 @@ import numpy as np
 class Grammar(ABC):
     """What may follow: a state machine over a batch of B prefixes, array look-ups only."""
 
+    counts_bars = (
+        False  # whether it leads to the end token by itself, with the last of so many bars
+    )
+
     @property
     @abstractmethod
     def bars(self) -> np.ndarray:
@@ -25,6 +29,11 @@ class Grammar(ABC):
     @abstractmethod
     def advance(self, tokens: np.ndarray) -> None:
         """Take one more token a row: (B,) ids that `allowed` allowed."""
+
+    def take(self, ids: np.ndarray) -> None:
+        """Take the tokens of a valid prompt, where there is one row."""
+        for place in range(len(ids)):
+            self.advance(ids[place : place + 1])
 
     def instead(self, tokens: np.ndarray) -> np.ndarray:
         """Return what a row takes in place of an allowed token that was drawn: as a rule, the token."""

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tokenization.grammar import Grammar
 from tokenization.score import Score
-from tokenization.wording import counted
+from tokenization.wording import counted, listed
 
 # A vocabulary: named blocks of consecutive ids; nobody else computes an offset.
 
@@ -97,18 +97,19 @@ class Vocabulary:
         ]
 
 
-def transposition(vocabulary: Vocabulary, semitones: int) -> np.ndarray:
-    """Return the id of each token when the music is moved by semitones, -1 where a pitch leaves the range: (V,)."""
-    ids = np.arange(len(vocabulary))
+def transposed(vocabulary: Vocabulary, ids: np.ndarray, semitones: int) -> np.ndarray | None:
+    """Return ids with pitches, chords and keys moved by semitones, or None where a pitch would leave the range."""
+    moved = np.arange(len(vocabulary))  # (V,)
     pitch, chord = vocabulary["pitch"], vocabulary["chord"]
-    pitches = ids[pitch.start : pitch.stop] + semitones
-    ids[pitch.start : pitch.stop] = np.where(pitch.holds(pitches), pitches, -1)
-    chords = ids[chord.start : chord.stop - 1].reshape(12, -1)  # by root; the last is none
-    ids[chord.start : chord.stop - 1] = np.roll(chords, -semitones, axis=0).ravel()
+    pitches = moved[pitch.start : pitch.stop] + semitones
+    moved[pitch.start : pitch.stop] = np.where(pitch.holds(pitches), pitches, -1)
+    chords = moved[chord.start : chord.stop - 1].reshape(12, -1)  # by root; the last is none
+    moved[chord.start : chord.stop - 1] = np.roll(chords, -semitones, axis=0).ravel()
     if key := vocabulary.blocks.get("key"):
-        keys = ids[key.start : key.stop].reshape(2, 12)  # major, minor
-        ids[key.start : key.stop] = np.roll(keys, -semitones, axis=1).ravel()
-    return ids
+        keys = moved[key.start : key.stop].reshape(2, 12)  # major, minor
+        moved[key.start : key.stop] = np.roll(keys, -semitones, axis=1).ravel()
+    result = moved[ids]
+    return None if (result < 0).any() else result.astype(ids.dtype)
 
 
 # Goals a model can be given: to end in a certain bar, to fill a gap, to write some parts; and the tokens for them.
@@ -200,13 +201,14 @@ class Language(ABC):
     begin: int  # ids that every language has
     end: int
     onset_steps: int  # of a beat: notes begin on them
-    rules: Callable[[], Grammar]  # makes the grammar of all pieces
+    rules: Callable[[], Grammar]  # makes the grammar of all pieces, each in its one spelling
+    details: ClassVar[Mapping[str, Any]]  # what else of it could differ, as plain data
     bar: int | None = None  # a token that begins every bar, where the language has one
     every_metre = False  # whether its bars are of other metres than 4/4 too
-    draws_by_kind = (
-        False  # whether music is drawn within kinds of tokens (musicgen/generation/sampling.py)
-    )
+    draws_by_kind = False  # within kinds of tokens (musicgen/generation/sampling.py)
     parts: tuple[str, ...] = ()  # that can be given to have others written to them
+    # What models of it can be asked for, by the names of commands and of what they take.
+    abilities: tuple[str, ...] = ("continue",)
 
     @staticmethod
     @abstractmethod
@@ -225,11 +227,11 @@ class Language(ABC):
         return self.encode(arranged)
 
     @abstractmethod
-    def decode(self, ids: np.ndarray, setting: Any = None, *, drawn: bool = False) -> Score:
-        """Read a sequence or a prefix of one; a note broken off at its end is left out.
+    def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
+        """Read a valid sequence or a prefix of one; a note broken off at its end is left out.
 
-        `setting` is that of the piece these ids spell or continue. Invalid ids are refused; what was drawn by a
-        grammar, or comes of `encode`, need not be checked.
+        `setting` is that of the piece these ids spell or continue. Ids from elsewhere than `encode` and a grammar are
+        checked by `validate` before.
         """
 
     def close(self, ids: np.ndarray, bars: int | None = None) -> np.ndarray:
@@ -244,36 +246,15 @@ class Language(ABC):
         """Return the beginning of a piece with what the language says about music besides its notes, if anything."""
         return ids
 
-    def abilities(self) -> list[str]:
-        """Return what models of the language can be asked for, by the names of commands and of what they take."""
-        own = type(self)
-        directs = own.directed is not Language.directed
-        able = {
-            "continue": True,
-            "end": self.can_end(),
-            "rewrite": own.infilling is not Language.infilling,
-            "accompany": bool(self.parts),
-            "chords": directs or own.on_chords is not Language.on_chords,
-            "plan": own.plan is not Language.plan,
-        }
-        return [name for name, can in able.items() if can]
-
-    def can_end(self) -> bool:
-        """Say whether music can be asked to end with a certain bar."""
-        return LEFT in self.vocabulary.blocks
-
-    def _lacks(self, what: str) -> ValueError:
+    def lacks(self, what: str) -> ValueError:
+        """Return the error that says what a model of this language cannot do."""
         return ValueError(
             f"this model uses the language {self.name}, {what}; choose one that uses ensemble"
         )
 
-    def on_chords(self, line: list[list[str]], start: int) -> Grammar:
-        """Return the grammar of music that keeps to a line of chords, a list a bar, from bar `start` on."""
-        raise self._lacks("which names no chords")
-
     def plan(self, asked: Mapping[str, Any], bars: int, /) -> Mapping[str, np.ndarray]:
         """Return the plan of so many bars by what is asked of them, or say what cannot be."""
-        raise self._lacks("in which bars have no plan")
+        raise self.lacks("in which bars have no plan")
 
     def beginnings(self) -> dict[str, list[str]]:
         """Return what may be asked of a piece from nothing, each with the names to choose from."""
@@ -284,25 +265,12 @@ class Language(ABC):
     ) -> tuple[np.ndarray, Any]:
         """Return the beginning of a piece from nothing, with its setting, by what is asked of it and its bars."""
         if asked:
-            raise self._lacks("which begins without a style or key")
+            raise self.lacks("which begins without a style or key")
         return np.array([self.begin]), None
 
     def bars_back(self, asked: Mapping[str, Any], bars: int, /) -> list[int]:
         """Return how many bars back each of so many bars is asked to return; 0 for what is new or left open."""
         return [0] * bars
-
-    def directed(
-        self,
-        prompt: np.ndarray,
-        /,
-        bars: int,
-        *,
-        ends: bool = False,
-        chords: Sequence[Sequence[str]] | None = None,
-        plan: Mapping[str, np.ndarray] | None = None,
-    ) -> Grammar | None:
-        """Return the grammar of a prompt that goes on by a plan or over chords, in a language that scripts bars."""
-        return None
 
     def part_names(self, ids: np.ndarray) -> tuple[str, ...]:
         """Return the name of each track of a piece, by which `accompanying` knows it."""
@@ -310,7 +278,6 @@ class Language(ABC):
 
     def infilling(
         self,
-        /,
         ids: np.ndarray,
         start: int,
         stop: int,
@@ -318,39 +285,39 @@ class Language(ABC):
         plan: Mapping[str, np.ndarray] | None = None,
     ) -> Goal:
         """Return the goal to rewrite the bars start … stop − 1 of a piece; every note outside stays."""
-        raise self._lacks("in which no gap can be filled")
+        raise self.lacks("in which no gap can be filled")
 
     def accompanying(
         self,
-        /,
         ids: np.ndarray,
         write: Collection[str],
         *,
         plan: Mapping[str, np.ndarray] | None = None,
     ) -> Goal:
         """Return the goal to write some parts of a piece to the others, which stay note for note."""
-        raise self._lacks("in which no part can be written to others")
+        raise self.lacks("in which no part can be written to others")
 
     def grammar(
         self,
+        prompt: Sequence[int] | np.ndarray = (),
         *,
-        prompt_tokens: int = 0,
         prompt_bars: int = 0,
+        bars: int = 0,
+        ends: bool = False,
+        chords: Sequence[Sequence[str]] | None = None,
+        plan: Mapping[str, np.ndarray] | None = None,
         longest_ticks: Sequence[int] | None = None,
     ) -> Grammar:
-        """Return the grammar to generate by, before the begin token; it may leave to `close` what music does not hear.
+        """Return the grammar by which a prompt goes on, before the begin token; by default that of all pieces.
 
-        That is the one of all pieces, by default. The sequence begins with a prompt of so many tokens, which fill so
-        many bars; `longest_ticks` is what `longest` found in the data that the model learned from.
+        It may leave to `close` what music does not hear. The prompt fills so many bars; with the last of so many new
+        ones the music `ends`. They keep to the `chords` of each bar, over and over, and to a `plan`, if the language
+        can. `longest_ticks` is what `longest` found in the data that the model learned from.
         """
         return self.rules()
 
     def longest(self, pieces: Iterable[np.ndarray]) -> list[int] | None:
         """Return how many ticks notes last at most in pieces, for `grammar`; None where it has no use for that."""
-        return None
-
-    def checked_longest(self, longest_ticks: Sequence[int] | None) -> tuple[int, ...] | None:
-        """Return what bounds notes of each track, or say what is wrong with it; None where there is no use for it."""
         return None
 
     def bars(self, ids: np.ndarray) -> np.ndarray:
@@ -364,6 +331,7 @@ class Language(ABC):
             "language": self.name,
             "tokens": len(self.vocabulary),
             "blocks": {block.name: len(block) for block in self.vocabulary.blocks.values()},
+            **self.details,
         }
 
     @abstractmethod
@@ -389,38 +357,34 @@ class Language(ABC):
 
     def goal_tokens(self) -> list[int]:
         """Return the tokens that tell a model what to arrive at, and where (`Goal`): the last ones of a language."""
-        return [*range(self.vocabulary[LEFT].start, len(self.vocabulary))] if self.can_end() else []
-
-    @abstractmethod
-    def first_fault(self, ids: np.ndarray) -> int | None:
-        """Return the first position whose token may not stand there, in the one spelling that `encode` has."""
-
-    @staticmethod
-    @abstractmethod
-    def reason(ids: np.ndarray) -> str:
-        """Say why the last of these ids may not follow the others, of which there are some."""
+        return (
+            [*range(self.vocabulary[LEFT].start, len(self.vocabulary))]
+            if "end" in self.abilities
+            else []
+        )
 
     def validate(self, ids: Iterable[int]) -> Fault | None:
-        """Return the first fault of a sequence (complete, or a prefix), or None."""
-        ids = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids), dtype=np.int64)
-        unknown = np.flatnonzero((ids < 0) | (ids >= len(self.vocabulary)))
-        known = ids[: unknown[0]] if len(unknown) else ids
-        position = self.first_fault(known)
-        if position is not None:
-            first = f"a piece starts with begin, but {self.vocabulary.names[known[0]]} does"
-            return Fault(position, self.reason(known[: position + 1]) if position else first)
-        if len(unknown):
-            found, size = ids[unknown[0]], len(self.vocabulary)
-            return Fault(
-                int(unknown[0]), f"{found} is not an id of this language, which has {size}"
-            )
+        """Return the first fault of a sequence (complete, or a prefix), or None where `encode` spells so."""
+        grammar, names, previous = self.rules(), self.vocabulary.names, ""
+        for position, token in enumerate(ids):
+            if not 0 <= token < len(names):
+                reason = f"{token} is not an id of this language, which has {len(names)}"
+                return Fault(position, reason)
+            allowed = grammar.allowed()[0]
+            if not allowed[token]:
+                place = f"follow {previous} here" if previous else "begin a piece"
+                others = self._named(np.flatnonzero(allowed)) or "nothing"
+                return Fault(position, f"{names[token]} may not {place}; allowed: {others}")
+            grammar.advance(np.array([token]))
+            previous = names[token]
         return None
 
-    def valid(self, ids: np.ndarray) -> np.ndarray:
-        """Return ids as integers that can be reckoned with; a ValueError names their first fault."""
-        if fault := self.validate(ids):
-            raise ValueError(f"token {fault.position} is wrong: {fault.reason}")
-        return np.asarray(ids, dtype=np.int64)
+    def _named(self, ids: np.ndarray) -> str:
+        """Return tokens by name: of each run of them, such as pitch_60 … pitch_71, the first and the last."""
+        ends_run = (np.diff(ids) != 1) | (np.diff(self.kinds()[ids]) != 0)
+        runs = np.split(ids, np.flatnonzero(ends_run) + 1) if len(ids) else []
+        ends = [dict.fromkeys(run[[0, -1]].tolist()) for run in runs]
+        return listed([" … ".join(self.vocabulary.names[token] for token in each) for each in ends])
 
     def text(self, ids: np.ndarray) -> str:
         """Return the tokens by name, a line a bar."""
@@ -449,24 +413,22 @@ def language(name: str) -> Language:
 def with_meanings(model: Mapping[str, Any], language: Language) -> dict[str, Any]:
     """Return a model, as plain data, with what it needs to know of its language's tokens.
 
-    One that counts musical time is given the clock, and one that says `goals: true` the goal tokens.
+    One that counts musical time is given the clock, and one that says `goals: true` or `recall: true` those tokens.
     """
-    position, goals = model.get("position"), model.get("goals")
+    known, position = dict(model), model.get("position")
+    meanings = {
+        "goals": (language.goal_tokens(), "has no tokens for goals"),
+        "recall": (language.recalled(), "does not plan returns"),
+    }
+    for name, (meaning, lacks) in meanings.items():
+        if known.get(name) is True and not meaning:
+            raise ValueError(f"model.{name} is true, but {language.name} {lacks}")
+        if known.get(name) is True:
+            known[name] = meaning
+        elif known.get(name) is False:
+            del known[name]
     musical = isinstance(position, Mapping) and position.get("time") == "music"
-    known = dict(model)
-    if goals:
-        known["goals"] = language.goal_tokens()
-        if not known["goals"]:
-            raise ValueError(f"model.goals is true, but {language.name} has no tokens for goals")
-    elif goals is False:
-        del known["goals"]
-    if model.get("recall") is True:
-        known["recall"] = language.recalled()
-        if known["recall"] is None:
-            raise ValueError(f"model.recall is true, but {language.name} does not plan returns")
-    elif model.get("recall") is False:
-        del known["recall"]
-    if musical or goals or model.get("metre") is not None:
+    if musical or known.get("goals") or model.get("metre") is not None:
         known["clock"] = language.clock()
     return known
 

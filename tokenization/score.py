@@ -101,6 +101,31 @@ class Notes(Columns):
             order = np.lexsort((self.velocity, self.duration_ticks, *first[::-1]))
         return self[order]
 
+    def merged(self) -> Notes:
+        """Return the notes in order; those of one onset, track and pitch as one, as long and loud as the most are."""
+        notes = self.sorted()
+        place = notes.onset_ticks, notes.track, notes.pitch
+        first = np.flatnonzero(np.any([np.diff(column, prepend=-1) != 0 for column in place], 0))
+        longest, loudest = (
+            np.maximum.reduceat(column, first) for column in (notes.duration_ticks, notes.velocity)
+        )
+        return notes[first].replace(duration_ticks=longest, velocity=loudest)
+
+    @property
+    def next_strike_ticks(self) -> np.ndarray:
+        """The tick at which each note's key is next struck on its track, or one after all ends."""
+        order = np.lexsort((self.onset_ticks, self.pitch, self.track))
+        onset, pitch, track = self.onset_ticks[order], self.pitch[order], self.track[order]
+        # Equal onsets of a key are one strike; the next one is where the following group starts.
+        key_changes = (np.diff(pitch) != 0) | (np.diff(track) != 0)
+        group = np.append(0, np.cumsum(key_changes | (np.diff(onset) != 0)))
+        first = np.append(0, np.flatnonzero(np.diff(group)) + 1)
+        after = np.append(first[1:], -1)[group]  # the first note of the next group, of any key
+        same_key = (after >= 0) & (pitch[after] == pitch) & (track[after] == track)
+        result = np.empty_like(onset)
+        result[order] = np.where(same_key, onset[after], np.iinfo(np.int64).max)
+        return result
+
 
 @dataclass(frozen=True, eq=False)
 class Tempos(Columns):
@@ -313,7 +338,7 @@ def sustained(score: Score) -> Score:
     span = np.searchsorted(down, end, side="left") - 1  # the last pressed before the key's release
     held = (span >= 0) & (up[span] > end)
     held &= ~score.on_drums
-    sounding = np.minimum(up[span] - offset, _next_strike(score))
+    sounding = np.minimum(up[span] - offset, notes.next_strike_ticks)
     end_ticks = np.where(held, np.maximum(sounding, notes.end_ticks), notes.end_ticks)
     return score.replace(
         notes=notes.replace(duration_ticks=end_ticks - notes.onset_ticks), pedals=Pedals.empty()
@@ -325,7 +350,7 @@ def struck_again(score: Score) -> Score:
     notes = score.notes
     if not len(notes):
         return score
-    lasts = np.minimum(notes.duration_ticks, _next_strike(score) - notes.onset_ticks)
+    lasts = np.minimum(notes.duration_ticks, notes.next_strike_ticks - notes.onset_ticks)
     return score.replace(notes=notes.replace(duration_ticks=lasts))
 
 
@@ -338,19 +363,3 @@ def united(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     start, end = start[order], np.maximum.accumulate(end[order])
     first = np.append(True, start[1:] >= end[:-1])[: len(start)]
     return start[first], end[np.append(first[1:], True)[: len(start)]]
-
-
-def _next_strike(score: Score) -> np.ndarray:
-    """Return for each note when its key is next struck on its track, or a time after the end."""
-    notes = score.notes
-    order = np.lexsort((notes.onset_ticks, notes.pitch, notes.track))
-    onset, pitch, track = notes.onset_ticks[order], notes.pitch[order], notes.track[order]
-    # Equal onsets of a key are one strike; the next one is where the following group starts.
-    key_changes = (np.diff(pitch) != 0) | (np.diff(track) != 0)
-    group = np.append(0, np.cumsum(key_changes | (np.diff(onset) != 0)))
-    first = np.append(0, np.flatnonzero(np.diff(group)) + 1)
-    after = np.append(first[1:], -1)[group]  # the first note of the next group, of any key
-    same_key = (after >= 0) & (pitch[after] == pitch) & (track[after] == track)
-    result = np.empty_like(onset)
-    result[order] = np.where(same_key, onset[after], np.iinfo(np.int64).max)
-    return result

@@ -1,127 +1,108 @@
-"""Runs of one budget side by side: the loss within the trained length and past it, speed and size."""
+"""Runs of one budget side by side: the loss within the trained length and past it, speed and size.
+
+One run of each configuration or several, from other seeds. A seed decides the first weights, the batches and all that
+is drawn, so runs of one seed see the same music in the same order. Differences are taken seed by seed.
+"""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pandas as pd
 
 from musicgen.checkpoint import read_card
 from musicgen.common.intervals import mean_interval
 from musicgen.playable import folder_of
-from tokenization.whole_file import beside, write_csv, write_text
+from tokenization.whole_file import write_csv, write_text
 from tokenization.wording import markdown
 from training import run_folder
 from training.config import RunConfig
+from training.curves import read_table
 from training.loop import MODEL
-from training.validation import read_table
-
-
-@dataclass(frozen=True, kw_only=True)
-class Compared:
-    """What a run came to, at its last step; None where it failed."""
-
-    name: str
-    parameters: int | None = None
-    steps: int | None = None
-    inside: float | None = None  # validation loss in nats a token, within the trained length
-    beyond: float | None = None  # past it
-    tokens_per_second: float | None = None  # the median over the run
-    failed: str = ""
-
 
 INTERVAL = "_interval"  # at the end of the name of half an interval
-HEADINGS = {  # of columns that are not called as their fields
+HEADINGS = {  # of columns that are not called by their names
     "name": "run",
     "inside": "loss, trained length",
     "beyond": "loss, past it",
     "change_beyond": "change, past it",
     "tokens_per_second": "tokens/s",
 }
+# What is known of a run: its validation loss in nats a token within the trained length and past it, its median speed.
+RUN = ("name", "seed", "parameters", "steps", "inside", "beyond", "tokens_per_second", "failed")
+Row = dict[str, Any]
 
 
-def compared(run: Path) -> Compared:
-    """Return what a finished run came to."""
+def compared(run: Path) -> Row:
+    """Return what a finished run came to, at its last step."""
     found = run_folder.newest(run)
     if found is None:
         raise ValueError(f"{run} holds no checkpoint to compare")
     state = run_folder.read_state(found)
-    speeds = read_table(run / "train.csv")["tokens_per_second"]
-    return Compared(
-        name=run.name,
-        parameters=read_card(run / MODEL)[1].parameters,
-        steps=state.step,
-        inside=state.validation_loss,
-        beyond=state.validation_beyond,
-        tokens_per_second=round(float(np.median(speeds)), 1) if len(speeds) else None,
-    )
+    return {
+        "parameters": read_card(run / MODEL)[1].parameters,
+        "steps": state.step,
+        "inside": state.validation_loss,
+        "beyond": state.validation_beyond,
+        "tokens_per_second": round(read_table(run / "train.csv")["tokens_per_second"].median(), 1),
+    }
 
 
-def ranked(rows: Sequence[Repeated]) -> list[Repeated]:
-    """Return the best within the trained length first, what failed last."""
-    return sorted(rows, key=lambda row: np.inf if row.inside is None else row.inside)
+def ranked(runs: Sequence[Row], against: Mapping[str, str]) -> list[Row]:
+    """Return a row a configuration, the best within the trained length first and what failed last.
+
+    Its numbers are means over the runs that did not fail, with half the width of their 95 % interval, and the change
+    against the configuration without an encoding that `against` names.
+    """
+    table: Any = pd.DataFrame(runs, columns=RUN)
+    losses = table.set_index(["name", "seed"])[["inside", "beyond"]].astype(float)
+    others = [(against.get(name), seed) for name, seed in losses.index]
+    changes = losses.reset_index(drop=True) - losses.reindex(others).reset_index(drop=True)
+    table["change"], table["change_beyond"] = changes["inside"], changes["beyond"]
+    named = table["name"].map(lambda name: against.get(name, ""))
+    table["against"] = named.where(changes["inside"].notna(), "")
+    groups = table.groupby("name", sort=False)
+    found: Any = pd.DataFrame({"seeds": groups["steps"].count()})
+    found[["parameters", "steps"]] = groups[["parameters", "steps"]].first().astype("Int64")
+    _add_means(found, groups, "inside", "beyond")
+    found["against"] = groups["against"].max()
+    _add_means(found, groups, "change", "change_beyond")
+    found["tokens_per_second"] = groups["tokens_per_second"].mean()
+    found["failed"] = groups["failed"].agg(lambda texts: "; ".join(texts.dropna().unique()))
+    plain = found.sort_values("inside", kind="stable").reset_index().astype(object)
+    return plain.where(plain.notna(), None).to_dict("records")
 
 
-def write_comparison(rows: Sequence[Repeated], folder: Path) -> None:
-    """Write comparison.csv and comparison.md, ranked."""
-    write_csv(folder / "comparison.csv", [asdict(row) for row in ranked(rows)])
+def _add_means(found: Any, groups: Any, *names: str) -> None:
+    for name in names:
+        found[name] = groups[name].mean()
+        found[f"{name}{INTERVAL}"] = groups[name].agg(_half_interval)
+
+
+def _half_interval(values: Any) -> float | None:
+    known = values.dropna().tolist()
+    return mean_interval(known)[1] if len(known) else None
+
+
+def write_comparison(rows: Sequence[Row], folder: Path) -> None:
+    """Write comparison.csv and comparison.md."""
+    write_csv(folder / "comparison.csv", rows)
     write_text(folder / "comparison.md", f"{markdown(comparison_table(rows))}\n")
 
 
-def comparison_table(rows: Sequence[Repeated]) -> list[list[str]]:
-    """Return titles and a row for each of the rows, ranked; an interval stands behind its mean."""
-    plain = [asdict(row) for row in ranked(rows)]
+def comparison_table(rows: Sequence[Row]) -> list[list[str]]:
+    """Return titles and a row for each of the rows; an interval stands behind its mean."""
     names = [
         name
-        for name in plain[0]
-        if not name.endswith(INTERVAL) and any(row[name] not in (None, "") for row in plain)
+        for name in rows[0]
+        if not name.endswith(INTERVAL) and any(row[name] not in (None, "") for row in rows)
     ]
     head = [HEADINGS.get(name, name) for name in names]
-    return [
-        head,
-        *([_cell(row[name], row.get(name + INTERVAL)) for name in names] for row in plain),
-    ]
-
-
-def tabulated(folder: Path) -> dict[str, int]:
-    """Return the seeds of each row of the comparison.csv in a folder, by name."""
-    path = folder / "comparison.csv"
-    if not path.exists():
-        return {}
-    try:
-        rows = [*csv.DictReader(path.read_text(encoding="utf-8").splitlines())]
-        return {row["name"].removeprefix("'"): int(row["seeds"]) for row in rows}
-    except (LookupError, ValueError, TypeError, AttributeError, csv.Error):
-        raise ValueError(
-            f"{path} is no table of a comparison; move it away, or name another folder with -o"
-        ) from None
-
-
-def draw_comparison(runs: Mapping[str, Sequence[Path]], folder: Path, trained_length: int) -> Path:
-    """Draw comparison.png, the mean losses of each name's runs by processor time and by position, with 95 % intervals.
-
-    Raises ImportError without matplotlib.
-    """
-    from matplotlib.figure import Figure
-
-    from training.validation import draw_by_time, draw_position_means
-
-    figure = Figure(figsize=(12, 5), layout="constrained")
-    by_time, by_position = figure.subplots(1, 2)
-    trained, positions = (
-        {name: [read_table(run / file) for run in of_name] for name, of_name in runs.items()}
-        for file in ("train.csv", "positions.csv")
-    )
-    draw_by_time(by_time, trained)
-    draw_position_means(by_position, positions, trained_length)
-    with beside(folder / "comparison.png") as part:
-        figure.savefig(part, dpi=150, format="png")
-    return folder / "comparison.png"
+    return [head, *([_cell(row[name], row.get(name + INTERVAL)) for name in names] for row in rows)]
 
 
 def _cell(value: object, interval: float | None = None) -> str:
@@ -133,36 +114,18 @@ def _cell(value: object, interval: float | None = None) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-# One run of each configuration or several, from other seeds: their means, and their change against no encoding.
-#
-# A seed decides the first weights, the batches and all that is drawn, so runs of one seed see the same music in the
-# same order. Differences are taken seed by seed, and given with Student's interval of their mean.
-
-
-@dataclass(frozen=True, kw_only=True)
-class Repeated:
-    """What the runs of a configuration came to, those that did not fail; None is what they do not tell."""
-
-    name: str
-    seeds: int
-    parameters: int | None = None
-    steps: int | None = None
-    inside: float | None = None  # validation loss in nats a token, within the trained length
-    inside_interval: float | None = None  # to either side of the mean
-    beyond: float | None = None  # past it
-    beyond_interval: float | None = None
-    against: str = ""  # the configuration without an encoding, and the same otherwise
-    change: float | None = None  # by how much `inside` differs from that one's
-    change_interval: float | None = None
-    change_beyond: float | None = None
-    change_beyond_interval: float | None = None
-    tokens_per_second: float | None = None
-    failed: str = ""
-
-
-def repeated(found: Mapping[str, Sequence[Compared]], against: Mapping[str, str]) -> list[Repeated]:
-    """Sum up the runs of each configuration, seed by seed in the same order."""
-    return [_summed_up(name, runs, found, against.get(name, "")) for name, runs in found.items()]
+def tabulated(folder: Path) -> dict[str, int]:
+    """Return the seeds of each row of the comparison.csv in a folder, by name."""
+    path = folder / "comparison.csv"
+    if not path.exists():
+        return {}
+    try:
+        table = pd.read_csv(path, usecols=["name", "seeds"], dtype=str, keep_default_na=False)
+        return dict(zip(table["name"].str.removeprefix("'"), map(int, table["seeds"]), strict=True))
+    except ValueError:
+        raise ValueError(
+            f"{path} is no table of a comparison; move it away, or name another folder with -o"
+        ) from None
 
 
 def without_encoding(configs: Mapping[str, RunConfig]) -> dict[str, str]:
@@ -175,45 +138,6 @@ def without_encoding(configs: Mapping[str, RunConfig]) -> dict[str, str]:
         for baseline in none
         if position not in (None, "none") and rest[baseline][1] == other
     }
-
-
-def _summed_up(
-    name: str, runs: Sequence[Compared], found: Mapping[str, Sequence[Compared]], against: str
-) -> Repeated:
-    whole = [run for run in runs if not run.failed]
-    failed = "; ".join(dict.fromkeys(run.failed for run in runs if run.failed))
-    if not whole:
-        return Repeated(name=name, seeds=0, failed=failed)
-    pairs = [
-        (run, other)
-        for run, other in zip(runs, found.get(against, ()), strict=False)
-        if not run.failed and not other.failed
-    ]
-    speeds = [run.tokens_per_second for run in whole]
-    return Repeated(
-        name=name,
-        seeds=len(whole),
-        parameters=whole[0].parameters,
-        steps=whole[0].steps,
-        against=against if pairs else "",
-        tokens_per_second=_mean("speed", speeds)["speed"],
-        failed=failed,
-        **_mean("inside", [run.inside for run in whole]),
-        **_mean("beyond", [run.beyond for run in whole]),
-        **_mean("change", [_less(run.inside, other.inside) for run, other in pairs]),
-        **_mean("change_beyond", [_less(run.beyond, other.beyond) for run, other in pairs]),
-    )
-
-
-def _less(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one - other
-
-
-def _mean(name: str, given: Sequence[float | None]) -> dict[str, Any]:
-    """Return the mean of the values that there are under a name, and half the width of its interval."""
-    values = [value for value in given if value is not None]
-    mean, interval = mean_interval(values) if values else (None, None)
-    return {name: mean, f"{name}_interval": interval}
 
 
 def _but_for_the_encoding(config: RunConfig) -> tuple[str | None, dict[str, Any]]:

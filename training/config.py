@@ -8,7 +8,7 @@ a preset with overrides, as in musicgen/config.py; its vocabulary comes from the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +21,14 @@ from tokenization.whole_file import is_text
 CONFIG = "config.yaml"  # in the folder of a run
 CONFIGS = Path(__file__).parent / "configs"
 _ALTERNATIVES = {"steps": "epochs", "epochs": "steps"}  # to set one is to unset the other
+
+
+def _check(config: object, wanted: str, is_right: Callable[[float], bool], *names: str) -> None:
+    """Refuse numbers that are wrong, by their names."""
+    for name in names:
+        value = getattr(config, name)
+        if value is not None and not is_right(value):
+            raise ValueError(f"{name} is {value}; it must be {wanted}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,18 +56,14 @@ class DataConfig:
         check_fields(self, "length", "windows", "batch", "prefetch", "skip_step")
         if self.weights is not None and (not self.weights or min(self.weights) <= 0):
             raise ValueError("data.folder gives each set a weight; each must be above 0")
-        if not 0 <= self.transpose <= 12 or not 0 <= self.drop_track < 1:
+        goals = ("endings", "gaps", "accompaniments")
+        _check(self, "0 to 12 semitones", lambda x: 0 <= x <= 12, "transpose")
+        _check(self, "0 to below 1", lambda x: 0 <= x < 1, "drop_track")
+        _check(self, "0 to 1", lambda x: 0 <= x <= 1, "mix_drums", "skip_chance", *goals)
+        _check(self, "0 or more", lambda x: x >= 0, "workers")
+        if (total := self.endings + self.gaps + self.accompaniments) > 1:
             raise ValueError(
-                f"transpose is {self.transpose} (0 to 12 semitones) and drop_track {self.drop_track} (0 to below 1)"
-            )
-        for name in ("mix_drums", "skip_chance"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be from 0 to 1")
-        goals = (self.endings, self.gaps, self.accompaniments)
-        if min(*goals, self.workers) < 0 or sum(goals) > 1:
-            raise ValueError(
-                f"endings, gaps and accompaniments are {', '.join(map(str, goals))}; "
-                "they are shares, of 1 together at most"
+                f"endings, gaps and accompaniments are {total} together; 1 is all there is"
             )
 
     @property
@@ -112,23 +116,12 @@ class OptimiserConfig:
         check_fields(self, "accumulate", "redraw_every")
         if (self.steps is None) == (self.epochs is None):
             raise ValueError("give either steps or epochs, and not both")
-        if (self.steps or self.epochs or 0) <= 0:
-            raise ValueError(f"steps {self.steps}, epochs {self.epochs}: more than 0 is needed")
-        if self.cosine_epochs is not None and not self.cosine_epochs > 0:
-            raise ValueError(f"cosine_epochs is {self.cosine_epochs}; it must be above 0")
-        for name in ("learning_rate", "goal_rate", "position_rate", "clip", "epsilon"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be above 0")
-        for name in ("redraw", "final_rate", "tail"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it lies between 0 and 1")
-        for name in ("beta1", "beta2"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it lies from 0 to below 1")
-        if min(self.warmup, self.weight_decay) < 0:
-            raise ValueError(
-                f"warmup {self.warmup} and weight_decay {self.weight_decay} are at least 0"
-            )
+        _check(self, "above 0", lambda x: x > 0, "steps", "epochs")
+        rates = ("learning_rate", "goal_rate", "position_rate", "clip", "epsilon", "cosine_epochs")
+        _check(self, "above 0", lambda x: x > 0, *rates)
+        _check(self, "0 to 1", lambda x: 0 <= x <= 1, "redraw", "final_rate", "tail")
+        _check(self, "0 to below 1", lambda x: 0 <= x < 1, "beta1", "beta2")
+        _check(self, "0 or more", lambda x: x >= 0, "warmup", "weight_decay")
 
     def redraws(self, step: int, drawn: float) -> bool:
         """Tell whether the random features are redrawn at a step; `drawn` is uniform, 0 to 1."""
@@ -149,8 +142,7 @@ class ValidationConfig:
 
     def __post_init__(self) -> None:
         check_fields(self, "every", "length", "sequences", "batch", "patience", "sample_tokens")
-        if self.samples < 0:
-            raise ValueError(f"samples is {self.samples}; it must be at least 0")
+        _check(self, "0 or more", lambda x: x >= 0, "samples")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,9 +216,7 @@ def find(name: str) -> Path:
 
     That of a variant is in the folder of its file, as if it were a file of its own: `groove-rope.yaml`.
     """
-    if (Path(name) / "config.yaml").is_file():
-        return Path(name) / "config.yaml"
-    for path in (Path(name), CONFIGS / f"{name}.yaml"):
+    for path in (Path(name) / CONFIG, Path(name), CONFIGS / f"{name}.yaml"):
         if path.is_file() or _variant_of(path) is not None:
             return path
     raise FileNotFoundError(
@@ -248,10 +238,10 @@ def shipped_names() -> list[str]:
 
 def read(path: Path, changes: Iterable[str] = ()) -> RunConfig:
     """Read a run from a YAML file and `key=value` changes, or say which key or value is wrong."""
-    values = _with_base(path, ())
-    if "variants" in values:
-        names = ", ".join(f"{path.stem}-{variant}" for variant in values["variants"])
+    if path.is_file() and (variants := _stated(path).get("variants")):
+        names = ", ".join(f"{path.stem}-{variant}" for variant in variants)
         raise ValueError(f"{path} holds several configurations; name one of them: {names}")
+    values = _with_base(path, ())
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals or not all(key.split(".")):
@@ -292,43 +282,30 @@ def _nested(keys: list[str], value: Any) -> dict[str, Any]:
 
 
 def _with_base(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
+    """Return what a configuration states, merged into what its bases state; a variant differs from its file."""
     path = path.resolve()
     if path in seen:
         raise ValueError(f"{path} is its own base, by way of {', '.join(str(p) for p in seen)}")
-    values, base = _own(path)
-    if base is None:
-        return values
-    below = _with_base(base, (*seen, path))
-    below.pop("variants", None)
-    return merged(below, values)
-
-
-def _own(path: Path) -> tuple[dict[str, Any], Path | None]:
-    """Return what a configuration itself states, and the path of what it differs from."""
-    variant = _variant_of(path)
-    if variant is None:
-        values = _stated(path)
-        base = values.pop("base", None)
-    else:
-        file, name = variant
-        values = dict(_stated(file)["variants"][name])
-        base = values.pop("base", None)
-        if base is None:
-            return values, file
-        base = f"{file.stem}-{base}.yaml"
+    file, variant = _variant_of(path) or (path, None)
+    values = _stated(file)
+    variants = values.pop("variants", {})
+    if variant is not None:
+        values = variants[variant]
+    base = values.pop("base", None)
     if base is not None and not isinstance(base, str):
         raise ValueError(f"{path}: base is {base!r}, where the path of a file is wanted")
-    return values, None if base is None else path.parent / base
+    if variant is not None:
+        base = f"{file.stem}-{base}.yaml" if base else file.name
+    return merged(_with_base(path.parent / base, (*seen, path)), values) if base else values
 
 
 def _variant_of(path: Path) -> tuple[Path, str] | None:
     """Return the file that a variant is in, and its name there; None of a path that is no variant."""
     if path.suffix != ".yaml" or path.is_file():
         return None
-    words = path.stem.split("-")
-    for count in range(len(words) - 1, 0, -1):
-        file, name = path.with_name("-".join(words[:count]) + ".yaml"), "-".join(words[count:])
-        if file.is_file() and name in _stated(file).get("variants", {}):
+    for file in sorted(path.parent.glob("*.yaml"), key=lambda file: -len(file.stem)):
+        begins, _, name = path.stem.partition(f"{file.stem}-")
+        if not begins and name in _stated(file).get("variants", {}):
             return file, name
     return None
 

@@ -1,17 +1,10 @@
-"""Devices, processes and precision of a run: Lightning Fabric, or for one device what the loop needs of it.
-
-On a GPU the layers are compiled, one for all, where that works; else they stay as they are. Compiled is what all layers
-do alike and what most of a step is: a layer. What is computed once for all of them, such as the waves of an encoding or
-the sorted times of metric heads, is left as it is. A machine may lack a compiler, or have one that fails on a layer; so
-one step is tried before the first, and learns nothing.
-"""
+"""Devices, processes and precision of a run: Lightning Fabric, or for one device what the loop needs of it."""
 
 from __future__ import annotations
 
-import math
 import os
-import warnings
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,49 +16,29 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
-from musicgen.common.learning import generator_of
 from musicgen.common.processes import multiplies_bfloat16
 from musicgen.performer import Performer
 from tokenization.records import yaml_of
 from training.config import CONFIG, DeviceConfig, RunConfig
-from training.data.batches import Batches, next_token_loss
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
-# The model as Lightning Fabric runs it: the code of a stochastic encoding passes through untouched.
-#
-# Fabric converts the tensors in a module's arguments to the run's precision, looks for them inside dataclasses too,
-# and refuses frozen ones. A code belongs to the model, which made it in the precision it wants.
-
-
-class Sealed:
-    """Something that is not looked into."""
-
-    def __init__(self, content: Any) -> None:
-        self.content = content
-
-
 class FabricModel(nn.Module):
-    """A model that takes its code sealed."""
+    """A model as Lightning Fabric runs it, whatever is computed with it.
+
+    Fabric converts the tensors that a module is given and gives, looks for them inside dataclasses too, and refuses
+    frozen ones. A code and a state belong to the model, which made them in the precision it wants: they go unseen.
+    """
 
     def __init__(self, model: Performer) -> None:
         super().__init__()
         self.model = model
 
-    def forward(
-        self,
-        tokens: Tensor,
-        code: Sealed,
-        state: Sealed | None = None,
-        recalled: Tensor | None = None,
-    ) -> Tensor | tuple[Tensor, Sealed]:
-        """Return the logits of what follows each token, (B, T) → (B, T, V); after a state, the next one too."""
-        if state is None:
-            return self.model(tokens, code.content, recalled)
-        logits, after = self.model.follow(tokens, self.model.go_on(state.content, code.content))
-        return logits, Sealed(after)
+    def forward(self, compute: Callable[[Performer], Tensor]) -> Tensor:
+        """Return what is computed with the model."""
+        return compute(self.model)
 
 
 # A model in shards over the devices (FSDP), and whole again to be saved; what is not in shards passes unchanged.
@@ -187,7 +160,10 @@ class OneDevice:
 
     def setup_module(self, module: nn.Module) -> nn.Module:
         """Put a module on the device; it computes in the precision of the run."""
-        return _Mixed(module.to(self.device), self.device.type, self.mixed)
+        module = module.to(self.device)
+        if self.mixed:
+            module.forward = torch.autocast(self.device.type, torch.bfloat16)(module.forward)
+        return module
 
     def setup_optimizers(self, optimiser: Optimizer) -> Optimizer:
         """Return an optimiser as it is."""
@@ -216,57 +192,6 @@ class OneDevice:
         """Wait for nobody."""
 
 
-class _Mixed(nn.Module):
-    """A module that computes under autocast, and returns float32."""
-
-    def __init__(self, module: nn.Module, device: str, mixed: bool) -> None:
-        super().__init__()
-        self.module, self.device, self.mixed = module, device, mixed
-
-    def forward(self, *given: Any) -> Any:
-        """Return what the module does."""
-        with torch.autocast(self.device, torch.bfloat16, enabled=self.mixed):
-            found = self.module(*given)
-        return found.float() if isinstance(found, Tensor) else (found[0].float(), *found[1:])
-
-
-def compiled(
-    model: Performer, module: Any, fabric: Any, config: RunConfig, batches: Batches
-) -> list[str]:
-    """Compile the layers of a model, which the module runs, where that is wanted and works; return remarks."""
-    wanted = config.device.compile
-    if wanted is False or (wanted is None and fabric.device.type != "cuda"):
-        return []
-    if config.data.windows > 1:
-        return ["Nothing is compiled: sequences in several windows are learned from as they come."]
-    for block in model.blocks:
-        block.forward = torch.compile(block.forward, dynamic=False)
-    try:
-        with warnings.catch_warnings():  # which a compiler gives of what it looks at
-            warnings.simplefilter("ignore")
-            _try(model, module, fabric, config, batches)
-    except torch.OutOfMemoryError:
-        raise
-    except Exception as error:  # whatever a compiler may run into
-        for block in model.blocks:
-            del block.forward  # the method of its class again
-        reason = " ".join(str(error).split())[:200]
-        return [f"The layers are not compiled: {type(error).__name__}: {reason}"]
-    finally:
-        model.zero_grad(set_to_none=True)
-    return []
-
-
-def _try(model: Performer, module: Any, fabric: Any, config: RunConfig, batches: Batches) -> None:
-    """Go through one step but for the optimiser's part."""
-    first = batches.batch(0)
-    share = first[: math.ceil(len(first) / config.optimiser.accumulate)]
-    tokens = to_device(share, fabric.device)
-    code = Sealed(model.begin(generator_of(config.seed)))
-    logits = module(tokens[:, :-1].clamp(min=0), code)
-    fabric.backward(next_token_loss(logits, tokens[:, 1:]).sum())
-
-
 # The precision that `auto` stands for: bfloat16 where the device multiplies it.
 
 
@@ -277,11 +202,11 @@ def with_precision(config: RunConfig, *, resume: bool) -> tuple[RunConfig, list[
     """
     if config.device.precision != "auto":
         return config, []
-    began = _stored(Path(config.run)) if resume else None
-    if began is not None:
-        precision, reason = began, "as this run began"
-    else:
-        precision, reason = fastest(config.device.accelerator)
+    precision, reason = fastest(config.device.accelerator)
+    if resume:
+        with suppress(OSError, ValueError, TypeError, KeyError):  # of what nothing is saved
+            began = yaml_of(Path(config.run) / CONFIG)["device"]["precision"]
+            precision, reason = str(began), "as this run began"
     config = replace(config, device=replace(config.device, precision=precision))
     return config, [f"Precision {precision}: {reason}."]
 
@@ -297,11 +222,3 @@ def fastest(accelerator: str) -> tuple[str, str]:
     if found := multiplies_bfloat16():
         return "bf16-mixed", f"this processor multiplies bfloat16 ({found})"
     return "32-true", "this processor would have to imitate bfloat16"
-
-
-def _stored(run: Path) -> str | None:
-    """Return the precision that a run was begun with, if there is one."""
-    try:
-        return str(yaml_of(run / CONFIG)["device"]["precision"])
-    except (OSError, ValueError, TypeError, KeyError):
-        return None

@@ -283,21 +283,6 @@ BASS_PROGRAMS = range(32, 40)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
-    """One file to be made."""
-
-    style: Style
-    chart: Chart
-    split: str
-    seed: int
-
-    @property
-    def path(self) -> str:
-        """Below the set's folder."""
-        return f"{self.split}/{self.chart.name}.{self.style.name}.mid"
-
-
-@dataclass(frozen=True, kw_only=True)
 class Made:
     """What a set came to."""
 
@@ -323,41 +308,34 @@ def make_groove_set(
     found = styles(library, MOST_STYLES)
     # Drawn in an order, so that fewer are some of more.
     chosen = [found[i] for i in np.random.default_rng([seed, 1]).permutation(len(found))[:most]]
-    orders = [order for style in chosen for order in _orders(style, charts, seed)]
     kept: dict[str, bytes] = {}
-    rows, files, left_out = [], [], 0
+    rows, left_out = [], 0
     with ThreadPoolExecutor(max(1, workers)) as pool:  # each waits for a process of its own
-        for number, data in enumerate(pool.map(partial(_made, program), orders), 1):
-            files.append(data)
-            progress(number, len(orders))
-    for first in range(0, len(orders), FILES):
-        pair = list(zip(orders[first : first + FILES], files[first : first + FILES], strict=True))
-        data = [midi for _, midi in pair if midi is not None]
-        # Names without dots and capitals may fall together, as those of grooves A.B and ab do.
-        taken = any(order.path in kept or midi in kept.values() for order, midi in pair)
-        if len(data) < FILES or taken:
-            left_out += 1
-            continue
-        for order, midi in pair:
-            assert midi is not None
-            kept[order.path] = midi
-            rows.append(
-                f"{order.path}\t{order.style.library}.mma\t{order.style.groove}\t{order.seed}"
-            )
+        made = pool.map(partial(_made, program, charts, seed), chosen)
+        for number, (style, files) in enumerate(zip(chosen, made, strict=True), 1):
+            progress(number, len(chosen))
+            # Names without dots and capitals may fall together, as those of grooves A.B and ab do.
+            taken = any(path in kept or midi in kept.values() for path, _, midi in files)
+            if len(files) < FILES or taken:
+                left_out += 1
+                continue
+            for path, own, midi in files:
+                kept[path] = midi
+                rows.append(f"{path}\t{style.library}.mma\t{style.groove}\t{own}")
     if not kept:
         raise ValueError(
             f"none of {len(chosen)} styles made a groove of bass, drums and another track"
         )
     splits = [path.partition("/")[0] for path in kept]
     counts = {split: splits.count(split) for split in ("train", *SHARES)}
-    made = Made(files=counts, left_out=left_out, checksum=_checksum(kept))
+    result = Made(files=counts, left_out=left_out, checksum=_checksum(kept))
     table = "\n".join(["file\tlibrary file\tgroove\tseed", *sorted(rows)]) + "\n"
     with full_disk_named(folder, "name another one"), _whole(folder) as part:
         for path, midi in kept.items():
             write_bytes(part / path, midi)
         write_text(part / "styles.tsv", table)
-        write_text(part / "README.md", _readme(about, seed, made))
-    return made
+        write_text(part / "README.md", _readme(about, seed, result))
+    return result
 
 
 @contextmanager
@@ -372,27 +350,23 @@ def _whole(folder: Path) -> Iterator[Path]:
             os.replace(entry, folder / entry.name)
 
 
-def _orders(style: Style, charts: list[Chart], seed: int) -> list[Order]:
-    """Return the files of a style: a function of the seed and its name alone, whatever others there are."""
+def _made(
+    program: Path, charts: list[Chart], seed: int, style: Style
+) -> list[tuple[str, int, bytes]]:
+    """Return path, seed and bytes of a style's files, a function of the seed and its name; fewer if it is no groove."""
     number = int.from_bytes(hashlib.sha256(style.name.encode()).digest()[:8], "big")
     random = np.random.default_rng([seed, 2, number])
-    drawn = random.choice(len(charts), FILES, replace=False)
-    split = split_of(
-        f"{seed}/{style.library}", SHARES
-    )  # all of a file, lest what is held out have a sibling
-    seeds = random.integers(1, 2**31, FILES)
-    return [
-        Order(style=style, chart=charts[i], split=split, seed=int(own))
-        for i, own in zip(drawn, seeds, strict=True)
-    ]
-
-
-def _made(program: Path, order: Order) -> bytes | None:
-    """Return a file's bytes, or None of what is no groove."""
-    score = accompaniment(program, order.style, order.chart, order.seed)
-    if score is None or (arranged := named_tracks(score)) is None:
-        return None
-    return write_midi(arranged)
+    drawn = random.choice(len(charts), FILES, replace=False).tolist()
+    seeds = random.integers(1, 2**31, FILES).tolist()
+    # All of a library file, lest what is held out have a sibling.
+    split = split_of(f"{seed}/{style.library}", SHARES)
+    files = []
+    for chart, own in zip([charts[i] for i in drawn], seeds, strict=True):
+        score = accompaniment(program, style, chart, own)
+        arranged = None if score is None else named_tracks(score)
+        if arranged is not None:
+            files.append((f"{split}/{chart.name}.{style.name}.mid", own, write_midi(arranged)))
+    return files
 
 
 def named_tracks(score: Score) -> Score | None:

@@ -14,15 +14,11 @@ sequences ends, so that no state of attention is part of a checkpoint. A run by 
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import threading
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import warnings
 from dataclasses import dataclass
-from importlib.util import find_spec
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -34,15 +30,15 @@ from musicgen import checkpoint
 from musicgen.common.learning import generator_of, seed_of
 from musicgen.common.processes import full_disk_named
 from musicgen.performer import Performer, redraw_features
-from tokenization.whole_file import is_text, write_whole
 from training import run_folder
 from training.config import RunConfig
-from training.data.batches import IGNORED, Batches, Loader, Part, Spread, next_token_loss
-from training.devices import FabricModel, Sealed, to_device, whole, whole_model
+from training.data.batches import IGNORED, Batches, Loader, Part, next_token_loss
+from training.devices import FabricModel, to_device, whole, whole_model
 from training.initial_model import first_model, origin
+from training.log import Log, StepSums
 from training.optimiser import TIMES, Limit, Schedule, optimiser_of
-from training.run_folder import card_of, has_tail, learned_from
-from training.validation import Measured, Validation
+from training.run_folder import TAIL_FROM, check_data, has_tail
+from training.validation import Validation
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -64,157 +60,12 @@ class Listener(Protocol):
 
     def stepped(self, step: int, steps: int) -> None:
         """Hear that a step is done."""
-        ...
 
     def progress(self, progress: Progress) -> None:
         """Hear where the run stands, at each logged step."""
-        ...
 
     def validated(self, model: Performer, step: int) -> None:
         """Hear that a validation is done, with the model in evaluation mode: the moment to write samples."""
-        ...
-
-
-# What the steps since the last log add up to, kept on the device so that no step waits for it.
-
-
-def _clocks() -> np.ndarray:
-    """Return the time, and how long the processor has worked for this process: (2,) seconds."""
-    return np.array([time.perf_counter(), time.process_time()])
-
-
-class StepSums:
-    """Sums of loss and gradient norm, tokens and steps, and the first step that was not finite."""
-
-    def __init__(self, device: torch.device, sums: Sequence[float] = ()) -> None:
-        self._dtype = torch.float32 if device.type == "mps" else torch.float64
-        self._device = device
-        self._bad = torch.full((), torch.inf, device=device)
-        self.restart(sums)
-
-    def restart(self, sums: Sequence[float] = ()) -> None:
-        """Begin at zero, or with sums that were kept."""
-        loss, gradient, tokens, steps = sums or (0.0,) * 4
-        self._loss, self._gradient = (
-            torch.tensor(value, dtype=self._dtype, device=self._device)
-            for value in (loss, gradient)
-        )
-        self._tokens, self._steps = int(tokens), int(steps)
-        self._new_tokens, self._began = 0, _clocks()
-
-    def add(self, loss: Tensor, tokens: int, step: int) -> None:
-        """Take the loss of some tokens of a step, as a sum."""
-        self._loss = self._loss + loss
-        self._tokens += tokens
-        self._new_tokens += tokens
-        self._watch(loss, step)
-
-    def add_norm(self, norm: Tensor, step: int) -> None:
-        """Take the norm of a step's gradient."""
-        self._steps += 1
-        self._gradient = self._gradient + norm
-        self._watch(norm, step)
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Leave the time inside out of the speed."""
-        began = _clocks()
-        yield
-        self._began += _clocks() - began
-
-    def total(self) -> Tensor:
-        """Return the sums of loss, gradient norms, tokens and steps: (4,)."""
-        counts = torch.tensor([self._tokens, self._steps], dtype=self._dtype, device=self._device)
-        return torch.cat([torch.stack([self._loss, self._gradient]), counts])
-
-    def speed(self) -> tuple[int, float, float]:
-        """Return the tokens taken in this session since the last log, their seconds, and the processor's."""
-        seconds, processor = (_clocks() - self._began).tolist()
-        return self._new_tokens, seconds, processor
-
-    def first_bad_step(self) -> int | None:
-        """Return the first step whose loss or gradient was not finite; waits for the device."""
-        bad = self._bad.item()
-        return None if bad == torch.inf else int(bad)
-
-    def _watch(self, value: Tensor, step: int) -> None:
-        worst = self._bad.clamp(max=float(step))
-        self._bad = torch.where(torch.isfinite(value), self._bad, worst)
-
-
-# The records of a run: CSV always, TensorBoard where it is installed and can take the folder's name.
-
-TRAIN = ("step", "loss", "learning_rate", "gradient_norm", "tokens_per_second", "loader_share",
-         "processor_seconds")  # fmt: skip
-VALIDATION = ("step", "inside", "beyond", "sequences")
-BY_POSITION = ("step", "from", "to", "loss", "deviation", "n")
-TABLES = {"train": TRAIN, "validation": VALIDATION, "positions": BY_POSITION}
-
-
-class Log:
-    """Appends to the run's tables; rows from after `step`, which a crash left, are dropped first."""
-
-    def __init__(self, folder: Path, step: int, *, enabled: bool) -> None:
-        self.enabled = enabled
-        self.board: Any = None
-        self.move(folder, step)
-
-    def move(self, folder: Path, step: int) -> None:
-        """Write to the tables of another folder from here on."""
-        self.close()
-        self.folder = folder
-        if not self.enabled:
-            return
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, header in TABLES.items():
-            _cut(folder / f"{name}.csv", header, step)
-        if find_spec("tensorboard") and is_text(folder):
-            from torch.utils.tensorboard import SummaryWriter
-
-            self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
-
-    def train(self, **values: float) -> None:
-        """Record a stretch of training steps."""
-        self._append("train", [[values[name] for name in TRAIN]])
-        for name in TRAIN[1:]:
-            self._scalar(f"train/{name}", values[name], int(values["step"]))
-
-    def validation(self, step: int, result: Measured) -> None:
-        """Record a validation: the means, and the loss by position."""
-        beyond = "" if result.beyond is None else result.beyond
-        self._append("positions", [[step, *row] for row in result.rows])
-        self._append("validation", [[step, result.inside, beyond, result.sequences]])
-        self._scalar("validation/inside", result.inside, step)
-        if result.beyond is not None:
-            self._scalar("validation/beyond", result.beyond, step)
-
-    def close(self) -> None:
-        """Write down what is buffered."""
-        if self.board is not None:
-            self.board.close()
-
-    def _append(self, table: str, rows: list[list[Any]]) -> None:
-        if self.enabled:
-            with (self.folder / f"{table}.csv").open("a", newline="") as file:
-                csv.writer(file, lineterminator="\n").writerows(rows)
-
-    def _scalar(self, name: str, value: float, step: int) -> None:
-        if self.board is not None:
-            self.board.add_scalar(name, value, step)
-
-
-def _cut(path: Path, header: tuple[str, ...], step: int) -> None:
-    """Keep the whole rows up to `step`; an absent table gets its header."""
-    try:
-        text = path.read_text() if path.exists() else ""
-        whole = text[: text.rfind("\n") + 1]  # a crash may have torn the last line
-        rows = [row for row in csv.reader(whole.splitlines()[1:]) if row and int(row[0]) <= step]
-        rows = [row + [""] * (len(header) - len(row)) for row in rows]  # as earlier versions wrote
-    except (ValueError, csv.Error) as error:
-        raise ValueError(f"{path} is damaged ({error}); delete it, and the run goes on") from None
-    stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows([header, *rows])
-    write_whole(path, stream.getvalue().encode())
 
 
 # Purposes of randomness, so that no two draws share a stream.
@@ -223,10 +74,6 @@ FORGETS = 0.1  # of sequences in training, in which nothing is recalled
 # How a run may end.
 FINISHED, OUT_OF_PATIENCE, STOPPED = "finished", "out of patience", "stopped"
 MODEL, TAIL = "model", "tail"  # folders inside the run's: its model, and the tables of tails
-
-
-class Diverged(ValueError):
-    """The loss was not finite; the last checkpoint is from before."""
 
 
 class Run:
@@ -246,7 +93,7 @@ class Run:
         self.raw_optimiser = optimiser_of(config.optimiser, self.model)  # of the parameters set up
         self.optimiser: Any = fabric.setup_optimizers(self.raw_optimiser)
         self.validation = Validation(config, batches, self.model)
-        self._carried: list[Sealed] = []  # attention's state in each part of a batch
+        self._carried: list[Any] = []  # attention's state in each part of a batch
         self._stopping = threading.Event()
 
     def resume(self) -> bool:
@@ -254,13 +101,51 @@ class Run:
         found = run_folder.newest(self.folder)
         if found is None:
             return False
-        if not learned_from(found, self.batches):
-            raise ValueError(
-                f"{found} was trained on other data than {self.config.data.folder} holds now, "
-                "or with other pieces held out; prepare the same data again, or begin a new run"
-            )
+        check_data(found, self.batches)
         self.state = run_folder.restore(found, self.model, self.raw_optimiser)
+        method = run_folder.read_card(found)[1].training.get("optimiser")
+        has_averages = self.state.began < self.state.step
+        if has_averages and method not in (None, self.config.optimiser.method):
+            raise ValueError(
+                f"{found} holds the averages of {method}; --set optimiser.method={method} goes on with them"
+            )
         return True
+
+    def compile(self) -> list[str]:
+        """Compile the layers, one for all, where that is wanted and works; return remarks.
+
+        A layer is what most of a step is. A machine may lack a compiler, or have one that fails on a layer; so one step
+        is tried, which learns nothing.
+        """
+        wanted = self.config.device.compile
+        if wanted is False or (wanted is None and self.fabric.device.type != "cuda"):
+            return []
+        if self.config.data.windows > 1:
+            return [
+                "Nothing is compiled: sequences in several windows are learned from as they come."
+            ]
+        for block in self.model.blocks:
+            block.forward = torch.compile(block.forward, dynamic=False)
+        try:
+            with warnings.catch_warnings():  # which a compiler gives of what it looks at
+                warnings.simplefilter("ignore")
+                first = self.batches[0]
+                share = math.ceil(len(first) / self.config.optimiser.accumulate)
+                tokens = to_device(first[:share], self.fabric.device)
+                code = self.model.begin(generator_of(self.config.seed))
+                inputs = tokens[:, :-1].clamp(min=0)
+                logits = self.module(partial(Performer.__call__, tokens=inputs, code=code))
+                self.fabric.backward(next_token_loss(logits, tokens[:, 1:]).sum())
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # whatever a compiler may run into
+            for block in self.model.blocks:
+                del block.forward  # the method of its class again
+            reason = " ".join(str(error).split())[:200]
+            return [f"The layers are not compiled: {type(error).__name__}: {reason}"]
+        finally:
+            self.model.zero_grad(set_to_none=True)
+        return []
 
     @property
     def is_over(self) -> bool:
@@ -276,13 +161,12 @@ class Run:
         first = self.fabric.is_global_zero
         self.schedule.start(self.state.step)
         sums = StepSums(self.fabric.device, self.state.window if first else ())
-        data, state = self.config.data, self.state
-        number = state.step if state.batches is None else state.batches
-        source = Spread(self.batches, number, data.workers) if data.workers else self.batches
+        step = self.state.step
+        number = step if self.state.batches is None else self.state.batches
         recall = None if self.model.recall is None else self._recalled
-        loader = Loader(source, state.step, self.steps, data.prefetch, number, recall)
+        loader = Loader(self.batches, step, self.steps, number, recall)
         with full_disk_named(self.folder, "go on with --resume when there is some"):
-            log = Log(self.folder, self.state.step, enabled=first)
+            log = Log(self.folder, step, enabled=first)
             try:
                 with loader:
                     ending = self._learn_all(listener, loader, sums, log)
@@ -337,10 +221,10 @@ class Run:
         rate = self.schedule.rate(step, self.state.began)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group.get(TIMES, 1)
-        code = Sealed(self.model.begin(self._generator(first, CODE)))
+        code = self.model.begin(self._generator(first, CODE))
         shares = np.array_split(batch, min(settings.accumulate, len(batch)))
         if step == first:
-            self._carried = [Sealed(None)] * len(shares)
+            self._carried = [None] * len(shares)
         for number, share in enumerate(shares):
             tokens = to_device(share, self.fabric.device)
             waits = number + 1 < len(shares)
@@ -348,9 +232,12 @@ class Run:
             if part.recalled is not None:
                 found = to_device(np.array_split(part.recalled, len(shares))[number], tokens.device)
             with self.fabric.no_backward_sync(self.module, enabled=waits):
-                logits = self._logits(
-                    tokens[:, :-1].clamp(min=0), code, number, part.windows, found
-                )
+                inputs = tokens[:, :-1].clamp(min=0)
+                if part.windows == 1:
+                    compute = partial(Performer.__call__, tokens=inputs, code=code, recalled=found)
+                else:
+                    compute = partial(self._follow, inputs, code, number)
+                logits = self.module(compute)
                 loss = next_token_loss(logits, tokens[:, 1:]).sum()
                 # Over all positions, padded ones too, so that every token of every process weighs the same.
                 self.fabric.backward(loss / batch[:, 1:].size)
@@ -373,13 +260,10 @@ class Run:
         found[random.random(len(found)) < FORGETS] = 0
         return found
 
-    def _logits(
-        self, tokens: Tensor, code: Sealed, share: int, windows: int, recalled: Tensor | None
-    ) -> Tensor:
+    def _follow(self, tokens: Tensor, code: Any, share: int, model: Performer) -> Tensor:
         """Return what follows each token, (B, T) → (B, T, V), of a share of a batch in its next window."""
-        if windows == 1:
-            return self.module(tokens, code, None, recalled)
-        logits, self._carried[share] = self.module(tokens, code, self._carried[share])
+        state = model.go_on(self._carried[share], code)
+        logits, self._carried[share] = model.follow(tokens, state)
         return logits
 
     def _generator(self, *purpose: int) -> torch.Generator:
@@ -423,7 +307,7 @@ class Run:
         self._check(sums)
         self.model.eval()
         with torch.no_grad(), torch.compiler.set_stance("force_eager"):  # of another length
-            code = Sealed(self.model.begin(self._generator(VALIDATE)))
+            code = self.model.begin(self._generator(VALIDATE))
             result = self.validation.measure(self.fabric, self.module, code)
         state, model = self.state, whole_model(self.model)
         if not math.isfinite(result.inside):
@@ -443,13 +327,42 @@ class Run:
         self.fabric.barrier()
 
     def card(self, *, of_tail: bool = False) -> checkpoint.Card:
-        """Return the card of the model as it stands; one of a tail says which step was held before it."""
-        held = self.schedule.held if of_tail else None
-        return card_of(self.config, self.batches, self.state, self.origin, held)
+        """Return the card of the model as it stands; nothing depends on the machine's speed.
+
+        One of a tail says which step was held before it.
+        """
+        config, shards, state = self.config, self.batches.shards, self.state
+        return checkpoint.Card(
+            name=self.folder.name,
+            language=self.batches.language,
+            trained_length=config.data.trained_length,
+            training={
+                "data": shards.described("title"),
+                "licence": shards.described("licence"),
+                "checksum": shards.checksum,
+                "counts": shards.counts,
+                "longest_ticks": self.batches.longest_ticks,
+                "steps": state.step,
+                "sequences_a_step": config.data.batch,
+                "tokens_a_sequence": config.data.trained_length,
+                "optimiser": config.optimiser.method,
+                "learning_rate": config.optimiser.learning_rate,
+                "seed": config.seed,
+                "precision": config.device.precision,
+                "validation_loss": state.validation_loss,
+                "validation_loss_beyond": state.validation_beyond,
+                **({} if self.origin is None else {"start": self.origin}),
+                **({TAIL_FROM: self.schedule.held} if of_tail else {}),
+            },
+        )
 
     def _save(self, sums: StepSums) -> None:
         self._check(sums)
         self.state.window = tuple(self._total(sums))
+        self.save()
+
+    def save(self) -> None:
+        """Write a checkpoint of where the run stands; every process calls it."""
         model = whole_model(self.model)
         averages = run_folder.averages_of(self.model, self.raw_optimiser)
         if self.fabric.is_global_zero and self.state.step:
@@ -462,10 +375,10 @@ class Run:
         if bad is not None:
             raise self._diverged(bad + 1)
 
-    def _diverged(self, step: int) -> Diverged:
+    def _diverged(self, step: int) -> ValueError:
         good = run_folder.newest(self.folder)
         kept = f"the last good state is {good}" if good else "no state was saved before it"
-        return Diverged(
+        return ValueError(
             f"the loss was not finite at step {step}; {kept}. "
             "A lower learning_rate or longer warmup often helps"
         )

@@ -24,9 +24,6 @@ from musicgen.performer import Performer
 from training.config import OptimiserConfig
 from training.data.batches import Batches
 
-ADAM_KEEPS, MUON_KEEPS = ("step", "exp_avg", "exp_avg_sq"), ("momentum_buffer",)  # of a parameter
-
-
 TIMES = "times"  # of a group of parameters: what its rate is of that of the others
 
 
@@ -95,7 +92,6 @@ class MuonAndAdam(Optimizer):
         self.parts = (muon, adam)
         for part in self.parts:
             part.state = self.state
-        self.orthogonal = {id(p) for group in muon.param_groups for p in group["params"]}
 
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """Let both take a step."""
@@ -117,12 +113,6 @@ def optimiser_of(settings: OptimiserConfig, model: Performer) -> Optimizer:
         weight_decay=settings.weight_decay,
     )
     return MuonAndAdam(muon, _adam(settings, model, {id(p) for p in matrices}))
-
-
-def kept_of(optimiser: Optimizer, parameter: Tensor) -> Sequence[str]:
-    """Return the names of what an optimiser keeps of a parameter."""
-    orthogonal = isinstance(optimiser, MuonAndAdam) and id(parameter) in optimiser.orthogonal
-    return MUON_KEEPS if orthogonal else ADAM_KEEPS
 
 
 def _adam(

@@ -16,18 +16,18 @@ import torch
 
 from musicgen import checkpoint
 from musicgen.checkpoint import Card
-from musicgen.common.learning import seed_of
+from musicgen.common.learning import generator_of
 from musicgen.common.processes import machine
 from musicgen.config import ModelConfig
 from musicgen.performer import Performer
 from tokenization.whole_file import write_text, write_whole
 from tokenization.wording import markdown
 from training import run_folder
-from training.config import DeviceConfig, read
+from training.config import CONFIG, DeviceConfig, read
 from training.data.batches import Batches
-from training.devices import FabricModel, Sealed, start_fabric
+from training.devices import FabricModel, start_fabric
 from training.loop import MODEL, VALIDATE
-from training.run_folder import card_of, learned_from
+from training.run_folder import check_data
 from training.validation import Measured, Validation
 
 # The README of a model that ships: facts from its card, its configuration and the measurement of its weights.
@@ -48,10 +48,6 @@ def model_readme(model: ModelConfig, card: Card, ways: Sequence[Stored]) -> str:
         (way.dtype, f"{way.bytes / 1e6:.1f}", loss(way.measured.inside), loss(way.measured.beyond))
         for way in ways
     ]
-    positions = [
-        (f"{start} – {stop - 1}", loss(mean), loss(deviation), count)
-        for start, stop, mean, deviation, count in measured.rows
-    ]
     parts = [
         f"# {card.name}",
         "`python -m training.publish` prints all numbers.",
@@ -61,9 +57,7 @@ def model_readme(model: ModelConfig, card: Card, ways: Sequence[Stored]) -> str:
         "checkpoint, by the way the weights are stored; "
         f"the model here is stored as {card.dtype}.",
         markdown([("weights", "MB", "trained length", "past it"), *costs]),
-        "By position:",
-        markdown([("tokens", "loss", "deviation", "pieces"), *positions]),
-        "![Losses of the training](curves.png)",
+        "![Losses of the training, and loss by position](curves.png)",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -87,34 +81,21 @@ class Stored:
 
 def publish(run: Path, destination: Path) -> list[Stored]:
     """Write the best model of a run; return what each way to store it costs, the chosen one first."""
-    config = read(run / "config.yaml")
+    config = read(run / CONFIG)
     batches = Batches(config.data, config.seed)
     found = run_folder.newest(run)
     if found is None:
         raise ValueError(f"{run} holds no checkpoint; train it first")
-    state = run_folder.read_state(found)
-    if not learned_from(found, batches):
-        raise ValueError(
-            f"{run} was trained on other data than {config.data.folder} holds now, or with other pieces held out; "
-            "prepare the same data again"
-        )
-    model, saved = checkpoint.load(run / MODEL)
+    check_data(found, batches)
+    model, card = checkpoint.load(run / MODEL)
     validation = Validation(config, batches, model)
-    # A run may have ended before a checkpoint told of its best.
-    steps = int(saved.training["steps"])
-    best = replace(state, step=steps)
-    card = card_of(config, batches, best, saved.training.get("start"))
-    seed = seed_of(config.seed, VALIDATE)
-    with tempfile.TemporaryDirectory() as folder:
-        ways = [
-            _store(model, card, dtype, Path(folder), validation, seed)
-            for dtype in checkpoint.DTYPES
-        ]
-    chosen = choose(ways)
+    ways = [_measured(model, card, dtype, validation, config.seed) for dtype in checkpoint.DTYPES]
+    chosen, state = choose(ways), run_folder.read_state(found)
     facts = {
         "validation_loss": chosen.measured.inside,
         "validation_loss_beyond": chosen.measured.beyond,
-        "steps_of_the_run": max(state.step, steps),
+        # A run may have ended before a checkpoint told of its best.
+        "steps_of_the_run": max(state.step, int(card.training["steps"])),
         "seconds": round(state.seconds),
         "machine": machine(),
     }
@@ -136,20 +117,16 @@ def choose(ways: Sequence[Stored]) -> Stored:
     return min((way for way in ways if cost(way) < MOST_LOST), key=lambda way: way.bytes)
 
 
-def _store(
-    model: Performer,
-    card: checkpoint.Card,
-    dtype: str,
-    folder: Path,
-    validation: Validation,
-    seed: int,
+def _measured(
+    model: Performer, card: Card, dtype: str, validation: Validation, seed: int
 ) -> Stored:
     """Store a model in a way, and measure it as loaded again."""
-    size = checkpoint.save(folder / dtype, model, card, dtype).bytes
-    loaded = checkpoint.load(folder / dtype)[0]
+    with tempfile.TemporaryDirectory() as folder:
+        size = checkpoint.save(folder, model, card, dtype).bytes
+        loaded = checkpoint.load(folder)[0]
     fabric = start_fabric(DeviceConfig(accelerator="cpu"))
     with torch.no_grad():
-        code = Sealed(loaded.begin(torch.Generator().manual_seed(seed)))
+        code = loaded.begin(generator_of(seed, VALIDATE))
         measured = validation.measure(fabric, FabricModel(loaded), code)
     return Stored(dtype=dtype, bytes=size, measured=measured)
 

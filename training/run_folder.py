@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import shutil
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -20,13 +19,10 @@ from typing import Any
 
 import safetensors.torch
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load as tensors_of
 from torch.optim import Optimizer
 
 from musicgen import checkpoint
 from musicgen.checkpoint import CONFIG as MODEL_CONFIG
-from musicgen.checkpoint import Card
 from musicgen.common.processes import full_disk_named, held
 from musicgen.config import ModelConfig
 from musicgen.performer import Performer
@@ -36,57 +32,23 @@ from tokenization.whole_file import make_folder, sync, write_whole
 from training.config import CONFIG, RunConfig
 from training.data.batches import Batches
 from training.devices import laid_out_like, whole
-from training.optimiser import kept_of
 
 TAIL_FROM = "tail_from"  # of a card: the step before the tail that the model comes from
 
 
-def learned_from(folder: Path, batches: Batches) -> bool:
-    """Say whether the run of a checkpoint learned from this data: the same tokens, of which the same were held out."""
-    if read_state(folder).data != batches.shards.checksum:
-        return False
-    return read_card(folder)[1].training.get("counts") == batches.shards.counts
+def check_data(folder: Path, batches: Batches) -> None:
+    """Refuse data that the run of a checkpoint did not learn from: other tokens, or others of them held out."""
+    learned = read_state(folder).data, read_card(folder)[1].training.get("counts")
+    if learned != (batches.shards.checksum, batches.shards.counts):
+        raise ValueError(
+            f"{folder} was trained on other data than {batches.config.folder} holds now, or with other pieces held "
+            "out; prepare the same data again, or begin a new run"
+        )
 
 
 def has_tail(model: Path) -> bool:
     """Say whether a run's model comes from a tail: no model of a held rate takes its place."""
     return (model / MODEL_CONFIG).is_file() and TAIL_FROM in read_card(model)[1].training
-
-
-def card_of(
-    config: RunConfig,
-    batches: Batches,
-    state: RunState,
-    start: dict[str, Any] | None = None,
-    held: int | None = None,
-) -> Card:
-    """Return the card of the model as it stands, which began as `start`; nothing depends on the machine's speed.
-
-    One from a tail says which step was held before it.
-    """
-    return Card(
-        name=Path(config.run).name,
-        language=batches.language,
-        trained_length=config.data.trained_length,
-        training={
-            "data": batches.shards.described("title"),
-            "licence": batches.shards.described("licence"),
-            "checksum": batches.shards.checksum,
-            "counts": batches.shards.counts,
-            "longest_ticks": batches.longest_ticks,
-            "steps": state.step,
-            "sequences_a_step": config.data.batch,
-            "tokens_a_sequence": config.data.trained_length,
-            "optimiser": config.optimiser.method,
-            "learning_rate": config.optimiser.learning_rate,
-            "seed": config.seed,
-            "precision": config.device.precision,
-            "validation_loss": state.validation_loss,
-            "validation_loss_beyond": state.validation_beyond,
-            **({} if start is None else {"start": start}),
-            **({} if held is None else {TAIL_FROM: held}),
-        },
-    )
 
 
 CHECKPOINTS, OPTIMISER, STATE = "checkpoints", "optimiser.safetensors", "state.json"
@@ -173,22 +135,20 @@ def read_card(folder: Path) -> tuple[ModelConfig, checkpoint.Card]:
 
 def read_state(folder: Path) -> RunState:
     """Return where a checkpoint's run stood."""
-    return _read_state(folder)[0]
+    with _advised(folder):
+        return _state_of(folder)[0]
 
 
-def _read_state(folder: Path) -> tuple[RunState, dict[str, str]]:
+def _state_of(folder: Path) -> tuple[RunState, dict[str, str]]:
     """Return where a checkpoint's run stood, and the checksums that came with it."""
     path = folder / STATE
-    try:
-        plain = json_of(path)
-        sums = plain.pop(CHECKSUMS) if isinstance(plain, dict) else {}
-        state = from_plain(RunState, plain, str(path))
-        if sums[STATE] != _sum(plain):
-            raise ValueError(f"{path} is damaged: its checksum is another")
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise ValueError(f"{path} cannot be read ({error}); {_advice(folder)}") from None
+    plain = json_of(path)
+    sums = plain.pop(CHECKSUMS) if isinstance(plain, dict) else {}
+    state = from_plain(RunState, plain, str(path))
+    if sums[STATE] != _sum(plain):
+        raise ValueError(f"{path} is damaged: its checksum is another")
     if str(state.step).zfill(len(folder.name)) != folder.name:
-        raise ValueError(f"{path} is of step {state.step}, and not of this one; {_advice(folder)}")
+        raise ValueError(f"{path} is of step {state.step}, and not of this one")
     return state, sums
 
 
@@ -199,56 +159,32 @@ def _sum(plain: dict[str, Any]) -> str:
 
 
 def restore(folder: Path, model: Performer, optimiser: Optimizer) -> RunState:
-    """Put model and optimiser where a checkpoint left them."""
-    state, sums = _read_state(folder)
+    """Put model and optimiser where a checkpoint left them; of the optimiser there may be nothing yet."""
+    path = folder / OPTIMISER
     with _advised(folder):
+        state, sums = _state_of(folder)
         stored, _ = checkpoint.load(folder)
+        if not path.is_file():  # a pipe would be waited for
+            raise FileNotFoundError(f"{path} is no file")
+        data = path.read_bytes()
+        if hashlib.sha256(data).hexdigest() != sums[OPTIMISER]:
+            raise ValueError(f"{path} is damaged: its checksum is another")
     if _weights_of(stored) != _weights_of(model):
         raise ValueError(
             f"{folder} holds a model of another configuration; "
             "train with the one in config.yaml of its run, or begin a new run"
         )
-    averages = _read_averages(folder, model, optimiser, sums[OPTIMISER])
-    own = model.state_dict()
+    averages, own = safetensors.torch.load(data), model.state_dict()
     model.load_state_dict({n: laid_out_like(x, own[n]) for n, x in stored.state_dict().items()})
-    on_cpu = () if optimiser.defaults.get("fused") else ("step",)
     for name, parameter in model.named_parameters():
         prefix = f"{name}/"
-        found = {k.removeprefix(prefix): v for k, v in averages.items() if k.startswith(prefix)}
         optimiser.state[parameter] = {
             # Copied, since a view into the file may lie at odd addresses and round differently.
-            key: value.clone() if key in on_cpu else laid_out_like(value.clone(), parameter)
-            for key, value in found.items()
+            key.removeprefix(prefix): laid_out_like(value.clone(), parameter)
+            for key, value in averages.items()
+            if key.startswith(prefix)
         }
     return state
-
-
-def _read_averages(
-    folder: Path, model: Performer, optimiser: Optimizer, checksum: str
-) -> dict[str, torch.Tensor]:
-    """Return what the optimiser kept of each parameter: all of it, and of those parameters alone."""
-    path = folder / OPTIMISER
-    try:
-        if not path.is_file():  # a pipe would be waited for
-            raise FileNotFoundError("it is no file")
-        data = path.read_bytes()
-        averages = tensors_of(data)
-    except (OSError, SafetensorError) as error:
-        raise ValueError(f"{path} cannot be read ({error}); {_advice(folder)}") from None
-    if hashlib.sha256(data).hexdigest() != checksum:
-        raise ValueError(f"{path} is damaged: its checksum is another; {_advice(folder)}")
-    found: dict[str, dict[str, tuple[int, ...]]] = defaultdict(dict)
-    for key, value in averages.items():
-        name, _, part = key.rpartition("/")
-        found[name][part] = tuple(value.shape)
-    right = {
-        name: {part: () if part == "step" else tuple(x.shape) for part in kept_of(optimiser, x)}
-        for name, x in model.named_parameters()
-    }
-    for name in sorted(found.keys() | right.keys()):
-        if found.get(name) != right.get(name):
-            raise ValueError(f"{path} has not what belongs to {name!r}; {_advice(folder)}")
-    return averages
 
 
 def _weights_of(model: Performer) -> dict[str, object]:
@@ -258,12 +194,12 @@ def _weights_of(model: Performer) -> dict[str, object]:
 
 @contextmanager
 def _advised(folder: Path) -> Iterator[None]:
-    """Let what is wrong with a checkpoint's model be followed by what to do about it."""
+    """Let what is wrong with a checkpoint be followed by what to do about it."""
     try:
         yield
-    except (ValueError, FileNotFoundError) as error:
+    except (OSError, ValueError, LookupError, TypeError) as error:
         found = str(error).removesuffix(checkpoint.AGAIN)
-        raise ValueError(f"{found}; {_advice(folder)}") from None
+        raise ValueError(f"{folder} cannot be read: {found}; {_advice(folder)}") from None
 
 
 def _advice(folder: Path) -> str:
@@ -283,19 +219,13 @@ _FREE = (
 
 
 @contextmanager
-def run_folder(config: RunConfig, *, resume: bool) -> Iterator[list[str]]:
-    """Hold the folder of a run while it goes on; gives remarks on what is resumed.
-
-    A folder that holds anything raises ValueError, unless it is a run and `resume` is said. What the run was begun with
-    stands as it did until `write_config` is called.
-    """
-    folder = Path(config.run)
-    remarks = check_folder(config, resume=resume)
+def run_folder(folder: Path) -> Iterator[None]:
+    """Hold the folder of a run while it goes on: no other program trains in it."""
     with full_disk_named(folder, "choose another folder with --set run=…"):
         make_folder(folder, "--set run=… names another")
         lock = held(folder, f"another program is training in {folder} at this moment")
         try:
-            yield remarks
+            yield
         finally:
             if lock is not None:
                 os.close(lock)
@@ -329,17 +259,9 @@ def check_folder(config: RunConfig, *, resume: bool) -> list[str]:
         )
     if found is None:
         return [f"Nothing is saved in {folder} yet: the run starts over."]
-    if not known.is_file():
-        return [f"{known} is gone: the run goes on as you say now."]
-    try:
-        before = yaml_of(known)
-    except ValueError as error:
-        raise ValueError(f"{error}; delete it, and --resume goes on as you say now") from None
-    changes = _differences(before, plain(config))
-    if not changes:
-        return []
-    said = "; ".join(changes)
-    return [f"From here on {folder} is trained otherwise than it was begun: {said}."]
+    changes = "; ".join(differences(config))
+    otherwise = f"From here on {folder} is trained otherwise than it was begun: {changes}."
+    return [otherwise] if changes else []
 
 
 def differences(config: RunConfig) -> list[str]:
@@ -347,13 +269,9 @@ def differences(config: RunConfig) -> list[str]:
     known = Path(config.run) / CONFIG
     if not known.is_file() or newest(Path(config.run)) is None:
         return []
-    return _differences(yaml_of(known), plain(config))
-
-
-def _differences(old: Any, new: dict[str, Any]) -> list[str]:
-    """Return the changes of a configuration that make it another run."""
+    old = yaml_of(known)
     before = flat(old) if isinstance(old, Mapping) else {}
-    after = flat(new)
+    after = flat(plain(config))
     keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
     return [
         f"{key} was {before.get(key)} and is {after.get(key)}" for key in keys if key not in _FREE

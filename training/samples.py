@@ -8,23 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
+from musicgen.completion import accompaniment, infilling
+from musicgen.continuation import Continuation
+from musicgen.generation.request import Request
 from musicgen.performer import Performer
+from musicgen.pieces import Piece, no_prompt
+from musicgen.playable import Playable
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.language import Language, language_from_spec
+from tokenization.midi.writing import write_midi
 from tokenization.score import Score
 from tokenization.whole_file import beside, write_whole
+from training.curves import BLUE, VERMILION
 from training.data.batches import Batches
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from musicgen.playable import Playable
-
-GIVEN, NEW = "#0072B2", "#D55E00"  # Okabe and Ito's blue and vermilion
 ABILITIES = {"continue", "end", "rewrite", "accompany"}  # what a language has to be able to
 BARS = 8  # of the piece in the picture; half of them is the prompt
 
@@ -34,13 +36,8 @@ def write_samples(
 ) -> list[Path]:
     """Write `count` pieces from nothing as STEP_0.mid …; one without a note is left out.
 
-    They have the same seed at every step. Raises ImportError where the libraries for MIDI are missing.
+    They have the same seed at every step.
     """
-    from musicgen.continuation import Continuation
-    from musicgen.generation.request import Request
-    from musicgen.pieces import no_prompt
-    from tokenization.midi.writing import write_midi
-
     request = Request(tokens=tokens, variations=count, may_end=True)
     work = Continuation(player, no_prompt(player.language), request).finish()
     folder.mkdir(parents=True, exist_ok=True)
@@ -56,8 +53,6 @@ def write_samples(
 
 def player_of(model: Performer, batches: Batches, step: int) -> Playable:
     """Return the model at a step with the language of its data, to write music."""
-    from musicgen.playable import Playable
-
     return Playable(
         name=f"step {step}",
         language=language_from_spec(batches.language),
@@ -67,12 +62,7 @@ def player_of(model: Performer, batches: Batches, step: int) -> Playable:
 
 
 def draw_abilities(player: Playable, batches: Batches, folder: Path, step: int) -> Path:
-    """Draw what a model makes of a held-out piece as STEP.png, a roll for each ability; its language has all of them.
-
-    Raises ImportError without matplotlib.
-    """
-    from matplotlib.figure import Figure
-
+    """Draw what a model makes of a held-out piece as STEP.png, a roll for each of the ABILITIES."""
     figure = Figure(figsize=(11, 9), layout="constrained")
     written = _written(player, _held_out(batches, player.language))
     for axes, (title, score, is_new) in zip(figure.subplots(4, 1), written, strict=True):
@@ -96,11 +86,6 @@ def _held_out(batches: Batches, language: Language) -> np.ndarray:
 
 def _written(player: Playable, ids: np.ndarray) -> Iterator[tuple[str, Score, np.ndarray]]:
     """Yield what each ability of the model makes of a piece: its name, the whole piece, and which notes are new."""
-    from musicgen.completion import accompaniment, infilling
-    from musicgen.continuation import Continuation
-    from musicgen.generation.request import Request
-    from musicgen.pieces import Piece
-
     language, score = player.language, player.language.decode(ids)
     piece = Piece(name="", language=language, encoded=language.encode(score), score=score)
     prompt = piece.prompt(max(1, piece.bars // 2))
@@ -122,7 +107,7 @@ def _written(player: Playable, ids: np.ndarray) -> Iterator[tuple[str, Score, np
 def draw_roll(axes: Axes, score: Score, is_new: np.ndarray) -> None:
     """Draw the notes of a score over its bars, new ones in another colour."""
     notes, beat = score.notes, score.ticks_per_beat
-    colours = [NEW if new else GIVEN for new in is_new.tolist()]
+    colours = np.where(is_new, VERMILION, BLUE).tolist()
     start, end = notes.onset_ticks / beat, notes.end_ticks / beat
     axes.hlines(notes.pitch, start, end, colors=colours, linewidth=2)
     lines = bar_lines(score, max(1, bar_count(score))) / beat

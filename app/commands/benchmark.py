@@ -11,9 +11,8 @@ from app import output
 from app.options import check_counts, chosen_device
 
 if TYPE_CHECKING:
-    from evaluation.benchmarks.recipe import Recipe
     from evaluation.benchmarks.run import Row
-    from evaluation.benchmarks.tasks import Material
+    from evaluation.benchmarks.tasks import Material, Recipe
 
 EXAMPLES = """\
 Models that differ in one part alone, most in their encoding of position, are trained on the same examples in the same
@@ -79,8 +78,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Make or read the data, train, and print the tables."""
-    from evaluation.benchmarks.run import benchmark, examples_measured, fitting
-    from evaluation.benchmarks.tables import failures, plain, table_beside_papers
+    from evaluation.benchmarks.run import (
+        benchmark,
+        examples_measured,
+        fitting,
+        plain,
+        table_beside_papers,
+    )
     from evaluation.benchmarks.tasks import TASKS as KNOWN
     from evaluation.benchmarks.tasks import material
     from evaluation.benchmarks.variants import variant
@@ -103,13 +107,13 @@ def run(arguments: argparse.Namespace) -> None:
             recipe, data, encodings=list(dict.fromkeys(names)), seeds=arguments.seeds,
             device=chosen_device(arguments), folder=arguments.output, progress=progress,
         )  # fmt: skip
-    output.remark(failures(rows))
+    output.remark(f"{row.encoding}: {row.failed}." for row in rows if row.failed)
     if not any(row.values for row in rows):
         raise ValueError("no encoding could be measured; the sentences above say why")
     table = table_beside_papers(arguments.task, rows, data.rules)
     if arguments.output is not None:
         _write(arguments.output, recipe, data, rows, table)
-    result = {"task": arguments.task, "rules": data.rules, "rows": plain(rows)}
+    result = {"task": arguments.task, "rules": data.rules, "rows": [*map(plain, rows)]}
     output.write_either(arguments.json, result, output.table(table))
 
 
@@ -120,10 +124,9 @@ def _write(
     import torch
 
     from app.commands.evaluate.study_options import command_line
-    from evaluation.benchmarks.tables import SUMMARY, control_of, plain
+    from evaluation.benchmarks.run import SUMMARY, control_of, plain
     from evaluation.benchmarks.training import STEPS
-    from evaluation.figures import changes
-    from evaluation.plots import png
+    from evaluation.figures import changes, png
     from musicgen.common.processes import machine
     from tokenization.whole_file import write_bytes, write_json, write_text
     from tokenization.wording import markdown
@@ -142,7 +145,7 @@ def _write(
         "machine": machine(),
         "threads": torch.get_num_threads(),
         "rules": data.rules,
-        "rows": plain(rows),
+        "rows": [*map(plain, rows)],
     }
     write_json(folder / SUMMARY, facts)
     if data.corpus is not None and (control := control_of(rows)) is not None:
@@ -153,7 +156,7 @@ def _write(
 
 
 def _recipe(arguments: argparse.Namespace) -> Recipe:
-    from evaluation.benchmarks.recipe import FULL, recipe
+    from evaluation.benchmarks.tasks import FULL, recipe
 
     task: str = arguments.task
     own = f"{task}-short" if arguments.short else FULL.get(task, task)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 from collections.abc import Collection
-from dataclasses import asdict, replace
+from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app import output
 from app.commands.train import train
 from app.options import check_counts, claim, own_folder
 
 if TYPE_CHECKING:
-    from training.comparison import Compared, Repeated
     from training.config import RunConfig
 
 PRESET = "tiny"
@@ -61,13 +60,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Train all, and write the table."""
     from tokenization.whole_file import make_folder
-    from training.comparison import (
-        comparison_table,
-        ranked,
-        repeated,
-        without_encoding,
-        write_comparison,
-    )
+    from training.comparison import comparison_table, ranked, without_encoding, write_comparison
+    from training.curves import draw_comparison
 
     check_counts(arguments, "seeds")
     named = arguments.output is not None
@@ -80,24 +74,23 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         claim(arguments.output, arguments)
     against = without_encoding(configs)
-    found: dict[str, list[Compared]] = {}
+    found: list[dict[str, Any]] = []
     whole: dict[str, list[Path]] = defaultdict(list)  # folders of what did not fail
-    rows: list[Repeated] = []
+    rows: list[dict[str, Any]] = []
     runs = [(name, run) for name in configs for run in _of_seeds(configs[name], arguments.seeds)]
     runs.sort(key=lambda named: named[1].seed)  # all of one seed, then of the next: pairs first
     for number, (name, config) in enumerate(runs, 1):
         seed = f", seed {config.seed}" if several else ""
         output.remark([f"{number} of {len(runs)}: {name}{seed}"])
-        found.setdefault(name, []).append(_trained(name, config))
-        if not found[name][-1].failed:
+        found.append({"name": name, "seed": config.seed, **_trained(name, config)})
+        if "failed" not in found[-1]:
             whole[name].append(Path(config.run))
-        rows = repeated(found, against)
+        rows = ranked(found, against)
         # Each time, lest an interruption leave none.
         write_comparison(rows, arguments.output)
     if whole:
-        _draw(whole, arguments.output, runs[0][1].data.trained_length)
-    result = [asdict(row) for row in ranked(rows)]
-    output.write_either(arguments.json, result, output.table(comparison_table(rows)))
+        draw_comparison(whole, arguments.output, runs[0][1].data.trained_length)
+    output.write_either(arguments.json, rows, output.table(comparison_table(rows)))
 
 
 def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
@@ -178,26 +171,17 @@ def _names(pattern: str) -> list[str]:
     return names
 
 
-def _trained(name: str, config: RunConfig) -> Compared:
-    """Train one, or go on; a failure becomes a row of the table."""
-    from training.comparison import Compared, compared
+def _trained(name: str, config: RunConfig) -> dict[str, Any]:
+    """Train one, or go on; return what it came to, or why it failed."""
+    from training.comparison import compared
 
     folder = Path(config.run)
     try:
         train(config, resume=(folder / "config.yaml").exists())
-        return replace(compared(folder), name=name)
+        return compared(folder)
     except OSError:  # as of a full disk, where the others would fail too
         raise
     except Exception as error:  # whatever it is, the others are trained
         failed = " ".join(str(error).split()) or type(error).__name__
         output.remark([f"{name} failed: {failed}"])
-        return Compared(name=name, failed=failed)
-
-
-def _draw(runs: dict[str, list[Path]], folder: Path, trained_length: int) -> None:
-    from training.comparison import draw_comparison
-
-    try:
-        draw_comparison(runs, folder, trained_length)
-    except ImportError as error:
-        output.remark([f"No picture is drawn: {error.name} is not installed here."])
+        return {"failed": failed}

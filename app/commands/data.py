@@ -14,6 +14,7 @@ from app.options import add_language, add_workers, check_counts, from_options
 
 if TYPE_CHECKING:
     from tokenization.prepared import Prepared
+    from training.data.sources.source import Source
 
 MAKE_GROOVE = "make-groove"
 MAKE_GROOVE_EXAMPLES = """\
@@ -65,23 +66,6 @@ def run_make_groove(arguments: argparse.Namespace) -> None:
     )
 
 
-DESCRIPTIONS = {
-    "pop-piano": "the paper's pop piano data: MIDI files with chord markers, or event pickles",
-    "pop909": "POP909: a folder a song, with MIDI, beats and chords",
-    "groove": "accompaniments of one style each: Groove2Groove v1.0.0, or CHART.STYLE.mid in train, val, test",
-    "groove-songs": "more styles of a groove set, over the chords of whole songs: bbNNNN.STYLE.mid, all to train on",
-    "human-drums": "the Groove MIDI Dataset: human drumming, to train on together with grooves",
-    "lieder": "OpenScore Lieder: songs for voice and piano in every metre, as MusicXML",
-    "quartets": "OpenScore String Quartets: four parts with dynamics in every metre, as MusicXML",
-    "polish-keyboard": "Polish keyboard music of the Chopin Institute: MIDI files made from scores",
-    "midi": "any folder of MIDI, MusicXML and ABC files",
-}
-# The languages that a source can be spelled in; all if there are none.
-AMONG = {
-    **{"midi": (), "quartets": (), "polish-keyboard": (), "pop-piano": ("remi",)},
-    **{"pop909": ("remi", "ensemble"), "lieder": ("ensemble",)},
-    **dict.fromkeys(("groove", "groove-songs", "human-drums"), ("groove", "ensemble")),
-}
 SHOWN = 10  # remarks and skipped files in a text; the JSON has all
 EXAMPLES = """\
 examples:
@@ -96,11 +80,15 @@ examples:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
+    from training.data.sources import SOURCES
+
     kinds = parser.add_subparsers(metavar="KIND", title="kinds of data", required=True, dest="kind")
-    for name, does in DESCRIPTIONS.items():
+    for name, source in SOURCES.items():
+        does = f"{source.title} ({source.shape})"
         example = f"example:\n  musicgen data {name} SOURCE data/{name}"
-        kind = kinds.add_parser(name, help=does, description=f"Prepare {does}.", epilog=example)
-        _add_source(kind, name)
+        about = f"Prepare {source.title}."
+        kind = kinds.add_parser(name, help=does, description=about, epilog=example)
+        _add_source(kind, source)
     does = "make a groove set with MMA, an accompaniment program, over chord charts"
     made = kinds.add_parser(
         MAKE_GROOVE, help=does, description=f"M{does[1:]}.", epilog=MAKE_GROOVE_EXAMPLES
@@ -113,12 +101,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     output.add_json(inspect)
 
 
-def _add_source(parser: argparse.ArgumentParser, name: str) -> None:
+def _add_source(parser: argparse.ArgumentParser, source: Source) -> None:
     parser.add_argument(
         "source", metavar="SOURCE", type=Path, help="its folder, or a tar or zip archive of it"
     )
     parser.add_argument("destination", metavar="DEST", type=Path, help="the folder to write")
-    add_language(parser, None, AMONG[name], otherwise="the source's own")
+    add_language(parser, None, source.languages, otherwise=source.language)
     parser.add_argument(
         "--validation", type=float, default=0.05, metavar="SHARE",
         help="share held out, by a hash of the names, where the source has no split; in ensemble, by a hash of the "

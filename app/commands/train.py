@@ -130,26 +130,24 @@ def _train(config: RunConfig, *, resume: bool, limit: Limit | None) -> dict[str,
     # All that may be wrong is looked at before anything is written, or other processes are started; first of all the
     # folder, since what a run is checked against may lie in it.
     config, choice = with_precision(config, resume=resume)
-    if is_first_process():
-        check_folder(config, resume=resume)
+    first = is_first_process()
+    remarks = check_folder(config, resume=resume) if first else []
     check_device(config.device)
     count = config.device.devices * config.device.nodes
-    found = Batches(config.data, config.seed, processes=count)
-    model_config(config, found.language)
-    if is_first_process():
-        found.shards.verify()
-    folder = run_folder(config, resume=resume) if is_first_process() else nullcontext([])
-    with folder as remarks:
-        output.remark(choice if is_first_process() else [])
+    batches = Batches(config.data, config.seed, processes=count)
+    model_config(config, batches.language)
+    if first:
+        batches.shards.verify()
+    with run_folder(Path(config.run)) if first else nullcontext():
+        output.remark(choice if first else [])
         fabric = start_fabric(config.device)
-        rank, world = fabric.global_rank, fabric.world_size
-        batches = Batches(config.data, config.seed, process=rank, processes=world)
+        batches.process = fabric.global_rank
         return _fit(Run(config, fabric, batches, limit), remarks)
 
 
 def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
     from training import run_folder
-    from training.devices import compiled
+    from training.curves import write_curves
     from training.loop import MODEL, STOPPED
 
     first = run.fabric.is_global_zero
@@ -160,7 +158,7 @@ def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
         going = f"Going on from step {run.state.step:,}{of}."
         output.remark([going] if resumed else [])
 
-    said = compiled(run.model, run.module, run.fabric, run.config, run.batches)
+    said = run.compile()
     output.remark(said if first else [])
     bar = output.progress_bar("", timed=False) if first else nullcontext(lambda *_: None)
     with bar as show, _signals(run):
@@ -168,17 +166,12 @@ def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
     if not first:
         return None
     state = run.state
-    if ending != STOPPED and not (run.folder / MODEL / "config.json").is_file():
-        raise ValueError(
-            f"{run.folder / MODEL}, the best model of the run, is not there any more; "
-            f"its last one is {run_folder.newest(run.folder)}"
-        )
     if ending == STOPPED:
         found = run_folder.newest(run.folder)
         saved = state.step if found is None else int(found.name)
         output.remark([f"Saved at step {saved:,}{of}; --resume goes on."])
         raise KeyboardInterrupt
-    output.remark(_draw_curves(run))
+    write_curves(run.folder, run.config.data.trained_length)
     return {
         "run": str(run.folder),
         "model": str(run.folder / MODEL),
@@ -207,7 +200,7 @@ def _begun(run: Run, remarks: list[str]) -> list[str]:
 
 
 def _write_samples(run: Run, model: Performer, step: int) -> list[str]:
-    """Write samples of music, and draw what the model can do, where the libraries for that are at hand."""
+    """Write samples of music, and draw what the model can do."""
     validation = run.config.validation
     if not validation.samples:
         return []
@@ -217,28 +210,12 @@ def _write_samples(run: Run, model: Performer, step: int) -> list[str]:
     try:
         player = player_of(model, run.batches, step)
         paths = write_samples(player, folder, step, count=validation.samples, tokens=size)
-        if {*player.language.abilities()} >= ABILITIES:
+        if {*player.language.abilities} >= ABILITIES:
             draw_abilities(player, run.batches, folder, step)
-    except ImportError as error:
-        return [f"No samples of music are written: {_package(error)} is not installed here."]
     except Exception as error:  # no sample is worth the training
         reason = " ".join(str(error).split()) or type(error).__name__
         return [f"No samples of music are written at step {step:,}: {reason}"]
     return [] if paths else ["The samples are without notes so far."]
-
-
-def _draw_curves(run: Run) -> list[str]:
-    from training.validation import write_curves
-
-    try:
-        write_curves(run.folder, run.config.data.trained_length)
-    except ImportError as error:
-        return [f"No curves are drawn: {_package(error)} is not installed here."]
-    return []
-
-
-def _package(error: ImportError) -> str:
-    return (error.name or "a library").partition(".")[0]
 
 
 @contextmanager

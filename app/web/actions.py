@@ -18,28 +18,22 @@ from typing import Any
 from app.web.composing.composer import Composer, RemoteJob
 from app.web.composing.opened_files import (
     FileReader,
-    OpenedFile,
     after_rest,
-    fitting,
     made_here,
     notices,
-    quoted,
 )
-from app.web.composing.requests import MusicRequest, streamed_takes, with_able_model
-from app.web.composing.streamed_takes import StreamedTakes, likeness, picture
+from app.web.composing.requests import MusicRequest, streamed_takes
+from app.web.composing.streamed_takes import StreamedTakes, picture
 from app.web.offered_models import EXAMPLES, OfferedModels, example
 from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
 from musicgen.pieces import no_prompt
-from tokenization.score import excerpt
 
 LONGEST_SECONDS = 600  # of work on one request
 MOST_TOKENS = 1 << 15  # of a variation, in which a model may never come to the next bar
 FIRST_SECONDS = 0.02  # between two looks for the first note, and …
 PAUSE_SECONDS = 0.2  # … two views of the music as it grows; more where many look:
 PAUSE_A_REQUEST = 0.05
-# To begin with, of languages in which a whole piece is long to read.
-PROMPT_BARS = {"remi": 8, "groove": 4}
 LONGEST_NAME = 64  # of a job
 
 
@@ -56,45 +50,38 @@ class PageActions:
         self.reader = reader or FileReader()
         self._jobs: dict[str, threading.Event] = {}
         self._ahead: RemoteJob | None = None  # reads a prompt before it is wanted
-        self._examples: dict[tuple[str, str, bool], dict[str, Any]] = {}  # as the page shows them
+        self._examples: dict[tuple[str, str], dict[str, Any]] = {}  # as the page shows them
 
     def warm(self) -> None:
         """Open what the page begins with, and play two notes: who comes first waits for no import and no weights."""
-        self.open_example(next(iter(EXAMPLES)), "", fit=True)
+        self.open_example(next(iter(EXAMPLES)), "")
         with suppress(ValueError):  # of a model that is gone by now: who asks for it is told
             model = self.models.find(self.models.first)
             work = Continuation(model, no_prompt(model.language), Request(tokens=2))
             self.composer.take(model, work.order())
 
-    def open(
-        self, data: bytes, name: str, model: str, *, fit: bool, client: str = ""
-    ) -> dict[str, Any]:
-        """Return a file as the page shows it: as the model hears it, or the one that fits what is in it."""
-        written = self.reader.read(data, name, client) if fit else None
-        if written is not None:
-            model = fitting(written, self.models, model)
-        opened = self.reader.open(data, name, self.models.language(model), written, client)
+    def open(self, data: bytes, name: str, model: str, client: str = "") -> dict[str, Any]:
+        """Return a file as the page shows it: as the model hears it."""
+        opened = self.reader.open(data, name, self.models.language(model), client)
         piece, made = opened.piece, made_here(data)
-        chosen = min(PROMPT_BARS.get(piece.language.name, piece.bars), piece.bars)
+        shown = notices(opened)
         return {
             "title": piece.name,
-            "model": model,
+            "model": model or self.models.first,
             "piece": picture(piece.score, piece.bars),
-            "bars": piece.bars,
-            "chosen": chosen,
-            "notices": notices(opened, self.models),
-            "remarks": list(piece.remarks),
+            "chosen": piece.bars,
+            "notices": [{"text": text} for text in shown],
+            "remarks": [remark for remark in piece.remarks if remark not in shown],
             "made": made,
             "region": _region(made, piece.bars),
-            "real": self._real(opened, chosen, client),
         }
 
-    def open_example(self, name: str, model: str, *, fit: bool) -> dict[str, Any]:
+    def open_example(self, name: str, model: str) -> dict[str, Any]:
         """Return one of the examples, with its file."""
-        key = name, model, fit
+        key = name, model
         if key not in self._examples:  # every first visit asks for one
             data = example(name)
-            opened = self.open(data, f"{EXAMPLES[name]}.mid", model, fit=fit)
+            opened = self.open(data, f"{EXAMPLES[name]}.mid", model)
             self._examples[key] = {**opened, "file": base64.b64encode(data).decode()}
         return self._examples[key]
 
@@ -104,7 +91,6 @@ class PageActions:
             "title": "New idea",
             "model": model or self.models.first,
             "piece": picture(no_prompt(self.models.language(model)).score, 16),
-            "bars": 0,
             "chosen": 0,
             "notices": [],
             "remarks": [],
@@ -139,7 +125,6 @@ class PageActions:
     def _streamed(
         self, client: str, request: MusicRequest, data: bytes | None, name: str
     ) -> StreamedTakes:
-        request = with_able_model(self.models, request)
         model = self.models.find(request.model)
         piece = None
         if data is not None:
@@ -204,16 +189,6 @@ class PageActions:
         finally:
             if self._jobs.get(name) is stop:
                 del self._jobs[name]
-
-    def _real(self, opened: OpenedFile, chosen: int, client: str) -> dict[str, float]:
-        """Return how like its first bars the rest of a real piece is, by metric: what to compare variations with."""
-        piece = opened.piece
-        if piece.bars < 2 * chosen:
-            return {}
-        prompt = piece.prompt(chosen)
-        both = prompt.score, excerpt(piece.score, prompt.ticks)
-        rows = self.reader.apart(client, quoted(piece.name), likeness, *both, 1)
-        return {row["metric"]: row["quarters"][0] for row in rows if row["quarters"][0] is not None}
 
 
 def ending(job: RemoteJob, seconds: float) -> str:

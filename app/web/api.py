@@ -16,7 +16,7 @@ from gradio.data_classes import FileData
 from app.audio import render_to
 from app.web.actions import PageActions, ending
 from app.web.composing.opened_files import title_of
-from app.web.composing.requests import KINDS, request_from, streamed_takes, with_able_model
+from app.web.composing.requests import KINDS, request_from, streamed_takes
 from app.web.composing.streamed_takes import likeness
 from app.web.guard import FULL_DISK, Refused, Room, make_room
 from musicgen import playable
@@ -87,9 +87,7 @@ class Api:
         self, file: Any, plain: dict[str, Any], kind: str, request: gr.Request | None
     ) -> Files:
         """Write music: a MIDI file a variation, and what is known of each."""
-        wanted = with_able_model(
-            self.actions.models, request_from({"variations": 1, "bars": 1, **plain})
-        )
+        wanted = request_from({"variations": 1, "bars": 1, **plain})
         client = client_of(request)
         piece = self.piece(file, wanted.model, client) if file or wanted.kind != KINDS[0] else None
         playing = self.actions.models.find(wanted.model)

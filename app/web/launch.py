@@ -7,7 +7,6 @@ visitor.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import io
 import json
@@ -45,11 +44,11 @@ from app.web.composing.requests import (
     MOST_BARS,
     MOST_VARIATIONS,
     MusicRequest,
-    offered,
+    lacking,
     request_from,
 )
 from app.web.guard import DESK, FULL_DISK, MOST_AT_WORK, UPLOAD_BYTES, Guard, Names, Room, make_room
-from app.web.offered_models import EXAMPLES, OfferedModels, language_of_example
+from app.web.offered_models import EXAMPLES, OfferedModels
 from musicgen.generation.sampling import CONTROLS, MUSICAL
 from tokenization.wording import sentence
 
@@ -101,15 +100,13 @@ def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
                 "player": PLAYERS[language.name],
                 "language": language.name,
                 "idea": language.beginnings() or None,
-                **offered(models, name),
+                "parts": [*language.parts],
+                "lacks": lacking(language),
             }
             for name, language in models.languages.items()
         ],
         "trained": models.trained,
-        "examples": [
-            {"name": name, "title": title, "language": language_of_example(name)}
-            for name, title in EXAMPLES.items()
-        ],
+        "examples": [{"name": name, "title": title} for name, title in EXAMPLES.items()],
         "mostBars": MOST_BARS,
         "mostVariations": MOST_VARIATIONS,
         "sampling": [
@@ -180,14 +177,14 @@ class Desk:
     async def open(self, request: Request) -> Response:
         """Return a file, an example or nothing, as the page shows it."""
         what, data, name = await asked(request)
-        model, fit = str(what.get("model") or ""), bool(what.get("fit"))
-        act = functools.partial(self.actions.nothing, model)
+        model, example = str(what.get("model") or ""), str(what.get("example") or "")
         if data:
-            of_file = self.actions.open, data, name or "it", model
-            act = functools.partial(*of_file, fit=fit, client=client_of(request))
-        elif example := what.get("example"):
-            act = functools.partial(self.actions.open_example, str(example), model, fit=fit)
-        opened = await run_in_threadpool(act)
+            of_file = data, name or "it", model, client_of(request)
+            opened = await run_in_threadpool(self.actions.open, *of_file)
+        elif example:
+            opened = await run_in_threadpool(self.actions.open_example, example, model)
+        else:
+            opened = await run_in_threadpool(self.actions.nothing, model)
         plain = orjson.dumps(opened, option=orjson.OPT_SERIALIZE_NUMPY)
         return Response(plain, media_type="application/json")
 

@@ -18,13 +18,6 @@ EXAMPLES = {
     "trio-jazz": "Jazz trio",
     "trio-trance": "Trance trio",
 }
-OF_EXAMPLES = {"piano": "remi", "trio": "groove"}  # languages, by how an example's name begins
-ANY_PARTS = "ensemble"  # the language that writes any parts, so that each file fits it
-
-
-def language_of_example(name: str) -> str:
-    """Return the language that an example is for: "remi" for a piano, "groove" for a trio."""
-    return OF_EXAMPLES[name.partition("-")[0]]
 
 
 def example(name: str) -> bytes:
@@ -34,21 +27,16 @@ def example(name: str) -> bytes:
     return (Path(str(files("app") / "examples")) / f"{name}.mid").read_bytes()
 
 
-UNTRAINED = ("untrained:tiny", "untrained:tiny:groove")
+UNTRAINED = f"{playable.UNTRAINED}:tiny:ensemble"  # where none is installed
 
 
 class OfferedModels:
     """Models by name; `first` is offered first."""
 
     def __init__(self, first: str | None = None) -> None:
-        spoken = {name: playable.language_of(name) for name in playable.shipped()}
-        self.trained = bool(spoken) or not (first or playable.UNTRAINED).startswith(
-            playable.UNTRAINED
-        )
-        names = ([first] if first else []) + ([*spoken] or list(UNTRAINED))
-        self.languages: dict[str, Language] = {
-            name: spoken.get(name) or playable.language_of(name) for name in names
-        }
+        names = [*([first] if first else []), *(playable.shipped() or [UNTRAINED])]
+        self.trained = not all(name.startswith(playable.UNTRAINED) for name in names)
+        self.languages: dict[str, Language] = {name: playable.language_of(name) for name in names}
         self._found: dict[str, Playable] = {}
         self._lock = threading.Lock()
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluation.benchmarks.listops import read_expression
+from evaluation.benchmarks.made import read_expression
 from evaluation.benchmarks.training import Examples
 
 # Text to learn a language model from: any folder of text files, as bytes or words, or the files of WikiText-103.

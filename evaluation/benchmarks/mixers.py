@@ -65,10 +65,8 @@ class WholeAttention(Attention):
         return super().attend(x, fq, fk, v, passage, None)[0], None
 
 
-# Random feature attention, gated or not (Peng et al. 2021), as feature maps and a recurrence with forgetting.
-#
-# Queries and keys have length one, so that the softmax kernel and the Gaussian one differ by a constant, which
-# cancels.
+# Random feature attention, gated or not (Peng et al. 2021), as feature maps and a recurrence with forgetting. Queries
+# and keys have length one, so that the softmax kernel and the Gaussian one differ by a constant, which cancels.
 #
 # - `gaussian`: φ(x) = √(2/M) [sin ωx, cos ωx] with E[φ(x)·φ(y)] = exp(−|σ(x − y)|²/2).
 # - `arccos`: φ(x) = √(2/M) max(ωx, 0), whose mean product is the arc-cosine kernel of order one.

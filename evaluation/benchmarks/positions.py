@@ -16,10 +16,9 @@ from musicgen.position.permuteformer import PermutationPowers, permuted
 from musicgen.position.spe.base import Placement, SpeConfig, StochasticPosition, contract
 from tokenization.records import check_fields
 
-# PermuteFormer on a grid (Chen 2021, section 3.5): commuting permutations, one a dimension, of parts of the features.
-#
-# φ(q) at place (x, y) becomes P_πx^x P_πy^y φ(q) (equation 14). Each permutation moves a part of the features of its
-# own, so that they commute, and the similarity of two places depends on the difference of their coordinates alone.
+# PermuteFormer on a grid (Chen 2021, section 3.5): φ(q) at place (x, y) becomes P_πx^x P_πy^y φ(q) (equation 14). Each
+# permutation moves a part of the features of its own, so that they commute, and the similarity of two places depends on
+# the difference of their coordinates alone.
 #
 # B batch, T time, H heads, M features, ℓ dimensions.
 
@@ -86,11 +85,10 @@ class GridPermuteformer(Position):
         return permuted(fq, fk, indices)
 
 
-# convSPE in N dimensions (Liutkus et al. 2021, equation 22 with n in ℤᴺ): noise on a grid, by learned filters.
+# convSPE in N dimensions (Liutkus et al. 2021, equation 22 with n in ℤᴺ): noise on a grid, by learned filters and FFT.
 #
 # q̄[n] = Σ_p filter_q[p] noise[n + p] for p in a box of P taps a dimension, so that q̄[m]·k̄[n] is on average the
-# correlation of the filters at m − n: it vanishes for places further apart than P in any dimension. By FFT over the
-# grid.
+# correlation of the filters at m − n: it vanishes for places further apart than P in any dimension.
 #
 # H heads, D head width, P taps, R realisations, T cells of the grid, row by row.
 

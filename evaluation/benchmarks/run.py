@@ -1,23 +1,23 @@
-"""A benchmark: every encoding from several seeds, each result stored at once, so that an interrupted one goes on."""
+"""A benchmark: every encoding from several seeds, each result stored at once; and its table."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from evaluation.benchmarks.recipe import Recipe
-from evaluation.benchmarks.tasks import Material, Progress
-from evaluation.benchmarks.training import Classifier, classified, perplexities
+from evaluation.benchmarks.tasks import TASKS, Material, Progress, Recipe
+from evaluation.benchmarks.training import STEPS, Classifier, classified, perplexities
 from evaluation.benchmarks.variants import Variant, language_model, model_config, variant
 from evaluation.study.experiments import Measurement, run
 from musicgen.common.intervals import mean_interval
 from musicgen.performer import parameter_count
+from tokenization.records import json_of, yaml_of
 
 KEPT = ".results"  # the folder of what was measured, inside that of the output
 
@@ -178,3 +178,110 @@ def _checksum(data: Material) -> str:
             digest.update(np.ascontiguousarray(x).tobytes())
         digest.update(examples.labels.tobytes())
     return digest.hexdigest()
+
+
+# The results as a table: means with intervals, what needs no model, and what the papers report.
+
+CONTROL = "none"  # the encoding that all others are measured against
+SUMMARY = "benchmark.json"  # of a folder of results: the table, and what is to be known of it
+ANCHORS = yaml_of(Path(__file__).with_name("anchors.yaml"))
+"""By task: paper, what is measured, and rows by the names that they have here."""
+
+
+def result_table(rows: Sequence[Row], rules: Mapping[str, float]) -> list[list[str]]:
+    """Return a line an encoding, the best first, and below them the accuracy of rules without a model.
+
+    What decides is the accuracy, or the perplexity furthest past the trained length; where a model without an encoding
+    is among them, the others are given their change against it, seed by seed.
+    """
+    measures = next((list(row.values[0]) for row in rows if row.values), [])
+    first = "accuracy" if "accuracy" in measures else (measures or [""])[-1]
+    control = control_of(rows)
+    more = [] if control is None else [f"{_heading(first)}: less none's"]
+    lead = ["encoding", "parameters", "n"]
+    table = [[*lead, *(_heading(m) for m in measures), *more, "seconds each"]]
+    order = sorted((r for r in rows if r.values), key=lambda r: r.mean(first)[0])
+    if first == "accuracy":
+        order.reverse()
+    for row in order:
+        cells = [_cell(*row.mean(measure), measure) for measure in measures]
+        if control is not None:
+            change = _cell(*row.change(control, first), first)
+            cells.append("" if row is control else change if change[0] == "-" else f"+{change}")
+        table.append(
+            [
+                row.encoding,
+                f"{row.parameters:,}",
+                str(len(row.values)),
+                *cells,
+                f"{row.seconds:.0f}",
+            ]
+        )
+    for name, accuracy in rules.items():
+        blank = [""] * (len(measures) - 1 + len(more))
+        table.append([name, "0", "", f"{100 * accuracy:.2f}", *blank, ""])
+    return table
+
+
+def control_of(rows: Sequence[Row]) -> Row | None:
+    """Return the row that all others are measured against, if it has values."""
+    return next((row for row in rows if row.encoding == CONTROL and row.values), None)
+
+
+def table_beside_papers(
+    task: str, rows: Sequence[Row], rules: Mapping[str, float]
+) -> list[list[str]]:
+    """Return the result with a column a paper; below it what papers report and we did not measure."""
+    table = result_table(rows, rules)
+    width, papers = len(table[0]), ANCHORS.get(task, [])
+    own = {line[0] for line in table[1:]}
+    others = dict.fromkeys(name for one in papers for name in one["rows"] if name not in own)
+    table += [[name, *[""] * (width - 1)] for name in others]
+    for anchor in papers:
+        table[0].append(f"{anchor['paper']}: {anchor['what']}")
+        for line in table[1:]:
+            value = anchor["rows"].get(line[0])
+            line.append("" if value is None else f"{value:.2f}")
+    return table
+
+
+def plain(row: Row) -> dict[str, Any]:
+    """Return a result as plain data, of which `from_plain` makes it again."""
+    means = {measure: row.mean(measure) for measure in (row.values[0] if row.values else {})}
+    return {
+        **vars(row),
+        "n": len(row.values),
+        "means": {measure: mean for measure, (mean, _) in means.items()},
+        "intervals": {measure: half for measure, (_, half) in means.items()},
+    }
+
+
+def from_plain(row: Mapping[str, Any]) -> Row:
+    """Return the result of plain data."""
+    return Row(**{field.name: row[field.name] for field in fields(Row)})
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """Return what a finished benchmark left in its folder; a folder without it is refused."""
+    file = folder / SUMMARY
+    if not file.is_file():
+        raise ValueError(
+            f"{folder} holds no {SUMMARY}; `musicgen benchmark … -o {folder}` writes it when it ends"
+        )
+    found = json_of(file)
+    if not isinstance(found, dict) or found.get("task") not in TASKS or "rows" not in found:
+        raise ValueError(f"{file} is damaged; `musicgen benchmark` writes it again")
+    return found
+
+
+def _heading(measure: str) -> str:
+    if measure == "accuracy":
+        return "accuracy, %"
+    others = {"training_loss": "training loss", STEPS: STEPS}
+    return others.get(measure, f"perplexity {measure}")
+
+
+def _cell(mean: float, half: float | None, measure: str) -> str:
+    scale, digits = {"accuracy": (100, 2), STEPS: (1, 0)}.get(measure, (1, 3))
+    interval = "" if half is None else f" ± {half * scale:.{digits}f}"
+    return f"{mean * scale:.{digits}f}{interval}"

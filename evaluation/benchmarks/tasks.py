@@ -1,66 +1,98 @@
-"""The benchmarks: what each is, where its data come from, and what has to be beaten."""
+"""The benchmarks: recipes, where data come from, and what has to be beaten."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from evaluation.benchmarks import files, listops, pathfinder
+from evaluation.benchmarks import files, made
 from evaluation.benchmarks.files import Corpus, read_corpus
-from evaluation.benchmarks.pathfinder import rules
-from evaluation.benchmarks.recipe import Sizes
-from evaluation.benchmarks.training import Examples
+from evaluation.benchmarks.training import Examples, Optimiser, Pool
+from evaluation.benchmarks.variants import SPACES, Variant, variant
+from musicgen.position import POSITIONS
 from tokenization.language import Language
 from tokenization.prepared import Prepared
+from tokenization.records import from_plain, suggestion, yaml_of
 
-# Points in space with a known answer: is the field of some charges positive where a probe stands?
-#
-# As many charges are +1 as are −1, at random places r_j of a cube, and the field at the probe's place r is E = Σ_j
-# c_j exp(−|r_j − r|² / 2s²). So the charges alone say nothing, and only their distances from the probe do. It stands
-# for FourierLearner's molecules (Choromanski et al. 2023, section 4.3), whose data it is not.
+# A recipe: the model, its training and the size of the data, from the YAML file of the task in `recipes`. TASK-short is
+# for two cores and our own; TASK is of the size of the papers; TASK-PAPER has what a paper's tables print.
 
-REACH = 0.3  # s, of a cube of side 1
-CLASSES, TOKENS = 2, 3
-NEGATIVE, POSITIVE, PROBE = range(TOKENS)
+FOLDER = Path(__file__).parent / "recipes"
+# The recipe of a task, where it is not named as the task.
+FULL = {"language": "language-flt", "music": "music-short"}
 
 
-def by_nearest(made: Examples) -> float:
-    """Return the accuracy of taking the sign of the charge that is nearest to the probe."""
-    assert made.places is not None, "clouds have places"
-    away = ((made.places[:, 1:] - made.places[:, :1]) ** 2).sum(-1)
-    nearest = np.stack(made.inputs)[np.arange(len(away)), 1 + away.argmin(1)]
-    return float(((nearest == POSITIVE) == made.labels).mean())
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """How much data, and of what size; a task reads those that it knows."""
+
+    train: int = 1000  # examples that are made; from users' files all are read
+    test: int = 0  # examples that are made; of users' files so many at most, or 0: all
+    shortest: int = 500  # tokens of an expression
+    longest: int = 2000  # tokens, or bytes, of a sequence
+    size: int = 32  # of a picture, or points of a cloud
+    paths: made.Paths = field(default_factory=made.Paths)  # of Pathfinder
+    patch: int = 4  # pixels
+    unit: Literal["bytes", "words"] = "bytes"  # of text
+    length: int = 512  # of stretches of text to train on
+    past: int = 4  # text is read up to so many times that length
+    counted: int | None = None  # perplexity of the last so many positions alone, as a paper has it
+    sequences: int = 32  # of text, to measure with
 
 
-def fields(charges: np.ndarray, places: np.ndarray, probes: np.ndarray) -> np.ndarray:
-    """Return E of charges ±1 at probes: (n, P), (n, P, 3) and (n, 3) → (n,)."""
-    squared = ((places - probes[:, None]) ** 2).sum(-1)
-    return (charges * np.exp(-squared / (2 * REACH**2))).sum(-1)
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """All that determines a benchmark but its data, its encodings and its seed."""
+
+    task: str
+    about: str  # where it comes from, and what is our own
+    model: dict[str, Any]  # values of ModelConfig
+    optimiser: dict[str, Any]  # values of Optimiser; `epochs` may stand for steps
+    pool: Pool = "mean"  # what a classifier decides by
+    data: Sizes = field(default_factory=Sizes)
+    encodings: tuple[str, ...] = ("none", "absolute", "rope", "sine_spe", "conv_spe")
+    encoding: Any = field(default_factory=dict)  # values of encodings: by name, or of `all`
+
+    def variant(self, name: str, sizes: tuple[int, ...] | None) -> Variant:
+        """Return what the recipe makes of an encoding, for a grid of those sizes where there is one."""
+        chosen, choice = variant(name)
+        own = self.encoding.get(name.partition(":")[0], {})
+        common = {"sizes": sizes} if sizes is not None else {}
+        common |= self.encoding.get("all", {})
+        known = {**POSITIONS, **SPACES}[chosen.position][0].__dataclass_fields__
+        fitting = {key: value for key, value in common.items() if key in known}
+        return replace(chosen, choice={**fitting, **chosen.choice, **own, **choice})
+
+    def training(self, examples: int) -> Optimiser:
+        """Return the settings of a training on so many examples."""
+        values = dict(self.optimiser)
+        epochs = values.pop("epochs", None)
+        if epochs is not None and "steps" not in values:
+            values["steps"] = max(1, round(epochs * examples / values["batch"]))
+        return from_plain(Optimiser, values, "optimiser")
 
 
-def clouds(count: int, points: int, seed: int) -> Examples:
-    """Draw clouds of so many charges after a probe; either answer is as likely, since changing all signs changes it."""
-    if points < 2 or points % 2:
-        raise ValueError(f"a cloud of {points} charges has no half; give an even number")
-    random = np.random.default_rng(seed)
-    signs = np.tile(np.repeat([1.0, -1.0], points // 2), (count, 1))
-    charges = random.permuted(signs, axis=1)
-    places = random.random((count, 1 + points, 3))
-    labels = fields(charges, places[:, 1:], places[:, 0]) > 0
-    kinds = np.where(charges > 0, POSITIVE, NEGATIVE)
-    tokens = np.pad(kinds, ((0, 0), (1, 0)), constant_values=PROBE).astype(np.uint8)
-    return Examples(
-        inputs=list(tokens),
-        places=places.astype(np.float32),
-        labels=labels.astype(np.int64),
-    )
+def names() -> list[str]:
+    """Return the names of all recipes."""
+    return sorted(name for file in FOLDER.iterdir() for name in yaml_of(file))
 
+
+def recipe(name: str) -> Recipe:
+    """Read a recipe by name."""
+    if name not in names():
+        raise ValueError(f"there is no recipe {name!r}{suggestion(name, names())}")
+    task = name.partition("-")[0]
+    values = {"task": task, **yaml_of(FOLDER / f"{task}.yaml")[name]}
+    return from_plain(Recipe, values, f"recipe {name}")
+
+
+# The data of each task.
 
 Progress = Callable[[int, int], None]
 TRAIN, TEST = 0, 1  # seeds of made data: the same for every run
@@ -117,37 +149,37 @@ def material(task: str, source: Path | None, sizes: Sizes, progress: Progress) -
 
 
 def _reader(
-    read: files.Split, made: Callable[[Examples, Examples], Material]
+    read: files.Split, compose: Callable[[Examples, Examples], Material]
 ) -> Callable[[Path, Sizes], Material]:
-    """Return what reads both splits of a user's files, to be `made` into material."""
-    return lambda folder, sizes: made(
+    """Return what reads both splits of a user's files, to be composed into material."""
+    return lambda folder, sizes: compose(
         read(folder, "train", sizes.longest), read(folder, "test", sizes.longest)
     )
 
 
 def _make_listops(sizes: Sizes, progress: Progress) -> Material:
     bounds = (sizes.shortest, sizes.longest)
-    train, labels = listops.listops(sizes.train, *bounds, TRAIN, progress)
-    test, answers = listops.listops(sizes.test, *bounds, TEST, progress)
+    train, labels = made.listops(sizes.train, *bounds, TRAIN, progress)
+    test, answers = made.listops(sizes.test, *bounds, TEST, progress)
     return _listops(Examples(inputs=train, labels=labels), Examples(inputs=test, labels=answers))
 
 
 def _listops(train: Examples, test: Examples) -> Material:
-    predicted = np.array([listops.first_token_rule(ids) for ids in test.inputs])
+    predicted = np.array([made.first_token_rule(ids) for ids in test.inputs])
     rules = {"first-token rule": float((predicted == test.labels).mean())}
-    return _classified(train, test, listops.CLASSES, len(listops.TOKENS), rules=rules)
+    return _classified(train, test, made.VALUES, len(made.TOKENS), rules=rules)
 
 
 def _make_pathfinder(sizes: Sizes, progress: Progress) -> Material:
     count = sizes.train + sizes.test
-    pixels, labels = pathfinder.pathfinder(count, sizes.size, sizes.paths, TRAIN, progress)
+    pixels, labels = made.pathfinder(count, sizes.size, sizes.paths, TRAIN, progress)
     both = [
         (pixels[part], labels[part]) for part in (slice(sizes.train), slice(sizes.train, count))
     ]
     train, test = (Examples(inputs=list(x.reshape(len(x), -1)), labels=y) for x, y in both)
     return _classified(
-        train, test, pathfinder.CLASSES, grid=(sizes.size, sizes.size),
-        rules=rules(*both), remarks=[_pictures(sizes)],
+        train, test, 2, grid=(sizes.size, sizes.size),
+        rules=made.rules(*both), remarks=[_pictures(sizes)],
     )  # fmt: skip
 
 
@@ -183,11 +215,11 @@ def _read_patches(file: Path, sizes: Sizes) -> Material:
 
 def _make_points(sizes: Sizes, progress: Progress) -> Material:
     train, test = (
-        clouds(count, sizes.size, seed)
+        made.clouds(count, sizes.size, seed)
         for count, seed in ((sizes.train, TRAIN), (sizes.test, TEST))
     )
-    rules = {"sign of the nearest charge": by_nearest(test)}
-    return _classified(train, test, CLASSES, TOKENS, rules=rules)
+    rules = {"sign of the nearest charge": made.by_nearest(test)}
+    return _classified(train, test, classes=2, vocabulary=3, rules=rules)
 
 
 def _read_language(folder: Path, sizes: Sizes) -> Material:
@@ -259,7 +291,7 @@ TASKS: dict[str, Task] = {
         wanted="a folder such as pathfinder32/curv_contour_length_14 with imgs and metadata (lra_release.gz of "
         "https://github.com/google-research/long-range-arena), or nothing: pictures of our own are made then",
         maker=_make_pathfinder,
-        reader=_reader(files.read_pathfinder, partial(_square, classes=pathfinder.CLASSES)),
+        reader=_reader(files.read_pathfinder, partial(_square, classes=2)),
     ),
     "text": Task(
         about="whether a film review is good or bad, by bytes",

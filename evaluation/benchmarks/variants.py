@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from evaluation.benchmarks.mixers import DECAYS, mixed
@@ -113,13 +113,6 @@ def variant(name: str) -> tuple[Variant, dict[str, Any]]:
     if chosen.position in POSITIONS:
         from_plain(POSITIONS[chosen.position][0], choice, f"encoding {name!r}")
     return chosen, choice
-
-
-def with_choice(chosen: Variant, common: Mapping[str, Any], own: Mapping[str, Any]) -> Variant:
-    """Return a variant with values for all encodings, where its own knows them, and values for it alone, which win."""
-    known = {**POSITIONS, **SPACES}[chosen.position][0].__dataclass_fields__
-    fitting = {key: value for key, value in common.items() if key in known}
-    return replace(chosen, choice={**fitting, **chosen.choice, **own})
 
 
 def model_config(

@@ -1,11 +1,9 @@
 """The groove experiment of the SPE paper (section 3.3, figure 5): does a continuation keep the style of its prompt?
 
-Every prompt is continued several times by every model. A continuation, and each quarter of it (four parts of equal
-duration), is compared with the prompt and with the whole piece that the prompt was taken from, by style profiles. The
-paper's figure does the first, its appendix describes the second. It also measures what similarity hides, copies of the
-prompt and sameness of the samples, the statistics of the music, and reference passages that no model wrote.
-
-A style is one value: the mean over its prompts and their samples; means and intervals are over styles.
+Every prompt is continued several times by every model. A continuation, and each quarter of its duration, is compared
+with the prompt (the paper's figure) and with the whole piece (its appendix) by style profiles. Measured are also copies
+of the prompt, the sameness of samples, statistics of the music, and reference passages that no model wrote. A style is
+one value, the mean over its prompts and their samples; means and intervals are over styles.
 """
 
 from __future__ import annotations
@@ -13,8 +11,8 @@ from __future__ import annotations
 import hashlib
 import re
 import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Generator as StdGenerator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,9 +25,11 @@ from evaluation.continuation.prompts import (
     Plan,
     PromptedPiece,
     read_prompt,
+    read_prompts,
     reference_passages,
+    style_of,
 )
-from evaluation.metrics.estimates import estimate, means
+from evaluation.metrics.estimates import estimate, grouped, means
 from evaluation.metrics.statistics import STATISTICS, distances, statistics
 from evaluation.metrics.style import (
     copied_share,
@@ -41,13 +41,14 @@ from evaluation.metrics.style import (
     similarities,
     track_profiles,
 )
-from evaluation.study.experiments import Experiment, Found, job_of
+from evaluation.study.experiments import Experiment, Found, job_of, taking_part
 from evaluation.study.piece_jobs import model_of
 from musicgen.continuation import Generation, continuing, longest_ticks
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
 from musicgen.playable import Playable
-from tokenization.formats import write_score
+from tokenization.analysis.metres import bar_count, bar_lines
+from tokenization.formats import read_file, write_score
 from tokenization.score import Score, excerpt
 from tokenization.whole_file import make_folder
 
@@ -58,15 +59,29 @@ _EDITION = 3  # changes with how a prompt is continued: then it is continued aga
 
 
 def continuation(
-    models: Sequence[Playable],
-    prompts: Sequence[PromptedPiece],
+    playables: Sequence[Playable],
+    source: Path,
     plan: Plan,
     *,
-    source: Path,
     folder: Path,
     device: str,
+    limit: int | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Experiment:
-    """Continue the prompts of a source and measure the continuations, which are written to a folder as MIDI files."""
+    """Have the models of the first one's language continue the prompts of a source, and measure what they write.
+
+    The continuations are written to a folder as MIDI files.
+    """
+    language = playables[0].language
+    models, left_out = taking_part(playables, language.name, "continuation")
+    prompts, refused = read_prompts(
+        source,
+        language,
+        bars=plan.prompt_bars,
+        tokens=plan.tokens,
+        limit=limit,
+        progress=progress,
+    )
     jobs = [
         job_of(
             model,
@@ -97,7 +112,7 @@ def continuation(
                 _write_music(folder, model, prompt, plan, samples[model.name, prompt.name])
         return summed_up(able, prompts, plan, samples)
 
-    return Experiment(jobs=jobs, compose=compose)
+    return Experiment(jobs=jobs, compose=compose, facts={"left_out": left_out + refused})
 
 
 def continued(
@@ -182,11 +197,8 @@ def by_style(rows: Iterable[Row], key: Sequence[str], value: str) -> list[Row]:
 
     What a passage does not have is in no style's mean; a style of which none has it is missing.
     """
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        groups.setdefault(tuple(row[name] for name in key), []).append(row)
     found = []
-    for group, own in groups.items():
+    for group, own in grouped(rows, *key).items():
         values = means(own, "style", value)
         known = dict(zip(key, group, strict=True))
         found.append({**known, **asdict(estimate(values)), "values": values})
@@ -318,3 +330,44 @@ def _described(prompt: PromptedPiece, new: np.ndarray, music: Score) -> Row:
         "copied_share": copied_share(new, prompt.ids),
         **statistics(music),
     }
+
+
+# Folders of prompts and continuations, by anybody's model: NAME.prompt.mid, and the prompt with what comes after it as
+# NAME.prompt_cont_0.mid and so on, as the authors of SPE publish theirs and as `musicgen continue` names its files.
+
+_PROMPT = ".prompt.mid"
+_CONTINUATION = re.compile(r"(?P<name>.+?)(\.prompt)?\.prompt_cont_\d+\.mid")
+
+
+def of_folders(folders: list[Path]) -> dict[str, Any]:
+    """Return the similarities of the continuations to their prompts, by folder, means over styles."""
+    rows = [row for folder in folders for row in _rows_of(folder)]
+    counts = {
+        str(folder): {
+            kind: len({row[kind] for row in rows if row["output"] == str(folder)})
+            for kind in ("file", "style")
+        }
+        for folder in folders
+    }
+    return {"counts": counts, "similarity": by_style(rows, SIMILARITY_KEY, "similarity")}
+
+
+def _rows_of(folder: Path) -> Iterator[Row]:
+    files = sorted(folder.iterdir())
+    prompts = {
+        file.name.removesuffix(_PROMPT): file for file in files if file.name.endswith(_PROMPT)
+    }
+    found = [(file, named) for file in files if (named := _CONTINUATION.fullmatch(file.name))]
+    if not found:
+        raise ValueError(
+            f"{folder} has no continuations; they are called NAME.prompt_cont_0.mid and so on"
+        )
+    for file, named in found:
+        if (name := named["name"]) not in prompts:
+            raise ValueError(f"{folder} has {file.name}, but not {name}{_PROMPT}")
+        prompt, whole = read_file(prompts[name]), read_file(file)
+        bars = bar_count(prompt)
+        music = excerpt(whole, int(bar_lines(whole, bars)[-1]))
+        known = {"output": str(folder), "file": file.name, "style": style_of(name)}
+        for row in compared({"prompt": prompt}, music):
+            yield {**known, **row}

@@ -15,6 +15,7 @@ from musicgen.generation.sampling import Sampling
 from tokenization.analysis.metres import bar_lines
 from tokenization.formats import ENDINGS, read_file
 from tokenization.language import Language
+from tokenization.records import check_fields
 from tokenization.score import Notes, Score
 
 
@@ -29,9 +30,7 @@ class Plan:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("prompt_bars", "tokens", "samples"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be 1 or more")
+        check_fields(self, "prompt_bars", "tokens", "samples")
         if self.seed < 0:
             raise ValueError(f"seed is {self.seed}; it must be 0 or more")
         Sampling(temperature=self.temperature)  # which says what is wrong with it
@@ -148,8 +147,7 @@ def read_prompt(
 #
 # looped  the prompt, repeated: the highest score that can be reached
 # piece   the real continuation of the piece
-# other   the continuation of a piece of another style, drawn at random: the score of music that ignores the prompt;
-#         no control of the music's statistics, being the same pieces in another order
+# other   the continuation of a piece of another style, drawn at random: music that ignores the prompt
 
 REFERENCE_PASSAGES = {
     "looped": "prompt looped",

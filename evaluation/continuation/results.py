@@ -10,14 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from evaluation.figures import FAINT, INK, figure, series
 from evaluation.metrics.statistics import STATISTICS
 from evaluation.metrics.style import METRICS, QUARTERS
-from evaluation.plots import FAINT, INK, figure, series
 from evaluation.tables import NONE, Result, Table, described, estimated, interval, number
 from tokenization.wording import filled
-
-Results = Mapping[str, Any]
-Row = Mapping[str, Any]
 
 AGAINST = {"prompt": "similarity to the prompt", "piece": "similarity to the whole piece"}
 TOGETHER = ("pitched", "drums")
@@ -26,7 +23,7 @@ LETTERS_AN_INCH = 16  # of small print
 BOXES_WIDTH, WIDEST_BOX = 0.8, 0.35  # of a quarter: for the boxes of all models, and for one
 
 
-def continuation(results: Results) -> Figure:
+def continuation(results: Result) -> Figure:
     """Return the figure: a row a reference, a column a metric that any output has."""
     metrics = [metric for metric in METRICS if _rows(results, "prompt", metric)] or list(METRICS)
     with figure(3.6 * len(metrics) + 0.4, 6.6) as drawn:
@@ -44,18 +41,32 @@ def continuation(results: Results) -> Figure:
     return drawn
 
 
-def boxes(axes: Axes, results: Results, against: str, metric: str) -> None:
+def boxes(axes: Axes, results: Result, against: str, metric: str) -> None:
     """Draw a box a model and quarter, its points the styles, and the mean of each reference passage as a line."""
     models = _numbered(results)
     rows = _rows(results, against, metric)
     width = min(BOXES_WIDTH / len(models), WIDEST_BOX)
     for place, (model, style) in enumerate(models.items()):
-        of_model = {row["quarter"]: row for row in rows if row["output"] == model}
-        offset = (place - (len(models) - 1) / 2) * width
-        for quarter, row in of_model.items():
-            values = [value for value in row["values"] if value is not None]
-            if values:
-                _box(axes, values, quarter + offset, 0.8 * width, style)
+        offset, look = (place - (len(models) - 1) / 2) * width, series(style)
+        values = {row["quarter"]: _known(row["values"]) for row in rows if row["output"] == model}
+        values = {quarter: known for quarter, known in values.items() if known}
+        if not values:
+            continue
+        axes.boxplot(
+            [*values.values()],
+            positions=[quarter + offset for quarter in values],
+            widths=0.8 * width,
+            manage_ticks=False,
+            patch_artist=True,
+            showmeans=True,
+            boxprops={"facecolor": f"{look.color}59", "edgecolor": look.color},
+            medianprops={"color": INK, "linewidth": 1.3},
+            whiskerprops={"color": look.color},
+            capprops={"color": look.color},
+            meanprops={"marker": look.marker, "markerfacecolor": look.color,
+                       "markeredgecolor": INK, "markersize": 4, "markeredgewidth": 0.5},
+            flierprops={"marker": ".", "markersize": 3, "markeredgecolor": look.color},
+        )  # fmt: skip
     for name, dash in zip(results["yardsticks"], REFERENCE_DASHES, strict=True):
         means = {row["quarter"]: row["mean"] for row in rows if row["output"] == name}
         known = [(quarter, mean) for quarter, mean in means.items() if mean is not None]
@@ -67,26 +78,11 @@ def boxes(axes: Axes, results: Results, against: str, metric: str) -> None:
     axes.grid(visible=False, axis="x")
 
 
-def _box(axes: Axes, values: Sequence[float], at: float, width: float, style: int) -> None:
-    look = series(style)
-    axes.boxplot(
-        [values],
-        positions=[at],
-        widths=width,
-        manage_ticks=False,
-        patch_artist=True,
-        showmeans=True,
-        boxprops={"facecolor": f"{look.color}59", "edgecolor": look.color},
-        medianprops={"color": INK, "linewidth": 1.3},
-        whiskerprops={"color": look.color},
-        capprops={"color": look.color},
-        meanprops={"marker": look.marker, "markerfacecolor": look.color, "markeredgecolor": INK,
-                   "markersize": 4, "markeredgewidth": 0.5},
-        flierprops={"marker": ".", "markersize": 3, "markeredgecolor": look.color},
-    )  # fmt: skip
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
 
 
-def _explain(drawn: Figure, results: Results) -> None:
+def _explain(drawn: Figure, results: Result) -> None:
     """Say what boxes, marks and lines are, under the panels."""
     handles: list[Any] = []
     for model, style in _numbered(results).items():
@@ -106,12 +102,12 @@ def _explain(drawn: Figure, results: Results) -> None:
     drawn.suptitle(textwrap.fill(text, letters), fontsize=8, color=FAINT)
 
 
-def _numbered(results: Results) -> dict[str, int]:
+def _numbered(results: Result) -> dict[str, int]:
     """Return the models with the numbers of their looks."""
     return {model["name"]: model["number"] for model in results["models"]}
 
 
-def _rows(results: Results, against: str, metric: str) -> list[Row]:
+def _rows(results: Result, against: str, metric: str) -> list[Result]:
     """Return what is known by quarter; nothing where no output has this metric."""
     found = [
         row
@@ -140,30 +136,29 @@ STATISTICS_CAPTION = """Music statistics: mean ± deviation (n). Apart: the Wass
 def similarity_tables(result: Result, against: str) -> Iterator[Table]:
     """Yield a table a metric that any output has: outputs down, quarters across."""
     for metric, title in METRICS.items():
-        lines: dict[str, dict[Any, str]] = {}
-        for row in result["similarity"]:
-            if (row["against"], row["metric"]) == (against, metric) and row["track"] in TOGETHER:
-                lines.setdefault(row["output"], {})[row["quarter"]] = estimated(row)
-        if any(cell != NONE for line in lines.values() for cell in line.values()):
-            yield Table(
-                head=["output", *QUARTER_NAMES.values()],
-                rows=[
-                    [name, *(x.get(q, NONE) for q in QUARTER_NAMES)] for name, x in lines.items()
-                ],
-                caption=f"{title} {AGAINST[against]}: mean [95 % interval] over styles (n).",
-            )
+        rows = [
+            row
+            for row in result["similarity"]
+            if (row["against"], row["metric"]) == (against, metric) and row["track"] in TOGETHER
+        ]
+        if any(row["n"] for row in rows):
+            caption = f"{title} {AGAINST[against]}: mean [95 % interval] over styles (n)."
+            yield _table(rows, "quarter", QUARTER_NAMES, caption)
 
 
 def variety_table(result: Result) -> Table:
     """Return what similarity hides."""
-    lines: dict[str, dict[str, str]] = {}
-    for row in result["variety"]:
-        lines.setdefault(row["output"], {})[row["measure"]] = estimated(row)
-    return Table(
-        head=["output", *VARIETY.values()],
-        rows=[[name, *(x.get(m, NONE) for m in VARIETY)] for name, x in lines.items()],
-        caption="What similarity hides: mean [95 % interval] over styles (n).",
-    )
+    caption = "What similarity hides: mean [95 % interval] over styles (n)."
+    return _table(result["variety"], "measure", VARIETY, caption)
+
+
+def _table(rows: Sequence[Result], column: str, titles: Mapping[Any, str], caption: str) -> Table:
+    """Return estimates, outputs down and what the rows have in a column across."""
+    lines: dict[str, dict[Any, str]] = {}
+    for row in rows:
+        lines.setdefault(row["output"], {})[row[column]] = estimated(row)
+    cells = [[name, *(line.get(key, NONE) for key in titles)] for name, line in lines.items()]
+    return Table(head=["output", *titles.values()], rows=cells, caption=caption)
 
 
 def statistics_table(result: Result) -> Table:
@@ -176,7 +171,10 @@ def statistics_table(result: Result) -> Table:
         if not of_outputs:
             continue
         unit = f" ({statistic.unit})" if statistic.unit else ""
-        cells = [cell for row in of_outputs for cell in _of_output(row)]
+        cells = []
+        for row in of_outputs:
+            cells.append(described(row["outputs"]))
+            cells.append(interval(row["wasserstein"], row["low"], row["high"]))
         real, floor, over = (of_outputs[0][key] for key in ("real", "floor", "over"))
         rows.append([statistic.title + unit, described(real), number(floor), *cells])
     titles = [title for one in outputs for title in (one, "apart")]
@@ -185,8 +183,3 @@ def statistics_table(result: Result) -> Table:
         rows=rows,
         caption=filled(STATISTICS_CAPTION, over=OVER[over]),
     )
-
-
-def _of_output(row: Result) -> tuple[str, str]:
-    """Return what an output has of a statistic, and its distance."""
-    return described(row["outputs"]), interval(row["wasserstein"], row["low"], row["high"])

@@ -15,6 +15,8 @@ import numpy as np
 
 from musicgen.common.intervals import CONFIDENCE, half_interval
 
+Row = Mapping[str, Any]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
@@ -56,8 +58,12 @@ def estimate(values: Iterable[float | None], *, shares: bool = False) -> Estimat
     if found.mean is None or half is None:
         return Estimate(**vars(found), low=None, high=None)
     low, high = found.mean - half, found.mean + half
-    if shares:
-        low, high = _wilson(round(found.mean * found.n), found.n)
+    if shares:  # Wilson's
+        from scipy.stats import binomtest  # takes a second to import
+
+        count = round(found.mean * found.n)
+        low, high = binomtest(count, found.n).proportion_ci(CONFIDENCE, method="wilson")
+        low, high = float(low), float(high)
     return Estimate(**vars(found), low=low, high=high)
 
 
@@ -67,17 +73,16 @@ def mean(values: Iterable[float | None]) -> float | None:
     return float(np.mean(known)) if known else None
 
 
-def means(rows: Iterable[Mapping[str, Any]], over: str, value: str) -> list[float | None]:
-    """Return the mean of a value in the rows of each group, the groups in the order of what they have in `over`."""
-    groups: dict[Any, list[float | None]] = {}
+def grouped(rows: Iterable[Row], *columns: str) -> dict[tuple[Any, ...], list[Row]]:
+    """Return the rows by what they have in some columns."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        groups.setdefault(row[over], []).append(row.get(value))
-    return [mean(groups[name]) for name in sorted(groups, key=str)]
+        groups.setdefault(tuple(row[column] for column in columns), []).append(row)
+    return groups
 
 
-def _wilson(count: int, n: int) -> tuple[float, float]:
-    """Return the shares from which `count` of n is no further than 1.96 of their own standard errors."""
-    from scipy.stats import binomtest  # takes a second to import
-
-    found = binomtest(count, n).proportion_ci(CONFIDENCE, method="wilson")
-    return float(found.low), float(found.high)
+def means(rows: Iterable[Row], over: str, value: str) -> list[float | None]:
+    """Return the mean of a value in the rows of each group, the groups in the order of what they have in `over`."""
+    groups = grouped(rows, over)
+    names = sorted(groups, key=lambda group: str(*group))
+    return [mean(row.get(value) for row in groups[name]) for name in names]

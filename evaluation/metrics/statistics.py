@@ -1,9 +1,9 @@
 """Statistics of one piece of music, and how far those of outputs are from those of real pieces.
 
-Formulas are those of the sources named, most of them as MusPy has them; where MusPy's code departs from its formula
-(it adds an empty bar or beat after a piece that ends on a line, lets a note sound in the beat that it ends with, and
-takes "two pitches or more" as more than two), ours keeps to the formula. Beats are quarter notes and bars have four.
-Time is counted on a grid of 12 steps a beat. A statistic that a piece does not have is None, never 0 or NaN.
+Formulas are those of the sources named, most as in MusPy; where MusPy's code departs from its formula (it adds an empty
+bar or beat after a piece that ends on a line, lets a note sound in the beat that it ends with, and takes "two pitches
+or more" as more than two), ours keeps to the formula. Bars have four quarter notes; time is on a grid of 12 steps a
+beat. A statistic that a piece does not have is None.
 """
 
 from __future__ import annotations
@@ -171,10 +171,9 @@ def _sounding_pitches(notes: Notes) -> np.ndarray:
     return np.count_nonzero(np.cumsum(change, axis=0, out=change), axis=1)[:-1]
 
 
-# How well a part keeps to the harmony of a piece: the share of its notes that are tones of the chord there.
-#
-# The chords are recognised from all pitched parts of the real piece (tokenization/analysis/chords.py), a hidden one
-# too, so that the true part can be compared: it has passing notes, and is not at 1.
+# How well a part keeps to the harmony of a piece: the share of its notes that are tones of the chord there. Chords are
+# recognised from all pitched parts of the real piece, a hidden one too, so that the true part can be compared; with
+# its passing notes it is not at 1.
 
 HARMONY = "in_harmony"  # what it is called among metrics
 
@@ -198,16 +197,12 @@ def in_harmony(part: Notes, pitched: Notes, ticks_per_beat: int) -> float | None
 
 # How far the statistics of outputs are from those of real pieces.
 #
-# The distance of two distributions is Wasserstein's, of first order: the area between their cumulative distributions,
-# which is by how much, on average, values must move to make one out of the other. It is in the unit of the statistic,
-# 0 for equal samples, and needs no bins and no smoothing. The same is given in standard deviations of the
-# real pieces, which lets statistics be compared.
+# The distance is Wasserstein's, of first order: the area between the cumulative distributions, in the unit of the
+# statistic, and in standard deviations of the real pieces. Two samples of the same music are apart too, the farther
+# the fewer they are. By the groups of pieces that belong together, as those of a style, are given:
 #
-# Two samples of the same music are apart too, the farther the fewer they are. By which pieces belong together, as those
-# of a style, two more numbers say what a distance is worth:
-#
-#     floor     how far apart two sets of real pieces are, on average, of as many styles as there are
-#     low, high its 95 % interval: Student's, by what the distance is without each style in turn (the jackknife)
+#     floor      how far apart two sets of real pieces are, on average, of as many groups as there are
+#     low, high  its 95 % interval: Student's, by the jackknife over groups
 
 HALVINGS = 200
 Rows = Sequence[Mapping[str, Any]]

@@ -1,17 +1,15 @@
 """Style profiles: histograms of what the notes of a piece do, and their cosine as the similarity of two styles.
 
-The profiles are those of Cífka et al. (2019, 2020) as the SPE paper restates them (appendix C.2), with every time in
-beats. The authors' published code hands onsets over in ticks there, so its numbers differ from the text's, and from
-ours. Times are binned exactly, from integer ticks: a tick before a bin's edge is before it.
+The profiles are those of Cífka et al. (2019, 2020) as the SPE paper restates them (appendix C.2), with times in beats;
+the authors' code takes onsets in ticks, so its numbers differ from the text's. Times are binned exactly.
 
     onset_duration  (onset mod 4 beats, duration) of a note, in [0, 4) × [0, 2) beats, 24 × 12 bins
     time_pitch      (onset(b) − onset(a), pitch(b) − pitch(a)) of two notes a ≠ b, in [0, 4) beats × −20 … 20
                     semitones, 24 × 41 bins; simultaneous notes make two such pairs
     onset_drum      (onset mod 4 beats, drum) of a drum note, 24 × 128 bins
 
-The onset is the place in the bar, which the paper writes so for its bars of four beats. Of other metres it is the place
-too, and a longer bar's fifth beat counts as its first. What lies outside is not counted. An empty histogram is similar
-to nothing: None, neither 0 nor NaN.
+In other metres the onset is the place in the bar, too, and a fifth beat counts as the first. What lies outside is not
+counted. The similarity to an empty histogram is None.
 """
 
 from __future__ import annotations

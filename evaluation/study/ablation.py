@@ -16,8 +16,9 @@ from torch import Generator, Tensor
 
 from evaluation.likelihood import Loss, piece_loss
 from evaluation.metrics.estimates import estimate
-from evaluation.study.experiments import Experiment, Found, HeldOut, job_of, probed_length
+from evaluation.study.experiments import Experiment, Found, job_of, probed_length
 from evaluation.study.losses import rows_by_job
+from evaluation.study.piece_jobs import Choice, held_out
 from musicgen.common.learning import generator_from
 from musicgen.performer import Performer
 from musicgen.playable import Playable, load
@@ -38,17 +39,38 @@ def parts_of(model: Performer, *, layers: bool = False) -> list[str]:
     """Return the names of the parts that a model has, or of its layers."""
     if layers:
         return [f"{LAYER}{number}" for number in range(1, model.config.layers + 1)]
-    return [part for part, (has, _) in _PARTS.items() if has(model)]
+    return [part for part, has in _HAS.items() if has(model)]
 
 
 @torch.no_grad()
 def without(model: Performer, part: str, seed: int = 0) -> Performer:
-    """Return a copy of a model that lacks a part; the seed is that of a shuffle."""
+    """Return a copy of a model that lacks a part; the seed is that of a shuffle.
+
+    Of redrawn noise it is the model itself: another draw is all.
+    """
     changed = copy.deepcopy(model)
+    position = changed.position
     if part.startswith(LAYER):
-        _silence(changed, int(part.removeprefix(LAYER)) - 1)
-    else:
-        _PARTS[part][1](changed, generator_from(seed))
+        layer = changed.blocks[int(part.removeprefix(LAYER)) - 1]
+        for name in ("attention.output", "feedforward.output"):  # it adds nothing
+            for parameter in layer.get_submodule(name).parameters():
+                parameter.zero_()
+    elif part == "gates open":
+        changed.get_parameter("position.gates").fill_(OPEN)
+    elif part == "positions all one":
+        _stop(position)
+    elif part == "frequencies shuffled":
+        _shuffle(position, generator_from(seed))
+    elif part == "recall":
+        changed.recall = None
+    elif part == "metric heads cut":
+        for block in changed.blocks:
+            output: Any = block.get_submodule("attention.output")
+            output.weight[:, model.config.width :] = 0
+    elif part == "decay off":
+        position.forgetting = None
+        if isinstance(ratio := getattr(position, "ratio", None), Tensor):  # PermuteFormer's own
+            ratio.fill_(1)
     return changed
 
 
@@ -74,20 +96,15 @@ def changes(whole: Sequence[Loss], changed: Sequence[Loss]) -> dict[str, Any]:
     }
 
 
-def _open_gates(model: Performer, _: Generator) -> None:
-    model.get_parameter("position.gates").fill_(OPEN)
-
-
-def _has_waves(model: Performer) -> bool:
-    position = model.position
+def _has_waves(position: Position) -> bool:
     rotates = isinstance(position, Lrpe) and position.config.type != "permutation"
     return rotates or isinstance(position, SineSpe | Rope)
 
 
-def _shuffle(model: Performer, generator: Generator) -> None:
-    learned = _learned(model.position)
+def _shuffle(position: Position, generator: Generator) -> None:
+    learned = _learned(position)
     if learned is None:
-        tensor = _frequencies(model.position)
+        tensor = _frequencies(position)
         rows = tensor.flatten(1) if tensor.ndim == 4 else tensor.view(1, -1)  # a slot each
         order = torch.randperm(rows.shape[1], generator=generator)
         tensor.copy_(rows[:, order].view_as(tensor))
@@ -100,9 +117,8 @@ def _shuffle(model: Performer, generator: Generator) -> None:
     learned.offsets.copy_(offsets[:, order].view_as(learned.offsets))
 
 
-def _stop(model: Performer, _: Generator) -> None:
+def _stop(position: Position) -> None:
     """Let no token stand elsewhere than the first, for the encoding."""
-    position = model.position
     for module in position.modules():
         if isinstance(module, PermutationPowers):
             module.permutation.copy_(torch.arange(module.permutation.shape[1]))
@@ -111,7 +127,7 @@ def _stop(model: Performer, _: Generator) -> None:
     if learned is not None:
         learned.harmonics.zero_()
         learned.offsets.zero_()
-    elif _has_waves(model):
+    elif _has_waves(position):
         _frequencies(position).fill_(SHUT if isinstance(position, SineSpe) else 0.0)
 
 
@@ -128,62 +144,37 @@ def _frequencies(position: Position) -> Tensor:
     )
 
 
-def _cut_metric_heads(model: Performer, _: Generator) -> None:
-    for block in model.blocks:
-        output: Any = block.get_submodule("attention.output")
-        output.weight[:, model.config.width :] = 0
-
-
-def _forget(model: Performer, _: Generator) -> None:
-    model.recall = None
-
-
-def _end_decay(model: Performer, _: Generator) -> None:
-    model.position.forgetting = None
-    if isinstance(ratio := getattr(model.position, "ratio", None), Tensor):  # PermuteFormer's own
-        ratio.fill_(1)
-
-
-def _silence(model: Performer, layer: int) -> None:
-    """Let a layer add nothing."""
-    for name in ("attention.output", "feedforward.output"):
-        for parameter in model.blocks[layer].get_submodule(name).parameters():
-            parameter.zero_()
-
-
-def _leave(model: Performer, _: Generator) -> None:
-    """Change nothing: another draw is all."""
-
-
 REDRAWN = "noise redrawn"
-_Has = Callable[[Performer], bool]
-_Take = Callable[[Performer, Generator], None]
-_PARTS: dict[str, tuple[_Has, _Take]] = {
-    "gates open": (lambda m: hasattr(m.position, "gates"), _open_gates),
-    "positions all one": (lambda m: _has_waves(m) or hasattr(m.position, "powers"), _stop),
-    "frequencies shuffled": (_has_waves, _shuffle),
-    REDRAWN: (lambda m: type(m.position).begin is not Position.begin, _leave),
-    "recall": (lambda m: m.recall is not None, _forget),
-    "metric heads cut": (lambda m: m.config.metre is not None, _cut_metric_heads),
-    "decay off": (lambda m: m.position.decay is not None, _end_decay),
+_HAS: dict[str, Callable[[Performer], bool]] = {
+    "gates open": lambda m: hasattr(m.position, "gates"),
+    "positions all one": lambda m: _has_waves(m.position) or hasattr(m.position, "powers"),
+    "frequencies shuffled": lambda m: _has_waves(m.position),
+    REDRAWN: lambda m: type(m.position).begin is not Position.begin,
+    "recall": lambda m: m.recall is not None,
+    "metric heads cut": lambda m: m.config.metre is not None,
+    "decay off": lambda m: m.position.decay is not None,
 }
 
 
 def ablation(
     playables: Sequence[Playable],
-    pieces: HeldOut,
+    choice: Choice,
     *,
-    seed: int,
-    device: str,
+    length: int | None = None,
     layers: bool = False,
 ) -> Experiment:
     """Measure by how much the loss changes, within the trained length and past it, without each part or layer."""
+    able, pieces, left_out = held_out(playables, choice, length)
     jobs = []
-    for playable in playables:
+    for playable in able:
         border = min(probed_length(playable), pieces.length)
-        common = {"edges": sorted({0, border, pieces.length}), "seed": seed, "layers": layers}
+        common = {
+            "edges": sorted({0, border, pieces.length}),
+            "seed": choice.seed,
+            "layers": layers,
+        }
         jobs += [
-            job_of(playable, without_parts, device, pieces.prepared, rows=rows, **common)
+            job_of(playable, without_parts, choice.device, choice.prepared, rows=rows, **common)
             for rows in rows_by_job(pieces.rows)
         ]
 
@@ -201,7 +192,8 @@ def ablation(
         ]
         return {"data": pieces.facts(), "models": models}
 
-    return Experiment(jobs=jobs, compose=compose, pieces=pieces.names)
+    facts = {"length": pieces.length, "left_out": left_out}
+    return Experiment(jobs=jobs, compose=compose, prepared=choice.prepared, facts=facts)
 
 
 def without_parts(

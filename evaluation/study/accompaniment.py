@@ -1,45 +1,38 @@
-"""How good an accompaniment is: one part of a real piece is hidden, written again to the others, and compared with it.
+"""Accompaniment: one part of a real piece is hidden, written again to the others, and compared with the hidden one.
 
-The likeness is that of style profiles (style.py): of drums by onset and drum, of a pitched part by onset and duration
-and by time and pitch. For comparison: how like the hidden part are parts that nobody wrote for these bars.
+Likeness is the cosine of style profiles (metrics/style.py): by onset and drum for drums, by onset and duration and by
+time and pitch for pitched parts. References are parts that nobody wrote for these bars:
 
     next     the same piece's own part in the bars that follow
-    same     the part of another piece of the style: to play the style's usual figure, whatever the others do
+    same     the part of another piece of the style
     other    the part of a piece of another style
 
-Where a written part has no notes of the kind that a profile counts, its likeness is 0; the others have no value there.
+A written part without notes that a profile counts has likeness 0; a reference has none. Of the hidden part, too, are
+measured (`real`): the share of a pitched part's notes that are tones of the chord where they begin, notes a bar, and
+notes that sound at a time. From StreamMUSE (https://github.com/StreamMUSE/eval) come the Jensen–Shannon divergence, in
+nats, of pitches and of onsets (64 bins over the bars) from the hidden part's, and the share of the other parts' time
+with a note of the part at a consonant interval, and with none at all.
 
-And how well it keeps to the piece's harmony (metrics/statistics.py): the share of a pitched part's notes that are tones
-of the chord where they begin. There the hidden part has a value of its own, `real`. So it has in how many notes there
-are a bar, and how many sound at a time: a part may be like another and half as busy; notes that nobody ends drone.
-
-The chords of a prepared piece are given with its other parts. Where no file named them, they were recognised in all
-parts, the hidden one too; with `hear_chords` those are given that are recognised in the other parts alone.
-
-And what StreamMUSE (https://github.com/StreamMUSE/eval) measures of pitched parts: the Jensen–Shannon divergence, in
-nats, of their pitches and of their onsets, in 64 equal bins over the bars, from the hidden part's; and of the time of
-the other parts' notes the share with a note of the part at a consonant interval (unison, thirds, fifth, sixths), and
-the share with none at all.
-
-A style is one value, the mean over its pieces; means and intervals are over styles. A piece without a style counts by
-itself.
+Chords come with the other parts; those of files without chords were recognised in all parts, the hidden one too.
+With `hear_chords` they are recognised in the other parts alone. A style counts once, by the mean over its pieces; a
+piece without a style counts by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from evaluation.metrics.estimates import estimate, means
+from evaluation.metrics.estimates import estimate, grouped, means
 from evaluation.metrics.statistics import HARMONY, NOTES_A_BAR, SOUNDING, in_harmony
 from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
 from evaluation.study.experiments import Experiment, taking_part
-from evaluation.study.form_and_infilling import form, held_out_piece, infilling
-from evaluation.study.piece_jobs import Choice, Measure, by_piece, drawn, facts, model_of
+from evaluation.study.form_and_infilling import held_out_piece
+from evaluation.study.piece_jobs import Choice, Measure, by_piece, drawn, model_of
 from musicgen.completion import WholeIds
 from musicgen.generation.request import Request
 from musicgen.playable import Playable
@@ -196,10 +189,8 @@ def _support(melody: Notes, part: Notes) -> tuple[float | None, float | None]:
 
 def summary(rows: Iterable[Row]) -> list[Row]:
     """Return for each part and metric the estimates over styles, and in how many styles the written one is likest."""
-    rows = list(rows)
     result = []
-    for part, metric in dict.fromkeys((row["part"], row["metric"]) for row in rows):
-        own = [row for row in rows if (row["part"], row["metric"]) == (part, metric)]
+    for (part, metric), own in grouped(rows, "part", "metric").items():
         by_style = {name: means(own, "style", name) for name in (WRITTEN, *BESIDE)}
         pairs = zip(by_style[WRITTEN], by_style["same"], strict=True)
         both = [(a, b) for a, b in pairs if a is not None and b is not None]
@@ -216,9 +207,6 @@ def summary(rows: Iterable[Row]) -> list[Row]:
     return result
 
 
-# As an experiment: which pieces, what they are compared with, and what comes of it.
-
-
 def accompaniment(
     playables: Sequence[Playable],
     choice: Choice,
@@ -226,15 +214,14 @@ def accompaniment(
     hide: Sequence[str],
     bars: int,
     hear_chords: bool = False,
-) -> tuple[Experiment, dict[str, Any]]:
-    """Return the experiment, a job a model and piece, and what is to be said of the pieces."""
+) -> Experiment:
+    """Have models write hidden parts of pieces, a job a model and piece."""
     able, left_out = taking_part(playables, "ensemble", "accompaniment")
     chosen = _chosen(choice)
     if not chosen:
         raise ValueError(f"{choice.data} has no piece in {choice.place}; another --split may have")
-    common = {"bars": bars, "hear_chords": hear_chords}
-    experiment = by_piece(accompanied, able, choice, chosen, summary, hide=list(hide), **common)
-    return experiment, facts(choice, len(chosen), left_out=left_out, **common)
+    arguments = {"hide": list(hide), "bars": bars, "hear_chords": hear_chords}
+    return by_piece(accompanied, able, choice, chosen, summary, left_out, **arguments)
 
 
 def _chosen(choice: Choice) -> list[dict[str, Any]]:
@@ -309,34 +296,3 @@ def accompanied(
         rows += streamed(piece, track, bars, beside)
         found += [{**about, "part": name, **one} for one in rows]
     return found
-
-
-Found = tuple[str, list[Playable], Experiment, dict[str, Any]]
-
-
-def whole_pieces(playables: Sequence[Playable], choice: Choice) -> Iterator[Found | str]:
-    """Yield the kind of each, who takes part, the experiment and its facts; or a sentence for one that cannot be."""
-    language = choice.prepared.language
-    same = [model for model in playables if model.language.name == language.name]
-    can_end = same if language.can_end() else []
-    possible = {
-        # The songs of piano music are long enough to return.
-        "form": (
-            [] if language.name == "groove" else same,
-            partial(form, prompt_bars=8, bars=56),
-        ),
-        "infilling": (can_end, partial(infilling, gap=4)),
-        "accompaniment": (
-            [model for model in same if model.language.parts],
-            partial(accompaniment, hide=ROLES, bars=8),
-        ),
-    }
-    for kind, (able, make) in possible.items():
-        if not able:
-            continue
-        try:
-            experiment, facts = make(able, choice)
-        except ValueError as error:  # no piece has so many bars
-            yield f"{kind} on {choice.data} is left out: {error}"
-        else:
-            yield kind, able, experiment, facts

@@ -77,31 +77,6 @@ def facts_of(model: Playable) -> dict[str, Any]:
 MAP_SAMPLES = 2  # generated pieces that a picture of attention is the mean of
 
 
-def losses(
-    *,
-    model: str,
-    data: str,
-    rows: Sequence[int],
-    edges: Sequence[int],
-    seed: int,
-    device: str,
-    realisations: int | None = None,
-    window: int | None = None,
-) -> list[dict[str, Any]]:
-    """Return the loss of some pieces of a data set, each with its own draw of a stochastic encoding."""
-    from evaluation.likelihood import piece_loss
-    from tokenization.prepared import Prepared
-
-    performer = load(model, device).performer
-    if realisations is not None and realisations != performer.config.position.realisations:
-        performer = performer.with_realisations(realisations, seed).eval()
-    prepared = Prepared.open(data)
-    return [
-        piece_loss(performer, np.asarray(prepared.ids(row)), edges, seed + row, window)
-        for row in rows
-    ]
-
-
 def probes(
     *, model: str, length: int, tokens: int | None, seed: int, device: str
 ) -> dict[str, list[dict[str, Any]]]:
@@ -142,12 +117,10 @@ def pictures(*, model: str, length: int, seed: int, device: str) -> dict[str, An
 
 # Measurements as jobs: each is done once, by one of several processes or machines, and its result stored as JSON.
 #
-# A job is known by what it measures: the function's name, its arguments, and whatever identifies the model and the
-# data, wherever these lie. A result is kept as soon as it is there, so that work that was broken off goes on where it
-# stopped, and work that was done is not done again. What a job raises as ValueError or OSError is an answer too: the
-# other jobs go on, and it is tried again the next time.
-#
-# Jobs for which a model writes are done a few at a time: what they ask for goes through the model in one batch.
+# A job is known by its function's name, its arguments, and what identifies the model and the data, wherever these lie.
+# Results are kept at once, so that interrupted work goes on where it stopped. A ValueError or OSError is an answer too:
+# the other jobs go on, and the job is tried again the next time. Jobs for which a model writes are done a few at a
+# time, in one batch.
 
 TOGETHER = 8  # jobs whose model writes for all of them at a time
 REVISION = 3  # another number forgets all results: to be changed with what a measurement means
@@ -282,10 +255,9 @@ class Experiment:
 
     jobs: list[Job]
     compose: Callable[[Found], dict[str, Any]]
-    # Of a job, where results do without them.
-    pieces: Callable[[Measurement], Sequence[str]] | None = None
-    # Said with results, as the command for them alone.
-    beside: Mapping[str, Any] = field(default_factory=dict)
+    prepared: Prepared | None = None  # whose pieces jobs are of; results do without those that fail
+    # What is said with the results, as what is known of the pieces.
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def job_of(
@@ -327,8 +299,9 @@ def conduct(
         measured = {playable.name for playable, _, one in found if not one.error}
         failed: dict[str, str] = {}
         for playable, job, one in found:
-            if one.error and experiment.pieces and playable.name in measured:  # by the rest
-                lost = experiment.pieces(job)
+            if one.error and experiment.prepared and playable.name in measured:
+                rows = job.arguments.get("rows") or [job.arguments["row"]]
+                lost = [experiment.prepared.name(row) for row in rows]
                 failures.append(
                     f"{listed(lost)} {'is' if len(lost) == 1 else 'are'} left out of {name} for {playable.name}: "
                     f"{one.error}"
@@ -337,74 +310,23 @@ def conduct(
                 failed[playable.name] = one.error
         failures += [f"{label} is left out of {name}: {why}" for label, why in failed.items()]
         whole = [one for one in found if not one[2].error and one[0].name not in failed]
-        results[name] = {**experiment.compose(whole), **experiment.beside}
+        results[name] = {**experiment.facts, **experiment.compose(whole)}
     return results, failures
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeldOut:
-    """Pieces of a prepared data set that models are tried on."""
-
-    prepared: Prepared
-    split: str
-    rows: list[int]
-    length: int
-
-    def names(self, job: Measurement) -> list[str]:
-        """Return what the pieces of a job are called."""
-        return [self.prepared.name(row) for row in job.arguments["rows"]]
-
-    def facts(self) -> dict[str, Any]:
-        """Return the remarks on them."""
-        lengths = self.prepared.pieces.length[self.rows]
-        return {
-            "folder": str(self.prepared.folder),
-            "checksum": self.prepared.meta["checksum"],
-            "language": self.prepared.meta["language"]["language"],
-            "split": self.split,
-            "pieces": len(self.rows),
-            "whole": int((lengths > self.length).sum()),
-            "rows": hashlib.sha256(str(self.rows).encode()).hexdigest()[:16],
-        }
-
-
-def held_out(folder: str | Path, length: int, pieces: int, split: str, seed: int) -> HeldOut:
-    """Choose pieces of a split, one row a file: those that fill the length first, in the order of the files."""
-    from tokenization.prepared import Prepared
-
-    prepared = Prepared.open(folder)
-    prepared.verify()  # results are kept under its checksum
-    rows = prepared.rows(split)
-    files = prepared.pieces.file[rows]
-    random = np.random.default_rng(seed)
-    drawn = np.array([random.choice(rows[files == file]) for file in np.unique(files)], dtype=int)
-    if not len(drawn):
-        raise ValueError(f"{folder} has no piece in its {split} split; another --split may have")
-    fills = prepared.pieces.length[drawn] > length
-    chosen = drawn[np.argsort(~fills, kind="stable")][:pieces]
-    return HeldOut(prepared=prepared, split=split, rows=chosen.tolist(), length=length)
-
-
-def speaking(
-    playables: Sequence[Playable], language: str, what: str
-) -> tuple[list[Playable], list[str]]:
-    """Return the models of a language, and a sentence about those of each other one."""
-    others: dict[str, list[str]] = {}
-    for playable in playables:
-        if playable.language.name != language:
-            others.setdefault(playable.language.name, []).append(playable.name)
-    able = [playable for playable in playables if playable.language.name == language]
-    return able, [
-        f"left out of {what}, which is in the language {language}: {', '.join(names)}, in {other}"
-        for other, names in others.items()
-    ]
 
 
 def taking_part(
     playables: Sequence[Playable], language: str, what: str
 ) -> tuple[list[Playable], list[str]]:
-    """Return the same where there is a model of the language; where there is none, that is refused."""
-    able, left_out = speaking(playables, language, what)
+    """Return the models of a language, and a sentence about those of each other one; none at all are refused."""
+    able = [playable for playable in playables if playable.language.name == language]
+    others: dict[str, list[str]] = {}
+    for playable in playables:
+        if playable.language.name != language:
+            others.setdefault(playable.language.name, []).append(playable.name)
+    left_out = [
+        f"left out of {what}, which is in the language {language}: {', '.join(names)}, in {other}"
+        for other, names in others.items()
+    ]
     if not able:
         raise ValueError("; ".join(left_out) + f"; name a model that uses {language}")
     return able, left_out

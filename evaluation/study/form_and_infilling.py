@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.metrics.estimates import estimate, mean
+from evaluation.metrics.estimates import estimate, grouped, mean
 from evaluation.metrics.form import (
     CELLS_A_BEAT,
     COLLAPSES,
@@ -36,7 +36,7 @@ from evaluation.metrics.form import form as form_of
 from evaluation.metrics.style import cosine, in_bars, onset_drum, onset_duration, time_pitch
 from evaluation.metrics.window import tops
 from evaluation.study.experiments import Experiment, taking_part
-from evaluation.study.piece_jobs import Choice, Measure, Rows, by_piece, drawn, facts, model_of
+from evaluation.study.piece_jobs import Choice, Measure, Rows, by_piece, drawn, model_of
 from musicgen.completion import WholeIds
 from musicgen.continuation import Continuation
 from musicgen.generation.likelihood import position_losses
@@ -48,7 +48,7 @@ from tokenization.analysis.metres import bar_lines
 from tokenization.ensemble.layouts import gap
 from tokenization.language import SEAM, Encoded, Language
 from tokenization.prepared import Prepared
-from tokenization.score import Notes, Score
+from tokenization.score import Score
 
 LONGEST = 96  # bars of a piece of which some are taken out
 END = "end: "  # before the name of a sign of one, which a piece shows or not
@@ -105,11 +105,7 @@ def leap(score: Score, seam_bar: int) -> float | None:
     before, after = notes[notes.onset_ticks < seam], notes[notes.onset_ticks >= seam]
     if not len(before) or not len(after):
         return None
-    return float(abs(_top(after, after.onset_ticks.min()) - _top(before, before.onset_ticks.max())))
-
-
-def _top(notes: Notes, onset: int) -> int:
-    return int(notes.pitch[notes.onset_ticks == onset].max())
+    return float(abs(tops(after)[0] - tops(before)[-1]))
 
 
 def _cells(score: Score, start: int, stop: int) -> set[tuple[int, int, int]]:
@@ -127,18 +123,17 @@ def form(
     bars: int,
     piece_bars: int | None = None,
     **how: Any,
-) -> tuple[Experiment, dict[str, Any]]:
-    """Return the experiment that continues pieces, as `continued` does, and measures their form and the pieces' own.
+) -> Experiment:
+    """Continue pieces, as `continued` does, and measure their form and the pieces' own.
 
     They have as many bars after the prompt as are written, or at least `piece_bars`.
     """
     arguments = {"prompt_bars": prompt_bars, "bars": bars, **how}
     enough = min(piece_bars or bars, bars)
-    fewest = prompt_bars + enough
-    experiment, described = long_pieces(
-        "form", measure_form, playables, choice, arguments, fewest_bars=fewest
+    experiment = long_pieces(
+        "form", measure_form, playables, choice, arguments, fewest_bars=prompt_bars + enough
     )
-    return experiment, {**described, "piece_bars": enough}
+    return replace(experiment, facts={**experiment.facts, "piece_bars": enough})
 
 
 def infilling(
@@ -147,10 +142,10 @@ def infilling(
     *,
     gap: int,
     recall: float = MUSICAL.recall,
-) -> tuple[Experiment, dict[str, Any]]:
-    """Return the experiment that fills a gap in the middle of pieces."""
+) -> Experiment:
+    """Fill a gap in the middle of pieces."""
     language = choice.prepared.language
-    if not language.can_end():
+    if "end" not in language.abilities:
         raise ValueError(
             f"{choice.data} is in {language.name}, in which no gap is filled; name data in ensemble"
         )
@@ -162,9 +157,8 @@ def infilling(
 
 def estimates(rows: Rows) -> Rows:
     """Return a row a measure: estimates over pieces of what was written and of what it is compared with."""
-    rows, table = [row for row in rows if "measure" in row], []
-    for measure in dict.fromkeys(row["measure"] for row in rows):
-        own = [row for row in rows if row["measure"] == measure]
+    table = []
+    for (measure,), own in grouped((row for row in rows if "measure" in row), "measure").items():
         sides = [key for key in own[0] if key not in ("measure", "piece")]
         shares = measure.startswith(END) or measure == COLLAPSES  # so of a piece, or not
         found = {
@@ -183,8 +177,8 @@ def long_pieces(
     *,
     fewest_bars: int,
     table: Callable[[Rows], Rows] = estimates,
-) -> tuple[Experiment, dict[str, Any]]:
-    """Return the experiment that measures the models of a data set's language with long pieces, and its facts."""
+) -> Experiment:
+    """Return the experiment that measures the models of a data set's language with long pieces."""
     data, language = choice.data, choice.prepared.language
     able, left_out = taking_part(playables, language.name, name)
     rows, places = drawn(choice, np.random.default_rng(choice.seed), fewest_bars=fewest_bars)
@@ -200,15 +194,14 @@ def long_pieces(
         raise ValueError(
             f"{data} has no piece of {fewest_bars} bars in {choice.place}; ask for fewer, or another --split"
         )
-    experiment = by_piece(measure, able, choice, chosen, table, **arguments)
-    return experiment, facts(choice, len(chosen), left_out=left_out, **arguments)
+    return by_piece(measure, able, choice, chosen, table, left_out, **arguments)
 
 
 def measure_form(*, prompt_bars: int, bars: int, **asked: Any) -> Measure:
     """Return the form of a continuation and of the piece, and how either ends."""
     piece, work = continued(prompt_bars=prompt_bars, bars=bars, **asked)
     stop, works = prompt_bars + bars, [work]
-    if work.model.language.can_end() and work.request.planned:
+    if "end" in work.model.language.abilities and work.request.planned:
         works.append(Continuation(work.model, work.prompt, replace(work.request, ends=True)))
     yield works
     written, *ended = (score_of(work) for work in works)
@@ -286,8 +279,8 @@ STRETCH = 4  # bars
 
 def plan(
     playables: Sequence[Playable], choice: Choice, *, prompt_bars: int, bars: int
-) -> tuple[Experiment, dict[str, Any]]:
-    """Return the experiment that asks for plans and measures how they are followed."""
+) -> Experiment:
+    """Ask for plans, and measure how they are followed."""
     choice.prepared.language.plan({"form": FORM}, bars)  # refused where bars have no plan
     arguments = {"prompt_bars": prompt_bars, "bars": bars}
     return long_pieces("plan", measure_plan, playables, choice, arguments, fewest_bars=prompt_bars)

@@ -1,158 +1,100 @@
-"""The experiments that read pieces: the loss past the trained length, and with other numbers of realisations.
+"""The experiment that reads pieces: the loss by position, within the trained length and past it.
 
-A job reads a few pieces. Where one fails, the others count: models are compared over the pieces that all of them have
-read, and the tests of one model over those that it has read in all of them.
+A job reads a few pieces. Where one fails, models are compared over the pieces that all of them have read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from evaluation.study import experiments
-from evaluation.study.experiments import (
-    Experiment,
-    Found,
-    HeldOut,
-    Job,
-    job_of,
-    named,
-    probed_length,
-)
-from musicgen.playable import Playable
+import numpy as np
 
-if TYPE_CHECKING:
-    from evaluation.likelihood import Loss
+from evaluation import likelihood
+from evaluation.likelihood import Loss, against_nearby, apart, edges_of, growth, summary
+from evaluation.study.experiments import Experiment, Found, job_of, named
+from evaluation.study.piece_jobs import Choice, held_out
+from musicgen.playable import Playable, load
+from tokenization.prepared import Prepared
 
 PIECES_A_JOB = 4
 
 
 def extrapolation(
     playables: Sequence[Playable],
-    pieces: HeldOut,
+    choice: Choice,
     *,
-    seed: int,
-    device: str,
+    length: int | None = None,
     control: bool = False,
 ) -> Experiment:
     """Measure the loss by position to the length, within the trained length and past it.
 
     With a control, what lies past it is predicted once more, from no more tokens than the trained length.
     """
-    from evaluation.likelihood import against_nearby, apart, edges_of, growth, summary
-
-    edges = {model.name: edges_of(model.trained_length, pieces.length) for model in playables}
+    able, pieces, left_out = held_out(playables, choice, length)
+    edges = {model.name: edges_of(model.trained_length, pieces.length) for model in able}
     jobs = [
-        job
-        for model in playables
-        for job in _loss_jobs(
-            model, pieces, edges[model.name], None, seed, device,
+        job_of(
+            model, losses, choice.device, choice.prepared, rows=rows, edges=edges[model.name], seed=choice.seed,
             window=model.trained_length if control and model.trained_length < pieces.length else None,
         )
+        for model in able
+        for rows in rows_by_job(pieces.rows)
     ]  # fmt: skip
 
     def compose(found: Found) -> dict[str, Any]:
-        read = {name: by_number[None] for name, by_number in _by_piece(found).items()}
+        read: dict[str, dict[int, Loss]] = {}
+        seconds = dict.fromkeys(edges, 0.0)
+        for playable, job, done in found:
+            own = zip(job.arguments["rows"], done.result, strict=True)
+            read.setdefault(playable.name, {}).update(own)
+            seconds[playable.name] += done.seconds
         rows = _of_all(pieces.rows, read)
-        measured = [one for one in playables if rows and set(rows) <= read.get(one.name, {}).keys()]
-        losses = [[read[one.name][row] for row in rows] for one in measured]
-        models = [
-            {
-                **named(playable),
-                **summary(own, edges[playable.name], playable.trained_length),
-                "seconds": _seconds(found, playable),
-            }
-            for playable, own in zip(measured, losses, strict=True)
-        ]
-        for model, own, playable in zip(models, losses, measured, strict=True):
+        measured = [one for one in able if rows and set(rows) <= read.get(one.name, {}).keys()]
+        every = [[read[one.name][row] for row in rows] for one in measured]
+        models: list[dict[str, Any]] = []
+        for playable, own in zip(measured, every, strict=True):
+            borders, trained = edges[playable.name], playable.trained_length
+            model = {**named(playable), **summary(own, borders, trained)}
+            model["seconds"] = round(seconds[playable.name], 2)
             if all("nearby" in loss for loss in own):
-                model["control"] = against_nearby(
-                    own, edges[playable.name], playable.trained_length
-                )
+                model["control"] = against_nearby(own, borders, trained)
+            models.append(model)
         if len(measured) > 1 and len({tuple(edges[one.name]) for one in measured}) == 1:
             borders, trained = edges[measured[0].name], measured[0].trained_length
-            for model, curve in zip(models, apart(losses, borders), strict=True):
+            for model, curve in zip(models, apart(every, borders), strict=True):
                 model["apart"] = curve
-            grown = growth(losses, borders, trained)
+            grown = growth(every, borders, trained)
             for model, one in zip(models, grown or [], strict=False):
                 model["growth"] = one
-        facts = replace(pieces, rows=rows).facts()
-        return {"data": facts, "length": pieces.length, "models": models}
+        return {"data": replace(pieces, rows=rows).facts(), "models": models}
 
-    return Experiment(jobs=jobs, compose=compose, pieces=pieces.names)
+    facts = {"length": pieces.length, "left_out": left_out}
+    return Experiment(jobs=jobs, compose=compose, prepared=choice.prepared, facts=facts)
 
 
-def realisations(
-    playables: Sequence[Playable], pieces: HeldOut, *, seed: int, device: str
-) -> Experiment:
-    """Measure the loss within the trained length with a quarter to four times the realisations trained with."""
-    from evaluation.likelihood import change, summary
-
-    jobs = []
-    for playable in playables:
-        trained = playable.config["position"].get("realisations")
-        if trained is not None:  # the encoding is stochastic
-            edges = [0, probed_length(playable)]
-            for number in sorted({max(1, int(trained * f)) for f in (0.25, 0.5, 1, 2, 4)}):
-                jobs += _loss_jobs(playable, pieces, edges, number, seed, device)
-
-    def compose(found: Found) -> dict[str, Any]:
-        models, read = [], _by_piece(found)
-        for playable in playables:
-            by_number = read.get(playable.name, {})
-            rows = [r for r in pieces.rows if all(r in losses for losses in by_number.values())]
-            length = probed_length(playable)
-            trained = playable.config["position"].get("realisations")
-            if not rows or trained not in by_number:  # with which the others are compared
-                continue
-            parts = {n: [losses[row] for row in rows] for n, losses in by_number.items()}
-            tests = [
-                {
-                    "realisations": number,
-                    **summary(part, [0, length], length)["parts"]["trained"],
-                    "change": change(part, parts[trained]),
-                }
-                for number, part in parts.items()
-            ]
-            seconds = _seconds(found, playable)
-            models.append(
-                {**named(playable), "trained": trained, "tests": tests, "seconds": seconds}
-            )
-        return {"data": pieces.facts(), "models": models}
-
-    return Experiment(jobs=jobs, compose=compose, pieces=pieces.names)
+def losses(
+    *,
+    model: str,
+    data: str,
+    rows: Sequence[int],
+    edges: Sequence[int],
+    seed: int,
+    device: str,
+    window: int | None,
+) -> list[Loss]:
+    """Return the loss of some pieces of a data set, each with its own draw of a stochastic encoding."""
+    performer, prepared = load(model, device).performer, Prepared.open(data)
+    return [
+        likelihood.piece_loss(performer, np.asarray(prepared.ids(row)), edges, seed + row, window)
+        for row in rows
+    ]
 
 
 def rows_by_job(rows: Sequence[int]) -> list[Sequence[int]]:
     """Return the pieces of each job."""
     return [rows[i : i + PIECES_A_JOB] for i in range(0, len(rows), PIECES_A_JOB)]
-
-
-def _loss_jobs(
-    playable: Playable,
-    pieces: HeldOut,
-    edges: Sequence[int],
-    number: int | None,
-    seed: int,
-    device: str,
-    window: int | None = None,
-) -> list[Job]:
-    common = {"edges": list(edges), "seed": seed, "realisations": number}
-    common |= {"window": window} if window else {}
-    return [
-        job_of(playable, experiments.losses, device, pieces.prepared, rows=rows, **common)
-        for rows in rows_by_job(pieces.rows)
-    ]
-
-
-def _by_piece(found: Found) -> dict[str, dict[int | None, dict[int, Loss]]]:
-    """Return the losses by model, number of realisations and piece."""
-    read: dict[str, dict[int | None, dict[int, Loss]]] = {}
-    for playable, job, done in found:
-        of_number = read.setdefault(playable.name, {}).setdefault(job.arguments["realisations"], {})
-        of_number |= dict(zip(job.arguments["rows"], done.result, strict=True))
-    return read
 
 
 def _of_all(rows: Sequence[int], read: Mapping[str, Mapping[int, Loss]]) -> list[int]:
@@ -163,7 +105,3 @@ def _of_all(rows: Sequence[int], read: Mapping[str, Mapping[int, Loss]]) -> list
         if shared:
             return shared
     return []
-
-
-def _seconds(found: Found, playable: Playable) -> float:
-    return round(sum(done.seconds for one, _, done in found if one.name == playable.name), 2)

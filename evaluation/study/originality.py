@@ -90,8 +90,8 @@ def originality(
     prompt_bars: int,
     bars: int,
     **how: Any,
-) -> tuple[Experiment, dict[str, Any]]:
-    """Return the experiment that continues pieces and looks for what is written in the training pieces."""
+) -> Experiment:
+    """Continue pieces, and look for what is written in the training pieces."""
     if bars < BARS:
         raise ValueError(f"--bars is {bars}; passages of {BARS} bars are looked for")
     arguments = {"prompt_bars": prompt_bars, "bars": bars, **how}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -9,7 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.study.experiments import Experiment, Found, job_of
+from evaluation.likelihood import FAR
+from evaluation.study.experiments import (
+    Experiment,
+    Found,
+    job_of,
+    probed_length,
+    taking_part,
+)
 from musicgen.continuation import Generation
 from musicgen.playable import Playable, find, load
 from tokenization.prepared import Prepared
@@ -39,6 +47,52 @@ class Choice:
         prepared = Prepared.open(self.data)
         prepared.verify()
         return prepared
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOut:
+    """Pieces that models read up to a length, one row a file: those that fill it first, in the order of the files."""
+
+    choice: Choice
+    rows: list[int]
+    length: int
+
+    def facts(self) -> dict[str, Any]:
+        """Return what is to be known of them."""
+        prepared = self.choice.prepared
+        return {
+            "folder": str(prepared.folder),
+            "checksum": prepared.meta["checksum"],
+            "language": prepared.meta["language"]["language"],
+            "split": self.choice.split,
+            "pieces": len(self.rows),
+            "whole": int((prepared.pieces.length[self.rows] > self.length).sum()),
+            "rows": hashlib.sha256(str(self.rows).encode()).hexdigest()[:16],
+        }
+
+
+def held_out(
+    playables: Sequence[Playable], choice: Choice, length: int | None
+) -> tuple[list[Playable], HeldOut, list[str]]:
+    """Return the models of a data set's language, the pieces for them, and who is left out.
+
+    Without a length, they are read to 4 times the longest trained length.
+    """
+    prepared = choice.prepared
+    able, left_out = taking_part(playables, prepared.language.name, choice.data)
+    length = length or int(FAR * max(map(probed_length, able)))
+    rows = prepared.rows(choice.split)
+    files = prepared.pieces.file[rows]
+    random = np.random.default_rng(choice.seed)
+    drawn = np.array([random.choice(rows[files == file]) for file in np.unique(files)], dtype=int)
+    if not len(drawn):
+        raise ValueError(
+            f"{choice.data} has no piece in its {choice.split} split; another --split may have"
+        )
+    fills = prepared.pieces.length[drawn] > length
+    order = drawn[np.argsort(~fills, kind="stable")]
+    chosen = order[choice.skip :][: choice.pieces].tolist()
+    return able, HeldOut(choice=choice, rows=chosen, length=length), left_out
 
 
 Measure = Generator[Sequence[Generation], None, Rows]
@@ -75,6 +129,7 @@ def by_piece(
     choice: Choice,
     pieces: Sequence[Mapping[str, Any]],
     table: Callable[[Rows], Rows],
+    left_out: Sequence[str],
     **arguments: Any,
 ) -> Experiment:
     """Return the experiment that measures each model with each piece; a piece is what tells its job from others."""
@@ -94,9 +149,16 @@ def by_piece(
             "models": [{"model": name, "table": table(own), "rows": own} for name, own in models]
         }
 
-    return Experiment(
-        jobs=jobs, compose=compose, pieces=lambda job: [prepared.name(job.arguments["row"])]
-    )
+    facts = {
+        "data": str(prepared.folder),
+        "checksum": prepared.meta["checksum"],
+        "split": choice.split,
+        "skip": choice.skip,
+        "pieces": len(pieces),
+        "left_out": left_out,
+        **arguments,
+    }
+    return Experiment(jobs=jobs, compose=compose, prepared=prepared, facts=facts)
 
 
 def model_of(name: str, device: str) -> Playable:
@@ -108,10 +170,3 @@ def model_of(name: str, device: str) -> Playable:
 def _read(name: str, device: str, sha256: str | None) -> Playable:
     """Read a model; what lies in its folder by now may have other weights."""
     return load(name, device)
-
-
-def facts(choice: Choice, pieces: int, **more: Any) -> dict[str, Any]:
-    """Return the remarks on the results of so many pieces that were there to be taken."""
-    prepared = choice.prepared
-    known = {"data": str(prepared.folder), "checksum": prepared.meta["checksum"]}
-    return {**known, "split": choice.split, "skip": choice.skip, "pieces": pieces, **more}

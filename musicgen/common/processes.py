@@ -1,7 +1,4 @@
-"""This machine and its processes: how many, how they start and end, files that one of them holds; and the program.
-
-The machine is named in words for people, and in full for what depends on every detail of it.
-"""
+"""This machine and its processes: how many, how they start and end, files that one of them holds; and the program."""
 
 from __future__ import annotations
 
@@ -42,8 +39,7 @@ def _described(key: str) -> str:
     return ""
 
 
-# By what processors multiply bfloat16, as Linux names it. All others imitate it: matrices take ten times as long as in
-# float32.
+# As Linux names them. Other processors imitate bfloat16: matrices take ten times as long as in float32.
 _BFLOAT16 = {"AMX": "amx_bf16", "AVX-512 BF16": "avx512_bf16"}
 
 

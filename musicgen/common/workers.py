@@ -1,13 +1,10 @@
 """Work spread over processes, of this machine or of a cluster, where the end of a process costs only its own task.
 
-An executor of the standard library would do, but for its answer to a death: it drops all tasks under way and does not
-say which one ended the process. Here every process holds one task at a time. It ends when the one that started it does,
-whatever ended that; what it computes takes its share of the processors.
+An executor of the standard library drops all tasks under way when a process dies, and does not say which one ended it.
+Here every process holds one task at a time, and ends when the one that started it does.
 
-On many machines the workers of a dask scheduler do the work (https://distributed.dask.org), which have the same
-version of dask. A worker of the cluster hands each task to a process of its own, which may die or be ended without it.
-So a task that fails does so by the same rules and in the same words as on one machine. If a worker is lost with its
-machine, dask gives its tasks to another.
+On many machines the workers of a dask scheduler do the work (https://distributed.dask.org). Each hands its tasks to
+a process of its own, so that a task fails as on one machine. If a worker is lost, dask gives its tasks to another.
 """
 
 from __future__ import annotations
@@ -22,26 +19,24 @@ import time
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Thread, local
 from typing import Any, Generic, TypeVar
 
 from musicgen.common.processes import CONTEXT, processors, started_apart
-
-# What a task has taken so far: the processor time of its process, and how long that stood still.
-#
-# By the clock on the wall, a machine that was suspended, or busy with other work, would give up files that another
-# machine prepares.
 
 LOOK_SECONDS = 1.0  # a task is looked at this often; more between two looks is not held against it
 
 
 class TaskClock:
-    """Runs from its making on, as often as `is_late` is asked."""
+    """Measures what a task has taken: the processor time of its process, and how long that stood still.
+
+    By the clock on the wall, a machine that was suspended or busy would give up files that another machine prepares.
+    """
 
     def __init__(self, process: int) -> None:
         self._process = process
@@ -233,11 +228,17 @@ AHEAD = 32  # tasks a process may be ahead of the slowest: it bounds the answers
 SUBMITTED = 256  # tasks that are with the scheduler, beyond the oldest that is not done
 ADDRESS = re.compile(r"(tcp|tls)://(\[[\da-fA-F:]+\]|[\w.-]+):\d{1,5}")
 CONNECT_SECONDS = 15
-IDLE_SECONDS = 600  # a process ends that waits for so long: whoever gave it tasks is gone
+IDLE_SECONDS = 60  # after which a process ends that is given no task
 
-_processes: dict[str, list[Worker[Any, Any]]] = {}  # those that wait for a task, by run
-_ended: set[str] = set()  # runs
-_lock = Lock()
+
+class _OfThread(local):
+    """A run, and the process that works for it."""
+
+    run = ""
+    process: Any = None
+
+
+_of_thread = _OfThread()
 
 
 def at_most(workers: Workers, tasks: int) -> Workers:
@@ -257,15 +258,12 @@ def in_order(
     """Yield function(task) for each task, in the order of the tasks; see `as_done`."""
     waiting: dict[int, Answer | Failed] = {}
     following = 0
-    running = as_done(function, tasks, workers=workers, bounds=bounds)
-    try:
+    with closing(as_done(function, tasks, workers=workers, bounds=bounds)) as running:
         for index, answer in running:
             waiting[index] = answer
             while following in waiting:
                 yield waiting.pop(following)
                 following += 1
-    finally:
-        running.close()
 
 
 def as_done(
@@ -353,7 +351,6 @@ def as_done_elsewhere(
         finally:
             with suppress(Exception):  # there may be no scheduler any more
                 client.cancel([*under_way], force=True)
-                client.run(end, run)
 
 
 def do(
@@ -363,31 +360,17 @@ def do(
     folder: str,
     task: Task,
 ) -> Answer | Failed:
-    """Do a task in a process of this worker's; those of a run go on to its next tasks."""
+    """Do a task in the process that this thread of a worker has for a run; it goes on to the run's next tasks."""
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"a worker does not see {folder}; with a scheduler, all see it")
     # Dask's workers are daemons, which may have no children; these end by themselves when their parent does.
     multiprocessing.current_process().daemon = False
-    with _lock:
-        idle = _processes.get(run)
-        process = idle.pop() if idle else None
-    process = process or Worker(function, bounds, folder=folder, idle_seconds=IDLE_SECONDS)
-    answer = process.ask(task)
-    with _lock:
-        if is_wanted := run not in _ended:
-            _processes.setdefault(run, []).append(process)
-    if not is_wanted:
-        process.stop()
-    return answer
-
-
-def end(run: str) -> None:
-    """End the processes that a run has left on this worker."""
-    with _lock:
-        _ended.add(run)
-        left = _processes.pop(run, [])
-    for process in left:
-        process.stop()
+    if _of_thread.run != run:
+        if _of_thread.process is not None:
+            _of_thread.process.stop()
+        process = Worker(function, bounds, folder=folder, idle_seconds=IDLE_SECONDS)
+        _of_thread.run, _of_thread.process = run, process
+    return _of_thread.process.ask(task)
 
 
 @contextmanager

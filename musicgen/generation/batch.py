@@ -1,13 +1,9 @@
 """Rows of many sequences that take their steps together, whatever their positions, codes and musical times.
 
-A row is what goes on with one sequence. Rows join and leave between steps, and some may stand still while the others
-go on. What a step computes of a row does not depend, to the last bit, on which others there are: the compiled loops
-take each row by itself, and where a model has something that the loops lack, each row takes its step alone.
-
-The loops (loops.py) know models in float32 on a CPU with linear attention and no encoding, SPE, rotations, or
-vectors added to the embeddings. `supports` says which; all others take their steps by `Performer.step`.
-
-A row's state stays at its slot, and the number of its slot is the row's number.
+Rows join and leave between steps, and some may stand still while the others go on. A row's numbers do not depend, to
+the last bit, on which others there are: the compiled loops (loops.py) take each row by itself. They know models in
+float32 on a CPU with linear attention and no encoding, SPE, rotations, or vectors added to the embeddings (`supports`).
+Rows of other models take their steps one after the other, by `Performer.step`.
 
 B rows, L layers, H heads, D head width, R realisations.
 """
@@ -17,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -25,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from musicgen import loops
-from musicgen.attention import GUARD
+from musicgen.attention import GUARD, mapped
 from musicgen.config import ModelConfig
 from musicgen.drums import BROKEN, breaking
 from musicgen.features import PROJECTION_OVER_NORM, Elu, Favor, Relu
@@ -34,7 +31,7 @@ from musicgen.metre import LEAST, Times
 from musicgen.performer import Performer, State
 from musicgen.position import Position
 from musicgen.position.rope import Rope
-from musicgen.position.spe.base import RowCodes, StochasticPosition
+from musicgen.position.spe.base import StochasticPosition
 from musicgen.recall import Recollection, heard
 
 WORN = 30.0  # nats by which a return to a bar that was said too often is less likely
@@ -145,22 +142,6 @@ def _features(attentions: Sequence[Any]) -> loops.Features:
     return loops.Features(kind, _array(omega), floor, *favor)
 
 
-def _stacked(code: RowCodes, heads: int) -> Array:
-    """Return the codes of all rows as one array, (1 or L, B, 2H, K·D, R)."""
-    slots = []
-    for rows in code.rows:
-        first = rows[0][0]
-        out = first.new_empty(len(rows), 2 * heads, *first.shape[1:])
-        for row, sides in zip(out, rows, strict=True):
-            if len(sides) == 1:
-                row.copy_(sides[0])
-            else:
-                row[:heads], row[heads:] = sides
-        slots.append(out)
-    stacked = slots[0].unsqueeze(0) if len(slots) == 1 else torch.stack(slots)
-    return _array(stacked.float())
-
-
 class RowsTogether:
     """Rows whose states lie in common arrays: sums (L, slots, H, M, D + 1), metric memory (L, slots, R, N, D + 1)."""
 
@@ -168,24 +149,26 @@ class RowsTogether:
         self._model = model
         self._packed: loops.Model | None = None
         self._gains: Array | None = None
-        self._free: list[int] = []  # slots that nobody has, the lowest last
-        self._codes: dict[int, Any] = {}
-        self._positions: dict[int, int] = {}
-        self._recalls: dict[int, Recollection] = {}
-        self._sums = self._memory = torch.empty(0)
+        self._states: dict[int, State] = {}  # by slot, without what lies in the arrays
+        self._sums = self._memory = torch.empty(0, 0)
         self._times: Times | None = None
 
     def __len__(self) -> int:
-        return len(self._codes)
+        return len(self._states)
+
+    @property
+    def _slots(self) -> int:
+        return self._sums.shape[1]
 
     @torch.inference_mode()
     def join(self, state: State, copies: int) -> list[int]:
         """Take in so many rows that go on from the state of one sequence, and return their numbers."""
         if self._packed is None:
             self._packed = _packed(self._model)
-        if len(self._free) < copies:
-            self._grow(state, len(self) + copies)
-        numbers = [self._free.pop() for _ in range(copies)]
+        if len(self) + copies > self._slots:
+            self._grow(state, copies)
+        free = (slot for slot in range(self._slots) if slot not in self._states)
+        numbers = list(islice(free, copies))
         for layer, own in enumerate(state.layers):
             self._sums[layer, numbers] = own.sums
             if own.metre is not None:
@@ -194,108 +177,107 @@ class RowsTogether:
             assert state.times is not None, "all sequences of a model have times, or none"
             for to, of in zip(self._times, state.times, strict=True):
                 to[numbers] = of
-        self._codes |= dict.fromkeys(numbers, state.code)
-        self._positions |= dict.fromkeys(numbers, state.position)
-        if state.recalls:
-            self._recalls |= {number: state.recalls[0].copy() for number in numbers}
+        for number in numbers:
+            recalls = tuple(one.copy() for one in state.recalls or ())
+            self._states[number] = replace(state, layers=(), times=None, recalls=recalls)
         return numbers
 
     def leave(self, numbers: Sequence[int]) -> None:
         """Drop rows; they cost no more."""
         for number in numbers:
-            del self._codes[number], self._positions[number]
-            self._recalls.pop(number, None)
-        self._free = sorted([*self._free, *numbers], reverse=True)
-        if not self._codes:  # nothing is held while nobody is here
-            self._free, self._times = [], None
-            self._sums = self._memory = torch.empty(0)
+            del self._states[number]
+        if not self._states:  # nothing is held while nobody is here
+            self._times = None
+            self._sums = self._memory = torch.empty(0, 0)
 
     @torch.inference_mode()
     def step(self, numbers: Sequence[int], tokens: Tensor) -> Tensor:
         """Absorb one token in each of these rows, (B,) → (B, V), while the others stand still."""
         model, slots = self._model, torch.tensor(numbers)
-        positions = [self._positions[number] for number in numbers]
-        codes = [self._codes[number] for number in numbers]
-        recalls = [self._recalls[number] for number in numbers if self._recalls]
+        states = [self._states[number] for number in numbers]
+        positions = torch.tensor([state.position for state in states]).unsqueeze(1)
+        recalls = [one for state in states for one in state.recalls or ()]
         with without_autocast(tokens.device):
             x, around, metre = model.embedding(tokens), None, _NOWHERE
             if model.time is not None:
                 assert self._times is not None, "a model that counts musical time has times"
                 ticks, newest, goal = (each[slots] for each in self._times)
-                after = model.time.after(tokens.unsqueeze(1), ticks).squeeze(1)
+                around = model.time.around(tokens.unsqueeze(1), ticks)  # (2, B, 1)
+                after = around[0, :, 0]
                 if model.metre is not None:
                     metre, newest = model.metre.step(after, ticks, newest, slots)
-                if model.position.musical:
-                    around = torch.stack([after, ticks]).unsqueeze(-1)
                 if model.goals is not None:
-                    goal = model.goals.standing(tokens.unsqueeze(1), goal).squeeze(1)
+                    goal = model.goals.standing(tokens.unsqueeze(1), goal)[:, 0]
                     x = x + model.goals(goal)
                 for mine, new in zip(self._times, (after, newest, goal), strict=True):
                     mine[slots] = new
             if model.recall is not None and recalls:
                 x = x + model.recall(*heard(recalls, tokens.unsqueeze(1))).squeeze(1)
             x = (x * math.sqrt(model.config.width)).unsqueeze(1)
-            x = model.position.embed(x, torch.tensor(positions).unsqueeze(1)).squeeze(1)
-            code, codes = model.position.cover_rows(codes, positions, around)
+            x = model.position.embed(x, positions).squeeze(1)
+            codes = [state.code for state in states]
+            encoding, codes = self._encoding(codes, positions, around)
             logits = x.new_empty(len(tokens), model.config.vocabulary_size)
             loops.step(
                 self._packed,
-                self._encoding(code),
+                encoding,
                 loops.Places(slots.numpy(), *metre),
                 x.contiguous().numpy(),
                 self._sums.numpy(),
                 self._memory.flatten(1, 2).numpy(),
                 logits.numpy(),
             )
-        self._codes |= dict(zip(numbers, codes, strict=True))
-        self._positions |= {number: at + 1 for number, at in zip(numbers, positions, strict=True)}
+        for number, state, code in zip(numbers, states, codes, strict=True):
+            self._states[number] = replace(state, code=code, position=state.position + 1)
         return _returning(logits, recalls) if recalls else logits
 
-    def _encoding(self, code: Any) -> loops.Encoding:
-        """Return what the encoding made ready for these rows."""
+    def _encoding(
+        self, codes: Sequence[Any], positions: Tensor, around: Tensor | None
+    ) -> tuple[loops.Encoding, Sequence[Any]]:
+        """Make the encoding ready for one token a row, and return what each row's sequence goes on with."""
         position, shape = self._model.position, self._model.position.shape
+        places = around if position.musical and around is not None else positions.unsqueeze(0)
         heads = 2 * shape.heads
         kind, gains = loops.COPY, np.zeros((0, 0, 0, 0), np.float32)
-        codes = np.zeros((0, 0, 0, 0, 0), np.float32)
+        stacked = np.zeros((0, 0, 0, 0, 0), np.float32)
         waves = (np.zeros((0, 0, 0), np.float32),) * 2
-        if isinstance(code, RowCodes):
-            kind, codes = loops.CONTRACT, _stacked(code, shape.heads)
+        if isinstance(position, StochasticPosition):
+            rows, codes = position.cover_rows(codes, places)
+            kind, stacked = loops.CONTRACT, _array(rows.float())
             if self._gains is None:
                 ones = torch.ones(shape.layers, heads, 1, shape.head_width)
-                self._gains = _array(torch.stack(code.sides_mix) if code.sides_mix else ones)
+                mix = codes[0].mix
+                self._gains = _array(torch.stack(mix).repeat(1, 2, 1, 1) if mix else ones)
             gains = self._gains
         elif isinstance(position, Rope):
             kind = loops.ROTATE
             # (1, B, 1, 1, D/2) or (2, B, 1, H, D/2) each → (B, 2H, D/2)
-            by_side = (wave.squeeze(2).transpose(0, 1).flatten(1, 2) for wave in code.rows)
+            by_side = (
+                wave.squeeze(2).transpose(0, 1).flatten(1, 2)
+                for wave in position.window(places, 0).rows
+            )
             waves = tuple(
                 _array((wave if wave.shape[1] > 1 else wave.expand(-1, heads, -1)).float())
                 for wave in by_side
             )
-        return loops.Encoding(kind, gains, codes, *waves)
+        return loops.Encoding(kind, gains, stacked, *waves), codes
 
-    def _grow(self, like: State, wanted: int) -> None:
+    def _grow(self, like: State, copies: int) -> None:
         """Make room: twice as much as there was, or as is wanted."""
-        had = len(self) + len(self._free)
-        room = max(2 * had, wanted)
-        layers, first = len(like.layers), like.layers[0]
-
-        def grown(x: Tensor, of: Tensor | None) -> Tensor:
-            shape = (0, 0, 0) if of is None else of.shape[1:]
-            larger = torch.zeros(layers, room, *shape)
-            if had:
-                larger[:, :had] = x
-            return larger
-
-        self._sums = grown(self._sums, first.sums)
-        self._memory = grown(self._memory, first.metre)
+        had, first = self._slots, like.layers[0]
+        more = max(had, len(self) + copies - had)
+        self._sums = _with_slots(self._sums, first.sums, len(like.layers), more)
+        self._memory = _with_slots(self._memory, first.metre, len(like.layers), more)
         if like.times is not None:
-            mine = self._times or like.times
-            self._times = Times(*(x.new_zeros(room, *x.shape[1:]) for x in mine))
-            if had:
-                for to, of in zip(self._times, mine, strict=True):
-                    to[:had] = of
-        self._free = [*range(room - 1, had - 1, -1), *self._free]
+            mine = self._times or Times(*(x[:0] for x in like.times))
+            grown = (torch.cat([x, x.new_zeros(more, *x.shape[1:])]) for x in mine)
+            self._times = Times(*grown)
+
+
+def _with_slots(array: Tensor, like: Tensor | None, layers: int, more: int) -> Tensor:
+    """Return an array with so many more slots, zeros, of what a layer of a sequence remembers, (1, …)."""
+    fresh = torch.zeros(layers, more, *((0, 0, 0) if like is None else like.shape[1:]))
+    return torch.cat([array, fresh], 1) if array.ndim > 2 else fresh
 
 
 def _returning(logits: Tensor, recalls: Sequence[Recollection]) -> Tensor:
@@ -337,7 +319,7 @@ class RowsAlone:
         numbers = [*range(self._next, self._next + copies)]
         self._next += copies
         for number in numbers:  # a step changes the state in place
-            layers = tuple(layer.map(Tensor.clone) for layer in state.layers)
+            layers = tuple(mapped(layer, Tensor.clone) for layer in state.layers)
             self._states[number] = replace(state, layers=layers)
         return numbers
 

@@ -1,23 +1,23 @@
 """Many requests to one model at once: all their rows go through one step together.
 
-A step of eight rows costs little more than a step of one. So requests join and leave between steps; prompts are read in
-pieces between them, and nobody's music stops for somebody's long prompt.
+A step of eight rows costs little more than a step of one. Requests join and leave between steps, and prompts are read
+in pieces between them.
 
-The promise: on one machine and device the same request gives the same music, and variation i is the same however many
-are asked for, and whatever else is asked of the model meanwhile. It holds to the last bit, since each row is computed
-by itself (batch.py). Between machines it holds to rounding: sooner or later another token is drawn.
+On one machine and device the same request gives the same music, and variation i is the same however many are asked
+for, whatever else the model is asked meanwhile: to the last bit, since each row is computed by itself (batch.py).
+Between machines it is the same to rounding: sooner or later another token is drawn.
 
-Who is served when: where there is no room for all, those who had least of the machine's time. Where somebody listens,
-rows take their first steps before all others, and rows that are bars ahead of what is heard stand still while there
-are others with nothing to hear.
+Where there is no room for all, those are served who had least of the machine's time. Where somebody listens, rows take
+their first steps before all others, and rows that are bars ahead of what is heard wait for those that are not.
 """
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -25,14 +25,7 @@ import torch
 from torch import Tensor
 
 from musicgen.generation.batch import batch_of, bytes_of_a_row
-from musicgen.generation.job import (
-    After,
-    Job,
-    ReadPrompt,
-    RowGroup,
-    state_after_a_token,
-    with_rows,
-)
+from musicgen.generation.job import Job, ReadPrompt, Row, Stage, state_after_a_token
 from musicgen.generation.sampling import draw, probabilities
 from musicgen.performer import Performer, State
 
@@ -41,8 +34,8 @@ from musicgen.performer import Performer, State
 def one_thread() -> Iterator[None]:
     """Let a model write on one thread.
 
-    On two quiet cores a second one gains less than a third; where something else takes one of them, the threads wait
-    for each other, and a token takes forty times as long.
+    A second one gains less than a third on two quiet cores, and where something else takes one of them, a token takes
+    forty times as long.
     """
     before = torch.get_num_threads()
     if before == 1:
@@ -55,91 +48,55 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-class ServedTime:
-    """Seconds that each owner had, of those who are here and of those who left with more than the others had."""
-
-    def __init__(self) -> None:
-        self._had: dict[str, float] = {}
-        self._now: float = 0.0  # what who had least has had: with so much, newcomers begin
-
-    def come(self, owner: str) -> None:
-        """Note that somebody is here; who comes has no claim from when they were away."""
-        self._had[owner] = max(self._had.get(owner, 0.0), self._now)
-
-    def had(self, owner: str) -> float:
-        """Return what somebody had."""
-        return self._had.get(owner, 0.0)
-
-    def charge(self, owner: str, seconds: float) -> None:
-        """Add to it."""
-        self._had[owner] = self.had(owner) + seconds
-
-    def keep(self, here: Collection[str]) -> None:
-        """Forget who is not here, and had no more than newcomers are given."""
-        if here:
-            self._now = max(self._now, min(self.had(one) for one in here))
-        self._had = {one: had for one, had in self._had.items() if one in here or had > self._now}
-
-
-# Rows of several requests that draw their next tokens together: sampled alike, and told what may come by one grammar.
-#
-# For a few rows a grammar costs by the call and hardly by the row. So those of requests that differ in their rows
-# alone are joined for as long as the same requests take their steps together.
-
-Ended = list[tuple[RowGroup, np.ndarray]]
-"""Groups in which rows have ended, with which of their rows go on: (rows,) bool."""
+# A grammar costs by the call and hardly by the row. So rows whose grammars differ in their rows alone are joined for as
+# long as they take their steps together.
 
 
 class JointDraw:
-    """Groups whose rows draw together; B rows in all, V tokens."""
+    """Rows that draw together: sampled alike, by one grammar of B rows."""
 
-    def __init__(self, groups: Sequence[RowGroup]) -> None:
-        first, *others = groups
-        self._groups, self._sampling = groups, first.job.request.sampling
-        self._kinds = first.job.order.kinds
-        self._grammar = first.grammar
-        if others:
-            self._grammar = first.grammar.joined([group.grammar for group in others])
-        self._allowed = np.empty(0, bool)  # (B, V)
+    def __init__(self, rows: list[Row]) -> None:
+        first, *others = rows
+        self.rows = rows
+        self._sampling, self._kinds = first.job.request.sampling, first.job.order.kinds
+        self._grammar = first.grammar.joined([row.grammar for row in others])
 
-    @property
-    def jobs(self) -> set[Job]:
-        """Whose rows these are."""
-        return {group.job for group in self._groups}
-
-    def look(self) -> Ended:
-        """Ask what may come; a row for which nothing may has ended."""
-        self._allowed = self._grammar.allowed()
-        possible = np.asarray(self._allowed.any(axis=1))
-        if possible.all():
+    def draw(self) -> list[Row]:
+        """Draw a token a row, and drop and return the rows that have ended, as those do for which nothing may come."""
+        if not self.rows:
             return []
-        return [(group, possible[rows]) for group, rows in with_rows(self._groups)]
-
-    def take(self) -> Ended:
-        """Draw a token a row, and let the groups take theirs."""
-        scores = np.concatenate([group.scores for group in self._groups])
-        uniforms = np.array([x for group in self._groups for x in group.uniforms()])
-        chances = probabilities(scores, self._sampling, self._allowed, self._kinds)
+        allowed = self._grammar.allowed()  # (B, V)
+        possible = np.asarray(allowed.any(axis=1))
+        ended = self.keep(possible)
+        if not self.rows:
+            return ended
+        scores = np.stack([row.scores for row in self.rows])
+        uniforms = np.array([row.random.random() for row in self.rows])
+        chances = probabilities(scores, self._sampling, allowed[possible], self._kinds)
         tokens = self._grammar.instead(draw(chances, uniforms))
         self._grammar.advance(tokens)
-        begun, ended = self._grammar.bars, []
-        for group, rows in with_rows(self._groups):
-            goes_on = group.take(tokens[rows], begun[rows])
-            if not goes_on.all():
-                ended.append((group, goes_on))
-        return ended
+        taken = zip(self.rows, tokens.tolist(), self._grammar.bars.tolist(), strict=True)
+        return ended + self.keep(np.array([row.take(token, begun) for row, token, begun in taken]))
+
+    def keep(self, kept: np.ndarray) -> list[Row]:
+        """Keep some rows, (B,) bool, and return the others."""
+        if kept.all():
+            return []
+        gone = [row for row, stays in zip(self.rows, kept, strict=True) if not stays]
+        self.rows = [row for row, stays in zip(self.rows, kept, strict=True) if stays]
+        self._grammar = self._grammar.select(np.flatnonzero(kept))
+        return gone
 
     def part(self) -> None:
-        """Give each group its own rows of the grammar back."""
-        if len(self._groups) > 1:
-            for group, rows in with_rows(self._groups):
-                group.grammar = self._grammar.select(np.arange(rows.start, rows.stop))
+        """Give each row its own row of the grammar back."""
+        for number, row in enumerate(self.rows):
+            row.grammar = self._grammar.select(np.array([number]))
 
 
-def _joint(groups: Iterable[RowGroup]) -> list[JointDraw]:
-    alike: dict[Any, list[RowGroup]] = defaultdict(list)
-    for group in groups:
-        alike[group.job.request.sampling, group.grammar.shared].append(group)
+def _joint(rows: Iterable[Row]) -> list[JointDraw]:
+    alike: dict[Any, list[Row]] = defaultdict(list)
+    for row in rows:
+        alike[row.job.request.sampling, row.grammar.shared].append(row)
     return [JointDraw(part) for part in alike.values()]
 
 
@@ -164,17 +121,14 @@ class Engine:
         self.model, self._listeners, self._most_bytes = model, listeners, most_bytes
         self._new: deque[Job] = deque()
         self._jobs: list[Job] = []
-        self._line: list[RowGroup] = []  # no room yet
-        self._reading: list[RowGroup] = []  # there is; the prompt is being read
-        self._playing: list[RowGroup] = []
         self._batch = batch_of(model)
         self._most = MOST_ROWS if listeners else STEP_ROWS
         self._prompts: OrderedDict[Hashable, ReadPrompt] = OrderedDict()
         self._room = 0  # rows; not known yet
-        self._shares = ServedTime()
-        # Of those whose turn it is, for as long as they are the same.
-        self._joint: list[JointDraw] = []
-        self._turn: list[RowGroup] = []
+        # Seconds that each owner had, of those who are here and of those who left with more than the others had.
+        self._had: dict[str, float] = {}
+        self._least = 0.0  # that somebody here has had: with so much, newcomers begin
+        self._turn: list[JointDraw] = []  # whose turn it is, for so many steps more
         self._turn_steps = 0
 
     def add(self, job: Job) -> None:
@@ -186,9 +140,16 @@ class Engine:
         """Whether nobody is here."""
         return not self._jobs and not self._new
 
+    @property
+    def _rows(self) -> list[Row]:
+        return [row for job in self._jobs for row in job.writing]
+
+    def _at(self, stage: Stage) -> list[Row]:
+        return [row for row in self._rows if row.stage is stage]
+
     def place(self, job: Job) -> int:
         """Return how many requests stand in line before one; 0 if it is at work."""
-        line = list(dict.fromkeys(group.job for group in self._ranked(self._line[:])))
+        line = list(dict.fromkeys(row.job for row in self._ranked(self._at(Stage.WAITING))))
         return line.index(job) + 1 if job in line else 0
 
     def work(self) -> bool:
@@ -207,15 +168,13 @@ class Engine:
         """End everybody's work by an error that is nobody's own."""
         self._welcome()
         for job in list(self._jobs):
-            job.error = error
-            self._end(job)
+            self._fail(job, error)
 
     def _welcome(self) -> None:
         while self._new:
             job = self._new.popleft()
-            self._shares.come(job.owner)
+            self._had[job.owner] = max(self._had.get(job.owner, 0.0), self._least)
             self._jobs.append(job)
-            self._line += job.groups
 
     def _dismiss(self) -> None:
         for job in list(self._jobs):
@@ -225,55 +184,47 @@ class Engine:
 
     def _admit(self) -> None:
         """Let in who has had least, for as long as there is room."""
-        if not self._line:
-            return
-        here = sum(group.size for group in (*self._reading, *self._playing))
-        for group in self._ranked(self._line):
+        here = sum(row.size for row in self._rows if row.stage is not Stage.WAITING)
+        for row in self._ranked(self._at(Stage.WAITING)):
             if here and not self._room:  # who is alone need not know
                 self._room = self._room_for(state_after_a_token(self.model))
-            if here and here + group.size > self._room:
+            if here and here + row.size > self._room:
                 return
-            here += group.size
-            self._line.remove(group)
-            self._reading.append(group)
+            here += row.size
+            row.stage = Stage.READING
 
     def _read(self) -> None:
-        """Read on in prompts: for a moment where others play, else to the end of one."""
+        """Read on in prompts, the shortest first: for a moment where others play, else to the end of one."""
         begun = time.monotonic()
-        while self._reading:
-            lengths = {group: len(group.job.ids) for group in self._reading}
-            group = self._ranked(self._reading, lengths)[0]
+        while reading := self._at(Stage.READING):
+            job = self._ranked(reading, lambda row: len(row.job.ids))[0].job
             since = time.monotonic()
-            with self._blaming(group.job):
-                self._read_piece(group)
-            self._shares.charge(group.job.owner, time.monotonic() - since)
-            if self._playing and (time.monotonic() > begun + READ_SECONDS or self._beginning()):
+            with self._blaming(job):
+                self._read_piece(job, reading)
+            self._charge(job.owner, time.monotonic() - since)
+            playing = self._at(Stage.PLAYING)
+            if playing and (time.monotonic() > begun + READ_SECONDS or self._beginning()):
                 return
-            if not self._playing:
+            if not playing:
                 self._dismiss()
 
-    def _read_piece(self, group: RowGroup) -> None:
-        prompt = self._prompt_of(group.job)
+    def _read_piece(self, job: Job, reading: Iterable[Row]) -> None:
+        prompt = self._prompts.setdefault(job.prompt, ReadPrompt(self.model, job.order))
+        self._prompts.move_to_end(job.prompt)
         if prompt.after is None:
             prompt.go_on()
         else:
-            self._start(group, prompt.after)
+            self._start([row for row in reading if row.job is job], *prompt.after)
 
-    def _prompt_of(self, job: Job) -> ReadPrompt:
-        """Return a job's prompt, as far as it has been read."""
-        if job.prompt not in self._prompts:
-            self._prompts[job.prompt] = ReadPrompt(self.model, job.order)
-        self._prompts.move_to_end(job.prompt)
-        return self._prompts[job.prompt]
-
-    def _start(self, group: RowGroup, after: After) -> None:
-        logits, state = after
-        scores = _scores(logits)
+    def _start(self, rows: Sequence[Row], logits: Tensor, state: State) -> None:
+        """Let rows of one job stand after its prompt."""
+        scores = _scores(logits)[0]
         _check_finite(scores)
-        group.start(self._batch.join(state, group.size), scores)
+        numbers = iter(self._batch.join(state, sum(row.size for row in rows)))
+        for row in rows:
+            row.stage, row.numbers = Stage.PLAYING, [*islice(numbers, row.size)]
+            row.scores = row.unguided = scores
         self._room = self._room_for(state)
-        self._reading.remove(group)
-        self._playing.append(group)
         self._turn_steps = 0
 
     def _room_for(self, state: State) -> int:
@@ -283,153 +234,138 @@ class Engine:
     def _step(self) -> None:
         """Give each row of those whose turn it is one token more."""
         begun = time.monotonic()
-        groups = self._chosen(begun)
-        self._draw(groups)
-        groups = [group for group in groups if len(group)]
-        for group in groups:
-            self._end_at_bound(group)
-        groups = [group for group in groups if len(group)]
-        numbers = [number for group in groups for number in group.numbers]
-        if numbers:
-            following = [(group, group.following()) for group in groups]
-            twins = [group.twins[row] for group, rows in following for row in rows]
-            given = [group.given for group in groups]
-            given += [group.given[rows] for group, rows in following]
-            tokens = torch.from_numpy(np.concatenate(given))
-            device = self.model.embedding.weight.device
-            scores = _scores(self._batch.step(numbers + twins, tokens.to(device)))
-            self._hand_out(groups, scores[: len(numbers)])
-            at = len(numbers)
-            for group, rows in following:
-                group.guide(rows, scores[at : at + len(rows)])
-                at += len(rows)
-        spent, rows = time.monotonic() - begun, sum(group.size for group in groups)
-        for group in groups:
-            self._shares.charge(group.job.owner, spent * group.size / max(1, rows))
-
-    def _end_at_bound(self, group: RowGroup) -> None:
-        """End rows where the encoding has no further position."""
-        job = group.job
-        try:
-            self.model.position.check(len(job.ids) + len(job.rows[group.live[0]]))
-        except ValueError as error:
-            job.bound = error
-            self._let_go([(group, np.zeros(len(group), bool))])
-
-    def _draw(self, groups: Sequence[RowGroup]) -> None:
-        """Draw a token a row, and let groups take them."""
-        while self._each_joint(groups, JointDraw.look):
-            pass
-        self._each_joint(groups, JointDraw.take)
-
-    def _each_joint(self, groups: Sequence[RowGroup], act: Callable[[JointDraw], Ended]) -> bool:
-        """Let rows that draw together act, and let go what has ended with that; says whether anything has."""
-        self._joint = self._joint or _joint(group for group in groups if len(group))
-        ended: Ended = []
-        failed: list[tuple[Job, Exception]] = []
-        for joint in self._joint:
+        self._take_turns(begun)
+        for joint in list(self._turn):
+            jobs = {row.job for row in joint.rows}
             try:
-                ended += act(joint)
+                self._drop(joint.draw())
             except Exception as error:  # of all that draw together
-                failed += [(job, error) for job in joint.jobs]
-        self._let_go(ended, failed)
-        return bool(ended or failed)
+                self._turn = [other for other in self._turn if other is not joint]
+                for job in jobs:
+                    self._fail(job, error)
+        self._end_at_bounds()
+        if rows := self._rows_of_turn:
+            following = [row for row in rows if row.twin_follows]
+            numbers = [row.numbers[0] for row in rows] + [row.numbers[1] for row in following]
+            tokens = torch.tensor([row.drawn for row in (*rows, *following)])
+            device = self.model.embedding.weight.device
+            scores = _scores(self._batch.step(numbers, tokens.to(device)))
+            self._hand_out(rows, scores)
+            for row, unguided in zip(following, scores[len(rows) :], strict=True):
+                row.unguided = unguided
+            for row in rows:
+                row.guide()
+        spent, size = time.monotonic() - begun, sum(row.size for row in rows)
+        for row in rows:
+            self._charge(row.job.owner, spent * row.size / size)
 
-    def _let_go(self, ended: Ended, failed: Sequence[tuple[Job, Exception]] = ()) -> None:
-        """Let jobs go that failed, and rows that have ended."""
-        if ended or failed:
-            self._part()
-        for job, error in failed:
-            job.error = job.error or error
-            self._end(job)
-        for group, goes_on in ended:
-            if len(group):  # another's error may have ended its job
-                self._drop(group, group.keep(goes_on))
+    def _charge(self, owner: str, seconds: float) -> None:
+        self._had[owner] = self._had.get(owner, 0.0) + seconds
 
-    def _part(self) -> None:
-        """Give each group its own rows of the grammar back: before any of them leaves, or another one comes."""
-        for joint in self._joint:
-            joint.part()
-        self._joint = []
+    @property
+    def _rows_of_turn(self) -> list[Row]:
+        return [row for joint in self._turn for row in joint.rows]
 
-    def _hand_out(self, groups: Sequence[RowGroup], scores: np.ndarray) -> None:
+    def _end_at_bounds(self) -> None:
+        """End rows where the encoding has no further position."""
+        for row in self._rows_of_turn:
+            try:
+                self.model.position.check(len(row.job.ids) + len(row.tokens))
+            except ValueError as error:
+                row.job.bound = error
+                self._leave_turn([row])
+                self._drop([row])
+
+    def _hand_out(self, rows: Sequence[Row], scores: np.ndarray) -> None:
         finite = np.isfinite(scores).all()
-        for group, rows in with_rows(groups):
-            with self._blaming(group.job):
-                if not finite:
-                    _check_finite(scores[rows])
-                group.scores = scores[rows]
+        for row, own in zip(rows, scores, strict=False):
+            row.scores = own
+            if not finite:
+                with self._blaming(row.job):
+                    _check_finite(own)
 
-    def _chosen(self, now: float) -> list[RowGroup]:
-        """Return whose turn it is."""
+    def _take_turns(self, now: float) -> None:
+        """Let those whose turn it is draw together."""
         if self._turn_steps <= 0:
-            turn = self._next_turn(now)
-            if turn != self._turn:
-                self._part()
-            self._turn, self._turn_steps = turn, FIRST_STEPS if self._beginning() else TURN_STEPS
+            rows = self._next_turn(now)
+            if {*rows} != {*self._rows_of_turn}:
+                for joint in self._turn:
+                    joint.part()
+                self._turn = _joint(rows)
+            self._turn_steps = FIRST_STEPS if self._beginning() else TURN_STEPS
         self._turn_steps -= 1
-        return list(self._turn)
 
-    def _next_turn(self, now: float) -> list[RowGroup]:
-        playing, lead = self._playing, dict.fromkeys(self._playing, 0.0)
+    def _next_turn(self, now: float) -> list[Row]:
+        playing = self._at(Stage.PLAYING)
+        lead = dict.fromkeys(playing, 0.0)
         if beginning := self._beginning():
             playing = beginning
         elif self._listeners:
-            lead = {group: group.lead(now) for group in playing}
-            if self._reading or any(group.heard_since is None for group in playing):
-                playing = [group for group in playing if lead[group] <= AHEAD_BARS]
-        turn, rows = [], 0
-        for group in self._ranked(playing, lead):
-            if rows + group.size > STEP_ROWS and turn:
+            lead = {row: row.lead(now) for row in playing}
+            if self._at(Stage.READING) or any(row.heard_since is None for row in playing):
+                playing = [row for row in playing if lead[row] <= AHEAD_BARS]
+        turn, size = [], 0
+        for row in self._ranked(playing, lead.__getitem__):
+            size += row.size
+            if size > STEP_ROWS and turn:
                 break
-            turn.append(group)
-            rows += group.size
+            turn.append(row)
         return turn
 
-    def _beginning(self) -> list[RowGroup]:
+    def _beginning(self) -> list[Row]:
         """Return whose first note somebody waits for, but for owners who had much more than others."""
-        beginning = [group for group in self._playing if group.steps < FIRST_STEPS]
+        playing = self._at(Stage.PLAYING)
+        beginning = [row for row in playing if len(row.tokens) < FIRST_STEPS]
         if not self._listeners or not beginning:
             return []
-        had = self._shares.had
-        most = min(had(group.job.owner) for group in self._playing) + FIRST_SECONDS
-        return [group for group in beginning if had(group.job.owner) <= most]
+        most = min(self._had[row.job.owner] for row in playing) + FIRST_SECONDS
+        return [row for row in beginning if self._had[row.job.owner] <= most]
 
     def _ranked(
-        self, groups: Iterable[RowGroup], lead: Mapping[RowGroup, float] | None = None
-    ) -> list[RowGroup]:
-        """Return groups in the order of service: by what their owners had, then by how far ahead they are."""
-        had = self._shares.had
-        return sorted(
-            groups, key=lambda group: (had(group.job.owner), 0.0 if lead is None else lead[group])
-        )
+        self, rows: Iterable[Row], then: Callable[[Row], float] = lambda _: 0.0
+    ) -> list[Row]:
+        """Return rows in the order of service: by what their owners had, `then` by what is given."""
+        return sorted(rows, key=lambda row: (self._had[row.job.owner], then(row)))
 
-    def _drop(self, group: RowGroup, numbers: Sequence[int]) -> None:
+    def _drop(self, rows: Iterable[Row]) -> None:
         """Let rows go that have ended, and what they belonged to if they were the last."""
-        self._batch.leave(numbers)
-        if not len(group):
-            self._playing.remove(group)
+        for row in rows:
+            self._batch.leave(row.numbers)
             self._turn_steps = 0
-            if not any(map(len, group.job.groups)):
-                self._end(group.job)
+            row.job.writing.remove(row)
+            if not row.job.writing:
+                self._end(row.job)
+
+    def _leave_turn(self, rows: Collection[Row]) -> None:
+        for joint in self._turn:
+            joint.keep(np.array([row not in rows for row in joint.rows], bool))
+        self._turn = [joint for joint in self._turn if joint.rows]
+
+    def _fail(self, job: Job, error: Exception) -> None:
+        job.error = job.error or error
+        self._end(job)
 
     def _end(self, job: Job) -> None:
         """Let a job go, done or not."""
-        self._part()
-        for group in job.groups:
-            self._batch.leave([*group.numbers, *group.twins])
-            group.numbers, group.twins, group.live = [], [], group.live[:0]
-        for groups in (self._line, self._reading, self._playing, self._turn):
-            groups[:] = [group for group in groups if group.job is not job]
+        self._leave_turn(job.writing)
+        for row in job.writing:
+            self._batch.leave(row.numbers)
         self._turn_steps = 0
         job.let_go()
         if job in self._jobs:
             self._jobs.remove(job)
-            self._shares.keep({other.owner for other in self._jobs})
+            self._forget_owners()
         if job.error is not None:
             self._prompts.pop(job.prompt, None)
         self._forget_prompts()
         job.ended.set()
+
+    def _forget_owners(self) -> None:
+        """Forget who is not here, and had no more than newcomers are given."""
+        here = {job.owner for job in self._jobs}
+        if here:
+            self._least = max(self._least, min(self._had[owner] for owner in here))
+        self._had = {one: had for one, had in self._had.items() if one in here or had > self._least}
 
     def _forget_prompts(self) -> None:
         """Keep the last few prompts of those that nobody wants now, unless their states are large."""
@@ -446,8 +382,7 @@ class Engine:
         try:
             yield
         except Exception as error:
-            job.error = job.error or error
-            self._end(job)
+            self._fail(job, error)
 
 
 def _scores(logits: Tensor) -> np.ndarray:

@@ -96,8 +96,10 @@ def order(
     `valid`: it is known that the prompt's tokens may stand there, which takes a grammar long to find out.
     """
     grammar = grammar.select(np.zeros(1, dtype=np.int64))
-    for place, token in enumerate(ids):
-        if not valid and not grammar.allowed()[0, token]:
+    if valid:
+        grammar.take(ids)
+    for place, token in enumerate(() if valid else ids):
+        if not grammar.allowed()[0, token]:
             raise ValueError(
                 f"token {token} at place {place} of the prompt may not stand there in this language"
             )

@@ -16,19 +16,15 @@ import numpy as np
 
 from tokenization.records import whole_number
 
-# Drawing within kinds of tokens: what is chosen more or less freely is which note, not whether there is one.
+# Drawing within kinds of tokens (pitches, places in a bar, bar lines), each of which is as likely as the model says:
 #
-# A temperature below 1 makes likely tokens likelier. Over a whole vocabulary it does more than that: a bar line is
-# one token, a note may be any of fifty, each unlikely by itself, so that notes lose to bar lines and music gets
-# thinner than the model expects. Here each kind of token, be it pitches, places in a bar or bar lines, is as likely
-# as the model says:
+#     p(t) = P(kind of t) · p(t)^(1 / temperature) / Σ_u p(u)^(1 / temperature),    u of the kind of t
 #
-#     p(t) = P(kind of t) · p(t)^(1 / temperature) / Σ_u p(u)^(1 / temperature),    u of the kind of t,
-#
-# and the limits on what is drawn, top-k, top-p and min-p, hold within a kind; a kind is left out that is less than
+# Over a whole vocabulary a temperature below 1 makes music thin: a bar line is one token, a note may be any of fifty,
+# each unlikely by itself. The limits top-k, top-p and min-p hold within a kind; a kind is left out that is less than
 # min-p times as likely as the likeliest one.
 #
-# Letters: B rows, V tokens, K kinds.
+# B rows, V tokens, K kinds.
 
 Keeps = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -165,16 +161,14 @@ class Sampling:
             raise ValueError(f"top_k is {self.top_k}; it must be 1 or more, or none for no limit")
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p is {self.top_p}; it lies in 0 < top_p ≤ 1, 1 for no limit")
-        if not 0 <= self.min_p <= 1:
-            raise ValueError(f"min_p is {self.min_p}; it lies in 0 ≤ min_p ≤ 1, 0 for no limit")
-        if not 0 <= self.recall <= 1:
-            raise ValueError(
-                f"recall is {self.recall}; it lies in 0 ≤ recall ≤ 1; 0 recalls nothing"
-            )
-        if not 1 <= self.guidance <= MOST_GUIDANCE:
-            raise ValueError(
-                f"guidance is {self.guidance}; it lies in 1 ≤ guidance ≤ {MOST_GUIDANCE}; 1 guides nothing"
-            )
+        for name, value, least, most, meaning in (
+            ("min_p", self.min_p, 0, 1, "0 for no limit"),
+            ("recall", self.recall, 0, 1, "0 recalls nothing"),
+            ("guidance", self.guidance, 1, MOST_GUIDANCE, "1 guides nothing"),
+        ):
+            if not least <= value <= most:
+                bounds = f"{least} ≤ {name} ≤ {most}"
+                raise ValueError(f"{name} is {value}; it lies in {bounds}; {meaning}")
 
 
 # What suits music where nothing is asked for. Without min-p now and then a token is drawn that stands nowhere in the

@@ -2,8 +2,7 @@
 
 B batch, T time, H heads, D head width, M features, C model width, L layers.
 
-One encoding object serves all layers of a model. What differs from layer to layer (a gate, say) it
-holds with a leading L and picks with the hook's `layer`. A forward pass runs
+One encoding serves all layers. What differs between layers (a gate, say) it holds with a leading L. A forward pass runs
 
     code = position.begin(generator)             once a training batch or a generated sequence
     code = position.cover(code, start, stop)     once a forward pass, then kept for the next one
@@ -11,21 +10,14 @@ holds with a leading L and picks with the hook's `layer`. A forward pass runs
     q, k = position.qk(q, k, code, start, layer)             in each layer, before the feature map
     fq, fk = position.features(fq, fk, code, start, layer)   in each layer, after the feature map
 
-`start` is the position of the first of the T tokens, so that one generated token at position t
-(T = 1, start = t) and a whole sequence (start = 0) run the same code. Where the encoding counts
-musical time (`time: music`), `cover` is given the time of each row's tokens as well, and the hooks
-look up by the same numbers what it made of them. No hook takes a statistic over time. What is
-costly and equal in all layers (tables of sines, permuted indices) belongs in `cover`, also where
-nothing is drawn. Tokens that are generated for many sequences at once, each at a position of its
-own, are covered by `cover_rows`; the hooks then find theirs from `start` 0.
-
-Encodings share the phases of waves, exact at positions of any size, and frequencies of waves in musical time.
+`start` is the position of the first of the T tokens: t for one generated token (T = 1), 0 for a whole sequence. Where
+the encoding counts musical time (`time: music`), `cover` is given the time of each row's tokens as well. No hook takes
+a statistic over time. What is costly and equal in all layers (tables of sines, permuted indices) belongs in `cover`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,19 +28,17 @@ from torch import Generator, Tensor, nn
 def exact(x: Tensor) -> Tensor:
     """Return x in float64, on the CPU where its device knows no float64 (mps).
 
-    What a frequency is derived from goes through here: a frequency rounded to float32 on one device
-    and not on another is another wave at position 10⁶.
+    A frequency rounded to float32 is another wave at position 10⁶.
     """
     if x.device.type == "mps":
-        x = x.cpu()  # first: a copy to float64 would be made over there
+        x = x.cpu()
     return x.to(torch.float64)
 
 
 def phases(frequencies: Tensor, places: Tensor, like: Tensor) -> Tensor:
     """Return 2π · frequency · place, less whole turns: cycles a token, or a tick, (...) at places (*) → (*, ...).
 
-    Frequency × position is formed in float64 and wrapped to [0, 1) before it is rounded to the type
-    of `like`, float32 at least: at position 10⁶ a float32 product is off by hundredths of a cycle.
+    Formed in float64 and wrapped to [0, 1) before it is rounded to the type of `like`, float32 at least.
     """
     frequencies = exact(frequencies)
     places = exact(places).to(frequencies.device)
@@ -68,16 +58,12 @@ def geometric(count: int, width: int, base: float = 10_000.0) -> Tensor:
     return torch.exp(torch.arange(count) * (-2 * math.log(base) / width))
 
 
-# Frequencies in musical time: they start at harmonics of bars, down to sixteenths, and are learned from there.
+# Frequencies in musical time are learned from harmonics of bars, down to sixteenths.
 #
-# Waves of the harmonics n = 1 … 16 P of a period of P bars, added up, are a comb with a tooth at every multiple of
-# the period, a sixteenth wide: the kernel [t ≡ s mod P] of a metric head (metre.py). Heads take periods of 1,
-# 2, 4 and 8 bars in turn, and as many of the harmonics as they have waves, spread evenly.
-#
-# What is learned is added in cycles of the longest period. A step of learning then moves a wave little over the bars
-# that matter; in cycles a tick, the first hundred would blur the teeth.
-#
-# H heads.
+# Waves of the harmonics n = 1 … 16 P of a period of P bars, added up, are a comb with a tooth at every multiple of the
+# period, a sixteenth wide: the kernel [t ≡ s mod P] of a metric head (metre.py). Heads take periods of 1, 2, 4 and 8
+# bars in turn, and as many of the harmonics as they have waves, spread evenly. What is learned is added in cycles of
+# the longest period: in cycles a tick, the first hundred steps would blur the teeth.
 
 PERIODS = (1, 2, 4, 8)  # bars, head by head
 FINEST = 16  # waves a bar
@@ -129,8 +115,7 @@ class Window:
     """What `cover` made ready: tensors with a row a position, the first being that of `start`."""
 
     start: int
-    # (T, ...) each; of rows at places of their own (B, T, ...), or (2, B, T, ...)
-    rows: tuple[Tensor, ...]
+    rows: tuple[Tensor, ...]  # (T, ...) each; in musical time (2, B, T, ...), or (B, T, ...)
     axis: int = 0  # that of T
 
     def at(self, start: int, length: int) -> tuple[Tensor, ...]:
@@ -154,8 +139,7 @@ class NoneConfig:
 def ratios(horizons: tuple[float, ...], heads: int) -> Tensor:
     """Return 1 − 1/h a head, (H,), for horizons h from the shortest to the longest in equal ratios.
 
-    A head of horizon h gives the weight 1 − 1/h to the past at each step, so that what it remembers sums to h tokens.
-    Heads of several horizons: RetNet (Sun et al. 2023, section 2.2).
+    The past weighs so much at each step, which sums to h tokens (RetNet: Sun et al. 2023, section 2.2).
     """
     shortest, longest = (torch.tensor(h, dtype=torch.float64).log() for h in horizons)
     places = torch.linspace(0, 1, heads, dtype=torch.float64)
@@ -165,9 +149,8 @@ def ratios(horizons: tuple[float, ...], heads: int) -> Tensor:
 class Position(nn.Module):
     """Leave everything as it is: the base of every encoding, and the encoding `none`."""
 
-    # Whether attention's denominator is computed from the positioned features, as its numerator is.
-    # An encoding whose positioned features may be negative says False, and the denominator then
-    # uses the features before `features`.
+    # Whether attention's denominator is computed from the positioned features, as its numerator is; else, where those
+    # may be negative, from the features before.
     normaliser_is_positioned: bool = True
     # Whether it means what it says only where attention weights are, or estimate, exp(q·k/√W).
     wants_softmax_kernel: bool = False
@@ -215,8 +198,8 @@ class Position(nn.Module):
         `times` are musical, (2, B, T) in ticks: a query stands at the time after its token, where the next one is
         going to be, and a key at the time before its own. Only an encoding that is `musical` looks at them.
 
-        It gives the same numbers for a position whatever the windows in which positions are asked
-        for, keeps memory bounded by the window, and leaves the code that it was given unchanged.
+        A position gets the same numbers in any window, memory is bounded by the window, and the code that was given
+        stays unchanged.
         """
         return self.window(self.places(start, stop, times), start)
 
@@ -226,20 +209,6 @@ class Position(nn.Module):
 
     def check(self, stop: int) -> None:
         """Refuse a sequence of so many tokens, if there is a limit."""
-
-    def cover_rows(
-        self, codes: Sequence[Any], positions: Sequence[int], times: Tensor | None = None
-    ) -> tuple[Any, Sequence[Any]]:
-        """Return one token a row made ready as one code, and what each row's sequence goes on with.
-
-        Rows of one sequence share a code, as one object; `times` are musical, (2, B, 1). An encoding that draws
-        says how rows of several draws go together.
-        """
-        if type(self).window is Position.window:
-            return None, codes
-        if times is None or not self.musical:
-            times = torch.tensor([positions]).unsqueeze(-1)  # (1, B, 1), queries' and keys'
-        return self.window(times, 0), codes
 
     def embed(self, x: Tensor, start: int | Tensor) -> Tensor:
         """Position the embeddings (absolute encodings), (B, T, C) → (B, T, C); rows may start apart, (B, 1)."""

@@ -8,7 +8,6 @@ These are appended to queries and keys in front of a feature map of the softmax 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -45,8 +44,21 @@ class FltConfig:
             )
 
 
-# A mask draws what its frequencies ξ are made of into given noise; its spectrum returns ξ and the ratios g/p, (H, r)
-# each; called at lags, (N,), it returns f, (H, N).
+def _draw(density: str, noise: Tensor, generator: Generator) -> None:
+    """Draw from a density into noise."""
+    if density == "normal":
+        noise.normal_(generator=generator)
+    elif density == "cauchy":
+        noise.cauchy_(generator=generator)
+    elif density == "uniform":
+        noise.uniform_(-0.5, 0.5, generator=generator)
+    else:  # Laplace's: the difference of two exponentials
+        noise.exponential_(generator=generator)
+        noise -= torch.empty_like(noise).exponential_(generator=generator)
+
+
+# What the frequencies ξ of a mask are made of is drawn from its `density`; its spectrum returns ξ and the ratios g/p,
+# (H, r) each; called at lags, (N,), it returns f, (H, N).
 
 
 class GaussianMask(nn.Module):
@@ -56,15 +68,14 @@ class GaussianMask(nn.Module):
     [0, ½] and σ in [0, 1], which also keeps the variance of g/p finite.
     """
 
+    density = "normal"
+
     def __init__(self, config: FltConfig, heads: int) -> None:
         super().__init__()
         size = (heads, config.components)
         self.weights = nn.Parameter(torch.randn(size) / config.components**0.5)
         self.raw_centres = nn.Parameter(torch.randn(size) - 3)  # low: slow changes along the piece
         self.raw_widths = nn.Parameter(torch.randn(size) - 1)
-
-    def draw(self, noise: Tensor, generator: Generator) -> None:
-        noise.normal_(generator=generator)
 
     def _centres_widths(self) -> tuple[Tensor, Tensor]:
         return torch.sigmoid(self.raw_centres) / 2, torch.sigmoid(self.raw_widths)
@@ -95,15 +106,10 @@ class LocalMask(nn.Module):
         super().__init__()
         size = (heads, config.components)
         self.folded = config.frequencies == "folded"
+        self.density = "uniform" if self.folded else "normal"
         self.weights = nn.Parameter(torch.randn(size) * 0.1)
         radii = torch.exp(torch.linspace(math.log(1.5), math.log(24.5), config.components))
         self.log_radii = nn.Parameter(radii.log().expand(size).clone())
-
-    def draw(self, noise: Tensor, generator: Generator) -> None:
-        if self.folded:
-            noise.uniform_(-0.5, 0.5, generator=generator)
-        else:
-            noise.normal_(generator=generator)
 
     def spectrum(self, noise: Tensor) -> tuple[Tensor, Tensor]:
         radii = self.log_radii.exp().unsqueeze(1)  # (H, 1, T)
@@ -131,15 +137,14 @@ class TentMask(nn.Module):
     It is continuous, so g falls as 1/ξ², and with a density that falls no faster the variance of g/p is finite.
     """
 
+    density = "cauchy"
+
     def __init__(self, config: FltConfig, heads: int) -> None:
         super().__init__()
         size = (heads, config.components)
         self.weights = nn.Parameter(torch.randn(size) * 0.1)
         widths = torch.linspace(math.log(2), math.log(50), config.components)
         self.log_widths = nn.Parameter(widths.expand(size).clone())  # log v
-
-    def draw(self, noise: Tensor, generator: Generator) -> None:
-        noise.cauchy_(generator=generator)
 
     def spectrum(self, noise: Tensor) -> tuple[Tensor, Tensor]:
         widths = self.log_widths.exp().unsqueeze(1)  # (H, 1, T)
@@ -161,18 +166,10 @@ class ShiftInvariantMask(nn.Module):
     def __init__(self, config: FltConfig, heads: int) -> None:
         super().__init__()
         self.kernel = config.kernel
+        self.density = {"gaussian": "normal", "laplace": "cauchy", "cauchy": "laplace"}[self.kernel]
         self.log_height = nn.Parameter(torch.zeros(heads))  # log C
         lengths = torch.linspace(math.log(4), math.log(64), heads)  # short to long memory, by head
         self.log_length = nn.Parameter(lengths)  # log ℓ
-
-    def draw(self, noise: Tensor, generator: Generator) -> None:
-        if self.kernel == "gaussian":
-            noise.normal_(generator=generator)
-        elif self.kernel == "laplace":
-            noise.cauchy_(generator=generator)
-        else:  # the Cauchy kernel's density is Laplace's: the difference of two exponentials
-            noise.exponential_(generator=generator)
-            noise -= torch.empty_like(noise).exponential_(generator=generator)
 
     def spectrum(self, noise: Tensor) -> tuple[Tensor, Tensor]:
         scales = 2 * math.pi * exact(self.log_length).exp().unsqueeze(-1)
@@ -243,7 +240,7 @@ class Flt(AppendedFeatures):
         """Draw what the frequencies are made of."""
         size = (self.shape.heads, self.config.random_features)
         noise = torch.empty(size, device=generator.device)
-        self.mask.draw(noise, generator)
+        _draw(self.mask.density, noise, generator)
         return FltCode(noise=noise.to(next(self.parameters())))
 
     def cover(self, code: FltCode, start: int, stop: int, times: Tensor | None = None) -> FltCode:
@@ -255,19 +252,6 @@ class Flt(AppendedFeatures):
         sides = weighted(features, ratio, self.qk_width, apart=self.musical)
         window = Window(start=start, rows=sides, axis=int(self.musical))
         return FltCode(noise=code.noise, window=window)
-
-    def cover_rows(
-        self, codes: Sequence[FltCode], positions: Sequence[int], times: Tensor | None = None
-    ) -> tuple[FltCode, Sequence[FltCode]]:
-        """Cover each row's own draw, and put the features one under the other: (B, 1, H, 2r)."""
-        sides = []
-        for row, (code, at) in enumerate(zip(codes, positions, strict=True)):
-            own = None if times is None else times[:, row : row + 1]
-            covered = self.cover(code, at, at + 1, own).window
-            assert covered is not None, "it has just been made"
-            sides.append([x.view(1, 1, *x.shape[-2:]) for x in covered.rows])
-        rows = tuple(torch.cat(side) for side in zip(*sides, strict=True))
-        return FltCode(noise=codes[0].noise, window=Window(start=0, rows=rows, axis=1)), codes
 
 
 def weighted(

@@ -1,9 +1,8 @@
 """PermuteFormer (Chen, 2021): permute the features, position by position, and forget by distance.
 
-φ(q_i) ← rⁱ πⁱ φ(q_i) and φ(k_j) ← r⁻ʲ πʲ φ(k_j) (equation 11), with a permutation π and a ratio r a
-head. The powers of r are left to attention, as a decay of its state: r⁻ʲ itself overflows float32
-near position 700. In musical time the exponent of π is the tick; what is forgotten, is forgotten
-token by token all the same. Powers of a permutation come from its cycles.
+φ(q_i) ← rⁱ πⁱ φ(q_i) and φ(k_j) ← r⁻ʲ πʲ φ(k_j) (equation 11), with a permutation π and a ratio r a head. The powers
+of r are left to attention, as a decay of its state: r⁻ʲ overflows float32 near position 700. In musical time the
+exponent of π is the tick, and of r still the token.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from tokenization.records import check_fields
 class PermutationPowers(nn.Module):
     """One permutation a head, and its powers by walking along its cycles.
 
-    π moves f to π(f), the next of its cycle; πⁱ moves it i places on, modulo the cycle's length. So
-    no power has to be kept, and exponents have no limit. `permutation` is drawn from the seed and
+    πⁱ moves a feature i places on in its cycle, modulo the cycle's length. `permutation` is drawn from the seed and
     saved with the model, as generators may differ between versions of torch.
     """
 

@@ -6,7 +6,6 @@ import pytest
 from evaluation.likelihood import (
     against_nearby,
     apart,
-    change,
     edges_of,
     growth,
     parts_of,
@@ -97,8 +96,6 @@ def test_what_is_hard_for_every_model_cancels():
 
 
 def test_changes_are_paired_by_piece():
-    found = change([loss(2, 2), loss(5, 5, 5)], [loss(1, 1), loss(5, 5, 5)])
-    assert (found["mean"], found["pieces"]) == (pytest.approx(0.5), 2)
     pieces = [
         loss(1, 3, 5, nearby=[2.0, 8, 12]),
         loss(2, 2, 2, nearby=[4.0, 4, 8]),

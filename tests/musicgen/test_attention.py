@@ -14,6 +14,7 @@ from musicgen.attention import (
     attend,
     blockwise_sums,
     exact_sums,
+    mapped,
     parallel_sums,
     step_sums,
 )
@@ -175,7 +176,7 @@ def test_one_step_is_taken_in_place_only_without_gradients():
     given = draw(12)
     whole, _ = attend(*given, backend="exact")
     _, state = attend(*(x[:, :11] for x in given), chunk=CHUNK)
-    kept = state.map(torch.clone)
+    kept = mapped(state, torch.clone)
     last = [x[:, 11:] for x in given]
     out, after = attend(*last, state=state)
     torch.testing.assert_close(out, whole[:, 11:])
@@ -185,8 +186,8 @@ def test_one_step_is_taken_in_place_only_without_gradients():
     torch.testing.assert_close(out, whole[:, 11:])
     torch.testing.assert_close(again.sums, after.sums)
     assert again.sums.data_ptr() == state.sums.data_ptr()
-    learned = after.map(lambda x: x.clone().requires_grad_())
-    assert not learned.map(Tensor.detach).sums.requires_grad
+    learned = mapped(after, lambda x: x.clone().requires_grad_())
+    assert not mapped(learned, Tensor.detach).sums.requires_grad
 
 
 def test_the_kernels_of_fast_transformers_are_ours_or_the_extra_is_named(monkeypatch):

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from musicgen.attention import mapped
 from musicgen.config import needs_linear_attention
 from musicgen.features import FEATURES
 from musicgen.metre import Times
@@ -33,7 +34,7 @@ PLAIN = torch.tensor([[4, 5, 0, 6, 8, 10, 4, 5]])
 
 def selected(state: State, rows: Tensor) -> State:
     """Return the state of the given rows of the batch: to drop some, or to vary one."""
-    layers = tuple(layer.map(lambda x: x.index_select(0, rows)) for layer in state.layers)
+    layers = tuple(mapped(layer, lambda x: x.index_select(0, rows)) for layer in state.layers)
     times = state.times and Times(*(x.index_select(0, rows) for x in state.times))
     recalls = state.recalls and tuple(state.recalls[row].copy() for row in rows)
     return replace(state, layers=layers, times=times, recalls=recalls)

@@ -1,6 +1,5 @@
 """What the tests of every grammar have in common: tokens by name, damaged sequences, walks, and the long way."""
 
-from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -41,15 +40,6 @@ def damages(draw, ids: list[int], tokens: int) -> list[int]:
         [*before, *ids[position:][::-1]],
     ]
     return draw(st.sampled_from(ways))
-
-
-def stepwise_fault(grammar: Grammar, ids: Sequence[int]) -> int | None:
-    """Return the first position that a grammar at its start forbids, step by step."""
-    for position, token in enumerate(ids):
-        if not grammar.allowed()[0, token]:
-            return position
-        grammar.advance(np.array([token]))
-    return None
 
 
 def advance(grammar: Grammar, ids: np.ndarray, *, checked: bool = True) -> None:

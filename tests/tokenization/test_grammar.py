@@ -29,7 +29,7 @@ def after(name: str, tokens: int, **wanted) -> Grammar:
     speaker = language(name)
     prompt = prompt_of(speaker)
     # An end is counted to from the last bar of the prompt.
-    said = prompt if "end_in" in wanted else prompt[:tokens]
+    said = prompt if "ends" in wanted else prompt[:tokens]
     grammar = continuing(speaker, said, prompt_bars=PROMPT_BARS, **wanted)
     take(grammar, prompt[:tokens])
     return grammar
@@ -51,7 +51,7 @@ def goal(name: str, **wanted) -> Callable[[int], Grammar]:
 GRAMMARS = {
     **{name: lambda tokens, name=name: after(name, tokens) for name in NAMES},
     "longest": lambda tokens: after("groove", tokens, longest_ticks=[30, 1, 70]),
-    "counted": lambda tokens: after("ensemble", tokens, end_in=3),
+    "counted": lambda tokens: after("ensemble", tokens, ends=True, bars=3),
     "chords": lambda tokens: after("remi", tokens, chords=[["C_M"], ["A_m", "F_M"]]),
     "gap": goal("ensemble"),
     "parts": goal("ensemble", write=["bass"]),
@@ -131,7 +131,7 @@ def test_what_a_language_cannot_do_is_said():
         with pytest.raises(ValueError, match=f"{unable} no part can be"):
             speaker.accompanying(ids, ["drums"])
         with pytest.raises(ValueError, match=f"{unable} an end cannot be"):
-            continuing(speaker, ids, end_in=2)
+            continuing(speaker, ids, ends=True, bars=2)
     with pytest.raises(ValueError, match="uses the language groove, which names no chords"):
         continuing(groove, ids, chords=[["C_M"]])
     assert isinstance(continuing(remi, ids, chords=[["C_M"]], may_end=True), ChordLine)

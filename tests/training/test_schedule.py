@@ -9,11 +9,11 @@ from musicgen.common.learning import held_rate
 from tests.training.makers import Heard, outcome, toy_config, toy_run
 from training import run_folder
 from training.config import RunConfig
+from training.curves import read_table
 from training.data.batches import Batches
 from training.loop import FINISHED, STOPPED, Run
 from training.optimiser import Limit, Schedule
 from training.run_folder import TAIL_FROM
-from training.validation import read_table
 
 HOLD = {"schedule": "hold", "warmup": 2, "final_rate": 0.1}
 
@@ -52,7 +52,7 @@ def test_run_ends_with_a_tail_and_goes_on_from_before_it(pianos: Path, tmp_path,
     assert (card["steps"], card[TAIL_FROM]) == (10, 8)
     annealed = card["validation_loss"]
     rates = read_table(run.folder / "tail" / "train.csv")["learning_rate"]
-    assert rates == pytest.approx([1e-2, 0.55e-2])
+    assert rates.tolist() == pytest.approx([1e-2, 0.55e-2])
     assert max(read_table(run.folder / "train.csv")["step"]) == 8
 
     run = clocked(config, monkeypatch, 15)

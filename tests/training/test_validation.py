@@ -6,7 +6,6 @@ import torch
 
 from tests.training.makers import toy_config, toy_run
 from training.data.batches import IGNORED, next_token_loss
-from training.devices import Sealed
 from training.validation import summary
 
 
@@ -46,7 +45,7 @@ def test_validation_measures_what_the_model_gives(pianos: Path, tmp_path: Path):
     run.model.eval()
     code = run.model.begin(torch.Generator().manual_seed(3))
     with torch.no_grad():
-        measured = run.validation.measure(run.fabric, run.module, Sealed(code))
+        measured = run.validation.measure(run.fabric, run.module, code)
         tokens = torch.from_numpy(run.batches.validation(3, 48))
         losses = next_token_loss(run.model(tokens[:, :-1].clamp(min=0), code), tokens[:, 1:])
     asked = tokens[:, 1:] != IGNORED

@@ -30,11 +30,6 @@ class BeatMap:
                 raise ValueError(f"a beat map needs two or more growing {name}, not {knots}")
             knots.setflags(write=False)
             object.__setattr__(self, name, knots)
-        if len(self.seconds) != len(self.beats):
-            raise ValueError(
-                f"a beat map needs a beat for each second, "
-                f"but has {len(self.seconds)} seconds and {len(self.beats)} beats"
-            )
 
     def to_beats(self, seconds: np.ndarray) -> np.ndarray:
         """Return the beat position of each time."""
@@ -139,8 +134,6 @@ def _tempos(beat_map: BeatMap, ticks_per_beat: int) -> Tempos:
     changes = np.append(True, ~np.isclose(np.diff(beats_per_minute), 0, atol=0.01))
     return Tempos(onset_ticks[changes], beats_per_minute[changes])
 
-
-# Any score on the beat grid of a language: its own bars or 4/4, with a remark on what that took.
 
 # Where the beats of a performance lie whose file does not say so: a recording from a keyboard.
 #
@@ -295,6 +288,8 @@ def _bar_phase(beats: np.ndarray, score: Score) -> int:
     votes = np.bincount(beat % BEATS_PER_BAR, weight, BEATS_PER_BAR)
     return -int(votes.argmax()) % BEATS_PER_BAR
 
+
+# Any score on the beat grid of a language: its own bars or 4/4, with a remark on what that took.
 
 FINE_TICKS_PER_BEAT = 480
 FOUR_FOUR = Meters(np.array([0]), np.array([BEATS_PER_BAR]), np.array([4]))

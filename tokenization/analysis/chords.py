@@ -241,6 +241,15 @@ def recognise(score: Score) -> tuple[Marker, ...]:
     )
 
 
+def with_chords(score: Score) -> Score:
+    """Return a score on the beat grid with chords for markers: its own if it names some, else recognised ones."""
+    if chords := named(score):
+        return score.replace(markers=chords)
+    return score.replace(markers=recognise(score)).remark(
+        "No chords are named; they are recognised from the notes."
+    )
+
+
 def changes_in_fours(notes: Notes, ticks_per_beat: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the ticks at which the chord changes, and its number there: of notes of no loudness, in bars of four."""
     pulse = Pulse(ticks_per_beat, np.zeros(0), np.zeros(0))

@@ -17,6 +17,7 @@ import numpy as np
 from tokenization.analysis.chords import CHORDS, ROOTS
 from tokenization.analysis.chords import key as likeliest_key
 from tokenization.analysis.metres import FOUR_FOUR
+from tokenization.ensemble.spelling import Reading
 from tokenization.ensemble.tokens import (
     AFTER,
     AT,
@@ -27,6 +28,7 @@ from tokenization.ensemble.tokens import (
     DRUM,
     DRUMS,
     END,
+    EXTRA_START,
     FLAT,
     HARMONY,
     HARMONY_ID,
@@ -105,16 +107,15 @@ class EnsembleGrammar(Grammar):
         *,
         write: Collection[int] | None = None,
         metres: bool = True,
-        metre: int = FOUR_FOUR,
-        given_bars: int = FAR,
+        given_bars: int = 0,
         plays: bool = False,
     ) -> None:
         """Stand at the start of one sequence, before the begin token.
 
         Of the parts only those in `write`, indices into the declared ones, are free to be written; by default all. With
-        `metres`, a bar may have another metre than the one before it, the first another than `metre`; the first
-        `given_bars` may in any case. A note of a later bar ends where its key is struck again. If it `plays`, every
-        part in `write` plays in each bar in which one before it does.
+        `metres`, a bar may have another metre than the one before it; the first `given_bars` may in any case. A note of
+        a later bar ends where its key is struck again. If it `plays`, every part in `write` plays in each bar in which
+        one before it does.
         """
         self._may_write = np.ones((1, MOST_PARTS), dtype=bool)
         if write is not None:
@@ -130,7 +131,7 @@ class EnsembleGrammar(Grammar):
         self._count = np.zeros(1, dtype=np.int64)  # of declared parts
         self._bars = np.zeros(1, dtype=np.int64)  # begun
         self._start = np.zeros(1, dtype=np.int64)  # the step at which the bar begins …
-        self._metre = np.full(1, metre)  # … and its metre
+        self._metre = np.full(1, FOUR_FOUR)  # … and its metre
         self._noted = np.zeros(1, dtype=bool)  # whether the bar has a note …
         self._full = np.zeros(1, dtype=bool)  # … and is to have some of every part
         self._part = np.full(1, -1)  # the one in hand; after an instrument, the first of it
@@ -275,6 +276,28 @@ class EnsembleGrammar(Grammar):
         chord = np.arange(len(CHORD)) != self._value[rows, None]
         mask[rows, CHORD.start : CHORD.stop] = chord & (harmony & first)[:, None]
 
+    def take(self, ids: np.ndarray) -> None:
+        """Take the tokens of a valid prompt: bars that are followed by others at once, which is faster."""
+        bars = np.flatnonzero(ids == BAR)
+        if self._kind[0] != NOTHING or len(bars) < 2 or (ids == AFTER).any():
+            super().take(ids)
+            return
+        super().take(ids[: bars[0]])
+        whole = ids[: bars[-1]]
+        sheet = Reading(whole[whole < EXTRA_START]).sheet()
+        instrument = sheet.parts[sheet.part]
+        lasts = np.where(instrument < PITCHED, LENGTHS[sheet.length], 1)
+        sounds, pitched = instrument != HARMONY, instrument < PITCHED
+        free_at = sheet.onset + np.where(sheet.bar >= self._given_bars, 1, lasts)
+        self._free_at[0, sheet.part[sounds], sheet.value[sounds]] = free_at[sounds]
+        before = len(bars) - 2  # the bar before the last one
+        weight = lasts * FADES ** (before - sheet.bar)
+        np.add.at(self._tones[0], sheet.value[pitched] % len(ROOTS), weight[pitched])
+        self._bars[0] = before + 1
+        self._start[0] = METRE_STEPS[sheet.bars.metre[:before]].sum()
+        self._metre[0] = sheet.bars.metre[before]
+        super().take(ids[bars[-1] :])
+
     def advance(self, tokens: np.ndarray) -> None:
         """Take one more token a row: (B,) ids that `allowed` allowed; those of goals change nothing."""
         tokens = np.asarray(tokens, dtype=np.int64)
@@ -395,6 +418,8 @@ class Scripted(Grammar):
     does not want.
     """
 
+    counts_bars = True
+
     def __init__(
         self,
         grammar: EnsembleGrammar,
@@ -441,6 +466,15 @@ class Scripted(Grammar):
         mask[rows] = False
         mask[rows, said] = True
         return mask
+
+    def take(self, ids: np.ndarray) -> None:
+        """Take the tokens of a valid prompt, in whose bars but the last the script says nothing."""
+        bars = np.flatnonzero(ids == BAR)
+        first = self._script.first[: len(bars)]
+        is_silent = len(bars) > 1 and (np.diff(first) == 1).all()
+        last = bars[-1] if is_silent else 0
+        self._grammar.take(ids[:last])
+        super().take(ids[last:])
 
     def instead(self, tokens: np.ndarray) -> np.ndarray:
         """Return what a row takes in place of a token; nothing else where the script speaks."""

@@ -5,20 +5,20 @@ First a score is arranged: parts on the grid of the language, with chords; the r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE, on_own_bars, without_rest_in_front
-from tokenization.analysis.chords import CHORDS, named, recognise
-from tokenization.analysis.metres import FOUR_FOUR, bar_count, bar_lines
+from tokenization.analysis.chords import CHORDS, named, with_chords
+from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.analysis.parts import chosen_tracks, find_drums, label, note_counts, parts_of
-from tokenization.ensemble import goals
+from tokenization.ensemble.goals import Goals, names_of
 from tokenization.ensemble.grammar import EnsembleGrammar
-from tokenization.ensemble.layouts import about, body_start, key_of, plain, plan_of, planned
-from tokenization.ensemble.plans import FAMILY, bars_back, beginning, beginnings, plan_for
+from tokenization.ensemble.layouts import about, key_of, plain, plan_of, planned
+from tokenization.ensemble.plans import Plans
 from tokenization.ensemble.spelling import (
     Reading,
     Setting,
@@ -51,13 +51,11 @@ from tokenization.ensemble.tokens import (
     PART,
     PART_NAMES,
     PLAN,
-    PLAN_STOP,
     RETURNS,
     STEPS_PER_BEAT,
-    STEPS_PER_SUBBEAT,
     VOCABULARY,
 )
-from tokenization.language import Encoded, Language
+from tokenization.language import Encoded
 from tokenization.score import (
     Marker,
     Score,
@@ -162,14 +160,10 @@ def _with_tempo(score: Score) -> Score:
 
 def _with_chords(score: Score) -> Score:
     """Return the score with chords for markers, its own if it names some, where they change and on bar lines."""
-    if chords := named(score):
-        return score.replace(markers=on_bar_lines(score, chords))
-    if not len(score.pitched):
+    if not named(score) and not len(score.pitched):
         return score.replace(markers=())
-    markers = on_bar_lines(score, recognise(score))
-    return score.replace(markers=markers).remark(
-        "No chords are named; they are recognised from the notes."
-    )
+    score = with_chords(score)
+    return score.replace(markers=on_bar_lines(score, score.markers))
 
 
 def on_bar_lines(score: Score, chords: Iterable[Marker]) -> tuple[Marker, ...]:
@@ -185,7 +179,7 @@ def on_bar_lines(score: Score, chords: Iterable[Marker]) -> tuple[Marker, ...]:
     return tuple(sorted([*known, *said], key=lambda chord: chord.onset_ticks))
 
 
-class Ensemble(Language):
+class Ensemble(Goals, Plans):
     """Any parts with their instruments, in every metre, with a plan, ends and gaps."""
 
     name = "ensemble"
@@ -197,10 +191,16 @@ class Ensemble(Language):
     every_metre = True
     draws_by_kind = True
     parts = (*PART_NAMES, *FAMILIES)
-    infilling = goals.infilling
-    accompanying = goals.accompanying
-    directed = goals.directed
+    abilities = ("continue", "end", "rewrite", "accompany", "chords", "plan")
+    rules = EnsembleGrammar
     arrange = staticmethod(arrange)
+    details: ClassVar = {
+        "steps_per_beat": STEPS_PER_BEAT,
+        "lengths": LENGTHS.tolist(),
+        "loudness_levels": LOUDNESS_LEVELS,
+        "flat_velocity": FLAT_VELOCITY,
+        "drums": [LOWEST_DRUM, HIGHEST_DRUM],
+    }
 
     def encode(self, score: Score) -> Encoded:
         """Spell an arranged score, from the begin token to the end token."""
@@ -211,10 +211,6 @@ class Ensemble(Language):
         notes = int((sheet.instrument != HARMONY).sum())
         setting = Setting(tracks=score.tracks, tempos=tuple(tempos))
         return Encoded(ids=ids, bars=self.bars(ids), notes=notes, losses=losses, setting=setting)
-
-    def grammar(self, *, prompt_bars: int = 0, **_known: Any) -> EnsembleGrammar:
-        """Return the grammar to generate by, before the begin token, after a prompt of so many bars."""
-        return EnsembleGrammar(given_bars=prompt_bars)
 
     def encode_for_model(self, arranged: Score, score: Score) -> Encoded:
         """Spell an arranged score, which was `score`; one without dynamics with accents on bar lines and beats.
@@ -228,19 +224,13 @@ class Ensemble(Language):
         velocity = int(np.median(score.notes.velocity))
         return replace(encoded, setting=replace(encoded.setting, velocity=velocity))
 
-    def decode(self, ids: np.ndarray, setting: Any = None, *, drawn: bool = False) -> Score:
-        """Read a sequence or a prefix of one, without its plan and goals; what is not complete is left out."""
-        ids = plain(ids)
-        sheet = Reading(closed(ids if drawn else self.valid(ids))).sheet()
-        return struck_again(score_of(sheet, setting or Setting()))
+    def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
+        """Read a valid sequence or a prefix of one, without its plan and goals; what is not complete is left out."""
+        return struck_again(score_of(self.sheet(plain(ids)), setting or Setting()))
 
     def sheet(self, ids: np.ndarray) -> Sheet:
         """Return what a valid plain sequence says, on the grid."""
         return Reading(closed(ids)).sheet()
-
-    def bars_back(self, asked: Mapping[str, Any], bars: int, /) -> list[int]:
-        """Return how many bars back each of so many bars is asked to return; 0 for what is new or left open."""
-        return bars_back(asked["form"], bars) if asked.get("form") else [0] * bars
 
     def described(self, ids: np.ndarray) -> np.ndarray:
         """Return the beginning of a piece that says its key and, of all bars but one just begun, their plan."""
@@ -251,30 +241,10 @@ class Ensemble(Language):
         plan = {name: levels[:bars] for name, levels in plan_of(sheet).items()}
         return about(planned(ids, plan), key=key_of(sheet))
 
-    def plan(self, asked: Mapping[str, Any], bars: int, /) -> dict[str, np.ndarray]:
-        """Return the plan of so many bars by what is asked of them, or say what cannot be."""
-        return plan_for(asked, bars)
-
-    def beginnings(self) -> dict[str, list[str]]:
-        """Return what may be asked of a piece from nothing, each with the names to choose from."""
-        return beginnings()
-
-    def beginning(
-        self, asked: Mapping[str, Any], plan: Mapping[str, Any] | None = None, /
-    ) -> tuple[np.ndarray, Setting]:
-        """Return the beginning of a piece from nothing, with its setting, by what is asked of it and its bars."""
-        return beginning(asked, plan)
-
     def part_names(self, ids: np.ndarray) -> tuple[str, ...]:
         """Return the name of each track of a piece, by which `accompanying` knows it."""
         parts = Reading(plain(ids)).parts
-        return tuple(goals.names_of(parts[parts != HARMONY]))
-
-    def plan_tokens(self, asked: Collection[str] | None = None) -> list[int]:
-        """Return the tokens that say what bars are to be like: all, or those of what is asked for."""
-        names = PLAN if asked is None else [FAMILY.get(name, name) for name in asked]
-        blocks = [VOCABULARY[name] for name in names]
-        return [token for block in blocks for token in range(block.start, block.stop)]
+        return tuple(names_of(parts[parts != HARMONY]))
 
     def recalled(self) -> dict[str, Any]:
         """Return what tokens mean to a model that recalls."""
@@ -295,17 +265,6 @@ class Ensemble(Language):
             "returns": [[start + RETURNS.index(name), bars] for name, bars in back.items()],
         }
 
-    def spec(self) -> dict[str, Any]:
-        """Return name and full configuration as plain data, to go with data sets and models."""
-        return {
-            **super().spec(),
-            "steps_per_beat": STEPS_PER_BEAT,
-            "lengths": LENGTHS.tolist(),
-            "loudness_levels": LOUDNESS_LEVELS,
-            "flat_velocity": FLAT_VELOCITY,
-            "drums": [LOWEST_DRUM, HIGHEST_DRUM],
-        }
-
     def clock(self) -> dict[str, Any]:
         """Return how bars and places move time, in eighths of a beat.
 
@@ -317,68 +276,3 @@ class Ensemble(Language):
         moves = [[BAR, 1, 0], *([part, 0, 0] for part in range(PART.start, PART.stop))]
         moves += [[AT.start + step, 0, int(tick)] for step, tick in enumerate(places)]
         return {"bar_ticks": stride, "step_ticks": stride, "moves": moves}
-
-    def first_fault(self, ids: np.ndarray) -> int | None:
-        """Return the first position whose token may not stand there.
-
-        What is spelled as `spell` would spell it is valid; only what is not is read token by token.
-        """
-        about = (ids >= EXTRA_START) & (ids < PLAN_STOP)
-        position = _first_fault(ids[~about])
-        return None if position is None else int(np.flatnonzero(~about)[position])
-
-    @staticmethod
-    def reason(ids: np.ndarray) -> str:
-        """Say why the last of these ids may not follow the others."""
-        previous, name = (VOCABULARY.names[int(token)] for token in ids[-2:])
-        return f"{name} may not follow {previous} here"
-
-
-def _first_fault(ids: np.ndarray) -> int | None:
-    if not len(ids):
-        return None
-    complete = closed(ids)
-    if _is_spelled(complete):
-        # The rest is the beginning of a part or a note in the last bar, which can be read by itself.
-        start, header = int(np.flatnonzero(complete == BAR)[-1]), ids[: body_start(ids)]
-        metre = Reading(complete[:start]).bars.metre
-        metre = int(metre[-1]) if len(metre) else FOUR_FOUR
-        found = _scan(np.concatenate([header, ids[start:]]), metre)
-        return None if found is None else found - len(header) + start
-    return _scan(ids)
-
-
-def _is_spelled(ids: np.ndarray) -> bool:
-    """Say whether complete tokens are the one spelling of what they say, with no key struck twice at once."""
-    if not len(ids) or ids[0] != BEGIN or not (ids == BAR).any():
-        return False
-    reading = Reading(ids)
-    sheet = reading.sheet()
-    ended = bool(ids[-1] == END)
-    if len(reading.parts) > MOST_PARTS or not np.array_equal(spell(sheet, ended=ended), ids):
-        return False
-    if ended and not (sheet.bar[sheet.instrument != HARMONY] == len(sheet.bars) - 1).any():
-        return False
-    if (sheet.bars.of(sheet.onset // STEPS_PER_SUBBEAT) != sheet.bar).any():
-        return False
-    columns = (sheet.value, sheet.loudness, sheet.length, sheet.onset, sheet.part, sheet.bar)
-    if (np.diff(np.lexsort(columns)) != 1).any():
-        return False
-    # A chord is another one than that before it in the bar, and the only one of its onset.
-    follows = (np.diff(sheet.bar) == 0) & (sheet.instrument[1:] == HARMONY)
-    follows &= sheet.instrument[:-1] == HARMONY
-    if (follows & ((np.diff(sheet.value) == 0) | (np.diff(sheet.onset) == 0))).any():
-        return False
-    sounds = np.flatnonzero(sheet.instrument != HARMONY)
-    strikes = np.stack([sheet.onset, sheet.value, sheet.part])[:, sounds]
-    return np.unique(strikes, axis=1).shape[1] == len(sounds)
-
-
-def _scan(ids: np.ndarray, metre: int = FOUR_FOUR) -> int | None:
-    """Return the first position that the grammar forbids, read token by token, from a metre on."""
-    grammar = EnsembleGrammar(metre=metre, given_bars=0)
-    for position, token in enumerate(ids):
-        if not grammar.allowed()[0, token]:
-            return position
-        grammar.advance(np.array([token]))
-    return None

@@ -10,7 +10,7 @@ length by letters: one that comes again returns to the bars of its first time.
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,7 @@ from tokenization.ensemble.tokens import (
     label_of,
     tempo_level,
 )
+from tokenization.language import Language
 from tokenization.records import suggestion
 
 ASKED = ("density", "register", "loudness", "players", "form")
@@ -50,23 +51,135 @@ FAMILY = {"loudness": "dynamics", "form": "return"}  # of tokens, where it has a
 _BOUNDS = {"density": (0, 24), "register": (0, 127), "loudness": (1, 127), "players": (1, PLAYERS)}
 
 
-def plan_for(asked: Mapping[str, Any], bars: int) -> dict[str, np.ndarray]:
-    """Return the plan of so many bars by what is asked of them, or say what cannot be."""
-    for name in asked:
-        if name not in ASKED:
-            raise ValueError(f"a plan has no {name!r}{suggestion(name, ASKED)}")
-    plan = {}
-    for name, value in asked.items():
-        if value is None:
-            continue
-        if name == "form":
-            plan["return"] = _returns(value, bars)
-            continue
-        numbers = _numbers(name, value, bars)
-        said = ~np.isnan(numbers)
-        family, level = _level(name, np.where(said, numbers, 1))
-        plan[family] = np.where(said, level, NO_LEVEL)
-    return plan
+# What may be asked of a piece from nothing.
+
+# Keys as musicians write them.
+_KEYS = {
+    "major": ("C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"),
+    "minor": ("C", "C#", "D", "Eb", "E", "F", "F#", "G", "G#", "A", "Bb", "B"),
+}
+_PARTS_OF_STYLES = {
+    "pop": ("piano", "piano"),
+    "song": ("voice", "piano", "piano"),
+    "quartet": ("violin", "violin", "viola", "cello"),
+    "keyboard": ("piano", "piano"),
+    "band": ("drums", "electric_bass", "electric_guitar", "piano"),
+    "drums": ("drums",),
+}
+
+
+class Plans(Language):
+    """What may be asked of bars, and of a piece from nothing."""
+
+    def plan(self, asked: Mapping[str, Any], bars: int, /) -> dict[str, np.ndarray]:
+        """Return the plan of so many bars by what is asked of them, or say what cannot be."""
+        for name in asked:
+            if name not in ASKED:
+                raise ValueError(f"a plan has no {name!r}{suggestion(name, ASKED)}")
+        plan = {}
+        for name, value in asked.items():
+            if value is None:
+                continue
+            if name == "form":
+                plan["return"] = _levels_of(self.bars_back(asked, bars))
+                continue
+            numbers = _numbers(name, value, bars)
+            said = ~np.isnan(numbers)
+            family, level = _level(name, np.where(said, numbers, 1))
+            plan[family] = np.where(said, level, NO_LEVEL)
+        return plan
+
+    def plan_tokens(self, asked: Collection[str] | None = None) -> list[int]:
+        """Return the tokens that say what bars are to be like: all, or those of what is asked for."""
+        names = PLAN if asked is None else [FAMILY.get(name, name) for name in asked]
+        blocks = [VOCABULARY[name] for name in names]
+        return [token for block in blocks for token in range(block.start, block.stop)]
+
+    def bars_back(self, asked: Mapping[str, Any], bars: int, /) -> list[int]:
+        """Return how many bars back each bar returns, by the letters of a form; 0 for what is new or left open."""
+        if (form := asked.get("form")) is None:
+            return [0] * bars
+        letters = form.split() if isinstance(form, str) and " " in form.strip() else [*str(form)]
+        if not letters or bars % len(letters):
+            raise ValueError(
+                f"the form {form!r} has {len(letters)} sections, which do not divide {bars} bars evenly"
+            )
+        known = string.ascii_uppercase
+        length, latest = bars // len(letters), dict[str, int]()
+        back = [0] * bars
+        for section, letter in enumerate(letters):
+            if letter in latest:
+                distance = (section - latest[letter]) * length
+                back[section * length : (section + 1) * length] = [distance] * length
+            elif letter != known[len(latest)]:
+                raise ValueError(
+                    f"the form {form!r} names {letter} before {known[len(latest)]}; "
+                    "letters come in order, as in A A B A"
+                )
+            latest[letter] = section
+        return back
+
+    def beginnings(self) -> dict[str, list[str]]:
+        """Return what may be asked of a piece from nothing, each with the names to choose from; a tempo has none."""
+        return {
+            "style": [*STYLES],
+            "key": [f"{root} {mode}" for mode, roots in _KEYS.items() for root in roots],
+            "tempo": [],
+            "metre": [*METRE_NAMES],
+            "parts": [*FAMILIES, *(name for name in PART_NAMES if name != PART_NAMES[HARMONY])],
+        }
+
+    def beginning(
+        self, asked: Mapping[str, Any], plan: Mapping[str, Any] | None = None, /
+    ) -> tuple[np.ndarray, Setting]:
+        """Return the beginning of a piece, and its tempo, by what is asked of it, or say what cannot be.
+
+        {"style": "pop", "key": "G minor", "tempo": 90, "metre": "3/4", "parts": ["flute", "piano"]}
+
+        In the first bar all parts play, or one might rest for ever, unless a plan asks for something else.
+        """
+        for name in asked:
+            if name not in (known := self.beginnings()):
+                raise ValueError(f"a piece from nothing has no {name!r}{suggestion(name, known)}")
+        about = []
+        parts = asked.get("parts")
+        if (style := asked.get("style")) is not None:
+            number = _one_of("style", style, STYLES)
+            about.append(STYLE.start + number)
+            parts = parts or _PARTS_OF_STYLES[STYLES[number]]
+        if (key := asked.get("key")) is not None:
+            about.append(KEY.start + _key(key))
+        if (tempo := asked.get("tempo")) is not None:
+            if not _is_within(tempo, 10, 500):
+                raise ValueError(f"the tempo is {tempo!r}; it goes from 10 to 500 beats a minute")
+            about.append(TEMPO.start + tempo_level(float(tempo)))
+        setting = Setting() if tempo is None else Setting(tempos=((0, float(tempo)),))
+        metre = asked.get("metre")
+        if parts is None and metre is None:
+            return np.array([BEGIN, *about]), setting
+        numbers = [PART_NAMES.index(instruments(part)[0]) for part in parts or ("piano", "piano")]
+        if len(numbers) > MOST_PARTS - 1:
+            raise ValueError(f"{len(numbers)} parts are asked for; {MOST_PARTS - 1} can be written")
+        if HARMONY not in numbers and any(number < PITCHED for number in numbers):
+            numbers = [HARMONY, *numbers]
+        for number in {*numbers}:
+            most = MOST_VOICES if number < PITCHED else 1
+            if numbers.count(number) > most:
+                raise ValueError(
+                    f"{PART_NAMES[number]} stands among the parts more than {most} times"
+                )
+        players = min(sum(number != HARMONY for number in numbers), PLAYERS) or None
+        first = {name: value for name, value in (plan or {}).items() if name != "form"}
+        first = {
+            name: [*value][:1] if isinstance(value, list | tuple) else value
+            for name, value in first.items()
+        }
+        levels = {"return": [0], **self.plan({"players": players, **first}, 1)}
+        said = [(name, int(levels[name][0])) for name in PLAN if name in levels]
+        first_bar = [VOCABULARY[name].start + level for name, level in said if level != NO_LEVEL]
+        if metre is not None and (index := _one_of("metre", metre, METRE_NAMES)) != FOUR_FOUR:
+            first_bar.append(METRE.start + index)
+        return np.array([BEGIN, *about, *declared(np.array(numbers)), BAR, *first_bar]), setting
 
 
 def _numbers(name: str, value: Any, bars: int) -> np.ndarray:
@@ -98,114 +211,11 @@ def _level(name: str, numbers: np.ndarray) -> tuple[str, np.ndarray]:
     return name, np.rint(numbers).astype(np.int64) - 1
 
 
-def _returns(form: Any, bars: int) -> np.ndarray:
-    """Return which earlier bar each bar returns to, as levels of a plan."""
-    back = bars_back(form, bars)
+def _levels_of(back: Sequence[int]) -> np.ndarray:
+    """Return how many bars back each bar returns, as levels of a plan."""
     other = len(RETURNS) - 1
     names = ["new" if not distance else str(distance) for distance in back]
     return np.array([RETURNS.index(name) if name in RETURNS else other for name in names])
-
-
-def bars_back(form: Any, bars: int) -> list[int]:
-    """Return how many bars back each bar returns, by the letters of its sections; 0 for what is new."""
-    letters = form.split() if isinstance(form, str) and " " in form.strip() else [*str(form)]
-    if not letters or bars % len(letters):
-        raise ValueError(
-            f"the form {form!r} has {len(letters)} sections, which do not divide {bars} bars evenly"
-        )
-    known = string.ascii_uppercase
-    length, latest = bars // len(letters), dict[str, int]()
-    back = [0] * bars
-    for section, letter in enumerate(letters):
-        if letter in latest:
-            distance = (section - latest[letter]) * length
-            back[section * length : (section + 1) * length] = [distance] * length
-        elif letter != known[len(latest)]:
-            raise ValueError(
-                f"the form {form!r} names {letter} before {known[len(latest)]}; "
-                "letters come in order, as in A A B A"
-            )
-        latest[letter] = section
-    return back
-
-
-# What may be asked of a piece from nothing.
-
-# Keys as musicians write them.
-_KEYS = {
-    "major": ("C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"),
-    "minor": ("C", "C#", "D", "Eb", "E", "F", "F#", "G", "G#", "A", "Bb", "B"),
-}
-_PARTS_OF_STYLES = {
-    "pop": ("piano", "piano"),
-    "song": ("voice", "piano", "piano"),
-    "quartet": ("violin", "violin", "viola", "cello"),
-    "keyboard": ("piano", "piano"),
-    "band": ("drums", "electric_bass", "electric_guitar", "piano"),
-    "drums": ("drums",),
-}
-
-
-def beginnings() -> dict[str, list[str]]:
-    """Return what may be asked of a piece from nothing, each with the names to choose from; a tempo has none."""
-    return {
-        "style": [*STYLES],
-        "key": [f"{root} {mode}" for mode, roots in _KEYS.items() for root in roots],
-        "tempo": [],
-        "metre": [*METRE_NAMES],
-        "parts": [*FAMILIES, *(name for name in PART_NAMES if name != PART_NAMES[HARMONY])],
-    }
-
-
-def beginning(
-    asked: Mapping[str, Any], plan: Mapping[str, Any] | None = None
-) -> tuple[np.ndarray, Setting]:
-    """Return the beginning of a piece, and its tempo, by what is asked of it, or say what cannot be.
-
-    {"style": "pop", "key": "G minor", "tempo": 90, "metre": "3/4", "parts": ["flute", "piano"]}
-
-    In the first bar all parts play, or one might rest for ever, unless a plan asks for something else.
-    """
-    for name in asked:
-        if name not in (known := beginnings()):
-            raise ValueError(f"a piece from nothing has no {name!r}{suggestion(name, known)}")
-    about = []
-    parts = asked.get("parts")
-    if (style := asked.get("style")) is not None:
-        number = _one_of("style", style, STYLES)
-        about.append(STYLE.start + number)
-        parts = parts or _PARTS_OF_STYLES[STYLES[number]]
-    if (key := asked.get("key")) is not None:
-        about.append(KEY.start + _key(key))
-    if (tempo := asked.get("tempo")) is not None:
-        if not _is_within(tempo, 10, 500):
-            raise ValueError(f"the tempo is {tempo!r}; it goes from 10 to 500 beats a minute")
-        about.append(TEMPO.start + tempo_level(float(tempo)))
-    setting = Setting() if tempo is None else Setting(tempos=((0, float(tempo)),))
-    metre = asked.get("metre")
-    if parts is None and metre is None:
-        return np.array([BEGIN, *about]), setting
-    numbers = [PART_NAMES.index(instruments(part)[0]) for part in parts or ("piano", "piano")]
-    if len(numbers) > MOST_PARTS - 1:
-        raise ValueError(f"{len(numbers)} parts are asked for; {MOST_PARTS - 1} can be written")
-    if HARMONY not in numbers and any(number < PITCHED for number in numbers):
-        numbers = [HARMONY, *numbers]
-    for number in {*numbers}:
-        most = MOST_VOICES if number < PITCHED else 1
-        if numbers.count(number) > most:
-            raise ValueError(f"{PART_NAMES[number]} stands among the parts more than {most} times")
-    players = min(sum(number != HARMONY for number in numbers), PLAYERS) or None
-    first = {name: value for name, value in (plan or {}).items() if name != "form"}
-    first = {
-        name: [*value][:1] if isinstance(value, list | tuple) else value
-        for name, value in first.items()
-    }
-    levels = {"return": [0], **plan_for({"players": players, **first}, 1)}
-    said = [(name, int(levels[name][0])) for name in PLAN if name in levels]
-    first_bar = [VOCABULARY[name].start + level for name, level in said if level != NO_LEVEL]
-    if metre is not None and (index := _one_of("metre", metre, METRE_NAMES)) != FOUR_FOUR:
-        first_bar.append(METRE.start + index)
-    return np.array([BEGIN, *about, *declared(np.array(numbers)), BAR, *first_bar]), setting
 
 
 def _one_of(what: str, name: Any, names: Sequence[str]) -> int:

@@ -79,11 +79,6 @@ class Sheet:
     loudness: np.ndarray  # (E,) level, 0 for chords and without dynamics
     value: np.ndarray  # (E,) pitch, drum or chord, counted from 0
 
-    @property
-    def voices(self) -> np.ndarray:
-        """The number of each part among those of its instrument, from 1: (P,)."""
-        return voices_of(self.parts)
-
     @cached_property
     def instrument(self) -> np.ndarray:
         """The instrument of each event: (E,)."""
@@ -152,42 +147,32 @@ def _tempo(score: Score, first: int, last: int) -> int:
 
 def _notes(score: Score, flat: bool) -> tuple[np.ndarray, dict[str, int]]:
     """Return part, onset, length, loudness and value of the notes, (5, E), one at a time on each key of a part."""
-    notes, drum = score.notes, score.on_drums
-    known = ~drum | ((notes.pitch >= LOWEST_DRUM) & (notes.pitch <= HIGHEST_DRUM))
+    notes, is_drum = score.notes, np.array([track.is_drum for track in score.tracks], dtype=bool)
+    known = ~is_drum[notes.track] | ((notes.pitch >= LOWEST_DRUM) & (notes.pitch <= HIGHEST_DRUM))
     if not known.any():
         raise ValueError("there is nothing to spell: the score has no notes that have a token")
-    drum, notes = drum[known], notes[known]
+    notes = notes[known]
     onset = steps_of(notes.onset_ticks, score.ticks_per_beat, STEPS_PER_BEAT)
     if onset.min() < 0:
         raise ValueError(
             "the first note lies before the first bar; move the score to start at tick 0"
         )
     steps = np.maximum(steps_of(notes.duration_ticks, score.ticks_per_beat, STEPS_PER_BEAT), 1)
-    loudness = np.zeros_like(onset) if flat else loudness_of(notes.velocity)
-    value = np.where(drum, notes.pitch - LOWEST_DRUM, notes.pitch)
-
-    order = np.lexsort((onset, value, notes.track))
-    onset, part, value, steps, loudness, drum = (
-        column[order] for column in (onset, notes.track, value, steps, loudness, drum)
-    )
-    first = (np.diff(part, prepend=-1) != 0) | (np.diff(value, prepend=-1) != 0)
-    first = np.flatnonzero(first | (np.diff(onset, prepend=-1) != 0))
-    steps, loudness = np.maximum.reduceat(steps, first), np.maximum.reduceat(loudness, first)
-    merged = len(onset) - len(first)
-    onset, part, value, drum = (column[first] for column in (onset, part, value, drum))
-
-    same_key = (np.diff(part, append=-1) == 0) & (np.diff(value, append=-1) == 0)
-    room = np.where(same_key, np.diff(onset, append=_UNBOUNDED), _UNBOUNDED)
+    struck = notes.replace(onset_ticks=onset, duration_ticks=steps).merged()
+    onset, steps, drum = struck.onset_ticks, struck.duration_ticks, is_drum[struck.track]
+    room = struck.next_strike_ticks - onset
     length = np.minimum(nearest_length(steps), longest_within(room))
     losses = {
         "drums without a name": int((~known).sum()),
-        "merged": merged,
+        "merged": len(notes) - len(struck),
         "cut where struck again": int(((steps > room) & ~drum).sum()),
         f"cut to {LENGTHS[-1] // STEPS_PER_BEAT} beats": int(
             ((steps > LENGTHS[-1]) & (room > LENGTHS[-1]) & ~drum).sum()
         ),
     }
-    events = np.stack([part, onset, np.where(drum, 0, length), loudness, value])
+    loudness = np.zeros_like(onset) if flat else loudness_of(struck.velocity)
+    value = np.where(drum, struck.pitch - LOWEST_DRUM, struck.pitch)
+    events = np.stack([struck.track, onset, np.where(drum, 0, length), loudness, value])
     return events, {reason: count for reason, count in losses.items() if count}
 
 
@@ -201,19 +186,22 @@ def _bars(score: Score, last_step: int) -> Bars:
     raise ValueError(f"the score lasts over {MOST_BARS} bars; that many at most can be spelled")
 
 
-def spell(sheet: Sheet, *, ended: bool = True) -> np.ndarray:
-    """Return the tokens of a piece, or without the end token those of what it begins with: (T,) int64."""
-    header = _header(sheet)
+def spell(sheet: Sheet) -> np.ndarray:
+    """Return the tokens of a piece: (T,) int64."""
+    tempo = [TEMPO.start + sheet.tempo] if sheet.tempo != NO_TEMPO else []
+    head = [BEGIN, *tempo, *([FLAT] if sheet.flat else [])]
+    header = np.concatenate([head, declared(sheet.parts)]).astype(np.int64)
     bar_width = 1 + (np.diff(sheet.bars.metre, prepend=FOUR_FOUR) != 0)  # (bars,)
     new_part = (np.diff(sheet.bar, prepend=-1) != 0) | (np.diff(sheet.part, prepend=-1) != 0)
-    voice = sheet.voices[sheet.part] if len(sheet.parts) else sheet.part
+    voice = voices_of(sheet.parts)[sheet.part] if len(sheet.parts) else sheet.part
     pitched = sheet.instrument < PITCHED
     loud = (sheet.instrument != HARMONY) & (not sheet.flat)
+    start = (sheet.bars.start * STEPS_PER_SUBBEAT)[sheet.bar] if len(sheet.bar) else sheet.bar
     # What each event says, in order; what changes nothing is left out.
     columns = (
         (new_part, PART.start + sheet.instrument),
         (new_part & (voice > 1), VOICE.start + voice - 2),
-        (new_part | _changes(sheet.onset), AT.start + sheet.onset - _starts(sheet)),
+        (new_part | _changes(sheet.onset), AT.start + sheet.onset - start),
         (pitched & (new_part | _changes(sheet.length)), LENGTH.start + sheet.length),
         (loud & (new_part | _changes(sheet.loudness)), LOUDNESS.start + sheet.loudness),
         (np.ones(len(sheet.bar), dtype=bool), _value_start(sheet.instrument) + sheet.value),
@@ -226,7 +214,7 @@ def spell(sheet: Sheet, *, ended: bool = True) -> np.ndarray:
     bar_at = len(header) + np.cumsum(bar_width) - bar_width
     bar_at[1:] += events_before[:-1]
 
-    total = len(header) + int(bar_width.sum() + width.sum()) + ended
+    total = len(header) + int(bar_width.sum() + width.sum()) + 1
     ids = np.full(total, END, dtype=np.int64)
     ids[: len(header)] = header
     ids[bar_at] = BAR
@@ -236,12 +224,6 @@ def spell(sheet: Sheet, *, ended: bool = True) -> np.ndarray:
     values = np.stack([column[1] for column in columns], 1)
     ids[place[said]] = values[said]
     return ids
-
-
-def _header(sheet: Sheet) -> np.ndarray:
-    tempo = [TEMPO.start + sheet.tempo] if sheet.tempo != NO_TEMPO else []
-    head = np.array([BEGIN, *tempo, *([FLAT] if sheet.flat else [])], dtype=np.int64)
-    return np.concatenate([head, declared(sheet.parts)])
 
 
 def declared(parts: np.ndarray) -> np.ndarray:
@@ -255,10 +237,6 @@ def _changes(column: np.ndarray) -> np.ndarray:
     return np.diff(column, prepend=-1) != 0
 
 
-def _starts(sheet: Sheet) -> np.ndarray:
-    return (sheet.bars.start * STEPS_PER_SUBBEAT)[sheet.bar] if len(sheet.bar) else sheet.bar
-
-
 def _value_start(instrument: np.ndarray) -> np.ndarray:
     """Return the id of the first value of each event's kind."""
     others = np.where(instrument == DRUMS, DRUM.start, CHORD.start)
@@ -266,7 +244,7 @@ def _value_start(instrument: np.ndarray) -> np.ndarray:
 
 
 class Reading:
-    """What each position of a sequence of plain tokens says; right up to the first fault."""
+    """What each position of a sequence of plain tokens says."""
 
     def __init__(self, ids: np.ndarray) -> None:
         self.ids = ids = np.asarray(ids, dtype=np.int64)

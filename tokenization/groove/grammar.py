@@ -1,8 +1,8 @@
-"""The rules of the groove language to generate by: what counts is the music, not the one way to spell it.
+"""The rules of the groove language: those to generate by, and those of the one spelling (`SpellingGrammar`).
 
-The one valid order of events at one time (below) is strict: after a note-on nothing at that time may end, and what
-begins must be higher. A model that is not sure of it would be pushed, by a mask of that order, into notes that nobody
-wants. So the order is left to `Groove.close`, which spells the same music again.
+The one valid order of events at one time is strict: after a note-on nothing at that time may end, and what begins must
+be higher. A model that is not sure of it would be pushed, by a mask of that order, into notes that nobody wants. So the
+order is left to `Groove.close`, which spells the same music again.
 
 Four things are not free after a prompt. No note begins in its last bar, which stays as it was written. No two notes
 of one key begin together: in the groove data one in a hundred does, and a model that had begun to repeat a note so went
@@ -41,128 +41,13 @@ from tokenization.groove.spelling import (
     TIME_SHIFT,
     TRACKS,
     VOCABULARY,
-    Reading,
     shift_id,
-    spell_events,
 )
-
-# Whether a groove sequence is the one spelling of its music, and why a token may not stand where it does.
-#
-# Of all ways to say the same music one is valid:
-#
-# - A shift moves time to where an event follows: by two beats as often as that fits, then by what
-#   is left. Every event that does not lie on a beat has a shift of its own, to its tick: there is no
-#   shift of (0, 0), and the published encoder puts one wherever there could be one.
-# - At one time the note-offs come first, the oldest note first; then the note-ons, by pitch, and
-#   within a pitch by track. Notes that begin together are as old as their note-ons' order says.
-# - A note lasts a tick or more, and of the notes that sound on one key the first one ends first.
-#
-# What a model writes by leaves the order open. Letters: T tokens of a sequence, K = 384 keys.
-
-# The order of note-ons at one time.
-RANK = np.arange(KEYS) % PITCHES * len(TRACKS) + np.arange(KEYS) // PITCHES  # (K,)
-
-
-def is_valid(ids: np.ndarray) -> bool:
-    """Say whether a sequence, or a prefix of one, says its events as the encoder would."""
-    if not len(ids):
-        return True
-    reading = Reading(ids)
-    sounding, events = reading.sounding, reading.events
-    if ((sounding < 0) | (sounding > MOST_UNISONS)).any() or (np.diff(events.time_ticks) < 0).any():
-        return False
-    spelled = spell_events(events.sorted())
-    return np.array_equal(ids[: len(spelled)], spelled) and _may_close(reading, len(spelled))
-
-
-def _may_close(reading: Reading, start: int) -> bool:
-    """Say whether what follows the last event, from `start` on, may follow it."""
-    rest, on = reading.ids[start:], reading.is_on
-    if not len(rest):
-        return True
-    if rest[0] == END:
-        return len(rest) == 1 and len(on) > 0 and 2 * on.sum() == len(on)
-    if (rest[:-1] != LONG_SHIFT).any() or not TIME_SHIFT.holds(rest[-1]):
-        return False
-    before, after = reading.time_ticks[start - 1], reading.time_ticks[-1]
-    if after != before or not on[-1]:
-        return bool(after >= before)
-    # A shift to where time is already needs a note-on that can follow it.
-    sounding = np.bincount(reading.key, weights=np.where(on, 1, -1), minlength=KEYS)
-    may_follow = RANK[reading.key[-1]] <= RANK
-    return bool((sounding[may_follow] < MOST_UNISONS).any())
-
-
-def explain(ids: np.ndarray) -> str:
-    """Say why the last of these ids may not follow the others, which begin a valid piece."""
-    token, before = ids[-1], Reading(ids[:-1])
-    name = VOCABULARY.names[token]
-    last = before.ids[-1]
-    previous = VOCABULARY.names[last]
-    if last == END:
-        return f"nothing may follow end, but {name} does"
-    if token == BEGIN:
-        return f"{name} may not stand inside a piece"
-    if token == END:
-        return _why_not_end(before, previous)
-    if TIME_SHIFT.holds(token):
-        if TIME_SHIFT.holds(last) and last != LONG_SHIFT:
-            return f"a note-on or note-off must follow {previous}, but {name} does"
-        return _why_not_shift(before, token, name)
-    return _why_not_event(before, token, name, _why_not_here(before, previous))
-
-
-def _why_not_end(before: Reading, previous: str) -> str:
-    if TIME_SHIFT.holds(before.ids[-1]):
-        return f"a note-on or note-off must follow {previous}, but end does"
-    if not len(before.event_places):
-        return "a piece has notes, but end follows begin"
-    sounds = before.event_places[before.is_on][
-        ~np.isin(np.flatnonzero(before.is_on), before.complete[0])
-    ]
-    names = ", ".join(VOCABULARY.names[int(i)] for i in before.ids[sounds[:3]])
-    more = ", …" if len(sounds) > 3 else ""
-    return f"end may not come while notes sound: {names}{more}"
-
-
-def _why_not_shift(before: Reading, token: int, name: str) -> str:
-    tick = int(before.time_ticks[-1]) % TICKS_PER_BEAT
-    if BEATS_OF[token] == 0 and TICK_OF[token] < tick:
-        return f"{name} steps back: time is at tick {tick} of the beat already"
-    return f"{name} stays where time is, and no note-on may follow there"
-
-
-def _why_not_here(before: Reading, previous: str) -> str:
-    """Say which shift an event off the beat lacks, if it lacks one."""
-    tick = int(before.time_ticks[-1]) % TICKS_PER_BEAT
-    if not tick or TIME_SHIFT.holds(before.ids[-1]):
-        return ""
-    return f"lies off the beat and needs time_shift_0_{tick} before it, but follows {previous}"
-
-
-def _why_not_event(before: Reading, token: int, name: str, misplaced: str) -> str:
-    """Say why a note may not begin or end after valid ids: it may also be `misplaced`, as this says."""
-    is_on = token < NOTE_ON.stop
-    key = token - (NOTE_ON.start if is_on else NOTE_OFF.start)
-    sounding = int(np.where(before.is_on, 1, -1)[before.key == key].sum())
-    if not is_on and not sounding:
-        return f"{name} would end a note that does not sound"
-    if is_on and sounding == MOST_UNISONS:
-        return f"{MOST_UNISONS} notes of {name} sound already"
-    if misplaced:
-        return f"{name} {misplaced}"
-    previous_name = VOCABULARY.names[int(before.ids[before.event_places[-1]])]
-    if is_on:
-        order = "the note-ons of one time ascend by pitch, and within a pitch by track"
-    elif before.is_on[-1]:
-        order = "the note-offs of one time come before its note-ons"
-    else:
-        order = "of the notes that end at one time the oldest ends first"
-    return f"{order}, but {name} follows {previous_name}"
-
 
 BEFORE, AFTER_NOTE, SHIFTED, WAITING, ENDED = range(5)  # phases; waiting is being in a long shift
 FAR_TICKS = 1 << 40  # no piece gets there
+# The order of note-ons at one time in the one spelling: (K,).
+RANK = np.arange(KEYS) % PITCHES * len(TRACKS) + np.arange(KEYS) // PITCHES
 # Notes of bass, drums and other at once: the most in 750 pieces of three data sets.
 MOST_SOUNDING = (2, 6, 10)
 
@@ -215,6 +100,10 @@ class GrooveGrammar(Grammar):
         self._due = np.full((1, MOST_UNISONS, KEYS), FAR_TICKS)
         self._next_due = np.array([FAR_TICKS])
         longest = (FAR_TICKS,) * len(TRACKS) if longest_ticks is None else longest_ticks
+        if len(longest) != len(TRACKS) or not 1 <= min(longest) <= max(longest) <= FAR_TICKS:
+            raise ValueError(
+                f"the longest notes are {[*longest[:9]]}, not a tick or more for each of {', '.join(TRACKS)}"
+            )
         self._longest = np.repeat([longest], PITCHES, axis=1)  # (B, K)
         self._prompt = np.array([prompt_tokens])  # tokens of it that are still to come
         self._start = np.array([start_ticks])
@@ -322,6 +211,42 @@ class GrooveGrammar(Grammar):
         moved = rows[ticks != self.time_ticks[rows]]
         self.time_ticks[rows] = ticks
         self._before[moved] = self._notes[moved]
+
+
+class SpellingGrammar(GrooveGrammar):
+    """The rules of the one valid spelling: those of music in a prompt, and the order of events at one time.
+
+    Note-offs come first, the oldest note first; then the note-ons, by pitch, and within a pitch by track. Every event
+    that does not lie on a beat has a shift of its own, to its tick: there is no shift of (0, 0), and the published
+    encoder puts one wherever there could be one.
+    """
+
+    def __init__(self) -> None:
+        """Stand at the start of one sequence, before the begin token."""
+        super().__init__(prompt_tokens=FAR_TICKS)
+        self._last_on = np.full(1, -1)  # rank of the last note-on at this time
+        self._last_off = np.full(1, -1)  # number of the note that ended last at this time
+
+    def _may_begin(self) -> np.ndarray:
+        return super()._may_begin() & (self._last_on[:, None] <= RANK)
+
+    def _may_end(self) -> np.ndarray:
+        return self._ages[:, 0] > self._last_off[:, None]
+
+    def _begin_notes(self, rows: np.ndarray, keys: np.ndarray) -> None:
+        super()._begin_notes(rows, keys)
+        self._last_on[rows] = RANK[keys]
+        self._last_off[rows] = np.iinfo(np.int64).max  # no note-off after a note-on
+
+    def _end_notes(self, rows: np.ndarray, keys: np.ndarray) -> None:
+        self._last_off[rows] = self._ages[rows, 0, keys]
+        super()._end_notes(rows, keys)
+
+    def _move(self, rows: np.ndarray, ticks: np.ndarray) -> None:
+        moved = rows[ticks != self.time_ticks[rows]]
+        super()._move(rows, ticks)
+        self._last_on[moved] = -1
+        self._last_off[moved] = -1
 
 
 def _shifted(ticks: np.ndarray, tokens: np.ndarray) -> np.ndarray:

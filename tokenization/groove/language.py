@@ -7,10 +7,9 @@ It has neither dynamics nor instruments nor a tempo; a `Band` keeps them apart f
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,8 +31,7 @@ from tokenization.analysis.parts import (
     parts_of,
     sources_of,
 )
-from tokenization.groove import grammar
-from tokenization.groove.grammar import FAR_TICKS, GrooveGrammar
+from tokenization.groove.grammar import GrooveGrammar, SpellingGrammar
 from tokenization.groove.spelling import (
     BAR_TICKS,
     BASS,
@@ -315,9 +313,15 @@ class Groove(Language):
     begin = BEGIN
     end = END
     onset_steps = TICKS_PER_BEAT
-    rules = GrooveGrammar
+    rules = SpellingGrammar
     arrange = staticmethod(arrange)
-    reason = staticmethod(grammar.explain)
+    details: ClassVar = {
+        "tracks": [*TRACKS],
+        "ticks_per_beat": TICKS_PER_BEAT,
+        "bar_ticks": BAR_TICKS,
+        "shifts": [[*shift] for shift in SHIFTS],
+        "most_unisons": MOST_UNISONS,
+    }
 
     def encode(self, score: Score) -> Encoded:
         """Spell an arranged score, from the begin token to the end token."""
@@ -327,9 +331,9 @@ class Groove(Language):
             ids=ids, bars=self.bars(ids), notes=len(notes), losses=losses, setting=band_of(score)
         )
 
-    def decode(self, ids: np.ndarray, setting: Band | None = None, *, drawn: bool = False) -> Score:
-        """Read a sequence or a prefix of one; a note broken off at its end is left out."""
-        return (setting or DEFAULT_BAND).score(self.notes(ids if drawn else self.valid(ids)))
+    def decode(self, ids: np.ndarray, setting: Band | None = None) -> Score:
+        """Read a valid sequence or a prefix of one; a note broken off at its end is left out."""
+        return (setting or DEFAULT_BAND).score(self.notes(ids))
 
     def notes(self, ids: np.ndarray) -> Notes:
         """Return the notes of valid ids, without velocities: what augmentation works on."""
@@ -355,30 +359,17 @@ class Groove(Language):
 
     def grammar(
         self,
+        prompt: Sequence[int] | np.ndarray = (),
         *,
-        prompt_tokens: int = 0,
         prompt_bars: int = 0,
         longest_ticks: Sequence[int] | None = None,
+        **asked: Any,
     ) -> GrooveGrammar:
-        """Return the grammar to generate by: events of one time in any order, which `close` mends."""
+        """Return the grammar by which a prompt goes on: events of one time in any order, which `close` mends."""
+        start_ticks = prompt_bars * BAR_TICKS
         return GrooveGrammar(
-            prompt_tokens=prompt_tokens,
-            start_ticks=prompt_bars * BAR_TICKS,
-            longest_ticks=self.checked_longest(longest_ticks),
+            prompt_tokens=len(prompt), start_ticks=start_ticks, longest_ticks=longest_ticks
         )
-
-    def checked_longest(self, longest_ticks: Sequence[int] | None) -> tuple[int, ...] | None:
-        """Return how long notes of each track may last, or say what is wrong with it."""
-        if longest_ticks is None:
-            return None
-        if (
-            len(longest_ticks) != len(TRACKS)
-            or not 1 <= min(longest_ticks) <= max(longest_ticks) <= FAR_TICKS
-        ):
-            raise ValueError(
-                f"the longest notes are {[*longest_ticks[:9]]}, not a tick or more for each of {', '.join(TRACKS)}"
-            )
-        return tuple(longest_ticks)
 
     def longest(self, pieces: Iterable[np.ndarray]) -> list[int]:
         """Return how many ticks the notes of each track last at most in pieces, but for one in 10 000.
@@ -419,17 +410,6 @@ class Groove(Language):
             kinds[block.start : block.stop] = kinds.max() + 1 + tracks
         return kinds
 
-    def spec(self) -> dict[str, Any]:
-        """Return name and full configuration as plain data, to go with data sets and models."""
-        return {
-            **super().spec(),
-            "tracks": list(TRACKS),
-            "ticks_per_beat": TICKS_PER_BEAT,
-            "bar_ticks": BAR_TICKS,
-            "shifts": [list(shift) for shift in SHIFTS],
-            "most_unisons": MOST_UNISONS,
-        }
-
     def clock(self) -> dict[str, Any]:
         """Return how time shifts move time: by whole beats, then to a tick of that beat."""
         return {
@@ -437,10 +417,3 @@ class Groove(Language):
             "step_ticks": TICKS_PER_BEAT,
             "moves": [[TIME_SHIFT.start + i, *shift] for i, shift in enumerate(SHIFTS)],
         }
-
-    def first_fault(self, ids: np.ndarray) -> int | None:
-        """Return the first position whose token may not stand there."""
-        if grammar.is_valid(ids):
-            return None
-        # Prefixes are valid up to the fault, and no longer from there on.
-        return bisect_left(range(len(ids)), True, key=lambda n: not grammar.is_valid(ids[: n + 1]))

@@ -141,25 +141,6 @@ class Reading:
         return on[begin], off[end]
 
     @cached_property
-    def sounding(self) -> np.ndarray:
-        """How many notes of its key sound after each event: (E,)."""
-        order = np.argsort(self.key, kind="stable")
-        count = np.cumsum(np.where(self.is_on[order], 1, -1))
-        new = np.diff(self.key[order], prepend=-1) != 0
-        before = (np.append(0, count[:-1])[new])[np.cumsum(new) - 1]
-        sounding = np.empty_like(count)
-        sounding[order] = count - before
-        return sounding
-
-    @cached_property
-    def events(self) -> Events:
-        """The events; a note-off without its note-on stands as if it had begun there."""
-        time, (begin, end) = self.time_ticks[self.event_places], self.complete
-        onset = time.copy()
-        onset[end] = time[begin]
-        return Events(time, self.is_on, onset, self.key % PITCHES, self.key // PITCHES)
-
-    @cached_property
     def notes(self) -> Notes:
         """The complete notes, without velocities."""
         time, (begin, end) = self.time_ticks[self.event_places], self.complete

@@ -7,14 +7,11 @@ on: a sub-beat can take a chord whatever sounds, and a bar without notes is ente
 key is free before it ends.
 
 Letters: B rows of a batch, V tokens of the vocabulary, K kinds of tokens.
-
-A sequence as a whole is read by `Reading`: T tokens of a sequence.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -77,18 +74,16 @@ def _may_follow() -> np.ndarray:
     return table.reshape(-1, len(VOCABULARY))
 
 
-def number_of(kind: np.ndarray, subbeat: np.ndarray, noted: np.ndarray) -> np.ndarray:
-    """Number the states: kind of the last token, sub-beat, whether the bar has a note."""
-    return (kind * BAR_SUBBEATS + subbeat) * 2 + noted
-
-
 def _next_state() -> np.ndarray:
-    """Return the state that each state and token lead to: (states, V)."""
+    """Return the state that each state and token lead to: (states, V).
+
+    A state is the kind of the last token, the sub-beat, and whether the bar has a note.
+    """
     state = np.arange(KINDS * BAR_SUBBEATS * 2)[:, None]
     subbeat = np.where(KIND == AFTER_SUBBEAT, SUBBEAT_OF, state // 2 % BAR_SUBBEATS)
     noted = (state % 2) | (KIND == AFTER_PITCH)
     in_bar = KIND != AFTER_BAR
-    return number_of(KIND, subbeat * in_bar, noted * in_bar)
+    return (KIND * BAR_SUBBEATS + subbeat * in_bar) * 2 + noted * in_bar
 
 
 KIND = _kinds()
@@ -163,182 +158,6 @@ class RemiGrammar(Grammar):
         return np.maximum(self._bars - 1, 0) * BAR_SUBBEATS * SUBBEAT_TICKS
 
 
-# Where the music is at each token of a REMI sequence, and the first token that may not stand there.
-#
-# Letters: T tokens of a sequence.
-
-
-@dataclass(frozen=True)
-class Reading:
-    """A sequence of ids, and at each position where the music is; right up to the first fault."""
-
-    ids: np.ndarray  # (T,) int64
-
-    @cached_property
-    def kind(self) -> np.ndarray:
-        """The kind of each token: (T,)."""
-        return KIND[self.ids]
-
-    @cached_property
-    def bar(self) -> np.ndarray:
-        """The number of the bar that each token stands in, from 0; −1 before the first: (T,)."""
-        return np.cumsum(self.ids == BAR) - 1
-
-    @cached_property
-    def subbeat(self) -> np.ndarray:
-        """The sub-beat that each token stands in: (T,)."""
-        last = self._last((self.kind == AFTER_BAR) | (self.kind == AFTER_SUBBEAT))
-        return np.where(self.kind[last] == AFTER_SUBBEAT, SUBBEAT_OF[self.ids[last]], 0)
-
-    @cached_property
-    def onset_subbeats(self) -> np.ndarray:
-        """The sub-beat that each token stands in, from the start of the piece: (T,)."""
-        return np.maximum(self.bar, 0) * BAR_SUBBEATS + self.subbeat
-
-    @cached_property
-    def notes(self) -> np.ndarray:
-        """The positions of the pitches whose notes are complete."""
-        pitches = np.flatnonzero(self.kind == AFTER_PITCH)
-        return pitches[pitches + 2 < len(self.ids)]
-
-    def _last(self, of: np.ndarray) -> np.ndarray:
-        """Return at each position the last position that is one `of`, 0 before the first."""
-        return np.maximum.accumulate(np.where(of, np.arange(len(of)), 0))
-
-    def fault(self) -> int | None:
-        """Return the first position whose token may not stand there."""
-        if not len(self.ids):
-            return None
-        faults = np.concatenate(
-            [self._out_of_order(), self._repeated(), self._key_in_use(), self._without_a_free_key()]
-        )
-        return int(faults.min()) if len(faults) else None
-
-    def _out_of_order(self) -> np.ndarray:
-        """Return the positions that the table forbids."""
-        noted = self._last(self.kind == AFTER_PITCH) > self._last(self.kind == AFTER_BAR)
-        state = number_of(self.kind, self.subbeat, noted)
-        before = np.concatenate([[0], state[:-1]])
-        return np.flatnonzero(~MAY_FOLLOW[before, self.ids])
-
-    def _repeated(self) -> np.ndarray:
-        """Return the positions of tempos and chords that change nothing."""
-        repeats = []
-        for kind in (AFTER_TEMPO, AFTER_CHORD):
-            positions = np.flatnonzero(self.kind == kind)
-            repeats.append(positions[np.diff(self.ids[positions], prepend=-1) == 0])
-        return np.concatenate(repeats)
-
-    def _key_in_use(self) -> np.ndarray:
-        """Return the positions of pitches out of order in their sub-beat, or still sounding."""
-        position = np.flatnonzero(self.kind == AFTER_PITCH)
-        onset, pitch = self.onset_subbeats[position], self.ids[position]
-        descends = (np.diff(onset) == 0) & (np.diff(pitch) <= 0)
-
-        order = np.argsort(pitch, kind="stable")
-        until = onset * SUBBEAT_TICKS
-        until[: len(self.notes)] += TICKS_OF[self.ids[self.notes + 2]]
-        sounds = np.diff(pitch[order]) == 0
-        sounds &= until[order[:-1]] > onset[order[1:]] * SUBBEAT_TICKS
-        return np.concatenate([position[1:][descends], position[order[1:]][sounds]])
-
-    def _without_a_free_key(self) -> np.ndarray:
-        """Return the positions where a bar is entered that every key sounds through."""
-        if len(self.notes) < KEYS:
-            return self.notes[:0]
-        size = int(self.bar[-1]) + 2
-        last = (np.arange(1, size) * BAR_SUBBEATS - 1) * SUBBEAT_TICKS  # of each bar
-        ends = self.onset_subbeats[self.notes] * SUBBEAT_TICKS + TICKS_OF[self.ids[self.notes + 2]]
-        begins = self.bar[self.notes] + 1  # each note sounds through the bars begins … until − 1
-        until = np.maximum(np.searchsorted(last, ends, side="left"), begins)
-        through = np.cumsum(
-            np.bincount(begins, minlength=size) - np.bincount(until, minlength=size)
-        )
-        full = np.flatnonzero(through[:-1] >= KEYS)
-        entered = np.flatnonzero(self.kind == AFTER_SUBBEAT)
-        entered = entered[np.isin(self.bar[entered], full)]
-        return entered[:1]
-
-
-# Why a REMI token may not stand where it does, in a sentence.
-
-
-def explain(ids: np.ndarray) -> str:
-    """Say why the last of these ids may not follow the others, which begin a valid piece."""
-    ids = np.asarray(ids, dtype=np.int64)
-    token = int(ids[-1])
-    name, kind = VOCABULARY.names[token], Reading(ids[-1:]).kind[0]
-    before = Reading(ids[:-1])
-    previous = VOCABULARY.names[int(ids[-2])]
-    if fixed := _what_must_follow(before, previous):
-        return f"{fixed}, but {name} does"
-    if kind in (NOTHING, AFTER_BEGIN):
-        return f"{name} may not stand inside a piece"
-    if kind in (AFTER_VOLUME, AFTER_DURATION):
-        front = "pitch" if kind == AFTER_VOLUME else "volume"
-        return f"{name} must follow a {front}, not {previous}"
-    if kind in (AFTER_BAR, AFTER_END):
-        return _why_not_close(before, name, previous)
-    if kind == AFTER_PITCH:
-        return _why_not_pitch(before, token, name, previous)
-    if kind == AFTER_SUBBEAT:
-        return _why_not_subbeat(before, name, previous)
-    return _why_no_change(before, token, name, previous, kind)
-
-
-def _what_must_follow(before: Reading, previous: str) -> str:
-    """Return what must follow where only one family may, else nothing."""
-    return {
-        AFTER_BEGIN: "bar must follow begin",
-        AFTER_END: "nothing may follow end",
-        AFTER_PITCH: f"volume must follow {previous}",
-        AFTER_VOLUME: f"duration must follow {previous}",
-    }.get(int(before.kind[-1]), "")
-
-
-def _why_not_close(before: Reading, name: str, previous: str) -> str:
-    if before.kind[-1] == AFTER_SUBBEAT:
-        return f"{previous} is empty: a chord, a note or a tempo must follow, not {name}"
-    if before.kind[-1] == AFTER_BAR:
-        return f"the last bar of a piece has notes, but {name} follows an empty one"
-    return f"bar {before.bar[-1] + 1} has no note yet, so {name} may not follow {previous}"
-
-
-def _why_not_subbeat(before: Reading, name: str, previous: str) -> str:
-    if before.kind[-1] == AFTER_SUBBEAT:
-        return f"{previous} is empty: a chord, a note or a tempo must follow, not {name}"
-    if before.kind[-1] == AFTER_BAR:
-        return f"every key sounds through bar {before.bar[-1] + 1}, so {name} could get no note"
-    return f"{name} must lie after subbeat_{before.subbeat[-1]}, where the bar already is"
-
-
-def _why_not_pitch(before: Reading, token: int, name: str, previous: str) -> str:
-    if before.kind[-1] == AFTER_BAR:
-        return f"{name} needs a sub-beat before it, but follows {previous}"
-    notes, now = before.notes, int(before.onset_subbeats[-1])
-    here = before.ids[notes][before.onset_subbeats[notes] == now]
-    if len(here) and here.max() >= token:
-        last = VOCABULARY.names[int(here.max())]
-        return f"the notes of a sub-beat stand in ascending order, but {name} follows {last}"
-    struck = notes[before.ids[notes] == token][-1]
-    ticks = int(TICKS_OF[before.ids[struck + 2]])
-    end = int(before.onset_subbeats[struck]) + -(-ticks // SUBBEAT_TICKS)
-    bar, place = divmod(end, BAR_SUBBEATS)
-    return f"{name} still sounds until sub-beat {place} of bar {bar + 1}"
-
-
-def _why_no_change(before: Reading, token: int, name: str, previous: str, kind: int) -> str:
-    family, places, front = {
-        AFTER_TEMPO: ("tempo", (AFTER_SUBBEAT,), "subbeat_0"),
-        AFTER_CHORD: ("chord", (AFTER_SUBBEAT, AFTER_TEMPO), "a sub-beat or its tempo"),
-    }[kind]
-    right_place = before.kind[-1] in places and (kind != AFTER_TEMPO or before.subbeat[-1] == 0)
-    past = before.ids[before.kind == kind]
-    if right_place and token in past[-1:]:
-        return f"the {family} is {name} already"
-    return f"{name} may stand only directly after {front}, not after {previous}"
-
-
 # The rules where a line of chords is kept to. A chord stands where its share of the bar begins, on a beat. It needs no
 # training: whatever a model draws that would pass the place of a chord, it goes to that place instead, and there the
 # chord is the only one to choose. Between these places no other chord is named.
@@ -363,7 +182,7 @@ PLACES = _places()
 class ChordLine(RemiGrammar):
     """What may follow where a line of chords is kept to from a bar on."""
 
-    def __init__(self, line: list[list[str]], start: int) -> None:
+    def __init__(self, line: Sequence[Sequence[str]], start: int) -> None:
         """Stand at the start of one sequence; the line begins with bar `start`, from 0."""
         super().__init__()
         chords = np.full((len(line), MOST_A_BAR), NONE)

@@ -9,20 +9,14 @@ All bars are of 4/4.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tokenization.analysis.chords import QUALITIES, ROOTS
-from tokenization.language import Encoded, Language, transposition
-from tokenization.remi.grammar import (
-    AFTER_CHORD,
-    AFTER_TEMPO,
-    ChordLine,
-    Reading,
-    RemiGrammar,
-    explain,
-)
+from tokenization.language import Encoded, Language
+from tokenization.remi.grammar import ChordLine, RemiGrammar
 from tokenization.remi.spelling import (
     BAR,
     BAR_BEATS,
@@ -37,6 +31,7 @@ from tokenization.remi.spelling import (
     PITCH,
     SLOWEST,
     SUBBEAT,
+    SUBBEAT_OF,
     SUBBEAT_TICKS,
     SUBBEATS_PER_BEAT,
     TEMPO,
@@ -62,8 +57,18 @@ class Remi(Language):
     bar = BAR
     onset_steps = SUBBEATS_PER_BEAT
     rules = RemiGrammar
+    abilities = ("continue", "chords")
     arrange = staticmethod(arrange)
-    reason = staticmethod(explain)
+    details: ClassVar = {
+        "bar_beats": BAR_BEATS,
+        "bar_subbeats": BAR_SUBBEATS,
+        "duration_steps_per_subbeat": SUBBEAT_TICKS,
+        "pitch_range": [LOWEST_PITCH, HIGHEST_PITCH],
+        "volume_levels": VOLUMES,
+        "tempo_range_and_step": [SLOWEST, FASTEST, TEMPO_STEP],
+        "chord_roots": [*ROOTS],
+        "chord_qualities": [*QUALITIES],
+    }
 
     def encode(self, score: Score) -> Encoded:
         """Spell an arranged score, from the begin token to the end token."""
@@ -71,43 +76,26 @@ class Remi(Language):
         ids = _spell(gridded)
         return Encoded(ids=ids, bars=self.bars(ids), notes=len(gridded.key), losses=losses)
 
-    def decode(self, ids: np.ndarray, setting: Any = None, *, drawn: bool = False) -> Score:
-        """Read a sequence or a prefix of one; a note broken off at its end is left out."""
-        return _read(Reading(np.asarray(ids, np.int64) if drawn else self.valid(ids))).score()
+    def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
+        """Read a valid sequence or a prefix of one; a note broken off at its end is left out."""
+        return _read(np.asarray(ids, dtype=np.int64)).score()
 
-    def on_chords(self, line: list[list[str]], start: int) -> ChordLine:
-        """Return the grammar of music that keeps to a line of chords, a list a bar, from bar `start` on."""
-        return ChordLine(line, start)
-
-    def transpose(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
-        """Return the ids transposed, chords too, or None where a pitch would leave the range."""
-        ids = np.asarray(ids)
-        moved = transposition(VOCABULARY, semitones)[ids]
-        return None if (moved < 0).any() else moved.astype(ids.dtype)
-
-    def spec(self) -> dict[str, Any]:
-        """Return name and full configuration as plain data, to go with data sets and models."""
-        return {
-            **super().spec(),
-            "bar_beats": BAR_BEATS,
-            "bar_subbeats": BAR_SUBBEATS,
-            "duration_steps_per_subbeat": SUBBEAT_TICKS,
-            "pitch_range": [LOWEST_PITCH, HIGHEST_PITCH],
-            "volume_levels": VOLUMES,
-            "tempo_range_and_step": [SLOWEST, FASTEST, TEMPO_STEP],
-            "chord_roots": list(ROOTS),
-            "chord_qualities": list(QUALITIES),
-        }
+    def grammar(
+        self,
+        prompt: Sequence[int] | np.ndarray = (),
+        *,
+        prompt_bars: int = 0,
+        chords: Sequence[Sequence[str]] | None = None,
+        **asked: Any,
+    ) -> RemiGrammar:
+        """Return the grammar by which a prompt of so many bars goes on, keeping to the chords of each bar if given."""
+        return RemiGrammar() if chords is None else ChordLine(chords, prompt_bars)
 
     def clock(self) -> dict[str, Any]:
         """Return how bars and sub-beats move time, in sub-beats."""
         places = [[SUBBEAT.start + place, 0, place] for place in range(BAR_SUBBEATS)]
         moves = [[BAR, 1, 0], *places]
         return {"bar_ticks": BAR_SUBBEATS, "step_ticks": BAR_SUBBEATS, "moves": moves}
-
-    def first_fault(self, ids: np.ndarray) -> int | None:
-        """Return the first position whose token may not stand there."""
-        return Reading(ids).fault()
 
 
 def _spell(piece: Gridded) -> np.ndarray:
@@ -143,18 +131,21 @@ def _spell(piece: Gridded) -> np.ndarray:
     return ids
 
 
-def _read(reading: Reading) -> Gridded:
-    """Return what valid tokens say."""
-    ids, notes = reading.ids, reading.notes
-    tempos = np.flatnonzero(reading.kind == AFTER_TEMPO)
-    chords = np.flatnonzero(reading.kind == AFTER_CHORD)
+def _read(ids: np.ndarray) -> Gridded:
+    """Return what valid tokens say, of notes those that are complete: (T,) int64."""
+    bar = np.cumsum(ids == BAR) - 1  # (T,) −1 before the first
+    placed = np.where((ids == BAR) | SUBBEAT.holds(ids), np.arange(len(ids)), 0)
+    subbeat = SUBBEAT_OF[ids[np.maximum.accumulate(placed)]]
+    onset = np.maximum(bar, 0) * BAR_SUBBEATS + subbeat
+    tempos, chords, notes = (np.flatnonzero(b.holds(ids)) for b in (TEMPO, CHORD, PITCH))
+    notes = notes[notes + 2 < len(ids)]
     return Gridded(
-        onset_subbeats=reading.onset_subbeats[notes],
+        onset_subbeats=onset[notes],
         key=ids[notes] - PITCH.start,
         volume=ids[notes + 1] - VOLUME.start,
         duration_ticks=TICKS_OF[ids[notes + 2]],
-        tempo_bar=reading.bar[tempos],
+        tempo_bar=bar[tempos],
         tempo=ids[tempos] - TEMPO.start,
-        chord_subbeats=reading.onset_subbeats[chords],
+        chord_subbeats=onset[chords],
         chord=ids[chords] - CHORD.start,
     )

@@ -18,7 +18,7 @@ from tokenization.analysis.beats import (
     tempo_map,
     without_rest_in_front,
 )
-from tokenization.analysis.chords import CHORDS, in_steps, named, recognise
+from tokenization.analysis.chords import CHORDS, in_steps, with_chords
 from tokenization.analysis.parts import (
     chosen_tracks,
     find_drums,
@@ -137,29 +137,24 @@ def _one_piano(score: Score) -> tuple[tuple[np.ndarray, ...], dict[str, int]]:
 
     Returns the columns of the notes, as in `Gridded`, and what was lost.
     """
-    place, duration, volume = _rounded(score)
-    order = np.argsort(place, kind="stable")
-    place = place[order]
-    first = np.flatnonzero(np.diff(place, prepend=-1))  # of the notes on one key and sub-beat
-    onset, key = place[first] // KEYS, place[first] % KEYS
-    duration = np.maximum.reduceat(duration[order], first)
-    volume = np.maximum.reduceat(volume[order], first)
-
-    room = _ticks_until_struck_again(onset, key)
-    kept = np.minimum(duration, LONGEST_TICKS)
+    rounded = _rounded(score)
+    notes = rounded.merged()
+    room = np.minimum(notes.next_strike_ticks - notes.onset_ticks, LONGEST_TICKS)
+    kept = np.minimum(notes.duration_ticks, LONGEST_TICKS)
     cut = kept > room
     losses = {
-        "out of range": len(score.notes) - len(order),
-        "merged": len(order) - len(first),
+        "out of range": len(score.notes) - len(rounded),
+        "merged": len(rounded) - len(notes),
         "cut where struck again": int(cut.sum()),
-        "cut to a bar": int(((duration > LONGEST_TICKS) & ~cut).sum()),
+        "cut to a bar": int(((notes.duration_ticks > LONGEST_TICKS) & ~cut).sum()),
     }
     losses = {reason: count for reason, count in losses.items() if count}
-    return (onset, key, volume, np.minimum(kept, room)), losses
+    onset, key = notes.onset_ticks // SUBBEAT_TICKS, notes.pitch - LOWEST_PITCH
+    return (onset, key, volume_level(notes.velocity), np.minimum(kept, room)), losses
 
 
-def _rounded(score: Score) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return place (sub-beat × 88 + key), duration and volume level of the piano's notes."""
+def _rounded(score: Score) -> Notes:
+    """Return the notes on the piano's keys, in ticks of the grid."""
     notes = score.notes
     in_range = (notes.pitch >= LOWEST_PITCH) & (notes.pitch <= HIGHEST_PITCH)
     if not in_range.any():
@@ -174,17 +169,12 @@ def _rounded(score: Score) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             f"the first note lies {-onset.min()} sub-beats before the first bar; "
             "move the score to start at tick 0 or later"
         )
-    place = onset * KEYS + notes.pitch - LOWEST_PITCH
     duration = steps_of(notes.duration_ticks, score.ticks_per_beat, TICKS_PER_BEAT)
-    return place, np.maximum(duration, 1), volume_level(notes.velocity)
-
-
-def _ticks_until_struck_again(onset_subbeats: np.ndarray, key: np.ndarray) -> np.ndarray:
-    order = np.argsort(key, kind="stable")
-    gap = np.diff(onset_subbeats[order]) * SUBBEAT_TICKS
-    room = np.full(len(key), LONGEST_TICKS)
-    room[order[:-1]] = np.where(np.diff(key[order]) == 0, gap, LONGEST_TICKS)
-    return room
+    return notes.replace(
+        onset_ticks=onset * SUBBEAT_TICKS,
+        duration_ticks=np.maximum(duration, 1),
+        track=np.zeros_like(onset),
+    )
 
 
 def _tempo_changes(score: Score, noted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -240,7 +230,7 @@ def arrange(score: Score, tracks: int | str | Iterable[int | str] | None = None)
         raise ValueError("the score has no notes to arrange")
     chosen = _pitched(score) if tracks is None else chosen_tracks(score, tracks)
     piano = _one_track(sustained(_only(score, chosen)))
-    return _with_chords(_with_tempo(without_rest_in_front(on_four_four(piano))))
+    return with_chords(_with_tempo(without_rest_in_front(on_four_four(piano))))
 
 
 def _pitched(score: Score) -> list[int]:
@@ -296,12 +286,3 @@ def _with_tempo(score: Score) -> Score:
             "at the nearest of the two."
         )
     return score
-
-
-def _with_chords(score: Score) -> Score:
-    """Return the score with chords for markers: its own if it names some, else recognised ones."""
-    if chords := named(score):
-        return score.replace(markers=chords)
-    return score.replace(markers=recognise(score)).remark(
-        "No chords are named; they are recognised from the notes."
-    )

@@ -12,17 +12,17 @@ from __future__ import annotations
 import itertools
 import math
 import queue
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import cached_property, lru_cache
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
 
 from musicgen.common.processes import CONTEXT, started_apart
 from tokenization.ensemble.language import Ensemble
@@ -74,7 +74,7 @@ class Part(NamedTuple):
         return self.window + 1 == self.windows
 
 
-class Batches:
+class Batches(Dataset[np.ndarray]):
     """The training and validation sequences of a data set."""
 
     def __init__(
@@ -100,6 +100,11 @@ class Batches:
         self._stream = (
             self._files if config.weights is None else _Mixture(self.shards, config, seed)
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let another process open the data set itself."""
+        of_process = partial(Batches, process=self.process, processes=self.processes)
+        return of_process, (self.config, self.seed)
 
     @cached_property
     def longest_ticks(self) -> list[int] | None:
@@ -130,7 +135,7 @@ class Batches:
         orders = [windows[self._files.order(epoch)] for epoch in range(-(-sequences // files))]
         return int(np.concatenate(orders)[:sequences].reshape(batches, -1).max(1).sum())
 
-    def batch(self, number: int) -> np.ndarray:
+    def __getitem__(self, number: int) -> np.ndarray:
         """Return this process's share of a batch: (B, T + 1) int64, IGNORED after a piece's end.
 
         It is as long as the windows that the longest of all processes' sequences fills.
@@ -144,10 +149,6 @@ class Batches:
         longest = max(map(len, [*sequences.values(), *map(self._sequence, others)]))
         windows = max(1, -(-(longest - 1) // config.length))
         return _padded([*sequences.values()], windows * config.length + 1)
-
-    def parts(self, number: int, step: int) -> Iterator[Part]:
-        """Return a batch as steps learn from it, the first of which is given."""
-        return windows_of(self.batch(number), self.config.length, number, step)
 
     def validation(self, count: int, length: int) -> np.ndarray:
         """Return held-out sequences, the same for every run: (up to count, length + 1), unaugmented.
@@ -178,10 +179,6 @@ class Batches:
         return self.shards.ids(self._files.draw(file, random))
 
 
-Recalls = Callable[[Part], np.ndarray]
-"""Says what is recalled after each token but the last of a part: (B, T, 4)."""
-
-
 def windows_of(batch: np.ndarray, length: int, number: int, step: int) -> Iterator[Part]:
     """Yield the windows of a batch, a step each, the first of which is given."""
     windows = (batch.shape[1] - 1) // length
@@ -191,22 +188,23 @@ def windows_of(batch: np.ndarray, length: int, number: int, step: int) -> Iterat
 
 
 class Loader:
-    """Prepares batches ahead in a thread, and measures how long the model waits for them."""
+    """Prepares batches ahead in a thread, which `data.workers` processes may cut them for; measures the waiting."""
 
     def __init__(
         self,
-        batches: Batches | Spread,
+        batches: Batches,
         start: int,
         stop: int,
-        ahead: int,
-        number: int | None = None,
-        recall: Recalls | None = None,
+        number: int,
+        recall: Callable[[Part], np.ndarray] | None = None,
     ) -> None:
-        """Prepare for the steps start … stop − 1, the first of which begins the batch of its number, or another."""
-        self.batches, self.start, self.stop = batches, start, stop
+        """Prepare for the steps start … stop − 1, the first of which begins the batch of a number.
+
+        `recall` returns what is recalled after each token but the last of a part: (B, T, 4).
+        """
+        self._batches, self._start, self._stop, self._number = batches, start, stop, number
         self._recall = recall
-        self.number = start if number is None else number
-        self._queue: queue.Queue[Any] = queue.Queue(maxsize=ahead)
+        self._queue: queue.Queue[Any] = queue.Queue(maxsize=batches.config.prefetch)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._waited, self._since = 0.0, time.perf_counter()
@@ -222,11 +220,9 @@ class Loader:
                 self._queue.get_nowait()
             except queue.Empty:
                 self._thread.join(0.01)
-        if isinstance(self.batches, Spread):
-            self.batches.close()
 
     def __iter__(self) -> Iterator[Part]:
-        for _ in range(self.start, self.stop):
+        for _ in range(self._start, self._stop):
             asked = time.perf_counter()
             item = self._queue.get()
             self._waited += time.perf_counter() - asked
@@ -243,17 +239,40 @@ class Loader:
 
     def _work(self) -> None:
         try:
-            step = self.start
-            for number in itertools.count(self.number):
-                for part in self.batches.parts(number, step):
-                    if self._closing.is_set() or step == self.stop:
-                        return
-                    if self._recall is not None:
-                        part = part._replace(recalled=self._recall(part))
-                    self._queue.put(part)
-                    step += 1
+            for part in self._parts():
+                if self._closing.is_set():
+                    return
+                if self._recall is not None:
+                    part = part._replace(recalled=self._recall(part))
+                self._queue.put(part)
         except Exception as error:  # handed to the loop, which raises it
             self._queue.put(error)
+
+    def _parts(self) -> Iterator[Part]:
+        """Yield what each step learns from, in order."""
+        workers = self._batches.config.workers
+        loader = DataLoader(
+            self._batches,
+            batch_size=None,  # they are batches
+            sampler=itertools.count(self._number),
+            num_workers=workers,
+            collate_fn=_as_it_is,
+            multiprocessing_context=CONTEXT if workers else None,
+            generator=torch.Generator(),  # the run's draws are its own
+        )
+        with started_apart():
+            numbered = enumerate(loader, self._number)
+        step = self._start
+        for number, batch in numbered:
+            for part in windows_of(batch, self._batches.config.length, number, step):
+                if step == self._stop:
+                    return
+                yield part
+                step += 1
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch
 
 
 class _Mixture:
@@ -274,7 +293,7 @@ class _Mixture:
         rest = np.argsort(self._counts - share, kind="stable")[: _BLOCK - self._counts.sum()]
         self._counts[rest] += 1
         self._seed = seed
-        self._block: tuple[int, np.ndarray] = (-1, np.array([]))
+        self._block: tuple[int, np.ndarray] = (-1, np.array([]))  # the last one drawn
 
     def row(self, number: int, random: np.random.Generator) -> int:
         """Return the row that comes at a place of the endless stream."""
@@ -297,7 +316,8 @@ class _Files:
         edges = np.flatnonzero(np.diff(shards.file[rows], prepend=-1))
         self._rows, self._first = rows, rows[edges]
         self._count = np.diff(edges, append=len(rows))
-        self._seed, self._order = seed, lru_cache(maxsize=1)(self.order)
+        self._seed = seed
+        self._epoch: tuple[int, np.ndarray] = (-1, np.array([]))  # the last one drawn
 
     def __len__(self) -> int:
         return len(self._first)
@@ -317,7 +337,9 @@ class _Files:
     def row(self, number: int, random: np.random.Generator) -> int:
         """Return the row that comes at a place of the stream."""
         epoch, place = divmod(number, len(self))
-        return self.draw(int(self._order(epoch)[place]), random)
+        if self._epoch[0] != epoch:
+            self._epoch = (epoch, self.order(epoch))
+        return self.draw(int(self._epoch[1][place]), random)
 
     def draw(self, file: int, random: np.random.Generator) -> int:
         """Return one of a file's rows."""
@@ -329,68 +351,3 @@ def _padded(sequences: list[np.ndarray], length: int) -> np.ndarray:
     for row, ids in zip(batch, sequences, strict=True):
         row[: len(ids)] = ids
     return batch
-
-
-# Batches cut by several processes, for a device that takes them faster than one thread cuts them.
-
-_AHEAD = 2  # batches that each process has ready
-_PATIENCE = 1.0  # seconds between two looks whether a process still lives
-
-
-class Spread:
-    """The batches from a number on, cut by so many processes."""
-
-    def __init__(self, batches: Batches, first: int, workers: int) -> None:
-        self._first, self._next, self._length = first, first, batches.config.length
-        self._queues: list[Any] = [CONTEXT.Queue(_AHEAD) for _ in range(workers)]
-        given = (batches.config, batches.seed, batches.process, batches.processes)
-        self._workers = [
-            CONTEXT.Process(target=_cut, args=(*given, first + at, workers, queue), daemon=True)
-            for at, queue in enumerate(self._queues)
-        ]
-        with started_apart():
-            for worker in self._workers:
-                worker.start()
-
-    def parts(self, number: int, step: int) -> Iterator[Part]:
-        """Yield a batch as steps learn from it; the batches are asked for in order."""
-        assert number == self._next, "processes cut batches in order"
-        self._next += 1
-        at = (number - self._first) % len(self._workers)
-        item = self._taken(at)
-        if isinstance(item, Exception):
-            raise item
-        return windows_of(item.astype(np.int64), self._length, number, step)
-
-    def close(self) -> None:
-        """End the processes."""
-        for worker in self._workers:
-            worker.terminate()
-        for worker in self._workers:
-            worker.join()
-
-    def _taken(self, at: int) -> Any:
-        while True:
-            try:
-                return self._queues[at].get(timeout=_PATIENCE)
-            except queue.Empty:
-                if not self._workers[at].is_alive():
-                    code = self._workers[at].exitcode
-                    raise RuntimeError(
-                        f"a process that cuts batches ended with code {code}; "
-                        "data.workers=0 cuts them in a thread"
-                    ) from None
-
-
-def _cut(
-    config: DataConfig, seed: int, process: int, processes: int, first: int, every: int, to: Any
-) -> None:
-    """Cut every so-manyth batch from the first on, until ended."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asked ends this one
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    try:
-        batches = Batches(config, seed, process=process, processes=processes)
-        for number in itertools.count(first, every):
-            to.put(batches.batch(number).astype(np.int32))
-    except Exception as error:
-        to.put(error)

@@ -31,7 +31,7 @@ from tokenization.ensemble.layouts import (
 )
 from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import END, HARMONY, PART_NAMES, PLAN, TEMPO
-from tokenization.language import COUNTED, PERIOD, transposition
+from tokenization.language import COUNTED, PERIOD, transposed
 from training.config import DataConfig
 from training.data.examples import moved, start_bar
 
@@ -66,7 +66,7 @@ def cut_ensemble(
     kind = _kind_of(config, random)
     ids = ids.astype(np.int64)
     piece, hole = _crop(kind, ids, bars, config, random)
-    piece = moved(config.transpose, random, partial(_transposed, piece))
+    piece = moved(config.transpose, random, partial(transposed, language.vocabulary, piece))
     piece = _in_parts(language, piece, kind, config, random)
     sheet = language.sheet(piece)
     laid, given = piece, 0
@@ -130,11 +130,6 @@ def _crop(
     first = start_bar(bars, len(ids), config, random)
     # Some parts may be dropped, so that more bars have room.
     return from_bar(ids, first)[: 2 * config.trained_length + MARKS], None
-
-
-def _transposed(ids: np.ndarray, semitones: int) -> np.ndarray | None:
-    ids = transposition(Ensemble.vocabulary, semitones)[ids]
-    return ids if (ids >= 0).all() else None
 
 
 def _in_parts(

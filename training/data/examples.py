@@ -13,6 +13,7 @@ import numpy as np
 
 from tokenization.groove.language import Groove
 from tokenization.groove.spelling import BAR_TICKS, BASS, DRUMS, OTHER, PITCHES
+from tokenization.language import transposed
 from tokenization.remi.language import Remi
 from tokenization.score import Notes
 from training.config import DataConfig
@@ -24,19 +25,6 @@ Another = Callable[[np.random.Generator], np.ndarray]
 
 Cut = Callable[[Any, np.ndarray, np.ndarray, DataConfig, np.random.Generator, Another], np.ndarray]
 """Makes a training sequence, of a language, of a piece's ids and where its bars begin."""
-
-
-def heard_from(
-    line: int, notes: Notes, drums: Notes | None, config: DataConfig, random: np.random.Generator
-) -> Notes:
-    """Return a trio's notes from a line on, with some tracks silent, to other drums where there are some."""
-    if drums is not None and (drums.onset_ticks >= line).any():
-        notes = Notes.concatenate([notes[notes.track != DRUMS], drums])
-    later = (notes.onset_ticks >= line) & np.isin(notes.track, _kept(config.drop_track, random))
-    if not later.any():  # the tracks left are silent: drop none
-        later = notes.onset_ticks >= line
-    notes = notes[later]
-    return notes.replace(onset_ticks=notes.onset_ticks - line)
 
 
 def start_bar(
@@ -87,9 +75,6 @@ def transposed_trio(notes: Notes, most: int, random: np.random.Generator) -> Not
     return moved(most, random, move)
 
 
-# Grooves.
-
-
 def cut_groove(
     groove: Groove,
     ids: np.ndarray,
@@ -98,19 +83,24 @@ def cut_groove(
     random: np.random.Generator,
     another: Another,
 ) -> np.ndarray:
-    """Return up to length + 1 tokens of a trio spelled again from a bar on."""
+    """Return up to length + 1 tokens of a trio spelled again from a bar on, perhaps with silent tracks, other drums."""
     drums = None
     if config.mix_drums and random.random() < config.mix_drums:
         # A style that nobody has heard, to be learned from its beginning.
         notes = groove.notes(another(random))
         drums = notes[notes.track == DRUMS]
-    start = start_bar(bars, len(ids), config, random)
-    notes = heard_from(start * BAR_TICKS, groove.notes(ids), drums, config, random)
+    line = start_bar(bars, len(ids), config, random) * BAR_TICKS
+    notes = groove.notes(ids)
+    if drums is not None and (drums.onset_ticks >= line).any():
+        notes = Notes.concatenate([notes[notes.track != DRUMS], drums])
+    after = notes.onset_ticks >= line
+    heard = after & np.isin(notes.track, _kept(config.drop_track, random))
+    notes = notes[
+        heard if heard.any() else after
+    ]  # where the tracks left are silent, none is dropped
+    notes = notes.replace(onset_ticks=notes.onset_ticks - line)
     notes = transposed_trio(notes, config.transpose, random)
     return groove.spell(notes)[: config.trained_length + 1].astype(np.uint16)
-
-
-# Piano pieces.
 
 
 def cut_remi(
@@ -124,4 +114,5 @@ def cut_remi(
     """Return up to length + 1 tokens from a bar on, transposed, chords too."""
     start = start_bar(bars, len(ids), config, random)
     crop = ids[int(bars[start]) if start else 0 :][: config.trained_length + 1]
-    return moved(config.transpose, random, partial(remi.transpose, crop)).astype(np.uint16)
+    transpose = partial(transposed, remi.vocabulary, crop)
+    return moved(config.transpose, random, transpose).astype(np.uint16)

@@ -9,7 +9,7 @@ import re
 import shutil
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -57,15 +57,18 @@ class PrepareReport:
     _files: Counter[str] = field(default_factory=Counter)  # of each kind of remark
     _examples: dict[str, str] = field(default_factory=dict)
 
-    def twin(self, name: str, digest: bytes) -> str | None:
+    def twin(self, name: str, rows: Sequence[Encoded]) -> str | None:
         """Return the file that had the same tokens, or None for the first that has them."""
+        digest = hashlib.sha256(b"".join(row.ids.tobytes() for row in rows)).digest()
         first = self._twins.setdefault(digest, name)
         return None if first == name else first
 
-    def take(self, losses: Mapping[str, int], remarks: Iterable[str]) -> None:
+    def take(self, spelled: Spelled) -> None:
         """Count what one file lost, and its remarks; those that differ in particulars are one kind."""
-        self.losses.update(losses)
-        for kind, remark in {_PARTICULAR.sub("#", remark): remark for remark in remarks}.items():
+        for row in spelled.rows:
+            self.losses += Counter(row.losses)
+        kinds = {_PARTICULAR.sub("#", remark): remark for remark in spelled.remarks}
+        for kind, remark in kinds.items():
             self._files[kind] += 1
             self._examples.setdefault(kind, remark)
 
@@ -103,12 +106,13 @@ class PreparedWriter:
         self._is_in_place = False
         self._digest = hashlib.sha256()
         self._tokens = 0
-        self._rows: list[tuple[int, int, int, int, int]] = []  # length, notes, file, split, style
+        self._rows: list[tuple[int, int, int]] = []  # length, notes, file
         self._bars: list[np.ndarray] = []
         self._names: list[str] = []
+        self._splits: list[str] = []  # of each file
+        self._styles: list[str] = []
         self.names_of_works: list[str] = []  # of each file, in its source
         self.works: list[tuple[str, ...]] = []  # the keys of each file's work
-        self._styles: dict[str, int] = {}
 
     def __enter__(self) -> PreparedWriter:
         with self._disk():
@@ -149,41 +153,40 @@ class PreparedWriter:
         works: tuple[str, ...] = (),
     ) -> None:
         """Append the rows of a file."""
-        number = NO_STYLE if not style else self._styles.setdefault(style, len(self._styles))
         for row in rows:
             data = np.ascontiguousarray(row.ids, dtype=TOKEN_TYPE).tobytes()
             with self._disk():
                 self._file.write(data)
             self._digest.update(data)
             self._tokens += len(row.ids)
-            entry = (len(row.ids), row.notes, len(self._names), SPLITS.index(split), number)
-            self._rows.append(entry)
+            self._rows.append((len(row.ids), row.notes, len(self._names)))
             self._bars.append(np.asarray(row.bars, dtype=np.uint32))
         self._names.append(name)
+        self._splits.append(split)
+        self._styles.append(style)
         self.names_of_works.append(work)
         self.works.append(works)
 
     def hold_out(self, share: float, *, by_name: bool) -> None:
         """Give each file the split of its work."""
-        splits = split_works(self.names_of_works, self.works, share, by_name=by_name)
-        numbers = [SPLITS.index(split) for split in splits]
-        self._rows = [(*row[:3], numbers[row[2]], row[4]) for row in self._rows]
+        self._splits = split_works(self.names_of_works, self.works, share, by_name=by_name)
 
     def commit(self, meta: dict[str, Any], notices: Sequence[tuple[Path, str]] = ()) -> None:
         """Put the set in its place, with its description and copies of the source's notices."""
+        pieces = self._pieces()
         meta = {
             "format": FORMAT,
             **meta,
-            "counts": self._counts(),
-            "styles": list(self._styles),
+            "counts": _counts(pieces),
+            "styles": self._named_styles(),
             "tokens": self._tokens,
             "checksum": self._digest.hexdigest(),
         }
         with self._disk():
             self._file.close()
-            columns = vars(self._pieces())
+            columns = {**vars(pieces)}
             if not any(self.works):  # as sets were before there were any
-                columns = {name: column for name, column in columns.items() if name != "works"}
+                del columns["works"]
             _save(self._part / PIECES_FILE, columns)
             text = json.dumps(meta, indent=1, ensure_ascii=False) + "\n"
             (self._part / META_FILE).write_text(text, encoding="utf-8", errors="backslashreplace")
@@ -203,8 +206,14 @@ class PreparedWriter:
         sync(self.destination.parent)
         shutil.rmtree(self._old, ignore_errors=True)
 
+    def _named_styles(self) -> list[str]:
+        return [style for style in dict.fromkeys(self._styles) if style]
+
     def _pieces(self) -> Pieces:
-        length, notes, file, split, style = np.array(self._rows, dtype=np.int64).T
+        length, notes, file = np.array(self._rows, dtype=np.int64).T
+        split = np.array([SPLITS.index(split) for split in self._splits])
+        number = {"": NO_STYLE} | {name: at for at, name in enumerate(self._named_styles())}
+        style = np.array([number[style] for style in self._styles])
         bars = [len(row) for row in self._bars]
         return Pieces(
             start=np.cumsum(length) - length,
@@ -213,31 +222,31 @@ class PreparedWriter:
             bar_start=np.append(0, np.cumsum(bars, dtype=np.int64)),
             bars=np.concatenate(self._bars),
             file=file,
-            split=split.astype(np.uint8),
-            style=style.astype(np.int32),
+            split=split[file].astype(np.uint8),
+            style=style[file].astype(np.int32),
             names=np.array(self._names, dtype=np.str_),
             works=np.array(["\n".join(keys) for keys in self.works], dtype=np.str_),
         )
-
-    def _counts(self) -> dict[str, dict[str, int]]:
-        pieces = self._pieces()
-        bars = np.diff(pieces.bar_start)
-        counts = {}
-        for number, split in enumerate(SPLITS):
-            rows = pieces.split == number
-            counts[split] = {
-                "files": len(np.unique(pieces.file[rows])),
-                "pieces": int(rows.sum()),
-                "tokens": int(pieces.length[rows].sum()),
-                "bars": int(bars[rows].sum()),
-                "notes": int(pieces.notes[rows].sum()),
-            }
-        return counts
 
     def _disk(self) -> AbstractContextManager[None]:
         return full_disk_named(
             self.destination.parent, "write the data set elsewhere (nothing was changed)"
         )
+
+
+def _counts(pieces: Pieces) -> dict[str, dict[str, int]]:
+    """Return how much there is, by split."""
+    bars, counts = np.diff(pieces.bar_start), {}
+    for number, split in enumerate(SPLITS):
+        rows = pieces.split == number
+        counts[split] = {
+            "files": len(np.unique(pieces.file[rows])),
+            "pieces": int(rows.sum()),
+            "tokens": int(pieces.length[rows].sum()),
+            "bars": int(bars[rows].sum()),
+            "notes": int(pieces.notes[rows].sum()),
+        }
+    return counts
 
 
 def _save(path: Path, columns: dict[str, np.ndarray]) -> None:
@@ -307,9 +316,7 @@ class Spelled:
     """What a worker made of a piece."""
 
     rows: list[Encoded]
-    losses: Counter[str]
     remarks: tuple[str, ...]
-    digest: bytes  # of the tokens
     works: tuple[str, ...] = ()  # the keys of the work, where pieces are held out by works
 
 
@@ -359,16 +366,8 @@ def spell(source: str, language_name: str, piece: Piece) -> Spelled | Skipped:
         return Skipped(piece.name, str(error).replace(str(piece.path), piece.name))
     except MemoryError:
         return Skipped(piece.name, "reading it takes more memory than there is")
-    digest = hashlib.sha256()
-    for spelling in spellings:
-        digest.update(spelling.ids.tobytes())
-    return Spelled(
-        rows=spellings,
-        losses=sum((Counter(s.losses) for s in spellings), Counter()),
-        remarks=tuple(dict.fromkeys(remark for score in scores for remark in score.remarks)),
-        digest=digest.digest(),
-        works=tuple(works),
-    )
+    remarks = dict.fromkeys(remark for score in scores for remark in score.remarks)
+    return Spelled(rows=spellings, remarks=tuple(remarks), works=tuple(works))
 
 
 def _find(kind: Source, listing: Listing, folder: Path, options: PrepareOptions) -> Found:
@@ -421,13 +420,13 @@ def _take(
 ) -> None:
     if isinstance(answer, Failed | Skipped):
         report.skipped.append(Skipped(piece.name, answer.reason))
-    elif twin := report.twin(piece.name, answer.digest):
+    elif twin := report.twin(piece.name, answer.rows):
         # In two splits it would be tested on what was learned.
         report.skipped.append(Skipped(piece.name, f"it has the same notes as {twin}"))
     else:
         kind = {"split": piece.split, "style": piece.style}
         writer.add(piece.name, answer.rows, **kind, work=piece.work, works=answer.works)
-        report.take(answer.losses, answer.remarks)
+        report.take(answer)
 
 
 def _meta(

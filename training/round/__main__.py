@@ -13,12 +13,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from training.config import CONFIG, RunConfig, find, read
+from training.round.pack import pack, unpack
+from training.round.run import Round
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line says; return the exit status."""
     given = _parser().parse_args(arguments)
     try:
-        return {"pack": _pack, "run": _run, "unpack": _unpack}[given.command](given)
+        if given.command == "run":
+            return Round(given).run()
+        if given.command == "pack":
+            size = pack(_config_of(given), given.folder, int(given.part_mb * 1e6), given.weights)
+            print(f"{given.folder}: {size / 1e6:.1f} MB")
+        else:
+            for key, value in unpack(given.folder, given.run).items():
+                print(f"{key}: {value}")
+        return 0
     except (ValueError, OSError) as error:
         print(f"round: {error}", file=sys.stderr)
         return 2
@@ -57,30 +69,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _pack(given: argparse.Namespace) -> int:
-    from training.config import find, read
-    from training.round.pack import pack
-
+def _config_of(given: argparse.Namespace) -> RunConfig:
     config = read(find(given.config), given.changes)
-    if (Path(given.config) / "config.yaml").is_file():
-        config = replace(config, run=given.config)
-    size = pack(config, given.folder, int(given.part_mb * 1e6), given.weights)
-    print(f"{given.folder}: {size / 1e6:.1f} MB")
-    return 0
-
-
-def _run(given: argparse.Namespace) -> int:
-    from training.round.run import Round
-
-    return Round(given).run()
-
-
-def _unpack(given: argparse.Namespace) -> int:
-    from training.round.pack import unpack
-
-    for key, value in unpack(given.folder, given.run).items():
-        print(f"{key}: {value}")
-    return 0
+    is_run = (Path(given.config) / CONFIG).is_file()
+    return replace(config, run=given.config) if is_run else config
 
 
 if __name__ == "__main__":

@@ -7,8 +7,6 @@ a run that goes on from its held rate, and its model, as if it had been trained 
 from __future__ import annotations
 
 import json
-import math
-import os
 import shutil
 import tarfile
 import tempfile
@@ -16,17 +14,15 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from musicgen import checkpoint
 from musicgen.performer import Performer
 from tokenization.records import from_plain
+from tokenization.whole_file import write_json, write_whole
 from training import run_folder
-from training.config import OptimiserConfig, RunConfig
+from training.config import RunConfig
 from training.data.batches import Batches
 from training.initial_model import model_config
 from training.loop import MODEL
-from training.optimiser import kept_of, optimiser_of
 from training.run_folder import plain, write_config
 
 
@@ -38,13 +34,9 @@ def write_parts(folder: Path, name: str, model: Performer, card: Any, dtype: str
         data = (Path(place) / checkpoint.WEIGHTS).read_bytes()
     pieces = [data[start : start + size] for start in range(0, len(data), size)]
     for number, piece in enumerate(pieces, 1):
-        fresh = folder / f".{name}.{number}.new"
-        fresh.write_bytes(piece)
-        os.replace(fresh, _part(folder, name, number))
-    number = len(pieces) + 1
-    while _part(folder, name, number).exists():  # of something larger that stood here
-        _part(folder, name, number).unlink()
-        number += 1
+        write_whole(folder / f"{name}.safetensors.{number}", piece)
+    for part in _parts(folder, name)[len(pieces) :]:  # of something larger that stood here
+        part.unlink()
     return text
 
 
@@ -53,31 +45,26 @@ def join_parts(folder: Path, name: str, text: str, model: Path) -> None:
     shutil.rmtree(model, ignore_errors=True)
     model.mkdir(parents=True)
     (model / checkpoint.CONFIG).write_text(text, encoding="utf-8")
-    number = 1
-    with (model / checkpoint.WEIGHTS).open("wb") as file:
-        while _part(folder, name, number).is_file():
-            file.write(_part(folder, name, number).read_bytes())
-            number += 1
+    weights = b"".join(part.read_bytes() for part in _parts(folder, name))
+    (model / checkpoint.WEIGHTS).write_bytes(weights)
     checkpoint.load(model)
 
 
-def write_checkpoint(
-    run: Path, model: Path, settings: OptimiserConfig, state: run_folder.RunState
-) -> Path:
+def write_checkpoint(run: Path, model: Path, state: run_folder.RunState) -> None:
     """Write a checkpoint of a run from a model and what is known of the run, without averages."""
-    found, card = checkpoint.load(model)
-    optimiser = optimiser_of(settings, found)
-    averages = {
-        f"{name}/{key}": torch.zeros(() if key == "step" else parameter.shape)
-        for name, parameter in found.named_parameters()
-        for key in kept_of(optimiser, parameter)
-    }
     state.began, state.window = state.step, ()
-    return run_folder.save(run, found, card, averages, state)
+    run_folder.save(run, *checkpoint.load(model), {}, state)
 
 
-def _part(folder: Path, name: str, number: int) -> Path:
-    return folder / f"{name}.safetensors.{number}"
+def rescale(state: run_folder.RunState, batch: int, other: int) -> None:
+    """Let a run go on with another size of batches where it stands in the music."""
+    batches = state.step if state.batches is None else state.batches
+    state.batches, state.window = -(-batches * batch // other), ()
+
+
+def _parts(folder: Path, name: str) -> list[Path]:
+    """Return the parts of a model's weights, in order."""
+    return sorted(folder.glob(f"{name}.safetensors.*"), key=lambda part: int(part.suffix[1:]))
 
 
 ROUND, START = "round.json", "start"
@@ -108,12 +95,10 @@ def unpack(folder: Path, run: Path) -> dict[str, Any]:
         raise ValueError(f"{run} stands at step {int(before.name)}, past {state.step} of the round")
     if before is None and run.is_dir() and any(run.iterdir()):
         raise ValueError(f"{run} holds something that is no run; name another folder")
-    # Batches of another size: the music goes on where the round left it.
-    seen = (state.step if state.batches is None else state.batches) * content["batch"]
-    state.batches = math.ceil(seen / config.data.batch)
+    rescale(state, content["batch"], config.data.batch)
     with tempfile.TemporaryDirectory() as place:
         join_parts(folder, held, content[held], Path(place) / "held")
-        write_checkpoint(run, Path(place) / "held", config.optimiser, state)
+        write_checkpoint(run, Path(place) / "held", state)
     join_parts(folder, "model", content["model"], run / MODEL)
     write_config(config)
     for name, text in content["tables"].items():
@@ -156,7 +141,7 @@ def pack(config: RunConfig, folder: Path, part_bytes: int, weights: str = "bfloa
         model, card = checkpoint.load(found)
         content["start"] = write_parts(folder, START, model, card, weights, part_bytes)
         content["state"] = asdict(run_folder.read_state(found))
-    (folder / ROUND).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    write_json(folder / ROUND, content)
     (folder / "run.py").write_text(LAUNCHER, encoding="utf-8")
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 

@@ -1,8 +1,7 @@
 """Run a round on the machine with the GPU: a trial, the batch that fills the card, the training, and what comes back.
 
 Whatever happens (a compiler that fails, a card that is full, the time that is over, a signal), the last weights stand
-in the folder that comes back: they are written once a minute, where the rate is about to fall, and at the end. A report
-says how far the round is while it runs.
+in the folder that comes back: they are written once a minute, where the rate is about to fall, and at the end.
 """
 
 from __future__ import annotations
@@ -10,13 +9,11 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import os
 import shutil
 import signal
 import tarfile
 import time
 import traceback
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -24,85 +21,82 @@ from typing import Any
 import torch
 
 from musicgen import checkpoint
+from musicgen.common.processes import processors
 from musicgen.performer import Performer
 from tokenization.records import from_plain
+from tokenization.whole_file import write_json, write_text
 from training import run_folder
 from training.config import RunConfig
 from training.data.batches import Batches
-from training.devices import compiled, start_fabric
+from training.devices import start_fabric
 from training.loop import MODEL, Progress, Run
 from training.optimiser import Limit
-from training.round.pack import ROUND, START, join_parts, write_checkpoint, write_parts
+from training.round.pack import ROUND, START, join_parts, rescale, write_checkpoint, write_parts
 
 FILLED = 0.85  # of a card's memory that a larger batch may be expected to take
 LAST_SECONDS = 25.0  # to validate and write, at the end
-TRIAL_STEPS, TRIAL_WARM = 20, 5  # of which the first are not timed
+TRIAL_STEPS = 20  # of which the second half is timed, from one line of the log to the next
 EVERY_SECONDS, SAID_SECONDS = 60.0, 3.0  # weights, lines
+FAILED = "failed"
 
 
-class Trial:
-    """Times some steps, and ends with the last."""
+class Round:
+    """One round, from the folder that was packed to the one that comes back; it listens to its training."""
 
-    def __init__(self, run: Run, on_gpu: bool) -> None:
-        self.run, self.on_gpu = run, on_gpu
-        self.steps, self.speed, self._at = 0, 0.0, 0.0
-
-    def stepped(self, step: int, steps: int) -> None:
-        """Time the steps after the first few."""
-        self.steps = step
-        if step in (TRIAL_WARM, TRIAL_STEPS):
-            if self.on_gpu:
-                torch.cuda.synchronize()
-            now = time.monotonic()
-            self.speed = (TRIAL_STEPS - TRIAL_WARM) / max(1e-9, now - self._at)
-            self._at = now
-
-    def progress(self, progress: Progress) -> None:
-        """Hear nothing."""
-
-    def validated(self, model: Performer, step: int) -> None:
-        """Hear nothing."""
-
-
-class Report:
-    """Prints how a run goes, and writes what comes back."""
-
-    def __init__(
-        self,
-        out: Path,
-        content: dict[str, Any],
-        given: argparse.Namespace,
-        say: Callable[[str], None],
-        about: str,
-    ) -> None:
-        """Take the folder to write to, what was packed, what the command line says, and the device's name."""
-        self.out, self.content, self.given, self.say, self.about = out, content, given, say, about
-        self.run: Run | None = None
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.began = time.monotonic()
+        self.given, self.folder, self.out = given, given.folder.resolve(), given.out.resolve()
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.content: dict[str, Any] = json.loads((self.folder / ROUND).read_text(encoding="utf-8"))
+        self.within = given.within or given.seconds + 100
+        self.config = self._configured()
+        self.device = start_fabric(self.config.device).device
+        self.on_gpu = self.device.type == "cuda"
+        self.about = torch.cuda.get_device_name(self.device) if self.on_gpu else "CPU"
+        self.current: Run | None = None
+        self.is_trial, self.trained_from = True, self.began
         self.batch, self.tokens, self.speed, self.loss = 0, 0, 0.0, float("nan")
-        self._said, self._wrote, self._held = 0.0, time.monotonic(), False
-        self._began = time.monotonic()
-        self.texts: dict[str, str] = {}
+        self.held: dict[str, str] | None = None  # describes the weights from before the tail
+        self._said, self._wrote = 0.0, self.began
 
-    def begin(self, run: Run, batch: int) -> None:
-        """Listen to a run from here on."""
-        self.run, self.batch = run, batch
+    def run(self) -> int:
+        """Train; return the exit status."""
+        for name in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(name, lambda *_: self.current.stop() if self.current else None)
+        precision = self.config.device.precision
+        self.say(f"{self.about}, torch {torch.__version__}, precision {precision}")
+        batch, speed = self._fitting()
+        if not batch:
+            return 1
+        self.say(f"batch {batch}: {speed:,.0f} tokens/s; the run begins")
+        self.is_trial, self.trained_from = False, time.monotonic()
+        ending = self._train(batch)
+        if self.current is not None:
+            self.write(ending)
+        tokens, seconds = self.tokens / 1e6, time.monotonic() - self.trained_from
+        trained = f"{tokens:.2f} million tokens in {seconds:.0f} s, loss {self.loss:.4f}"
+        self.say(f"{ending}: {trained}; {self.out} comes back")
+        return 0 if ending != FAILED else 1
+
+    def say(self, text: str) -> None:
+        """Print a line with the seconds since the start."""
+        print(f"[{time.monotonic() - self.began:6.1f} s] {text}", flush=True)
 
     def stepped(self, step: int, steps: int) -> None:
         """Count; write the weights before the tail, and once a minute."""
-        assert self.run is not None
-        self.tokens += self.batch * self.run.config.data.length
-        if self.run.schedule.in_tail and not self._held:
-            self._held = True
-            self.write("running")
-        elif time.monotonic() - self._wrote > EVERY_SECONDS:
+        if self.is_trial or self.current is None:
+            return
+        self.tokens += self.batch * self.config.data.length
+        turns = self.current.schedule.in_tail and self.held is None
+        if turns or time.monotonic() - self._wrote > EVERY_SECONDS:
             self.write("running")
 
     def progress(self, progress: Progress) -> None:
         """Print a line every few seconds."""
         self.speed, self.loss = progress.tokens_per_second, progress.loss
-        if time.monotonic() - self._said > SAID_SECONDS:
+        if not self.is_trial and time.monotonic() - self._said > SAID_SECONDS:
             self._said = time.monotonic()
-            tail = ", tail" if self.run is not None and self.run.schedule.in_tail else ""
+            tail = ", tail" if self.current and self.current.schedule.in_tail else ""
             self.say(
                 f"step {progress.step:,} of about {progress.steps:,}: loss {progress.loss:.4f}, "
                 f"{progress.tokens_per_second:,.0f} tokens/s{tail}"
@@ -110,137 +104,68 @@ class Report:
 
     def validated(self, model: Performer, step: int) -> None:
         """Print the loss on held-out pieces."""
-        assert self.run is not None
-        self.say(f"step {step:,}: validation {self.run.state.validation_loss:.4f}")
-
-    def summary(self) -> str:
-        """Return the round in a line."""
-        seconds = time.monotonic() - self._began
-        return f"{self.tokens / 1e6:.2f} million tokens in {seconds:.0f} s, loss {self.loss:.4f}"
+        if not self.is_trial and self.current:
+            self.say(f"step {step:,}: validation {self.current.state.validation_loss:.4f}")
 
     def write(self, ending: str) -> None:
         """Write weights, tables and what is known of them to the folder that comes back."""
-        run, given = self.run, self.given
-        assert run is not None
+        run = self.current
+        assert run is not None, "a run is written"
         self._wrote = time.monotonic()
-        size = int(given.part_mb * 1e6)
-        in_tail = run.schedule.in_tail
-        done = ending not in ("running", "failed") and in_tail
-        if done and (run.folder / MODEL / checkpoint.CONFIG).is_file():
+        in_tail, state = run.schedule.in_tail, run.state
+        is_done = in_tail and ending not in ("running", FAILED)
+        if is_done and (run.folder / MODEL / checkpoint.CONFIG).is_file():
             model, card = checkpoint.load(run.folder / MODEL)
         else:
             model, card = run.model, run.card(of_tail=in_tail)
-        texts = {"model": write_parts(self.out, "model", model, card, "bfloat16", size)}
-        state = run.state
+        texts = {"model": self._write_parts("model", model, card, "bfloat16")}
         if in_tail:
-            held = run_folder.newest(run.folder)
-            assert held is not None, "a run saves before its tail"
-            state = run_folder.read_state(held)
-            texts |= self._write_held(held, size)
-        state = replace(state, window=())
-        tables = {
-            name: (run.folder / name).read_text()
-            for name in ("train.csv", "validation.csv", "tail/train.csv", "tail/validation.csv")
-            if (run.folder / name).is_file()
-        }
+            before = run_folder.newest(run.folder)
+            assert before is not None, "a run saves before its tail"
+            state = run_folder.read_state(before)
+            if self.held is None:
+                self.held = self._write_held(before)
+            texts |= self.held
+        names = ("train.csv", "validation.csv", "tail/train.csv", "tail/validation.csv")
+        there = [name for name in names if (run.folder / name).is_file()]
+        tables = {name: (run.folder / name).read_text() for name in there}
+        seconds = time.monotonic() - self.trained_from
         content = {
             "config": self.content["config"],
             "batch": self.batch,
-            "state": asdict(state),
+            "state": {**asdict(state), "window": ()},
             "device": self.about,
             "tokens": self.tokens,
-            "tokens_per_second": round(self.tokens / (time.monotonic() - self._began)),
-            "seconds": round(time.monotonic() - self._began, 1),
+            "tokens_per_second": round(self.tokens / seconds),
+            "seconds": round(seconds, 1),
             "ending": ending,
             "tables": {name: text for name, text in tables.items() if "/" not in name},
             **texts,
         }
-        fresh = self.out / f".{ROUND}.new"
-        fresh.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        os.replace(fresh, self.out / ROUND)
+        write_json(self.out / ROUND, content)
         joined = "".join(f"# {name}\n{text}" for name, text in tables.items())
-        (self.out / "log.csv").write_text(joined, encoding="utf-8")
+        write_text(self.out / "log.csv", joined)
 
-    def _write_held(self, held: Path, size: int) -> dict[str, str]:
-        """Write the weights from before the tail, as exactly as there is room; once."""
-        if "hold" in self.texts:
-            return self.texts
+    def _write_held(self, held: Path) -> dict[str, str]:
+        """Write the weights from before the tail, as exactly as there is room."""
         given = self.given
         taken = [path.stat().st_size for path in self.out.glob("model.*")]
         model, card = checkpoint.load(held)
         numbers = sum(x.numel() for x in model.state_dict().values())
         for dtype, width in (("bfloat16", 2), ("int8", 1)):
             more = int(numbers * width * 1.03)
-            files = 2 + len(taken) + -(-more // size)
+            files = 2 + len(taken) + -(-more // int(given.part_mb * 1e6))
             if sum(taken) + more < given.total_mb * 1e6 and files <= given.files:
-                text = write_parts(self.out, "hold", model, card, dtype, size)
-                self.texts = {"hold": text}
-                return self.texts
+                return {"hold": self._write_parts("hold", model, card, dtype)}
         self.say("there is no room for the weights from before the tail")
         return {}
 
+    def _write_parts(self, name: str, model: Performer, card: checkpoint.Card, dtype: str) -> str:
+        return write_parts(self.out, name, model, card, dtype, int(self.given.part_mb * 1e6))
 
-class Round:
-    """One round, from the folder that was packed to the one that comes back."""
-
-    def __init__(self, given: argparse.Namespace) -> None:
-        self.began = time.monotonic()
-        self.given, self.folder, self.out = given, given.folder.resolve(), given.out.resolve()
-        self.out.mkdir(parents=True, exist_ok=True)
-        content = json.loads((self.folder / ROUND).read_text(encoding="utf-8"))
-        self.content: dict[str, Any] = content
-        self.within = given.within or given.seconds + 100
-        self.config = self._configured(content)
-        self.current: Run | None = None
-        self.phase = "trial"
-
-    def run(self) -> int:
-        """Train; return the exit status."""
-        for name in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(name, lambda *_: self.current.stop() if self.current else None)
-        device = start_fabric(self.config.device).device
-        about = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
-        self.say(f"{about}, torch {torch.__version__}, precision {self.config.device.precision}")
-        batch, speed = self._fitting(device)
-        if not batch:
-            return 1
-        self.say(f"batch {batch}: {speed:,.0f} tokens/s; the run begins")
-        self.phase = "run"
-        report = Report(self.out, self.content, self.given, self.say, about)
-        seconds, ending = self.given.seconds, "failed"
-        while batch:
-            used = time.monotonic() - self.began
-            seconds = min(seconds, self.within - used - LAST_SECONDS)
-            if seconds <= 0:
-                self.say("no time is left")
-                break
-            run = self._run(batch, Path(self.config.run), Limit(seconds=seconds))
-            report.begin(run, batch)
-            self.current = run
-            started = time.monotonic()
-            try:
-                ending = run.fit(report)
-                break
-            except torch.OutOfMemoryError:
-                self.say(f"the card is full at batch {batch}; {batch // 2} from here on")
-                self._keep(run, batch, batch // 2)
-                seconds, batch = seconds - (time.monotonic() - started), batch // 2
-                self._forget()
-            except Exception:
-                traceback.print_exc()
-                break
-        if report.run is None:
-            return 1
-        report.write(ending)
-        self.say(f"{ending}: {report.summary()}; {self.out} comes back")
-        return 0 if ending != "failed" else 1
-
-    def say(self, text: str) -> None:
-        """Print a line with the seconds since the start."""
-        print(f"[{time.monotonic() - self.began:6.1f} s] {text}", flush=True)
-
-    def _configured(self, content: dict[str, Any]) -> RunConfig:
+    def _configured(self) -> RunConfig:
         """Return the configuration for this machine, with its data unpacked."""
+        content, given = self.content, self.given
         config = from_plain(RunConfig, {**content["config"], "model": content["model"]}, ROUND)
         work = self.folder / "work"
         shutil.rmtree(work, ignore_errors=True)
@@ -250,16 +175,15 @@ class Round:
             with tarfile.open(self.folder / f"data-{number}.tar.xz") as archive:
                 archive.extractall(to, filter="data")
             folders.append(str(to))
-        on_gpu = torch.cuda.is_available() and self.given.device in ("auto", "cuda")
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2
-        workers = self.given.workers
+        workers = given.workers
         if workers is None:
-            workers = max(1, min(8, cores - 2)) if on_gpu else 0
+            on_gpu = torch.cuda.is_available() and given.device in ("auto", "cuda")
+            workers = max(1, min(8, processors() - 2)) if on_gpu else 0
         data = replace(config.data, folder=config.data.moved(folders), workers=workers)
-        compiles = {"auto": None, "yes": True, "no": False}[self.given.compile]
+        compiles = {"auto": None, "yes": True, "no": False}[given.compile]
         device = replace(
-            config.device, accelerator=self.given.device, devices=1, nodes=1, strategy="auto",
-            precision=self.given.precision, compile=compiles,
+            config.device, accelerator=given.device, devices=1, nodes=1, strategy="auto",
+            precision=given.precision, compile=compiles,
         )  # fmt: skip
         validation = replace(config.validation, samples=0, patience=None)
         return replace(
@@ -267,13 +191,12 @@ class Round:
             save_every=1 << 40, keep=1, validation=validation,
         )  # fmt: skip
 
-    def _fitting(self, device: torch.device) -> tuple[int, float]:
+    def _fitting(self) -> tuple[int, float]:
         """Try steps; return the batch to take and its tokens a second, 0 where nothing fits."""
-        batch = self.given.batch or self.config.data.batch
-        best = (0, 0.0)
+        batch, best = self.given.batch or self.config.data.batch, (0, 0.0)
         while batch:
             try:
-                speed, filled = self._trial(batch, device)
+                speed, filled = self._trial(batch)
             except torch.OutOfMemoryError:
                 self.say(f"batch {batch} does not fit")
                 self._forget()
@@ -285,75 +208,84 @@ class Round:
             if speed <= best[1]:
                 return best
             best = (batch, speed)
-            larger = 2 * batch
             spent = time.monotonic() - self.began
             if (
                 self.given.batch
                 or not 0 < filled * 2 < FILLED
-                or larger > self.given.most_batch
+                or 2 * batch > self.given.most_batch
                 or spent > 0.5 * (self.within - self.given.seconds)
             ):
                 return best
-            batch = larger
+            batch *= 2
         return best
 
-    def _trial(self, batch: int, device: torch.device) -> tuple[float, float]:
+    def _trial(self, batch: int) -> tuple[float, float]:
         """Return the tokens a second of some steps, and the share of the card's memory that they took."""
-        on_gpu = device.type == "cuda"
-        if on_gpu:
-            torch.cuda.reset_peak_memory_stats()
         place = Path(self.config.run).with_name("trial")
         shutil.rmtree(place, ignore_errors=True)
-        run = self._run(batch, place, None)
-        watch = Trial(run, on_gpu)
-        self.current = run
-        run.fit(watch)
-        shutil.rmtree(place, ignore_errors=True)
         filled = 0.0
-        if on_gpu:
-            total = torch.cuda.get_device_properties(device).total_memory
+        if self.on_gpu:
+            torch.cuda.reset_peak_memory_stats()
+        self.current = self._run(batch, place, None)
+        self.current.fit(self)
+        if self.on_gpu:
+            total = torch.cuda.get_device_properties(self.device).total_memory
             filled = torch.cuda.max_memory_allocated() / total
-        speed = watch.speed * batch * self.config.data.length
-        self.say(
-            f"trial: batch {batch}, {watch.steps} steps, {speed:,.0f} tokens/s, {filled:.0%} of the card"
-        )
-        return speed, filled
+        shutil.rmtree(place, ignore_errors=True)
+        self.say(f"trial: batch {batch}, {self.speed:,.0f} tokens/s, {filled:.0%} of the card")
+        return self.speed, filled
+
+    def _train(self, batch: int) -> str:
+        """Train for the time that there is, with a smaller batch where the card is full; return how it ended."""
+        seconds = self.given.seconds
+        while True:
+            spent = time.monotonic() - self.began
+            seconds = min(seconds, self.within - spent - LAST_SECONDS)
+            if seconds <= 0:
+                self.say("no time is left")
+                return FAILED
+            run = self._run(batch, Path(self.config.run), Limit(seconds=seconds))
+            self.current, self.batch = run, batch
+            started = time.monotonic()
+            try:
+                return run.fit(self)
+            except torch.OutOfMemoryError:
+                if batch == 1:
+                    self.say("the card is full at batch 1")
+                    return FAILED
+                self.say(f"the card is full at batch {batch}; {batch // 2} from here on")
+                self.write("running")
+                rescale(run.state, batch, batch // 2)
+                run.save()  # amid its steps
+                seconds, batch = seconds - (time.monotonic() - started), batch // 2
+                del run
+                self._forget()
+            except Exception:
+                traceback.print_exc()
+                return FAILED
 
     def _run(self, batch: int, folder: Path, limit: Limit | None) -> Run:
-        """Return a run with so many sequences a step, where it stands if it has been saved."""
-        data = replace(self.config.data, batch=batch)
-        optimiser = self.config.optimiser
-        if limit is None:  # a trial
+        """Return a run with so many sequences a step, where it stands if it has been saved; a trial has no limit."""
+        data, optimiser = replace(self.config.data, batch=batch), self.config.optimiser
+        if limit is None:
             optimiser = replace(optimiser, steps=TRIAL_STEPS, epochs=None)
-        else:
-            optimiser = replace(optimiser, schedule="hold")
         config = replace(self.config, run=str(folder), data=data, optimiser=optimiser)
         if limit is not None and self.content.get("start") and run_folder.newest(folder) is None:
-            self._begin(config, batch)
+            self._begin(config)
         run = Run(config, start_fabric(config.device), Batches(data, config.seed), limit)
         if limit is not None:
             run.resume()
-        for remark in compiled(run.model, run.module, run.fabric, config, run.batches):
+        for remark in run.compile():
             self.say(remark)
         return run
 
-    def _begin(self, config: RunConfig, batch: int) -> None:
+    def _begin(self, config: RunConfig) -> None:
         """Write the checkpoint at which the run stands."""
         start = Path(config.run).with_name(START)
         join_parts(self.folder, START, self.content["start"], start)
         state = from_plain(run_folder.RunState, self.content["state"], ROUND)
-        before = self.content["config"]["data"]["batch"]
-        state.batches = -(-(state.batches or state.step) * before // batch)
-        write_checkpoint(Path(config.run), start, config.optimiser, state)
-
-    def _keep(self, run: Run, batch: int, smaller: int) -> None:
-        """Save a run amid its steps, to go on with a smaller batch."""
-        state = run.state
-        state.window = ()
-        state.batches = -(-(state.batches or state.step) * batch // max(1, smaller))
-        averages = run_folder.averages_of(run.model, run.raw_optimiser)
-        run_folder.save(run.folder, run.model, run.card(), averages, state)
-        self.content["start"] = None
+        rescale(state, self.content["config"]["data"]["batch"], config.data.batch)
+        write_checkpoint(Path(config.run), start, state)
 
     def _forget(self) -> None:
         """Give memory back."""

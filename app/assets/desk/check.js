@@ -29,13 +29,8 @@ const isTrack = (track) =>
   isText(track?.name) && within(0, 127)(track.program) && typeof track.drum === "boolean";
 
 function isPiece(piece) {
-  if (
-    !piece ||
-    !isList(isTrack)(piece.tracks) ||
-    !Array.isArray(piece.notes) ||
-    piece.notes.length % 5
-  )
-    return false;
+  if (!piece || !isList(isTrack)(piece.tracks)) return false;
+  if (!Array.isArray(piece.notes) || piece.notes.length % 5) return false;
   const note = [isTick, isTick, within(0, 127), within(0, 127), within(0, piece.tracks.length - 1)];
   const { lines, ticksPerBeat } = piece,
     isBar = (ticks) => ticks > 0 && ticks <= MOST_BAR_BEATS * ticksPerBeat;
@@ -72,14 +67,13 @@ const isLikeness = (one) =>
 // What else a piece on the desk can say of itself, and the kind that it is of.
 const each = (test, ...names) => Object.fromEntries(names.map((name) => [name, test]));
 const SAID = {
-  ...each(isText, "parent", "how", "run", "by", "byWhy", "model", "example", "fileName", "act"),
-  ...each(isCount, "number", "bars", "chosen", "fresh"),
+  ...each(isText, "parent", "how", "run", "model", "example", "fileName", "act"),
+  ...each(isCount, "number", "chosen"),
   ...each(Number.isFinite, "now", "trainedBars", "made"),
   notices: isList((notice) => isText(notice?.text), MOST_WORDS),
   remarks: isList(isText, MOST_WORDS),
   likeness: isList(isLikeness, MOST_WORDS),
   goals: isGoals,
-  real: (real) => Object.values(real).every(Number.isFinite),
 };
 const isSaid = (entry) => Object.entries(SAID).every(([name, test]) => isMaybe(test)(entry[name]));
 const isFile = (file) => !file || (typeof file === "string" && /^[A-Za-z0-9+/]*={0,2}$/.test(file));

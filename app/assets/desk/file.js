@@ -6,14 +6,8 @@ export const ENDING = ".musicgen";
 const FORMAT = "musicgen desk 1";
 const MOST_BYTES = 64 << 20;
 
-export function toBase64(bytes) {
-  let text = "";
-  for (let i = 0; i < bytes.length; i += 0x8000)
-    text += String.fromCharCode(...bytes.subarray(i, i + 0x8000));
-  return btoa(text);
-}
-
-export const fromBase64 = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+// Bytes that are written as text; null where there are none.
+export const bytesFrom = (text) => (text ? Uint8Array.fromBase64(text) : null);
 
 // What a file holds that a person gives; a folder that is dropped looks like one until it is read.
 export async function bytesOf(file) {
@@ -29,8 +23,8 @@ export async function bytesOf(file) {
 const packed = (entry) => ({
   ...entry,
   piece: { ...entry.piece, notes: Array.from(entry.piece.notes) },
-  file: entry.file ? toBase64(entry.file) : null,
-  kept: entry.kept ? toBase64(entry.kept) : null,
+  file: entry.file?.toBase64() ?? null,
+  kept: entry.kept?.toBase64() ?? null,
 });
 
 export function writeDesk(desk) {
@@ -53,8 +47,8 @@ export function readDesk(text, name, before) {
     woken({
       ...entry,
       piece: { ...entry.piece, notes: Int32Array.from(entry.piece.notes) },
-      file: entry.file ? fromBase64(entry.file) : null,
-      kept: entry.kept ? fromBase64(entry.kept) : null,
+      file: bytesFrom(entry.file),
+      kept: bytesFrom(entry.kept),
     }),
   );
   const { open, stars } = found.desk,

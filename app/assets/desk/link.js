@@ -1,7 +1,8 @@
 // A link that opens the same piece with the same choices on the same server: all of it stands behind the #, which no
 // browser sends to a server.
 import { isCount, isMaybe, isText } from "./check.js";
-import { fromBase64, toBase64 } from "./file.js";
+
+export const LINK = "#desk="; // how the part behind the address begins
 
 // Settings of this desk alone, and what of a link is no setting.
 const LEFT_OUT = new Set(
@@ -14,56 +15,42 @@ const asked = (settings) =>
   Object.fromEntries(Object.entries(settings).filter(([name]) => !LEFT_OUT.has(name)));
 const MOST_LETTERS = 60000; // longer addresses are cut by some programs
 
-async function through(bytes, stream) {
-  const passed = new Blob([bytes]).stream().pipeThrough(stream);
+async function through(content, stream) {
+  const passed = new Blob([content]).stream().pipeThrough(stream);
   return new Uint8Array(await new Response(passed).arrayBuffer());
 }
 
-const safe = (text) => text.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
-const unsafe = (text) => text.replaceAll("-", "+").replaceAll("_", "/");
+const textOf = (bytes) => bytes.toBase64({ alphabet: "base64url", omitPadding: true });
+const bytesOf = (text) => Uint8Array.fromBase64(text, { alphabet: "base64url" });
 
 // `source` is { example } or { title, name, bytes } or {} for music from nothing.
 export async function writeLink(address, source, { model, chosen, settings }) {
   const said = { model, chosen, ...asked(settings) };
   if (source.example) said.example = source.example;
   else if (source.bytes)
-    Object.assign(said, {
-      title: source.title,
-      name: source.name,
-      file: safe(toBase64(source.bytes)),
-    });
+    Object.assign(said, { title: source.title, name: source.name, file: textOf(source.bytes) });
   else said.nothing = true;
-  const packed = await through(
-    new TextEncoder().encode(JSON.stringify(said)),
-    new CompressionStream("deflate-raw"),
-  );
-  const link = `${address.split("#")[0]}#desk=${safe(toBase64(packed))}`;
+  const packed = await through(JSON.stringify(said), new CompressionStream("deflate-raw"));
+  const link = `${address.split("#")[0]}${LINK}${textOf(packed)}`;
   if (link.length > MOST_LETTERS)
     throw new Error("This piece is too long for a link; save the project as a file instead.");
   return link;
 }
 
-// What a link says; null where it says nothing of a desk.
+// What a link says.
 export async function readLink(hash) {
-  const found = /^#desk=([\w-]+)$/.exec(hash);
-  if (!found) return null;
   try {
     if (hash.length > MOST_LETTERS) throw new Error(); // little text may stand for very much
-    const bytes = await through(
-      fromBase64(unsafe(found[1])),
-      new DecompressionStream("deflate-raw"),
-    );
+    const packed = bytesOf(hash.slice(LINK.length)),
+      bytes = await through(packed, new DecompressionStream("deflate-raw"));
     const said = JSON.parse(new TextDecoder().decode(bytes));
-    if (
-      ![said.model, said.title, said.name, said.example].every(isMaybe(isText)) ||
-      !isMaybe((file) => typeof file === "string")(said.file) ||
-      !isCount(said.chosen)
-    )
-      throw new Error();
+    const texts = [said.model, said.title, said.name, said.example],
+      isFile = typeof (said.file ?? "") === "string";
+    if (!texts.every(isMaybe(isText)) || !isFile || !isCount(said.chosen)) throw new Error();
     return {
       ...said,
       settings: { ...asked(said), newSeed: false },
-      bytes: said.file ? fromBase64(unsafe(said.file)) : null,
+      bytes: said.file ? bytesOf(said.file) : null,
     };
   } catch {
     throw new Error("This link is broken: a part of it is missing.");

@@ -25,25 +25,19 @@ function realOf(desk, take) {
 }
 
 function takeOf(entry) {
-  const { number, seed, provenance } = entry;
-  const source = entry.by ?? entry.model;
+  const { number, seed, model: source, provenance } = entry;
   const facts = { what: `take ${number + 1}`, source, seed, weights: provenance?.weights_sha256 };
   return { entry, facts };
 }
 
 // The pairs of sides {entry, facts}: two takes, or a take and the real piece.
 export function pairsOf(desk) {
-  const takes = desk.takes.filter(
-    (take) => take.state !== "running" && countIn(take.piece, take.region),
-  );
-  const two = takes.flatMap((one, place) =>
-    takes.slice(place + 1).map((other) => [takeOf(one), takeOf(other)]),
-  );
-  const real = takes.flatMap((take) => {
-    const other = realOf(desk, take);
-    return other ? [[takeOf(take), other]] : [];
+  const isHeard = (take) => take.state !== "running" && countIn(take.piece, take.region),
+    takes = desk.takes.filter(isHeard);
+  return takes.flatMap((one, place) => {
+    const others = [...takes.slice(place + 1).map(takeOf), realOf(desk, one)].filter(Boolean);
+    return others.map((other) => [takeOf(one), other]);
   });
-  return [...two, ...real];
 }
 
 // The bars that both sides have: from a little before the new ones on.
@@ -57,17 +51,12 @@ function barsOf(pair) {
 // A pair as it is heard: {A, B, bars}, each side with a piece of its own that has no mark. `random` gives 0 to 1.
 export function blind(pair, random = Math.random) {
   const bars = barsOf(pair);
-  const sides = pair.map(({ entry, facts }) => ({
-    facts,
-    entry: {
-      id: `blind ${newId()}`,
-      parent: pair[0].entry.parent,
-      kind: "file",
-      title: "",
-      state: "done",
-      piece: excerptFrom(entry.piece, bars),
-    },
-  }));
+  const { parent } = pair[0].entry,
+    plain = { parent, kind: "file", title: "", state: "done" };
+  const sides = pair.map(({ entry, facts }) => {
+    const piece = excerptFrom(entry.piece, bars);
+    return { facts, entry: { ...plain, id: `blind ${newId()}`, piece } };
+  });
   const [A, B] = random() < 0.5 ? sides : sides.reverse();
   A.entry.title = "A";
   B.entry.title = "B";
@@ -76,18 +65,14 @@ export function blind(pair, random = Math.random) {
 
 // The choices, in the browser's own store.
 export class Choices {
-  constructor(store = null) {
-    this.given = store;
-  }
-
-  // A browser that is told to keep nothing may not even be asked for it.
-  get store() {
-    return this.given ?? globalThis.localStorage;
+  // `storeOf` gives the store: a browser that is told to keep nothing may not even be asked for it.
+  constructor(storeOf = () => localStorage) {
+    this.storeOf = storeOf;
   }
 
   get all() {
     try {
-      const found = JSON.parse(this.store.getItem(KEPT) ?? "[]"); // another tab may have added some
+      const found = JSON.parse(this.storeOf().getItem(KEPT) ?? "[]"); // another tab may have added some
       return Array.isArray(found) ? found : [];
     } catch {
       return this.left ?? []; // a browser that keeps nothing
@@ -97,10 +82,8 @@ export class Choices {
   // `chosen` is "A", "B" or "none".
   add({ A, B, bars }, chosen, title) {
     const choice = { id: newId(), made: new Date().toISOString(), title };
-    this.#keep([
-      ...this.all,
-      { ...choice, bars: [bars.first + 1, bars.stop], A: A.facts, B: B.facts, chosen },
-    ]);
+    const heard = { bars: [bars.first + 1, bars.stop], A: A.facts, B: B.facts };
+    this.#keep([...this.all, { ...choice, ...heard, chosen }]);
   }
 
   clear() {
@@ -110,7 +93,7 @@ export class Choices {
   #keep(choices) {
     this.left = choices;
     try {
-      this.store.setItem(KEPT, JSON.stringify(choices));
+      this.storeOf().setItem(KEPT, JSON.stringify(choices));
     } catch {} // for this visit, then
   }
 

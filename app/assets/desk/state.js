@@ -27,10 +27,7 @@ const SETTINGS = {
   curve: "density",
 };
 
-export const newId = () =>
-  Array.from(crypto.getRandomValues(new Uint8Array(9)), (byte) =>
-    byte.toString(36).padStart(2, "0"),
-  ).join("");
+export const newId = () => crypto.getRandomValues(new Uint8Array(9)).toHex();
 
 export class Desk extends Watched {
   // `saved` is what `plain` gave, `entries` those that it names.
@@ -105,19 +102,10 @@ export class Desk extends Watched {
       { listed } = step.open,
       back = what === "undo";
     const stays = (id) => this.stars.has(id) || this.entries.get(id)?.kind !== "edit";
-    const kept = [
-      ...new Set([
-        ...listed,
-        ...before.listed.filter(back ? stays : (id) => !step.out?.includes(id)),
-      ]),
-    ];
-    to.push({
-      label: step.label,
-      as: null,
-      open: before,
-      out: back ? listed.filter((id) => !before.listed.includes(id)) : null,
-    });
-    this.open = { ...step.open, listed: kept };
+    const left = before.listed.filter(back ? stays : (id) => !step.out?.includes(id)),
+      out = back ? listed.filter((id) => !before.listed.includes(id)) : null;
+    to.push({ label: step.label, as: null, open: before, out });
+    this.open = { ...step.open, listed: [...new Set([...listed, ...left])] };
     this.tell("step", { label: step.label, before, what });
     return step.label;
   }
@@ -147,22 +135,17 @@ export class Desk extends Watched {
     this.tell("settings", { change });
   }
 
+  flip(name) {
+    this.set({ [name]: !this.settings[name] });
+  }
+
   // Open a piece that is new here: its takes are yet to come.
   show(entry, label, as = null) {
     this.put(entry);
-    this.step(
-      label,
-      {
-        current: entry.id,
-        takes: [],
-        listed: this.#listing(entry, as),
-        chosen: entry.chosen ?? 0,
-        model: entry.model ?? this.open.model,
-        goals:
-          entry.kind === "edit" && this.open.goals ? { ...this.open.goals, of: entry.id } : null,
-      },
-      as,
-    );
+    const { id: current, kind, chosen = 0, model = this.open.model } = entry,
+      listed = this.#listing(entry, as),
+      goals = kind === "edit" && this.open.goals ? { ...this.open.goals, of: current } : null;
+    this.step(label, { current, takes: [], listed, chosen, model, goals }, as);
   }
 
   // A change by hand takes the place of the one before it in the list; undo still knows both, unless they are one step.
@@ -179,16 +162,16 @@ export class Desk extends Watched {
     if (!entry || id === this.open.current) return;
     const children = this.listed.filter((one) => one.parent === id && one.kind === "take");
     const run = children.at(-1)?.run;
-    this.step("going back", {
-      current: id,
-      takes: children.filter((one) => one.run === run).map((one) => one.id),
-      ...this.#choices(entry),
-    });
+    const takes = children.filter((one) => one.run === run).map((one) => one.id);
+    this.step("going back", { current: id, takes, ...this.#choices(entry) });
   }
 
   // What is chosen for a piece that comes back to the stage.
   #choices(entry) {
-    return { chosen: entry?.chosen ?? entry?.bars ?? 0, model: entry?.model ?? this.open.model };
+    return {
+      chosen: entry ? (entry.chosen ?? barCount(entry.piece)) : 0,
+      model: entry?.model ?? this.open.model,
+    };
   }
 
   // Where what they are made of lies open no more, they wait in the history.
@@ -223,12 +206,8 @@ export class Desk extends Watched {
     const without = (ids) => ids.filter((one) => one !== id);
     const left = without(this.open.listed),
       { parent } = this.entries.get(id);
-    const next =
-      this.open.current !== id
-        ? this.open.current
-        : left.includes(parent)
-          ? parent
-          : (left.at(-1) ?? null);
+    const after = left.includes(parent) ? parent : (left.at(-1) ?? null),
+      next = this.open.current === id ? after : this.open.current;
     const takes = this.open.current === id ? [] : without(this.open.takes);
     this.step("deleting", {
       takes,
@@ -245,10 +224,8 @@ export class Desk extends Watched {
 
   // Whether two entries came of one piece, as far back as is known: takes that came of none are related in their run.
   related(one, other) {
-    const [here, there] = [one, other]
-      .map((entry) => this.root(entry))
-      .map((root) => root.parent ?? root.run ?? root.id);
-    return here === there;
+    const nameOf = ({ parent, run, id }) => parent ?? run ?? id;
+    return nameOf(this.root(one)) === nameOf(this.root(other));
   }
 
   // What an entry came of in the end, as far back as is known.
@@ -263,11 +240,9 @@ export class Desk extends Watched {
 
   // Every entry that lies open, is listed, or that a step leads back to.
   get needed() {
-    const ids = new Set(this.stars);
-    for (const { current, takes, listed } of [
-      this.open,
-      ...[...this.past, ...this.future].map((step) => step.open),
-    ])
+    const ids = new Set(this.stars),
+      opens = [this, ...this.past, ...this.future].map((one) => one.open);
+    for (const { current, takes, listed } of opens)
       for (const id of [current, ...takes, ...listed]) if (id) ids.add(id);
     return ids;
   }
@@ -278,18 +253,12 @@ export class Desk extends Watched {
 export function woken(entry) {
   if (entry.state !== "running") return entry;
   if (entry.how && entry.how !== "continue")
-    return {
-      ...entry,
-      state: "stopped",
-      chosen: barCount(entry.piece),
-      bars: barCount(entry.piece),
-    };
+    return { ...entry, state: "stopped", chosen: barCount(entry.piece) };
   const { piece, region, now = 0 } = entry,
     bars = Math.min(barCount(piece), Math.max(region.first + 1, barAt(piece, now) + 1));
   return {
     ...entry,
     state: "stopped",
-    bars,
     chosen: bars,
     region: { ...region, stop: Math.min(region.stop, bars) },
     piece: withBars(piece, bars),
@@ -298,6 +267,6 @@ export function woken(entry) {
 
 // Of a piece that was made by hand of one that is still being written, the bars that there are.
 export function soFar(entry, made) {
-  const bars = entry.state === "running" ? woken(entry).bars : Infinity;
+  const bars = entry.state === "running" ? barCount(woken(entry).piece) : Infinity;
   return bars < barCount(made) ? trimmed(made, bars) : made;
 }

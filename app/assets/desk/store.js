@@ -8,15 +8,11 @@ const MOST_DESKS = 24; // older ones are let go of
 const PAUSE = 120; // milliseconds in which changes gather
 const GROWING = 1000; // between two savings of music that is being written
 
-const settled = (request) =>
+// The result of a request, or the end of a transaction.
+const settled = (work) =>
   new Promise((done, failed) => {
-    request.onsuccess = () => done(request.result);
-    request.onerror = () => failed(request.error);
-  });
-const over = (transaction) =>
-  new Promise((done, failed) => {
-    transaction.oncomplete = () => done();
-    transaction.onabort = transaction.onerror = () => failed(transaction.error);
+    work.onsuccess = work.oncomplete = () => done(work.result);
+    work.onerror = work.onabort = () => failed(work.error);
   });
 
 async function database() {
@@ -107,7 +103,7 @@ export class Store {
       this.latest = Math.max(Date.now(), this.latest + 1);
       work.objectStore(DESKS).put({ ...this.desk.plain(), saved: this.latest });
       work.commit(); // of a page that goes, no answer would come that it could commit at
-      await over(work);
+      await settled(work);
       this.failed = false;
     } catch {
       for (const id of ids) this.unsaved.add(id);
@@ -123,9 +119,8 @@ export class Store {
     const locks = (await navigator.locks?.query())?.held ?? [],
       open = new Set(locks.map((lock) => lock.name));
     const work = this.base.transaction([DESKS, ENTRIES], "readwrite");
-    const desks = (await settled(work.objectStore(DESKS).getAll())).sort(
-      (a, b) => b.saved - a.saved,
-    );
+    const desks = await settled(work.objectStore(DESKS).getAll());
+    desks.sort((a, b) => b.saved - a.saved);
     const old = desks.slice(MOST_DESKS).filter((one) => !open.has(lockOf(one.id)));
     const needed = new Set(desk.needed);
     for (const one of desks)

@@ -1,6 +1,6 @@
 // Chords as they are typed, "B♭m7" or "G/B": their tones, how they are stored, and a bar that plays one.
 import { pitchClass, qualitySign } from "./keys.js";
-import { rowsOf, withRows } from "./piece.js";
+import { lastPitched, rowsOf, withRows } from "./piece.js";
 
 const TONES = {
   M: [0, 4, 7],
@@ -155,13 +155,6 @@ function once(rows) {
 }
 
 function block(piece, chord, onset, length) {
-  const track = Math.max(
-    0,
-    piece.tracks.findLastIndex((one) => !one.drum),
-  );
-  const pitches = [
-    36 + chord.bass,
-    ...chord.tones.map((klass) => 60 + ((klass + 12 - (60 % 12)) % 12)),
-  ];
-  return pitches.map((pitch) => [onset, length, pitch, 80, track]);
+  const pitches = [36 + chord.bass, ...chord.tones.map((klass) => 60 + klass)];
+  return pitches.map((pitch) => [onset, length, pitch, 80, lastPitched(piece.tracks)]);
 }

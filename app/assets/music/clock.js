@@ -15,9 +15,9 @@ export class Clock {
 
   // The last part that begins by a value.
   part(name, value) {
-    return this.parts[
-      Math.max(0, countUntil(this.parts.length, (index) => this.parts[index][name] <= value) - 1)
-    ];
+    const { parts } = this,
+      count = countUntil(parts.length, (index) => parts[index][name] <= value);
+    return parts[Math.max(0, count - 1)];
   }
 
   tick(seconds) {

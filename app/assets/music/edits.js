@@ -16,19 +16,14 @@ export function moved(piece, chosen, ticks, steps) {
   const rows = rowsOf(piece),
     moving = chosen.map((index) => rows[index]);
   if (!moving.length) return piece;
-  const first = Math.min(...moving.map((row) => row[0])),
-    last = Math.max(...moving.map((row) => row[0]));
-  const low = Math.min(...moving.map((row) => row[2])),
-    high = Math.max(...moving.map((row) => row[2]));
-  const by = within(ticks, -first, piece.lines.at(-1) - 1 - last),
-    up = within(steps, -low, 127 - high);
+  const onsets = moving.map((row) => row[0]),
+    pitches = moving.map((row) => row[2]);
+  const end = piece.lines.at(-1) - 1,
+    by = within(ticks, -Math.min(...onsets), end - Math.max(...onsets)),
+    up = within(steps, -Math.min(...pitches), 127 - Math.max(...pitches));
   if (!by && !up) return piece;
-  return changed(piece, chosen, ([onset, length, pitch, ...more]) => [
-    onset + by,
-    length,
-    pitch + up,
-    ...more,
-  ]);
+  const shift = ([onset, length, pitch, ...more]) => [onset + by, length, pitch + up, ...more];
+  return changed(piece, chosen, shift);
 }
 
 export function lengthened(piece, chosen, ticks) {
@@ -43,20 +38,16 @@ export function lengthened(piece, chosen, ticks) {
 }
 
 export function removed(piece, chosen) {
-  const some = new Set(chosen);
-  return withRows(
-    piece,
-    rowsOf(piece).filter((_, index) => !some.has(index)),
-  );
+  const some = new Set(chosen),
+    rows = rowsOf(piece).filter((_, index) => !some.has(index));
+  return withRows(piece, rows);
 }
 
 export function drawn(piece, onset, duration, pitch, track) {
   const left = piece.lines.at(-1) - onset; // up to the end of the piece
   if (onset < 0 || left <= 0 || pitch < 0 || pitch > 127) return piece;
-  return withRows(piece, [
-    ...rowsOf(piece),
-    [onset, Math.min(duration, left), pitch, VELOCITY, track],
-  ]);
+  const row = [onset, Math.min(duration, left), pitch, VELOCITY, track];
+  return withRows(piece, [...rowsOf(piece), row]);
 }
 
 // The step that hands move notes by: a sixteenth.

@@ -32,9 +32,10 @@ export function silentOf(piece, mix) {
 export function changesOf(piece, { mix, tempo, transpose }) {
   const played = playing(piece),
     other = (test) => played.some((index) => !isSilent(mix, index) && test(index));
-  const program = (index) =>
-    !piece.tracks[index].drum &&
-    (mix[index]?.program ?? piece.tracks[index].program) !== piece.tracks[index].program;
+  const program = (index) => {
+    const track = piece.tracks[index];
+    return !track.drum && (mix[index]?.program ?? track.program) !== track.program;
+  };
   return [
     transpose && `transposed by ${transpose > 0 ? "+" : "−"}${Math.abs(transpose)}`,
     tempo !== 1 && `at ${Math.round(tempo * 100)} % of the tempo`,

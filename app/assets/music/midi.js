@@ -57,23 +57,17 @@ export function writeMidi(piece, { made = null, chosen = null, volumes = [] } = 
   const by = piece.ticksPerBeat < COARSE ? Math.floor(USUAL / piece.ticksPerBeat) : 1;
   const rows = rowsOf(piece),
     pitched = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15];
-  const ascii =
-    made &&
-    JSON.stringify(made).replace(
-      /[^\x20-\x7e]/g,
-      (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`,
-    );
-  const tracks = [conductor(piece, by, ascii ? [`musicgen ${ascii}`] : [])];
+  const escaped = (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`,
+    ascii = JSON.stringify(made).replace(/[^\x20-\x7e]/g, escaped),
+    tracks = [conductor(piece, by, made ? [`musicgen ${ascii}`] : [])];
   piece.tracks.forEach((one, index) => {
     const own = rows.filter((row) => row[4] === index);
     if (!own.length || (chosen && !chosen.includes(index))) return;
     tracks.push(instrument(one, one.drum ? 9 : (pitched.shift() ?? 0), own, by, volumes[index]));
   });
-  const head = chunk("MThd", [
-    ...word(1, 2),
-    ...word(tracks.length, 2),
-    ...word(piece.ticksPerBeat * by, 2),
-  ]);
+  const numbers = [1, tracks.length, piece.ticksPerBeat * by],
+    words = numbers.flatMap((number) => word(number, 2)),
+    head = chunk("MThd", words);
   return Uint8Array.from([head, ...tracks].flat());
 }
 

@@ -11,11 +11,7 @@ const off = (ticks, step) =>
 
 // Rows with their onsets on the grid of their beat: three to a beat where that is nearer than four.
 function onGrid(rows, beat) {
-  const beats = new Map();
-  for (const row of rows) {
-    const number = Math.floor(row[0] / beat);
-    beats.set(number, [...(beats.get(number) ?? []), row]);
-  }
+  const beats = Map.groupBy(rows, ([onset]) => Math.floor(onset / beat));
   return [...beats.values()].flatMap((some) => {
     const ticks = some.map(([onset]) => onset);
     const step = off(ticks, beat / 3) < off(ticks, beat / 4) ? beat / 3 : beat / 4;
@@ -27,11 +23,8 @@ function onGrid(rows, beat) {
   });
 }
 
-function chordsOf(rows) {
-  const chords = new Map();
-  for (const row of rows) chords.set(row[0], [...(chords.get(row[0]) ?? []), row]);
-  return [...chords.values()].sort((a, b) => a[0][0] - b[0][0]);
-}
+const chordsOf = (rows) =>
+  [...Map.groupBy(rows, ([onset]) => onset).values()].sort((a, b) => a[0][0] - b[0][0]);
 
 // A staff: a chord ends with the next one where it ends about there or later, or else on a half beat.
 function onStaff(rows, beat) {

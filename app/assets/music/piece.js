@@ -6,6 +6,12 @@ export const WIDTH = 5; // numbers a note: onset, duration, pitch, velocity, tra
 // What the server sends → a piece.
 export const pieceOf = (plain) => ({ ...plain, notes: Int32Array.from(plain.notes) });
 
+// The last track that is no drums, or the first.
+export function lastPitched(tracks) {
+  const last = tracks.findLastIndex((track) => !track.drum);
+  return Math.max(0, last);
+}
+
 export const noteCount = (piece) => piece.notes.length / WIDTH;
 export const barCount = (piece) => piece.lines.length - 1;
 
@@ -120,10 +126,8 @@ export function without(piece, first, stop) {
     if (row[0] >= to) rows.push([row[0] - length, ...row.slice(1)]);
     else if (row[0] < from) rows.push([row[0], Math.min(row[1], from - row[0]), ...row.slice(2)]);
   }
-  const lines = [
-    ...piece.lines.slice(0, first),
-    ...piece.lines.slice(stop).map((line) => line - length),
-  ];
+  const later = piece.lines.slice(stop).map((line) => line - length),
+    lines = [...piece.lines.slice(0, first), ...later];
   return withColumns({ ...withRows(piece, rows), lines }, (column) => shifted(column, from, to));
 }
 
@@ -133,10 +137,8 @@ function shifted(rows, from, to) {
     after = rows.filter(([tick]) => tick >= to);
   const held = rows.filter(([tick]) => tick < to).at(-1);
   const first = held && held[0] >= from && after[0]?.[0] !== to ? [[to, ...held.slice(1)]] : [];
-  return [
-    ...before,
-    ...[...first, ...after].map(([tick, ...more]) => [tick - (to - from), ...more]),
-  ];
+  const later = [...first, ...after].map(([tick, ...more]) => [tick - (to - from), ...more]);
+  return [...before, ...later];
 }
 
 // What was written of a piece, by itself: from its first new bar on, with the tempo and metre in force there.
@@ -150,12 +152,11 @@ export function excerptFrom(piece, { first, stop }) {
 // Whether a note lies in what was written: bars first … stop − 1, of some tracks or of all.
 export function inRegion(region, lines, onset, track) {
   if (!region) return false;
-  const stop = lines[Math.min(region.stop, lines.length - 1)];
-  return (
-    onset >= lines[Math.min(region.first, lines.length - 1)] &&
-    (onset < stop || region.stop >= lines.length - 1) &&
-    (!region.tracks || region.tracks.includes(track))
-  );
+  const { first, stop, tracks } = region,
+    bars = lines.length - 1;
+  if (onset < lines[Math.min(first, bars)]) return false;
+  if (stop < bars && onset >= lines[stop]) return false;
+  return !tracks || tracks.includes(track);
 }
 
 // What of a region is left without the bars first … stop − 1; null where that is nothing.
@@ -182,17 +183,10 @@ export function countIn(piece, region) {
   return count;
 }
 
-const PIANO = [{ name: "Piano", program: 0, drum: false }];
-const TRIO = [
-  { name: "Bass", program: 33, drum: false },
-  { name: "Drums", program: 0, drum: true },
-  { name: "Other", program: 0, drum: false },
-];
-
-// Four empty bars in 4/4 for the tracks of a language, to write on.
-export const emptyPiece = (language) => ({
+// Four empty bars in 4/4 for a piano, to write on.
+export const emptyPiece = () => ({
   notes: new Int32Array(),
-  tracks: structuredClone(language === "groove" ? TRIO : PIANO),
+  tracks: [{ name: "Piano", program: 0, drum: false }],
   tempos: [[0, 110]],
   chords: [],
   meters: [[0, 4, 4]],

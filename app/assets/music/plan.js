@@ -2,11 +2,11 @@
 // from the notes as tokenization/ensemble/layouts.py does it; and the letters of its form.
 import { WIDTH, barCount } from "./piece.js";
 
-// The curves of a plan, each with the least and the greatest value that is drawn.
+// The curves of a plan, each with the least and the greatest value that is drawn, and the line that stands for it.
 export const CURVES = {
-  density: { name: "Density", low: 0, high: 12, step: 0.5 },
-  register: { name: "Register", low: 45, high: 90, step: 1 },
-  loudness: { name: "Loudness", low: 16, high: 124, step: 1 },
+  density: { name: "Density", low: 0, high: 12, step: 0.5, line: "solid" },
+  register: { name: "Register", low: 45, high: 90, step: 1, line: "dashed" },
+  loudness: { name: "Loudness", low: 16, high: 124, step: 1, line: "dotted" },
 };
 const FLAT = 72; // the velocity of every note of a piece without dynamics
 const LEVELS = 16; // of loudness

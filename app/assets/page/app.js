@@ -1,8 +1,7 @@
 // What a person can do with the desk; the parts of the page call this and watch the desk.
 import { settingsOf } from "../desk/check.js";
-import { carryMix } from "../desk/mix.js";
-import { bytesOf, readDesk, writeDesk, ENDING, fromBase64 } from "../desk/file.js";
-import { readLink, writeLink } from "../desk/link.js";
+import { ENDING, bytesFrom, bytesOf, readDesk, writeDesk } from "../desk/file.js";
+import { LINK, readLink, writeLink } from "../desk/link.js";
 import { newId, soFar, woken } from "../desk/state.js";
 import {
   aroundNew,
@@ -21,11 +20,16 @@ import { fileOf } from "./server.js";
 
 const MOST_BYTES = 1 << 20;
 
-// What a file says of the bars that were written, which may have moved.
-const writtenBars = ({ prompt_bars: prompt, written_bars: written }, region) => ({
-  ...(prompt && { prompt_bars: region?.first ? [1, region.first] : null }),
-  ...(written && { written_bars: region ? [region.first + 1, region.stop] : null }),
-});
+// What a file that was written here says once it was edited; the bars that were written may have moved.
+function editedFrom(made, region) {
+  if (!made) return null;
+  const { prompt_bars: prompt, written_bars: written } = made,
+    bars = {
+      ...(prompt && { prompt_bars: region?.first ? [1, region.first] : null }),
+      ...(written && { written_bars: region ? [region.first + 1, region.stop] : null }),
+    };
+  return { ...made, edited: true, ...bars };
+}
 
 export class App {
   constructor({ facts, desk, server, player }) {
@@ -99,23 +103,19 @@ export class App {
     return this.attempt(`Reading ${name}…`, async () => {
       const bytes = await bytesOf(file);
       const entry = { kind: "file", file: bytes, fileName: name };
-      return this.#open({ bytes, name, fit: true }, () => entry, "opening a file");
+      return this.#open({ bytes, name }, () => entry, "opening a file");
     });
   }
 
   openExample(example) {
-    const entry = ({ file }) => ({
-      kind: "example",
-      example,
-      file: fromBase64(file),
-      fileName: `${example}.mid`,
-    });
-    return this.attempt("", () => this.#open({ example, fit: true }, entry, "opening an example"));
+    const named = { kind: "example", example, fileName: `${example}.mid` },
+      entry = ({ file }) => ({ ...named, file: bytesFrom(file) });
+    return this.attempt("", () => this.#open({ example }, entry, "opening an example"));
   }
 
   openNothing() {
     const entry = () => ({ kind: "nothing" });
-    return this.attempt("", () => this.#open({ fit: false }, entry, "beginning from nothing"));
+    return this.attempt("", () => this.#open({}, entry, "beginning from nothing"));
   }
 
   // What the server is asked to open, as an entry of which `more` says what the server does not; gives what shows it.
@@ -124,31 +124,17 @@ export class App {
     return () => this.opened(opened, more(opened), label);
   }
 
-  // An empty grid in the language of the model: to draw on, or to play to.
+  // An empty grid: to draw on, or to play to.
   openGrid() {
     this.supersede();
-    const empty = {
-      piece: emptyPiece(this.model.language),
-      bars: 4,
-      chosen: 4,
-      model: this.model.name,
-    };
+    const empty = { piece: emptyPiece(), chosen: 4, model: this.model.name };
     this.desk.show({ ...this.blank("edit", "My piece"), ...empty }, "an empty grid");
     this.follow();
   }
 
   blank(kind, title) {
-    return {
-      id: newId(),
-      parent: null,
-      kind,
-      title,
-      made: Date.now(),
-      state: "done",
-      notices: [],
-      remarks: [],
-      region: null,
-    };
+    const empty = { parent: null, notices: [], remarks: [], region: null };
+    return { ...empty, id: newId(), kind, title, made: Date.now(), state: "done" };
   }
 
   opened(opened, more, label) {
@@ -168,45 +154,20 @@ export class App {
     return entry;
   }
 
-  // Hear the piece as another model does, or the one that is being opened. What was changed by hand is given to it as it
-  // is now.
+  // Choose another model; one of another language hears the piece again, changes by hand included.
   async changeModel(model) {
     while (this.underWay) await this.underWay;
-    const entry = this.desk.current;
-    if (!entry || entry.kind === "nothing" || !entry.piece.notes.length) {
-      this.calm();
-      this.desk.step("changing the model", { model });
-      return entry?.kind === "nothing" ? this.openNothing() : undefined;
-    }
-    return this.attempt("", async () => {
-      const { bytes, name } = fileOf(entry);
-      const opened = await this.server.open({ bytes, name, model, fit: false });
-      return () => {
-        const { kind, example, file, fileName: named, title, parent } = entry;
-        const now = kind === "take" ? "file" : kind; // it is none of its run any more
-        const { goals } = this.desk; // also those that were bent while the model was loading
-        const heard = this.opened(
-          { ...opened, title },
-          {
-            kind: now,
-            act: `heard by ${model}`,
-            example,
-            file,
-            fileName: named,
-            parent,
-            keeps: Boolean(entry.keeps && !entry.kept),
-            lost: Boolean(entry.lost || (entry.keeps && entry.kept)),
-          },
-          "changing the model",
-        );
-        const listed = this.desk.open.listed.filter(
-          (id) => id !== entry.id || this.desk.stars.has(id),
-        );
-        this.desk.open = { ...this.desk.open, listed, goals: { of: heard.id, bars: goals } };
-        carryMix(this.desk, entry, heard);
-        this.desk.tell("step");
-      };
-    });
+    const { current: entry } = this.desk,
+      label = "changing the model";
+    this.calm();
+    if (!entry?.piece.notes.length || this.models.get(model).language === this.model.language)
+      return this.desk.step(label, { model });
+    const { id: parent, title, file, fileName } = entry,
+      keeps = Boolean(entry.keeps && !entry.kept),
+      lost = Boolean(entry.lost || entry.kept);
+    const act = `heard by ${model}`,
+      more = { kind: "file", act, title, file, fileName, parent, keeps, lost };
+    return this.attempt("", () => this.#open({ ...fileOf(entry), model }, () => more, label));
   }
 
   // What is on the stage is what sounds, unless something plays.
@@ -252,7 +213,6 @@ export class App {
       made: Date.now(),
       state: "done",
       piece,
-      bars,
       file: null,
       kept: null,
       keeps: false,
@@ -262,10 +222,7 @@ export class App {
       model: this.model.name,
       likeness: null,
       act: label,
-      provenance: before.provenance
-        ? { ...before.provenance, edited: true, ...writtenBars(before.provenance, region) }
-        : null,
-      title: before.title,
+      provenance: editedFrom(before.provenance, region),
       ...more,
     };
     const playing = this.player.entry?.id === before.id;
@@ -297,12 +254,8 @@ export class App {
   use(id, label = "going on from a take", chosen = null) {
     const entry = this.desk.entries.get(id);
     this.supersede();
-    this.desk.step(label, {
-      current: id,
-      takes: [],
-      chosen: chosen ?? entry.bars,
-      model: entry.model,
-    });
+    chosen ??= barCount(entry.piece);
+    this.desk.step(label, { current: id, takes: [], chosen, model: entry.model });
     if (!this.player.playing) this.player.load(entry);
   }
 
@@ -350,9 +303,9 @@ export class App {
   stepBars(entry, by) {
     const { player } = this;
     player.load(entry);
-    const bar =
-      by > 0 ? barAt(entry.piece, player.tick + 1) + 1 : barAt(entry.piece, player.tick - 1);
-    player.seek(entry.piece.lines[Math.min(barCount(entry.piece), bar)]);
+    const { piece } = entry,
+      bar = by > 0 ? barAt(piece, player.tick + 1) + 1 : barAt(piece, player.tick - 1);
+    player.seek(piece.lines[Math.min(barCount(piece), bar)]);
   }
 
   // The bars of a take that its roll shows; null for all.
@@ -366,14 +319,10 @@ export class App {
     const same = this.player.entry?.id === entry.id;
     if (same && at === null && this.player.playing) return this.player.pause();
     this.player.load(entry, { at });
-    const lead = this.desk.open.takes.includes(entry.id) ? (this.seen(entry)?.first ?? 0) : 0;
-    const seam =
-      entry.piece.lines[
-        Math.min(
-          this.desk.settings.onlyNew && entry.region ? entry.region.first : lead,
-          barCount(entry.piece),
-        )
-      ];
+    const { open, settings } = this.desk,
+      lead = open.takes.includes(entry.id) ? (this.seen(entry)?.first ?? 0) : 0,
+      first = settings.onlyNew && entry.region ? entry.region.first : lead,
+      seam = entry.piece.lines[Math.min(first, barCount(entry.piece))];
     if (at !== null || this.player.tick < seam) this.player.seek(Math.max(at ?? 0, seam));
     return this.player.playing ? undefined : this.player.play();
   }
@@ -381,39 +330,33 @@ export class App {
   // Play or pause what is loaded, or play the piece.
   toggle() {
     const { player, desk } = this;
-    if (player.entry) player.toggle();
+    if (player.playing) player.pause();
+    else if (player.entry) player.play();
     else if (desk.current) this.play(desk.current);
   }
 
   saveDesk() {
     const name = fileName(this.desk.current?.title ?? "desk");
-    download(
-      new TextEncoder().encode(writeDesk(this.desk)),
-      `${name}${ENDING}`,
-      "application/json",
-    );
+    download(writeDesk(this.desk), `${name}${ENDING}`, "application/json");
   }
 
-  async openDesk(file) {
-    this.supersede();
-    try {
-      const found = readDesk(
-        new TextDecoder().decode(await bytesOf(file)),
-        file.name,
-        this.desk.settings,
-      );
-      this.composer.stop();
-      for (const [id, entry] of found.entries) this.desk.put(this.desk.entries.get(id) ?? entry); // what is here stays as it is
-      for (const star of found.stars) this.desk.stars.add(star);
-      this.desk.step("opening a desk", {
-        ...found.open,
-        listed: [...new Set([...this.desk.open.listed, ...found.open.listed])],
-      });
-      this.desk.set(found.settings);
-      this.follow();
-    } catch (error) {
-      this.fail(error.message);
-    }
+  openDesk(file) {
+    return this.attempt("", async () => {
+      const text = new TextDecoder().decode(await bytesOf(file)),
+        found = readDesk(text, file.name, this.desk.settings);
+      return () => this.#add(found);
+    });
+  }
+
+  #add({ entries, stars, open, settings }) {
+    const { desk } = this;
+    this.composer.stop();
+    for (const [id, entry] of entries) desk.put(desk.entries.get(id) ?? entry); // what is here stays as it is
+    for (const star of stars) desk.stars.add(star);
+    const listed = [...new Set([...desk.open.listed, ...open.listed])];
+    desk.step("opening a desk", { ...open, listed });
+    desk.set(settings);
+    this.follow();
   }
 
   async link() {
@@ -429,32 +372,25 @@ export class App {
 
   // What a link names is added to what was there, so undo leads back.
   async openLink(hash) {
-    let said;
-    try {
-      said = await readLink(hash);
-    } catch (error) {
-      return this.fail(error.message);
-    }
-    if (!said) return false;
+    if (!hash.startsWith(LINK)) return;
     history.replaceState(null, "", location.pathname + location.search);
-    const { bytes, name, example, model } = said;
-    const entry = (opened) => ({
-      kind: example ? "example" : bytes ? "file" : "nothing",
-      example,
-      file: bytes ?? (opened.file ? fromBase64(opened.file) : null),
-      fileName: name,
-      title: said.title ?? opened.title,
-      chosen: Math.min(said.chosen, opened.bars),
-      region: null,
-    });
     await this.attempt("", async () => {
-      const ask = { bytes, name, example, model, fit: !this.models.has(model) };
+      const { bytes, name, example, model, title, chosen, settings } = await readLink(hash);
+      const entry = (opened) => ({
+        kind: example ? "example" : bytes ? "file" : "nothing",
+        example,
+        file: bytes ?? bytesFrom(opened.file),
+        fileName: name,
+        title: title ?? opened.title,
+        chosen: Math.min(chosen, opened.piece.lines.length - 1),
+        region: null,
+      });
+      const ask = { bytes, name, example, ...(this.models.has(model) && { model }) };
       const show = await this.#open(ask, entry, "opening a link");
       return () => {
         show();
-        this.desk.set(settingsOf(said.settings, this.desk.settings));
+        this.desk.set(settingsOf(settings, this.desk.settings));
       };
     });
-    return true;
   }
 }

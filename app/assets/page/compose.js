@@ -1,5 +1,5 @@
 // A request for music from its start to its end: what comes goes to the desk, note by note.
-import { fromBase64 } from "../desk/file.js";
+import { bytesFrom } from "../desk/file.js";
 import { newId, woken } from "../desk/state.js";
 import { barAt, barCount, grown, pieceOf, restBefore } from "../music/piece.js";
 import { planAsked } from "../widgets/plan_view.js";
@@ -7,18 +7,8 @@ import { settingOf } from "./server.js";
 import { nextNumber, titleOf } from "./titles.js";
 
 const MOST_SEED = 1e6;
+const BUSY = "The last request is still at work; press Stop, or wait for its end.";
 const STILL_MS = 300; // without a change, after which the prompt is read ahead
-
-// What of a request the chosen model leaves to a related one: {by, why}; the server goes by the same rule.
-function leftTo(model, { kind, ends, chords, plan }) {
-  const needs = kind === "continue" ? [ends && "ends", chords && "chords", plan && "plan"] : [kind];
-  return (
-    needs
-      .filter(Boolean)
-      .map((need) => model[need])
-      .find(({ by }) => by) ?? null
-  );
-}
 
 export class Composer {
   constructor(app) {
@@ -34,18 +24,18 @@ export class Composer {
   // What the settings of the desk ask for.
   ask(what) {
     const { settings, open, current } = this.app.desk,
-      can = this.app.model,
+      { name: model, lacks } = this.app.model,
       { bars, variations, ends, dense, chords, seed } = settings;
     const drawn = this.app.facts.sampling.map(({ name }) => [name, settings[settingOf(name)]]);
     return {
-      model: can.name,
+      model,
       title: current?.title ?? "",
       bars,
       variations,
       dense,
       sampling: { ...Object.fromEntries(drawn), seed },
-      ends: ends && can.ends.can,
-      chords: can.chords.can ? chords : "",
+      ends: ends && !lacks.ends,
+      chords: lacks.chords ? "" : chords,
       promptBars: current && current.kind !== "nothing" ? open.chosen : null,
       idea: this.app.begins ? settings.idea : null,
       rest: current ? restBefore(current.piece) : 0,
@@ -63,26 +53,24 @@ export class Composer {
   readAhead() {
     clearTimeout(this.ahead);
     this.ahead = setTimeout(() => {
-      const ask = this.ask({ kind: "continue" }),
-        given = this.given(leftTo(this.app.model, ask));
-      if (!this.busy && given) this.app.server.readAhead(given, ask).catch(() => {}); // then it is read later
+      const { given } = this;
+      if (this.busy || !given) return;
+      this.app.server.readAhead(given, this.ask({ kind: "continue" })).catch(() => {}); // then it is read later
     }, STILL_MS);
   }
 
-  // The piece that is sent; to another model than the chosen one goes what is seen, in these bars.
-  given(other) {
+  // The piece that is sent; null where there is none yet.
+  get given() {
     const { current } = this.app.desk;
-    if (!current?.piece.notes.length) return null;
-    return other ? { ...current, file: null, piece: { ...current.piece } } : current;
+    return current?.piece.notes.length ? current : null;
   }
 
   // The piece as one take continues it, which is neither shown nor kept.
   async sketch(signal) {
     this.reseed();
     const ask = this.ask({ kind: "continue", variations: 1, dense: 0 });
-    const given = this.given(leftTo(this.app.model, ask));
     let last = null;
-    for await (const view of this.app.server.write(given, ask, newId(), signal)) last = view;
+    for await (const view of this.app.server.write(this.given, ask, newId(), signal)) last = view;
     if (!last?.takes[0]?.new) throw new Error("The model wrote no note to plan by; try again.");
     return pieceOf(last.takes[0].piece);
   }
@@ -92,20 +80,13 @@ export class Composer {
       { desk } = app;
     // Who asks for a piece, and at once for what follows it, means that piece.
     if ((await app.underWay) === false) return; // it has said why
-    if (this.busy)
-      return app.fail(
-        "The last request is still at work; press Stop, or wait for its end.",
-        "takes",
-      );
+    if (this.busy) return app.fail(BUSY, "takes");
     app.calm();
     this.reseed();
     const parent = desk.current,
-      ask = this.ask(what),
-      other = leftTo(app.model, ask),
-      given = this.given(other);
+      ask = this.ask(what);
     const run = (this.run = {
       id: newId(),
-      other,
       parts: ask.parts,
       begun: performance.now(),
       stopping: new AbortController(),
@@ -114,7 +95,7 @@ export class Composer {
     });
     desk.tell("request", { run });
     try {
-      for await (const view of app.server.write(given, ask, run.id, run.stopping.signal))
+      for await (const view of app.server.write(this.given, ask, run.id, run.stopping.signal))
         this.take(run, view, ask, parent);
     } catch (error) {
       if (error.name !== "AbortError") app.fail(error.message, "takes");
@@ -137,11 +118,10 @@ export class Composer {
     const first = nextNumber(this.app.desk.listed, parent);
     run.ids = view.takes.map(() => newId());
     // Whether what is written is written into the file that was opened.
-    const keeps = parent?.keeps && !parent.kept && !run.other;
+    const keeps = parent?.keeps && !parent.kept;
     const entries = view.takes.map(({ number, region, piece: plain }) => {
       const piece = pieceOf(plain),
-        place = first + number,
-        bars = barCount(piece);
+        place = first + number;
       return {
         ...this.app.blank("take", titleOf(parent, place)),
         id: run.ids[number],
@@ -150,19 +130,14 @@ export class Composer {
         run: run.id,
         number: place,
         piece,
-        bars,
         region,
         model: ask.model,
-        by: run.other?.by ?? null,
-        byWhy: run.other?.why ?? "",
         state: "running",
         seed: ask.sampling.seed,
         goals: ask.plan ? this.app.desk.goals : null,
         keeps: Boolean(keeps),
         lost: Boolean((parent?.keeps || parent?.lost) && !keeps),
-        real: parent?.real ?? null,
-        now: piece.lines[Math.min(region.first, bars)],
-        continues: region.first > 0 || ask.kind !== "continue",
+        now: piece.lines[Math.min(region.first, barCount(piece))],
       };
     });
     run.place = 0;
@@ -178,9 +153,7 @@ export class Composer {
     run.place = view.place ?? 0;
     for (const change of view.takes) {
       const entry = this.entry(run, change.number);
-      const next = { ...entry, piece: grown(entry.piece, change), now: change.now };
-      this.app.player.update(next);
-      this.app.desk.put(next);
+      this.#put({ ...entry, piece: grown(entry.piece, change), now: change.now });
     }
     if (view.takes.length) this.measure(run, view);
     this.app.desk.tell("request", { run });
@@ -209,8 +182,8 @@ export class Composer {
     const entry = this.entry(run, take.number),
       piece = pieceOf(take.piece);
     const { kept = null, notKept = null } = take,
-      bytes = kept && fromBase64(kept.data);
-    const next = {
+      bytes = bytesFrom(kept?.data);
+    this.#put({
       ...entry,
       piece,
       state,
@@ -219,26 +192,26 @@ export class Composer {
       region: take.region,
       trainedBars: take.trainedBars,
       likeness: take.likeness,
-      fresh: take.new,
       now: undefined,
-      file: kept?.same ? bytes : take.midi ? fromBase64(take.midi) : null,
+      file: kept?.same ? bytes : bytesFrom(take.midi),
       fileName: `${entry.title}${kept?.same ? kept.ending : ".mid"}`,
       provenance: take.provenance,
       seed: take.seed,
-      bars: barCount(piece),
       chosen: barCount(piece),
-    };
-    this.app.player.update(next);
-    this.app.desk.put(next);
+    });
+  }
+
+  // A newer state of an entry, which may be what plays.
+  #put(entry) {
+    this.app.player.update(entry);
+    this.app.desk.put(entry);
   }
 
   // What had come when the request broke off stays.
   leave(run) {
     for (const id of run.ids ?? []) {
       const entry = this.app.desk.entries.get(id);
-      if (entry?.state !== "running") continue;
-      this.app.player.update(woken(entry));
-      this.app.desk.put(woken(entry));
+      if (entry?.state === "running") this.#put(woken(entry));
     }
     run.state ??= "broken";
   }

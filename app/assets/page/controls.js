@@ -1,4 +1,5 @@
 // How to continue: words of musicians first, sampling by its names behind "Advanced".
+import { barCount } from "../music/piece.js";
 import {
   action,
   check,
@@ -13,49 +14,72 @@ import {
 } from "../widgets/parts.js";
 import { settingOf } from "./server.js";
 
-const CREATIVITY = [
-  [0.7, "safe"],
-  [0.85, "careful"],
-  [1, "natural"],
-  [1.1, "bold"],
-  [1.25, "wild"],
-];
+const TEMPERATURES = [0.7, 0.85, 1, 1.1, 1.25];
+const CREATIVITY = ["safe", "careful", "natural", "bold", "wild"];
 const DENSE = ["sparse", "natural", "dense"];
+const MOST_SEED = 2 ** 31 - 1;
 
-export function controlsPart(app) {
-  const { desk, facts } = app,
-    set = (change) => desk.set(change);
-  const exact = () => CREATIVITY.some(([temperature]) => temperature === desk.settings.temperature);
-  const model = choice(
-    "mg-model",
-    "Model",
-    facts.models.map(({ name, player }) => [name, `${name} · ${player}`]),
-    (name) => app.changeModel(name),
-  );
-  model.hidden = facts.models.length < 2;
-  const prompt = slider("mg-prompt-bars", "Continue after bar", 1, 16, (to) => desk.choose(to));
-  const bars = slider("mg-bars", "Length (bars)", 1, facts.mostBars, (to) => set({ bars: to })),
-    most = facts.mostVariations,
-    takes = slider("mg-variations", "Takes", 1, most, (to) => set({ variations: to }));
-  const dare = (place) => set({ temperature: CREATIVITY[place][0] });
-  const daring = slider("mg-daring", "Creativity", 0, CREATIVITY.length - 1, dare, {
-    said: (place) => (exact() ? CREATIVITY[place][1] : `temperature ${desk.settings.temperature}`),
+const isGiven = ({ current }) => Boolean(current?.piece.notes.length);
+
+// Something that shows what the desk says: `update` is called at each change.
+const live = (part, update) => Object.assign(part, { update });
+
+function modelChoice(app) {
+  const { models } = app.facts;
+  const named = models.map(({ name, player }) => [name, `${name} · ${player}`]);
+  const part = choice("mg-model", "Model", named, (name) => app.changeModel(name));
+  part.hidden = models.length < 2;
+  return live(part, () => part.show(app.model.name));
+}
+
+function promptSlider(desk) {
+  const part = slider("mg-prompt-bars", "Continue after bar", 1, 16, (to) => desk.choose(to));
+  return live(part, () => {
+    const bars = isGiven(desk) ? barCount(desk.current.piece) : 0;
+    part.hidden = bars < 2;
+    if (!bars) return;
+    part.bounds(1, bars);
+    part.show(Math.min(desk.open.chosen || 1, bars));
   });
-  const dense = slider("mg-dense", "Density", -1, 1, (to) => set({ dense: to }), {
-    said: (to) => DENSE[to + 1],
+}
+
+// The slider of a setting.
+function dial(desk, name, id, label, low, high, more) {
+  const part = slider(id, label, low, high, (to) => desk.set({ [name]: to }), more);
+  return live(part, () => part.show(desk.settings[name]));
+}
+
+// The temperature in words; one that has none is said as a number, at the nearest of them.
+function creativity(desk) {
+  const dare = (place) => desk.set({ temperature: TEMPERATURES[place] });
+  const said = (place) => {
+    const { temperature } = desk.settings;
+    return TEMPERATURES.includes(temperature) ? CREATIVITY[place] : `temperature ${temperature}`;
+  };
+  const part = slider("mg-daring", "Creativity", 0, TEMPERATURES.length - 1, dare, { said });
+  return live(part, () => {
+    const far = TEMPERATURES.map((one) => Math.abs(one - desk.settings.temperature));
+    part.show(far.indexOf(Math.min(...far)));
   });
-  const ends = choice(
-    "mg-ends",
-    "Ending",
-    [
-      ["open", "Leave open"],
-      ["ends", "Write an ending"],
-    ],
-    (how) => set({ ends: how === "ends" }),
-  );
-  const endWhy = make("span", "mg-info", "", { id: "mg-ends-why" });
-  ends.append(endWhy);
-  ends.select.setAttribute("aria-describedby", "mg-ends-why");
+}
+
+function ending(app) {
+  const { desk } = app;
+  const ways = Object.entries({ open: "Leave open", ends: "Write an ending" });
+  const part = choice("mg-ends", "Ending", ways, (how) => desk.set({ ends: how === "ends" })),
+    why = make("span", "mg-info", "", { id: "mg-ends-why" });
+  part.append(why);
+  part.select.setAttribute("aria-describedby", why.id);
+  return live(part, () => {
+    const { ends: lacks = "" } = app.model.lacks;
+    part.show(desk.settings.ends && !lacks ? "ends" : "open");
+    part.select.disabled = Boolean(lacks);
+    part.title = why.textContent = lacks;
+  });
+}
+
+function chordLine(app) {
+  const { desk } = app;
   const line = make("input", "mg-text", "", {
     type: "text",
     id: "mg-chords-line",
@@ -63,109 +87,104 @@ export function controlsPart(app) {
     spellcheck: false,
     maxLength: 400,
   });
-  line.addEventListener("change", () => set({ chords: line.value }));
-  const chords = field("mg-chords", "Chord progression", line);
+  line.addEventListener("change", () => desk.set({ chords: line.value }));
+  const part = field("mg-chords", "Chord progression", line);
+  return live(part, () => {
+    part.hidden = Boolean(app.model.lacks.chords);
+    if (document.activeElement !== line) line.value = desk.settings.chords;
+  });
+}
 
-  const fines = facts.sampling.map(({ name, label, hint, least, most, step }) => {
-    const setting = settingOf(name),
-      id = `mg-${name.replace("_", "-")}`,
-      act = (to) => set({ [setting]: to });
-    return [setting, slider(id, label, least, most, act, { step, info: hint })];
+function seedField(desk) {
+  const whole = { type: "number", id: "mg-seed-number", min: 0, max: MOST_SEED, step: 1 },
+    number = make("input", "mg-number", "", whole);
+  number.addEventListener("change", () => {
+    const seed = Math.min(MOST_SEED, Math.max(0, Math.floor(Number(number.value) || 0)));
+    desk.set({ seed, newSeed: false });
   });
-  const number = make("input", "mg-number", "", {
-    type: "number",
-    id: "mg-seed-number",
-    min: 0,
-    max: 2 ** 31 - 1,
-    step: 1,
+  return live(field("mg-seed", "Seed", number), () => {
+    if (document.activeElement !== number) number.value = desk.settings.seed;
   });
-  number.addEventListener("change", () =>
-    set({
-      seed: Math.min(2 ** 31 - 1, Math.max(0, Math.floor(Number(number.value) || 0))),
-      newSeed: false,
-    }),
-  );
-  const seed = field("mg-seed", "Seed", number);
-  const newSeed = check("mg-new-seed", "Another seed each time", (on) => set({ newSeed: on }));
-  const sampling = [...fines.map(([, made]) => made), seed, newSeed];
-  const more = fold("Advanced", "mg-more", sampling, { id: "mg-more" });
-  more.firstChild.addEventListener("click", (event) => {
-    event.preventDefault(); // `show` opens it: the event "toggle" comes later, and may undo what was asked for since
-    set({ more: !desk.settings.more });
-  });
+}
 
-  const go = action(
-    "Continue",
-    () => (sheet(false, false), app.composer.start({ kind: "continue" })),
-    "mg-button mg-go",
-    { id: "mg-go" },
+function advanced({ desk, facts }) {
+  const fines = facts.sampling.map(({ name, label, hint: info, least, most, step }) =>
+    dial(desk, settingOf(name), `mg-${name.replace("_", "-")}`, label, least, most, { step, info }),
   );
-  const halt = action("Stop", () => app.composer.stop(), "mg-button mg-halt", {
-    id: "mg-halt",
-    hidden: true,
+  const newSeed = check("mg-new-seed", "Another seed each time", (on) => desk.set({ newSeed: on }));
+  live(newSeed, () => newSeed.show(desk.settings.newSeed));
+  const within = [...fines, seedField(desk), newSeed],
+    part = fold("Advanced", "mg-more", within, { id: "mg-more" });
+  part.firstChild.addEventListener("click", (event) => {
+    event.preventDefault(); // `update` opens it: the event "toggle" comes later, and may undo what was asked for since
+    desk.flip("more");
   });
+  return live(part, () => {
+    for (const one of within) one.update();
+    part.open = desk.settings.more;
+  });
+}
+
+// Continue, or Stop while music is composed.
+function goButtons(app, begin) {
+  const { desk, composer } = app;
+  const go = action("Continue", begin, "mg-button mg-go", { id: "mg-go" }),
+    halt = action("Stop", () => composer.stop(), "mg-button mg-halt", { id: "mg-halt" });
+  function update() {
+    const [comes, goes] = composer.busy ? [halt, go] : [go, halt];
+    comes.hidden = false;
+    if (goes.matches(":focus-visible")) comes.focus(); // for keys; after a pointer, they mean the page
+    goes.hidden = true;
+    const begins = !isGiven(desk) && (desk.current || desk.past.length);
+    go.textContent = begins ? "Generate" : "Continue";
+  }
+  return { go, halt, update };
+}
+
+export function controlsPart(app) {
+  const { desk, facts } = app;
+  const { go, halt, update } = goButtons(app, () => {
+    sheet(false, false);
+    app.composer.start({ kind: "continue" });
+  });
+  const asked = [
+    modelChoice(app),
+    promptSlider(desk),
+    dial(desk, "bars", "mg-bars", "Length (bars)", 1, facts.mostBars),
+    dial(desk, "variations", "mg-variations", "Takes", 1, facts.mostVariations),
+    creativity(desk),
+    dial(desk, "dense", "mg-dense", "Density", -1, 1, { said: (to) => DENSE[to + 1] }),
+    ending(app),
+    chordLine(app),
+    advanced(app),
+  ];
   // On a small screen what is asked for lies in a sheet over the music; its button is next to Continue.
-  const how = icon(
-    "how",
-    "How to continue",
-    () => sheet(!box.classList.contains("mg-up")),
-    "mg-icon mg-how",
-  );
-  const close = icon("close", "Close", () => sheet(false), "mg-icon mg-sheet-close"),
-    top = make("div", "mg-sheet-head", [make("h2", "", "How to continue"), close]),
-    row = make("div", "mg-go-row", [how, go, halt]);
-  const box = make(
-    "section",
-    "mg-card mg-controls",
-    [top, model, prompt, bars, takes, daring, dense, ends, chords, more, row],
-    { ariaLabel: "How to continue", id: "mg-controls" },
-  );
+  const name = "How to continue",
+    isUp = () => box.classList.contains("mg-up");
+  const how = icon("how", name, () => sheet(!isUp()), "mg-icon mg-how"),
+    close = icon("close", "Close", () => sheet(false), "mg-icon mg-sheet-close"),
+    top = make("div", "mg-sheet-head", [make("h2", "", name), close]),
+    row = make("div", "mg-go-row", [how, go, halt]),
+    more = { ariaLabel: name, id: "mg-controls" },
+    box = make("section", "mg-card mg-controls", [top, ...asked, row], more);
   how.setAttribute("aria-controls", box.id);
   how.ariaExpanded = false;
   function sheet(open, back = true) {
-    if (open === box.classList.contains("mg-up")) return;
+    if (open === isUp()) return;
     box.classList.toggle("mg-up", open);
     how.ariaExpanded = open;
     if (open) close.focus();
     else if (back) how.focus();
   }
   box.addEventListener("keydown", (event) => event.key === "Escape" && sheet(false));
-  addEventListener("pointerdown", (event) => box.contains(event.target) || sheet(false, false), {
-    capture: true,
-  });
+  const leave = ({ target }) => box.contains(target) || sheet(false, false);
+  addEventListener("pointerdown", leave, { capture: true });
 
   function show() {
-    const { settings: now, open, current } = desk,
-      can = app.model,
-      given = current && current.kind !== "nothing" && current.piece.notes.length;
-    model.show(can.name);
-    prompt.hidden = !given || current.piece.lines.length < 3;
-    if (given) {
-      prompt.bounds(1, current.piece.lines.length - 1);
-      prompt.show(Math.min(open.chosen || 1, current.piece.lines.length - 1));
-    }
-    bars.show(now.bars);
-    takes.show(now.variations);
-    const far = CREATIVITY.map(([temperature]) => Math.abs(temperature - now.temperature));
-    daring.show(far.indexOf(Math.min(...far)));
-    dense.show(now.dense);
-    ends.show(now.ends && can.ends.can ? "ends" : "open");
-    ends.select.disabled = !can.ends.can;
-    ends.title = can.ends.why;
-    endWhy.textContent = can.ends.can && !now.ends ? "" : can.ends.why;
-    chords.hidden = !can.chords.can;
-    if (document.activeElement !== line) line.value = now.chords;
-    for (const [name, made] of fines) made.show(now[name]);
-    if (document.activeElement !== number) number.value = now.seed;
-    newSeed.show(now.newSeed);
-    more.open = now.more;
-    const busy = app.composer.busy;
-    const [comes, goes] = busy ? [halt, go] : [go, halt];
-    comes.hidden = false;
-    if (goes.matches(":focus-visible")) comes.focus(); // for keys; after a pointer, they mean the page
-    goes.hidden = true;
-    go.textContent = !given && (current || desk.past.length) ? "Generate" : "Continue";
-    rename(how, `How to continue: ${count(now.bars, "bar")}, ${count(now.variations, "take")}`);
+    for (const part of asked) part.update();
+    update();
+    const { bars, variations } = desk.settings;
+    rename(how, `${name}: ${count(bars, "bar")}, ${count(variations, "take")}`);
   }
   return Object.assign(box, { show });
 }

@@ -4,6 +4,48 @@ import { barAt, barCount } from "../music/piece.js";
 import { action, icon, make, slider } from "../widgets/parts.js";
 import { showPlay } from "../widgets/play_button.js";
 
+// A slider of a setting, which a double click sets back.
+function dial(id, label, usual, [min, max], act, more) {
+  const box = slider(id, label, min, max, act, more);
+  box.classList.add("mg-dial");
+  box.addEventListener("dblclick", ({ target }) => target.type === "range" && act(usual));
+  return box;
+}
+
+// How it plays: what is new alone, round and round, with a metronome, at another tempo, in another key.
+function howItPlays(app) {
+  const { desk, player } = app;
+  const fresh = icon("seam", "Hear only what is new", () => desk.flip("onlyNew"));
+  const around = () =>
+    app.loop(player.entry.id, player.transport.loop ? null : wholeOf(player.entry));
+  const loop = icon("loop", "Loop", around, "mg-icon mg-loop");
+  const clicks = icon("clicks", "Metronome", () => desk.flip("metronome"), "mg-icon mg-clicks");
+  const tempo = dial("mg-tempo", "Tempo", 100, [50, 200], (to) => desk.set({ tempo: to / 100 }), {
+    step: 5,
+    said: (to) => `${to} %`,
+  });
+  const sign = (to) => (to > 0 ? `+${to}` : `${to}`),
+    tune = dial("mg-transpose", "Transpose", 0, [-12, 12], (to) => desk.set({ transpose: to }), {
+      said: sign,
+    });
+  function show() {
+    const { settings } = desk;
+    fresh.ariaPressed = settings.onlyNew;
+    clicks.ariaPressed = settings.metronome;
+    loop.ariaPressed = Boolean(player.transport.loop);
+    loop.disabled = !player.entry?.piece.notes.length;
+    tempo.show(Math.round(settings.tempo * 100));
+    tune.show(settings.transpose);
+  }
+  return Object.assign(make("span", "mg-dock-more", [fresh, loop, clicks, tempo, tune]), { show });
+}
+
+// The bars that go round: what is new in a piece and behind it, or all.
+function wholeOf({ region, piece }) {
+  const stop = barCount(piece);
+  return { first: region?.first < stop ? region.first : 0, stop };
+}
+
 export function dockPart(app) {
   const { desk, player } = app;
   const play = action("", () => app.toggle(), "mg-play", { id: "mg-dock-play" });
@@ -11,59 +53,20 @@ export function dockPart(app) {
   const title = make("span", "mg-dock-title"),
     clock = make("span", "mg-dock-clock"),
     place = make("span"),
-    time = make("span", "mg-dock-time", [clock, place]);
-  const loop = icon(
-    "loop",
-    "Loop",
-    () => app.loop(player.entry.id, player.transport.loop ? null : wholeOf(player.entry)),
-    "mg-icon mg-loop",
-  );
-  const clicks = icon(
-    "clicks",
-    "Metronome",
-    () => desk.set({ metronome: !desk.settings.metronome }),
-    "mg-icon mg-clicks",
-  );
-  const fresh = icon("seam", "Hear only what is new", () =>
-    desk.set({ onlyNew: !desk.settings.onlyNew }),
-  );
-  const dial = (id, label, usual, min, max, act, more) => {
-    const box = slider(id, label, min, max, act, more);
-    box.classList.add("mg-dial");
-    box.addEventListener("dblclick", ({ target }) => target.type === "range" && act(usual));
-    return box;
-  };
-  const tempo = dial("mg-tempo", "Tempo", 100, 50, 200, (to) => desk.set({ tempo: to / 100 }), {
-    step: 5,
-    said: (to) => `${to} %`,
-  });
-  const tune = dial("mg-transpose", "Transpose", 0, -12, 12, (to) => desk.set({ transpose: to }), {
-    said: (to) => (to > 0 ? `+${to}` : `${to}`),
-  });
-  const more = make("span", "mg-dock-more", [fresh, loop, clicks, tempo, tune]);
-  const unfold = icon(
-    "unfold",
-    "Loop, metronome, tempo, transposition",
-    () => (unfold.ariaExpanded = box.classList.toggle("mg-tall")),
-    "mg-icon mg-unfold",
-  );
+    time = make("span", "mg-dock-time", [clock, place]),
+    more = howItPlays(app);
+  const raise = () => (unfold.ariaExpanded = box.classList.toggle("mg-tall")),
+    name = "Loop, metronome, tempo, transposition",
+    unfold = icon("unfold", name, raise, "mg-icon mg-unfold");
   unfold.ariaExpanded = false;
-  const box = make("section", "mg-dock", [play, start, time, title, unfold, more], {
-    id: "mg-dock",
-    ariaLabel: "Player",
-  });
+  const within = [play, start, time, title, unfold, more],
+    box = make("section", "mg-dock", within, { id: "mg-dock", ariaLabel: "Player" });
 
   function show() {
-    const { entry } = player,
-      { settings } = desk;
+    const { entry } = player;
     showPlay(play, app, entry ?? desk.current, ["Play what is loaded", "Pause what plays"]);
     title.textContent = entry ? entry.title : "";
-    clicks.ariaPressed = settings.metronome;
-    fresh.ariaPressed = settings.onlyNew;
-    loop.ariaPressed = Boolean(player.transport.loop);
-    loop.disabled = !entry?.piece.notes.length;
-    tempo.show(Math.round(settings.tempo * 100));
-    tune.show(settings.transpose);
+    more.show();
     box.classList.toggle("mg-by-file", !player.direct);
     move();
   }
@@ -77,10 +80,4 @@ export function dockPart(app) {
     [clock, place].forEach((one, i) => one.textContent === told[i] || (one.textContent = told[i]));
   }
   return Object.assign(box, { show, move });
-}
-
-// The bars that go round: what is new in a piece and behind it, or all.
-function wholeOf({ region, piece }) {
-  const stop = barCount(piece);
-  return { first: region?.first < stop ? region.first : 0, stop };
 }

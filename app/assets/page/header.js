@@ -10,7 +10,7 @@ const MARK =
   '<rect x="14" y="1" width="1.5" height="26" rx="0.75" fill="var(--mg-line-strong)"/></svg>';
 
 const THEME = "musicgen-theme";
-const isDark = () => document.body.classList.contains("dark");
+const isDark = () => document.documentElement.classList.contains("dark");
 
 // Light or dark, as was chosen, or else as the system has it.
 export function dress() {
@@ -19,7 +19,7 @@ export function dress() {
     chosen = localStorage.getItem(THEME);
   } catch {} // a browser that is told to keep nothing
   chosen ??= matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-  document.body.classList.toggle("dark", chosen === "dark");
+  document.documentElement.classList.toggle("dark", chosen === "dark");
 }
 
 export function headerPart(app) {
@@ -40,28 +40,21 @@ export function headerPart(app) {
 
 // The menu of the project, and the field for the file that it opens.
 function projectMenu(app) {
-  const file = filePicker(app, ENDING, {
-    id: "mg-desk-file",
-    ariaLabel: "Open a project",
-    tabIndex: -1,
-  });
-  const item = (text, act) => action(text, () => (project.shut(), act()), "mg-item");
+  const named = { id: "mg-desk-file", ariaLabel: "Open a project", tabIndex: -1 },
+    file = filePicker(app, ENDING, named);
+  const item = (text, act) => action(text, act, "mg-item");
   const licences = make("a", "mg-item", "Licences of sound and score", {
     href: `${app.facts.assets}/vendor/LICENCES.txt`,
     target: "_blank",
   });
-  const items = [
-    item("Save the project as a file", () => app.saveDesk()),
-    item("Open a project from a file", () => file.click()),
-    licences,
-  ];
-  const project = menu("Project", items, "mg-menu mg-desk-menu");
-  return [project, file];
+  const save = item("Save the project as a file", () => app.saveDesk()),
+    open = item("Open a project from a file", () => file.click());
+  return [menu("Project", [save, open, licences], "mg-menu mg-desk-menu"), file];
 }
 
 function themeButton() {
   const button = icon("moon", "", () => {
-    document.body.classList.toggle("dark");
+    document.documentElement.classList.toggle("dark");
     name();
     try {
       localStorage.setItem(THEME, isDark() ? "dark" : "light");

@@ -7,21 +7,15 @@ import { factsOf, splitTitle } from "./titles.js";
 export function treeOf(desk) {
   const entries = desk.listed,
     ids = new Set(entries.map((one) => one.id)),
-    children = new Map(),
     rows = new Map();
-  const root = (entry) => {
-    for (
-      let parent = entry.parent, i = 0;
-      parent && i < 300;
-      i++, parent = desk.entries.get(parent)?.parent
-    )
+  const root = ({ parent }) => {
+    for (let i = 0; parent && i < 300; i++) {
       if (ids.has(parent)) return parent;
+      parent = desk.entries.get(parent)?.parent;
+    }
     return null;
   };
-  for (const entry of entries) {
-    const of = root(entry);
-    children.set(of, [...(children.get(of) ?? []), entry]);
-  }
+  const children = Map.groupBy(entries, root);
   const walk = (entry, depth) => {
     if (rows.has(entry)) return;
     rows.set(entry, depth);
@@ -43,26 +37,15 @@ export function historyPart(app) {
   box.addEventListener("toggle", () => show());
 
   function row(entry, depth) {
-    const starIt = icon(
-      "star",
-      `Star: ${entry.title}`,
-      () => desk.star(entry.id),
-      "mg-icon mg-star",
-    );
-    starIt.ariaPressed = desk.stars.has(entry.id);
-    const { variation } = splitTitle(entry.title),
-      short = depth && variation ? variation[0].toUpperCase() + variation.slice(1) : entry.title;
-    const words = [make("span", "", short), make("span", "mg-facts", factsOf(entry).join(" · "))];
-    const open = action(words, () => app.recall(entry.id), "mg-history-open", {
-      title: entry.title,
-      ariaCurrent: entry.id === desk.open.current || null,
-    });
-    const bin = icon(
-      "bin",
-      `Delete: ${entry.title}`,
-      () => app.remove(entry.id),
-      "mg-icon mg-drop",
-    );
+    const { id, title } = entry,
+      starIt = icon("star", `Star: ${title}`, () => desk.star(id), "mg-icon mg-star"),
+      bin = icon("bin", `Delete: ${title}`, () => app.remove(id), "mg-icon mg-drop");
+    starIt.ariaPressed = desk.stars.has(id);
+    const { variation } = splitTitle(title),
+      short = depth && variation ? variation[0].toUpperCase() + variation.slice(1) : title;
+    const words = [make("span", "", short), make("span", "mg-facts", factsOf(entry).join(" · "))],
+      more = { title, ariaCurrent: id === desk.open.current || null },
+      open = action(words, () => app.recall(id), "mg-history-open", more);
     const line = make("li", "mg-history-row", [starIt, open, bin]);
     line.style.setProperty("--depth", Math.min(depth, 8));
     return line;
@@ -81,9 +64,8 @@ export function historyPart(app) {
     const rows = treeOf(desk)
       .filter(([entry]) => !starred || desk.stars.has(entry.id))
       .map(([entry, depth]) => row(entry, starred ? 0 : depth));
-    const same = rows[Math.min(at, rows.length - 1)]?.querySelector(
-      `.${focused.classList[focused.classList.length - 1]}`,
-    );
+    const kind = [...focused.classList].at(-1), // of a button in a row
+      same = rows[Math.min(at, rows.length - 1)]?.querySelector(`.${kind}`);
     list.append(...rows);
     passFocus(list, same ?? summary);
     for (const one of before) one.remove();

@@ -1,6 +1,6 @@
 // What a piece from nothing is to be like: shown where no piece is open and the model can be asked; "any" is the model's
 // to choose.
-import { action, choice, field, make } from "../widgets/parts.js";
+import { action, choice, field, make, options } from "../widgets/parts.js";
 
 const ANY = ["", "Any"];
 const FORMS = ["A A B A", "A B A C", "A A B B", "A B A B", "A B A"];
@@ -10,50 +10,40 @@ const SIGNS = { "#": "♯", b: "♭" };
 const worded = (name) => (name[0].toUpperCase() + name.slice(1)).replaceAll("_", " ");
 const keyName = (name) => name.replace(/[#b](?= )/, (sign) => SIGNS[sign]);
 
+const FIELDS = {
+  style: ["Style", worded],
+  key: ["Key", keyName],
+  metre: ["Time signature", String],
+  form: ["Form", String],
+};
+
 export function ideaPart(app) {
   const { desk } = app;
   const set = (change) => desk.set({ idea: { ...desk.settings.idea, ...change } });
-  const choose = (name, label) =>
-    choice(`mg-idea-${name}`, label, [ANY], (value) => set({ [name]: value }));
-  const style = choose("style", "Style"),
-    key = choose("key", "Key"),
-    metre = choose("metre", "Time signature"),
-    form = choose("form", "Form");
-  const beats = make("input", "mg-text", "", {
-    type: "number",
-    id: "mg-idea-beats",
-    min: 10,
-    max: 500,
-    placeholder: "Any",
+  const fields = Object.entries(FIELDS).map(([of, [label, word]]) => {
+    const one = choice(`mg-idea-${of}`, label, [ANY], (value) => set({ [of]: value }));
+    const offer = (names) => one.fill([ANY, ...names.map((name) => [name, word(name)])]);
+    return Object.assign(one, { of, offer });
   });
+  const asked = { type: "number", id: "mg-idea-beats", min: 10, max: 500, placeholder: "Any" },
+    beats = make("input", "mg-text", "", asked);
   beats.addEventListener("change", () => set({ tempo: Number(beats.value) || 0 }));
-  const tempo = field("mg-idea-tempo", "Tempo (BPM)", beats),
-    players = playersField(desk, set);
-  const box = make("div", "mg-idea", [style, key, tempo, metre, form, players], {
-    ariaLabel: "How to begin",
-    role: "group",
-  });
+  const [style, key, metre, form] = fields,
+    tempo = field("mg-idea-tempo", "Tempo (BPM)", beats),
+    players = playersField(desk, set),
+    named = { ariaLabel: "How to begin", role: "group" },
+    box = make("div", "mg-idea", [style, key, tempo, metre, form, players], named);
 
   let offered = null;
-  function offer(idea) {
-    if (offered === idea) return;
-    offered = idea;
-    const list = (names, word) => [ANY, ...names.map((one) => [one, word(one)])];
-    style.fill(list(idea.style, worded));
-    key.fill(list(idea.key, keyName));
-    metre.fill(list(idea.metre, (one) => one));
-    form.fill(list(FORMS, (one) => one));
-  }
-
   function show() {
     box.hidden = !app.begins;
     if (box.hidden) return;
     const { idea } = app.model,
       now = desk.settings.idea;
-    offer(idea);
+    if (offered !== idea) for (const one of fields) one.offer({ ...idea, form: FORMS }[one.of]);
+    offered = idea;
+    for (const one of fields) one.show(now[one.of] ?? "");
     players.show(idea);
-    for (const [part, field] of Object.entries({ style, key, metre, form }))
-      field.show(now[part] ?? "");
     if (document.activeElement !== beats) beats.value = now.tempo || "";
   }
   return Object.assign(box, { show });
@@ -73,6 +63,12 @@ function playersField(desk, set) {
     set({ parts: parts.includes(part) ? parts.filter((one) => one !== part) : [...parts, part] });
   }
 
+  function chipFor(part) {
+    const chip = action(worded(part), () => toggle(part));
+    chip.dataset.part = part;
+    return chip;
+  }
+
   let shown = "";
   function show({ parts }) {
     const picked = chosen(),
@@ -81,19 +77,8 @@ function playersField(desk, set) {
     if (shown !== all.join()) {
       shown = all.join();
       const others = parts.filter((one) => !all.includes(one)).map((one) => [one, worded(one)]);
-      more.replaceChildren(
-        ...[["", "Another…"], ...others].map(([value, text]) =>
-          make("option", "", text, { value }),
-        ),
-      );
-      chips.replaceChildren(
-        ...all.map((part) => {
-          const chip = action(worded(part), () => toggle(part));
-          chip.dataset.part = part;
-          return chip;
-        }),
-        more,
-      );
+      more.replaceChildren(...options([["", "Another…"], ...others]));
+      chips.replaceChildren(...all.map(chipFor), more);
     }
     more.value = "";
     for (const chip of chips.querySelectorAll("button"))

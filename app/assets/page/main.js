@@ -18,33 +18,23 @@ import { takesPart } from "./takes.js";
 const UNTRAINED =
   "No trained model is installed, so an untrained one plays: what it writes is valid music, and makes no sense. “make models” trains the real ones.";
 
-async function start() {
-  const root = make("main", "", "", { id: "mg-desk" }),
-    facts = JSON.parse(document.querySelector("#mg-facts").textContent);
-  dress();
-  document.body.prepend(root);
-  const store = new Store(),
-    desk = await store.open(),
+async function appOf(facts, store) {
+  const desk = await store.open(),
     server = new Server();
   const drawn = facts.sampling.map(({ name, value }) => [settingOf(name), value]);
   desk.settings = { ...Object.fromEntries(drawn), ...desk.settings };
-  const address = new URL(facts.assets, document.baseURI).href;
-  const player = new Player(address, {
+  const player = new Player(new URL(facts.assets, document.baseURI).href, {
     soundOf: (entry) => server.made(entry, "sound"),
     failed: (text) => app.fail(text),
     related: (one, other) => desk.related(one, other),
   });
   const app = new App({ facts, desk, server, player });
-  // For the console of a browser, and for tests.
-  window.musicgen = {
-    app,
-    desk,
-    player,
-    store,
-    server,
-    rolls: { stage: () => stage.roll, takes: () => takes.cards().map((one) => one.roll) },
-  };
+  return app;
+}
 
+// The parts of the page, laid out; `show` shows all of them.
+function partsOf(app, root) {
+  const { desk, facts } = app;
   const lanesNow = () => {
     const pieces = [desk.current, ...desk.takes].filter(Boolean).map((entry) => entry.piece);
     return lanesOf(pieces, { drawing: app.drawing });
@@ -52,100 +42,128 @@ async function start() {
   const header = headerPart(app),
     stage = stagePart(app, lanesNow),
     controls = controlsPart(app),
-    takes = takesPart(app, lanesNow);
-  const history = historyPart(app),
-    dock = dockPart(app),
-    note = make("p", "mg-note", UNTRAINED, { hidden: facts.trained }),
+    takes = takesPart(app, lanesNow),
+    history = historyPart(app),
+    dock = dockPart(app);
+  const note = make("p", "mg-note", UNTRAINED, { hidden: facts.trained }),
     columns = make("div", "mg-columns", [stage, controls, takes, history]);
   root.replaceChildren(header, note, columns, takes.dialog);
   document.body.append(dock);
-
-  const all = () => {
+  const show = () => {
     for (const part of [header, stage, controls, takes, history, dock]) part.show();
   };
-  let asked = null;
-  const soon = () => (asked ??= requestAnimationFrame(() => ((asked = null), all())));
-  desk.watch((what, more) => {
-    if (what === "grown") {
-      takes.showOne(more.entry.id);
-      if (more.entry.state !== "running" || more.entry === desk.current) soon();
-    } else if (what === "error") (more.place === "takes" ? takes : stage).fail(more.text);
-    else if (what === "wait") stage.wait(more.words);
-    else if (what === "request") {
-      takes.tell(more.run);
-      if (more.run.state) soon();
-      else if (!more.run.ids) controls.show();
-    } else if (what === "unsaved")
-      stage.fail("The browser has no room left to keep the project: save it as a file.");
-    else if (what !== "entry") soon();
-    if (what === "settings") adjust();
-    if (more.change?.chords && toldOfLine(more.change.chords))
-      stage.tell(toldOfLine(more.change.chords));
-    if (what === "step" && more.label === "composing") all();
-    if (what === "step") app.composer.readAhead();
-  });
-  // What plays has the mix of its own piece, whatever lies on the stage meanwhile.
-  const adjust = () => player.adjust({ ...desk.settings, mix: mixOf(desk, player.entry) });
-  adjust();
-  player.watch((what) => (what === "load" && adjust(), all(), run()));
+  return { stage, controls, takes, dock, show };
+}
 
-  // While something sounds, the cursor goes along on its roll, and faintly on the others.
+function watchDesk(desk, { stage, controls, takes, show }) {
+  let asked = null;
+  const soon = () => (asked ??= requestAnimationFrame(() => ((asked = null), show())));
+  const acts = {
+    entry() {},
+    grown({ entry }) {
+      takes.showOne(entry.id);
+      if (entry.state !== "running" || entry === desk.current) soon();
+    },
+    error: ({ place, text }) => (place === "takes" ? takes : stage).fail(text),
+    wait: ({ words }) => stage.wait(words),
+    request({ run }) {
+      takes.tell(run);
+      if (run.state) soon();
+      else if (!run.ids) controls.show();
+    },
+    unsaved: () =>
+      stage.fail("The browser has no room left to keep the project: save it as a file."),
+    settings({ change }) {
+      soon();
+      const told = toldOfLine(change.chords ?? "");
+      if (told) stage.tell(told);
+    },
+    step: ({ label }) => (label === "composing" ? show() : soon()),
+  };
+  desk.watch((what, more) => (acts[what] ?? soon)(more));
+}
+
+// While something sounds, the cursor goes along on its roll, and faintly on the others. What it gives makes it begin.
+function cursors(app, { stage, takes, dock }) {
+  const { desk, player, recorder } = app;
   let frame = null,
     shownAt = null;
-  function run() {
-    frame ??= requestAnimationFrame(move);
+  const run = () => (frame ??= requestAnimationFrame(move));
+  const isTake = (id) => desk.open.takes.includes(id);
+
+  function place({ id, roll, play }, entry, tick) {
+    if (entry?.id === id) {
+      roll.moveCursor(tick, player.playing);
+      return play.show();
+    }
+    const sister = entry && roll.piece && isTake(id) && isTake(entry.id);
+    const at = sister ? (tick / entry.piece.ticksPerBeat) * roll.piece.ticksPerBeat : null;
+    return roll.moveCursor(at, false, true);
   }
+
   function move() {
     frame = null;
     const { entry } = player,
       tick = entry ? player.tick : null,
-      recorded = app.recorder.tick;
+      recorded = recorder.tick;
     if (recorded !== null && recorded > stage.roll.end) stage.show(); // with the bar that has begun
     if (tick !== shownAt || player.playing || recorded !== null) {
       shownAt = tick;
-      const beat = entry ? tick / entry.piece.ticksPerBeat : 0;
-      const rolls = [
-        { id: desk.open.current, roll: stage.roll, play: stage.play },
-        ...takes.cards(),
-      ];
-      const isTake = (id) => desk.open.takes.includes(id);
-      for (const { id, roll, play } of rolls) {
-        const own = entry?.id === id,
-          sister = !own && entry && roll.piece && isTake(id) && isTake(entry.id);
-        if (roll === stage.roll && recorded !== null) {
-          roll.moveCursor(recorded, true);
-          continue;
-        }
-        roll.moveCursor(
-          own ? tick : sister ? beat * roll.piece.ticksPerBeat : null,
-          own && player.playing,
-          !own,
-        );
-        if (own) play.show();
-      }
+      const { roll, play } = stage;
+      if (recorded === null) place({ id: desk.open.current, roll, play }, entry, tick);
+      else roll.moveCursor(recorded, true);
+      for (const card of takes.cards()) place(card, entry, tick);
       stage.score.follow(entry, tick);
       dock.move();
     }
     if (player.playing || recorded !== null) run();
   }
+  return run;
+}
+
+// The piece that the page begins with: that of a link, the one that lay here, or an example.
+async function openFirst(app) {
+  const { desk } = app,
+    openLink = () => app.openLink(location.hash);
+  await openLink();
+  addEventListener("hashchange", openLink);
+  if (desk.current) return app.follow();
+  const { trouble } = app;
+  await app.openExample(app.facts.examples[0].name);
+  desk.begins(); // nobody has done anything yet
+  if (trouble) app.fail(trouble); // a link that is broken
+}
+
+async function start() {
+  const root = make("main", "", "", { id: "mg-desk" }),
+    facts = JSON.parse(document.querySelector("#mg-facts").textContent);
+  dress();
+  document.body.prepend(root);
+  const store = new Store(),
+    app = await appOf(facts, store),
+    { desk, player, server } = app,
+    parts = partsOf(app, root),
+    { stage, takes } = parts;
+  // For the console of a browser, and for tests.
+  const rolls = { stage: () => stage.roll, takes: () => takes.cards().map((one) => one.roll) };
+  window.musicgen = { app, desk, player, store, server, rolls };
+
+  watchDesk(desk, parts);
+  // What plays has the mix of its own piece, whatever lies on the stage meanwhile.
+  const adjust = () => player.adjust({ ...desk.settings, mix: mixOf(desk, player.entry) });
+  adjust();
+  desk.watch((what) => what === "settings" && adjust());
+  desk.watch((what) => what === "step" && app.composer.readAhead());
+  const run = cursors(app, parts);
+  player.watch((what) => (what === "load" && adjust(), parts.show(), run()));
 
   shortcuts(app);
   store.keep(desk);
-  all();
+  parts.show();
   document.documentElement.dataset.musicgen = "ready";
-  await app.openLink(location.hash);
-  addEventListener("hashchange", () => app.openLink(location.hash));
-  if (!desk.current) {
-    const { trouble } = app;
-    await app.openExample(firstExample(facts));
-    desk.begins(); // nobody has done anything yet
-    if (trouble) app.fail(trouble); // a link that is broken
-  } else app.follow();
+  await openFirst(app);
   app.composer.readAhead();
   requestAnimationFrame(() => player.start()); // the soundfont comes behind what is seen
 }
-
-const firstExample = ({ examples, models }) =>
-  (examples.find(({ language }) => language === models[0].language) ?? examples[0]).name;
 
 start();

@@ -5,14 +5,15 @@ import { isMidi, writeMidi } from "../music/midi.js";
 export const settingOf = (name) => name.replace(/_(.)/g, (_, letter) => letter.toUpperCase());
 
 class Refusal extends Error {}
+const NOT_TAKEN = "The server did not take the request:";
+const FULL = `${NOT_TAKEN} too many wait already, or it is gone. Try again soon.`;
+const GONE = `${NOT_TAKEN} it is gone, or not reached. Your project stays.`;
 
 // What a server said in place of an answer.
 async function refusal(answer) {
   const { detail } = await answer.json().catch(() => ({}));
-  if (typeof detail === "string" && detail && answer.status !== 503) return new Refusal(detail);
-  return new Refusal(
-    "The server did not take the request: too many wait already, or it is gone. Try again soon.",
-  );
+  const isTold = typeof detail === "string" && detail && answer.status !== 503;
+  return new Refusal(isTold ? detail : FULL);
 }
 
 // The server's answer to what is asked, and to a file that it is about.
@@ -20,21 +21,16 @@ async function fetched(what, ask, file = null, signal = null) {
   const body = new FormData();
   body.append("ask", JSON.stringify(ask));
   if (file) {
-    const ending = isMidi(file.bytes) && !/\.\w+$/.test(file.name) ? ".mid" : "";
-    body.append(
-      "file",
-      new Blob([file.bytes]),
-      file.name.replace(/[\\/]/g, "_").slice(-120) + ending,
-    );
+    const ending = isMidi(file.bytes) && !/\.\w+$/.test(file.name) ? ".mid" : "",
+      name = file.name.replace(/[\\/]/g, "_").slice(-120);
+    body.append("file", new Blob([file.bytes]), name + ending);
   }
   let answer;
   try {
     answer = await fetch(`desk/${what}`, { method: "POST", body, signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refusal(
-      "The server did not take the request: it is gone, or not reached. Your project stays.",
-    );
+    throw new Refusal(GONE);
   }
   if (!answer.ok) throw await refusal(answer);
   return answer;
@@ -47,9 +43,9 @@ export function fileOf(entry) {
 }
 
 export class Server {
-  async open({ bytes = null, name = "", example = null, model, fit }) {
+  async open({ bytes = null, name = "", example = null, model }) {
     const file = bytes ? { bytes, name } : null;
-    return (await fetched("open", { example, model, fit }, file)).json();
+    return (await fetched("open", { example, model }, file)).json();
   }
 
   readAhead(entry, ask) {

@@ -2,21 +2,9 @@
 import { toldOf } from "../music/chords.js";
 import { barCount, noteCount } from "../music/piece.js";
 import { Hand } from "../roll/note_editing.js";
-import { HIGH, rollPart, starButton } from "../widgets/card.js";
-import { alongMenu, grip } from "../widgets/save_menu.js";
+import { HIGH, cardParts, zoomButtons } from "../widgets/card.js";
 import { mixer } from "../widgets/mixer.js";
-import {
-  action,
-  alarm,
-  count,
-  filePicker,
-  fold,
-  make,
-  marked,
-  passFocus,
-  zoomButtons,
-} from "../widgets/parts.js";
-import { playButton } from "../widgets/play_button.js";
+import { action, count, filePicker, fold, make, marked, passFocus } from "../widgets/parts.js";
 import { planShown, planView } from "../widgets/plan_view.js";
 import { playIn } from "../widgets/play_in.js";
 import { ScoreView } from "../widgets/score_view.js";
@@ -25,182 +13,188 @@ import { splitTitle } from "./titles.js";
 
 const KINDS = ".mid,.midi,.kar,audio/midi,.mxl,.musicxml,.xml,.abc,.musicgen";
 const HIGHER = "clamp(340px, 52vh, 600px)"; // where notes are drawn, they are to be hit
+const TOLD_SECONDS = 4;
 
-export function stagePart(app, lanesNow) {
-  const { desk, player } = app,
-    entryOf = () => desk.current;
-  const title = make("h2", "", "…"),
-    facts = make("span", "mg-facts"),
-    handle = grip(entryOf, "piece"),
-    star = starButton(desk, () => desk.open.current),
-    picker = filePicker(app, KINDS, { id: "mg-file", ariaLabel: "Open a file" }),
-    open = make("label", "mg-chip mg-open", "Open…", { htmlFor: picker.id });
-  const hands = make("span", "mg-hands", [star, picker, open]),
-    head = make("div", "mg-head", [handle, title, facts, hands]),
-    said = alarm(),
-    notices = make("ul", "mg-notices");
-  const { rolls, roll, bar } = rollPart(app, entryOf, {
-    label: "Piano roll of your piece",
-    height: HIGH,
-    prompt: true,
-    acts: {
-      choose: (bars) => desk.choose(bars),
-      bend: (bars, value) => plan.bend(bars, value),
-      chord: (at) => (roll.select({ first: at, stop: at + 1 }), bar.typeChord()),
-    },
-  });
-  rolls.classList.add("mg-of-roll");
-  const mix = mixer(app);
-  app.stageRoll = roll.canvas;
-  const hand = (roll.acts.hand = new Hand(roll, {
-    edit: (piece, label, as) => (app.edit(piece, label, {}, as), show()),
-    touch: (pitch, track) => player.touch(pitch, { track }),
-  }));
-  const play = playButton(app, entryOf);
-  const draw = () => (switchHand(!hand.on), desk.tell("drawing")),
-    pencil = marked("pencil", "Edit notes", draw, "mg-chip mg-of-roll");
-  const menu = alongMenu(app, entryOf, said.say);
-  const link = marked("link", "Copy link", async () => {
-    try {
-      const address = await app.link();
-      await (navigator.clipboard?.writeText(address) ?? Promise.reject()).then(
-        // there is none without TLS
-        () => tell("Copied: the link opens this piece with these choices."),
-        () => prompt("The link:", address),
-      );
-    } catch (error) {
-      said.say(error.message);
-    }
-  });
-  const hint = make("span", "mg-hint", "", { role: "status" }),
-    played = playIn(app),
-    idea = ideaPart(app),
-    actions = make("span", "mg-actions", [pencil, menu, link]);
-  const score = new ScoreView(app, () => (switchHand(false), desk.tell("score"))),
-    zoom = zoomButtons({ scale: (factor) => (score.on ? score : roll).scale(factor) }),
-    plan = planView(app, roll, (text) => tell(text));
-  zoom.append(score.toggle, score.print, plan.toggle);
-  const foot = make("div", "mg-foot", [play, zoom, hint, actions]);
-  const list = make("ul"),
-    remarks = fold("", "mg-remarks", [list]),
-    examples = examplesFold(app),
-    folds = make("div", "mg-folds", [mix, played, remarks, examples]);
-  const card = make(
-    "section",
-    "mg-card mg-stage",
-    [head, said, notices, idea, rolls, score.box, plan.row, bar, foot, folds],
-    { ariaLabel: "Your piece" },
-  );
+const isBlank = (entry) => entry?.kind === "nothing";
 
-  let timer;
+// The title; however long the name of a file is, which variation this is can be read.
+function titleLine() {
+  const title = make("h2", "", "…");
+  function show(text) {
+    const { song, variation } = splitTitle(text);
+    const parts = { song, comma: variation && ", ", variation };
+    title.replaceChildren(
+      ...Object.entries(parts).map(([kind, said]) => make("span", `mg-${kind}`, said)),
+    );
+    title.title = text;
+  }
+  return Object.assign(title, { show });
+}
+
+// What can be done here, or for a while what was done; `usual` says the former.
+function hintLine(usual) {
+  const hint = make("span", "mg-hint", "", { role: "status" });
+  let timer = null;
+  function show() {
+    if (timer === null && hint.textContent !== usual()) hint.textContent = usual();
+  }
   function tell(text) {
     hint.textContent = text;
     hint.classList.add("mg-told");
     clearTimeout(timer);
-    timer = setTimeout(() => (hint.classList.remove("mg-told"), hintUsual()), 4000);
+    timer = setTimeout(() => {
+      hint.classList.remove("mg-told");
+      timer = null;
+      show();
+    }, 1000 * TOLD_SECONDS);
   }
-  function hintUsual() {
-    const blank = desk.current?.kind === "nothing",
-      usual = blank ? "" : score.on ? "click a bar to go there" : "drag to select bars";
-    const words = hand.on
-      ? "click to add, drag to move, drag the right edge to resize"
-      : app.begins
-        ? "what you leave open, the model chooses"
-        : usual;
-    if (hint.textContent !== words) hint.textContent = words;
-  }
+  return Object.assign(hint, { show, tell });
+}
 
-  function switchHand(on) {
+// What was made of the piece in reading: above the roll what changed, in a fold below it the rest. `told` takes what is said
+// of a chord that was set.
+function readingNotes(roll, told) {
+  const notices = make("ul", "mg-notices"),
+    list = make("ul"),
+    remarks = fold("", "mg-remarks", [list]);
+  let noted = null;
+  function show(entry) {
+    if (noted === entry) return;
+    noted = entry;
+    const { piece, notices: changes = [], remarks: more = [] } = entry ?? {};
+    if (piece && toldOf(piece)) told(toldOf(piece)); // C9 is C7 here
+    passFocus(notices, roll.canvas);
+    notices.replaceChildren(...changes.map(({ text }) => make("li", "", text)));
+    notices.hidden = !changes.length;
+    remarks.hidden = !more.length;
+    const name = make("span", "mg-wordy", "Import notes: ");
+    remarks.firstChild.replaceChildren(name, count(more.length, "remark"));
+    list.replaceChildren(...more.map((text) => make("li", "", text)));
+  }
+  return { notices, remarks, show };
+}
+
+function linkButton(app, tell, failed) {
+  return marked("link", "Copy link", async () => {
+    try {
+      const address = await app.link(),
+        copied = navigator.clipboard?.writeText(address) ?? Promise.reject(); // there is none without TLS
+      await copied.then(
+        () => tell("Copied: the link opens this piece with these choices."),
+        () => prompt("The link:", address),
+      );
+    } catch (error) {
+      failed(error.message);
+    }
+  });
+}
+
+// The button that lets a hand edit the notes of the roll; `changed` is called when it begins or ends to.
+function pencilFor(app, roll, changed) {
+  const edit = (piece, label, as) => (app.edit(piece, label, {}, as), changed());
+  const touch = (pitch, track) => app.player.touch(pitch, { track });
+  const hand = (roll.acts.hand = new Hand(roll, { edit, touch }));
+  const turn = () => (pencil.switch(!hand.on), app.desk.tell("drawing")),
+    pencil = marked("pencil", "Edit notes", turn, "mg-chip mg-of-roll");
+  pencil.switch = (on) => {
     hand.switch(on);
     app.drawing = on;
     roll.high = on ? HIGHER : HIGH;
     pencil.ariaPressed = on;
     if (on) roll.select(null);
-    hintUsual();
-  }
-  switchHand(false);
+  };
+  pencil.switch(false);
+  return pencil;
+}
 
-  // However long the name of a file is, which variation this is can be read.
-  function name(text) {
-    const { song, variation } = splitTitle(text);
-    title.replaceChildren(
-      make("span", "mg-song", song),
-      make("span", "mg-comma", variation && ", "),
-      make("span", "mg-variation", variation),
-    );
-    title.title = text;
-  }
+// The parts of the card that only the stage has, by name.
+function stageParts(app, card, show) {
+  const { desk } = app,
+    { roll, bar, said } = card;
+  const usual = () => {
+    if (app.drawing) return "click to add, drag to move, drag the right edge to resize";
+    if (app.begins) return "what you leave open, the model chooses";
+    if (isBlank(desk.current)) return "";
+    return parts.score.on ? "click a bar to go there" : "drag to select bars";
+  };
+  const hint = hintLine(usual),
+    { tell } = hint,
+    parts = { hint, title: titleLine(), idea: ideaPart(app), mix: mixer(app), played: playIn(app) };
+  parts.pencil = pencilFor(app, roll, show);
+  parts.score = new ScoreView(app, () => (parts.pencil.switch(false), desk.tell("score")));
+  parts.plan = planView(app, roll, tell);
+  parts.read = readingNotes(roll, tell);
+  parts.examples = examplesFold(app);
+  parts.link = linkButton(app, tell, said.say);
+  parts.zoom = zoomButtons({
+    scale: (factor) => (parts.score.on ? parts.score : roll).scale(factor),
+  });
+  parts.zoom.append(parts.score.toggle, parts.score.print, parts.plan.toggle);
+  Object.assign(roll.acts, {
+    choose: (bars) => desk.choose(bars),
+    bend: (bars, value) => parts.plan.bend(bars, value),
+    chord: (at) => (roll.select({ first: at, stop: at + 1 }), bar.typeChord()),
+  });
+  return parts;
+}
 
-  let noted = null;
-  function showNotices(entry) {
-    if (noted === entry) return;
-    noted = entry;
-    if (toldOf(entry.piece)) tell(toldOf(entry.piece)); // C9 is C7 here
-    passFocus(notices, roll.canvas);
-    notices.replaceChildren(
-      ...(entry.notices ?? []).map(({ text, model }) => {
-        const line = make("li", "", text);
-        if (model && app.models.has(model))
-          line.append(action(`Open with ${model}`, () => app.changeModel(model)));
-        return line;
-      }),
-    );
-    notices.hidden = !entry.notices?.length;
-    const more = (entry.remarks ?? []).filter(
-      (text) => !entry.notices?.some((one) => one.text === text),
-    );
-    remarks.hidden = !more.length;
-    remarks.firstChild.replaceChildren(
-      make("span", "mg-wordy", "Import notes: "),
-      count(more.length, "remark"),
-    );
-    list.replaceChildren(...more.map((text) => make("li", "", text)));
-  }
+export function stagePart(app, lanesNow) {
+  const { desk } = app;
+  const options = { label: "Piano roll of your piece", height: HIGH, prompt: true },
+    card = cardParts(app, () => desk.current, "piece", options),
+    { facts, said, star, rolls, roll, bar, play, menu, handle } = card,
+    parts = stageParts(app, card, () => show()),
+    { hint, title, idea, mix, played, pencil, score, plan, read, examples, link, zoom } = parts;
+  rolls.classList.add("mg-of-roll");
+  app.stageRoll = roll.canvas;
+  const picker = filePicker(app, KINDS, { id: "mg-file", ariaLabel: "Open a file" }),
+    open = make("label", "mg-chip mg-open", "Open…", { htmlFor: picker.id }),
+    hands = make("span", "mg-hands", [star, picker, open]),
+    head = make("div", "mg-head", [handle, title, facts, hands]),
+    actions = make("span", "mg-actions", [pencil, menu, link]),
+    foot = make("div", "mg-foot", [play, zoom, hint, actions]),
+    folds = make("div", "mg-folds", [mix, played, read.remarks, examples]);
+  const within = [head, said, read.notices, idea, rolls, score.box, plan.row, bar, foot, folds],
+    box = make("section", "mg-card mg-stage", within, { ariaLabel: "Your piece" });
 
   function show() {
     const entry = desk.current;
     for (const part of [foot, played, star, handle]) part.hidden = !entry;
-    idea.show();
     for (const part of [facts, rolls, play, zoom]) part.hidden = !entry || app.begins; // there is nothing to see or hear
-    plan.show();
-    score.show();
+    for (const part of [idea, plan, score, mix]) part.show();
     examples.show(entry);
-    if (!entry) {
-      noted = null;
-      notices.hidden = remarks.hidden = true;
-      mix.show();
-      bar.show(null);
-      return name(desk.past.length ? "Nothing is open" : "…"); // at first a piece is on its way
-    }
-    name(entry.title);
-    if (entry.kind === "nothing" && hand.on) switchHand(false); // there is nothing to draw on
-    if (!hint.matches(".mg-told")) hintUsual();
-    const bars = barCount(entry.piece);
-    facts.textContent =
-      entry.kind === "nothing"
-        ? "the model begins by itself"
-        : `${count(bars, "bar")} · ${count(noteCount(entry.piece), "note")}`;
-    star.show();
-    showNotices(entry);
+    read.show(entry);
+    if (entry) return showPiece(entry);
+    bar.show(null);
+    title.show(desk.past.length ? "Nothing is open" : "…"); // at first a piece is on its way
+  }
+
+  function showPiece(entry) {
+    const bars = barCount(entry.piece),
+      notes = count(noteCount(entry.piece), "note");
+    title.show(entry.title);
+    if (isBlank(entry) && app.drawing) pencil.switch(false); // there is nothing to draw on
+    hint.show();
+    facts.textContent = isBlank(entry)
+      ? "the model begins by itself"
+      : `${count(bars, "bar")} · ${notes}`;
     if (roll.id !== entry.id) roll.chosenNotes = new Set();
-    roll.loop = player.loopOf(entry);
-    roll.show(app.recorder.shown(entry), {
+    card.show(app.recorder.shown(entry), {
       lanes: lanesNow(),
-      bars: entry.kind === "nothing" ? 0 : Math.min(desk.open.chosen, bars),
+      bars: isBlank(entry) ? 0 : Math.min(desk.open.chosen, bars),
       plan: planShown(app, entry, roll),
     });
-    pencil.hidden = menu.hidden = entry.kind === "nothing";
-    bar.show(roll.range);
-    for (const part of [mix, play, played]) part.show();
+    pencil.hidden = menu.hidden = isBlank(entry);
+    played.show();
   }
-  return Object.assign(card, {
+  return Object.assign(box, {
     show,
     roll,
     score,
     play,
     fail: said.say,
-    wait: (words) => (words ? name(words) : show()),
-    tell,
+    wait: (words) => (words ? title.show(words) : show()),
+    tell: hint.tell,
   });
 }
 
@@ -214,27 +208,21 @@ function examplesFold(app) {
     return made;
   };
   // A group says what its pieces are, so their chips need not; a screen reader hears the whole title.
-  const examplesOf = (language) =>
+  const examplesOf = (kind) =>
     facts.examples
-      .filter((one) => one.language === language)
-      .map(({ name, title }) =>
-        chip(name, title.replace(/^Piano | trio$/, ""), () => app.openExample(name), {
-          ariaLabel: title,
-        }),
-      );
-  const own = [
-    chip("nothing", "New idea", () => app.openNothing()),
-    chip("grid", "Blank piece", () => app.openGrid()),
-  ];
-  const groups = Object.entries({
-    "try a piano": examplesOf("remi"),
-    "a trio": examplesOf("groove"),
-    "or begin": own,
-  });
-  const made = groups.map(([name, chips]) =>
-    make("span", "mg-chip-group", [make("span", "mg-chips-name", name), ...chips]),
-  );
-  const box = fold("Examples", "mg-examples", [make("div", "mg-chips", made)]);
+      .filter(({ name }) => name.startsWith(kind))
+      .map(({ name, title: ariaLabel }) => {
+        const short = ariaLabel.replace(/^Piano | trio$/, "");
+        return chip(name, short, () => app.openExample(name), { ariaLabel });
+      });
+  const nothing = chip("nothing", "New idea", () => app.openNothing()),
+    grid = chip("grid", "Blank piece", () => app.openGrid());
+  const group = (name, chips) =>
+    make("span", "mg-chip-group", [make("span", "mg-chips-name", name), ...chips]);
+  const pianos = group("try a piano", examplesOf("piano")),
+    trios = group("a trio", examplesOf("trio")),
+    groups = make("div", "mg-chips", [pianos, trios, group("or begin", [nothing, grid])]),
+    box = fold("Examples", "mg-examples", [groups]);
   const small = matchMedia("(max-width: 640px)");
   const unfold = () => (box.open = !small.matches || !desk.open.takes.length);
   small.addEventListener("change", unfold);

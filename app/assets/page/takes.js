@@ -2,22 +2,10 @@
 import { aroundNew, barCount, countIn } from "../music/piece.js";
 import { Axis } from "../roll/axis.js";
 import { splitTitle } from "./titles.js";
-import { alongMenu, grip } from "../widgets/save_menu.js";
 import { blindPart } from "../widgets/blind.js";
-import { HIGH, rollPart, starButton } from "../widgets/card.js";
+import { HIGH, cardParts, zoomButtons } from "../widgets/card.js";
 import { likeness } from "../widgets/likeness.js";
-import {
-  action,
-  alarm,
-  count,
-  icon,
-  make,
-  marked,
-  passFocus,
-  rename,
-  zoomButtons,
-} from "../widgets/parts.js";
-import { playButton } from "../widgets/play_button.js";
+import { action, alarm, count, icon, make, marked, passFocus, rename } from "../widgets/parts.js";
 import { planShown } from "../widgets/plan_view.js";
 
 const WORDS = {
@@ -26,67 +14,52 @@ const WORDS = {
   accompany: "Use this take",
 };
 
+// What is said of a take with so many new notes. Silence in place of bars is one, too.
+function factsOf({ state, how, seed }, fresh) {
+  if (state === "running") return count(fresh, "new note");
+  if (fresh) return `${count(fresh, "new note")} · seed ${seed}`;
+  if (how === "infill") return `These bars are now empty · seed ${seed}`;
+  return "No new notes came; press Continue for another.";
+}
+
 function takeCard(app, id, axis) {
   const { desk, player } = app,
     entryOf = () => desk.entries.get(id),
-    first = entryOf();
-  const name = `Take ${first.number + 1}`;
-  const facts = make("span", "mg-facts"),
-    said = alarm(),
-    star = starButton(desk, () => id);
-  const play = playButton(app, entryOf),
-    jump = icon("seam", "To the new part", () => app.play(entryOf(), start()));
-  const start = () =>
-    entryOf().piece.lines[Math.min(entryOf().region.first, barCount(entryOf().piece))];
-  const further = action(WORDS[first.how], () => app.use(id), "mg-chip mg-further");
-  const like = make("div"),
-    label = `Piano roll of take ${first.number + 1}`,
-    { rolls, roll, bar } = rollPart(app, entryOf, { label, height: "178px", axis });
-  const menu = alongMenu(app, entryOf, said.say),
-    drop = icon("bin", "Delete this take", () => app.remove(id), "mg-icon mg-drop");
-  const head = [grip(entryOf, "take"), make("h3", "", name), facts, star, drop],
-    foot = [play, jump, make("span", "mg-actions", [menu, further])];
-  const card = make(
-    "article",
-    "mg-card mg-take",
-    [make("div", "mg-head", head), said, rolls, bar, make("div", "mg-foot", foot), like],
-    { ariaLabel: name },
-  );
+    { number, how } = entryOf(),
+    name = `Take ${number + 1}`;
+  const start = ({ piece, region } = entryOf()) =>
+    piece.lines[Math.min(region.first, barCount(piece))];
+  const label = `Piano roll of take ${number + 1}`,
+    parts = cardParts(app, entryOf, "take", { label, height: "178px", axis }),
+    { facts, said, star, rolls, roll, bar, play, menu, handle } = parts;
+  const jump = icon("seam", "To the new part", () => app.play(entryOf(), start())),
+    further = action(WORDS[how], () => app.use(id), "mg-chip mg-further"),
+    drop = icon("bin", "Delete this take", () => app.remove(id), "mg-icon mg-drop"),
+    like = make("div");
+  const head = make("div", "mg-head", [handle, make("h3", "", name), facts, star, drop]),
+    foot = make("div", "mg-foot", [play, jump, make("span", "mg-actions", [menu, further])]),
+    within = [head, said, rolls, bar, foot, like],
+    card = make("article", "mg-card mg-take", within, { ariaLabel: name });
   let settled = false,
     liked = null;
 
   function show(lanes) {
     const entry = entryOf(),
       over = entry.state !== "running",
-      fresh = entry.fresh ?? countIn(entry.piece, entry.region);
-    const told = [
-      count(fresh, "new note"),
-      entry.by && `by ${entry.by}`,
-      over && `seed ${entry.seed}`,
-    ];
-    const emptied = over && !fresh && entry.how === "infill"; // nothing sounds there any more: that is a take, too
-    facts.textContent = emptied
-      ? `These bars are now empty · seed ${entry.seed}`
-      : over && !fresh
-        ? "No new notes came; press Continue for another."
-        : told.filter(Boolean).join(" · ");
+      fresh = countIn(entry.piece, entry.region);
+    facts.textContent = factsOf(entry, fresh);
     roll.high = desk.takes.length === 1 ? HIGH : lanes?.length > 1 ? "234px" : "178px";
-    roll.loop = player.loopOf(entry);
-    roll.show(entry, { lanes, seen: app.seen(entry), plan: planShown(app, entry) });
-    bar.show(roll.range); // which may be gone; and what can be done with it changes when composing ends
+    parts.show(entry, { lanes, seen: app.seen(entry), plan: planShown(app, entry) });
     if (!settled) roll.settle(start());
     settled = true;
     if (!over && !player.playing) roll.reveal(Math.max(start(), entry.now ?? 0));
     card.classList.toggle("mg-growing", !over);
-    jump.hidden = !fresh || !entry.continues || entry.region.first === 0;
+    jump.hidden = !fresh || entry.region.first === 0;
     further.hidden = menu.hidden = drop.hidden = !over;
-    further.disabled = !fresh && !emptied;
-    star.show();
-    if (over && liked !== entry.likeness)
-      like.replaceChildren(likeness((liked = entry.likeness), entry.real));
-    play.show();
+    further.disabled = !fresh && how !== "infill";
+    if (over && liked !== entry.likeness) like.replaceChildren(likeness((liked = entry.likeness)));
   }
-  return { id, card, show, roll, play, close: () => roll.close() };
+  return { id, card, show, roll, play };
 }
 
 const ENDINGS = {
@@ -96,88 +69,121 @@ const ENDINGS = {
     `Ended after ${run.seconds} s, the longest that a request may take; what there is stays.`,
   bound: (run) =>
     `Ended after ${run.seconds} s: the model has no position further on; what there is stays.`,
-  broken: () => "",
 };
 
-export function takesPart(app, lanesNow) {
-  const { desk } = app;
+// How far a request is, or how it ended, and the part of it that is done. `elsewhere` are words for one whose takes do not
+// lie open.
+function progressOf(run, elsewhere) {
+  if (run.state) return [ENDINGS[run.state]?.(run, run.ids?.length ?? 0) ?? "", 1];
+  if (run.place === undefined) return ["In line…", 0];
+  if (run.place === 1) return ["Next in line…", 0];
+  if (run.place) return [`In line: ${count(run.place - 1, "request")} before yours…`, 0];
+  if (!run.bars) return ["Reading your piece…", 0.001];
+  const time = run.left < 100 ? `${run.left} s` : `${Math.round(run.left / 60)} min`,
+    what = run.parts ? `${run.parts.join(" and ")}, ` : "",
+    bars = `${what}bar ${run.bar} of ${run.bars}`;
+  // On a small screen, few words: the button next to them says that it is being composed.
+  const short = !elsewhere && matchMedia("(max-width: 1000px)").matches,
+    left = run.left ? ` · ${short ? "" : "about "}${time} left` : "",
+    words = short ? bars[0].toUpperCase() + bars.slice(1) : `Composing ${bars}${elsewhere}`;
+  return [words + left, Math.min(0.999, run.part)];
+}
+
+// The line over the takes: what is said of a request, its progress, and tools for all takes.
+function statusLine(tools) {
   const words = make("span", "", "", { role: "status" }),
     bar = make("progress", "mg-progress", "", { ariaLabel: "Progress" }),
-    said = alarm();
-  const rest = make("p", "mg-rest"),
-    grid = make("div", "mg-takes", [rest]);
-  const whole = marked("whole", "All bars", () => {
-      axis.reset();
-      desk.set({ wholeTakes: !desk.settings.wholeTakes });
-    }),
-    by = make("p", "mg-by", "", { ariaLive: "polite" });
-  const compare = blindPart(app),
-    zoom = zoomButtons({ scale: (factor) => cards[0].roll.scale(factor) }),
-    tools = make("span", "mg-tools", [compare.opener, whole, zoom]), // for all takes: they share an axis
-    status = make("div", "mg-status", [words, bar, tools]);
-  const box = make("section", "mg-takes-part", [said, status, by, grid], {
-    id: "mg-takes",
-    ariaLabel: "Takes",
-  });
-  let cards = [],
-    axis = new Axis(),
-    asked = null; // the request whose progress is shown
-
+    line = make("div", "mg-status", [words, bar, tools]);
   function say(text, part = 1) {
-    status.classList.toggle("mg-busy", part < 1);
+    line.classList.toggle("mg-busy", part < 1);
     words.classList.toggle("mg-silent", !text);
     bar.value = part;
     if (words.textContent !== text) words.textContent = words.title = text;
   }
+  const show = (isSilent) => line.classList.toggle("mg-silent", isSilent && !words.textContent);
+  return Object.assign(line, { say, show });
+}
 
+// What is for all takes, since they share an axis: comparing them, how much of each is seen, zoom.
+function toolsFor(app, compare, list) {
+  const { desk } = app;
+  const whole = marked("whole", "All bars", () => {
+    list.axis.reset();
+    desk.flip("wholeTakes");
+  });
+  const zoom = zoomButtons({ scale: (factor) => list.cards[0].roll.scale(factor) });
   function show() {
-    const ids = desk.takes.map((take) => take.id);
-    let come = false;
-    if (ids.join() !== cards.map((one) => one.id).join()) {
-      const same = cards.length && ids.every((id) => cards.some((one) => one.id === id));
-      if (!same) axis = new Axis();
-      const before = cards,
-        left = before.findIndex((one) => one.card.contains(document.activeElement));
-      cards = ids.map((id) => takeCard(app, id, axis));
-      grid.append(...(cards.length ? cards.map((one) => one.card) : [rest]));
-      passFocus(grid, cards[Math.min(left, cards.length - 1)]?.play.firstChild ?? app.stageRoll);
-      for (const one of before) (one.close(), one.card.remove());
-      if (cards.length) rest.remove();
-      grid.dataset.count = cards.length;
-      if (!app.composer.busy) say("");
-      else come = true;
-    }
-    const [act, comes] = desk.current?.piece.notes.length
-      ? ["Continue", "the music goes on"]
-      : ["Generate", "music comes"];
-    rest.textContent = `Press ${act}, and ${comes} here, note by note: each take under the other, to be heard while it is written.`;
-    const lanes = lanesNow(),
-      { wholeTakes } = desk.settings,
-      parts = desk.takes.filter((take) => aroundNew(take));
-    for (const one of cards) one.show(lanes);
-    tools.hidden = !cards.length;
+    const parts = desk.takes.filter((take) => aroundNew(take));
+    tools.hidden = !list.cards.length;
     compare.show();
     whole.hidden = !parts.length;
     const all = parts.some((take) => take.how !== "continue") ? "All bars" : "Show my part too";
     whole.lastChild.textContent = rename(whole, all);
-    whole.ariaPressed = wholeTakes;
-    tellBy(desk.takes[0]?.byWhy);
-    status.classList.toggle("mg-silent", !cards.length && !words.textContent);
-    const { run } = app.composer;
-    if (!come || !run) return;
-    tell(run); // other words, where what comes is no longer here
-    if (cards.some((one) => run.ids?.includes(one.id))) bring();
+    whole.ariaPressed = desk.settings.wholeTakes;
   }
+  const tools = make("span", "mg-tools", [compare.opener, whole, zoom]);
+  return Object.assign(tools, { show });
+}
 
-  // The model on the desk does not do this itself.
-  function tellBy(why = "") {
-    if (by.textContent !== why) by.textContent = why;
+// The cards of the takes that lie open, or words in their place. `show` says whether they are others than before.
+function cardList(app) {
+  const { desk } = app;
+  const rest = make("p", "mg-rest"),
+    grid = make("div", "mg-takes", [rest]),
+    list = { grid, axis: new Axis(), cards: [] };
+  function renew(ids) {
+    const before = list.cards,
+      left = before.findIndex((one) => one.card.contains(document.activeElement));
+    if (!before.length || !ids.every((id) => before.some((one) => one.id === id)))
+      list.axis = new Axis();
+    list.cards = ids.map((id) => takeCard(app, id, list.axis));
+    grid.append(...(ids.length ? list.cards.map((one) => one.card) : [rest]));
+    const next = list.cards[Math.min(left, ids.length - 1)];
+    passFocus(grid, next?.play.firstChild ?? app.stageRoll);
+    for (const one of before) (one.roll.close(), one.card.remove());
+    if (ids.length) rest.remove();
+  }
+  list.show = (lanes) => {
+    const ids = desk.takes.map((take) => take.id),
+      others = ids.join() !== list.cards.map((one) => one.id).join();
+    if (others) renew(ids);
+    const [act, comes] = desk.current?.piece.notes.length
+      ? ["Continue", "the music goes on"]
+      : ["Generate", "music comes"];
+    rest.textContent = `Press ${act}, and ${comes} here, note by note: each take under the other, to be heard while it is written.`;
+    for (const one of list.cards) one.show(lanes);
+    return others;
+  };
+  return list;
+}
+
+export function takesPart(app, lanesNow) {
+  const { desk } = app;
+  const list = cardList(app),
+    compare = blindPart(app),
+    tools = toolsFor(app, compare, list),
+    status = statusLine(tools),
+    said = alarm();
+  const more = { id: "mg-takes", ariaLabel: "Takes" },
+    box = make("section", "mg-takes-part", [said, status, list.grid], more);
+  let asked = null; // the request whose progress is shown
+  const isHere = ({ ids }) => list.cards.some((one) => ids?.includes(one.id));
+
+  function show() {
+    const others = list.show(lanesNow()),
+      { run } = app.composer;
+    if (others && !run) status.say("");
+    tools.show();
+    status.show(!list.cards.length);
+    if (!others || !run) return;
+    tell(run); // other words, where what comes is no longer here
+    if (isHere(run)) bring();
   }
 
   // On a small screen what comes would be out of sight.
   function bring() {
     if (app.trade?.on) return; // hands are on the keys
-    const { top, bottom } = (cards[0]?.card ?? box).getBoundingClientRect(),
+    const { top, bottom } = (list.cards[0]?.card ?? box).getBoundingClientRect(),
       dock = document.querySelector("#mg-dock");
     const begins = top < window.innerHeight - 300,
       whole = bottom < dock.getBoundingClientRect().top;
@@ -186,44 +192,20 @@ export function takesPart(app, lanesNow) {
     box.scrollIntoView({ block: "start", behavior: calm ? "auto" : "smooth" });
   }
 
-  // How far a request is, or how it ended.
   function tell(run) {
-    if (asked !== run) {
-      asked = run;
-      tellBy(run.other?.why);
-      bring();
-    }
+    if (asked !== run) bring();
+    asked = run;
     status.classList.remove("mg-silent");
-    if (run.state) return say(ENDINGS[run.state]?.(run, run.ids?.length ?? 0) ?? "");
-    if (run.place === undefined) return say("In line…", 0);
-    const before = count(run.place - 1, "request");
-    if (run.place)
-      return say(run.place === 1 ? "Next in line…" : `In line: ${before} before yours…`, 0);
-    if (!run.bars) return say("Reading your piece…", 0.001);
-    const left = run.left
-      ? ` · about ${run.left < 100 ? `${run.left} s` : `${Math.round(run.left / 60)} min`} left`
-      : "";
     // Who opened something else meanwhile finds it later.
-    const here = cards.some((one) => run.ids.includes(one.id)),
-      { song } = splitTitle(desk.entries.get(run.ids[0]).title),
-      away = here ? "" : ` for “${song}”, in the history`;
-    const what = run.parts ? `${run.parts.join(" and ")}, ` : "",
-      bars = `${what}bar ${run.bar} of ${run.bars}`;
-    // On a small screen, few words: the button next to them says that it is being composed.
-    const short = !away && matchMedia("(max-width: 1000px)").matches;
-    say(
-      short
-        ? `${bars[0].toUpperCase()}${bars.slice(1)}${left.replace("about ", "")}`
-        : `Composing ${bars}${away}${left}`,
-      Math.min(0.999, run.part),
-    );
+    const song = run.ids && splitTitle(desk.entries.get(run.ids[0]).title).song;
+    status.say(...progressOf(run, !song || isHere(run) ? "" : ` for “${song}”, in the history`));
   }
   return Object.assign(box, {
     show,
     tell,
     fail: said.say,
-    cards: () => cards,
+    cards: () => list.cards,
     dialog: compare.box,
-    showOne: (id) => cards.find((one) => one.id === id)?.show(lanesNow()),
+    showOne: (id) => list.cards.find((one) => one.id === id)?.show(lanesNow()),
   });
 }

@@ -1,5 +1,5 @@
 // What pieces are called, and by what one tells them apart: which take of what, which bars or parts, by whom.
-import { count } from "../widgets/parts.js";
+import { barsSaid, count } from "../widgets/parts.js";
 
 const TAKE = /^(?:(.*), )?((?:take|variation) [\d.]+)$/is; // "variation": in projects of earlier versions
 
@@ -17,32 +17,24 @@ export function titleOf(parent, number) {
 }
 
 // Takes of a piece are counted on, so that no two that are kept have one name.
-export const nextNumber = (entries, parent) =>
-  1 +
-  Math.max(
-    -1,
-    ...entries
-      .filter((one) => one.kind === "take" && one.parent === (parent?.id ?? null))
-      .map((one) => one.number),
-  );
+export function nextNumber(entries, parent) {
+  const isTake = (one) => one.kind === "take" && one.parent === (parent?.id ?? null);
+  return 1 + Math.max(-1, ...entries.filter(isTake).map((one) => one.number));
+}
 
 const KINDS = { file: "opened", example: "example", nothing: "new idea", edit: "by hand" };
 
 function written({ how, region, piece }) {
   if (how === "accompany")
     return `${region.tracks.map((track) => piece.tracks[track].name.toLowerCase()).join(" and ")} rewritten`;
-  const bars =
-    region.stop - region.first > 1
-      ? `bars ${region.first + 1}–${region.stop}`
-      : `bar ${region.stop}`;
-  return how === "infill" ? `${bars} rewritten` : bars;
+  return how === "infill" ? `${barsSaid(region)} rewritten` : barsSaid(region);
 }
 
 // The facts of an entry, the most telling first.
 export function factsOf(entry) {
-  const { kind, piece, by, model, seed, made, act } = entry,
+  const { kind, piece, model, seed, made, act } = entry,
     bars = count(piece.lines.length - 1, "bar");
   const time = new Date(made).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-  if (kind === "take" && entry.region) return [written(entry), by ?? model, `seed ${seed}`, time];
+  if (kind === "take" && entry.region) return [written(entry), model, `seed ${seed}`, time];
   return [act ?? KINDS[kind], bars, time].filter(Boolean);
 }

@@ -23,13 +23,9 @@ const pitchesOf = (lane) => Array.from({ length: lane.rows }, (_, row) => lane.a
 export function gutterOf({ view, lanes }) {
   const { fontFamily } = getComputedStyle(view),
     drums = lanes.filter((lane) => lane.drum).flatMap((lane) => pitchesOf(lane).map(lane.label));
-  const names = lanes.length > 1 ? lanes.map((lane) => lane.name) : [];
-  const most = Math.max(
-    0,
-    ...widths(small(fontFamily), drums),
-    ...widths(strong(fontFamily), names),
-  );
-  return Math.min(MOST, Math.max(LEAST, Math.ceil(most) + 2 * SIDE));
+  const names = lanes.length > 1 ? lanes.map((lane) => lane.name) : [],
+    all = [...widths(small(fontFamily), drums), ...widths(strong(fontFamily), names)];
+  return Math.min(MOST, Math.max(LEAST, Math.ceil(Math.max(0, ...all)) + 2 * SIDE));
 }
 
 export function paintGutter({ pen, ink, roll, gutter, height }) {
@@ -42,21 +38,15 @@ export function paintGutter({ pen, ink, roll, gutter, height }) {
       pitches = pitchesOf(lane),
       y = (row) => lane.top + (row + 0.5) * lane.step;
     pen.fillStyle = ink["line-strong"];
-    pitches.forEach(
-      (pitch, row) =>
-        !lane.drum &&
-        BLACK.has(pitch % 12) &&
-        pen.fillRect(gutter - 9, y(row) - lane.step / 2 + 0.5, 8, Math.max(1, lane.step - 1)),
-    );
+    for (const [row, pitch] of pitches.entries())
+      if (!lane.drum && BLACK.has(pitch % 12))
+        pen.fillRect(gutter - 9, y(row) - lane.step / 2 + 0.5, 8, Math.max(1, lane.step - 1));
     pen.fillStyle = ink.faint;
     pen.font = small(pen.font.split("px ")[1]);
     for (const row of namedFirst(lane, pitches)) {
       if (taken.some((other) => Math.abs(other - y(row)) < STEP)) continue;
-      pen.fillText(
-        lane.drum ? lane.label(pitches[row]) : `C${pitches[row] / 12 - 1}`,
-        SIDE,
-        y(row),
-      );
+      const name = lane.drum ? lane.label(pitches[row]) : `C${pitches[row] / 12 - 1}`;
+      pen.fillText(name, SIDE, y(row));
       taken.push(y(row));
     }
   }

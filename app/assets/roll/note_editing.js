@@ -20,6 +20,7 @@ export class Hand {
   constructor(roll, acts) {
     Object.assign(this, { roll, acts, on: false, moving: null });
     roll.chosenNotes = new Set();
+    roll.canvas.addEventListener("pointermove", (event) => this.hover(event));
   }
 
   get chosen() {
@@ -40,37 +41,29 @@ export class Hand {
 
   at(tick, pitch, track) {
     const { notes } = this.roll.piece;
-    for (let i = notes.length - WIDTH; i >= 0; i -= WIDTH)
-      if (
-        notes[i + 4] === track &&
-        notes[i + 2] === pitch &&
-        notes[i] <= tick &&
-        tick < notes[i] + notes[i + 1]
-      )
-        return i / WIDTH;
+    for (let i = notes.length - WIDTH; i >= 0; i -= WIDTH) {
+      const isSame = notes[i + 4] === track && notes[i + 2] === pitch;
+      if (isSame && notes[i] <= tick && tick < notes[i] + notes[i + 1]) return i / WIDTH;
+    }
     return -1;
   }
 
+  // What a drag from a press on does: {move(event), end()}; nothing where the press draws a note.
   down(event, { pitch, lane }) {
     const { roll } = this,
       tick = roll.tickAt(event),
       index = this.at(tick, pitch, lane.index);
-    roll.canvas.setPointerCapture(event.pointerId);
     this.acts.touch?.(pitch, lane.index);
-    if (index < 0) return this.draw(tick, pitch, lane);
+    if (index < 0) return void this.draw(tick, pitch, lane);
     if (!this.chosen.has(index)) {
       if (!event.shiftKey) this.chosen.clear();
       this.chosen.add(index);
     }
-    this.moving = {
-      tick,
-      pitch,
-      lane,
-      edge: this.atEdge(index, tick),
-      before: roll.piece,
-      chosen: [...this.chosen],
-    };
+    const edge = this.atEdge(index, tick),
+      chosen = [...this.chosen];
+    this.moving = { tick, pitch, lane, edge, before: roll.piece, chosen };
     roll.draw();
+    return { move: (to) => this.move(to), end: () => this.up() };
   }
 
   atEdge(index, tick) {
@@ -82,10 +75,11 @@ export class Hand {
 
   // Before a press, the pointer says what a drag would do.
   hover(event) {
-    const { roll } = this,
-      { part, pitch, lane } = roll.placeAt(event),
-      tick = roll.tickAt(event);
-    const index = this.on && part === "notes" ? this.at(tick, pitch, lane.index) : -1;
+    const { roll } = this;
+    if (!this.on || this.moving || !roll.piece) return;
+    const { part, pitch, lane } = roll.placeAt(event),
+      tick = roll.tickAt(event),
+      index = part === "notes" ? this.at(tick, pitch, lane.index) : -1;
     roll.canvas.classList.toggle("mg-lengthens", index >= 0 && this.atEdge(index, tick));
   }
 
@@ -114,13 +108,10 @@ export class Hand {
   }
 
   up() {
-    const {
-      moving: { act, before, chosen },
-      roll,
-    } = this;
+    const { act, before, chosen } = this.moving;
     this.moving = null;
     if (!act) return;
-    roll.piece = before;
+    this.roll.piece = before;
     this.apply(act, chosen);
   }
 
@@ -128,10 +119,8 @@ export class Hand {
   apply({ edit, words }, chosen, as = null) {
     const { piece } = this.roll,
       made = edit(piece, chosen),
-      alone = withRows(
-        piece,
-        chosen.map((index) => this.row(index)),
-      );
+      rows = chosen.map((index) => this.row(index)),
+      alone = withRows(piece, rows);
     if (made !== piece) this.acts.edit(made, words, as);
     this.choose(rowsOf(edit(alone, [...chosen.keys()])));
   }
@@ -147,9 +136,8 @@ export class Hand {
   }
 
   choose(rows) {
-    this.roll.chosenNotes = new Set(
-      rows.map((row) => indexOf(this.roll.piece, row)).filter((index) => index >= 0),
-    );
+    const indices = rows.map((row) => indexOf(this.roll.piece, row));
+    this.roll.chosenNotes = new Set(indices.filter((index) => index >= 0));
     this.roll.draw();
   }
 

@@ -11,20 +11,13 @@ const GAP = 4,
   LABEL = 16,
   FAR = 5;
 const NAMES = [
-  "ground",
-  "given-ground",
-  "shade",
-  "line",
-  "line-strong",
-  "faint",
-  "rest",
-  "ink",
-  "range",
-  "plan-density",
-  "plan-register",
-  "plan-loudness",
+  ..."ground given-ground shade line line-strong faint rest ink".split(" "),
+  ...["density", "register", "loudness"].map((curve) => `plan-${curve}`),
   ...[0, 1, 2].flatMap((n) => [`given-${n}`, `new-${n}`]),
 ];
+const COLOUR = { syntax: "<color>", inherits: true, initialValue: "black" };
+// So that they are read as colours, light or dark.
+for (const name of NAMES) globalThis.CSS?.registerProperty({ name: `--mg-${name}`, ...COLOUR });
 // What is said of music that is longer than any that its model learned from, as far as there is room.
 const LONG = ["beyond the trained length: quality may drop", "quality may drop", "may drop"];
 const longest = new WeakMap(); // notes → their greatest duration
@@ -75,21 +68,14 @@ function sheet(roll) {
   pen.clearRect(0, 0, width, height);
   pen.font = `11px ${style.fontFamily}`;
   pen.textBaseline = "middle";
-  const ink = Object.fromEntries(
-    NAMES.map((name) => [name, style.getPropertyValue(`--mg-${name}`).trim()]),
-  );
+  const ink = {};
+  for (const name of NAMES) ink[name] = style.getPropertyValue(`--mg-${name}`);
   const beat = roll.beatWidth,
     { begin, gutter } = roll,
     x = (tick) => gutter + ((tick - begin) / piece.ticksPerBeat) * beat - left;
+  const seen = { roll, piece, pen, ink, x, width, height, gutter };
   return {
-    roll,
-    piece,
-    pen,
-    width,
-    height,
-    ink,
-    x,
-    gutter,
+    ...seen,
     top: topOf(roll),
     ruler: rulerOf(roll),
     ticks: piece.ticksPerBeat / beat,
@@ -104,11 +90,9 @@ export function layLanes(lanes, top, height) {
   const share = (lane) => (lane.drum && lanes.length > 1 ? 2 : 1),
     rows = lanes.reduce((sum, lane) => sum + share(lane) * lane.rows, 0);
   const name = lanes.length > 1 ? NAME : 0,
-    between = name + GAP;
-  const step = Math.max(
-    0.1,
-    (height - top - 6 - name - between * (lanes.length - 1)) / Math.max(1, rows),
-  );
+    between = name + GAP,
+    room = height - top - 6 - name - between * (lanes.length - 1),
+    step = Math.max(0.1, room / Math.max(1, rows));
   let y = top + 3 + name;
   return lanes.map((lane) => {
     const own = step * share(lane),
@@ -196,15 +180,11 @@ function paintNotes(on) {
     { notes } = piece;
   const lanes = [],
     end = piece.lines.at(-1),
-    until = to + 1,
     chosen = roll.chosenNotes;
   for (const lane of roll.laid) lanes[lane.index] = lane;
-  const prompt = roll.isPrompt ? piece.lines[Math.min(roll.given, barCount(piece))] : Infinity;
-  for (
-    let i = firstFrom(notes, from - longestOf(notes));
-    i < notes.length && notes[i] <= until;
-    i += WIDTH
-  ) {
+  const prompt = roll.isPrompt ? piece.lines[Math.min(roll.given, barCount(piece))] : Infinity,
+    first = firstFrom(notes, from - longestOf(notes));
+  for (let i = first; i < notes.length && notes[i] <= to + 1; i += WIDTH) {
     const onset = notes[i],
       track = notes[i + 4],
       lane = lanes[track];

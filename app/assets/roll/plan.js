@@ -24,12 +24,11 @@ const heightIn = (curve, value, bottom) =>
 function pointsOf({ roll, x, height }, curve, values, first, stop) {
   const lines = linesOf(roll);
   const points = [];
-  for (let bar = first; bar < stop; bar++)
-    points.push(
-      (values[bar] ?? null) === null
-        ? null
-        : [(x(lines[bar]) + x(lines[bar + 1])) / 2, heightIn(curve, values[bar], height)],
-    );
+  for (let bar = first; bar < stop; bar++) {
+    const middle = (x(lines[bar]) + x(lines[bar + 1])) / 2,
+      value = values[bar] ?? null;
+    points.push(value === null ? null : [middle, heightIn(curve, value, height)]);
+  }
   return points;
 }
 
@@ -44,14 +43,10 @@ function stroke(pen, points) {
   pen.stroke();
 }
 
-function dot(pen, [x, y], radius, hollow = null) {
+function dot(pen, colour, [x, y], radius) {
+  pen.fillStyle = colour;
   pen.beginPath();
   pen.arc(x, y, radius, 0, 7);
-  pen.fill();
-  if (!hollow) return;
-  pen.fillStyle = hollow;
-  pen.beginPath();
-  pen.arc(x, y, radius - 2, 0, 7);
   pen.fill();
 }
 
@@ -59,17 +54,19 @@ function paintCurve(on, curve, shown, first, stop) {
   const { pen, ink, roll } = on;
   const { goals, curve: chosen } = roll.plan;
   const strong = chosen === curve;
-  pen.strokeStyle = pen.fillStyle = ink[`plan-${curve}`];
+  const colour = ink[`plan-${curve}`];
+  pen.strokeStyle = colour;
   pen.lineWidth = strong ? 2.5 : 1.5;
   const points = pointsOf(on, curve, shown[curve], first, Math.min(stop, knownOf(on)));
   pen.setLineDash(DASHES[curve]);
   stroke(pen, points);
   pen.setLineDash([]);
-  for (const point of points) if (point) dot(pen, point, strong ? 2.5 : 1.5);
+  for (const point of points.filter(Boolean)) dot(pen, colour, point, strong ? 2.5 : 1.5);
   const asked = Array.from({ length: stop }, (_, bar) => goals[bar]?.[curve]);
-  for (const point of pointsOf(on, curve, asked, first, stop)) {
-    pen.fillStyle = ink[`plan-${curve}`];
-    if (point) dot(pen, point, strong ? 5.5 : 4, ink.ground);
+  for (const point of pointsOf(on, curve, asked, first, stop).filter(Boolean)) {
+    const radius = strong ? 5.5 : 4; // of a ring
+    dot(pen, colour, point, radius);
+    dot(pen, ink.ground, point, radius - 2);
   }
 }
 
@@ -122,9 +119,8 @@ export function paintPlan(on) {
   const { letters } = roll.plan; // with those of bars that are yet to be written
   const ends = letters ? lines.length - 1 : knownOf(on);
   paintLetters(on, letters ?? shown.letters, first, ends);
-  const order = Object.keys(CURVES).sort(
-    (a, b) => (a === roll.plan.curve) - (b === roll.plan.curve),
-  );
+  const isChosen = (curve) => curve === roll.plan.curve,
+    order = Object.keys(CURVES).sort((a, b) => isChosen(a) - isChosen(b)); // which is painted last
   for (const curve of order) paintCurve(on, curve, shown, first, stop);
   pen.lineWidth = 1;
 }
@@ -137,36 +133,26 @@ export function paintPlanNames({ pen, ink, roll, height }) {
   pen.fillText("Plan", 4, height - CURVED / 2);
 }
 
-// A hand bends the chosen curve: a press sets a bar's goal, a drag those of all bars that it goes over.
-export function dragPlan(roll) {
-  const { canvas } = roll;
+// A hand bends the chosen curve: a press sets a bar's goal, a drag those of all bars that it goes over. Nothing where the
+// bar is not open.
+export function bending(roll, event) {
   let last = null;
-  const placeOf = (event) => {
-    const box = roll.view.getBoundingClientRect();
-    const bottom = box.top + roll.view.clientTop + roll.view.clientHeight - EDGE;
+  const barOf = (at) => {
     const lines = linesOf(roll);
-    return {
-      bar: Math.min(lines.length - 2, barAt({ lines }, roll.tickAt(event))),
-      value: valueAt(roll.plan.curve, (bottom - event.clientY) / (CURVED - 2 * EDGE)),
-    };
+    return Math.min(lines.length - 2, barAt({ lines }, roll.tickAt(at)));
   };
-  const bend = (event) => {
-    const { bar, value } = placeOf(event);
-    const way = Math.sign(bar - (last ?? bar));
-    const bars = [bar]; // and those that a fast hand went over
+  const move = (at) => {
+    const { view } = roll,
+      bottom = view.getBoundingClientRect().top + view.clientTop + view.clientHeight - EDGE;
+    const bar = barOf(at),
+      way = Math.sign(bar - (last ?? bar)),
+      bars = [bar]; // and those that a fast hand went over
     for (let over = bar - way; way && over !== last; over -= way) bars.unshift(over);
+    const value = valueAt(roll.plan.curve, (bottom - at.clientY) / (CURVED - 2 * EDGE));
     roll.acts.bend(bars.filter(roll.plan.isOpen), value);
     last = bar;
   };
-  canvas.addEventListener("pointerdown", (event) => {
-    if (!roll.piece || event.button || roll.placeAt(event).part !== "plan") return;
-    if (!roll.acts.bend || !roll.plan.isOpen(placeOf(event).bar)) return;
-    event.stopImmediatePropagation();
-    canvas.focus({ preventScroll: true });
-    canvas.setPointerCapture(event.pointerId);
-    bend(event);
-  });
-  canvas.addEventListener("pointermove", (event) => last !== null && bend(event));
-  for (const over of ["pointerup", "pointercancel"])
-    canvas.addEventListener(over, () => (last = null));
+  if (!roll.acts.bend || !roll.plan.isOpen(barOf(event))) return null;
+  move(event);
+  return { move };
 }

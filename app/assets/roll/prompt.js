@@ -1,41 +1,26 @@
 // The line where the prompt ends: dragged, or moved by keys.
 import { barCount, lineNear } from "../music/piece.js";
-import { EdgeScroll } from "./edge.js";
+import { onDrag } from "./drag.js";
+
+const STEPS = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -4, PageUp: 4 };
 
 export function dragPrompt(roll) {
-  const { line: end } = roll;
+  const { line } = roll;
   const pick = (bars) => {
     const within = Math.min(barCount(roll.piece), Math.max(1, bars));
     if (within === roll.bars) return;
     roll.choose(within);
     roll.acts.choose?.(within);
   };
-  const drag = (event) => pick(lineNear(roll.piece, roll.tickAt(event))),
-    edge = new EdgeScroll(roll, drag);
-  end.addEventListener("pointerdown", (event) => {
-    end.setPointerCapture(event.pointerId);
-    end.onpointermove = (moved) => (drag(moved), edge.at(moved));
+  onDrag(roll, line, (event) => {
     event.preventDefault();
-    end.focus();
+    line.focus();
+    return { move: (moved) => pick(lineNear(roll.piece, roll.tickAt(moved))) };
   });
-  for (const over of ["pointerup", "pointercancel"])
-    end.addEventListener(over, () => ((end.onpointermove = null), edge.stop()));
-  end.addEventListener("keydown", (event) => {
-    const step = {
-      ArrowLeft: -1,
-      ArrowDown: -1,
-      ArrowRight: 1,
-      ArrowUp: 1,
-      PageDown: -4,
-      PageUp: 4,
-    }[event.key];
-    const to =
-      event.key === "Home"
-        ? 1
-        : event.key === "End"
-          ? barCount(roll.piece)
-          : step && roll.bars + step;
-    if (!to) return;
+  line.addEventListener("keydown", (event) => {
+    const ends = { Home: 1, End: barCount(roll.piece) };
+    const to = ends[event.key] ?? roll.bars + STEPS[event.key];
+    if (Number.isNaN(to)) return;
     event.preventDefault();
     event.stopPropagation();
     pick(to);

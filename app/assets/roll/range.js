@@ -1,84 +1,64 @@
-// Bars chosen by dragging over a roll, or over its ruler with a finger; a press without a drag goes there.
+// What a press on a roll begins: notes are edited, the plan is bent, or bars are chosen, with a finger on the ruler alone;
+// a press without a drag goes there.
 import { barAt, barCount } from "../music/piece.js";
-import { EdgeScroll } from "./edge.js";
+import { onDrag } from "./drag.js";
+import { bending } from "./plan.js";
 
 const SLOP = 6; // pixels a press may move and still be one
 
 export function dragRange(roll) {
   const { canvas } = roll;
-  let begun = null;
-  canvas.addEventListener("pointerdown", (event) => {
-    if (!roll.piece || event.button) return;
-    const place = roll.placeAt(event);
+  onDrag(roll, canvas, (event) => {
+    const { hand } = roll.acts,
+      place = roll.placeAt(event);
     canvas.focus({ preventScroll: true });
-    if (roll.acts.hand?.on && place.part === "notes") return roll.acts.hand.down(event, place);
-    if (event.pointerType === "touch" && place.part !== "ruler") return; // a finger on the notes scrolls
-    begun = {
-      x: event.clientX,
-      tick: roll.tickAt(event),
-      place,
-      touch: event.pointerType === "touch",
-    };
-    canvas.setPointerCapture(event.pointerId);
+    if (hand?.on && place.part === "notes") return hand.down(event, place);
+    const bends = place.part === "plan" && bending(roll, event);
+    if (bends) return bends;
+    const scrolls = event.pointerType === "touch" && place.part !== "ruler";
+    return scrolls ? null : choosing(roll, event);
   });
-  canvas.addEventListener("pointermove", (event) => {
-    const { hand } = roll.acts;
-    if (!begun && !hand?.moving) return hand?.on && roll.piece && hand.hover(event);
-    if (begun && !begun.moved && Math.abs(event.clientX - begun.x) < SLOP) return;
-    if (begun) begun.moved = true;
-    drag(event);
-    edge.at(event);
-  });
-  const drag = (event) => {
-    if (roll.acts.hand?.moving) return roll.acts.hand.move(event);
-    const tick = roll.tickAt(event),
-      [from, to] = [begun.tick, tick].sort((a, b) => a - b);
-    const first = barAt(roll.piece, from),
-      stop = Math.max(first + 1, Math.min(barCount(roll.piece), barAt(roll.piece, to) + 1));
-    if (first >= barCount(roll.piece)) return;
-    if (roll.range?.first !== first || roll.range?.stop !== stop) roll.select({ first, stop });
-  };
-  const edge = new EdgeScroll(roll, drag);
-  const over = (event) => {
-    edge.stop();
-    if (roll.acts.hand?.moving) return roll.acts.hand.up(event);
-    const was = begun;
-    begun = null;
-    if (was && !was.moved && event.type === "pointerup") press(event);
-  };
-  const press = (event) => {
-    if (roll.range) roll.select(null);
-    roll.acts.seek?.(Math.min(roll.tickAt(event), roll.piece.lines.at(-1)));
-  };
-  canvas.addEventListener("pointerup", over);
-  canvas.addEventListener("pointercancel", over);
-  listenForTaps(roll, press);
+  listenForTaps(roll);
 }
 
-function listenForTaps(roll, press) {
-  const { canvas } = roll;
-  canvas.addEventListener(
-    "click",
-    (event) =>
-      event.pointerType === "touch" &&
-      !roll.acts.hand?.on &&
-      roll.placeAt(event).part !== "ruler" &&
-      press(event),
-  );
+function choosing(roll, begun) {
+  const from = roll.tickAt(begun);
+  let moved = false;
+  return {
+    move(event) {
+      moved ||= Math.abs(event.clientX - begun.clientX) >= SLOP;
+      const [low, high] = [from, roll.tickAt(event)].sort((a, b) => a - b),
+        bars = barCount(roll.piece),
+        first = barAt(roll.piece, low),
+        stop = Math.max(first + 1, Math.min(bars, barAt(roll.piece, high) + 1));
+      if (!moved || first >= bars) return;
+      if (roll.range?.first !== first || roll.range?.stop !== stop) roll.select({ first, stop });
+    },
+    end: (event) => moved || event.type !== "pointerup" || press(roll, event),
+  };
+}
+
+function press(roll, event) {
+  if (roll.range) roll.select(null);
+  roll.acts.seek?.(Math.min(roll.tickAt(event), roll.piece.lines.at(-1)));
+}
+
+function listenForTaps(roll) {
+  const { canvas } = roll,
+    partOf = (event) => roll.placeAt(event).part;
+  canvas.addEventListener("click", (event) => {
+    const taps = event.pointerType === "touch" && !roll.acts.hand?.on;
+    if (taps && partOf(event) !== "ruler") press(roll, event);
+  });
   canvas.addEventListener("dblclick", (event) => {
-    const { part } = roll.placeAt(event);
-    if (part === "chords" || part === "ruler")
+    if (["chords", "ruler"].includes(partOf(event)))
       roll.acts.chord?.(Math.min(barCount(roll.piece) - 1, barAt(roll.piece, roll.tickAt(event))));
   });
   // A finger on the ruler chooses; elsewhere it scrolls.
-  canvas.addEventListener(
-    "touchstart",
-    (event) => {
-      const touch = event.touches[0];
-      const { part } = roll.placeAt(touch),
-        bends = part === "plan" && roll.acts.bend;
-      if (part === "ruler" || bends || roll.acts.hand?.on) event.preventDefault();
-    },
-    { passive: false },
-  );
+  const drags = (event) => {
+    const part = partOf(event.touches[0]),
+      bends = part === "plan" && roll.acts.bend;
+    if (part === "ruler" || bends || roll.acts.hand?.on) event.preventDefault();
+  };
+  canvas.addEventListener("touchstart", drags, { passive: false });
 }

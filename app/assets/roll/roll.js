@@ -5,7 +5,7 @@ import { planOf } from "../music/plan.js";
 import { Axis, MOST } from "./axis.js";
 import { gutterOf } from "./gutter.js";
 import { layLanes, paint, rulerOf, topOf } from "./paint.js";
-import { LANE, dragPlan, laneOf, linesOf } from "./plan.js";
+import { LANE, laneOf, linesOf } from "./plan.js";
 import { dragPrompt } from "./prompt.js";
 import { dragRange } from "./range.js";
 import { lanesOf } from "./scale.js";
@@ -37,12 +37,11 @@ export class Roll {
     this.sized = new ResizeObserver(() => this.layout());
     this.sized.observe(this.view);
     this.coloured = new MutationObserver(() => this.draw());
-    this.coloured.observe(document.body, { attributeFilter: ["class"] });
+    this.coloured.observe(document.documentElement, { attributeFilter: ["class"] });
     for (const hand of ["pointerdown", "wheel"])
       this.view.addEventListener(hand, () => (axis.touched = true), { passive: true });
     this.view.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     this.canvas.addEventListener("keydown", (event) => this.key(event));
-    dragPlan(this); // before what else a drag means
     dragRange(this);
     if (prompt) dragPrompt(this);
   }
@@ -96,13 +95,7 @@ export class Roll {
   }
 
   isNew(onset, track) {
-    return (
-      inRegion(this.region, this.piece.lines, onset, track) ||
-      (track < 0 &&
-        this.region &&
-        !this.region.tracks &&
-        onset >= this.piece.lines[Math.min(this.region.first, barCount(this.piece))])
-    );
+    return inRegion(this.region, this.piece.lines, onset, track);
   }
 
   choose(bars) {
@@ -148,12 +141,9 @@ export class Roll {
   }
 
   tickAt(event) {
-    const x =
-      event.clientX -
-      this.view.getBoundingClientRect().left -
-      this.view.clientLeft -
-      this.gutter +
-      this.view.scrollLeft;
+    const { view } = this,
+      left = view.getBoundingClientRect().left + view.clientLeft + this.gutter,
+      x = event.clientX - left + view.scrollLeft;
     return Math.max(0, this.begin + (x / this.beatWidth) * this.piece.ticksPerBeat);
   }
 
@@ -221,11 +211,9 @@ export class Roll {
     if (!this.piece || !this.view.clientWidth) return;
     this.wide.style.width = `${Math.max(this.view.clientWidth, Math.ceil(this.gutter + this.shownBeats * this.beatWidth))}px`;
     const ratio = window.devicePixelRatio || 1,
-      { canvas, view } = this;
-    const [width, height] = [
-      Math.round(view.clientWidth * ratio),
-      Math.round(view.clientHeight * ratio),
-    ];
+      { canvas, view } = this,
+      width = Math.round(view.clientWidth * ratio),
+      height = Math.round(view.clientHeight * ratio);
     if (canvas.width !== width || canvas.height !== height)
       Object.assign(canvas, { width, height });
     canvas.style.width = `${view.clientWidth}px`;

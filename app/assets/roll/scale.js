@@ -67,21 +67,14 @@ function pitchLane({ counts, ...lane }, drawing) {
   low = Math.max(0, low - Math.floor(more));
   high = Math.min(127, high + Math.ceil(more));
   const row = (pitch) => Math.min(high - low, Math.max(0, high - pitch));
-  return {
-    ...lane,
-    low,
-    high,
-    rows: high - low + 1,
-    row,
-    at: (place) => high - place,
-    within: (pitch) => pitch >= low && pitch <= high,
-  };
+  const at = (place) => high - place,
+    within = (pitch) => pitch >= low && pitch <= high;
+  return { ...lane, low, high, rows: high - low + 1, row, at, within };
 }
 
 function drumLane({ counts, ...lane }, drawing) {
-  const all = Array.from({ length: 128 }, (_, pitch) =>
-    counts.reduce((sum, one) => sum + one[pitch], 0),
-  );
+  const strokes = (pitch) => counts.reduce((sum, one) => sum + one[pitch], 0),
+    all = Array.from({ length: 128 }, (_, pitch) => strokes(pitch));
   const struck = [...all.keys()].filter((pitch) => all[pitch]),
     own = struck.filter((pitch) => counts[0]?.[pitch]);
   const often = struck.filter((pitch) => !own.includes(pitch)).sort((a, b) => all[b] - all[a]);

@@ -14,9 +14,7 @@ export class Player extends Watched {
   constructor(address, { soundOf, failed, related }) {
     super();
     this.synth = new Synth(address);
-    this.soundOf = soundOf;
-    this.failed = failed;
-    this.related = related;
+    Object.assign(this, { soundOf, failed, related });
     this.entry = null;
     this.held = new Set(); // notes that a hand holds: track and pitch
     this.transport = new Transport({
@@ -106,11 +104,6 @@ export class Player extends Watched {
 
   get seconds() {
     return this.entry ? this.transport.clock.seconds(this.tick) / this.transport.tempo : 0;
-  }
-
-  async toggle() {
-    if (this.playing) return this.pause();
-    return this.play();
   }
 
   async play() {

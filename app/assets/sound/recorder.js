@@ -8,20 +8,17 @@ const KEYS = ["a", "w", "s", "e", "d", "f", "t", "g", "y", "h", "u", "j", "k", "
 const VELOCITY = 88;
 
 export class Recorder {
+  on = false;
+  keys = false;
+  octave = 5;
+  track = 0;
+  devices = [];
+  down = new Map();
+  pressed = new Map();
+  played = [];
+
   constructor(player, { heard, failed }) {
-    Object.assign(this, {
-      player,
-      heard,
-      failed,
-      on: false,
-      keys: false,
-      octave: 5,
-      track: 0,
-      devices: [],
-      down: new Map(),
-      pressed: new Map(),
-      played: [],
-    });
+    Object.assign(this, { player, heard, failed });
     addEventListener("keydown", (event) => this.#key(event, true));
     addEventListener("keyup", (event) => this.#key(event, false));
     addEventListener("blur", () => [...this.down.keys()].forEach((pitch) => this.release(pitch)));
@@ -149,20 +146,18 @@ export class Recorder {
     this.played = [];
     this.on = true;
     let next = 0;
+    const { synth } = this.player;
     const tick = () => {
       if (!this.on) return;
-      const first = next % beats === 0;
-      if (this.player.synth.loaded)
-        this.player.synth.click(...CLICKS[first ? "first" : "other"], this.player.synth.now());
+      const sound = CLICKS[next % beats === 0 ? "first" : "other"];
+      if (synth.loaded) synth.click(...sound, synth.now());
       next += 1;
-      this.timer = setTimeout(
-        tick,
-        1000 * (this.begun + (next - lead) * beat - performance.now() / 1000),
-      );
+      later();
     };
-    this.player.synth.wake();
+    const later = () => (this.timer = setTimeout(tick, 1000 * ((next - lead) * beat - this.now())));
+    synth.wake();
     if (lead) tick();
-    else this.timer = setTimeout(tick, 1000 * (this.begun - performance.now() / 1000));
+    else later();
     this.heard();
   }
 
@@ -179,12 +174,8 @@ export class Recorder {
 
   // The same while recording goes on; keys that are down are held up to a time, in seconds.
   soFar(until) {
-    const held = [...this.down].map(([pitch, [on, velocity]]) => [
-      on,
-      until - this.begun,
-      pitch,
-      velocity,
-    ]);
+    const off = until - this.begun,
+      held = [...this.down].map(([pitch, [on, velocity]]) => [on, off, pitch, velocity]);
     return this.#pieceWith([...this.played, ...held]);
   }
 
@@ -197,10 +188,7 @@ export class Recorder {
       bars = linesFor(this.piece, this.bar + 1);
     const beats = (bars[this.bar + 1] - bars[this.bar]) / this.piece.ticksPerBeat;
     const more = Math.max(1, Math.ceil((seconds * this.tempo) / 60 / beats - 0.05));
-    const piece = {
-      ...this.piece,
-      lines: linesFor(this.piece, Math.max(this.piece.lines.length - 1, this.bar + more)),
-    };
+    const piece = withBars(this.piece, Math.max(barCount(this.piece), this.bar + more));
     return quantised(piece, played, this.tempo, this.track, piece.lines[this.bar]);
   }
 }

@@ -2,6 +2,7 @@
 // that is served without TLS to another machine), there is none, and the sound is a file from the server.
 const VOLUME = 7,
   GAIN = 1.6;
+const LIMIT = { threshold: -6, knee: 6, ratio: 12, attack: 0.002, release: 0.1 };
 const HEARD = 12; // messages that the lag is told by
 
 export const canSound = () => Boolean(window.isSecureContext && window.AudioWorkletNode);
@@ -21,23 +22,16 @@ export class Synth {
 
   async #load() {
     this.context = new AudioContext({ latencyHint: "interactive" });
+    const bytesOf = (answer) => (answer.ok ? answer.arrayBuffer() : Promise.reject(answer));
     const [{ WorkletSynthesizer }, font] = await Promise.all([
       import("../vendor/spessasynth/synthesizer.js"),
-      fetch(`${this.address}/soundfont.sf2`).then((answer) =>
-        answer.ok ? answer.arrayBuffer() : Promise.reject(answer),
-      ),
+      fetch(`${this.address}/soundfont.sf2`).then(bytesOf),
       this.context.audioWorklet.addModule(`${this.address}/vendor/spessasynth/processor.js`),
     ]);
     this.synth = new WorkletSynthesizer(this.context);
     this.#keepTime();
     this.gain = new GainNode(this.context, { gain: GAIN });
-    const limit = new DynamicsCompressorNode(this.context, {
-      threshold: -6,
-      knee: 6,
-      ratio: 12,
-      attack: 0.002,
-      release: 0.1,
-    });
+    const limit = new DynamicsCompressorNode(this.context, LIMIT);
     this.synth.connect(this.gain);
     this.gain.connect(limit).connect(this.context.destination);
     this.output = limit;

@@ -47,9 +47,8 @@ export function accompanied(piece, bar, bars, track) {
   const lines = linesFor(piece, bar + bars);
   const from = lines[Math.max(0, bar - bars)];
   const [begin, end] = [lines[bar], lines[bar + bars]];
-  const before = rowsOf(piece).filter(
-    ([onset, , , , part]) => part !== track && onset >= from && onset < begin,
-  );
+  const isOther = ([onset, , , , part]) => part !== track && onset >= from && onset < begin;
+  const before = rowsOf(piece).filter(isOther);
   const again = [];
   for (let by = begin - from; before.length && by < end - from; by += begin - from)
     for (const [onset, length, ...more] of before)
@@ -150,10 +149,7 @@ export class Trade {
     const counted = at === null ? "One bar is counted in. " : "";
     const keys = recorder.keys && at === null ? ` The keys ${KEYS} play.` : "";
     this.said(`${counted}Bars ${bar + 1} to ${bar + bars} are yours.${keys}`);
-    this.#look(
-      () => clock() >= this.askAt,
-      () => this.#ask(),
-    );
+    this.#at(this.askAt, () => this.#ask());
   }
 
   // Let the other parts play on under a person's turn: from the answer before it, or with the first bar after the count-in.
@@ -180,10 +176,7 @@ export class Trade {
     this.tries = 0;
     this.#request();
     this.turn = "asked";
-    return this.#look(
-      () => clock() >= this.line,
-      () => this.#answer(),
-    );
+    return this.#at(this.line, () => this.#answer());
   }
 
   #request() {
@@ -259,6 +252,10 @@ export class Trade {
     const more = { chosen: stop, title: this.title, region: { ...region, first, stop } };
     app.edit(made, "trading bars", more);
     return stop;
+  }
+
+  #at(time, act) {
+    this.#look(() => clock() >= time, act);
   }
 
   #look(isTime, act) {

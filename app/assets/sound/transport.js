@@ -58,9 +58,7 @@ export class Transport {
       if (end > this.sent) note.end = end;
       else this.#off(key, time);
     }
-    this.anchors = [at, this.sent].map((tick, sent) =>
-      this.#anchor(sent ? time : this.now(), tick),
-    );
+    this.anchors = [this.#anchor(this.now(), at), this.#anchor(time, this.sent)];
     const { notes } = piece,
       until = firstFrom(notes, this.sent);
     for (let i = 0; i < until; i += WIDTH)
@@ -119,9 +117,7 @@ export class Transport {
     if (!this.playing || !this.anchors.length) return this.at;
     const now = this.now();
     const anchor = this.anchors.findLast((one) => one.time <= now) ?? this.anchors[0];
-    const tick = this.clock.tick(
-      anchor.seconds + Math.max(0, now - anchor.time) * (this.waiting ? 0 : anchor.tempo),
-    );
+    const tick = this.waiting ? this.clock.tick(anchor.seconds) : this.#reached(anchor, now);
     return Math.min(tick, Math.max(this.end, this.at), this.#turn);
   }
 
@@ -168,10 +164,8 @@ export class Transport {
     if (!this.playing) return;
     // What has been sent is heard as it was sent, which may be up to the end of a loop and on from its start.
     const time = this.#time(this.anchors.at(-1), this.sent);
-    this.anchors = [
-      ...this.anchors.filter((one) => one.time < time).slice(-3),
-      this.#anchor(time, this.sent),
-    ];
+    const before = this.anchors.filter((one) => one.time < time).slice(-3);
+    this.anchors = [...before, this.#anchor(time, this.sent)];
   }
 
   setTranspose(steps) {
@@ -196,11 +190,7 @@ export class Transport {
     if (!this.piece) return;
     this.#voices();
     for (const [key, note] of [...this.active])
-      if (!this.audible(note.track)) this.#off(key, this.now());
-  }
-
-  audible(index) {
-    return isHeard(this.mix, index);
+      if (!isHeard(this.mix, note.track)) this.#off(key, this.now());
   }
 
   // Send what is due within the next seconds. Called often.
@@ -209,21 +199,21 @@ export class Transport {
     const horizon = this.now() + ahead;
     for (let turns = 0; turns < 64; turns++) {
       const anchor = this.anchors.at(-1);
-      const reach = this.clock.tick(
-        anchor.seconds + Math.max(0, horizon - anchor.time) * anchor.tempo,
-      );
+      const reach = this.#reached(anchor, horizon);
       const stop = this.#turn;
       const to = Math.min(reach, stop, this.frontier);
       this.#send(this.sent, to, anchor);
       this.sent = Math.max(this.sent, to);
-      if (to === stop && reach >= stop) {
-        this.#around(anchor);
-        continue;
-      }
-      break;
+      if (to !== stop || reach < stop) break;
+      this.#around(anchor);
     }
     this.#await();
     this.#finish();
+  }
+
+  // The tick at a time, and the time of a tick, from an anchor on.
+  #reached({ time, seconds, tempo }, at) {
+    return this.clock.tick(seconds + Math.max(0, at - time) * tempo);
   }
 
   #time(anchor, tick) {
@@ -236,22 +226,17 @@ export class Transport {
 
   #around(anchor) {
     const time = this.#time(anchor, this.loop[1]);
-    for (const key of [...this.active.keys()]) this.#off(key, time - 0.002);
+    this.#silence(time - 0.002);
     this.anchors = [...this.anchors.slice(-3), this.#anchor(time, this.loop[0])];
     this.sent = this.loop[0];
   }
 
   // At the end of what is known, wait for more, unless a loop goes round there.
   #await() {
-    if (
-      this.waiting ||
-      !Number.isFinite(this.frontier) ||
-      this.#turn <= this.frontier ||
-      this.tick < this.frontier - 1
-    )
-      return;
+    const grows = Number.isFinite(this.frontier) && this.#turn > this.frontier;
+    if (this.waiting || !grows || this.tick < this.frontier - 1) return;
     this.at = this.frontier;
-    for (const key of [...this.active.keys()]) this.#off(key, this.now());
+    this.#silence();
     this.anchors = [this.#anchor(this.now(), this.frontier)];
     this.waiting = true;
     this.changed("waiting");
@@ -281,36 +266,29 @@ export class Transport {
 
   // Let a note sound, of which its place in the array is given, unless it does already.
   #on(place, time) {
-    const [onset, duration, pitch, velocity, track] = this.piece.notes.subarray(
-        place,
-        place + WIDTH,
-      ),
+    const { notes, tracks } = this.piece,
+      [onset, duration, pitch, velocity, track] = notes.subarray(place, place + WIDTH),
       key = `${onset} ${pitch} ${track}`;
-    const sounding = this.piece.tracks[track].drum ? pitch : pitch + this.transpose,
+    const sounding = tracks[track].drum ? pitch : pitch + this.transpose,
       channel = this.channels[track];
-    if (!this.audible(track) || sounding < 0 || sounding > 127 || this.active.has(key)) return null;
+    const isAudible = isHeard(this.mix, track) && sounding >= 0 && sounding <= 127;
+    if (!isAudible || this.active.has(key)) return null;
     this.out.on(channel, sounding, velocity, time);
     this.active.set(key, { channel, pitch: sounding, end: onset + duration, track, time });
     return key;
   }
 
   #click(from, to, anchor) {
-    const { lines } = this.piece;
-    for (
-      let bar = barAt(this.piece, Math.max(0, from));
-      bar < lines.length - 1 && lines[bar] < to;
-      bar++
-    )
-      for (
-        let tick = lines[bar], beat = beatOf(this.piece, bar);
-        tick < Math.min(lines[bar + 1], to);
-        tick += beat
-      )
-        if (tick >= from)
-          this.out.click(
-            ...CLICKS[tick === lines[bar] ? "first" : "other"],
-            this.#time(anchor, tick),
-          );
+    const { piece } = this,
+      { lines } = piece;
+    for (let bar = barAt(piece, Math.max(0, from)); lines[bar + 1] && lines[bar] < to; bar++) {
+      const end = Math.min(lines[bar + 1], to),
+        beat = beatOf(piece, bar);
+      for (let tick = lines[bar]; tick < end; tick += beat) {
+        const sound = CLICKS[tick === lines[bar] ? "first" : "other"];
+        if (tick >= from) this.out.click(...sound, this.#time(anchor, tick));
+      }
+    }
   }
 
   #off(key, time) {
@@ -319,9 +297,8 @@ export class Transport {
     this.out.off(note.channel, note.pitch, Math.max(time, note.time + 0.02));
   }
 
-  #silence() {
-    const now = this.now();
-    for (const key of [...this.active.keys()]) this.#off(key, now);
+  #silence(time = this.now()) {
+    for (const key of [...this.active.keys()]) this.#off(key, time);
   }
 
   // When a note that sounds ends, as far as is known now.

@@ -46,7 +46,7 @@ function showPair({ plays, buttons, said, next }, { heard, pairs, known, told },
 // Show how many choices are kept, where there are any.
 function showKept({ save, forget }, kept) {
   save.textContent = `Download choices (${kept})`;
-  for (const button of [save, forget]) button.hidden = !kept;
+  save.hidden = forget.hidden = !kept;
 }
 
 // One of the pairs by chance, and another one than `heard` where there are several.
@@ -59,17 +59,11 @@ function drawn(pairs, heard) {
   return blind(among[Math.floor(Math.random() * among.length)]);
 }
 
-// Lay aside what the player has loaded; returns what brings it back.
-function layAside(app) {
-  const { desk, player } = app;
-  const { entry, tick } = player;
+function loadAgain(app, { id, at }) {
+  const { desk, player } = app,
+    loaded = desk.entries.get(id);
   player.pause();
-  player.loop(null);
-  return () => {
-    player.pause();
-    if (entry && desk.entries.has(entry.id)) player.load(desk.entries.get(entry.id), { at: tick });
-    else app.follow();
-  };
+  return loaded ? player.load(loaded, { at }) : app.follow();
 }
 
 // The button, and the dialog that it opens. `show` says whether there is something to compare.
@@ -77,8 +71,7 @@ export function blindPart(app) {
   const { desk, player } = app;
   const choices = new Choices();
   const opener = marked("blind", "Compare blind", () => open());
-  const save = () =>
-    download(new TextEncoder().encode(choices.text()), "listening.json", "application/json");
+  const save = () => download(choices.text(), "listening.json", "application/json");
   const forget = () => (choices.clear(), show());
   const view = dialogFor({ close: () => view.box.close(), play, choose, draw, save, forget });
   const { box, plays, next } = view;
@@ -87,10 +80,12 @@ export function blindPart(app) {
   let pairs = [];
   let known = new Set(); // the sides that have been heard
   let told = "";
-  let bringBack = null; // to what was loaded before
+  let before = null; // what was loaded, and where it was
 
   function open() {
-    bringBack = layAside(app);
+    before = { id: player.entry?.id, at: player.tick };
+    player.pause();
+    player.loop(null);
     draw();
     box.showModal();
     plays[0].focus();
@@ -126,7 +121,7 @@ export function blindPart(app) {
 
   box.addEventListener("close", () => {
     heard = null;
-    bringBack();
+    loadAgain(app, before);
     opener.focus();
   });
   player.watch(() => box.open && show());

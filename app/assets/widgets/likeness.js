@@ -10,23 +10,21 @@ const METRICS = {
   "onset–drum": ["Drums", "where in the bar which drum is struck (onset–drum)"],
 };
 
-// A row a metric, a bar a quarter; `real` is how like its own beginning the real piece goes on.
-export function likeness(rows, real) {
+// A row a metric, a bar a quarter.
+export function likeness(rows) {
   if (!rows?.length) return make("div");
   const each = rows[0].quarters.length > 1 ? ", quarter by quarter" : "";
   const made = rows.map(({ metric, quarters: values }) => {
     const [name, meaning] = METRICS[metric] ?? [metric, metric];
     const bars = values.map((value, index) => {
       const part = values.length > 1 ? `, quarter ${index + 1}` : "";
-      const words = make("b", "", value === null ? "–" : value.toFixed(2));
-      const bar = make("span", "mg-meter", [make("i"), words]);
-      bar.firstChild.style.width = `${100 * (value ?? 0)}%`;
+      const bar = make("span", "mg-meter", value === null ? "–" : value.toFixed(2));
+      bar.style.setProperty("--part", `${100 * (value ?? 0)}%`);
       bar.title = `${name}${part}: ${value === null ? "nothing to compare" : value.toFixed(3)}`;
       return bar;
     });
-    const known = real?.[metric] === undefined ? "" : `the real piece: ${real[metric].toFixed(2)}`;
     const named = make("span", "mg-metric", name, { title: meaning });
-    return make("div", "mg-meters", [named, ...bars, make("span", "mg-real", known)]);
+    return make("div", "mg-meters", [named, ...bars]);
   });
   const words = make("span", "mg-likeness-name", `Likeness to your part${each}, 0 to 1`);
   return fold("Details", "mg-details", [make("div", "mg-likeness", [words, ...made])]);

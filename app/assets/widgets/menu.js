@@ -1,21 +1,13 @@
-// A menu under a button: it closes by Escape, by a press elsewhere, and where the focus leaves it.
-import { make, passFocus } from "./parts.js";
+// A menu at a button, as a popover: it closes by Escape, by a press elsewhere or on an item, and where the focus leaves it.
+import { make } from "./parts.js";
 
 export function menu(name, items = [], className = "mg-menu") {
-  const list = make("div", "mg-menu-list", items);
-  const button = make("summary", "mg-chip", name);
-  const box = make("details", className, [button, list]);
-  const shut = () => (passFocus(list, button), (box.open = false));
-  box.addEventListener("focusout", ({ relatedTarget: to }) => to && !box.contains(to) && shut());
-  box.addEventListener("keydown", ({ key }) => key === "Escape" && shut());
-  return Object.assign(box, { list, shut });
+  const list = make("div", "mg-menu-list", items, { popover: "auto" });
+  const button = make("button", "mg-chip", name, { type: "button", popoverTargetElement: list });
+  const box = make("span", className, [button, list]);
+  list.addEventListener("click", ({ target }) => target.matches("button") && list.hidePopover());
+  list.addEventListener("focusout", ({ relatedTarget: to }) => {
+    if (to && !box.contains(to)) list.hidePopover();
+  });
+  return Object.assign(box, { list });
 }
-
-addEventListener(
-  "pointerdown",
-  ({ target }) => {
-    for (const open of document.querySelectorAll(".mg-menu[open]"))
-      if (!open.contains(target)) open.open = false;
-  },
-  { capture: true },
-);

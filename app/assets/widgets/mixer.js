@@ -2,7 +2,7 @@
 import { mixOf, remix } from "../desk/mix.js";
 import { silentOf } from "../music/heard.js";
 import { noMix } from "../sound/transport.js";
-import { able, action, fold, isAble, make, rename } from "./parts.js";
+import { able, action, fold, isAble, make, options, rename } from "./parts.js";
 import { INSTRUMENTS } from "./instruments.js";
 
 export function mixer(app) {
@@ -18,12 +18,11 @@ export function mixer(app) {
     const entry = desk.current;
     box.hidden = !entry?.piece.tracks.length;
     if (box.hidden) return;
-    const key = JSON.stringify([entry.piece.tracks, app.model.language]);
+    const key = JSON.stringify(entry.piece.tracks);
     if (key !== shown) {
       shown = key;
-      list.replaceChildren(
-        ...entry.piece.tracks.map((track, index) => trackLine(app, track, index, why)),
-      );
+      const { tracks } = entry.piece;
+      list.replaceChildren(...tracks.map((track, index) => trackLine(app, track, index, why)));
     }
     for (const line of list.children) line.show();
     silent.textContent = silentOf(entry.piece, mixOf(desk, entry));
@@ -47,30 +46,27 @@ function trackLine(app, track, index, why) {
   const name = make("span", "mg-track-name", track.name);
   const mute = toggle("mute", "M", "Mute"),
     solo = toggle("solo", "S", "Solo:");
-  const volume = make("input", "mg-volume", "", {
-    type: "range",
-    min: 0,
-    max: 127,
-    step: 1,
-    ariaLabel: `Volume of ${track.name}`,
-  });
+  const ariaLabel = `Volume of ${track.name}`,
+    volume = make("input", "mg-volume", "", {
+      type: "range",
+      min: 0,
+      max: 127,
+      step: 1,
+      ariaLabel,
+    });
   volume.addEventListener("input", () => change({ volume: Number(volume.value) }));
   const kind = instrumentChoice(track);
   kind.addEventListener("change", () => change({ program: Number(kind.value) }));
-  const write = action(
-    "Write a new part",
-    () => {
-      why.textContent = isAble(write) ? "" : write.title;
-      if (isAble(write))
-        app.composer.start({ kind: "accompany", parts: [track.name.toLowerCase()] });
-    },
-    "mg-chip mg-write",
-  );
+  const begin = () => {
+    why.textContent = isAble(write) ? "" : write.title;
+    if (isAble(write)) app.composer.start({ kind: "accompany", parts: [track.name.toLowerCase()] });
+  };
+  const write = action("Write a new part", begin, "mg-chip mg-write");
   const line = make("div", "mg-track", [name, mute, solo, volume, kind, write]);
   name.style.borderColor = `var(--mg-given-${index % 3})`;
   line.show = () => {
     const mix = mixOn(),
-      { parts, by, why: reason } = app.model.accompany,
+      { parts, lacks } = app.model,
       part = track.name.toLowerCase();
     mute.ariaPressed = mix.mute;
     solo.ariaPressed = mix.solo;
@@ -78,8 +74,8 @@ function trackLine(app, track, index, why) {
     if (!track.drum) kind.value = mix.program;
     able(
       write,
-      `Write a new ${part} part to the others, which stay note for note. ${by ? reason : ""}`.trim(),
-      !parts.includes(part) && reason,
+      `Write a new ${part} part to the others, which stay note for note.`,
+      !parts.includes(part) && (lacks.accompany ?? ""),
       !desk.current?.piece.notes.length && "There is nothing yet to write to.",
       app.composer.busy && "Something is being composed; press Stop first.",
     );
@@ -88,10 +84,7 @@ function trackLine(app, track, index, why) {
 }
 
 function instrumentChoice(track) {
-  const names = track.drum ? ["Drum kit"] : INSTRUMENTS;
-  const options = names.map((text, program) => make("option", "", text, { value: program }));
-  return make("select", "mg-select", options, {
-    ariaLabel: `Instrument of ${track.name}`,
-    disabled: track.drum,
-  });
+  const names = track.drum ? ["Drum kit"] : INSTRUMENTS,
+    more = { ariaLabel: `Instrument of ${track.name}`, disabled: track.drum };
+  return make("select", "mg-select", options([...names.entries()]), more);
 }

@@ -15,6 +15,8 @@ export const fold = (words, className, within = [], more = {}) =>
 export const action = (text, act, className = "mg-chip", more = {}) =>
   make("button", className, text, { type: "button", onclick: act, ...more });
 export const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+export const barsSaid = ({ first, stop }) =>
+  stop - first > 1 ? `bars ${first + 1}–${stop}` : `bar ${stop}`;
 
 // A button with a mark of icons.js, and a name that is told.
 export function icon(sign, name, act, className = "mg-icon") {
@@ -49,27 +51,13 @@ export function passFocus(box, to) {
   if (box.contains(from)) to.focus({ preventScroll: !from.matches(":focus-visible") });
 }
 
-export function zoomButtons(roll) {
-  const zooms = [
-    ["less", "Zoom out", 1 / 1.4],
-    ["more", "Zoom in", 1.4],
-    ["fit", "Fit", null],
-  ];
-  const buttons = zooms.map(([sign, name, factor]) => icon(sign, name, () => roll.scale(factor)));
-  return make("span", "mg-zoom", buttons);
-}
-
 // A slider and a field for the same number. `said` puts the number into words.
 export function slider(id, label, min, max, act, { step = 1, said = null, info = "" } = {}) {
   const name = make("label", "mg-label", label, { htmlFor: `${id}-range` });
-  const range = make("input", "", "", { type: "range", id: `${id}-range`, min, max, step });
-  const number = make("input", "mg-number", "", {
-    type: "number",
-    min,
-    max,
-    step,
-    ariaLabel: `${label}, as a number`,
-  });
+  const bounds = { min, max, step },
+    ariaLabel = `${label}, as a number`;
+  const range = make("input", "", "", { type: "range", id: `${id}-range`, ...bounds }),
+    number = make("input", "mg-number", "", { type: "number", ariaLabel, ...bounds });
   const words = make("output", "mg-said");
   const show = (to, typed = document.activeElement === number) => {
     range.value = to;
@@ -88,9 +76,9 @@ export function slider(id, label, min, max, act, { step = 1, said = null, info =
   const box = make("div", "mg-field", [head, range, make("span", "mg-info", info)], { id });
   return Object.assign(box, {
     show: (to) => show(to),
-    bounds: (low, high) =>
-      Object.assign(range, { min: low, max: high }) &&
-      Object.assign(number, { min: low, max: high }),
+    bounds: (low, high) => {
+      for (const one of [range, number]) Object.assign(one, { min: low, max: high });
+    },
   });
 }
 
@@ -98,11 +86,12 @@ export function slider(id, label, min, max, act, { step = 1, said = null, info =
 export const field = (id, label, input) =>
   make("div", "mg-field", [make("label", "mg-label", label, { htmlFor: input.id }), input], { id });
 
-export function choice(id, label, options, act) {
-  const select = make("select", "mg-select", "", { id: `${id}-select` });
-  const fill = (list) =>
-    select.replaceChildren(...list.map(([value, text]) => make("option", "", text, { value })));
-  fill(options);
+// Pairs of a value and its name, as they lie in a list to choose from.
+export const options = (pairs) => pairs.map(([value, text]) => make("option", "", text, { value }));
+
+export function choice(id, label, pairs, act) {
+  const select = make("select", "mg-select", options(pairs), { id: `${id}-select` });
+  const fill = (others) => select.replaceChildren(...options(others));
   select.addEventListener("change", () => act(select.value));
   const show = (value) => (select.value = value);
   return Object.assign(field(id, label, select), { select, fill, show });
@@ -127,9 +116,9 @@ export function alarm() {
   return Object.assign(box, { say: (text) => ((box.textContent = text), (box.hidden = !text)) });
 }
 
-// Let a file be saved under a name.
-export function download(bytes, name, kind) {
-  const url = URL.createObjectURL(new Blob([bytes], { type: kind }));
+// Let bytes or a text be saved as a file.
+export function download(content, name, kind) {
+  const url = URL.createObjectURL(new Blob([content], { type: kind }));
   const link = make("a", "", "", { href: url, download: name });
   document.body.append(link);
   link.click();

@@ -4,10 +4,12 @@ import { barAt, barCount, linesFor } from "../music/piece.js";
 import { CURVES, askedOf, planOf, valueSaid } from "../music/plan.js";
 import { action, make, marked } from "./parts.js";
 
-const within = (range, bar) => Boolean(range) && bar >= range.first && bar < range.stop;
+const isIn = (range, bar) => Boolean(range) && bar >= range.first && bar < range.stop;
 
-// Whether a plan can be asked for: the model on the page follows one, or leaves such music to one that does.
-const canAsk = ({ desk, model }) => model.plan.can && desk.current?.piece.notes.length > 0;
+// Whether a plan can be asked for.
+const canAsk = ({ desk, model }) => !model.lacks.plan && desk.current?.piece.notes.length > 0;
+
+const HOW = ": drag its curve over bars to be written, or press the up and down keys here";
 
 // The bars that Continue writes.
 const nextOf = ({ desk: { open, settings } }) => ({
@@ -27,7 +29,7 @@ export function planShown(app, entry, roll = null) {
     return { curve, goals: entry.goals ?? {}, lines: piece.lines, known };
   }
   const next = canAsk(app) ? nextOf(app) : null;
-  const isOpen = (bar) => canAsk(app) && (within(next, bar) || within(roll.range, bar));
+  const isOpen = (bar) => canAsk(app) && (isIn(next, bar) || isIn(roll.range, bar));
   const bars = Math.max(barCount(piece), next?.stop ?? 0);
   const { of, from, letters: planned } = app.sketched ?? {};
   const isPlanned = of === entry.id && from === next?.first && Object.keys(desk.goals).length > 0;
@@ -89,8 +91,7 @@ function suggestion(app, tell) {
 // The button that shows the plan, and the row under a roll that names its curves.
 export function planView(app, roll, tell) {
   const { desk } = app;
-  const change = () => desk.set({ plan: !desk.settings.plan });
-  const toggle = marked("plan", "Plan", change, "mg-chip mg-of-roll");
+  const toggle = marked("plan", "Plan", () => desk.flip("plan"), "mg-chip mg-of-roll");
   const hint = make("span", "mg-said");
   const clear = action("Clear the plan", () => desk.bend({}));
   const suggest = suggestion(app, tell);
@@ -115,23 +116,22 @@ export function planView(app, roll, tell) {
     const bars = Array.from({ length: stop - first }, (_, bar) => first + bar);
     const values = planOf(roll.piece)[curve].slice(0, first + 1);
     const before = values.findLast((value) => value !== null);
-    const from =
-      desk.goals[first]?.[curve] ?? Math.round((before ?? (low + high) / 2) / step) * step;
+    const usual = Math.round((before ?? (low + high) / 2) / step) * step,
+      from = desk.goals[first]?.[curve] ?? usual;
     desk.set({ curve });
     bend(bars, Math.min(high, Math.max(low, from + by * step * (step < 1 ? 1 : 4))));
   }
 
-  const names = Object.entries(CURVES).map(([curve, { name }]) => {
+  const names = Object.entries(CURVES).map(([curve, { name, line }]) => {
     const button = action(name, () => desk.set({ curve }), "mg-chip mg-curve");
     button.dataset.curve = curve;
     button.style.setProperty("--curve", `var(--mg-plan-${curve})`);
+    button.style.setProperty("--line", line);
     button.addEventListener("keydown", (event) => nudge(event, curve));
     return button;
   });
-  const row = make("div", "mg-plan-row mg-of-roll", [...names, suggest, clear, hint], {
-    ariaLabel: "Plan",
-    role: "group",
-  });
+  const within = [...names, suggest, clear, hint],
+    row = make("div", "mg-plan-row mg-of-roll", within, { ariaLabel: "Plan", role: "group" });
 
   function show() {
     const { plan, curve } = desk.settings;
@@ -141,13 +141,11 @@ export function planView(app, roll, tell) {
     if (row.hidden) return;
     for (const button of names) {
       button.ariaPressed = button.dataset.curve === curve;
-      button.title = canAsk(app)
-        ? `${button.textContent}: drag its curve over bars to be written, or press the up and down keys here`
-        : button.textContent;
+      button.title = button.textContent + (canAsk(app) ? HOW : "");
     }
     suggest.hidden = !canAsk(app);
     clear.hidden = !Object.keys(desk.goals).length;
-    hint.textContent = canAsk(app) ? "drag over the orange bars" : app.model.plan.why;
+    hint.textContent = canAsk(app) ? "drag over the orange bars" : (app.model.lacks.plan ?? "");
   }
   return { toggle, row, show, bend };
 }

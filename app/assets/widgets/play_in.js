@@ -1,5 +1,5 @@
 // Record: a MIDI keyboard or the computer's keys, with a count-in and a metronome, onto the grid of the piece.
-import { barCount } from "../music/piece.js";
+import { barCount, lastPitched } from "../music/piece.js";
 import { Recorder } from "../sound/recorder.js";
 import { Trade } from "../sound/trade.js";
 import { action, choice, fold, make } from "./parts.js";
@@ -73,10 +73,7 @@ function partChoice(recorder) {
     if (names !== named && !recorder.on) {
       named = names;
       part.fill(tracks.map((track, index) => [index, track.name]));
-      recorder.track = Math.max(
-        0,
-        tracks.findLastIndex((track) => !track.drum),
-      );
+      recorder.track = lastPitched(tracks);
       part.show(recorder.track);
     }
     part.hidden = tracks.length < 2;
@@ -88,16 +85,11 @@ function partChoice(recorder) {
 function tradeButtons(app, recorder, acts) {
   const trade = new Trade(app, recorder, acts);
   app.trade = trade;
-  const bars = choice(
-    "mg-trade",
-    "Bars to trade",
-    [2, 4, 8].map((number) => [number, `${number} bars`]),
-    () => {},
-  );
+  const sizes = [2, 4, 8].map((number) => [number, `${number} bars`]),
+    bars = choice("mg-trade", "Bars to trade", sizes, () => {});
   bars.show(4);
-  const swap = action("Trade bars", () =>
-    trade.on ? trade.stop() : trade.start(Number(bars.select.value)),
-  );
+  const turn = () => (trade.on ? trade.stop() : trade.start(Number(bars.select.value))),
+    swap = action("Trade bars", turn);
   function show() {
     swap.textContent = trade.on ? "■ Stop trading" : "Trade bars";
     swap.ariaPressed = trade.on;

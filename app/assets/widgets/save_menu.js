@@ -1,6 +1,5 @@
 // Take a piece along: drag it out of the page, or save it as MIDI, a track of it, a score, or sound. Where it is heard
 // otherwise than it is written, in another key or without a track, it can be had as either.
-import { toBase64 } from "../desk/file.js";
 import { mixOf } from "../desk/mix.js";
 import { asHeard, changesOf, isAllSilent, playing } from "../music/heard.js";
 import { isMidi, writeMidi } from "../music/midi.js";
@@ -40,10 +39,8 @@ function heardEntry(app, entry) {
   if (!changes.length && !entry.file) return entry;
   const { piece, volumes } = asHeard(entry.piece, setting),
     fileName = `${entry.title}.mid`;
-  const made =
-    provenance && changes.length
-      ? { ...provenance, as_heard: changes.join(", ") }
-      : (provenance ?? null);
+  const heard = changes.length > 0 && { as_heard: changes.join(", ") },
+    made = provenance ? { ...provenance, ...heard } : null;
   return { ...entry, piece, file: writeMidi(piece, { made, volumes }), fileName };
 }
 
@@ -58,7 +55,7 @@ export function grip(entryOf, what) {
     const entry = entryOf();
     if (!entry?.piece.notes.length) return event.preventDefault();
     const name = `${fileName(entry.title)}.mid`,
-      address = `data:${MIDI};base64,${toBase64(midiOf(entry))}`;
+      address = `data:${MIDI};base64,${midiOf(entry).toBase64()}`;
     event.dataTransfer.setData("DownloadURL", `${MIDI}:${name}:${address}`);
     event.dataTransfer.setData("text/plain", name);
     event.dataTransfer.effectAllowed = "copy";
@@ -84,7 +81,8 @@ function savesOf(app, entry) {
     const { name } = piece.tracks[index];
     return [`${name} as MIDI`, `, ${fileName(name)}.mid`, MIDI, track(index), "one track"];
   });
-  const isOther = changes.length > 0;
+  const newPart = ["New part as MIDI", ", new part.mid", MIDI, part, "what was written, by itself"],
+    isOther = changes.length > 0;
   return [
     isOther && `As heard: ${changes.join(", ")}`,
     isOther && ["MIDI as heard", ", as heard.mid", MIDI, heard, "with these changes"],
@@ -92,14 +90,7 @@ function savesOf(app, entry) {
     isOther && "As written",
     entry.lost && LOST,
     [isOther ? "MIDI as written" : "MIDI", ".mid", MIDI, midiOf, "all of it"],
-    region?.first &&
-      !region.tracks && [
-        "New part as MIDI",
-        ", new part.mid",
-        MIDI,
-        part,
-        "what was written, by itself",
-      ],
+    region?.first && !region.tracks && newPart,
     ...(used.length > 1 ? tracks : []),
     ["Score (MusicXML)", ".musicxml", XML, score, "for a program that prints music"],
     !isOther && ["WAV", ".wav", WAV, sound, "the sound"],
@@ -110,7 +101,6 @@ export function alongMenu(app, entryOf, failed) {
   const box = menu("Save");
   async function save(button, ending, kind, make) {
     const entry = entryOf();
-    box.shut();
     failed("");
     button.disabled = true;
     try {
@@ -126,10 +116,8 @@ export function alongMenu(app, entryOf, failed) {
     const press = ({ target }) => save(target, ending, kind, made);
     return action(text, press, "mg-item", { title });
   };
-  box.addEventListener("toggle", () => {
-    if (!box.open) return;
-    box.list.replaceChildren(...savesOf(app, entryOf()).map(line));
-    box.classList.toggle("mg-above", box.getBoundingClientRect().top > box.list.offsetHeight + 8); // where there is room
+  box.list.addEventListener("beforetoggle", ({ newState }) => {
+    if (newState === "open") box.list.replaceChildren(...savesOf(app, entryOf()).map(line));
   });
   return box;
 }

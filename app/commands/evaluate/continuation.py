@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app import output
 from app.commands.evaluate.study_options import (
     KEPT,
     add_study,
-    command_line,
-    conducted,
-    prompts_of,
+    conducted_alone,
 )
 from app.options import check_counts, chosen_device, claim, from_options, own_folder
+
+if TYPE_CHECKING:
+    from evaluation.study.experiments import Experiment
+    from musicgen.playable import Playable
 
 EXAMPLES = """\
 Each file of DIR gives a prompt, its first bars (of a model of the groove language: bass, drums and
@@ -58,43 +61,38 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Continue what is missing, measure all, write the results and print the tables."""
-    from evaluation.continuation.experiment import continuation
-    from evaluation.continuation.prompts import Plan
-    from evaluation.study.experiments import models_of, speaking
+    from evaluation.study.experiments import models_of
 
-    plan = from_options(Plan, arguments)
-    check_counts(arguments, "limit")
-    given = models_of(arguments.models, arguments.device)
-    models, left_out = speaking(given, given[0].language.name, "continuation")
-    output.remark(left_out)
-    prompts, refused = prompts_of(arguments, plan, models[0].language)
-    output.remark(refused)
-    if arguments.output is None:
+    models = models_of(arguments.models, arguments.device)
+    is_own = arguments.output is None
+    if is_own:
         arguments.output = own_folder("continuation", arguments)
+    experiment = experiment_of(models, arguments)
+    if is_own:
         claim(arguments.output, arguments, KEPT)
-    experiment = continuation(
-        models,
-        prompts,
-        plan,
-        source=arguments.prompts,
-        folder=arguments.output,
-        device=chosen_device(arguments),
-    )
-    found, failures = conducted({"continuation": experiment}, arguments, "Continuing")
-    output.remark(failures)
-    measured = found["continuation"].pop("measured")
-    if not found["continuation"]["models"]:
-        raise ValueError("no model could continue all of the prompts; the sentences above say why")
-    left_out += refused + failures
-    results = {"command": command_line(), **found["continuation"], "left_out": left_out}
-    _write(arguments.output, measured, results)
+    results = conducted_alone("continuation", experiment, arguments, "Continuing")
+    _write(arguments.output, results.pop("measured"), results)
     shows = f"{arguments.output / 'continuation.png'} shows the quarters."
     output.write_either(arguments.json, results, "\n\n".join(tables(results)), shows)
 
 
+def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> Experiment:
+    """Return the experiment that continues prompts by the models of the first one's language."""
+    from evaluation.continuation.experiment import continuation
+    from evaluation.continuation.prompts import Plan
+
+    plan, device = from_options(Plan, arguments), chosen_device(arguments)
+    check_counts(arguments, "limit")
+    with output.progress_bar("Reading prompts") as progress:
+        return continuation(
+            models, arguments.prompts, plan, folder=arguments.output, device=device,
+            limit=arguments.limit, progress=progress,
+        )  # fmt: skip
+
+
 def _write(folder: Path, measured: Any, results: dict[str, Any]) -> None:
     from evaluation.continuation.results import continuation
-    from evaluation.plots import png
+    from evaluation.figures import png
     from tokenization.whole_file import write_bytes, write_csv, write_json
 
     write_json(folder / "results.json", results)

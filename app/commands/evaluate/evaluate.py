@@ -8,12 +8,13 @@ from importlib import import_module
 # Name, which is that of its module here or stands in SHARED, and what it does. A module has what that of a command
 # has, and imports what it computes with when it runs. In a shared one `EXAMPLES` are by name, `add` takes the name,
 # too, and `run` finds it in `arguments.evaluation`.
-SHARED = {
-    **dict.fromkeys(("extrapolation", "ablation"), "losses"),
-    **dict.fromkeys(
-        ("form", "infilling", "accompaniment", "plan", "realism", "originality"), "pieces"
+SHARED: dict[str, str] = dict.fromkeys(
+    (
+        "extrapolation", "ablation", "positions", "form", "infilling", "accompaniment", "plan",
+        "realism", "originality",
     ),
-}
+    "studies",
+)  # fmt: skip
 EVALUATIONS = {
     "style": "compare the style of MIDI files with a reference",
     "continuation": "continue the prompts of a folder, and score style and variety",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import platform
 import shlex
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import output
+from app.commands.evaluate import continuation, studies
 from app.commands.evaluate.study_options import (
     KEPT,
     add_choice,
@@ -19,10 +21,8 @@ from app.commands.evaluate.study_options import (
     command_line,
     conducted,
     data_by_language,
-    models_and_pieces,
-    prompts_of,
 )
-from app.options import chosen_device, claim, own_folder
+from app.options import claim, own_folder
 
 if TYPE_CHECKING:
     from evaluation.study.experiments import Experiment
@@ -39,6 +39,8 @@ examples:
   musicgen evaluate report runs/groove --benchmarks runs/listops runs/pathfinder
   musicgen evaluate report runs/* -o report --data data/groove --scheduler tcp://HOST:8786
 """
+BY_DATA = ("extrapolation", "ablation")
+WHOLE_PIECES = ("form", "infilling", "accompaniment")
 MISSING = {
     "extrapolation": "Not measured: this takes a prepared data set (--data).",
     "continuation": "Not measured: this takes a folder of MIDI files (--prompts).",
@@ -89,28 +91,45 @@ def run(arguments: argparse.Namespace) -> None:
         arguments.output = own_folder("report", arguments)
     experiments: dict[str, Experiment] = {}
     left_out: list[str] = []
-    for make in (_experiments, _whole_pieces, _continuation):
-        made, others = make(playables, arguments)
-        experiments |= made
-        left_out += others
+    for found in _asked(playables, arguments):
+        if isinstance(found, str):
+            left_out.append(found)
+            continue
+        kind, folder, models, options = found
+        words = [*(model.given for model in models), *options, "--seed", str(arguments.seed)]
+        try:
+            others = [playable for playable in playables if playable not in models]
+            experiment = _experiment(kind, [*models, *others], words, arguments)
+        except ValueError as error:
+            if kind not in WHOLE_PIECES:
+                raise
+            left_out.append(f"{kind} on {folder} is left out: {error}")  # as it has no long piece
+            continue
+        if kind == "continuation" or (kind == "extrapolation" and len(arguments.data) == 1):
+            left_out += experiment.facts["left_out"]
+        command = shlex.join(["musicgen", "evaluate", kind, *words])
+        facts = {**experiment.facts, "kind": kind, "command": command}
+        name = kind if folder is None else f"{kind} on {folder}"
+        experiments[name] = replace(experiment, facts=facts)
     if is_own:
         claim(arguments.output, arguments, KEPT)
     found, failures = conducted(experiments, arguments, "Measuring")
-    continuation = found.get("continuation", {})
-    continuation.pop("measured", None)
     sentences = [*left_out, *failures]
     output.remark(sentences)
+    by_kind: dict[str, list[dict[str, Any]]] = {}
+    for result in found.values():
+        by_kind.setdefault(result["kind"], []).append(result)
+    (continued,) = by_kind.get("continuation", [{}])
+    continued.pop("measured", None)
     results = {
         "command": command_line(),
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": _machine(),
         "models": [facts_of(playable) for playable in playables],
-        "extrapolation": [r for name, r in found.items() if name.startswith("extrapolation")],
-        "realisations": [r for name, r in found.items() if name.startswith("realisations")],
-        "ablation": [r for name, r in found.items() if name.startswith("ablation")],
+        **{kind: by_kind.get(kind, []) for kind in BY_DATA},
         "positions": found["positions"],
-        "whole_pieces": [r for r in found.values() if "kind" in r],
-        "continuation": continuation if continuation.get("models") else None,
+        "whole_pieces": [result for result in found.values() if result["kind"] in WHOLE_PIECES],
+        "continuation": continued if continued.get("models") else None,
         "benchmarks": benchmarks,
         "missing": MISSING,
         "left_out": sentences,
@@ -119,112 +138,66 @@ def run(arguments: argparse.Namespace) -> None:
     output.write(str(arguments.output / "index.html"))
 
 
-def _experiments(
+def _asked(
     playables: list[Playable], arguments: argparse.Namespace
-) -> tuple[dict[str, Experiment], list[str]]:
-    """Return the experiments by name, with a command for each alone, and who is left out of them."""
-    from evaluation.study.ablation import ablation
-    from evaluation.study.experiments import positions
-    from evaluation.study.losses import extrapolation, realisations
-    from tokenization.prepared import read_meta
+) -> Iterator[tuple[str, Path | None, list[Playable], list[str]] | str]:
+    """Yield the evaluations of a report as commands: kind, data set, models that take part, and options.
 
-    options = {"seed": arguments.seed, "device": chosen_device(arguments)}
-    experiments: dict[str, Experiment] = {}
-    left_out: list[str] = []
+    Instead of one that cannot be, a sentence says why. Prompts are continued by the models that use groove, else by
+    those of the first one's language.
+    """
+    from tokenization.prepared import Prepared
+
     for folder in arguments.data:
-        language = read_meta(folder)["language"]["language"]
-        if all(playable.language.name != language for playable in playables):
-            left_out.append(
-                f"{folder} is left out: it is in {language}, which none of the models uses"
-            )
+        language = Prepared.open(folder).language
+        able = [playable for playable in playables if playable.language.name == language.name]
+        if not able:
+            yield f"{folder} is left out: it is in {language.name}, which none of the models uses"
             continue
-        able, pieces, others = models_and_pieces(playables, folder, arguments)
-        left_out += [] if len(arguments.data) > 1 else others
-        size = ["--length", str(pieces.length), "--pieces", str(arguments.pieces)]
-        asked = ["--data", str(folder), "--split", arguments.split, *size]
-        for kind, make, command in (
-            ("extrapolation", extrapolation, _alone("extrapolation", able, asked, arguments)),
-            ("realisations", realisations, command_line()),
-            ("ablation", ablation, _alone("ablation", able, asked, arguments)),
-        ):
-            made = make(able, pieces, **options)
-            experiments[f"{kind} on {folder}"] = replace(made, beside={"command": command})
-    command = _alone("positions", playables, ["-o", "positions"], arguments)
-    probed = positions(playables, tokens=None, drawn=True, **options)
-    experiments["positions"] = replace(probed, beside={"command": command})
-    return experiments, left_out
+        asked = ["--data", str(folder), "--split", arguments.split]
+        length = [] if arguments.length is None else ["--length", str(arguments.length)]
+        for kind in BY_DATA:
+            yield kind, folder, able, [*asked, "--pieces", str(arguments.pieces), *length]
+        possible = {
+            "form": language.name != "groove",  # songs are long enough to return
+            "infilling": "end" in language.abilities,
+            "accompaniment": bool(language.parts),
+        }
+        for kind in WHOLE_PIECES:
+            if arguments.whole and possible[kind]:
+                yield kind, folder, able, [*asked, "--pieces", str(arguments.whole)]
+    yield "positions", None, playables, ["-o", "positions"]
+    if arguments.prompts is not None:
+        languages = [playable.language.name for playable in playables]
+        speak = "groove" if "groove" in languages else languages[0]
+        able = [playable for playable in playables if playable.language.name == speak]
+        options = ["--prompts", str(arguments.prompts), "--limit", str(arguments.limit)]
+        yield "continuation", None, able, options
 
 
-def _whole_pieces(
-    playables: list[Playable], arguments: argparse.Namespace
-) -> tuple[dict[str, Experiment], list[str]]:
-    """Return the experiments with whole pieces by name, and what is left out."""
-    from evaluation.study.accompaniment import whole_pieces
-    from evaluation.study.piece_jobs import Choice
-
-    experiments: dict[str, Experiment] = {}
-    left_out: list[str] = []
-    options = {"pieces": arguments.whole, "split": arguments.split}
-    common = {**options, "seed": arguments.seed, "device": chosen_device(arguments)}
-    for folder in map(str, arguments.data if arguments.whole else []):
-        for found in whole_pieces(playables, Choice(data=folder, **common)):
-            if isinstance(found, str):
-                left_out.append(found)
-                continue
-            kind, models, experiment, known = found
-            asked = ["--data", folder, "--pieces", str(arguments.whole)]
-            command = _alone(kind, models, [*asked, "--split", arguments.split], arguments)
-            beside = {"kind": kind, "command": command, **known}
-            experiments[f"{kind} on {folder}"] = replace(experiment, beside=beside)
-    return experiments, left_out
+def _experiment(
+    kind: str, playables: list[Playable], words: list[str], arguments: argparse.Namespace
+) -> Experiment:
+    """Return the experiment of the command of these words, on the report's device and in its folder."""
+    parser = argparse.ArgumentParser()
+    if kind == "continuation":
+        continuation.add(parser)
+    else:
+        studies.add(parser, kind)
+    asked = parser.parse_args(words)
+    asked.evaluation, asked.device = kind, arguments.device
+    asked.output = arguments.output / kind
+    make = continuation.experiment_of if kind == "continuation" else studies.experiment_of
+    return make(playables, asked)
 
 
 def _benchmarks(folders: list[Path]) -> list[dict[str, Any]]:
     """Return what finished benchmarks left, each with what its task is."""
-    from evaluation.benchmarks.tables import read_summary
+    from evaluation.benchmarks.run import read_summary
     from evaluation.benchmarks.tasks import TASKS
 
     found = [{"folder": str(folder), **read_summary(folder)} for folder in folders]
     return [{**one, "what": TASKS[one["task"]].about} for one in found]
-
-
-def _continuation(
-    playables: list[Playable], arguments: argparse.Namespace
-) -> tuple[dict[str, Experiment], list[str]]:
-    """Return the groove experiment of the SPE paper, if there are prompts, and what is left out.
-
-    Those are continued by the models that speak groove, else by those of the first one's language.
-    """
-    from evaluation.continuation.experiment import continuation
-    from evaluation.continuation.prompts import Plan
-    from evaluation.study.experiments import speaking
-
-    if arguments.prompts is None:
-        return {}, []
-    languages = [playable.language.name for playable in playables]
-    speak = "groove" if "groove" in languages else languages[0]
-    able, left_out = speaking(playables, speak, "continuation")
-    plan = Plan(seed=arguments.seed)
-    prompts, refused = prompts_of(arguments, plan, able[0].language)
-    made = continuation(
-        able,
-        prompts,
-        plan,
-        source=arguments.prompts,
-        folder=arguments.output / "continuation",
-        device=chosen_device(arguments),
-    )
-    options = ["--prompts", str(arguments.prompts), "--limit", str(arguments.limit)]
-    command = _alone("continuation", able, options, arguments)
-    return {"continuation": replace(made, beside={"command": command})}, left_out + refused
-
-
-def _alone(
-    kind: str, models: list[Playable], options: list[str], arguments: argparse.Namespace
-) -> str:
-    """Return the command for an evaluation of some models alone."""
-    words = [*(model.given for model in models), *options, "--seed", str(arguments.seed)]
-    return shlex.join(["musicgen", "evaluate", kind, *words])
 
 
 def _machine() -> dict[str, str]:

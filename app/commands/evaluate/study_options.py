@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import output
-from app.options import add_device, add_workers, check_counts, workers_of
+from app.options import add_device, add_workers, workers_of
 
 if TYPE_CHECKING:
-    from evaluation.continuation.prompts import Plan, PromptedPiece
-    from evaluation.study.experiments import Experiment, HeldOut
+    from evaluation.study.experiments import Experiment
     from musicgen.playable import Playable
-    from tokenization.language import Language
 
 
 DATA = Path("data")  # where the examples of `musicgen data` write
@@ -32,7 +30,7 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 
 def data_of(playables: Sequence[Playable]) -> Path:
     """Return the data set of the first model that learned from one; if it is not here, say how to make it."""
-    from app.commands.data import DESCRIPTIONS
+    from training.data.sources import SOURCES
 
     learned = next((playable for playable in playables if "data" in playable.training), None)
     if learned is None:
@@ -42,7 +40,7 @@ def data_of(playables: Sequence[Playable]) -> Path:
     folder = _folder_of(learned)
     if folder is None:
         title = str(learned.training["data"])
-        kind = next((kind for kind in DESCRIPTIONS if kind in title.lower()), "midi")
+        kind = next((kind for kind in SOURCES if kind in title.lower()), "midi")
         raise FileNotFoundError(
             f"{learned.name} learned from {title}, which is not among the prepared data sets in {DATA}; "
             f"`musicgen data {kind} SOURCE {_place(kind, learned.language.name)}` prepares it, "
@@ -169,51 +167,21 @@ def conducted(
         return conduct(experiments, folder=kept, workers=workers, progress=progress)
 
 
+def conducted_alone(
+    name: str, experiment: Experiment, arguments: argparse.Namespace, doing: str
+) -> dict[str, Any]:
+    """Return the result of one experiment with its command; what is left out of it is said."""
+    left_out = [*experiment.facts.get("left_out", ())]
+    output.remark(left_out)
+    found, failures = conducted({name: experiment}, arguments, doing)
+    output.remark(failures)
+    result = {"command": command_line(), **found[name], "left_out": left_out + failures}
+    if not result["models"]:
+        why = "; ".join(failures) or "no model has a part to take away"
+        raise ValueError(f"no model could be measured: {why}")
+    return result
+
+
 def command_line() -> str:
     """Return the command that is running."""
     return shlex.join(["musicgen", *sys.argv[1:]])
-
-
-def models_and_pieces(
-    playables: list[Playable], data: Path, arguments: argparse.Namespace
-) -> tuple[list[Playable], HeldOut, list[str]]:
-    """Return the models that speak the language of the data, the pieces for them, and who is left out."""
-    from evaluation.likelihood import FAR
-    from evaluation.study.experiments import held_out, probed_length, speaking
-    from tokenization.prepared import read_meta
-
-    check_counts(arguments, "length", "pieces")
-    language = read_meta(data)["language"]["language"]
-    able, left_out = speaking(playables, language, str(data))
-    if not able:
-        raise ValueError(f"{data} is in {language}, which none of the models uses; give other data")
-    length = arguments.length or int(FAR * max(map(probed_length, able)))
-    pieces = held_out(data, length, arguments.pieces, arguments.split, arguments.seed)
-    return able, pieces, left_out
-
-
-def prompts_of(
-    arguments: argparse.Namespace, plan: Plan, language: Language
-) -> tuple[list[PromptedPiece], list[str]]:
-    """Return the prompts of the folder that is named, and sentences on the files that give none."""
-    from evaluation.continuation.prompts import read_prompts
-
-    with output.progress_bar("Reading prompts") as progress:
-        return read_prompts(
-            arguments.prompts,
-            language,
-            bars=plan.prompt_bars,
-            tokens=plan.tokens,
-            limit=arguments.limit,
-            progress=progress,
-        )
-
-
-def write_results(
-    folder: Path, name: str, result: dict[str, Any], rows: list[dict[str, Any]]
-) -> None:
-    """Write a result as JSON, and its rows as CSV."""
-    from tokenization.whole_file import write_csv, write_json
-
-    write_json(folder / f"{name}.json", result)
-    write_csv(folder / f"{name}.csv", rows)

@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _compare_folders(arguments: argparse.Namespace) -> None:
-    from evaluation.continuation.folders import of_folders
+    from evaluation.continuation.experiment import of_folders
     from evaluation.continuation.results import similarity_tables
     from tokenization.wording import counted
 

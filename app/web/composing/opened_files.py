@@ -21,7 +21,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from app.web.composing.streamed_takes import files_of
-from app.web.offered_models import ANY_PARTS, OfferedModels
 from musicgen.common.workers import Bounds, Failed, Worker
 from musicgen.continuation import Take
 from musicgen.pieces import Piece, in_file, piece_of
@@ -93,18 +92,14 @@ class FileReader:
         data: bytes,
         name: str,
         language: Language,
-        written: Score | None = None,
         client: str = "",
     ) -> OpenedFile:
-        """Return a file as a piece in this language.
-
-        Who has read it already gives it as it is written.
-        """
+        """Return a file as a piece in this language."""
         key = hashlib.sha256(data).digest(), language.name
         with self._lock:
             opened = self._kept.pop(key, None)
         if opened is None:
-            opened = self.apart(client, quoted(name), _opened, data, name, language.name, written)
+            opened = self.apart(client, quoted(name), _opened, data, name, language.name)
             opened = replace(opened, piece=replace(opened.piece, language=language, original=data))
         with self._lock:
             self._kept[key] = opened
@@ -131,8 +126,8 @@ def _read(data: bytes, name: str) -> Score:
     return read_file(data, limits=UPLOAD, name=quoted(name), suffix=Path(name).suffix)
 
 
-def _opened(data: bytes, name: str, spoken: str, written: Score | None) -> OpenedFile:
-    written = _read(data, name) if written is None else written
+def _opened(data: bytes, name: str, spoken: str) -> OpenedFile:
+    written = _read(data, name)
     return OpenedFile(written=written, piece=piece_of(_language(spoken), written, quoted(name)))
 
 
@@ -164,15 +159,6 @@ def title_of(name: str) -> str:
     return title or "Your file"
 
 
-def fitting(score: Score, models: OfferedModels, model: str) -> str:
-    """Return the model for what is in a file: the one on the desk if it is of the kind, else the first that is."""
-    fits = ("groove" if has_drums(score) else "remi", ANY_PARTS)
-    names = [name for name, language in models.languages.items() if language.name in fits]
-    if other_metre(score) and (more := [n for n in names if models.languages[n].every_metre]):
-        names = more
-    return model if model in names or not names else names[0]
-
-
 def has_drums(score: Score) -> bool:
     """Say whether drums play."""
     return any(score.tracks[index].is_drum for index in set(score.notes.track.tolist()))
@@ -186,32 +172,20 @@ def other_metre(score: Score) -> str | None:
     )
 
 
-def notices(opened: OpenedFile, models: OfferedModels) -> list[dict[str, Any]]:
-    """Return what was changed or left out, in sentences, and the model that would not: shown above the roll."""
+def notices(opened: OpenedFile) -> list[str]:
+    """Return what was changed or left out, in sentences: shown above the roll."""
     written, language = opened.written, opened.piece.language
-    shown: list[tuple[str, str | None]] = []
-    known: set[str] = set()  # what is said already
+    shown: dict[str, str] = {}  # by what it is about
     if has_drums(written) and language.name == "remi":
-        better = _first(models, lambda one: one.name in ("groove", ANY_PARTS))
-        shown.append(("The drums are left out: this model plays the piano.", better))
-        known.add("drums")
+        shown["drums"] = "The drums are left out: this model plays the piano."
     metre = other_metre(written)
     if metre and not language.every_metre:
-        better = _first(
-            models, lambda one: one.name in (language.name, ANY_PARTS) and one.every_metre
+        shown["metre"] = (
+            f"The piece is in {metre}, but this model only knows 4/4, so the bar lines move."
         )
-        text = f"The piece is in {metre}, but this model only knows 4/4, so the bar lines move."
-        shown.append((text, better))
-        known.add("metre")
-    for remark in opened.piece.remarks:
-        about = remark.about if isinstance(remark, Remark) else ""
-        if about and about not in known:  # a detail can be read in a fold below the roll
-            shown.append((remark, None))
-    return [{"text": text, "model": better} for text, better in shown]
-
-
-def _first(models: OfferedModels, fits: Any) -> str | None:
-    return next((name for name, one in models.languages.items() if fits(one)), None)
+    remarks = [remark for remark in opened.piece.remarks if isinstance(remark, Remark)]
+    # What else was read differently is a detail, for the fold below the roll.
+    return [*shown.values(), *(one for one in remarks if one.about and one.about not in shown)]
 
 
 def made_here(data: bytes) -> dict[str, Any] | None:

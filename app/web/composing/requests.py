@@ -1,4 +1,4 @@
-"""A request for music: plain values, checked; which model does it; and how it is handed to that model."""
+"""A request for music: plain values, checked, and how it is handed to a model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.web.composing.streamed_takes import Region, StreamedTakes
-from app.web.offered_models import ANY_PARTS, OfferedModels
 from musicgen.completion import accompaniment, infilling
 from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
@@ -174,71 +173,24 @@ def _check_number(name: str, number: object) -> float:
     return number
 
 
-# Which model does what is asked: the one that is asked, or where it cannot, one of any parts. But no part is written to
-# a piece that a piano model hears.
-
-# What may be asked of a model; what that is called, among the abilities of a language too; how it is said to lack.
+# What may be asked of a model besides to continue: the ability of its language, and how that is said to lack.
 NEEDS = {
-    "ends": ("end a piece on request", "end", " and cannot be asked for an end"),
-    "infill": ("fill in bars", "rewrite", " and cannot fill in bars"),
-    "accompany": ("write parts to others", "accompany", " and writes no part to others"),
-    "chords": ("follow given chords", "chords", ", which names no chords"),
-    "plan": ("follow a plan", "plan", " and cannot follow a plan"),
+    "ends": ("end", " and cannot be asked for an end"),
+    "infill": ("rewrite", " and cannot fill in bars"),
+    "accompany": ("accompany", " and writes no part to others"),
+    "chords": ("chords", ", which names no chords"),
+    "plan": ("plan", " and cannot follow a plan"),
 }
 
 
-def with_able_model(models: OfferedModels, request: MusicRequest) -> MusicRequest:
-    """Return a request with the model that does it.
-
-    That is the model asked for if it can, else the first of any parts. Where none can, the model asked for stays, whose
-    own sentence says what it lacks.
-    """
-    needs = _needs(request)
-    name = request.model or models.first
-    names = [name, *_others(models, name, "accompany" in needs)]
-    able = (n for n in names if all(_abilities(models.language(n))[need]["can"] for need in needs))
-    return replace(request, model=next(able, name))
-
-
-def offered(models: OfferedModels, name: str) -> dict[str, Any]:
-    """Return what can be asked for with a model on the desk, and by which other it is done where it cannot itself."""
-    own, found = models.language(name), {}
-    for need, ability in _abilities(own).items():
-        names = _others(models, name, need == "accompany")
-        others = ((n, _abilities(models.language(n))[need]) for n in names)
-        by, other = next(((n, one) for n, one in others if one["can"]), (None, ability))
-        if ability["can"] or by is None:
-            found[need] = {**ability, "by": None}
-        else:
-            why = f"{name} cannot {NEEDS[need][0]}, so {by} writes this."
-            found[need] = {**other, "by": by, "why": why}
-    return found
-
-
-def _others(models: OfferedModels, name: str, parts: bool) -> list[str]:
-    """Return the models that may do what one cannot; `parts` says that parts are to be written."""
-    if parts and models.language(name).name == "remi":
-        return []
-    return [n for n, one in models.languages.items() if n != name and one.name == ANY_PARTS]
-
-
-def _abilities(language: Language) -> dict[str, Any]:
-    """Return what else models of a language can do than continue; each with the reason if not."""
-    able, found = language.abilities(), dict[str, Any]()
-    for need, (_, name, lacks) in NEEDS.items():
-        can = name in able
-        why = f"This model uses the language {language.name}{lacks}; one that uses {ANY_PARTS} can."
-        found[need] = {"can": can, "why": "" if can else why}
-    found["accompany"]["parts"] = [*language.parts]
-    return found
-
-
-def _needs(request: MusicRequest) -> list[str]:
-    if request.kind != "continue":
-        return [request.kind]
-    bent = any(name in CURVES for name in request.plan or ())  # a form is asked of new ideas alone
-    wants = {"ends": request.ends, "chords": request.chords, "plan": bent}
-    return [need for need, wanted in wants.items() if wanted]
+def lacking(language: Language) -> dict[str, str]:
+    """Return what models of a language cannot be asked for, and why."""
+    able = language.abilities
+    return {
+        need: f"This model uses the language {language.name}{lacks}; one that uses ensemble can."
+        for need, (ability, lacks) in NEEDS.items()
+        if ability not in able
+    }
 
 
 # More than are asked for, to choose from: where music begins from nothing, which may lack a voice, and by density.

@@ -5,12 +5,10 @@ contracted with queries and keys: q̂_{m,r} = Σ_d q_{m,d} q̄_{d,m,r} (equation
 feature mixes in ε, which knows no position: √(1 − δ) q̄ + √δ ε (equations 24, 25). It distributes
 over the sum, so no layer has a code of its own: its q is scaled, not the code.
 
-A code as a tensor holds N·H·D·R numbers, so the whole sequence of a training step is contracted
-without one where that can be (sine), and with one for all layers where it cannot (convolution).
-Generation asks for one position after the other: there the code of the next few is made ahead, with
-ε as D further rows, and a layer's work is one small product a side, of each row with the code of its
-own sequence. In musical time the rows of a sequence stand at times of their own, and nobody knows the
-next: there the code of a tick is made when a row first comes to it, and kept while one is there.
+A code as a tensor holds N·H·D·R numbers, so the whole sequence of a training step is contracted without one where that
+can be (sine), and with one for all layers where it cannot (convolution). Generation asks for one place after the other:
+there the code of a place is made with ε as D further rows, ahead where the next place is known, as in musical time it
+is not, and a layer's work is one small product a side.
 
 H heads, D head width, R realisations, S slots: 1, or one a layer where layers do not share.
 """
@@ -19,7 +17,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,34 +25,8 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from musicgen.position.base import Position, Shape, Window
+from musicgen.position.base import Position, Shape
 from tokenization.records import check_fields
-
-Ticks = tuple[int, int]  # of a row's query and key
-
-
-@dataclass(frozen=True, kw_only=True)
-class RowCodes:
-    """The codes of one token a row, each of its own sequence.
-
-    They are of queries and keys together, (2H, 2D, R), or, at two times, (H, 2D, R) each.
-    """
-
-    rows: tuple[list[tuple[Tensor, ...]], ...]  # a slot each, a row each
-    sides_mix: tuple[Tensor, ...]  # as that of SpeCode
-
-
-def at_ticks(codes: Sequence[Any], ticks: Sequence[Ticks], slot: int) -> list[tuple[Tensor, ...]]:
-    """Look up the codes of rows at their ticks."""
-    return [_of_sides(code.ticks[slot], *own) for code, own in zip(codes, ticks, strict=True)]
-
-
-def _of_sides(ticks: dict[int, Tensor], query: int, key: int) -> tuple[Tensor, ...]:
-    """Return the codes of a query and a key, as one where they stand at the same tick, as most do."""
-    if query == key:
-        return (ticks[query],)
-    return ticks[query].chunk(2)[0], ticks[key].chunk(2)[1]
-
 
 SHORT = 16  # a window of no more positions, without gradients, is a step of generation
 AHEAD = 32  # positions that are made in one go then, or
@@ -88,11 +60,16 @@ class SpeCode:
     start: int = 0
     long: tuple[Placement, ...] = ()  # a slot each; empty where layers make their own
     times: Tensor | None = None  # of the window, in musical time, (2, B, T)
-    ahead: tuple[Window, ...] = ()  # a slot each: q̄ over k̄, both with ε, (T, 2H, 2D, R)
-    # A slot each: q̄ over k̄ of the ticks where rows are, with ε, (2H, 2D, R).
-    ticks: tuple[dict[int, Tensor], ...] = ()
-    rows: tuple[tuple[int, int], ...] = ()  # at which ticks a row's query and key are
-    sides_mix: tuple[Tensor, ...] = ()  # … and `mix` for them, (2H, 2, D)
+    # For generation, a slot each: q̄ over k̄ by place, both with ε, (2H, 2D, R).
+    places: tuple[dict[int, Tensor], ...] = ()
+    rows: tuple[tuple[int, int], ...] = ()  # in musical time, the ticks of each row's query and key
+
+    def at(self, slot: int, query: int, key: int) -> Tensor:
+        """Return the code of a query and a key, (2H, 2D, R), which most often stand at the same place."""
+        places = self.places[slot]
+        if query == key:
+            return places[query]
+        return torch.cat([places[query].chunk(2)[0], places[key].chunk(2)[1]])
 
 
 class StochasticPosition(Position):
@@ -143,12 +120,10 @@ class StochasticPosition(Position):
         if not torch.is_grad_enabled():
             if times is not None and stop - start == 1:
                 rows = tuple(zip(*times.squeeze(-1).tolist(), strict=True))
-                return self._cover_ticks(code, rows)
+                return self._cover_places(code, {tick for row in rows for tick in row}, rows)
             if times is None and stop - start <= SHORT:
-                return self._cover_ahead(code, start, stop)
-        code = replace(
-            code, mix=self._mix(), start=start, times=times, ahead=(), ticks=(), sides_mix=()
-        )
+                return self._cover_places(code, range(start, stop))
+        code = replace(code, mix=self._mix(), start=start, times=times, places=(), rows=())
         if not self.config.shared:  # so many codes at once would not fit: each layer makes its own
             return replace(code, long=())
         return replace(code, long=(self.long(code.noise[0], 0, start, stop, times),))
@@ -158,21 +133,19 @@ class StochasticPosition(Position):
     ) -> tuple[Tensor, Tensor]:
         """Contract with the layer's gated code: (B, T, H, D) → (B, T, H, R)."""
         slot = 0 if self.config.shared else layer
-        if code.ticks:
-            codes = at_ticks([code] * len(q), code.rows, slot)
-            rows = torch.stack([torch.cat(sides) for sides in codes])  # (B, 2H, D or 2D, R)
-            qk = torch.cat([q, k], 2)[:, 0]  # (B, 2H, D)
-            if code.sides_mix:
-                qk = _beside(qk, code.sides_mix[layer])
-            placed = qk.to(rows.dtype).unsqueeze(2) @ rows  # (B, 2H, 1, R)
-            placed_q, placed_k = placed.transpose(1, 2).chunk(2, 2)
-            return placed_q, placed_k
-        if code.ahead:
-            (rows,) = code.ahead[slot].at(start, q.shape[1])
-            qk = torch.cat([q, k], 2)  # (B, T, 2H, D)
-            if code.sides_mix:
-                qk = _beside(qk, code.sides_mix[layer])
-            placed_q, placed_k = _contract_step(qk, rows).chunk(2, 2)
+        if code.places:
+            x = torch.cat([q, k], 2)  # (B, T, 2H, D)
+            if code.rows:  # as a sequence of rows that each stand at places of their own
+                x = x.transpose(0, 1)
+            places = code.rows or [(place, place) for place in range(start, start + q.shape[1])]
+            rows = torch.stack([code.at(slot, *own) for own in places])  # (T or B, 2H, 2D, R)
+            if code.mix:
+                x = _beside(x, code.mix[layer])
+            # A lone row is doubled: the kernel for one vector adds up in another order, and a variation would then
+            # depend, in the last bit, on how many others there are.
+            alone = len(x) == 1 and not code.rows
+            placed = contract(torch.cat([x, x]), rows)[:1] if alone else contract(x, rows)
+            placed_q, placed_k = (placed.transpose(0, 1) if code.rows else placed).chunk(2, 2)
             return placed_q, placed_k
         if code.long:
             place, first = code.long[slot], start - code.start
@@ -196,30 +169,28 @@ class StochasticPosition(Position):
             return code, layer
         return replace(code, mix=code.mix[layer : layer + 1]), 0
 
-    def cover_rows(
-        self, codes: Sequence[SpeCode], positions: Sequence[int], times: Tensor | None = None
-    ) -> tuple[RowCodes, Sequence[SpeCode]]:
-        """Cover each sequence once; its rows find their codes there."""
-        if times is not None and self.musical:
-            ticks = list(zip(*times.squeeze(-1).tolist(), strict=True))
-            of_sequence: dict[int, list[int]] = defaultdict(list)
-            for row, code in enumerate(codes):
-                of_sequence[id(code)].append(row)
-            after = list(codes)
-            for rows in of_sequence.values():
-                covered = self._cover_ticks(codes[rows[0]], tuple(ticks[row] for row in rows))
-                for row in rows:
-                    after[row] = covered
-            found = tuple(at_ticks(after, ticks, slot) for slot in range(self.slots))
-            return RowCodes(rows=found, sides_mix=after[0].sides_mix), after
-        known: dict[tuple[int, int], tuple[SpeCode, list[tuple[Tensor, ...]]]] = {}
-        for code, at in zip(codes, positions, strict=True):
-            if (id(code), at) not in known:
-                covered = self._cover_ahead(code, at, at + 1)
-                known[id(code), at] = covered, [(x.rows[0][at - x.start],) for x in covered.ahead]
-        each = [known[id(code), at] for code, at in zip(codes, positions, strict=True)]
-        found = tuple([own[slot] for _, own in each] for slot in range(self.slots))
-        return RowCodes(rows=found, sides_mix=each[0][0].sides_mix), [code for code, _ in each]
+    def cover_rows(self, codes: Sequence[SpeCode], places: Tensor) -> tuple[Tensor, list[SpeCode]]:
+        """Make one token a row ready: the codes, (S, B, 2H, 2D, R), and what each row's sequence goes on with.
+
+        Rows of one sequence share a code, as one object. Places are numbers, (1, B, 1), or the times of queries and
+        keys, (2, B, 1).
+        """
+        both = places.squeeze(-1).expand(2, -1).tolist()
+        rows_places = list(zip(*both, strict=True))
+        after = list(codes)
+        of_sequence: dict[int, list[int]] = defaultdict(list)
+        for row, code in enumerate(codes):
+            of_sequence[id(code)].append(row)
+        for rows in of_sequence.values():
+            wanted = {place for row in rows for place in rows_places[row]}
+            covered = self._cover_places(codes[rows[0]], wanted)
+            for row in rows:
+                after[row] = covered
+        found = [
+            torch.stack([code.at(slot, *own) for code, own in zip(after, rows_places, strict=True)])
+            for slot in range(self.slots)
+        ]
+        return torch.stack(found) if len(found) > 1 else found[0].unsqueeze(0), after
 
     def gate_template(self, template: Tensor, layer: int) -> Tensor:
         """Return δ + (1 − δ) template (equation 23) of a layer: (H, D, N) → (H, D, N)."""
@@ -228,39 +199,28 @@ class StochasticPosition(Position):
         gate = torch.sigmoid(self.gates[layer]).unsqueeze(-1)
         return gate + (1 - gate) * template
 
-    def _cover_ahead(self, code: SpeCode, start: int, stop: int) -> SpeCode:
-        """Make more positions than are asked for, where those made before end."""
-        window = code.ahead[0] if code.ahead else None
-        if window and window.start <= start and stop <= window.start + len(window.rows[0]):
+    def _cover_places(
+        self, code: SpeCode, wanted: Collection[int], rows: tuple[tuple[int, int], ...] = ()
+    ) -> SpeCode:
+        """Make places ready that were not, each by itself or the next ones with it; far ones are forgotten.
+
+        So a row's code does not depend, in the last bit, on where the others are.
+        """
+        ahead = 1 if self.musical else self.ahead
+        known = code.places or ({},) * self.slots
+        if not self.musical and all(place in known[0] for place in wanted):
             return code
-        last = max((start // self.ahead + 1) * self.ahead, stop)
-        ahead = tuple(self._ahead(code, slot, start, last) for slot in range(self.slots))
-        return replace(code, long=(), ahead=ahead, sides_mix=self._sides_mix(code))
+        near = {place // ahead for place in wanted}
+        places = tuple({at: x for at, x in one.items() if at // ahead in near} for one in known)
+        for slot, ready in enumerate(places):
+            for place in sorted(wanted):
+                if place not in ready:
+                    stop = (place // ahead + 1) * ahead
+                    ready.update(enumerate(self._sides(code, slot, place, stop), place))
+        return replace(code, long=(), places=places, rows=rows, mix=code.mix or self._mix())
 
-    def _cover_ticks(self, code: SpeCode, rows: tuple[tuple[int, int], ...]) -> SpeCode:
-        """Make the ticks where the rows stand ready, those that were not; others are forgotten."""
-        wanted = {tick for row in rows for tick in row}
-        known = code.ticks or ({},) * self.slots
-        ticks = tuple(self._ticks(code, slot, wanted, known[slot]) for slot in range(self.slots))
-        return replace(code, long=(), ticks=ticks, rows=rows, sides_mix=self._sides_mix(code))
-
-    def _ticks(
-        self, code: SpeCode, slot: int, wanted: set[int], known: dict[int, Tensor]
-    ) -> dict[int, Tensor]:
-        """Each by itself, so that a row's code does not depend, in the last bit, on where the others are."""
-        return {
-            tick: known[tick]
-            if tick in known
-            else self._ahead(code, slot, tick, tick + 1).rows[0][0]
-            for tick in wanted
-        }
-
-    def _sides_mix(self, code: SpeCode) -> tuple[Tensor, ...]:
-        if code.sides_mix or not self.config.gated:
-            return code.sides_mix
-        return torch.stack(self._mix()).repeat(1, 2, 1, 1).unbind()
-
-    def _ahead(self, code: SpeCode, slot: int, start: int, stop: int) -> Window:
+    def _sides(self, code: SpeCode, slot: int, start: int, stop: int) -> Tensor:
+        """Return q̄ over k̄ of a few places, both with ε: (T, 2H, 2D, R)."""
         noise, gate = code.noise[slot], code.gate_noise
         q, k = self.materialise(noise, slot, start, stop)
         length, heads, width, realisations = q.shape
@@ -269,7 +229,7 @@ class StochasticPosition(Position):
         sides[:, 0, :, :width], sides[:, 1, :, :width] = q, k
         if gate is not None:
             sides[..., width:, :] = gate[slot]
-        return Window(start=start, rows=(sides.flatten(1, 2),))
+        return sides.flatten(1, 2)
 
     def _mix(self) -> tuple[Tensor, ...]:
         """√(1 − δ) and √δ by logarithms, so that a shut gate has a gradient of 0 and not NaN."""
@@ -280,22 +240,13 @@ class StochasticPosition(Position):
 
 
 def _beside(x: Tensor, mix: Tensor) -> Tensor:
-    """Return √(1 − δ) x and √δ x side by side: (..., D) and (..., 2, D) → (..., 2D)."""
-    return (x.unsqueeze(-2) * mix).flatten(-2)
+    """Return √(1 − δ) x and √δ x side by side, of queries and keys: (…, 2H, D) and (H, 2, D) → (…, 2H, 2D)."""
+    return (x.unflatten(-2, (2, -1)).unsqueeze(-2) * mix).flatten(-2).flatten(-3, -2)
 
 
 def contract(x: Tensor, code: Tensor) -> Tensor:
     """Sum over the features: (B, T, H, D), (T, H, D, R) → (B, T, H, R)."""
     return (x.to(code.dtype).permute(1, 2, 0, 3) @ code).permute(2, 0, 1, 3)
-
-
-def _contract_step(x: Tensor, code: Tensor) -> Tensor:
-    """Contract a step of generation, each row of the batch as if it were alone.
-
-    A lone row is doubled: the kernel for one vector adds up in another order, and a variation would
-    then depend, in the last bit, on how many others there are.
-    """
-    return contract(x, code) if len(x) > 1 else contract(torch.cat([x, x]), code)[:1]
 
 
 def moved(drawn: Tensor, like: Tensor) -> Tensor:

@@ -29,9 +29,7 @@ BLOCK = 64  # positions that come from one generator
 class WhiteNoise:
     """Standard normal numbers for every position n ≥ 0, in blocks seeded by (seed, block).
 
-    The blocks of the latest window are kept, so that a window inside it (a block's, in the backward
-    pass) or overlapping it (the next one, in generation) need not draw them again. An object
-    answers the same whatever was asked before.
+    The blocks of the latest window are kept, for a window inside it, as in the backward pass, or the next one.
     """
 
     def __init__(self, seed: int, shape: Sequence[int], like: Tensor) -> None:
@@ -85,14 +83,12 @@ def _mixed(seed: int, block: int) -> int:
 
 # The code of convSPE: white noise, filtered, and contracted with queries and keys.
 #
-# q̄[n] = Σ_p filter_q[p] · noise[n + p], likewise k̄ (equation 22), as products of banded Toeplitz matrices with
-# blocks of noise: matrix products run at the machine's full speed, which Fourier transforms of this many short rows
-# do not.
+# q̄[n] = Σ_p filter_q[p] · noise[n + p], likewise k̄ (equation 22), as products of banded Toeplitz matrices with blocks
+# of noise, which are faster than Fourier transforms of so many short rows.
 #
-# The code of a window is formed once and read by all layers. Its gradient, as large and different in every layer, is
-# never formed: dL/dcode is a sum over layers of outer products x ⊗ dy, so the layers only store x and dy. At the end
-# of the backward pass (or when they outweigh the code) all are multiplied out, block by block, straight into the
-# filters' gradient.
+# The code of a window is formed once and read by all layers. Its gradient is never formed: dL/dcode is a sum over
+# layers of outer products x ⊗ dy, so the layers only store x and dy. At the end of the backward pass (or when they
+# outweigh the code) all are multiplied out, block by block, straight into the filters' gradient.
 #
 # A leading 2 is queries, keys.
 

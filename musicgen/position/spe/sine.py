@@ -7,10 +7,9 @@ whole sequence it does, and queries and keys have their waves in common.
 In musical time (`time: music`) m and n are times, other ones in each row of a batch and for queries
 and keys, and the frequencies start at harmonics of bars (position/base.py), with offsets of 0.
 
-The realised product has noise of its own: the terms of different features and waves, z·z′ of
-independent rows of Z and ε, vanish only on average. `orthogonal` draws these rows orthogonal to each
-other, R at a time, each as long as it is on average: still without bias, since every row alone is as
-before, and without that noise where D · (2K + 1) rows, or 2KD ungated, are no more than R.
+The products z·z′ of independent rows of Z and ε vanish only on average. `orthogonal` draws the rows orthogonal to each
+other, R at a time: still without bias, and without that noise where D · (2K + 1) rows, or 2KD ungated, are no more
+than R.
 
 B batch, S slots, H heads, D head width, K sines, W = 2K waves (K cosines, K sines), R realisations, T time.
 """
@@ -41,9 +40,8 @@ from tokenization.records import check_fields
 # The product at the heart of sineSPE: queries times waves times weights, summed, with gradients.
 #
 # y_{t,r} = Σ_{w,d} x_{t,d} g_d Ω_{t,w,d} Z_{w,d,r}, for each head: (T × 2KD)·(2KD × R), in blocks of positions that
-# fit the cache. Neither direction keeps x·g·Ω: the backward pass forms it again and folds the gradient of the waves Ω
-# into that of their K·D frequencies at once. Plain autograd would keep 2K times the size of x for each side and
-# layer, and write as much for Ω's gradient. The gains g are in it for the same reason: x·g would be kept as well.
+# fit the cache. Neither direction keeps x·g·Ω, 2K times the size of x: the backward pass forms it again and folds the
+# gradient of the waves Ω into that of their K·D frequencies at once.
 
 # Numbers of x·Ω in a block. On a CPU they should stay in its cache; a GPU wants few launches.
 _BLOCK = {"cpu": 1 << 19}

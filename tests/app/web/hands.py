@@ -55,7 +55,7 @@ def new_notes(page: Page) -> int:
 def downloaded(page: Page, text: str, card: str = ".mg-take") -> bytes:
     """Save something of a card by its menu."""
     one = page.locator(card).first
-    one.locator(".mg-menu > summary").click()
+    one.locator(".mg-menu > button").click()
     with page.expect_download() as download:
         one.get_by_role("button", name=text, exact=True).click()
     return Path(download.value.path()).read_bytes()

@@ -12,12 +12,12 @@ import musicgen
 from app.web.actions import PageActions
 from app.web.composing import opened_files
 from app.web.composing.opened_files import FileReader, made_here, title_of
-from app.web.composing.requests import MusicRequest, request_from, streamed_takes, with_able_model
+from app.web.composing.requests import MusicRequest, lacking, request_from, streamed_takes
 from app.web.composing.streamed_takes import StreamedTakes, files_of, picture
 from app.web.launch import page_facts
 from app.web.offered_models import EXAMPLES, OfferedModels, example
 from musicgen.pieces import read_piece
-from musicgen.playable import DEFAULT, language_of
+from musicgen.playable import language_of
 from tests.tokenization.midi.test_keeping import band, check_kept
 from tests.tokenization.notation.musicxml.test_writing import heard
 from tests.tokenization.notation.musicxml.test_writing import written as sonata
@@ -98,62 +98,42 @@ def test_a_prompt_is_read_ahead_while_nobody_waits(actions: PageActions):
 
 
 def test_a_piece_is_shown_as_each_model_hears_it(actions: PageActions):
-    trio = actions.open_example("trio-disco", MODEL, fit=True)
-    told = [trio[name] for name in ("title", "bars", "chosen", "model", "notices")]
-    assert told == ["Disco trio", 16, 4, MODEL, []]
+    trio = actions.open_example("trio-disco", MODEL)
+    told = [trio[name] for name in ("title", "chosen", "model", "notices")]
+    assert told == ["Disco trio", 16, MODEL, []]
     assert [track["name"] for track in trio["piece"]["tracks"]] == ["Bass", "Drums", "Other"]
     assert len(trio["piece"]["notes"]) == 5 * 1214
-    assert trio["real"]["onset–drum"] > 0.8
     assert base64.b64decode(trio["file"]) == example("trio-disco")
-    piano = actions.open(JAZZ, "band.mid", PIANO, fit=False)
+    piano = actions.open(JAZZ, "band.mid", PIANO)
     assert [track["name"] for track in piano["piece"]["tracks"]] == ["Piano"]
     assert piano["piece"]["chords"]
-    left_out = {"text": "The drums are left out: this model plays the piano.", "model": MODEL}
-    assert piano["notices"][0] == left_out
+    assert piano["notices"][0] == {"text": "The drums are left out: this model plays the piano."}
     for name in EXAMPLES:
-        assert actions.open_example(name, "untrained:tiny:groove", fit=False)["bars"] == 16
-
-
-@pytest.mark.parametrize(
-    ("actions", "name", "model", "fitting"),
-    [
-        (MODEL, "trio-jazz", PIANO, MODEL),
-        (MODEL, "piano-g-minor", MODEL, DEFAULT),
-        (MODEL, "piano-g-minor", PIANO, PIANO),
-        (MODEL, "trio-jazz", LATER, LATER),
-        (None, "trio-jazz", "", DEFAULT),  # all its parts
-        (None, "trio-jazz", PIANO, DEFAULT),
-        (None, "piano-g-minor", MODEL, DEFAULT),
-        (None, "piano-g-minor", PIANO, PIANO),
-    ],
-    indirect=["actions"],
-)
-def test_the_model_fits_what_is_in_the_file(actions: PageActions, name, model: str, fitting: str):
-    assert actions.open(example(name), f"{name}.mid", model, fit=True)["model"] == fitting
+        assert actions.open_example(name, MODEL)["chosen"] == 16
 
 
 def test_no_file_is_read_in_the_process_of_the_server(actions: PageActions, monkeypatch):
     for name in ("read_file", "piece_of", "musicxml"):
         monkeypatch.setattr(opened_files, name, None)  # here alone
-    assert actions.open(JAZZ + b"\0", "a.mid", PIANO, fit=True)["bars"] == 16
+    assert actions.open(JAZZ + b"\0", "a.mid", PIANO)["chosen"] == 16
     assert actions.reader.notated(JAZZ, "a.mid").startswith(b"<?xml")
 
 
 def test_a_waltz_stays_one_where_a_model_knows_its_metre(actions: PageActions):
     able = PageActions(offered(LATER), actions.composer, actions.reader)
     waltz = score(bars(*(note("C", 4, 6) for _ in range(8)), beats=3))
-    shown = able.open(waltz, "waltz.musicxml", PIANO, fit=True)
+    shown = able.open(waltz, "waltz.musicxml", "")
     assert shown["model"] == LATER
     ticks = shown["piece"]["ticksPerBeat"]
     assert shown["piece"]["lines"][:4] == [0, 3 * ticks, 6 * ticks, 9 * ticks]
-    told = able.open(waltz, "waltz.musicxml", PIANO, fit=False)["notices"]
-    assert told[0]["model"] == LATER
+    told = able.open(waltz, "waltz.musicxml", PIANO)["notices"]
     assert "in 3/4" in told[0]["text"]
     piece = written(able, waltz, model=LATER)[-1]["takes"][0]["piece"]
     assert [piece["lines"][2] - piece["lines"][1], len(piece["lines"])] == [3 * ticks, 4]
     band = write_midi(replace(read_midi(JAZZ), meters=Meters(*np.array([[0], [3], [4]]))))
-    notices = actions.open(band, "band.mid", MODEL, fit=False)["notices"]
-    assert [one["model"] for one in notices if "in 3/4" in one["text"]] == [DEFAULT]
+    opened = actions.open(band, "band.mid", MODEL)
+    assert sum("in 3/4" in one["text"] for one in opened["notices"]) == 1
+    assert not {one["text"] for one in opened["notices"]} & {*opened["remarks"]}
 
 
 def test_views_grow_and_the_last_has_all_there_is(actions: PageActions):
@@ -174,7 +154,7 @@ def test_views_grow_and_the_last_has_all_there_is(actions: PageActions):
         assert 5 * len(read_midi(file).notes) == len(take["piece"]["notes"])
         assert made_here(file) == take["provenance"]
         assert len(take["likeness"][0]["quarters"]) == 1  # two bars have no quarters
-    again = actions.open(file, "song.mid", MODEL, fit=False)
+    again = actions.open(file, "song.mid", MODEL)
     assert again["region"] == {"first": 2, "stop": 4, "tracks": None}
     assert again["made"]["seed"] == 4
 
@@ -194,7 +174,7 @@ def test_what_a_file_says_of_itself_is_believed_within_reason(actions: PageActio
         ({"written_bars": [17, 18]}, None),
     ):  # fmt: skip
         data = midi(read_midi(JAZZ), provenance=said)
-        assert actions.open(data, "a.mid", MODEL, fit=False)["region"] == new
+        assert actions.open(data, "a.mid", MODEL)["region"] == new
 
 
 @pytest.mark.parametrize(("job", "ending"), [("job", "stopped"), ("", "done")])
@@ -236,8 +216,8 @@ def test_bars_and_parts_are_written_by_models_that_can(actions: PageActions):
     *_, last = actions.write("", infill, JAZZ, "a.mid", "job")
     assert last["takes"][0]["region"] == {"first": 2, "stop": 3, "tracks": None}
     bass = request("accompany", MODEL, parts=("bass",))
-    for asked in (bass, replace(infill, model=PIANO)):
-        assert with_able_model(actions.models, asked).model == LATER  # the first of any parts
+    assert [*lacking(language("remi"))] == ["ends", "infill", "accompany", "plan"]
+    assert not lacking(language("ensemble"))
     for wrong, data, match in (
         (replace(bass, model=PIANO), JAZZ, "no part"),
         (replace(infill, first=17, last=18), JAZZ, "bars 17 to 18 were asked for, of 16; after"),
@@ -288,8 +268,8 @@ def test_bars_are_asked_for_what_is_planned_of_them(actions: PageActions):
     asked = {"model": LATER, "bars": 2, "plan": plan}
     [take] = written(actions, JAZZ, **asked)[-1]["takes"]
     assert take["provenance"]["plan"] == plan
-    groove = request_from({**PLAIN, **asked, "model": MODEL})  # which follows none
-    assert with_able_model(actions.models, groove).model == LATER
+    with pytest.raises(ValueError, match="plan"):
+        written(actions, JAZZ, **{**asked, "model": MODEL})
     with pytest.raises(ValueError, match="has 1 numbers for 2 bars"):
         written(actions, JAZZ, **{**asked, "plan": {"density": [1]}})
 

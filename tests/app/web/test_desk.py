@@ -67,7 +67,7 @@ def test_link(page: Page, visit, address: str):
 def test_a_desk_is_saved_as_a_file_and_opened_elsewhere(page: Page, visit):
     go_on(page, bars=1)
     await_end(page)
-    page.locator(".mg-desk-menu > summary").click()
+    page.locator(".mg-desk-menu > button").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="Save the project").click()
     assert download.value.suggested_filename == "Piano in C.musicgen"

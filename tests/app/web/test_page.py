@@ -116,7 +116,7 @@ def test_stop(page: Page):
     page.locator("#mg-halt").click()
     await_end(page)
     expect(page.locator(".mg-status")).to_contain_text("Stopped")
-    bars, beats = page.evaluate("[musicgen.desk.takes[0].bars, musicgen.rolls.takes()[0].beats]")
+    bars, beats = page.evaluate("[musicgen.desk.takes[0].chosen, musicgen.rolls.takes()[0].beats]")
     *lines, end = page.evaluate("musicgen.desk.takes[0].piece.lines")
     whole = read_midi(downloaded(page, "MIDI")).rescaled(BAR // 4)
     assert 20 < bars == len(lines) < 128
@@ -197,7 +197,7 @@ def test_end(page: Page):
     page.locator("#mg-ends-select").select_option("ends")
     go_on(page, bars=2)
     await_end(page)
-    assert page.evaluate("musicgen.desk.takes[0].bars") == 18
+    assert page.evaluate("musicgen.desk.takes[0].piece.lines.length") == 19
     assert page.evaluate("musicgen.desk.settings.ends")
 
 
@@ -362,7 +362,7 @@ def test_no_checker_of_accessibility_finds_a_serious_fault(visit, screen: dict):
     assert not checked(
         page,
         lambda: finished(page),
-        lambda: page.locator(".mg-take .mg-menu > summary").first.click(),
+        lambda: page.locator(".mg-take .mg-menu > button").first.click(),
         lambda: page.get_by_role("button", name="Plan", exact=True).click(),
         lambda: (page.keyboard.press("Escape"), send(page, "a.mid", b"no music")),
         drawn_on,

@@ -7,27 +7,30 @@ from functools import partial
 import numpy as np
 import pytest
 
-from evaluation.benchmarks import listops, pathfinder
-from evaluation.benchmarks.listops import DEEPEST, MOST_ARGUMENTS, TOKENS
-from evaluation.benchmarks.pathfinder import INK, MARK, Paths
-from evaluation.benchmarks.recipe import Sizes, recipe
-from evaluation.benchmarks.tasks import (
+from evaluation.benchmarks import made as made_data
+from evaluation.benchmarks.made import (
+    DEEPEST,
+    INK,
+    MARK,
+    MOST_ARGUMENTS,
     NEGATIVE,
     POSITIVE,
     PROBE,
+    TOKENS,
+    Paths,
     by_nearest,
     clouds,
     fields,
-    material,
 )
+from evaluation.benchmarks.tasks import Sizes, material, recipe
 
 
 def quiet(done: int, total: int) -> None:
     pass
 
 
-expressions = partial(listops.listops, progress=quiet)
-pictures = partial(pathfinder.pathfinder, progress=quiet)
+expressions = partial(made_data.listops, progress=quiet)
+pictures = partial(made_data.pathfinder, progress=quiet)
 
 
 def evaluated(ids: list[int]) -> tuple[int, int, list[int]]:

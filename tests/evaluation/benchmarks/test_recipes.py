@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from evaluation.benchmarks.recipe import FULL, names, recipe
-from evaluation.benchmarks.tasks import TASKS
+from evaluation.benchmarks.tasks import FULL, TASKS, names, recipe
 from evaluation.benchmarks.training import Classifier
 from evaluation.benchmarks.variants import model_config
 from musicgen.performer import parameter_count

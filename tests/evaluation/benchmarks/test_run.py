@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 from app.cli import main
-from evaluation.benchmarks import tables
 from evaluation.benchmarks.files import Corpus
-from evaluation.benchmarks.recipe import Recipe, Sizes, recipe
-from evaluation.benchmarks.run import Row, benchmark, edges, fitting
-from evaluation.benchmarks.tasks import Material, material
+from evaluation.benchmarks.run import Row, benchmark, edges, fitting, result_table
+from evaluation.benchmarks.tasks import Material, Recipe, Sizes, material, recipe
 from evaluation.benchmarks.training import Examples
 from tests.training.makers import prepared_set
 from tokenization.prepared import Prepared
@@ -127,16 +125,16 @@ def test_means_and_changes_by_seed_come_with_students_interval() -> None:
     mean, half = none.mean("accuracy")
     assert (mean, half) == (pytest.approx(0.5), pytest.approx(4.302653 * 0.3 / 3**0.5, rel=1e-5))
     assert row_of("x", 0.5).mean("accuracy") == (0.5, None)
-    head, *lines = tables.result_table([none, absolute], {"rule": 0.5})
+    head, *lines = result_table([none, absolute], {"rule": 0.5})
     assert [line[0] for line in lines] == ["absolute", "none", "rule"]
     place = head.index("accuracy, %: less none's")
     assert [line[place] for line in lines] == ["+10.00 ± 0.00", "", ""]
     assert all(len(line) == len(head) for line in lines)
-    assert "less none's" not in " ".join(tables.result_table([absolute], {})[0])
+    assert "less none's" not in " ".join(result_table([absolute], {})[0])
     none, absolute = (
         replace(row, values=({"0–4": 2.0, "4–8": x},)) for row, x in ((none, 3.0), (absolute, 2.5))
     )
-    head, *lines = tables.result_table([none, absolute], {})
+    head, *lines = result_table([none, absolute], {})
     place = head.index("perplexity 4–8: less none's")
     assert [(line[0], line[place]) for line in lines] == [("absolute", "-0.500"), ("none", "")]
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.benchmarks.files import read_corpus
-from evaluation.benchmarks.recipe import Sizes
-from evaluation.benchmarks.tasks import TASKS, Material, material
+from evaluation.benchmarks.tasks import TASKS, Material, Sizes, material
 from evaluation.benchmarks.training import Examples
 
 OF_USERS = [name for name, task in TASKS.items() if task.maker is None]

@@ -15,7 +15,7 @@ from evaluation.benchmarks.mixers import (
     sums_both_ways,
     toeplitz_attend,
 )
-from evaluation.benchmarks.recipe import recipe
+from evaluation.benchmarks.tasks import recipe
 from evaluation.benchmarks.training import Classifier
 from evaluation.benchmarks.variants import VARIANTS, language_model, model_config
 from musicgen.attention import attend

@@ -36,8 +36,8 @@ def experiment(tmp_path_factory: pytest.TempPathFactory):
     prompts, _ = read_prompts(write_pieces(folder), GROOVE, bars=2, tokens=PLAN.tokens)
     folders = [write_model(folder / name, "groove", kind) for name, kind in MODELS.items()]
     models = models_of(folders)
-    where = {"source": folder, "folder": folder / "out"}
-    made = continuation(models, prompts, PLAN, **where, device="cpu")
+    where = {"folder": folder / "out", "device": "cpu"}
+    made = continuation(models, folder, PLAN, **where)
     results, failures = conduct({"continuation": made}, folder=folder / "kept")
     assert failures == []
     again, _ = conduct({"continuation": made}, folder=folder / "kept")

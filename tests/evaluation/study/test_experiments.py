@@ -12,10 +12,10 @@ import pytest
 from evaluation import likelihood
 from evaluation.study import experiments as jobs_module
 from evaluation.study.accompaniment import accompaniment
-from evaluation.study.experiments import HeldOut, Measurement, conduct, held_out, models_of, run
+from evaluation.study.experiments import Measurement, conduct, models_of, run
 from evaluation.study.form_and_infilling import form, infilling
 from evaluation.study.losses import extrapolation
-from evaluation.study.piece_jobs import Choice, drawn
+from evaluation.study.piece_jobs import Choice, drawn, held_out
 from tests.app.toy_models import write_model
 from tests.training.makers import prepared_set
 from tokenization.prepared import TOKENS_FILE, Prepared
@@ -25,11 +25,13 @@ def test_models_are_compared_over_the_pieces_that_all_have_read(tmp_path: Path, 
     data = prepared_set(tmp_path / "remi", "remi", held_out=7)
     kinds = {"ape": "absolute", "sine": "sine_spe"}
     folders = [write_model(tmp_path / name, "remi", kind) for name, kind in kinds.items()]
-    pieces = held_out(data, 40, 7, "validation", 0)
+    choice = Choice(data=str(data), pieces=7, split="validation", seed=0, device="cpu")
+    models = models_of(folders, "cpu")
+    _, pieces, _ = held_out(models, choice, 40)
     read, begun = likelihood.piece_loss, []
 
-    def compared(pieces: HeldOut) -> tuple[dict[str, Any], list[str]]:
-        made = extrapolation(models_of(folders, "cpu"), pieces, seed=0, device="cpu")
+    def compared(choice: Choice) -> tuple[dict[str, Any], list[str]]:
+        made = extrapolation(models, choice, length=40)
         found, failures = conduct({"extrapolation": made})
         return found["extrapolation"], failures
 
@@ -40,12 +42,12 @@ def test_models_are_compared_over_the_pieces_that_all_have_read(tmp_path: Path, 
                 raise ValueError("a fault")
         return read(model, *arguments)
 
-    alone, none = compared(replace(pieces, rows=pieces.rows[4:]))
+    alone, none = compared(replace(choice, skip=4))
     assert none == []
     # A job reads four pieces, and the first piece ends it.
     monkeypatch.setattr(likelihood, "piece_loss", piece_loss)
-    found, (failure,) = compared(pieces)
-    names = [pieces.prepared.name(row) for row in pieces.rows[:4]]
+    found, (failure,) = compared(choice)
+    names = [choice.prepared.name(row) for row in pieces.rows[:4]]
     left = f"{', '.join(names[:3])} and {names[3]}"
     assert failure == f"{left} are left out of extrapolation for sine: a fault"
     assert found["data"]["pieces"] == 3

@@ -321,7 +321,7 @@ def test_first_notes_go_before_all_others_but_not_of_those_who_had_much_more(mod
     assert playing.steps <= had + 1
     run_until(engine, lambda: new.ended.is_set())
     assert playing.steps > had + 20
-    engine._shares.charge("greedy", engine._shares.had("") + 2 * engine_module.FIRST_SECONDS)
+    engine._had["greedy"] = engine._had[""] + 2 * engine_module.FIRST_SECONDS
     greedy = job(model, [0, 1], Request(seed=3, tokens=40), owner="greedy")
     engine.add(greedy)
     had = playing.steps

@@ -49,10 +49,7 @@ def run(
     model: Any, prompt: Any = PROMPT, grammar: Any = None, *, tokens: int | None = None, variations: int = 1,
     seed: int = 0, sampling: Sampling = PLAIN, **ordered: Any,
 ) -> np.ndarray:  # fmt: skip
-    """Return the new tokens of all variations, (variations, T), ENDED after the end of each.
-
-    More than eight are written in groups, of which some may be a few steps ahead of others.
-    """
+    """Return the new tokens of all variations, (variations, T), ENDED after the end of each."""
     request = Request(tokens=tokens, variations=variations, seed=seed, sampling=sampling)
     job, engine = asked(model, prompt, request, grammar, ordered), Engine(model)
     engine.add(job)
@@ -75,7 +72,7 @@ def test_the_same_request_gives_the_same_tokens_and_another_seed_others(model: A
     np.testing.assert_array_equal(first, run(model, seed=1, **request))
     assert (first != run(model, seed=2, **request)).any()
     assert (first[0] != first[1]).any()
-    many = run(model, seed=1, variations=70, tokens=40)[:2]  # whose groups go apart
+    many = run(model, seed=1, variations=70, tokens=40)[:2]  # which go apart
     for row, own in zip(many, first, strict=True):
         np.testing.assert_array_equal(row[row != ENDED], own)
     # A number of more than 32 bits is several numbers to numpy, as are a seed and a variation.
@@ -153,7 +150,9 @@ def sizes(value: Any) -> list[int]:
     """Return the number of elements of every tensor inside a state."""
     if isinstance(value, torch.Tensor):
         return [value.numel()]
-    parts = value if isinstance(value, tuple | list) else getattr(value, "__dict__", {}).values()
+    parts = getattr(value, "__dict__", {}).values()
+    if isinstance(value, tuple | list | dict):
+        parts = value.values() if isinstance(value, dict) else value
     return [size for part in parts for size in sizes(part)]
 
 

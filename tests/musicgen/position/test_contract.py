@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from musicgen.position import Position
-from musicgen.position.spe.base import StochasticPosition
 from tests.musicgen.position.makers import (
     CASES,
     SHAPE,
@@ -19,7 +18,6 @@ from tests.musicgen.position.makers import (
     part,
     run,
     run_hooks,
-    times,
 )
 from tests.musicgen.toys import generator
 
@@ -60,21 +58,6 @@ def test_steps_equal_whole(position: Position):
             assert_close(found, part(whole, start, start + size), 1e-10)
             start += size
         assert start == LENGTH
-
-
-@pytest.mark.parametrize("rows", [1, 2])
-@torch.no_grad()
-def test_rows_at_a_step_are_covered_as_a_sequence_is(position: Position, rows: int):
-    if isinstance(position, StochasticPosition):
-        pytest.skip("its rows are read by the loops alone: generation/test_step.py")
-    given = inputs(10, batch=rows)
-    code, codes = position.begin(generator()), [position.begin(generator())] * rows
-    for at in range(10):
-        code, now = cover(position, code, at, at + 1, rows), times(at, at + 1, rows)
-        own, codes = position.cover_rows(codes, [at] * rows, now)
-        q, k = (given[side][:, at : at + 1] for side in "qk")
-        wanted, found = position.qk(q, k, code, at, 1), position.qk(q, k, own, 0, 1)
-        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
 
 
 @torch.no_grad()

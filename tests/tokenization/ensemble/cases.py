@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tests.tokenization import grammar_cases
 from tokenization.analysis.metres import METRES
-from tokenization.ensemble.grammar import EnsembleGrammar
+from tokenization.ensemble.grammar import FAR, EnsembleGrammar
 from tokenization.ensemble.language import Ensemble
 from tokenization.ensemble.tokens import END, LENGTHS, VOCABULARY
 from tokenization.score import Marker, Meters, Notes, Score, Tempos, Track
@@ -56,7 +56,9 @@ def song() -> Score:
 def walk(seed: int, length: int) -> np.ndarray:
     """Return a valid sequence, with what a plan and goals say in it."""
     while True:
-        ids = grammar_cases.walk(EnsembleGrammar(), VOCABULARY, seed, length, most=length + 400)
+        ids = grammar_cases.walk(
+            EnsembleGrammar(given_bars=FAR), VOCABULARY, seed, length, most=length + 400
+        )
         if ids[-1] == END:  # which a piece of chords alone has not
             return ids
         seed += 1

@@ -12,7 +12,6 @@ from tests.tokenization.analysis.test_parts import BASS_LINE, CHORDS, KIT, TUNE,
 from tests.tokenization.grammar_cases import advance, ids_of, take, written
 from tests.tokenization.groove.cases import (
     TRIO,
-    StrictGrammar,
     golden_cases,
     golden_tokens,
     golden_trio,
@@ -21,7 +20,7 @@ from tests.tokenization.groove.cases import (
 )
 from tests.tokenization.groove.cases import walk as random_piece
 from tokenization.analysis.parts import note_counts
-from tokenization.groove.grammar import GrooveGrammar
+from tokenization.groove.grammar import GrooveGrammar, SpellingGrammar
 from tokenization.groove.language import MOST_BEATS, Band, Groove, arrange, trios
 from tokenization.groove.spelling import (
     BAR_TICKS,
@@ -303,7 +302,7 @@ def test_order_is_free_and_the_rest_is_not():
     free = names_allowed(after(text))
     assert {"note_off_0_60", "note_on_0_30"} <= {*free}  # whatever came before at this time
     assert not {"note_off_2_70", "note_off_0_61"} & {*free}  # of no length; silent
-    strict = names_allowed(after(text, StrictGrammar()))
+    strict = names_allowed(after(text, SpellingGrammar()))
     assert not {"note_off_0_60", "note_on_0_30"} & {*strict}
 
 
@@ -312,7 +311,7 @@ def test_no_note_begins_before_the_bar_after_a_prompt(seed: int):
     piece = GROOVE.close(drawn(seed, 150))
     bars = 1 + seed % (len(GROOVE.bars(piece)) - 1)
     prompt = piece[: GROOVE.bars(piece)[bars]]
-    grammar = GROOVE.grammar(prompt_tokens=len(prompt), prompt_bars=bars, longest_ticks=LONGEST)
+    grammar = GROOVE.grammar(prompt, prompt_bars=bars, longest_ticks=LONGEST)
     onset, track, ticks = sounded_ticks(drawn(seed, 150, grammar, tuple(prompt)))
     line = bars * BAR_TICKS
     old = np.arange(len(onset)) < NOTE_ON.holds(prompt).sum()
@@ -361,5 +360,5 @@ def test_notes_are_not_doubled_and_no_more_sound_at_once_than_in_any_data(seed: 
 
 def test_a_prompt_of_fuller_chords_is_gone_on_with_in_such():
     chord = [BEGIN, *(ID(f"note_on_0_{pitch}") for pitch in (40, 47, 52))]
-    grammar = GROOVE.grammar(prompt_tokens=len(chord))
+    grammar = GROOVE.grammar(chord)
     assert most_sounding(drawn(1, 600, grammar, tuple(chord))) == [3, 6, 10]

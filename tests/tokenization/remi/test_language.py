@@ -16,6 +16,7 @@ from tests.tokenization.grammar_cases import written as written_by
 from tests.tokenization.remi.cases import REMI, score_of, walk
 from tokenization.analysis.chords import read_chords, simplified
 from tokenization.grammar import Grammar
+from tokenization.language import transposed
 from tokenization.remi.spelling import MOST_BARS, arrange, level_velocity, volume_level
 from tokenization.score import Marker, Meters, Notes, Score, Tempos, Track
 
@@ -135,10 +136,10 @@ def test_transposition_moves_pitches_and_roots():
         for chord, pitch in (("A#_m7", 108), ("A_m7", 107))
     )
     ids = ids_of(REMI, before)
-    down = REMI.transpose(ids, -1)
+    down = transposed(VOCABULARY, ids, -1)
     assert REMI.text(down).split() == after.replace("pitch_60", "pitch_59").split()
     assert down.dtype == ids.dtype
-    assert REMI.transpose(ids, 1) is REMI.transpose(ids, -40) is None
+    assert transposed(VOCABULARY, ids, 1) is transposed(VOCABULARY, ids, -40) is None
 
 
 def band(**changes) -> Score:
@@ -287,7 +288,7 @@ def test_a_model_of_no_knowledge_keeps_to_the_line(seed, prompt_length, line):
     ("line", "places"), [("C F", [0, 8]), ("C F G", [0, 4, 12]), ("C F G C", [0, 4, 8, 12])]
 )
 def test_chords_stand_on_their_shares_of_the_bar(line, places):
-    grammar = REMI.on_chords(read_chords(line), 0)
+    grammar = REMI.grammar(chords=read_chords(line))
     prompt = ids_of(REMI, "begin bar")
     sequence = written(grammar, prompt, 3, most=300, thrift=1.0)
     assert sorted(chords_of(sequence)[0]) == places

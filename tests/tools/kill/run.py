@@ -25,8 +25,8 @@ from musicgen import checkpoint
 from tests.tools.options import options
 from tests.training.makers import outcome, prepared_set, toy_config, toy_file, toy_run
 from training import run_folder
-from training.loop import TABLES
-from training.validation import read_table
+from training.curves import read_table
+from training.log import TABLES
 
 OUT = "out"
 OPERATIONS = {"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.rmtree"}

@@ -13,7 +13,7 @@ from collections import namedtuple
 import numpy as np
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from app.web.offered_models import EXAMPLES, OfferedModels, language_of_example
+from app.web.offered_models import EXAMPLES, OfferedModels
 from tests.app.web.browser import OPTIONS, chromium, serving
 from tests.tools.options import options
 from tokenization.analysis.beats import tempo_map
@@ -69,8 +69,7 @@ def measured(
 
     A piece is looked at for some seconds before each click but the first.
     """
-    spoken = OfferedModels(model).language(model).name
-    names = [name for name in EXAMPLES if language_of_example(name) == spoken] or [*EXAMPLES]
+    names = [*EXAMPLES]
     with serving("--model", model) as address:
         page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
         page.set_default_timeout(WAIT)

@@ -66,9 +66,9 @@ class Visitor:
     async def round(self) -> None:
         """Open an example, continue it, and have the sound made of the result."""
         begun = time.monotonic()
-        what = {"example": random.choice(list(EXAMPLES)), "fit": True}
+        what = {"example": random.choice(list(EXAMPLES))}
         opened = json.loads(await self.asked("open", what))
-        assert opened["bars"] == 16, opened
+        assert opened["chosen"] == 16, opened
         self.timed(OPENED, begun)
         file = {"file": ("a.mid", base64.b64decode(opened["file"]))}
         ask = {**WISH, "model": opened["model"], "bars": self.bars, "promptBars": 4}

@@ -1,6 +1,7 @@
 """Batches are a pure function of seed and step, whoever cuts them."""
 
 import hashlib
+import multiprocessing
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from tests.training.makers import prepared_set
 from tokenization.groove.language import Groove
 from tokenization.prepared import Prepared
 from training.config import DataConfig
-from training.data.batches import IGNORED, Batches, Loader, Spread
+from training.data.batches import IGNORED, Batches, Loader, Part, windows_of
 
 GOALS = {"accompaniments": 0.3, "drop_track": 0.2, "endings": 0.3, "gaps": 0.3}
 
@@ -33,24 +34,28 @@ def test_batches_are_those_of_earlier_versions(spoken, changes: dict, digest, tm
     """Else a run that goes on would not be the run at once: golden digests of the first batches."""
     folder = prepared_set(tmp_path / "set", spoken, train=3, held_out=1)
     data = batches(folder, length=120, transpose=6, **changes)
-    tokens = np.concatenate([data.batch(number) for number in range(20)])
+    tokens = np.concatenate([data[number] for number in range(20)])
     assert hashlib.sha256(tokens.astype("<i2").tobytes()).hexdigest()[:16] == digest
+
+
+def parts_of(data: Batches, number: int, step: int = 0) -> list[Part]:
+    return [*windows_of(data[number], data.config.length, number, step)]
 
 
 def test_batch_is_a_function_of_seed_and_step_shared_by_processes(grooves: Path):
     changes = {"mix_drums": 0.5, "length": 200}
-    forward = [batches(grooves, **changes).batch(step) for step in range(6)]
+    forward = [batches(grooves, **changes)[step] for step in range(6)]
     one = batches(grooves, **changes)
-    backward = [one.batch(step) for step in reversed(range(6))][::-1]
+    backward = [one[step] for step in reversed(range(6))][::-1]
     np.testing.assert_array_equal(forward, backward)
     assert not np.array_equal(forward[0], forward[2])
-    assert not np.array_equal(forward[0], batches(grooves, seed=2, **changes).batch(0))
+    assert not np.array_equal(forward[0], batches(grooves, seed=2, **changes)[0])
     assert forward[0].shape == (4, 201)
     assert forward[0].dtype == np.int64
     for process in range(2):
         own = batches(grooves, process=process, processes=2, **changes)
         for step, whole in enumerate(forward):
-            np.testing.assert_array_equal(own.batch(step), whole[process::2])
+            np.testing.assert_array_equal(own[step], whole[process::2])
     with pytest.raises(ValueError, match="batch is 4, which does not divide among 3 processes"):
         batches(grooves, processes=3)
 
@@ -59,7 +64,7 @@ def test_steps_are_given_or_follow_from_epochs_and_windows(pianos: Path):
     data = batches(pianos)
     assert (data.steps(7, None), data.steps(None, 3.0), data.steps(None, 0.1)) == (7, 6, 1)
     data = batches(pianos, windows=4, transpose=0)
-    windows = [sum(1 for _ in data.parts(number, 0)) for number in range(7)]
+    windows = [len(parts_of(data, number)) for number in range(7)]
     assert max(windows) > 1
     for count in (1, 2, 7):
         assert data.steps(None, count * 4 / 8) == sum(windows[:count])
@@ -89,7 +94,7 @@ def test_windows_of_a_batch_are_its_sequences_in_any_process(pianos: Path):
     crops = batches(pianos, length=96)
     data = batches(pianos, windows=3)
     for number in range(4):
-        whole, parts = crops.batch(number), [*data.parts(number, step=10)]
+        whole, parts = crops[number], parts_of(data, number, step=10)
         assert [part.step for part in parts] == [10 + part.window for part in parts]
         assert [part.is_last for part in parts] == [False] * (len(parts) - 1) + [True]
         walked = np.concatenate([part.tokens[:, :-1] for part in parts], 1)
@@ -97,16 +102,16 @@ def test_windows_of_a_batch_are_its_sequences_in_any_process(pianos: Path):
         assert (whole[:, walked.shape[1] + 1 :] == IGNORED).all()
         for one, after in pairwise(parts):
             np.testing.assert_array_equal(one.tokens[:, -1], after.tokens[:, 0])
-    batch = batches(pianos, windows=1000).batch(0)  # as many as its longest sequence fills
+    batch = batches(pianos, windows=1000)[0]  # as many as its longest sequence fills
     longest = (batch != IGNORED).sum(1).max()
     assert batch.shape[1] == -(-(longest - 1) // 32) * 32 + 1 < 32_000
     for process in range(4):
         own = batches(pianos, process=process, processes=4, windows=1000)
-        np.testing.assert_array_equal(own.batch(0), batch[process::4])
+        np.testing.assert_array_equal(own[0], batch[process::4])
 
 
-def loaded(source, first: int, stop: int, number: int | None = None) -> list:
-    with Loader(source, first, stop, ahead=2, number=number) as loader:
+def loaded(data: Batches, first: int, stop: int, number: int) -> list:
+    with Loader(data, first, stop, number) as loader:
         parts = [*loader]
         assert 0 <= loader.share() <= 1
     return parts
@@ -122,9 +127,9 @@ def assert_same(parts: list, others: list):
 @pytest.mark.parametrize("windows", [1, 4])
 def test_loader_gives_the_windows_of_batch_after_batch(pianos: Path, windows: int):
     data = batches(pianos, windows=windows)
-    parts = loaded(data, 0, 12)
+    parts = loaded(data, 0, 12, 0)
     assert [part.step for part in parts] == [*range(12)]
-    expected = [part for number in range(12) for part in data.parts(number, 0)]
+    expected = [part for number in range(12) for part in parts_of(data, number)]
     for part, one in zip(parts, expected, strict=False):
         np.testing.assert_array_equal(part.tokens, one.tokens)
     last = next(part for part in parts if part.is_last)
@@ -133,16 +138,15 @@ def test_loader_gives_the_windows_of_batch_after_batch(pianos: Path, windows: in
 
 
 def test_error_in_a_loader_reaches_who_asks(pianos: Path, monkeypatch: pytest.MonkeyPatch):
-    data = batches(pianos)
-    whole = data.batch
+    whole = Batches.__getitem__
 
-    def broken(step: int) -> np.ndarray:
-        if step == 2:
+    def broken(self: Batches, number: int) -> np.ndarray:
+        if number == 2:
             raise ValueError("the disk is gone")
-        return whole(step)
+        return whole(self, number)
 
-    monkeypatch.setattr(data, "batch", broken)
-    with Loader(data, 0, 10**9, ahead=1) as loader:
+    monkeypatch.setattr(Batches, "__getitem__", broken)
+    with Loader(batches(pianos, prefetch=1), 0, 10**9, 0) as loader:
         given = iter(loader)
         assert [next(given)[0], next(given)[0]] == [0, 1]
         with pytest.raises(ValueError, match="the disk is gone"):
@@ -150,16 +154,14 @@ def test_error_in_a_loader_reaches_who_asks(pianos: Path, monkeypatch: pytest.Mo
     assert not loader._thread.is_alive()
 
 
-def test_processes_cut_what_a_thread_cuts_and_say_why_they_fail(pianos: Path):
-    data = batches(pianos, windows=3)
-    spread = Spread(data, 3, workers=2)
-    try:
-        for number in range(3, 9):
-            assert_same([*data.parts(number, 7)], [*spread.parts(number, 7)])
-        for worker in spread._workers:
+def test_processes_cut_what_a_thread_cuts_and_say_when_they_end(pianos: Path):
+    alone, spread = (batches(pianos, windows=3, workers=workers) for workers in (0, 2))
+    assert_same(loaded(alone, 7, 20, 3), loaded(spread, 7, 20, 3))
+    with Loader(spread, 0, 10**9, 0) as loader:
+        given = iter(loader)
+        next(given)
+        for worker in multiprocessing.active_children():
             worker.terminate()
-            worker.join()
-        with pytest.raises(RuntimeError, match=r"ended with code -15; data.workers=0"):
-            [[*spread.parts(number, number)] for number in range(9, 20)]
-    finally:
-        spread.close()
+        with pytest.raises(RuntimeError, match="exited unexpectedly"):
+            list(given)
+    assert not multiprocessing.active_children()

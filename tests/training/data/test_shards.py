@@ -57,7 +57,7 @@ def test_sets_are_drawn_from_by_their_weights(parts: list[str], tmp_path: Path):
     weights = {parts[0]: 1.0, parts[1]: 2.0}
     settings = DataConfig(folder=weights, length=64, batch=4)
     batches, again = (Batches(settings, seed=1) for _ in range(2))
-    np.testing.assert_array_equal(batches.batch(200), again.batch(200))
+    np.testing.assert_array_equal(batches[200], again[200])
     random = np.random.default_rng(0)
     rows = np.array([batches._stream.row(number, random) for number in range(1024)])
     sets = batches.shards.set_of(rows)

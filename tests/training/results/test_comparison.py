@@ -5,26 +5,18 @@ from matplotlib.figure import Figure
 
 from musicgen import checkpoint
 from tests.names import on_disk
-from training.comparison import (
-    Compared,
-    Repeated,
-    compared,
-    draw_comparison,
-    repeated,
-    tabulated,
-    write_comparison,
-)
+from training.comparison import compared, ranked, tabulated, write_comparison
+from training.curves import draw_comparison, draw_position_means, read_table, write_curves
 from training.run_folder import newest, read_state
-from training.validation import draw_position_means, read_table, write_curves
 
 
 def test_run_is_what_it_came_to_at_its_last_step(trained: Path, tmp_path: Path):
     row, state = compared(trained), read_state(newest(trained))
-    assert (row.name, row.steps, row.failed) == ("run", 20, "")
-    assert (row.inside, row.beyond) == (state.validation_loss, state.validation_beyond)
+    assert row["steps"] == 20
+    assert (row["inside"], row["beyond"]) == (state.validation_loss, state.validation_beyond)
     model, _ = checkpoint.load(trained / "model")
-    assert row.parameters == sum(p.numel() for p in model.parameters())
-    assert row.tokens_per_second > 0
+    assert row["parameters"] == sum(p.numel() for p in model.parameters())
+    assert row["tokens_per_second"] > 0
     assert draw_comparison({"run": [trained]}, tmp_path, 32).read_bytes().startswith(b"\x89PNG")
     drawn = Figure().subplots()
     tables = [read_table(trained / "positions.csv")] * 2
@@ -36,20 +28,33 @@ def test_run_is_what_it_came_to_at_its_last_step(trained: Path, tmp_path: Path):
         compared(tmp_path)
 
 
+def run(name: str, inside: float | None = None, seed: int = 1, **more) -> dict:
+    beyond = None if inside is None else inside + 1
+    known = {"inside": inside, "beyond": beyond, "parameters": 7, "steps": 3}
+    return {"name": name, "seed": seed, **known, **more}
+
+
+def runs(name: str, *losses: float) -> list[dict]:
+    return [run(name, loss, seed) for seed, loss in enumerate(losses, 1)]
+
+
+FAILED = "the loss was not finite"
+
+
 def test_table_is_ranked_and_failures_come_last(tmp_path: Path):
-    rows = [
-        Repeated(name="broken", seeds=0, failed="the loss was not finite"),
-        Repeated(name="b", seeds=2, inside=2.0, beyond=2.5, parameters=12345, steps=10),
-        Repeated(name="a", seeds=1, inside=1.0, tokens_per_second=2345.6, parameters=9, steps=10),
+    found = [
+        {"name": "broken", "seed": 1, "failed": FAILED},
+        *(run("b", 2.0, seed, beyond=2.5, parameters=12345, steps=10) for seed in (1, 2)),
+        run("a", 1.0, beyond=None, parameters=9, steps=10, tokens_per_second=2345.6),
     ]
     assert tabulated(tmp_path) == {}
-    write_comparison(rows, tmp_path)
+    write_comparison(ranked(found, {}), tmp_path)
     lines = (tmp_path / "comparison.md").read_text(encoding="utf-8").splitlines()
     assert lines[2] == "| a | 1 | 9 | 10 | 1.0000 | – | 2,346 |  |"
-    assert lines[3] == "| b | 2 | 12,345 | 10 | 2.0000 | 2.5000 | – |  |"
-    assert lines[4].endswith("| the loss was not finite |")
+    assert lines[3] == "| b | 2 | 12,345 | 10 | 2.0000 ± 0.0000 | 2.5000 ± 0.0000 | – |  |"
+    assert lines[4].endswith(f"| {FAILED} |")
     assert tabulated(tmp_path) == {"a": 1, "b": 2, "broken": 0}
-    write_comparison(rows[1:], tmp_path)
+    write_comparison(ranked(found[1:], {}), tmp_path)
     assert "failed" not in (tmp_path / "comparison.md").read_text(encoding="utf-8")
     for text in ("a,b\n1,2\n", "name,seeds\nrope\n", "name,seeds\nrope,many\n"):
         (tmp_path / "comparison.csv").write_text(text)
@@ -57,32 +62,30 @@ def test_table_is_ranked_and_failures_come_last(tmp_path: Path):
             tabulated(tmp_path)
 
 
-def runs(name: str, *losses: float) -> list[Compared]:
-    return [Compared(name=name, inside=x, beyond=x + 1, parameters=7, steps=3) for x in losses]
-
-
 def test_means_have_students_interval_and_changes_are_paired_by_seed():
-    found = {"none": runs("none", 1.0, 2.0, 3.0), "rope": runs("rope", 0.9, 1.8, 3.0)}
-    none, rope = repeated(found, {"rope": "none"})
-    assert (none.seeds, none.inside, none.beyond, none.against) == (3, 2.0, 3.0, "")
-    assert none.inside_interval == pytest.approx(4.302653 / 3**0.5)  # t of two degrees of freedom
-    assert none.change is None
-    assert rope.against == "none"
-    assert rope.change == pytest.approx(-0.1)
-    assert rope.change_interval == pytest.approx(4.302653 * 0.1 / 3**0.5)
-    assert rope.change_beyond == pytest.approx(-0.1)
-    (one,) = repeated({"rope": runs("rope", 1.5)}, {})
-    assert (one.inside, one.inside_interval) == (1.5, None)
+    found = [*runs("none", 1.0, 2.0, 3.0), *runs("rope", 0.9, 1.8, 3.0)]
+    rope, none = ranked(found, {"rope": "none"})
+    assert (none["seeds"], none["inside"], none["beyond"], none["against"]) == (3, 2.0, 3.0, "")
+    assert none["inside_interval"] == pytest.approx(
+        4.302653 / 3**0.5
+    )  # t of two degrees of freedom
+    assert none["change"] is None
+    assert rope["against"] == "none"
+    assert rope["change"] == pytest.approx(-0.1)
+    assert rope["change_interval"] == pytest.approx(4.302653 * 0.1 / 3**0.5)
+    assert rope["change_beyond"] == pytest.approx(-0.1)
+    (one,) = ranked(runs("rope", 1.5), {})
+    assert (one["inside"], one["inside_interval"]) == (1.5, None)
 
 
 def test_seed_that_failed_on_either_side_makes_no_pair():
-    broken = Compared(name="rope", failed="the loss was not finite")
-    found = {"none": runs("none", 1, 2, 3), "rope": [*runs("rope", 1), broken, *runs("rope", 5)]}
-    rope = repeated(found, {"rope": "none"})[1]
-    assert (rope.seeds, rope.inside, rope.change) == (2, 3.0, 1.0)
-    assert rope.failed == "the loss was not finite"
-    alone = repeated({"rope": [broken]}, {})[0]
-    assert (alone.seeds, alone.inside, alone.failed) == (0, None, "the loss was not finite")
+    broken = {"name": "rope", "seed": 2, "failed": FAILED}
+    found = [*runs("none", 1, 2, 3), run("rope", 1, 1), broken, run("rope", 5, 3)]
+    rope = ranked(found, {"rope": "none"})[1]
+    assert (rope["seeds"], rope["inside"], rope["change"]) == (2, 3.0, 1.0)
+    assert rope["failed"] == FAILED
+    (alone,) = ranked([broken], {})
+    assert (alone["seeds"], alone["inside"], alone["failed"]) == (0, None, FAILED)
 
 
 TABLES = {

@@ -11,9 +11,11 @@ import yaml
 from tests.training.makers import fitted, toy_config
 from training import run_folder
 from training.config import RunConfig, read
-from training.loop import TABLES, Log, Run
+from training.curves import read_table
+from training.log import TABLES, Log
+from training.loop import Run
 from training.run_folder import write_config
-from training.validation import Measured, read_table
+from training.validation import Measured
 
 
 @pytest.fixture
@@ -102,9 +104,10 @@ def test_damaged_table_is_named(damage: bytes, tmp_path: Path):
 
 
 def begin(config: RunConfig, *, resume: bool = False) -> list[str]:
-    with run_folder.run_folder(config, resume=resume) as remarks:
+    remarks = run_folder.check_folder(config, resume=resume)
+    with run_folder.run_folder(Path(config.run)):
         write_config(config)
-        return remarks
+    return remarks
 
 
 @pytest.fixture
@@ -113,7 +116,7 @@ def config(tmp_path: Path) -> RunConfig:
 
 
 def test_configuration_is_written_whole_and_not_before_a_step_is_to_be_made(config: RunConfig):
-    with run_folder.run_folder(config, resume=False):
+    with run_folder.run_folder(Path(config.run)):
         assert list(Path(config.run).iterdir()) == []
     (Path(config.run) / ".0a1b2c3d4e5f.part").write_text("da")  # of a first file, not finished
     assert begin(config) == []
@@ -148,7 +151,7 @@ def test_what_is_no_run_is_not_written_into(config: RunConfig, tmp_path: Path):
 
 def test_two_programs_do_not_train_in_one_folder(config: RunConfig):
     with (
-        run_folder.run_folder(config, resume=False),
+        run_folder.run_folder(Path(config.run)),
         pytest.raises(ValueError, match="another program is"),
     ):
         begin(config, resume=True)

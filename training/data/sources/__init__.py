@@ -9,18 +9,10 @@ from training.data.sources.pop909 import Pop909
 from training.data.sources.pop_piano import PopPiano
 from training.data.sources.source import Listing, Source
 
-# In the order in which a folder is compared with them: the most particular first.
-SOURCES: dict[str, Source] = {
-    "pop909": Pop909(),
-    "lieder": Lieder(),
-    "quartets": Quartets(),
-    "polish-keyboard": PolishKeyboard(),
-    "human-drums": HumanDrums(),
-    "groove-songs": GrooveSongs(),
-    "groove": Groove(),
-    "pop-piano": PopPiano(),
-    "midi": MidiFolder(),
-}
+_ALL: tuple[Source, ...] = (  # in the order in which a folder is compared with them: the most particular first
+    Pop909(), Lieder(), Quartets(), PolishKeyboard(), HumanDrums(), GrooveSongs(), Groove(), PopPiano(), MidiFolder(),
+)  # fmt: skip
+SOURCES = {source.name: source for source in _ALL}
 
 
 def recognise(listing: Listing) -> Source | None:

@@ -29,8 +29,7 @@ from training.data.sources.source import (
     split_by_name,
 )
 
-_NAME = re.compile(r"[^/]+\.([^/.]+)\.midi?", re.IGNORECASE)
-_SONG = re.compile(r"(?:^|.*/)bb\d{4}\.[^/.]+\.midi?", re.IGNORECASE)
+_NAME = re.compile(r"(?:^|.*/)[^/]+\.([^/.]+)\.midi?", re.IGNORECASE)
 _SPLITS = {
     **{"train": "train", "test": "test"},
     **{"val": "validation", "valid": "validation", "validation": "validation"},
@@ -64,12 +63,10 @@ class Groove(Source):
     title = "a groove set"
     shape = "accompaniments named CHART.STYLE.mid, in folders train, val and test or in one"
     language = "groove"
+    languages = ("groove", "ensemble")
     licence = "not stated: that of the files"
     style = "band"
-
-    def fits(self, listing: Listing) -> bool:
-        files = listing.midi_files
-        return 2 * sum(bool(_named(file)) for file in files) > len(files)
+    file = _NAME
 
     def find(self, listing: Listing, validation: float) -> Found:
         named = [(file, _named(file)) for file in listing.midi_files]
@@ -101,10 +98,7 @@ class GrooveSongs(Groove):
     licence = (
         "made with MMA (GPL-2.0-or-later) over chords of the McGill Billboard annotations (CC0)"
     )
-
-    def fits(self, listing: Listing) -> bool:
-        files = listing.midi_files
-        return 2 * sum(bool(_SONG.fullmatch(file)) for file in files) > len(files)
+    file = re.compile(r"(?:^|.*/)bb\d{4}\.[^/.]+\.midi?", re.IGNORECASE)
 
     def find(self, listing: Listing, validation: float) -> Found:
         return super().find(listing, 0.0)
@@ -140,8 +134,8 @@ def paper_split(families: list[str]) -> dict[str, str]:
 
 
 def _named(file: str) -> _Named | None:
-    *folders, name = file.split("/")
-    match = _NAME.fullmatch(name)
+    match = _NAME.fullmatch(file)
+    folders = PurePosixPath(file).parent.parts
     known = [folder for folder in folders if folder in _SPLITS or folder == "itest"]
     return _Named(file=file, style=match[1], folder=known[-1] if known else "") if match else None
 

@@ -47,11 +47,11 @@ class HumanDrums(Source):
     title = "Groove MIDI Dataset: human drumming"
     shape = f"performances of drummers, and {LIST} that lists them"
     language = "groove"
+    languages = ("groove", "ensemble")
     licence = (
         "CC BY 4.0, Google LLC (Groove MIDI Dataset; Gillick et al., ICML 2019); changed: drums named "
         "by General MIDI, laid on a grid"
     )
-
     style = "drums"
 
     def fits(self, listing: Listing) -> bool:

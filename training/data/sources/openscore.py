@@ -41,11 +41,6 @@ class OpenScore(Source):
     """A file a score, named by the corpus's own number, at any depth."""
 
     language = "ensemble"
-    file: re.Pattern[str]  # how files are named
-
-    def fits(self, listing: Listing) -> bool:
-        files = listing.music_files
-        return 2 * sum(bool(self.file.fullmatch(file)) for file in files) > len(files)
 
     def find(self, listing: Listing, validation: float) -> Found:
         found = [(file, named[1]) for file in listing.files if (named := self.file.fullmatch(file))]
@@ -71,6 +66,7 @@ class Lieder(OpenScore):
     name = "lieder"
     title = "OpenScore Lieder"
     shape = "scores named lcNNN.mxl"
+    languages = ("ensemble",)
     licence = "CC0, OpenScore Lieder Corpus"
     style = "song"
     file = re.compile(r"(?:^|.*/)(lc\d+)\.mxl")

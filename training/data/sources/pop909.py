@@ -271,6 +271,7 @@ class Pop909(Source):
     title = "POP909"
     shape = f"a folder NNN a song, with NNN.mid, {BEATS_FILE} and {CHORDS_FILE}"
     language = "ensemble"
+    languages = ("remi", "ensemble")
     licence = "MIT, copyright 2020 Music X Lab"
     style = "pop"
     by_name = True

@@ -126,6 +126,7 @@ class PopPiano(Source):
     title = "the pop piano data"
     shape = "MIDI files with chord markers, or event pickles (.pkl)"
     language = "remi"
+    languages = ("remi",)
     licence = "not stated by its authors; transcriptions of recordings"
 
     def fits(self, listing: Listing) -> bool:

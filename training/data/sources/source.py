@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -154,12 +155,15 @@ class Source(ABC):
     shape: str  # what its folder holds, to end a sentence
     language: str  # the language it is spelled in, if nobody says otherwise
     licence: str
+    languages: tuple[str, ...] = ()  # that it can be spelled in; all if there are none
     style: str | None = None  # that its pieces name in the ensemble language
+    file: re.Pattern[str]  # how its files are named, unless it says otherwise what fits
     by_name = False  # whether the names of works decide what is held out, not how they begin
 
-    @abstractmethod
     def fits(self, listing: Listing) -> bool:
-        """Say whether a folder looks like this source."""
+        """Say whether a folder looks like this source: most of its files of music are named so."""
+        files = listing.music_files
+        return 2 * sum(bool(self.file.fullmatch(file)) for file in files) > len(files)
 
     @abstractmethod
     def find(self, listing: Listing, validation: float) -> Found:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.commands.evaluate.positions import _file_names
+from app.commands.evaluate.studies import _file_names
 from app.commands.evaluate.study_options import data_of
 from tests.app.commands.evaluate.test_pieces import GROOVE, PIANO, REMI
 from tests.app.toy_models import write_model
@@ -104,7 +104,7 @@ def test_parts_are_taken_away_from_models_of_the_data(place: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("extrapolation trio --data remi", "which none of the models uses"),
+        ("extrapolation trio --data remi", "name a model that uses remi"),
         ("extrapolation ape --data remi --seed -1", "--seed: '-1' is no seed"),
         ("extrapolation nobody --data remi", "there is no model 'nobody'"),
         ("ablation ape --data remi -o out", "no model has a part to take away"),

@@ -1,5 +1,6 @@
 // What is done with the desk, without a page: the server and the player are stand-ins.
 import { App } from "../../../../app/assets/page/app.js";
+import { mixOf, remix } from "../../../../app/assets/desk/mix.js";
 import { treeOf } from "../../../../app/assets/page/history.js";
 import { Desk } from "../../../../app/assets/desk/state.js";
 import { shortcuts } from "../../../../app/assets/page/shortcuts.js";
@@ -34,7 +35,7 @@ function element(name) {
 // An app that takes down what it is told to do by keys and by files that are dropped.
 function listening() {
   const hears = {}, done = [], before = globalThis.addEventListener, tell = (what) => () => done.push(what);
-  const app = { undo: tell("undo"), redo: tell("redo"), play: (entry) => done.push(`play ${entry}`), desk: { current: "song" }, player: { entry: {}, toggle: tell("play") }, opening: 0, toggle: App.prototype.toggle };
+  const app = { undo: tell("undo"), redo: tell("redo"), play: (entry) => done.push(`play ${entry}`), desk: { current: "song" }, player: { entry: {}, play: tell("play") }, opening: 0, toggle: App.prototype.toggle };
   app.openFile = async (file) => ((app.opening += 1), done.push(file), file !== "bad");
   globalThis.addEventListener = (name, act) => (hears[name] = act);
   shortcuts(app);
@@ -78,8 +79,8 @@ export const tests = {
     const { app, desk, entry } = working(), region = { first: 1, stop: 16, tracks: null };
     desk.show(entry("take", { kind: "take", how: "continue", parent: "song", state: "running", piece: bars(16), bars: 16, now: 100, region }), "going back");
     app.edit(piece([[0, 12, 61, 80, 0]], { bars: 16 }), "moving notes");
-    const { state, bars: length, chosen, piece: { lines }, region: left } = desk.current;
-    equal([state, length, chosen, lines.length, left.stop], ["done", 3, 3, 4, 3]);
+    const { state, chosen, piece: { lines }, region: left } = desk.current;
+    equal([state, chosen, lines.length, left.stop], ["done", 3, 4, 3]);
   },
   "the history has each piece below what it came of, and those that came of each other in a circle too"() {
     const { desk, entry } = working();
@@ -90,8 +91,8 @@ export const tests = {
     equal(treeOf(desk).map(([{ id }, depth]) => [id, depth]), rows);
   },
   async "what is no longer to be opened is not waited for"() {
-    const { app, desk, entry } = working(), asked = [], can = { can: true, by: null };
-    app.models.set("m", { name: "m", ends: can, chords: can, infill: can, accompany: can });
+    const { app, desk, entry } = working(), asked = [];
+    app.models.set("m", { name: "m", lacks: {} });
     app.server = { open: () => new Promise(() => {}), async *write(given) { asked.push(given.id); } };
     desk.show(entry("other"), "opening a file");
     app.openExample("of a slow network");
@@ -107,10 +108,10 @@ export const tests = {
     equal([desk.open.current, stopped], ["song", []]);
   },
   async "a piece that comes after another was chosen stays away, and what is asked for at once goes by what is being opened"() {
-    const { app, desk } = working(), opened = { piece: piece([]), title: "nothing", model: "m", bars: 0, chosen: 0, notices: [], remarks: [] }, asked = [], can = { can: true, by: null };
+    const { app, desk } = working(), opened = { piece: piece([]), title: "nothing", model: "m", bars: 0, chosen: 0, notices: [], remarks: [] }, asked = [];
     let come;
-    app.models.set("m", { name: "m", ends: can, chords: can, infill: can, accompany: can });
-    app.server = { open: () => new Promise((done) => (come = () => done(opened))), knows() {}, async *write(given, ask) { asked.push([given, ask.promptBars]); } };
+    app.models.set("m", { name: "m", lacks: {} });
+    app.server = { open: () => new Promise((done) => (come = () => done(opened))), async *write(given, ask) { asked.push([given, ask.promptBars]); } };
     const first = app.openNothing();
     app.openGrid();
     come();
@@ -124,16 +125,16 @@ export const tests = {
   },
   async "another model hears what is being opened, not the piece before it"() {
     const { app, desk } = working(), comes = [], asked = [];
-    app.models.set("n", { name: "n" });
-    app.server = { open: (what) => (asked.push(what.model), new Promise((done) => comes.push(() => done({ piece: piece([]), title: "nothing", model: what.model, bars: 0, chosen: 0, notices: [], remarks: [] })))), knows() {} };
-    const opens = app.openNothing(), changes = app.changeModel("n");
+    app.models.set("n", { name: "n", language: "other" });
+    app.server = { open: (what) => (asked.push([what.model, what.name]), new Promise((done) => comes.push(() => done({ piece: bars(4), title: "next", file: "AAAA", model: what.model, bars: 4, chosen: 4, notices: [], remarks: [] })))) };
+    const opens = app.openExample("next"), changes = app.changeModel("n");
     equal(asked.length, 1);
     comes[0]();
     await opens;
     await new Promise((rested) => setTimeout(rested));
     comes[1]();
     await changes;
-    equal([desk.current.kind, desk.current.model, asked[1]], ["nothing", "n", "n"]);
+    equal([desk.current.title, desk.current.model, asked[1]], ["next", "n", ["n", "next.mid"]]);
   },
   "a request to stop that was lost is sent again, and takes that nobody wants any more are stopped"() {
     const { app, stopped, compose } = working(), { stop } = Object.getPrototypeOf(app.composer);
@@ -161,9 +162,9 @@ export const tests = {
     equal(JSON.stringify(desk.open), before);
     app.bars("take", "delete", { first: 0, stop: 1 });
     const { current } = desk;
-    equal([current.parent, current.bars, current.region, current.provenance], ["take", 3, { first: 1, stop: 3, tracks: null }, { prompt_bars: [1, 1], edited: true }]);
+    equal([current.parent, current.piece.lines.length - 1, current.region, current.provenance], ["take", 3, { first: 1, stop: 3, tracks: null }, { prompt_bars: [1, 1], edited: true }]);
     app.bars(current.id, "end", { first: 0, stop: 2 });
-    equal([desk.current.bars, desk.current.region], [2, { first: 1, stop: 2, tracks: null }]);
+    equal([desk.current.piece.lines.length - 1, desk.current.region], [2, { first: 1, stop: 2, tracks: null }]);
     app.undo();
     app.undo();
     app.undo();
@@ -189,7 +190,7 @@ export const tests = {
     app.edit(bars(3), "deleting bars");
     for (const [go, count] of [["undo", 4], ["redo", 3]]) {
       app[go]();
-      equal([player.entry.id, player.entry.bars], [desk.open.current, count]);
+      equal([player.entry.id, player.entry.piece.lines.length - 1], [desk.open.current, count]);
     }
     const { id } = player.entry;
     compose();
@@ -202,13 +203,20 @@ export const tests = {
   },
   async "a take that another model hears is none of its run any more"() {
     const { app, desk, compose } = working(), opened = { piece: bars(4), title: "a", model: "n", bars: 4, chosen: 4, notices: [], remarks: [] };
-    app.server = { open: async () => opened, knows() {} };
+    app.server = { open: async () => opened };
+    app.models.set("n", { name: "n", language: "other" });
     compose();
     app.use("run 0");
+    remix(desk, desk.current, 0, { mute: true });
+    const { title } = desk.current, steps = desk.past.length;
     await app.changeModel("n");
     const { current } = desk;
-    equal([current.kind, current.model, current.parent, current.act, current.run], ["file", "n", "song", "heard by n", undefined]);
-    equal([desk.listed.map(({ id }) => id).includes("run 0"), nextNumber(desk.listed, desk.entries.get("song"))], [false, 2]);
+    equal([current.kind, current.model, current.parent, current.act, current.run], ["file", "n", "run 0", "heard by n", undefined]);
+    equal([current.title, mixOf(desk, current), desk.past.length], [title, [{ mute: true }], steps + 1]);
+    app.models.set("same", { name: "same", language: "other" });
+    await app.changeModel("same");
+    equal([desk.current.id, app.model.name], [current.id, "same"]);
+    equal(nextNumber(desk.listed, desk.entries.get("song")), 2);
     equal([titleOf(desk.entries.get("song"), 2), titleOf({ title: "song, variation 2" }, 0), titleOf({ kind: "nothing" }, 0)], ["song, take 3", "song, variation 2.1", "Take 1"]);
   },
   async "a folder that is dropped is told from a file, and a large one is not read"() {
@@ -218,23 +226,23 @@ export const tests = {
     app.openFile({ name: "a.mid", size: (1 << 20) + 1 });
     ok(/larger than the 1 MB/.test(app.trouble), app.trouble);
   },
-  async "what a model cannot do is asked of it all the same, for a related one that can, with the piece as it is seen"() {
-    const { app, desk, entry } = working(), asked = [], can = { can: true, by: null }, left = { can: true, by: "n", why: "so n writes this" };
-    app.models.set("m", { name: "m", ends: can, chords: { can: false }, infill: left, accompany: can });
-    app.server = { async *write(given, ask) { asked.push([given.id, given.file, ask.kind, ask.model, ask.chords, app.composer.run.other?.by]); } };
+  async "what a model cannot do is not asked of it, and one request is at work at a time"() {
+    const { app, desk, entry } = working(), asked = [];
+    app.models.set("m", { name: "m", lacks: { chords: "none" } });
+    app.server = { async *write(given, ask) { asked.push([given.id, given.file, ask.kind, ask.model, ask.chords]); } };
     desk.show(entry("file", { file: new Uint8Array(3) }), "opening a file");
     desk.set({ chords: "C | G" });
     await app.composer.start({ kind: "infill", first: 1, last: 1 });
     await app.composer.start({ kind: "continue" });
-    equal(asked, [["file", null, "infill", "m", "", "n"], ["file", new Uint8Array(3), "continue", "m", "", undefined]]);
+    equal(asked, ["infill", "continue"].map((kind) => ["file", new Uint8Array(3), kind, "m", ""]));
     app.server = { async *write() { await app.composer.start({ kind: "continue" }); } };
     await app.composer.start({ kind: "continue" });
     ok(/still at work/.test(app.trouble), app.trouble);
   },
   async "what a piece from nothing is to be like is asked where no piece is open, of a model that can"() {
-    const { app, desk, entry } = working(), asked = [], can = { can: true, by: null }, abilities = { ends: can, chords: can, infill: can, accompany: can };
-    app.models.set("m", { name: "m", idea: null, ...abilities });
-    app.models.set("any", { name: "any", idea: { style: [] }, ...abilities });
+    const { app, desk, entry } = working(), asked = [];
+    app.models.set("m", { name: "m", idea: null, lacks: {} });
+    app.models.set("any", { name: "any", idea: { style: [] }, lacks: {} });
     app.server = { async *write(given, ask) { asked.push(ask.idea); } };
     desk.set({ idea: { key: "C major" } });
     for (const [id, kind, model] of [["old", "file", "any"], ["new", "nothing", "any"], ["plain", "nothing", "m"]]) {

@@ -91,7 +91,8 @@ export const tests = {
     );
   },
   "a choice is kept with what it was between, and can be written and deleted"() {
-    const choices = new Choices(store()),
+    const kept = store(),
+      choices = new Choices(() => kept),
       [pair] = pairsOf(desked({}, take(0)));
     choices.add(
       blind(pair, () => 0),
@@ -121,7 +122,7 @@ export const tests = {
     const refuse = () => {
       throw new Error("not here");
     };
-    const choices = new Choices({ getItem: refuse, setItem: refuse }),
+    const choices = new Choices(refuse),
       [pair] = pairsOf(desked({}, take(0)));
     choices.add(blind(pair), "A", "song");
     equal(choices.all.length, 1);

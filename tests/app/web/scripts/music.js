@@ -8,7 +8,7 @@ import { writeMidi } from "../../../../app/assets/music/midi.js";
 import { asRead } from "../../../../app/assets/music/notation.js";
 import { aroundNew, barAt, beatOf, countIn, excerptFrom, grown, inRegion, lineNear, regionWithout, restBefore, rowsOf, trimmed, without } from "../../../../app/assets/music/piece.js";
 import { Axis } from "../../../../app/assets/roll/axis.js";
-import { EdgeScroll } from "../../../../app/assets/roll/edge.js";
+import { onDrag } from "../../../../app/assets/roll/drag.js";
 import { Hand } from "../../../../app/assets/roll/note_editing.js";
 import { dragPrompt } from "../../../../app/assets/roll/prompt.js";
 import { dragRange } from "../../../../app/assets/roll/range.js";
@@ -25,7 +25,7 @@ function handled(song) {
   const view = { clientLeft: 0, clientTop: 0, clientWidth: 846, clientHeight: 400, scrollLeft: 0, getBoundingClientRect: () => ({ left: 0, top: 0 }) };
   const roll = Object.assign(Object.create(Roll.prototype), {
     piece: song, lanes: lanesOf([song]), axis: Object.assign(new Axis(), { zoom: 24 }), gutter: 46, view, region: null, acts: {}, laid: [],
-    canvas: { classList, setPointerCapture() {} },
+    canvas: { classList, addEventListener() {} },
   });
   roll.placeAt({ clientX: 0, clientY: 200 });
   const hand = new Hand(roll, { edit: (made) => (roll.piece = made) });
@@ -41,7 +41,7 @@ function handled(song) {
 // A roll of so many bars without a page; `hears` are the listeners of its elements.
 function longRoll(bars) {
   const { roll } = handled(piece([[0, 12, 60, 80, 0]], { bars }));
-  const element = (hears = {}) => ({ hears, addEventListener: (name, act) => (hears[name] = act), setPointerCapture() {}, focus() {} });
+  const element = (hears = {}) => ({ hears, addEventListener: (name, act) => (hears[name] = act), setPointerCapture() {}, focus() {}, classList: { toggle() {}, remove() {} } });
   const act = { select: (range) => (roll.range = range), choose: (now) => (roll.bars = now), layout() {} };
   Object.assign(roll, act, { canvas: element(), line: element(), bars: 1, acts: {} });
   Object.defineProperty(roll.view, "scrollWidth", { get: () => Math.max(846, roll.gutter + roll.beats * roll.beatWidth) });
@@ -73,8 +73,17 @@ export const tests = {
   },
   "a drag to the edge goes on, the faster the further, and ends with the piece or the hand"() {
     inFrames((run) => {
-      const roll = longRoll(590), seen = [], edge = new EdgeScroll(roll, () => seen.push(roll.view.scrollLeft));
-      const left = (places, frames = 10) => (places.forEach((clientX) => edge.at({ clientX })), run(frames), edge.stop(), run(1), roll.axis.left);
+      const roll = longRoll(590), seen = [], { hears } = roll.line;
+      onDrag(roll, roll.line, () => ({ move: () => seen.push(roll.view.scrollLeft) }));
+      const left = (places, frames = 10) => {
+        hears.pointerdown({ pointerId: 1, button: 0 });
+        places.forEach((clientX) => hears.pointermove({ clientX }));
+        seen.length -= places.length; // of the hand, not of the edge
+        run(frames);
+        hears.pointerup();
+        run(1);
+        return roll.axis.left;
+      };
       equal([left([400]), left([840]), left([60, 70])], [0, 0, 0]); // one that only begins there
       const slow = left([400, 840]), fast = left([1000]) - slow;
       ok(slow > 0 && fast > 5 * slow, `${slow} and ${fast}`);
@@ -97,7 +106,7 @@ export const tests = {
       roll.axis.to(0);
       dragPrompt(roll);
       roll.line.hears.pointerdown(at(300));
-      roll.line.onpointermove(at(900));
+      roll.line.hears.pointermove(at(900));
       run(9999);
       equal(roll.bars, 590);
     });
@@ -107,7 +116,7 @@ export const tests = {
       const roll = longRoll(590), [lane] = roll.laid, clientY = lane.top + (lane.row(60) + 0.5) * lane.step;
       const at = (clientX) => ({ clientX, clientY, button: 0, pointerType: "mouse", pointerId: 1, type: "pointerup" });
       const hand = new Hand(roll, { edit: (made) => (roll.piece = made) });
-      Object.assign(roll, { acts: { hand }, canvas: Object.assign(roll.canvas, { classList: { toggle() {}, remove() {} } }), draw() {} });
+      Object.assign(roll, { acts: { hand }, draw() {} });
       hand.switch(true);
       dragRange(roll);
       const { pointerdown, pointermove, pointerup } = roll.canvas.hears, x = roll.x(1);

@@ -40,7 +40,7 @@ function desked(can = true) {
   const desk = new Desk();
   desk.show(entry("song", phrases(60, 64)), "opening a file");
   desk.set({ plan: true, bars: 2 });
-  return { desk, model: { plan: { can, why: "it cannot" } } };
+  return { desk, model: { lacks: can ? {} : { plan: "it cannot" } } };
 }
 
 export const tests = {

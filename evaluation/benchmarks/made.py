@@ -1,32 +1,114 @@
-"""Pathfinder by a generator of our own: are two marked ends the ends of one path?
-
-After the task of the Long Range Arena (Linsley et al. 2018; Tay et al. 2021), whose pictures come as files; this is no
-copy of their generator, and accuracies on the two do not compare. Every picture has two long paths, perhaps some short
-ones, and marks on two ends of the long ones: on both ends of one the class is 1, on an end of each it is 0. A picture
-of either class is kept together with one of the other whose marks stand in the same places, so that the marks alone say
-nothing. Paths keep a distance wider than the gap between dashes, so that following them gives the answer.
-
-n pictures, S steps of a path.
-
-And what can be said of a picture without following its paths, which a model has to beat.
-"""
+"""Data that are made with known answers: ListOps, Pathfinder and points in space, and simple rules to beat."""
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+
+from evaluation.benchmarks.training import Examples
+
+# ListOps from its definition: nested operations on digits, whose value is the class (Nangia & Bowman 2018).
+#
+# An expression is a digit, or an operator with 2 to 10 arguments that are expressions, closed by a bracket. An argument
+# is an operation with probability 1/4, and never below depth 10. The long form (Tay et al. 2021, Long Range Arena)
+# keeps expressions of 500 to 2,000 tokens. Operators: minimum, maximum, median (rounded down), sum modulo 10.
+
+OPERATORS: dict[str, Callable[[Sequence[int]], int]] = {
+    "[MIN": min,
+    "[MAX": max,
+    "[MED": lambda values: int(statistics.median(values)),
+    "[SM": lambda values: sum(values) % 10,
+}
+CLOSE = "]"
+TOKENS = [*map(str, range(10)), *OPERATORS, CLOSE]
+"""The vocabulary: a token's number is its id."""
+
+OPERATION = 0.25  # probability that an argument is one
+MOST_ARGUMENTS, DEEPEST = 10, 10
+VALUES = 10  # so many classes
+_NAMES = list(OPERATORS)
+
+
+class _TooLong(Exception):
+    """The expression has passed the longest length."""
+
+
+def expression(random: np.random.Generator, shortest: int, longest: int) -> tuple[list[int], int]:
+    """Draw an expression of a length between two, and return its ids and its value: drawn again until it fits."""
+    while True:
+        ids: list[int] = []
+        try:
+            value = _operation(random, ids, 1, longest)
+        except _TooLong:
+            continue
+        if shortest <= len(ids) <= longest:
+            return ids, value
+
+
+def _operation(random: np.random.Generator, ids: list[int], depth: int, longest: int) -> int:
+    operator = int(random.integers(len(_NAMES)))
+    ids.append(10 + operator)
+    values = []
+    for _ in range(int(random.integers(2, MOST_ARGUMENTS + 1))):
+        if len(ids) > longest:
+            raise _TooLong
+        if depth < DEEPEST and random.random() < OPERATION:
+            values.append(_operation(random, ids, depth + 1, longest))
+        else:
+            values.append(int(random.integers(10)))
+            ids.append(values[-1])
+    ids.append(len(TOKENS) - 1)
+    return OPERATORS[_NAMES[operator]](values)
+
+
+def listops(
+    count: int, shortest: int, longest: int, seed: int, progress: Callable[[int, int], None]
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return expressions and their values; a number of the set is a function of the seed and its place alone."""
+    found = []
+    for number in range(count):
+        found.append(expression(np.random.default_rng([seed, number]), shortest, longest))
+        progress(number + 1, count)
+    return [np.array(ids, dtype=np.uint8) for ids, _ in found], np.array([v for _, v in found])
+
+
+def first_token_rule(ids: np.ndarray) -> int:
+    """Say 0 of a minimum, 9 of a maximum, else 4: 37.25 % of the benchmark's test set (Chen 2021, footnote 4)."""
+    return {TOKENS.index("[MIN"): 0, TOKENS.index("[MAX"): 9}.get(int(ids[0]), 4)
+
+
+def read_expression(text: str) -> np.ndarray:
+    """Return the ids of an expression as the benchmark's files write it; their round brackets mean nothing."""
+    words = text.replace("(", " ").replace(")", " ").split()
+    unknown = [word for word in words if word not in TOKENS]
+    if unknown or not words:
+        raise ValueError(
+            f"{unknown[0] if unknown else 'an empty line'!r} is not a token of ListOps"
+        )
+    return np.array([TOKENS.index(word) for word in words], dtype=np.uint8)
+
+
+# Pathfinder by a generator of our own: are two marks the ends of one path?
+#
+# After the task of the Long Range Arena (Linsley et al. 2018; Tay et al. 2021), whose pictures come as files;
+# accuracies on the two do not compare. Every picture has two long paths, perhaps some short ones, and marks on two ends
+# of the long ones: on both ends of one the class is 1, on an end of each it is 0. Each picture is paired with one of
+# the other class whose marks stand in the same places, so that the marks alone say nothing. Paths keep a distance wider
+# than the gap between dashes, so that following them gives the answer.
+#
+# n pictures, S steps of a path.
 
 BLOCK = 1024  # pictures that are drawn at a time
 TRIES = 30  # of a path, before its picture is given up
 PATIENCE = 20  # blocks without a picture that is new
 RASTER = 8  # fields a side, in which the marks of both classes stand equally often; in 8 by 8 pixels these are pixels
 INK, MARK = 160, 255  # of 0 … 255
-CLASSES = 2
 # Ends 0 and 1 are of the first long path, 2 and 3 of the second: by class, which may be marked.
 MARKED = np.array([[[0, 2], [0, 3], [1, 2], [1, 3]], [[0, 1], [0, 1], [2, 3], [2, 3]]])
 WITH_END_0 = 2  # of each come first
@@ -108,7 +190,7 @@ def pathfinder(
         progress(min(len(pairs), wanted), wanted)
     order = random.permutation(len(pairs))[:wanted]  # marks in common places find a pair first
     found = np.stack([pixels for number in order for pixels in pairs[number]])
-    return found[:count], np.tile(np.arange(CLASSES), wanted)[:count]
+    return found[:count], np.tile([0, 1], wanted)[:count]
 
 
 def _block(
@@ -122,7 +204,7 @@ def _block(
         cells = np.concatenate([cells, path], 1)[fits]
     second = paths.steps
     ends = cells[:, [0, second - 1, second, 2 * second - 1]]  # (n, 4, 2)
-    labels = random.integers(CLASSES, size=len(cells))
+    labels = random.integers(2, size=len(cells))
     rows = np.arange(len(cells))[:, None]
     choices = WITH_END_0 if paths.corner else MARKED.shape[1]
     marks = ends[rows, MARKED[labels, random.integers(choices, size=len(cells))]]  # (n, 2, 2)
@@ -173,19 +255,17 @@ def _distances(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.sqrt(((one[:, :, None] - other[:, None]) ** 2).sum(-1))
 
 
-# What can be said of a Pathfinder picture without following its paths: a model has to beat these.
-#
-# Logistic regression on statistics of the pixels that know of no path, and on how much of the straight line between
-# the marks is drawn, which is the answer wherever a path is nearly straight.
+# Rules for Pathfinder that follow no path: logistic regression on statistics of the pixels, and on how much of the
+# straight line between the marks is drawn, which is the answer wherever a path is nearly straight.
 
-Split = tuple[np.ndarray, np.ndarray]
+Pictures = tuple[np.ndarray, np.ndarray]
 """Pictures, (n, size, size), and labels, (n,)."""
 
 
-def rules(train: Split, test: Split) -> dict[str, float]:
+def rules(train: Pictures, test: Pictures) -> dict[str, float]:
     """Return the accuracy on the test of each rule, fitted to what is trained on."""
     named = {
-        "rule by lit pixels, places and distance of marks": statistics,
+        "rule by lit pixels, places and distance of marks": counts,
         "rule by lit pixels on the line between marks": line,
     }
     return {
@@ -193,7 +273,7 @@ def rules(train: Split, test: Split) -> dict[str, float]:
     }
 
 
-def statistics(pixels: np.ndarray) -> np.ndarray:
+def counts(pixels: np.ndarray) -> np.ndarray:
     """Return the pixels that are drawn, those next to marks, and of the marks the distance, its parts, the middle."""
     count, size, _ = pixels.shape
     marks = marks_of(pixels)
@@ -240,3 +320,45 @@ def _accuracy(
     squared = FunctionTransformer(lambda values: np.hstack([values, values**2]))
     model = make_pipeline(StandardScaler(), squared, LogisticRegression(max_iter=1000))
     return float(model.fit(train, labels).score(test, answers))
+
+
+# Points in space with a known answer: is the field of some charges positive where a probe stands?
+#
+# As many charges are +1 as are −1, at random places r_j of a cube, and the field at the probe's place r is E = Σ_j
+# c_j exp(−|r_j − r|² / 2s²). So the charges alone say nothing, and only their distances from the probe do. It stands
+# for FourierLearner's molecules (Choromanski et al. 2023, section 4.3), whose data it is not.
+
+REACH = 0.3  # s, of a cube of side 1
+NEGATIVE, POSITIVE, PROBE = range(3)  # tokens
+
+
+def by_nearest(made: Examples) -> float:
+    """Return the accuracy of taking the sign of the charge that is nearest to the probe."""
+    assert made.places is not None, "clouds have places"
+    away = ((made.places[:, 1:] - made.places[:, :1]) ** 2).sum(-1)
+    nearest = np.stack(made.inputs)[np.arange(len(away)), 1 + away.argmin(1)]
+    return float(((nearest == POSITIVE) == made.labels).mean())
+
+
+def fields(charges: np.ndarray, places: np.ndarray, probes: np.ndarray) -> np.ndarray:
+    """Return E of charges ±1 at probes: (n, P), (n, P, 3) and (n, 3) → (n,)."""
+    squared = ((places - probes[:, None]) ** 2).sum(-1)
+    return (charges * np.exp(-squared / (2 * REACH**2))).sum(-1)
+
+
+def clouds(count: int, points: int, seed: int) -> Examples:
+    """Draw clouds of so many charges after a probe; either answer is as likely, since changing all signs changes it."""
+    if points < 2 or points % 2:
+        raise ValueError(f"a cloud of {points} charges has no half; give an even number")
+    random = np.random.default_rng(seed)
+    signs = np.tile(np.repeat([1.0, -1.0], points // 2), (count, 1))
+    charges = random.permuted(signs, axis=1)
+    places = random.random((count, 1 + points, 3))
+    labels = fields(charges, places[:, 1:], places[:, 0]) > 0
+    kinds = np.where(charges > 0, POSITIVE, NEGATIVE)
+    tokens = np.pad(kinds, ((0, 0), (1, 0)), constant_values=PROBE).astype(np.uint8)
+    return Examples(
+        inputs=list(tokens),
+        places=places.astype(np.float32),
+        labels=labels.astype(np.int64),
+    )

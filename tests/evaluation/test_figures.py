@@ -1,6 +1,6 @@
 import numpy as np
 
-from evaluation.plots import COLOURS, INK, figure, png, svg
+from evaluation.figures import COLOURS, INK, figure, png, svg
 
 NAME = r"$\foo$ <script>"  # is text, no mathematics and no markup
 
