@@ -15,6 +15,7 @@ from tokenization.analysis.metres import bar_lines
 from tokenization.edit import Edit
 from tokenization.formats import WithMidi, file_of, kind_of, read_file, write_score
 from tokenization.language import Encoded, Language
+from tokenization.midi.limits import GENEROUS, opened
 from tokenization.records import whole_number
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
@@ -109,13 +110,9 @@ def read_piece(
     tracks: Any = None,
 ) -> Piece:
     """Read a file of music as a piece in a language."""
-    # Their libraries are not where models train.
-    from tokenization.midi.limits import GENEROUS
-    from tokenization.midi.reading import bytes_of, printable
-
-    is_path = not isinstance(source, bytes)
-    data = bytes_of(Path(source), GENEROUS, printable(name)) if is_path else source
-    score = read_file(data, name=name, suffix=Path(source).suffix if is_path else None)
+    data = opened(source, GENEROUS, name)[1]
+    suffix = None if isinstance(source, bytes) else Path(source).suffix
+    score = read_file(data, name=name, suffix=suffix)
     return piece_of(language, score, name, tracks, data)
 
 

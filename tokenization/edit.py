@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from tokenization.analysis.parts import FAMILY_PROGRAMS
 from tokenization.score import Notes, Score, Track
 
 HANDS_APART = 7  # semitones between the middles of two tracks that share what one instrument plays
+LOCAL_BEATS = 8  # whose tempo goes on after the last beat that is known
 FEWEST_OF_A_HAND = 0.1  # of the notes of that instrument
 
 
@@ -58,18 +59,63 @@ class Edit(Written):
     onset_steps: int  # of a beat, on which notes began when the model heard the piece
     over_chords: bool = False  # chords were asked for: the file is to name them
 
+    @property
+    def replaced(self) -> set[int]:
+        """The tracks of the file's score whose notes are replaced where the music is new."""
+        heard = self.heard.tracks
+        old = heard if self.tracks is None else [heard[n] for n in self.tracks if n < len(heard)]
+        return {source for track in old for source in track.sources}
 
-class Home(NamedTuple):
-    """A track of the file's score in which a part goes on, and the middle of what that plays there."""
+    def tick_of(self, ticks: np.ndarray | int) -> np.ndarray:
+        """Return the file's ticks of ticks of the score; after a seam, at the tempo of the last beats before it."""
+        beats, known = self.heard.file_times.columns
+        if self.goes_on:
+            last = self.start / self.heard.ticks_per_beat
+            # A beat before the seam, if all that is known lies after it.
+            earlier = beats[beats < last] if beats[0] < last else np.array([last - 1])
+            before = np.append(earlier, last)
+            beats, known = before, line_at(before, beats, known)
+        at = np.asarray(ticks) / self.heard.ticks_per_beat
+        return np.floor(line_at(at, beats, known) + 0.5).astype(np.int64)
 
-    source: int
-    pitch: float
+    def placed(
+        self, score: Score, played: Mapping[int, Track], *pitches: Mapping[int, np.ndarray]
+    ) -> Iterator[tuple[Track, int | None, Notes]]:
+        """Yield the notes of each part of a score, and in which track of the file's score they go on, if in any.
+
+        `pitches` are those of the notes of each track in which a part could go on; of several, the first that has any.
+        """
+        heard = self.heard.tracks
+        for index in np.unique(score.notes.track).tolist():
+            notes = score.notes[score.notes.track == index]
+            part = heard[index] if index < len(heard) else Track()
+            found = next(filter(None, (_homes(part, played, one) for one in pitches)), {})
+            if not found:
+                yield score.tracks[index], None, notes
+                continue
+            nearest = np.abs(notes.pitch[:, None] - np.array([*found.values()])).argmin(axis=1)
+            for number, source in enumerate(found):
+                yield part, source, notes[nearest == number]
 
 
-def homes(part: Track, played: Sequence[Track], pitches: Mapping[int, np.ndarray]) -> list[Home]:
+def line_at(at: np.ndarray | float, beats: np.ndarray, ticks: np.ndarray) -> np.ndarray:
+    """Return ticks at beats: straight lines between those known, and beyond them at the mean of the last few."""
+    back = max(beats[0], beats[-1] - LOCAL_BEATS)
+    slope = (ticks[-1] - np.interp(back, beats, ticks)) / (beats[-1] - back)
+    first = (ticks[1] - ticks[0]) / (beats[1] - beats[0])
+    at = np.asarray(at, dtype=np.float64)
+    inside = np.interp(at, beats, ticks)
+    beyond = np.maximum(at - beats[-1], 0) * slope + np.minimum(at - beats[0], 0) * first
+    return inside + beyond
+
+
+def _homes(
+    part: Track, played: Mapping[int, Track], pitches: Mapping[int, np.ndarray]
+) -> dict[int, float]:
     """Return where a part goes on: in the track of its instrument, or in several of it that are apart in pitch.
 
-    `played` are the tracks of the file's score, `pitches` those of the notes of each in which it could go on.
+    `played` are the tracks of the file's score, `pitches` those of the notes of each in which it could go on. Each
+    comes with the middle of what it plays.
     """
     counts = {source: len(pitches.get(source, ())) for source in part.sources}
     found = [source for source, count in counts.items() if count]
@@ -84,20 +130,14 @@ def homes(part: Track, played: Sequence[Track], pitches: Mapping[int, np.ndarray
     by_program = Counter[int]()
     for source in found:
         by_program[played[source].program] += counts[source]
-    chosen: list[Home] = []
+    chosen: dict[int, float] = {}
     for source in found:
         program, middle = played[source].program, float(np.median(pitches[source]))
         enough = counts[source] >= FEWEST_OF_A_HAND * by_program[program]
-        apart = all(abs(middle - home.pitch) >= HANDS_APART for home in chosen)
+        apart = all(abs(middle - other) >= HANDS_APART for other in chosen.values())
         if program == by_program.most_common(1)[0][0] and enough and apart:
-            chosen.append(Home(source, middle))
+            chosen[source] = middle
     return chosen
-
-
-def shared(notes: Notes, middles: Sequence[float]) -> list[Notes]:
-    """Return notes as those of several tracks, each note in the track whose middle is nearest."""
-    nearest = np.abs(notes.pitch[:, None] - np.array(middles)).argmin(axis=1)
-    return [notes[nearest == number] for number in range(len(middles))]
 
 
 class Bar(NamedTuple):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenization.edit import Edit, NotKept
 from tokenization.midi.chunks import ZIP, refuse_foreign
-from tokenization.midi.limits import GENEROUS, Limits, MidiError
+from tokenization.midi.limits import GENEROUS, Limits, MidiError, opened
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
 
@@ -48,19 +48,13 @@ def read_file(
     Of an ABC file with several tunes one is read, by default the first. With `staves`, each staff of a part in
     MusicXML is a track.
     """
-    from tokenization.midi.reading import (
-        bytes_of,
-        printable,
-        read_midi,
-    )  # where models train, symusic is missing
-
-    path = "" if isinstance(source, bytes) else Path(source)
-    name = printable(name or (Path(path).name or str(path) or "this file"))
-    data = source if isinstance(source, bytes) else bytes_of(Path(source), limits, name)
-    kind = kind_of(data, Path(path or name).suffix if suffix is None else suffix)
+    name, data = opened(source, limits, name)
+    path = Path(name if isinstance(source, bytes) else source)
+    kind = kind_of(data, path.suffix if suffix is None else suffix)
     if kind == "midi":
+        from tokenization.midi.reading import read_midi  # where models train, symusic is missing
+
         return read_midi(data, limits=limits, name=name)
-    limits.check_bytes(name, len(data))
     if not data.strip():
         raise MidiError(f"{name} is empty ({len(data)} bytes): choose a file with notes")
     # Imported where they are needed: most files are MIDI.

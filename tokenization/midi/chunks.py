@@ -5,8 +5,11 @@ Standard MIDI Files 1.0: a chunk is four letters, a length of four bytes (big-en
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tokenization.midi.limits import MidiError
 from tokenization.wording import counted
@@ -47,6 +50,8 @@ class MidiChunks:
     kind: int  # 0: one track, 1: tracks that sound together, 2: pieces in sequence
     division: int  # ticks a beat, or SMPTE frames and ticks a frame
     bodies: tuple[bytes, ...]
+    between: tuple[bytes, ...]  # what stands before the tracks, between them, and after them
+    wrong_lengths: int
     remarks: tuple[str, ...]
 
 
@@ -61,7 +66,7 @@ def split_chunks(data: bytes, name: str) -> MidiChunks:
         int.from_bytes(data[start:stop], "big")
         for start, stop in ((4, 8), (8, 10), (10, 12), (12, 14))
     )
-    bodies, wrong_lengths = _tracks(data, 8 + header_bytes)
+    bodies, between, wrong_lengths = _tracks(data, 8 + header_bytes)
     if not bodies:
         raise MidiError(f"{name} has a MIDI header but no tracks after it: export it again")
     if len(bodies) > MOST_CHUNKS:
@@ -77,7 +82,14 @@ def split_chunks(data: bytes, name: str) -> MidiChunks:
     if kind > 2:
         remarks.append(f"The unknown file type {kind} was read as type 1.")
         kind = 1
-    return MidiChunks(kind=kind, division=division, bodies=tuple(bodies), remarks=tuple(remarks))
+    return MidiChunks(
+        kind=kind,
+        division=division,
+        bodies=tuple(bodies),
+        between=tuple(between),
+        wrong_lengths=wrong_lengths,
+        remarks=tuple(remarks),
+    )
 
 
 def _unwrapped(data: bytes, name: str) -> tuple[bytes, list[str]]:
@@ -106,10 +118,11 @@ def refuse_foreign(data: bytes, name: str, wanted: str) -> None:
             raise MidiError(f"{name} is {what}, not {wanted}: {advice}")
 
 
-def _tracks(data: bytes, position: int) -> tuple[list[bytes], int]:
-    """Return the track bodies and how many chunks had a wrong length."""
+def _tracks(data: bytes, position: int) -> tuple[list[bytes], list[bytes], int]:
+    """Return the track bodies, what stands between the tracks, and how many chunks had a wrong length."""
     bodies: list[bytes] = []
-    wrong_lengths = 0
+    between: list[bytes] = []
+    wrong_lengths = last = 0
     if len(data) < position + 8 or not data[position : position + 4].isalpha():
         position, wrong_lengths = _next_track(data, 8), 1
     while position + 8 <= len(data) and len(bodies) <= MOST_CHUNKS:
@@ -119,9 +132,11 @@ def _tracks(data: bytes, position: int) -> tuple[list[bytes], int]:
             stop = _next_track(data, position + 8 if is_track else position + 1)
             wrong_lengths += is_track
         if is_track:
+            between.append(data[last:position])
             bodies.append(data[position + 8 : stop])
+            last = stop
         position = stop
-    return bodies, wrong_lengths
+    return bodies, [*between, data[last:]], wrong_lengths
 
 
 def _ends_chunk(data: bytes, stop: int) -> bool:
@@ -138,76 +153,64 @@ def _next_track(data: bytes, position: int) -> int:
     return found if found >= 0 else len(data)
 
 
-# A track's bytes rewritten, so that a strict reader gets all that a damaged one still says.
+# The events of a track and the notes that they begin and end.
 
 LAST_TICK = (1 << 28) - 2
-DEFAULT_TEXT_ENCODING = "latin-1"
-TRACK_NAME, MARKER, END, TEMPO, METER = 0xFF03, 0xFF06, 0xFF2F, 0xFF51, 0xFF58
+TEXT, TRACK_NAME, MARKER, END, TEMPO, METER = 0xFF01, 0xFF03, 0xFF06, 0xFF2F, 0xFF51, 0xFF58
 DRUM_CHANNEL = 9
 PITCHED_CHANNELS = [channel for channel in range(16) if channel != DRUM_CHANNEL]
-SHORTEST_META = {TRACK_NAME: 0, MARKER: 0, END: 0, TEMPO: 3, METER: 2}  # those kept: their bytes
-LONGEST_HANGING_BEATS = 4
-ALL_OFF = (120, 123)  # controllers that silence a channel
 SYSTEM_DATA_BYTES = {0xF1: 1, 0xF2: 2, 0xF3: 1}
-BYTES = tuple(bytes((value,)) for value in range(256))
-CLIPPED = bytes(min(value, 127) for value in range(256))
 
-Event = tuple[int, bytes]  # tick, and status with data
+Event = tuple[int, int, bytes, int]  # tick, status, of a meta event with its type, data, first byte
 
 
-@dataclass(frozen=True, kw_only=True)
-class RepairedTrack:
-    """A clean track body, and what it took."""
+class Key(NamedTuple):
+    """What a track of a file's score is in the file."""
 
-    body: bytes
-    is_cut: bool  # reading stopped before the end
-    clipped_events: int  # had data bytes above 127
-    hanging_notes: int  # were never ended
+    chunk: int
+    channel: int
+    program: int
 
 
 class DamagedTrack(Exception):
     """The bytes make no sense from here on, or break off."""
 
 
-def repair_track(body: bytes, ticks_per_beat: int) -> RepairedTrack:
-    """Read a track as far as it makes sense, and write it cleanly."""
-    events: list[Event] = []
-    tick = clipped_events = 0
-    is_cut = False
-    try:
-        for tick, status, data in track_events(body):
-            if status < 0xF0 and not data.isascii():
-                data = data.translate(CLIPPED)
-                clipped_events += 1
-            if status != END:
-                events.append((tick, event_bytes(status, data)))
-    except DamagedTrack:
-        is_cut = True
-    hanging = _hanging(events)
-    if hanging:
-        events = _with_ends(events, hanging, ticks_per_beat, tick)
-    return RepairedTrack(
-        body=serialised(events),
-        is_cut=is_cut,
-        clipped_events=clipped_events,
-        hanging_notes=sum(hanging.values()),
-    )
+@dataclass(slots=True)
+class Note:
+    """A note of a chunk: which of its events begin and end it, and when; `off` is None where it never ends."""
+
+    key: Key
+    pitch: int
+    on: int
+    off: int | None
+    tick: int
+    end: int
 
 
-def track_events(body: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Yield tick, status and data of each event to keep, texts in UTF-8; the status of a meta event has its type.
+def notes_of(chunk: int, events: Sequence[Event], programs: Mapping[int, int]) -> list[Note]:
+    """Return the notes of a chunk; those of one channel and pitch end first-in first-out."""
+    now = dict(programs)
+    notes: list[Note] = []
+    begun: dict[tuple[int, int], deque[Note]] = defaultdict(deque)  # those that sound
+    for number, (tick, status, data, _) in enumerate(events):
+        kind, channel = status & 0xF0, status & 15
+        if status >= 0xF0 or kind not in (0x80, 0x90, 0xC0):
+            continue
+        if kind == 0xC0:
+            now[channel] = data[0]
+        elif kind == 0x90 and data[1]:
+            key = Key(chunk, channel, now.get(channel, 0))
+            notes.append(Note(key, data[0], number, None, tick, events[-1][0]))
+            begun[channel, data[0]].append(notes[-1])
+        elif begun[channel, data[0]]:
+            note = begun[channel, data[0]].popleft()
+            note.off, note.end = number, tick
+    return notes
 
-    Raises DamagedTrack where the bytes stop making sense.
-    """
-    for tick, status, data, _ in all_events(body):
-        if status in (TRACK_NAME, MARKER):
-            data = decode_text(data).encode("utf-8")
-        if status < 0xF0 or SHORTEST_META.get(status, LAST_TICK) <= len(data):
-            yield tick, status, data
 
-
-def all_events(body: bytes) -> Iterator[tuple[int, int, bytes, int]]:
-    """Yield tick, status and data of each event, and where its bytes begin; see `track_events`."""
+def all_events(body: bytes) -> Iterator[Event]:
+    """Yield the events of a track; raises DamagedTrack where the bytes stop making sense."""
     position = tick = running = 0
     while position < len(body):
         first = position
@@ -269,7 +272,17 @@ def event_bytes(status: int, data: bytes | Sequence[int]) -> bytes:
     data = bytes(data)
     if status > 0xFF:
         return status.to_bytes(2, "big") + variable_length(len(data)) + data
-    return BYTES[status] + (variable_length(len(data)) if status >= 0xF0 else b"") + data
+    return bytes((status,)) + (variable_length(len(data)) if status >= 0xF0 else b"") + data
+
+
+def text_events(texts: Iterable[str]) -> bytes:
+    """Write texts as events at the beginning of a track."""
+    return b"".join(b"\0" + event_bytes(TEXT, text.encode(errors="replace")) for text in texts)
+
+
+def track_chunk(body: bytes) -> bytes:
+    """Return the chunk of a track."""
+    return TRACK + len(body).to_bytes(4, "big") + body
 
 
 def decode_text(data: bytes) -> str:
@@ -277,84 +290,11 @@ def decode_text(data: bytes) -> str:
 
     Latin-1 text is often valid Shift-JIS too: that is believed where kana or kanji prevail.
     """
-    try:
+    with suppress(UnicodeDecodeError):
         return data.decode("utf-8")
-    except UnicodeDecodeError:
-        pass
-    try:
+    with suppress(UnicodeDecodeError):
         text = data.decode("cp932")
-    except UnicodeDecodeError:
-        return data.decode(DEFAULT_TEXT_ENCODING)
-    wide = sum("\u3040" <= letter <= "\u30ff" or "\u4e00" <= letter <= "\u9fff" for letter in text)
-    other = sum(letter.isalpha() for letter in text) - wide
-    return text if wide > other else data.decode(DEFAULT_TEXT_ENCODING)
-
-
-def _note(event: bytes) -> tuple[int, bool] | None:
-    """Return key (channel and pitch) of a note event and whether it starts one; None for others."""
-    status = event[0]
-    if not 0x80 <= status < 0xA0:
-        return None
-    return (status & 15) << 7 | event[1], status >= 0x90 and event[2] > 0
-
-
-def _hanging(events: list[Event]) -> dict[int, int]:
-    """Return how many notes of each key are never ended."""
-    sounding: dict[int, int] = {}
-    for _, event in events:
-        if note := _note(event):
-            key, is_start = note
-            if is_start:
-                sounding[key] = sounding.get(key, 0) + 1
-            elif sounding.get(key):
-                sounding[key] -= 1
-    return {key: count for key, count in sounding.items() if count}
-
-
-def _with_ends(
-    events: list[Event], hanging: dict[int, int], ticks_per_beat: int, end_ticks: int
-) -> list[Event]:
-    """End every note of the hanging keys: where the pitch starts again, or after four beats.
-
-    The missing end can be that of any of its notes: first-in first-out would prolong each one
-    after it to the end of the next.
-    """
-    ended: list[Event] = []
-    starts: dict[int, int] = {}
-
-    def end(key: int, tick: int) -> None:
-        if key in starts:
-            stop = min(tick, starts.pop(key) + LONGEST_HANGING_BEATS * ticks_per_beat)
-            ended.append((stop, bytes((0x80 | key >> 7, key & 127, 0))))
-
-    for tick, event in events:
-        note = _note(event)
-        if note is None or note[0] not in hanging:
-            if event[0] & 0xF0 == 0xB0 and event[1] in ALL_OFF:
-                for key in [key for key in starts if key >> 7 == event[0] & 15]:
-                    end(key, tick)
-            ended.append((tick, event))
-            continue
-        key, is_start = note
-        if is_start:
-            end(key, tick)
-            starts[key] = tick
-            ended.append((tick, event))
-        elif key in starts:
-            del starts[key]
-            ended.append((tick, event))
-    for key, start in sorted(starts.items()):
-        end(key, max(end_ticks, start + ticks_per_beat))
-    return sorted(ended, key=lambda timed: timed[0])  # stable: ends stay before restarts
-
-
-def serialised(events: list[Event]) -> bytes:
-    """Write a track's events, in order, and its end."""
-    pieces: list[bytes] = []
-    last = 0
-    for tick, event in events:
-        delta = tick - last
-        pieces.append(BYTES[delta] if delta < 128 else variable_length(delta))
-        pieces.append(event)
-        last = tick
-    return b"".join((*pieces, b"\x00", END_OF_TRACK))
+        wide = sum("\u3040" <= one <= "\u30ff" or "\u4e00" <= one <= "\u9fff" for one in text)
+        if 2 * wide > sum(letter.isalpha() for letter in text):
+            return text
+    return data.decode("latin-1")

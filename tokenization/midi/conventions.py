@@ -46,11 +46,6 @@ def without_far_events(score: Score, beats: float) -> Score:
     """Drop what lies after a beat where no note does; pedals are released there."""
     last = int(beats * score.ticks_per_beat)
     tempos, meters, pedals = score.tempos, score.meters, score.pedals
-    ticks = (tempos.onset_ticks, meters.onset_ticks, pedals.onset_ticks + pedals.duration_ticks)
-    if all((onset_ticks <= last).all() for onset_ticks in ticks) and all(
-        marker.onset_ticks <= last for marker in score.markers
-    ):
-        return score
     pedals = pedals[pedals.onset_ticks < last]
     return score.replace(
         tempos=tempos[tempos.onset_ticks <= last],
@@ -73,17 +68,10 @@ def _sounding(score: Score) -> Score:
 
 
 def _with_tempos(score: Score) -> Score:
-    tempos = score.tempos
-    bpm = tempos.beats_per_minute
-    playable = (bpm >= SLOWEST_BEATS_PER_MINUTE) & (bpm <= FASTEST_BEATS_PER_MINUTE)
-    playable &= tempos.onset_ticks >= 0
-    if not playable.all():
-        score = score.remark(
-            f"{counted(int((~playable).sum()), 'tempo')} below {SLOWEST_BEATS_PER_MINUTE:.2f} or above "
-            f"{FASTEST_BEATS_PER_MINUTE} beats a minute left out."
-        )
-        tempos = tempos[playable]
-    tempos = _one_a_tick(tempos)
+    slowest, fastest = SLOWEST_BEATS_PER_MINUTE, FASTEST_BEATS_PER_MINUTE
+    bpm = score.tempos.beats_per_minute
+    why = f" below {slowest:.2f} or above {fastest} beats a minute"
+    score, tempos = _usable(score, score.tempos, (bpm >= slowest) & (bpm <= fastest), "tempo", why)
     if not len(tempos) or tempos.onset_ticks[0] > 0:
         start = "Before the first tempo" if len(tempos) else "No tempo is given:"
         score = score.remark(f"{start} {DEFAULT_BEATS_PER_MINUTE:.0f} beats a minute were assumed.")
@@ -94,39 +82,32 @@ def _with_tempos(score: Score) -> Score:
 
 
 def _with_meters(score: Score) -> Score:
-    meters = score.meters
-    known = (
-        (meters.onset_ticks >= 0)
-        & (meters.numerator > 0)
-        & np.isin(meters.denominator, DENOMINATORS)
-    )
-    if not known.all():
-        impossible = counted(int((~known).sum()), "impossible time signature")
-        score = score.remark(f"{impossible} left out.")
-        meters = meters[known]
-    meters = _one_a_tick(meters)
-    bars = 4 * score.ticks_per_beat * meters.numerator / meters.denominator  # their lengths
-    if not len(meters):
-        score = score.remark(Remark("No time signature is given: 4/4 was assumed.", "metre"))
-    elif meters.onset_ticks[0] == 0:
+    known = (score.meters.numerator > 0) & np.isin(score.meters.denominator, DENOMINATORS)
+    score, meters = _usable(score, score.meters, known, "impossible time signature")
+    if len(meters) and meters.onset_ticks[0] == 0:
         return score.replace(meters=meters)
-    elif meters.onset_ticks[0] < bars[0]:
+    bars = 4 * score.ticks_per_beat * meters.numerator / meters.denominator  # their lengths
+    if len(meters) and meters.onset_ticks[0] < bars[0]:
         score = score.remark("The time signature comes late; it was taken from the start on.")
         first = np.append(0, meters.onset_ticks[1:])
         return score.replace(meters=meters.replace(onset_ticks=first))
-    else:
+    message = "No time signature is given: 4/4 was assumed."
+    if len(meters):
         message = "The first time signature comes late: 4/4 was assumed till then."
-        score = score.remark(Remark(message, "metre"))
-    return score.replace(
+    return score.remark(Remark(message, "metre")).replace(
         meters=Meters.concatenate((Meters(np.zeros(1), np.array([4]), np.array([4])), meters))
     )
 
 
-def _one_a_tick(changes: Changes) -> Changes:
-    """Keep the last of several changes on a tick: the one that holds."""
-    onset_ticks: np.ndarray = changes.columns[0]
-    last = np.append(np.diff(onset_ticks) > 0, np.ones(min(len(changes), 1), dtype=bool))
-    return changes if last.all() else changes[last]
+def _usable(
+    score: Score, changes: Changes, possible: np.ndarray, noun: str, why: str = ""
+) -> tuple[Score, Changes]:
+    """Drop changes that are not possible, with a remark, and keep the last of several on a tick: the one that holds."""
+    possible &= changes.columns[0] >= 0
+    if not possible.all():
+        score = score.remark(f"{counted(int((~possible).sum()), noun)}{why} left out.")
+    changes = changes[possible]
+    return score, changes[np.diff(changes.columns[0], append=np.inf) > 0]
 
 
 def _with_drums(score: Score) -> Score:

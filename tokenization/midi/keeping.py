@@ -13,30 +13,32 @@ controllers stay in force. Time signatures follow the new bars.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import NamedTuple
 
 import numpy as np
 
 from tokenization.analysis.chords import named, text_of
-from tokenization.edit import Edit, NotKept, homes, new_bars, shared
+from tokenization.edit import Edit, NotKept, line_at, new_bars
 from tokenization.midi.chunks import (
     DRUM_CHANNEL,
     END,
-    HEADER,
     LAST_TICK,
-    LEADING_BYTES,
     MARKER,
     METER,
-    TRACK,
     TRACK_NAME,
     DamagedTrack,
+    Event,
+    Key,
+    Note,
     all_events,
     event_bytes,
+    notes_of,
     split_chunks,
+    text_events,
+    track_chunk,
     variable_length,
 )
 from tokenization.midi.reading import SUSTAIN, programs_set_apart, read_midi
@@ -44,25 +46,10 @@ from tokenization.score import Notes, Score, Track
 
 # The file as track chunks of events that can be removed and added; what is not touched keeps its bytes.
 
-TEXT, SEQUENCE_NUMBER = 0xFF01, 0xFF00
+SEQUENCE_NUMBER = 0xFF00
 BEFORE, AMID, AFTER = range(3)  # the kept events of a tick: notes end, signs change, notes begin
 UNREAD = "the file is damaged, or holds events that are not of a MIDI file"
-Event = tuple[int, int, bytes, int]  # tick, status, of a meta event with its type, data, first byte
 Added = tuple[int, int, bytes]  # tick, place among the events of the tick, bytes without the time
-Key = tuple[int, int, int]  # of a track of the file's score: chunk, channel and program
-
-
-class Note(NamedTuple):
-    """A note of the file: which events of its chunk begin and end it, and when."""
-
-    chunk: int
-    channel: int
-    program: int
-    pitch: int
-    on: int
-    off: int | None
-    tick: int
-    end: int
 
 
 @dataclass
@@ -74,25 +61,28 @@ class Chunk:
     removed: set[int | None] = field(default_factory=set)
     added: list[Added] = field(default_factory=list)
 
+    def add(self, tick: int, place: int, status: int, data: bytes | Sequence[int]) -> None:
+        """Add an event at a place among those of its tick."""
+        self.added.append((tick, place, event_bytes(status, data)))
+
     def written(self, seam: int | None) -> bytes:
         """Return its bytes with the changes, and of its own events those before the seam."""
         if seam is None and not (self.removed or self.added):
             return self.body
         events = self.events if seam is None else [e for e in self.events if e[0] < seam]
         kept = [e for e in events if e[1] != END]
-        if not self.removed and (seam is not None or not self.added):
-            # What precedes all that is new stays as it is, running status and all.
-            after = self.events[len(kept)][3] if len(kept) < len(self.events) else len(self.body)
-            pieces, tick = [self.body[:after]], kept[-1][0] if kept else 0
-            changes = sorted(self.added, key=lambda event: event[:2])
-        else:
-            pieces, tick = [], 0
-            stay = [
-                (e[0], AMID, event_bytes(e[1], e[2]))
-                for number, e in enumerate(kept)
-                if number not in self.removed
-            ]
-            changes = sorted(stay + self.added, key=lambda event: event[:2])
+        # What precedes all that is new or gone stays as it is, running status and all.
+        ticks = [event[0] for event in kept]
+        new = min((event[0] for event in self.added), default=LAST_TICK + 1)
+        same = min([bisect_left(ticks, new), *self.removed - {None}])  # type: ignore[type-var]
+        after = self.events[same][3] if same < len(self.events) else len(self.body)
+        pieces, tick = [self.body[:after]], ticks[same - 1] if same else 0
+        stay = [
+            (e[0], AMID, event_bytes(e[1], e[2]))
+            for number, e in enumerate(kept)
+            if number >= same and number not in self.removed
+        ]
+        changes = sorted(stay + self.added, key=lambda event: event[:2])
         for at, _, event in changes:
             pieces.append(variable_length(at - tick) + event)
             tick = at
@@ -100,57 +90,8 @@ class Chunk:
         return b"".join((*pieces, variable_length(end - tick), event_bytes(END, b"")))
 
 
-class Tracks:
-    """The chunks of a file; all but tracks stay where they are."""
-
-    def __init__(self, data: bytes) -> None:
-        """Take a file apart; one that is damaged raises NotKept."""
-        start = data.find(HEADER, 0, LEADING_BYTES)
-        bodies = split_chunks(data, "the file").bodies
-        data = data[start:]
-        position = 8 + int.from_bytes(data[4:8], "big")
-        self._head = data[:position]
-        self._pieces: list[
-            bytes | int
-        ] = []  # what follows: other chunks, and the numbers of tracks
-        self.chunks: list[Chunk] = []
-        while position + 8 <= len(data) and len(self.chunks) <= len(bodies):
-            stop = position + 8 + int.from_bytes(data[position + 4 : position + 8], "big")
-            if data.startswith(TRACK, position):
-                self._pieces.append(len(self.chunks))
-                self.chunks.append(chunk_of(data[position + 8 : stop]))
-            else:
-                self._pieces.append(data[position:stop])
-            position = stop
-        self._pieces.append(data[position:])
-        if position > len(data) or [chunk.body for chunk in self.chunks] != [*bodies]:
-            raise NotKept(UNREAD)
-        self.is_type_0 = data[8:10] == b"\x00\x00" and len(self.chunks) == 1
-
-    def add(self) -> int:
-        """Add a track after the others; return its number."""
-        place = 1 + max(n for n, piece in enumerate(self._pieces) if isinstance(piece, int))
-        self._pieces.insert(place, len(self.chunks))
-        self.chunks.append(Chunk(b"", []))
-        return len(self.chunks) - 1
-
-    def written(self, seam: int | None, texts: Iterable[str]) -> bytes:
-        """Return the file with all changes and texts at its start; with a seam, of its own events those before it."""
-        said = b"".join(
-            b"\x00" + event_bytes(TEXT, text.encode(errors="replace")) for text in texts
-        )
-        bodies = [chunk.written(seam) for chunk in self.chunks]
-        # A sequence number stands before all else.
-        first = [*islice(all_events(bodies[0]), 2)]
-        place = first[1][3] if first[0][:2] == (0, SEQUENCE_NUMBER) else 0
-        bodies[0] = bodies[0][:place] + said + bodies[0][place:]
-        tracks = [TRACK + len(body).to_bytes(4, "big") + body for body in bodies]
-        pieces = [tracks[piece] if isinstance(piece, int) else piece for piece in self._pieces]
-        count = len(tracks).to_bytes(2, "big")
-        return b"".join((self._head[:10], count, self._head[12:], *pieces))
-
-
-def chunk_of(body: bytes) -> Chunk:
+def _chunk_of(body: bytes) -> Chunk:
+    """Return a track taken apart; one that is damaged raises NotKept."""
     try:
         events = list(all_events(body))
     except DamagedTrack:
@@ -161,43 +102,12 @@ def chunk_of(body: bytes) -> Chunk:
     return Chunk(body, events)
 
 
-def notes_of(chunk: int, events: Sequence[Event], programs: Mapping[int, int]) -> list[Note]:
-    """Return the notes of a chunk, those of a key ended first-in first-out."""
-    now = dict(programs)
-    notes: list[Note] = []
-    begun: dict[tuple[int, int], deque[int]] = defaultdict(deque)  # which notes of a key sound
-    for number, (tick, status, data, _) in enumerate(events):
-        kind, channel = status & 0xF0, status & 15
-        if status >= 0xF0 or kind not in (0x80, 0x90, 0xC0):
-            continue
-        if kind == 0xC0:
-            now[channel] = data[0]
-        elif kind == 0x90 and data[1]:
-            begun[channel, data[0]].append(len(notes))
-            program, last = now.get(channel, 0), events[-1][0]
-            notes.append(Note(chunk, channel, program, data[0], number, None, tick, last))
-        elif begun[channel, data[0]]:
-            ended = begun[channel, data[0]].popleft()
-            notes[ended] = notes[ended]._replace(off=number, end=tick)
-    return notes
-
-
 # The new music in these tracks.
 
 HELD_PEDALS = (SUSTAIN, 66, 69)  # sostenuto and hold too
 LOUDNESS = (7, 11)  # channel volume and expression
 FADED = 4  # a quarter of the loudest, or less, is a fade-out
 CENTRE = (0, 64)  # of the pitch bend
-LOCAL_BEATS = 8  # whose tempo goes on after the last beat that is known
-
-
-@dataclass
-class _Home:
-    """Where new notes go: a chunk and a channel."""
-
-    chunk: int
-    channel: int
-    pitch: float = 60  # the middle of what it plays
 
 
 class KeptMidi:
@@ -208,14 +118,13 @@ class KeptMidi:
         self.edit, self.heard = edit, edit.heard
         if not len(self.heard.file_times):
             raise NotKept("its pieces in sequence were read as one")
-        self.tracks = Tracks(edit.original)
+        found = split_chunks(edit.original, "the file")
+        if found.wrong_lengths:
+            raise NotKept(UNREAD)
+        self._between = [*found.between]
+        self.chunks = [_chunk_of(body) for body in found.bodies]
+        self.is_type_0 = found.kind == 0 and len(self.chunks) == 1
         self._read_notes()
-        self._in_beats = edit.heard.ticks_per_beat
-        times = self.heard.file_times
-        self._beats, self._ticks = times.beats, times.file_ticks
-        slopes = np.diff(self._ticks) / np.diff(self._beats)
-        # Whether its beats are the file's.
-        self.is_straight = bool(np.allclose(slopes, slopes[0], rtol=1e-6))
 
     def _read_notes(self) -> None:
         """Find the notes, and for each track of the file's score the chunk, channel and program that it is."""
@@ -223,7 +132,7 @@ class KeptMidi:
         self._moves: dict[int, list[tuple[int, int, int, bytes]]] = defaultdict(list)
         self._programs: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
         self._first_with: dict[int, int] = {}  # the first chunk with an event of a status
-        for number, chunk in enumerate(self.tracks.chunks):
+        for number, chunk in enumerate(self.chunks):
             for tick, status, data, _ in chunk.events:
                 self._first_with.setdefault(status, number)
                 if 0xC0 <= status < 0xD0:
@@ -232,15 +141,15 @@ class KeptMidi:
                     self._moves[status & 15].append((tick, number, status, data))
         for moves in self._moves.values():
             moves.sort(key=lambda move: move[:2])  # stable: those of a chunk stay in order
-        programs = programs_set_apart([chunk.body for chunk in self.tracks.chunks])
+        programs = programs_set_apart([chunk.body for chunk in self.chunks])
         self.notes = [
             note
-            for number, chunk in enumerate(self.tracks.chunks)
+            for number, chunk in enumerate(self.chunks)
             for note in notes_of(number, chunk.events, programs)
         ]
         self.of_key: dict[Key, list[Note]] = defaultdict(list)
         for note in self.notes:
-            self.of_key[note.chunk, note.channel, note.program].append(note)
+            self.of_key[note.key].append(note)
         self.keys = sorted(self.of_key)
         self.read = read_midi(self.edit.original)
         counts = np.bincount(self.read.notes.track, minlength=len(self.read.tracks)).tolist()
@@ -253,65 +162,51 @@ class KeptMidi:
         Where the piece goes on, they follow all of the file up to the seam. Elsewhere they take the place of the notes
         of the parts that were heard in these bars, or of those of the parts that are written anew.
         """
-        edit, heard = self.edit, self.heard.tracks
+        edit = self.edit
         if edit.goes_on:
             self._end_at_seam()
-            if self.is_straight:
+            beats, known = self.heard.file_times.columns
+            slopes = np.diff(known) / np.diff(beats)
+            if np.allclose(slopes, slopes[0], rtol=1e-6):  # the beats are the file's
                 self._write_bars(score)
-        elif edit.tracks is None:
-            assert edit.stop is not None, "bars are rewritten up to one"
-            self._remove(heard, self._early(edit.start), self._early(edit.stop))
+        elif edit.stop is None:
+            self._remove(0, LAST_TICK + 1)
         else:
-            old = [heard[track] for track in edit.tracks if track < len(heard)]
-            self._remove(old, 0, LAST_TICK + 1)
+            self._remove(self._early(edit.start), self._early(edit.stop))
         self._write_notes(edit.new_in(score))
-        return self.tracks.written(self._seam if edit.goes_on else None, texts)
+        return self._written(self._seam if edit.goes_on else None, texts)
 
     # Times.
 
-    def tick_of(self, ticks: np.ndarray | int) -> np.ndarray:
-        """Return the file's ticks of ticks of the score; after the seam, at the tempo of the last beats before it."""
-        beats, known = self._beats, self._ticks
-        at = np.asarray(ticks) / self._in_beats
-        if self.edit.goes_on:
-            last = self.edit.start / self._in_beats
-            end = _line(np.array([last]), beats, known)
-            before = beats < last
-            beats, known = np.append(beats[before], last), np.append(known[before], end)
-            if len(beats) < 2:  # all that is known lies after it
-                beats = np.append(last - 1, last)
-                known = np.append(_line(last - 1, self._beats, self._ticks), end)
-        return np.floor(_line(at, beats, known) + 0.5).astype(np.int64)
-
     @property
     def _seam(self) -> int:
-        return max(0, int(self.tick_of(self.edit.start)))
+        return max(0, int(self.edit.tick_of(self.edit.start)))
 
     def _early(self, ticks: int) -> int:
         """Return the file's tick from which on notes count as those after a bar line."""
-        half = ticks - self._in_beats / (2 * self.edit.onset_steps)
-        return int(np.ceil(_line(half / self._in_beats, self._beats, self._ticks) - 1e-6))
+        half = ticks / self.heard.ticks_per_beat - 1 / (2 * self.edit.onset_steps)
+        return int(np.ceil(line_at(half, *self.heard.file_times.columns) - 1e-6))
 
     # What goes.
 
-    def _remove(self, parts: Iterable[Track], start: int, stop: int) -> None:
-        for source in {source for part in parts for source in part.sources}:
+    def _remove(self, start: int, stop: int) -> None:
+        """Remove the notes of the parts that are written anew which begin within ticks."""
+        for source in self.edit.replaced:
             for note in self.of_key[self.keys[source]]:
                 if start <= note.tick < stop:
-                    self.tracks.chunks[note.chunk].removed |= {note.on, note.off}
+                    self.chunks[note.key.chunk].removed |= {note.on, note.off}
 
     def _end_at_seam(self) -> None:
         """End what sounds at the seam; drop the notes just before it that count as after it."""
         seam, early = self._seam, min(self._seam, self._early(self.edit.start))
         for note in self.notes:
-            chunk = self.tracks.chunks[note.chunk]
+            chunk = self.chunks[note.key.chunk]
             if note.tick >= seam:
                 continue
             if note.tick >= early:
                 chunk.removed |= {note.on, note.off}
             elif note.off is None or note.end >= seam:
-                off = event_bytes(0x80 | note.channel, (note.pitch, 64))
-                chunk.added.append((seam, BEFORE, off))
+                chunk.add(seam, BEFORE, 0x80 | note.key.channel, (note.pitch, 64))
         for channel in range(16):
             self._reset(channel, seam)
 
@@ -337,12 +232,9 @@ class KeptMidi:
             if c in now and now[c][0] <= loudest[c] // FADED < loudest[c]
         ]
         for controller, value, number in changes:
-            event = event_bytes(0xB0 | channel, (controller, value))
-            self.tracks.chunks[number].added.append((seam, BEFORE, event))
+            self.chunks[number].add(seam, BEFORE, 0xB0 | channel, (controller, value))
         if bend != CENTRE:
-            self.tracks.chunks[bent].added.append(
-                (seam, BEFORE, event_bytes(0xE0 | channel, CENTRE))
-            )
+            self.chunks[bent].add(seam, BEFORE, 0xE0 | channel, CENTRE)
 
     # What comes.
 
@@ -363,30 +255,19 @@ class KeptMidi:
                     self._sign(marker.onset_ticks, MARKER, text_of(marker).encode())
 
     def _sign(self, ticks: int, status: int, data: bytes) -> None:
-        chunk = self.tracks.chunks[self._first_with.get(status, 0)]
-        chunk.added.append((int(self.tick_of(ticks)), AMID, event_bytes(status, data)))
+        chunk = self.chunks[self._first_with.get(status, 0)]
+        chunk.add(int(self.edit.tick_of(ticks)), AMID, status, data)
 
     def _write_notes(self, score: Score) -> None:
-        for index in np.unique(score.notes.track).tolist():
-            notes = score.notes[score.notes.track == index]
-            known = index < len(self.heard.tracks)
-            places = self._homes(self.heard.tracks[index]) if known else []
-            places = places or [self._new_home(score.tracks[index])]
-            parts = shared(notes, [home.pitch for home in places])
-            for home, own in zip(places, parts, strict=True):
-                self._write_to(home, own)
-
-    def _homes(self, part: Track) -> list[_Home]:
-        """Return where the notes of a part go on."""
         before = self._seam if self.edit.goes_on else LAST_TICK
-        pitches, gone = {}, {}
-        for source in part.sources:
-            notes = [note.pitch for note in self.of_key[self.keys[source]] if note.tick < before]
-            kept = pitches if self._is_in_force(self.keys[source], before) else gone
-            kept[source] = np.array(notes)
-        any_left = any(len(notes) for notes in pitches.values())
-        found = homes(part, self.read.tracks, pitches if any_left else gone)
-        return [_Home(*self.keys[source][:2], pitch) for source, pitch in found]
+        pitches, gone = {}, {}  # of each track: whose program is in force there, or is not
+        for source, key in enumerate(self.keys):
+            kept = pitches if self._is_in_force(key, before) else gone
+            kept[source] = np.array([note.pitch for note in self.of_key[key] if note.tick < before])
+        played = dict(enumerate(self.read.tracks))
+        for track, source, notes in self.edit.placed(score, played, pitches, gone):
+            home = self._new_home(track) if source is None else self.keys[source][:2]
+            self._write_to(*home, notes)
 
     def _is_in_force(self, key: Key, before: int) -> bool:
         """Say whether a chunk's channel has a program at the end of what is kept."""
@@ -394,26 +275,24 @@ class KeptMidi:
         last = [found for tick, found in self._programs[number, channel] if tick < before]
         return not last or last[-1] == program
 
-    def _new_home(self, track: Track) -> _Home:
+    def _new_home(self, track: Track) -> tuple[int, int]:
         """Return a new track, or in a file of type 0 a channel, for a part that the file does not have."""
         channel = self._free_channel(track)
         known = self._channels(with_notes=True)
-        if self.tracks.is_type_0:
-            number, at, signs = 0, self._seam if self.edit.goes_on else 0, []
-        else:
-            number, at = self.tracks.add(), 0
-            signs = [(0, BEFORE, event_bytes(TRACK_NAME, track.name.encode()))]
+        number, at = 0, self._seam if self.edit.goes_on else 0
+        if not self.is_type_0:
+            number, at = len(self.chunks), 0
+            self._between.insert(number, b"")
+            self.chunks.append(Chunk(b"", []))
+            self.chunks[number].add(0, BEFORE, TRACK_NAME, track.name.encode())
         if channel != DRUM_CHANNEL or channel not in known:
-            signs.append((at, AMID, event_bytes(0xC0 | channel, (track.program,))))
-        self.tracks.chunks[number].added += signs
-        return _Home(number, channel)
+            self.chunks[number].add(at, AMID, 0xC0 | channel, (track.program,))
+        return number, channel
 
     def _channels(self, *, with_notes: bool) -> set[int]:
         least = 0xA0 if with_notes else 0xF0
-        own = {
-            e[1] & 15 for chunk in self.tracks.chunks for e in chunk.events if 0x80 <= e[1] < least
-        }
-        new = {e[0] & 15 for chunk in self.tracks.chunks for _, _, e in chunk.added if e[0] < 0xF0}
+        own = {e[1] & 15 for chunk in self.chunks for e in chunk.events if 0x80 <= e[1] < least}
+        new = {e[0] & 15 for chunk in self.chunks for _, _, e in chunk.added if e[0] < 0xF0}
         return own | new
 
     def _free_channel(self, track: Track) -> int:
@@ -425,28 +304,28 @@ class KeptMidi:
                 return free[0]
         programs: dict[int, set[int]] = defaultdict(set)
         for note in self.notes:
-            programs[note.channel].add(note.program)
+            programs[note.key.channel].add(note.key.program)
         alike = [c for c, used in programs.items() if used == {track.program} and c != DRUM_CHANNEL]
         if not alike:
             raise NotKept("all its channels are taken, so that there is none for a new part")
         return alike[0]
 
-    def _write_to(self, home: _Home, notes: Notes) -> None:
+    def _write_to(self, number: int, channel: int, notes: Notes) -> None:
         """Add notes, which end where a kept one of their key begins, and end those that sound where they begin."""
         kept: dict[int, list[Note]] = defaultdict(list)
         begins: dict[int, list[int]] = defaultdict(list)
         for note in () if self.edit.goes_on else self.notes:
-            gone = note.on in self.tracks.chunks[note.chunk].removed
-            if note.channel == home.channel and not gone:
+            gone = note.on in self.chunks[note.key.chunk].removed
+            if note.key.channel == channel and not gone:
                 begins[note.pitch].append(note.tick)
-                if note.chunk == home.chunk and note.off is not None:
+                if note.key.chunk == number and note.off is not None:
                     kept[note.pitch].append(note)
         for ticks in begins.values():
             ticks.sort()
-        onsets, ends = self.tick_of(notes.onset_ticks), self.tick_of(notes.end_ticks)
+        onsets, ends = self.edit.tick_of(notes.onset_ticks), self.edit.tick_of(notes.end_ticks)
         if len(ends) and ends.max() > LAST_TICK:
             raise NotKept("the new music would end later than a MIDI file can say")
-        chunk = self.tracks.chunks[home.chunk]
+        chunk = self.chunks[number]
         rows = np.stack([onsets, ends, notes.pitch, notes.velocity], axis=1)
         for on, end, pitch, velocity in rows.tolist():
             following = begins[pitch][bisect_right(begins[pitch], on) :][:1]
@@ -458,17 +337,19 @@ class KeptMidi:
                 if note.off not in chunk.removed:
                     chunk.removed.add(note.off)
                     _, status, data, _ = chunk.events[note.off]  # type: ignore[index]
-                    chunk.added.append((on, BEFORE, event_bytes(status, data)))
-            chunk.added.append((on, AFTER, event_bytes(0x90 | home.channel, (pitch, velocity))))
-            chunk.added.append((end, BEFORE, event_bytes(0x80 | home.channel, (pitch, 64))))
+                    chunk.add(on, BEFORE, status, data)
+            chunk.add(on, AFTER, 0x90 | channel, (pitch, velocity))
+            chunk.add(end, BEFORE, 0x80 | channel, (pitch, 64))
 
-
-def _line(at: np.ndarray | float, beats: np.ndarray, ticks: np.ndarray) -> np.ndarray:
-    """Return ticks at beats: straight lines between those known, and beyond them at the mean of the last few."""
-    back = max(beats[0], beats[-1] - LOCAL_BEATS)
-    slope = (ticks[-1] - np.interp(back, beats, ticks)) / (beats[-1] - back)
-    first = (ticks[1] - ticks[0]) / (beats[1] - beats[0])
-    at = np.asarray(at, dtype=np.float64)
-    inside = np.interp(at, beats, ticks)
-    beyond = np.maximum(at - beats[-1], 0) * slope + np.minimum(at - beats[0], 0) * first
-    return inside + beyond
+    def _written(self, seam: int | None, texts: Iterable[str]) -> bytes:
+        """Return the file with all changes and texts at its start; with a seam, of its own events those before it."""
+        bodies = [chunk.written(seam) for chunk in self.chunks]
+        # A sequence number stands before all else.
+        first = [*islice(all_events(bodies[0]), 2)]
+        place = first[1][3] if first[0][:2] == (0, SEQUENCE_NUMBER) else 0
+        bodies[0] = bodies[0][:place] + text_events(texts) + bodies[0][place:]
+        head, *between = self._between
+        pieces = [head[:10], len(bodies).to_bytes(2, "big"), head[12:]]
+        for body, after in zip(bodies, between, strict=True):
+            pieces += [track_chunk(body), after]
+        return b"".join(pieces)

@@ -1,10 +1,9 @@
-"""How much music a file may hold, and the error that says what is wrong with one."""
+"""Files opened within limits: how much music one may hold, and the error that says what is wrong with one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-REPAIRABLE_BYTES = 1 << 19  # repair walks through every event: more would take seconds
+from pathlib import Path
 
 
 class MidiError(ValueError):
@@ -25,11 +24,6 @@ class Limits:
     signs: int = (
         300_000  # markers of MIDI; tempos and chords of a score, as often as they are played
     )
-
-    def check_bytes(self, name: str, found: int) -> None:
-        """Raise where a file is larger than is read."""
-        if found > self.bytes:
-            raise MidiError(f"{name} is larger than the {self.bytes:,} bytes that can be read")
 
     def check(self, name: str, quantity: str, found: float) -> None:
         """Raise where a file has more of a quantity than is allowed."""
@@ -54,3 +48,28 @@ UPLOAD = Limits(
     elements=450_000,
     signs=50_000,
 )
+LONGEST_NAME = 80
+
+
+def opened(source: bytes | str | Path, limits: Limits, name: str | None) -> tuple[str, bytes]:
+    """Return what sentences call a file, by default by its path, and its bytes."""
+    is_path = not isinstance(source, bytes)
+    name = name or (Path(source).name or str(source) if is_path else "this file")
+    name = "".join(letter if letter.isprintable() else "?" for letter in name[:LONGEST_NAME])
+    data = _bytes_of(Path(source), limits, name) if is_path else source
+    if len(data) > limits.bytes:
+        raise MidiError(f"{name} is larger than the {limits.bytes:,} bytes that can be read")
+    return name, data
+
+
+def _bytes_of(path: Path, limits: Limits, name: str) -> bytes:
+    """Return a file's bytes, one more than allowed at most."""
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path}: check its name and folder")
+    if not path.is_file():
+        raise MidiError(f"{name} is a folder or a device: give a MIDI file")
+    try:
+        with path.open("rb") as file:
+            return file.read(limits.bytes + 1)
+    except OSError as error:
+        raise MidiError(f"{name} cannot be read: {error.strerror}") from error

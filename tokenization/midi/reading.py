@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -18,155 +19,39 @@ from tokenization.analysis.chords import marker_in
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.midi.chunks import (
     DRUM_CHANNEL,
-    END,
     END_OF_TRACK,
     HEADER,
     LAST_TICK,
-    LONGEST_HANGING_BEATS,
+    MARKER,
+    METER,
     PITCHED_CHANNELS,
-    TRACK,
+    TEMPO,
+    TRACK_NAME,
     DamagedTrack,
-    RepairedTrack,
-    event_bytes,
-    repair_track,
-    serialised,
+    Event,
+    Key,
+    Note,
+    all_events,
+    decode_text,
+    notes_of,
     split_chunks,
-    track_events,
+    track_chunk,
     variable_length,
 )
 from tokenization.midi.conventions import complete, finished, without_far_events
-from tokenization.midi.limits import GENEROUS, REPAIRABLE_BYTES, Limits, MidiError
+from tokenization.midi.limits import GENEROUS, Limits, MidiError, opened
 from tokenization.score import FileTimes, Meters, Notes, Pedals, Score, Tempos, Track
 from tokenization.wording import counted
 
-# The sustain pedal of a channel, written into every track with notes on that channel.
-#
-# It is a message to a channel, whichever track it stands in and whichever program is in force there; symusic gives it
-# to one track and program alone.
-
-SUSTAIN, DOWN = 64, 64  # the controller, and the least value at which the pedal is down
-MOST_MOVES = 1 << 18  # that are written into tracks: pedals of more stay with the track they are in
-# Running or not, each kind that a track has is spelled out once.
-_NOTE, _CONTROL = (
-    {channel: re.compile(b"%c[\0-\x7f]{2}" % (first | channel)) for channel in PITCHED_CHANNELS}
-    for first in (0x90, 0xB0)
-)
-_PROGRAM = {channel: re.compile(b"%c[\0-\x7f]" % (0xC0 | channel)) for channel in PITCHED_CHANNELS}
-
-Events = list[tuple[int, int, bytes]]  # tick, status, data
-Moves = dict[int, list[tuple[int, int]]]  # of a channel's pedal: tick, value
-Programs = Mapping[int, int]  # those in force at the start, by channel
-
-
-def with_channel_pedals(bodies: Sequence[bytes], programs: Programs) -> Sequence[bytes]:
-    """Return the tracks with the pedals of their channels, the same ones where that changes nothing.
-
-    A damaged track is for the repair.
-    """
-    if not any(_may_concern(bodies, channel) for channel in PITCHED_CHANNELS):
-        return bodies
-    try:
-        tracks = [list(track_events(body)) for body in bodies]
-    except DamagedTrack:
-        return bodies
-    if any(status < 0xF0 and not data.isascii() for events in tracks for _, status, data in events):
-        return bodies
-    notes = [{s & 15 for _, s, _ in events if 0x90 <= s < 0xA0} for events in tracks]
-    if sum(len(channels - {DRUM_CHANNEL}) for channels in notes) > len(PITCHED_CHANNELS):
-        return bodies  # with more tracks than channels these are shared for want of more
-    moves = _moves(tracks)
-    result = list(bodies)
-    for place, events in enumerate(tracks):
-        moving = {channel: moves[channel] for channel in notes[place] if channel in moves}
-        used = _programs(events, moving, programs)
-        own = _moves([events])
-        moving = {
-            c: moved for c, moved in moving.items() if len(used[c]) > 1 or own.get(c) != moved
-        }
-        if sum(len(moving[channel]) * len(used[channel]) for channel in moving) > MOST_MOVES:
-            return bodies
-        if moving:
-            ended = {channel: _ended(moved, tracks) for channel, moved in moving.items()}
-            result[place] = serialised(list(_merged(events, ended, used)))
-    return result
-
-
-def _may_concern(bodies: Sequence[bytes], channel: int) -> bool:
-    """Say whether pedal and notes of a channel may stand in two tracks, or under two programs.
-
-    By bytes, since few files have any such and all are asked.
-    """
-    pedals = [b for b in bodies if SUSTAIN in b and _CONTROL[channel].search(b)]
-    notes = [b for b in bodies if _NOTE[channel].search(b)] if pedals else []
-    if not notes:
-        return False
-    apart = len(notes) > 1 or any(body is not notes[0] for body in pedals)
-    return apart or len(set(_PROGRAM[channel].findall(notes[0]))) > 1
-
-
-def _moves(tracks: Sequence[Events]) -> Moves:
-    """Return how the pedal of each pitched channel moves, in time."""
-    moves: Moves = {}
-    for events in tracks:
-        for tick, status, data in events:
-            if 0xB0 <= status < 0xC0 and data[0] == SUSTAIN and status & 15 != DRUM_CHANNEL:
-                moves.setdefault(status & 15, []).append((tick, data[1]))
-    return {channel: sorted(moved, key=lambda move: move[0]) for channel, moved in moves.items()}
-
-
-def _ended(moved: list[tuple[int, int]], tracks: Sequence[Events]) -> list[tuple[int, int]]:
-    """Return a pedal's moves; one that is down at the end comes up with the last event of the file."""
-    if moved[-1][1] < DOWN:
-        return moved
-    return [*moved, (max(events[-1][0] for events in tracks if events), 0)]
-
-
-def _programs(events: Events, moves: Moves, programs: Programs) -> dict[int, list[int]]:
-    """Return the programs of each channel with moves, in order of their coming."""
-    used = {channel: [programs.get(channel, 0)] for channel in moves}
-    for _, status, data in events:
-        channel = status & 15
-        if 0xC0 <= status < 0xD0 and channel in used and data[0] not in used[channel]:
-            used[channel].append(data[0])
-    return used
-
-
-def _merged(
-    events: Events, moves: Moves, used: Mapping[int, Sequence[int]]
-) -> Iterator[tuple[int, bytes]]:
-    """Yield a track's events with the moves in the place of its own, under each program."""
-    timed = [
-        (tick, False, status, data)
-        for tick, status, data in events
-        if not (0xB0 <= status < 0xC0 and data[0] == SUSTAIN and status & 15 in moves)
-        and status != END
-    ]
-    timed += [
-        (tick, True, 0xB0 | channel, bytes((SUSTAIN, value)))
-        for channel, moved in moves.items()
-        for tick, value in moved
-    ]
-    now = {channel: programs[0] for channel, programs in used.items()}
-    for tick, is_move, status, data in sorted(timed, key=lambda event: event[:2]):
-        channel = status & 15
-        if 0xC0 <= status < 0xD0 and channel in now:
-            now[channel] = data[0]
-        others = [p for p in used[channel] if p != now[channel]] if is_move else []
-        for program in others:
-            yield tick, bytes((0xC0 | channel, program))
-            yield tick, event_bytes(status, data)
-        if others:
-            yield tick, bytes((0xC0 | channel, now[channel]))
-        yield tick, event_bytes(status, data)
-
-
-# Tracks of bytes to a raw score by symusic, which reads strictly and fast.
+# Tracks of bytes to a score by symusic, which reads strictly and fast.
 #
 # It silently drops notes that are never ended and what stands after some unusual events. So each track gets a tail
 # far after its end that ends every pitch and pedal and carries a sign: a note that ends there was never ended, and a
-# sign that is missing shows that symusic lost the thread. Where either is so, or symusic refuses, the tracks are
-# repaired and read once more.
+# sign that is missing shows that symusic lost the thread. Where either is so, where symusic refuses, or may give a
+# pedal to one track of several on its channel, the file is read event by event.
 
+SUSTAIN, DOWN = 64, 64  # the controller, and the least value at which the pedal is down
+Programs = Mapping[int, int]  # those in force at the start, by channel
 TAIL_TICKS = LAST_TICK + 1
 SIGN = "\x01the end of a track"
 TAIL = (
@@ -190,7 +75,6 @@ SET_UP_TRACKS, SET_UP_BYTES = 16, 1 << 14  # as far as programs set apart are lo
 NOTE_COLUMNS = ("time", "duration", "pitch", "velocity")
 CONTROL_COLUMNS = ("time", "number", "value")
 MICROSECONDS_PER_MINUTE = 60e6
-LARGE_REMARK = "More such notes may be missing: the file is too large to be repaired."
 BLANKS = "\0 \t\r\n"
 REPLACEMENT = "\ufffd"  # in place of bytes that are no UTF-8
 
@@ -198,40 +82,27 @@ REPLACEMENT = "\ufffd"  # in place of bytes that are no UTF-8
 def parse_tracks(bodies: Sequence[bytes], ticks_per_beat: int, limits: Limits, name: str) -> Score:
     """Return notes, events and tracks as they are written: a note may last no tick."""
     programs = programs_set_apart(bodies)
-    is_small = sum(map(len, bodies)) <= REPAIRABLE_BYTES
-    attempts = ([b for b in bodies if _may_mislead(b)], bodies) if is_small else ((),)
-    for doubtful in attempts:
-        repaired = {body: repair_track(body, ticks_per_beat) for body in doubtful}
-        clean = [repaired[body].body if body in repaired else body for body in bodies]
-        if is_small:
-            clean = with_channel_pedals(clean, programs)
-        score, hanging_notes = _parse_once(clean, programs, ticks_per_beat, limits, name)
-        is_sound = score is not None and not hanging_notes and not _has_lost_text(score)
-        if score is not None and (is_sound or doubtful is attempts[-1]):
-            tracks = [repaired[body] for body in bodies if body in repaired]
-            unrepaired = [LARGE_REMARK] if hanging_notes else []
-            return score.remark(*_repairs(tracks, hanging_notes), *unrepaired)
-    raise MidiError(
-        f"{name} is damaged{'' if is_small else ', and too large to be repaired'}: "
-        "open and save it in another program"
-    )
+    is_doubtful = any(map(_may_mislead, bodies)) or _may_share_pedals(bodies)
+    score = None if is_doubtful else _parse(bodies, programs, ticks_per_beat, limits, name)
+    return score or _read_events(bodies, programs, ticks_per_beat, limits, name)
 
 
-def _repairs(tracks: Sequence[RepairedTrack], hanging_notes: int) -> list[str]:
-    cut_tracks = sum(track.is_cut for track in tracks)
-    clipped_events = sum(track.clipped_events for track in tracks)
-    hanging_notes += sum(track.hanging_notes for track in tracks)
-    remarks = []
-    if cut_tracks:
-        remarks.append(f"{counted(cut_tracks, 'damaged track')} could be read only in part.")
-    if clipped_events:
-        remarks.append(f"{counted(clipped_events, 'value')} above 127 became 127.")
-    if hanging_notes:
-        remarks.append(
-            f"{counted(hanging_notes, 'note')} never ended: such notes end where their pitch "
-            f"starts again, or after {LONGEST_HANGING_BEATS} beats."
-        )
-    return remarks
+def _may_share_pedals(bodies: Sequence[bytes]) -> bool:
+    """Say whether pedal and notes of a channel may stand in two tracks, or under two programs.
+
+    By bytes, since few files have any such and all are asked. symusic gives a pedal to one track and program alone.
+    """
+    for channel in PITCHED_CHANNELS:
+        # Running or not, each kind that a track has is spelled out once.
+        note, control = (b"%c[\0-\x7f]{2}" % (first | channel) for first in (0x90, 0xB0))
+        pedals = [b for b in bodies if SUSTAIN in b and re.search(control, b)]
+        notes = [b for b in bodies if re.search(note, b)] if pedals else []
+        if notes and (len(notes) > 1 or any(body is not notes[0] for body in pedals)):
+            return True
+        programs = re.findall(b"%c[\0-\x7f]" % (0xC0 | channel), notes[0]) if notes else []
+        if len(set(programs)) > 1:
+            return True
+    return False
 
 
 def programs_set_apart(bodies: Sequence[bytes]) -> Programs:
@@ -240,7 +111,7 @@ def programs_set_apart(bodies: Sequence[bytes]) -> Programs:
     apart = (body for body in bodies if _channels(body, 0xC0) and not _has_notes(body))
     for body in islice(apart, SET_UP_TRACKS):
         with suppress(DamagedTrack):
-            for _, status, data in track_events(body[:SET_UP_BYTES]):
+            for _, status, data, _ in all_events(body[:SET_UP_BYTES]):
                 if 0xC0 <= status < 0xD0 and data[0] < 128:
                     programs.setdefault(status & 15, data[0])
     return programs
@@ -253,7 +124,7 @@ def _has_notes(body: bytes) -> bool:
     if len(body) > SET_UP_BYTES:
         return True
     with suppress(DamagedTrack):
-        return any(0x90 <= status < 0xA0 for _, status, _ in track_events(body))
+        return any(0x90 <= status < 0xA0 for _, status, *_ in all_events(body))
     return True
 
 
@@ -269,48 +140,42 @@ def _may_mislead(body: bytes) -> bool:
     )
 
 
-def _has_lost_text(score: Score) -> bool:
-    texts = [track.name for track in score.tracks] + [marker.text for marker in score.markers]
-    return any(REPLACEMENT in text for text in texts)
-
-
-def _parse_once(
+def _parse(
     bodies: Sequence[bytes], programs: Programs, ticks_per_beat: int, limits: Limits, name: str
-) -> tuple[Score | None, int]:
-    """Return what symusic reads, if it reads all, and how many of its notes never ended."""
+) -> Score | None:
+    """Return what symusic reads, if it reads all, every note ends, and no text is in another encoding than UTF-8."""
     try:
         raw: Any = symusic.Score.from_midi(_with_tails(bodies, programs, ticks_per_beat))
     except RuntimeError:
-        return None, 0
+        return None
     limits.check(name, "notes", raw.note_num())
     limits.check(name, "signs", len(raw.markers))
-    tracks = [track for track in raw.tracks if len(track.notes)]
-    limits.check(name, "tracks", len(tracks))
-    notes = Notes(*_columns([track.notes for track in tracks], NOTE_COLUMNS))
+    heard = [track for track in raw.tracks if len(track.notes)]
+    limits.check(name, "tracks", len(heard))
+    notes = Notes(*_columns([track.notes for track in heard], NOTE_COLUMNS))
     if len(notes) and not 0 <= notes.onset_ticks.min() <= notes.onset_ticks.max() < TAIL_TICKS:
         raise MidiError(f"{name} goes on for more than {TAIL_TICKS:,} ticks: give a part of it")
     markers = [marker_in(marker.time, marker.text) for marker in raw.markers]
     signs = sum(m.text == SIGN and m.onset_ticks >= TAIL_TICKS for m in markers)
-    if signs != len(bodies):
-        return None, 0
-    hanging = notes.end_ticks >= TAIL_TICKS
-    if hanging.any():
-        longest = LONGEST_HANGING_BEATS * ticks_per_beat
-        ended = np.minimum(notes.duration_ticks - TAIL_TICKS, longest)
-        notes = notes.replace(duration_ticks=np.where(hanging, ended, notes.duration_ticks))
+    tracks = tuple(Track(t.name.strip(BLANKS), t.program, t.is_drum) for t in heard)
+    texts = [track.name for track in tracks] + [marker.text for marker in markers]
+    is_whole = signs == len(bodies) and (notes.end_ticks < TAIL_TICKS).all()
+    if not is_whole or any(REPLACEMENT in text for text in texts):
+        return None
     tempos, meters = raw.tempos.numpy(), raw.time_signatures.numpy()
-    with np.errstate(divide="ignore"):
-        beats_per_minute = MICROSECONDS_PER_MINUTE / tempos["mspq"]
-    score = Score(
+    controls = [track.controls for track in heard]
+    ticks, controller, value, track = _columns(controls, CONTROL_COLUMNS)
+    is_pedal = controller == SUSTAIN
+    return Score(
         ticks_per_beat=ticks_per_beat,
         notes=notes,
-        tracks=tuple(Track(t.name.strip(BLANKS), t.program, t.is_drum) for t in tracks),
-        tempos=Tempos(tempos["time"], beats_per_minute),
+        tracks=tracks,
+        tempos=_tempos(tempos["time"], tempos["mspq"]),
         meters=Meters(meters["time"], meters["numerator"], meters["denominator"]),
-        pedals=_pedals([track.controls for track in tracks]),
+        # From the controller itself: symusic's own spans may start at tick 0 for no reason.
+        pedals=_pedals(*(column[is_pedal] for column in (ticks, value, track))),
         markers=tuple(marker for marker in markers if 0 <= marker.onset_ticks < TAIL_TICKS),
     )
-    return score, int(hanging.sum())
 
 
 def _with_tails(bodies: Sequence[bytes], programs: Programs, ticks_per_beat: int) -> bytes:
@@ -324,8 +189,7 @@ def _with_tails(bodies: Sequence[bytes], programs: Programs, ticks_per_beat: int
             body = body[: -len(END_OF_TRACK)]
         else:
             body += b"\x00"
-        track = (changes, body, TAIL, *ends, b"\x00", END_OF_TRACK)
-        parts += (TRACK, sum(map(len, track)).to_bytes(4, "big"), *track)
+        parts.append(track_chunk(b"".join((changes, body, TAIL, *ends, b"\x00", END_OF_TRACK))))
     return b"".join(parts)
 
 
@@ -339,29 +203,177 @@ def _columns(lists: Sequence[Any], names: Sequence[str]) -> list[np.ndarray]:
     return [*joined, np.repeat(np.arange(len(lists)), [len(events) for events in lists])]
 
 
-def _pedals(lists: Sequence[Any]) -> Pedals:
-    """Return the pedals' spans; one that is held at the end is released there.
+def _tempos(ticks: np.ndarray, microseconds: np.ndarray) -> Tempos:
+    with np.errstate(divide="ignore"):
+        return Tempos(ticks, MICROSECONDS_PER_MINUTE / microseconds)
 
-    They are read from the controller itself: symusic's own spans may start at tick 0 for no reason.
-    """
-    ticks, number, value, track = _columns(lists, CONTROL_COLUMNS)
-    rows = number == SUSTAIN
-    ticks, down, track = ticks[rows], value[rows] >= DOWN, track[rows]
+
+def _pedals(ticks: np.ndarray, value: np.ndarray, track: np.ndarray) -> Pedals:
+    """Return the spans of pedals that move at ticks, track by track."""
+    down = value >= DOWN
     moved = np.append(True, (np.diff(track) != 0) | (np.diff(down) != 0))[: len(ticks)]
     ticks, down, track = ticks[moved], down[moved], track[moved]
     # Within a track the pedal now goes up and down by turns; a first "up" ends nothing.
     press = np.flatnonzero(down[:-1] & (track[:-1] == track[1:]))
     pedals = Pedals(ticks[press], ticks[press + 1] - ticks[press], track[press])
     held = pedals.onset_ticks + pedals.duration_ticks >= TAIL_TICKS
-    if held.any():
-        pedals = pedals.replace(duration_ticks=pedals.duration_ticks - held * TAIL_TICKS)
-    kept = (pedals.duration_ticks > 0) & (pedals.onset_ticks >= 0)
-    return pedals if kept.all() else pedals[kept]
+    pedals = pedals.replace(duration_ticks=pedals.duration_ticks - held * TAIL_TICKS)
+    return pedals[(pedals.duration_ticks > 0) & (pedals.onset_ticks >= 0)]
+
+
+# A file event by event: whatever still makes sense of one that is damaged, and the pedals of its channels.
+
+LONGEST_HANGING_BEATS = 4
+ALL_OFF = (120, 123)  # controllers that silence a channel
+CLIPPED = bytes(min(value, 127) for value in range(256))
+MOST_MOVES = 1 << 18  # of pedals in all tracks: those of more stay with the track they are in
+
+
+def _read_events(
+    bodies: Sequence[bytes], programs: Programs, ticks_per_beat: int, limits: Limits, name: str
+) -> Score:
+    """Return what the events of tracks say, with remarks on what was put right."""
+    chunks: list[list[Event]] = []
+    cut = clipped = begun = 0
+    for body in bodies:
+        chunks.append([])
+        try:
+            for tick, status, data, first in all_events(body):
+                if status < 0xF0 and not data.isascii():
+                    data, clipped = data.translate(CLIPPED), clipped + 1
+                begun += 0x90 <= status < 0xA0 and data[1] > 0
+                chunks[-1].append((tick, status, data, first))
+        except DamagedTrack:
+            cut += 1
+    limits.check(name, "notes", begun)
+    notes: list[tuple[Note, int]] = []  # with their velocities
+    hanging = 0
+    for number, events in enumerate(chunks):
+        own = notes_of(number, events, programs)
+        never = [note for note in own if note.off is None]
+        if never:
+            _end_hanging(
+                own, {(note.key.channel, note.pitch) for note in never}, events, ticks_per_beat
+            )
+        hanging += len(never)
+        notes += [(note, events[note.on][2][1]) for note in own]
+    ends: dict[Key, int] = {}  # of each track: when its chunk has ended, and the last of its notes
+    for note, _ in notes:
+        end = ends.get(note.key, chunks[note.key.chunk][-1][0])
+        ends[note.key] = max(end, note.end)
+    ends = dict(sorted(ends.items()))
+    signs = [event[:3] for events in chunks for event in events if event[1] > 0xFF]
+    signs.sort(key=lambda sign: sign[0])
+    texts = [(tick, data) for tick, status, data in signs if status == MARKER]
+    limits.check(name, "signs", len(texts))
+    limits.check(name, "tracks", len(ends))
+    place = {key: track for track, key in enumerate(ends)}
+    rows = [(n.tick, n.end - n.tick, n.pitch, v, place[n.key]) for n, v in notes]
+    tempos = [(t, int.from_bytes(d[:3], "big")) for t, s, d in signs if s == TEMPO and len(d) > 2]
+    meters = [(t, d[0], 1 << min(d[1], 8)) for t, s, d in signs if s == METER and len(d) > 1]
+    named = [b"".join([e[2] for e in events if e[1] == TRACK_NAME][-1:]) for events in chunks]
+    score = Score(
+        ticks_per_beat=ticks_per_beat,
+        notes=Notes(*_array(rows, 5)),
+        tracks=tuple(
+            Track(decode_text(named[chunk]).strip(BLANKS), program, channel == DRUM_CHANNEL)
+            for chunk, channel, program in ends
+        ),
+        tempos=_tempos(*_array(tempos, 2)),
+        meters=Meters(*_array(meters, 3)),
+        pedals=_pedals(*_array(_moves(chunks, ends, programs), 3)),
+        markers=tuple(marker_in(tick, decode_text(data)) for tick, data in texts),
+    )
+    said = (
+        (cut, f"{counted(cut, 'damaged track')} could be read only in part."),
+        (clipped, f"{counted(clipped, 'value')} above 127 became 127."),
+        (
+            hanging,
+            f"{counted(hanging, 'note')} never ended: such notes end where their pitch starts again, or after "
+            f"{LONGEST_HANGING_BEATS} beats.",
+        ),
+    )
+    return score.remark(*(sentence for count, sentence in said if count))
+
+
+def _array(rows: Sequence[tuple[int, ...]], columns: int) -> np.ndarray:
+    return np.array(rows, dtype=np.int64).reshape(-1, columns).T
+
+
+def _end_hanging(
+    notes: Sequence[Note],
+    hanging: set[tuple[int, int]],
+    events: Sequence[Event],
+    ticks_per_beat: int,
+) -> None:
+    """End the notes of channels and pitches of which some never end: where the pitch starts again, or after four beats.
+
+    The missing end can be that of any of its notes: first-in first-out would prolong each one
+    after it to the end of the next.
+    """
+    begins = {note.on: note for note in notes}
+    sounding: dict[int, dict[int, Note]] = defaultdict(dict)  # by channel and pitch
+
+    def end(channel: int, pitch: int, tick: int) -> None:
+        if note := sounding[channel].pop(pitch, None):
+            note.end = min(tick, note.tick + LONGEST_HANGING_BEATS * ticks_per_beat)
+
+    for number, (tick, status, data, _) in enumerate(events):
+        kind, channel = status & 0xF0, status & 15
+        if status >= 0xF0:
+            continue
+        if kind == 0xB0 and data[0] in ALL_OFF:
+            for pitch in list(sounding[channel]):
+                end(channel, pitch, tick)
+        elif kind in (0x80, 0x90) and (channel, data[0]) in hanging:
+            if note := begins.get(number):
+                end(channel, data[0], tick)
+                sounding[channel][data[0]] = note
+            elif note := sounding[channel].pop(data[0], None):
+                note.end = tick
+    for channel, left in sounding.items():
+        for pitch, note in list(left.items()):
+            end(channel, pitch, max(events[-1][0], note.tick + ticks_per_beat))
+
+
+def _moves(
+    chunks: Sequence[Sequence[Event]], ends: Mapping[Key, int], programs: Programs
+) -> list[tuple[int, int, int]]:
+    """Return how the pedal of each track moves, in time: tick, value and track.
+
+    It is a message to a channel, whichever chunk it stands in and whichever program is in force there. Where more
+    tracks than there are channels share these for want of more, it stays with its chunk and program.
+    """
+    by_key: dict[Key, list[tuple[int, int]]] = defaultdict(list)
+    by_channel: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for number, events in enumerate(chunks):
+        now = dict(programs)
+        for tick, status, data, _ in events:
+            channel = status & 15
+            if 0xC0 <= status < 0xD0:
+                now[channel] = data[0]
+            elif 0xB0 <= status < 0xC0 and data[0] == SUSTAIN:
+                by_key[Key(number, channel, now.get(channel, 0))].append((tick, data[1]))
+                by_channel[channel].append((tick, data[1]))
+    pitched = [key for key in ends if key.channel != DRUM_CHANNEL]
+    is_shared = (
+        len({key[:2] for key in pitched}) <= len(PITCHED_CHANNELS)
+        and sum(len(by_channel[key.channel]) for key in pitched) <= MOST_MOVES
+    )
+    rows: list[tuple[int, int, int]] = []
+    for track, (key, end) in enumerate(ends.items()):
+        moves = sorted(
+            by_channel[key.channel] if is_shared and key in pitched else by_key[key],
+            key=lambda move: move[0],
+        )
+        if moves != by_key[key]:
+            end = max(ends.values())
+        rows += [(tick, value, track) for tick, value in [*moves, (end, 0)]]
+    return rows
 
 
 ASSUMED_TICKS_PER_BEAT = 480
 SMPTE_FRAMES = {24: 24.0, 25: 25.0, 29: 30 / 1.001, 30: 30.0}  # name of the rate → frames a second
-LONGEST_NAME = 80
 
 
 def read_midi(
@@ -372,12 +384,11 @@ def read_midi(
     The score has notes in canonical order, each at least a tick long, in tracks by channel and
     program, and a tempo and a meter from tick 0 on.
     """
-    name = printable(name or ("this file" if isinstance(source, bytes) else Path(source).name))
-    data = source if isinstance(source, bytes) else bytes_of(Path(source), limits, name)
-    limits.check_bytes(name, len(data))
+    name, data = opened(source, limits, name)
     chunks = split_chunks(data, name)
     ticks_per_beat, beats_per_minute, remarks = _resolution(chunks.division)
-    if chunks.kind == 2 and len(chunks.bodies) > 1:
+    is_sequence = chunks.kind == 2 and len(chunks.bodies) > 1
+    if is_sequence:
         limits.check(name, "tracks", len(chunks.bodies))
         remarks = (*remarks, f"The {len(chunks.bodies)} pieces of a type-2 file were joined.")
         pieces = [
@@ -394,31 +405,13 @@ def read_midi(
         raise MidiError(f"{name} holds no notes that can be read: {advice}")
     if beats_per_minute is not None:
         score = score.replace(tempos=Tempos(np.zeros(1), np.array([beats_per_minute])))
-    if chunks.kind != 2 or len(chunks.bodies) == 1:
+    if not is_sequence:
         times = FileTimes(np.array([0.0, 1.0]), np.array([0.0, ticks_per_beat]))
         score = score.replace(file_times=times)
     score = finished(score, limits, name)
     tracks = tuple(replace(track, sources=(i,)) for i, track in enumerate(score.tracks))
-    score = score.replace(tracks=tracks)
-    return score.replace(remarks=tuple(dict.fromkeys((*chunks.remarks, *remarks, *score.remarks))))
-
-
-def printable(name: str) -> str:
-    """Return a file's name as it goes into a sentence."""
-    return "".join(letter if letter.isprintable() else "?" for letter in name[:LONGEST_NAME])
-
-
-def bytes_of(path: Path, limits: Limits, name: str) -> bytes:
-    """Return a file's bytes, one more than allowed at most."""
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file {path}: check its name and folder")
-    if not path.is_file():
-        raise MidiError(f"{name} is a folder or a device: give a MIDI file")
-    try:
-        with path.open("rb") as file:
-            return file.read(limits.bytes + 1)
-    except OSError as error:
-        raise MidiError(f"{name} cannot be read: {error.strerror}") from error
+    said = tuple(dict.fromkeys((*chunks.remarks, *remarks, *score.remarks)))
+    return score.replace(tracks=tracks, remarks=said)
 
 
 def _resolution(division: int) -> tuple[int, float | None, tuple[str, ...]]:

@@ -15,15 +15,20 @@ import numpy as np
 from miditoolkit.midi import containers
 
 from tokenization.analysis.chords import text_of
-from tokenization.midi.chunks import HEADER, LAST_TICK, PITCHED_CHANNELS, TRACK, variable_length
+from tokenization.midi.chunks import (
+    HEADER,
+    LAST_TICK,
+    PITCHED_CHANNELS,
+    split_chunks,
+    text_events,
+    track_chunk,
+)
 from tokenization.midi.conventions import DENOMINATORS, LONGEST_BEAT_MICROSECONDS
 from tokenization.score import Score, Track, united
 
 COARSE_TICKS_PER_BEAT = 96  # players are known to stumble over coarser time
 USUAL_TICKS_PER_BEAT = 480
 FINEST_TICKS_PER_BEAT = 0x7FFF
-FIRST_TRACK_LENGTH = slice(18, 22)  # after the header chunk and the track's letters
-FIRST_TRACK_BODY = 22
 
 
 def write_midi(score: Score, *, texts: Sequence[str] = ()) -> bytes:
@@ -36,10 +41,13 @@ def write_midi(score: Score, *, texts: Sequence[str] = ()) -> bytes:
     played = np.unique(score.notes.track).tolist()
     tracks = [_events(score, texts)]
     for index, channel in zip(played, _channels([score.tracks[i] for i in played]), strict=True):
-        tracks.append(_dumped(_instrument(score, index), channel))
-    return b"".join(
-        (HEADER, struct.pack(">IHHH", 6, 1, len(tracks), score.ticks_per_beat), *tracks)
-    )
+        # miditoolkit takes the channel from the place among the tracks.
+        fillers = [containers.Instrument(0) for _ in range(channel)]
+        midi = miditoolkit.MidiFile()
+        midi.instruments = [*fillers, _instrument(score, index)]
+        tracks.append(_dumped(midi, channel))
+    head = struct.pack(">IHHH", 6, 1, len(tracks), score.ticks_per_beat)
+    return b"".join((HEADER, head, *map(track_chunk, tracks)))
 
 
 def written_ticks_per_beat(ticks_per_beat: int) -> int:
@@ -78,7 +86,7 @@ def _check(score: Score) -> None:
 
 
 def _events(score: Score, texts: Sequence[str]) -> bytes:
-    """Return the chunk of a first track, with all that holds for every track."""
+    """Return a first track, with all that holds for every track."""
     midi = miditoolkit.MidiFile()
     midi.tempo_changes = [
         containers.TempoChange(tempo, time)
@@ -89,13 +97,13 @@ def _events(score: Score, texts: Sequence[str]) -> bytes:
         for time, numerator, denominator in _rows(*score.meters.columns)
     ]
     midi.markers = [containers.Marker(_spelled(text_of(m)), m.onset_ticks) for m in score.markers]
-    file = BytesIO()
-    midi.dump(file=file)
-    spelled = [text.encode("utf-8", errors="replace") for text in texts]
-    # miditoolkit knows no text events.
-    body = b"".join(b"\x00\xff\x01" + variable_length(len(text)) + text for text in spelled)
-    body += file.getvalue()[FIRST_TRACK_BODY:]
-    return TRACK + len(body).to_bytes(4, "big") + body
+    return text_events(texts) + _dumped(midi)  # miditoolkit knows no text events
+
+
+def _dumped(midi: miditoolkit.MidiFile, place: int | None = None) -> bytes:
+    """Return the events of the instrument at a place, or where there is none those of the first track."""
+    midi.dump(file=(file := BytesIO()), instrument_idx=place)
+    return split_chunks(file.getvalue(), "the file").bodies[-1]
 
 
 def _rows(*columns: np.ndarray) -> zip[tuple]:
@@ -139,13 +147,3 @@ def _channels(tracks: Sequence[Track]) -> list[int]:
     if len(pitched) > len(PITCHED_CHANNELS):
         return [0 if track.is_drum else programs.index(track.program) for track in tracks]
     return [sum(not other.is_drum for other in tracks[:place]) for place in range(len(tracks))]
-
-
-def _dumped(instrument: containers.Instrument, channel: int) -> bytes:
-    """Return the chunk of a track; miditoolkit takes the channel from its place in the file."""
-    midi = miditoolkit.MidiFile()
-    midi.instruments = [containers.Instrument(0) for _ in range(channel)] + [instrument]
-    file = BytesIO()
-    midi.dump(file=file, instrument_idx=channel)
-    data = file.getvalue()
-    return data[FIRST_TRACK_BODY + int.from_bytes(data[FIRST_TRACK_LENGTH], "big") :]

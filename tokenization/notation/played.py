@@ -12,7 +12,7 @@ import numpy as np
 
 from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE
 from tokenization.midi.conventions import finished
-from tokenization.midi.limits import Limits, MidiError
+from tokenization.midi.limits import MidiError
 from tokenization.notation.written import (
     TICKS_PER_BEAT,
     Line,
@@ -129,8 +129,9 @@ class Laid(NamedTuple):
     metres: list[tuple[int, Time]]  # with the ticks from which on they hold
 
 
-def laid_out(written: Written, limits: Limits, name: str) -> Laid:
+def laid_out(written: Written) -> Laid:
     """Return where the bars lie; what is too long or holds no notes raises a MidiError."""
+    limits, name = written.limits, written.name
     try:
         if written.sections:
             order = section_order(written.lines, written.sections, limits.beats)
@@ -158,12 +159,13 @@ def laid_out(written: Written, limits: Limits, name: str) -> Laid:
     return Laid(order, starts, times, lengths, metres)
 
 
-def played(written: Written, limits: Limits, name: str, where: Laid | None = None) -> Score:
+def played(written: Written, where: Laid | None = None) -> Score:
     """Return the score; what is too long or holds no notes raises a MidiError.
 
     The times of its file are ticks of the played score, TICKS_PER_BEAT a beat. `where` its bars lie may be known.
     """
-    order, starts, _, _, metres = where or laid_out(written, limits, name)
+    limits, name = written.limits, written.name
+    order, starts, _, _, metres = where or laid_out(written)
     laid = list(zip(order, starts, strict=True))
     rows: list[Row] = []
     tracks: list[Track] = []

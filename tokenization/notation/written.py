@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+from tokenization.midi.limits import Limits
 from tokenization.score import Track
 
 TICKS_PER_BEAT = 10080  # 2⁵·3²·5·7: tuplets of 3, 5, 7 and 9 are whole numbers of ticks
@@ -66,12 +68,28 @@ class Line:
 
 @dataclass
 class Written:
-    """A written score."""
+    """A written score, within limits while it is read; a MidiError says what is too much."""
 
-    parts: list[Part]
-    lines: list[Line]
+    limits: Limits
+    name: str  # what an error calls it
+    parts: list[Part] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     sections: str = ""  # in the order of playing, a letter each; as they stand if empty
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def count(self, quantity: str, more: int) -> None:
+        """Count more of a quantity."""
+        self.counts[quantity] += more
+        self.limits.check(self.name, quantity, self.counts[quantity])
+
+    def line(self, bar: int) -> Line:
+        """Return what stands at a bar for all parts, to which one of them has come."""
+        if bar == len(self.lines):
+            self.lines.append(Line())
+        self.limits.check(self.name, "beats", len(self.lines))
+        self.count("bars", 1)
+        return self.lines[bar]
 
 
 def place_graces(graces: list[WrittenNote], tick: int) -> list[WrittenNote]:

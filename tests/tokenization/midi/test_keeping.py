@@ -232,7 +232,7 @@ def test_a_continuation_of_any_file(kind, division, bars, pickup, name, rows):
     piece = piece_in(name, data)
     edit, score = going_on(piece, min(bars, piece.bars), rows)
     kept = KeptMidi(edit)
-    new, seam = kept.edited(score, ['musicgen {"a": 1}']), int(kept.tick_of(edit.start))
+    new, seam = kept.edited(score, ['musicgen {"a": 1}']), int(edit.tick_of(edit.start))
     if not pickup:
         assert seam == 4 * division * min(bars, piece.bars)
     elif name == "ensemble":
@@ -261,7 +261,7 @@ def test_rewritten_bars_lose_what_was_heard_alone(kind, division, first, pickup,
     emptied = piece.score.replace(notes=piece.score.notes[~inside])
     scaled = [(on * steps // 4, length * steps // 4, pitch, v) for on, length, pitch, v in rows]
     kept = KeptMidi(edit)
-    low, high = max(0, int(kept.tick_of(start))), int(kept.tick_of(stop))
+    low, high = max(0, int(edit.tick_of(start))), int(edit.tick_of(stop))
     new = kept.edited(with_rows(emptied, start, scaled, 0, steps))
     heard = {source for track in piece.score.tracks for source in track.sources}
     gone = {kept.keys[source][:2] for source in heard}
@@ -338,7 +338,7 @@ def test_played_music_goes_on_at_its_own_tempo_and_in_its_own_time():
     assert any("estimated" in remark for remark in piece.remarks)
     edit, score = going_on(piece, 8, [(4 * n, 2, 90, 80) for n in range(8)])
     kept = KeptMidi(edit)
-    new, seam = kept.edited(score), int(kept.tick_of(edit.start))
+    new, seam = kept.edited(score), int(edit.tick_of(edit.start))
     ratio = np.diff(sorted(note[2] for note in sounding(new) if note[4] == 90)) / beat
     assert np.allclose(ratio, ratio.mean(), atol=0.02)
     assert min(abs(ratio.mean() - r) for r in (0.5, 1, 2)) < 0.02

@@ -29,6 +29,12 @@ ENDLESS = {
     "a number without end": (b"", b"\xff", 500_000),
     "messages that do not end": (b"", b"\xf0\x81\x81\x01", 130_000),
     "programs": (b"\x00\xc0\x05", b"\x00\x05", 260_000),
+    "silences": (
+        b"".join(make.on(0, pitch, 64, channel) for channel in range(15) for pitch in range(128))
+        + make.event(0, 0xBF, 123, 0),
+        b"\x00\x7b\x00",
+        160_000,
+    ),
     "notes on one key": (b"\x00\x90\x3c\x40", b"\x00\x3c\x00\x00\x3c\x40", 170_000),
 }
 # Too large to lie in a folder, and each of another kind.

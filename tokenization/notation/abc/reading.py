@@ -8,7 +8,7 @@ from dataclasses import replace
 from tokenization.midi.limits import Limits, MidiError
 from tokenization.notation.abc.voice import VoiceReader, sections_of
 from tokenization.notation.played import played
-from tokenization.notation.written import Line, Written
+from tokenization.notation.written import Written
 from tokenization.score import Score, Track
 
 _TUNE = re.compile(r"^X:", re.MULTILINE)
@@ -46,25 +46,22 @@ def read_abc(data: bytes, limits: Limits, name: str, tune: int | None = None) ->
         if len(line) > _LONGEST_LINE:
             raise MidiError(f"{name} has a line of {len(line):,} letters, as no tune has")
         reader.take(line.strip())
-    written = reader.written()
+    written = reader.close()
     if len(tunes) > 1 and tune is None:
         written.remarks.append(f"The file holds {len(tunes)} tunes: the first is read.")
-    return played(written, limits, name)
+    return played(written)
 
 
 class _Tune:
     """Takes a tune line by line."""
 
     def __init__(self, limits: Limits, name: str) -> None:
-        self._limits, self._name = limits, name
-        self._lines: list[Line] = []
+        self._written = Written(limits, name)
         self._voices: dict[str, VoiceReader] = {}
         self._header: list[tuple[str, str]] = []
         self._in_header, self._is_over = True, False
         self.track = Track()  # of voices that say nothing of their own
         self._voice: VoiceReader | None = None
-        self._notes = self._bars = 0  # of all voices
-        self._remarks: list[str] = []
         self._order = ""  # of its parts, as it is written
 
     def take(self, line: str) -> None:
@@ -82,18 +79,18 @@ class _Tune:
         elif not self._in_header:
             self._music(line)
 
-    def written(self) -> Written:
+    def close(self) -> Written:
         """Return the tune."""
+        written = self._written
         for voice in self._voices.values():
             voice.close()
         sections = sections_of(self._order)
-        if not {*sections} <= {line.section for line in self._lines} or (
-            self._order and not sections
-        ):
-            sections = ""
-            self._remarks.append(f"The order of its parts ({self._order[:20]}) is not followed.")
-        parts = [voice.part for voice in self._voices.values()]
-        return Written(parts, self._lines, self._remarks, sections)
+        if sections and {*sections} <= {line.section for line in written.lines}:
+            written.sections = sections
+        elif self._order:
+            said = f"The order of its parts ({self._order[:20]}) is not followed."
+            written.remarks.append(said)
+        return written
 
     def _directive(self, line: str) -> None:
         holder = self if self._voice is None else self._voice
@@ -112,7 +109,7 @@ class _Tune:
         elif name not in _FOR_ALL:
             return
         elif self._in_header and len(self._header) >= _MOST_FIELDS:
-            raise MidiError(f"{self._name} has a header of more than {_MOST_FIELDS} fields")
+            raise MidiError(f"{self._written.name} has a header of more than {_MOST_FIELDS} fields")
         elif self._in_header:
             self._header.append((name, text))
             for voice in self._voices.values():  # that were declared before
@@ -124,14 +121,14 @@ class _Tune:
     def _open_voice(self, text: str) -> None:
         key = (text.split() or [""])[0]
         if key not in self._voices:
-            self._limits.check(self._name, "tracks", len(self._voices) + 1)
-            voice = VoiceReader(self._lines, self._count)
+            self._written.count("tracks", 1)
+            voice = VoiceReader(self._written)
+            self._written.parts.append(voice.part)
             found = _NAME.search(text)
             voice.track = replace(self.track, name=found[1] if found else "")
-            for one in (
-                self._header if not self._voices else [f for f in self._header if f[0] != "Q"]
-            ):
-                voice.field(*one)
+            for field in self._header:
+                if field[0] != "Q" or not self._voices:  # a tempo holds for all
+                    voice.field(*field)
             self._voices[key] = voice
         self._voice = self._voices[key]
         self._voice.field("V", text)
@@ -152,10 +149,3 @@ class _Tune:
             self._open_voice("")
         assert self._voice is not None
         return self._voice
-
-    def _count(self, notes: int, bars: int) -> None:
-        """Count more notes and bars of a voice, which may be too many."""
-        self._notes, self._bars = self._notes + notes, self._bars + bars
-        self._limits.check(self._name, "notes", self._notes)
-        self._limits.check(self._name, "beats", len(self._lines))
-        self._limits.check(self._name, "bars", self._bars)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 
 from tokenization.analysis.chords import LETTERS, parse, transposed
@@ -14,6 +14,7 @@ from tokenization.notation.written import (
     Line,
     Part,
     PartBar,
+    Written,
     WrittenNote,
     place_graces,
 )
@@ -142,14 +143,10 @@ def metre_of(text: str) -> tuple[int, int] | None:
 
 def unit_of(text: str) -> Fraction | None:
     """Return the length of a note without a number, in whole notes."""
-    found = _FRACTION.match(text.strip())
-    if text.strip() == "1":
-        return Fraction(1)
-    return (
-        Fraction(int(found[1]), int(found[2]))
-        if found and int(found[1]) and int(found[2])
-        else None
-    )
+    text = text.strip()
+    found = _FRACTION.match("1/1" if text == "1" else text)
+    top, low = map(int, found.groups()) if found else (0, 0)
+    return Fraction(top, low) if top and low else None
 
 
 def usual_unit(metre: tuple[int, int] | None) -> Fraction:
@@ -177,18 +174,17 @@ _SIGNS = {**_JUMPS, "segno": "segno", "fine": "fine"}
 
 
 class VoiceReader:
-    """Takes stretches of music and fields in turn; `lines` are shared by all voices."""
+    """Takes stretches of music and fields in turn."""
 
-    def __init__(self, lines: list[Line], count: Callable[[int, int], None]) -> None:
+    def __init__(self, written: Written) -> None:
         self.part, self.track = Part([]), Track()
-        self._lines, self._count = lines, count  # … which raises where there are too many
+        self._written = written
         self.metre: tuple[int, int] | None = None
         self.unit: Fraction | None = None
         self._key: dict[str, int] = {}
         self._shift, self._velocity = 0, VELOCITY
-        self._changed: tuple[int, int] | None = None  # a metre from the next bar on
-        self._forward, self._endings = False, frozenset[int]()
-        self._section = ""  # which one the next bar begins
+        self._said = Line()  # what is said for all parts of the bar under way, or the next one
+        self._endings = frozenset[int]()  # of this bar and those that follow
         self._ties: dict[Place, int] = {}  # pitches that go on in the next notes
         # Those of voices that lie over each other, at the end of the bar before and of this one.
         self._ties_before: list[dict[Place, int]] = []
@@ -199,9 +195,6 @@ class VoiceReader:
         self._bar, self._tick = PartBar(), 0
         self._overlaid = 0  # how long the bar is in the voices that the one under way lies over
         self._altered: dict[str, int] = {}  # by an accidental in this bar, in all octaves
-        self._tempos: list[tuple[int, float]] = []
-        self._chords: list[tuple[int, str]] = []
-        self._marks: set[str] = set()
         self._graces: list[WrittenNote] = []
         self._last: tuple[list[WrittenNote], int, int] = ([], 0, 0)  # notes, tick and length
         self._next, self._tuplet = _ONCE, (0, _ONCE)
@@ -214,13 +207,13 @@ class VoiceReader:
             shift = shift_of(text)
             self._shift = self._shift if shift is None else shift
         elif name == "M":
-            self.metre = self._changed = metre_of(text)
+            self.metre = self._said.time = metre_of(text)
         elif name == "P":
-            self._section = text[:1]
+            self._said.section = text[:1]
         elif name == "L":
             self.unit = unit_of(text) or self.unit
         elif name == "Q" and (tempo := tempo_of(text, self.unit or usual_unit(self.metre))):
-            self._tempos.append((self._tick, tempo))
+            self._said.tempos.append((self._tick, tempo))
 
     def music(self, text: str) -> None:
         """Take a line of music."""
@@ -249,7 +242,7 @@ class VoiceReader:
         """Go on after notes that begin here."""
         self._bar.notes += place_graces(self._graces, self._tick) + notes
         self._graces = []
-        self._count(len(notes) or 1, 0)  # a rest takes as long to read as a note
+        self._written.count("notes", len(notes) or 1)  # a rest takes as long to read as a note
         self._last = (notes, self._tick, ticks)
         self._tick += ticks
         self._bar.length = max(self._bar.length, self._tick)
@@ -341,19 +334,19 @@ class VoiceReader:
             pitch = self._pitch(found[0], {})[1]
             if 0 <= pitch <= 127:
                 self._graces.append(WrittenNote(0, 0, pitch, self._velocity, 0))
-                self._count(1, 0)
+                self._written.count("notes", 1)
 
     def _take_text(self, text: str) -> None:
         if text[1:2] not in tuple("^_<>@"):
             chord = parse(text.strip('"'))
             if chord:
-                self._chords.append((self._tick, transposed(chord, self._shift)))
+                self._said.chords.append((self._tick, transposed(chord, self._shift)))
 
     def _take_sign(self, text: str) -> None:
         word = text[1:-1]
         self._velocity = DYNAMICS.get(word, self._velocity)
         if word in _SIGNS:
-            self._marks.add(_SIGNS[word])
+            self._said.marks.add(_SIGNS[word])
 
     def _take_bars(self, text: str) -> None:
         bar = Fraction(*(self.metre or (4, 4)))
@@ -374,12 +367,12 @@ class VoiceReader:
     def _bar_line(self, text: str, times: str | None) -> None:
         self._close_bar()
         before, _, after = text.partition("|") if "|" in text else (":", "", ":")
-        line = self._lines[len(self.part.bars) - 1] if self.part.bars else None
+        line = self._written.lines[len(self.part.bars) - 1] if self.part.bars else None
         if ":" in before and line is not None:
             line.backward = before.count(":") + 1
         if ":" in before or ":" in after or any(end in text for end in ("||", "|]", "[|")):
             self._endings = frozenset()
-        self._forward = self._forward or ":" in after
+        self._said.forward |= ":" in after
         if times:
             self._endings = times_of(times)
 
@@ -387,24 +380,18 @@ class VoiceReader:
         """End a bar; two bar lines with nothing between them make none."""
         self._bar.notes += place_graces(self._graces, self._tick)
         if not self._bar.notes and not self._bar.length:
-            kept = self._tempos, self._chords, self._marks
             self._begin()
-            self._tempos, self._chords, self._marks = kept
             return
         self._ties_before, self._ties_here = [*self._ties_here, self._ties], []
         self._ties = dict(self._ties_before[0])
-        number = len(self.part.bars)
+        line = self._written.line(len(self.part.bars))
         self.part.bars.append(self._bar)
-        self._count(0, 1)
-        if number == len(self._lines):
-            self._lines.append(Line())
-        line = self._lines[number]
-        line.time = self._changed or line.time
-        line.section = self._section or line.section
-        line.tempos += self._tempos
-        line.chords += self._chords
-        line.marks |= self._marks
-        line.forward = line.forward or self._forward
+        said, self._said = self._said, Line()
+        line.time = said.time or line.time
+        line.section = said.section or line.section
+        line.tempos += said.tempos
+        line.chords += said.chords
+        line.marks |= said.marks
+        line.forward |= said.forward
         line.endings = self._endings or line.endings
-        self._changed, self._forward, self._section = None, False, ""
         self._begin()

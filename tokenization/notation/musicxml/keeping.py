@@ -10,7 +10,7 @@ after all of it: the new bars follow its last one. Else what is heard is written
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from math import inf
 from xml.sax.saxutils import quoteattr
@@ -18,7 +18,7 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from tokenization.analysis.chords import named
-from tokenization.edit import Bar, Edit, NotKept, homes, new_bars, shared
+from tokenization.edit import Bar, Edit, NotKept, new_bars
 from tokenization.midi.limits import GENEROUS
 from tokenization.notation.musicxml.harmony import Symbol, harmony, symbols_of
 from tokenization.notation.musicxml.reading import read_written, xml_of
@@ -46,13 +46,11 @@ class KeptMusicXml:
 
     def __init__(self, edit: Edit) -> None:
         """Find the bars of the score, or say why it cannot be kept."""
-        if not len(edit.heard.file_times):
-            raise NotKept("it is not known where its bars lie")
         self.edit, self.heard = edit, edit.heard
         xml = xml_of(edit.original, GENEROUS)
         self.written = read_written(xml, GENEROUS, NAME)
-        self.laid = laid_out(self.written, GENEROUS, NAME)
-        self.read = played(self.written, GENEROUS, NAME, self.laid)
+        self.laid = laid_out(self.written)
+        self.read = played(self.written, self.laid)
         self.text = ScoreText(xml)
         if [len(part.measures) for part in self.text.parts] != [
             len(p.bars) for p in self.written.parts
@@ -65,71 +63,45 @@ class KeptMusicXml:
         self._symbols: Sequence[Symbol] = ()  # the chords of what is new, from its beginning on
 
     def edited(self, score: Score, texts: Sequence[str] = ()) -> bytes:
-        """Return the text with the new notes of a score."""
-        return (self._continued if self.edit.goes_on else self._changed)(score, texts)
+        """Return the text with the new notes of a score.
 
-    def _continued(self, score: Score, texts: Sequence[str]) -> bytes:
-        """Return the score up to the seam, and then new bars with the notes of a score that begin there or later."""
-        seam, kept = int(self.tick_of(self.edit.start)), self._bars_before(self.edit.start)
-        if self._is_repeated and kept != len(self.laid.order):
-            raise NotKept("its repeats are written out where only a part of it goes on")
-        last = self.laid.order[kept - 1]
-        start, length = self.laid.starts[kept - 1], self.laid.lengths[last]
-        bars = [
-            new._replace(start=self._division(new.start), stop=self._division(new.stop))
-            for new in new_bars(score, self.edit.start, self.laid.times[last], 0.0)
-        ]
-        stop = last + 1 if not self._is_repeated else len(self.written.lines)
-        new = self._in_divisions(self.edit.new_in(score))
-        rest = max(0, seam - start - length)
-        for part in self.text.parts:
-            self._cut_after(part, stop, rest)
-        self._write(new, bars, stop)
-        return self._checked(texts, self.laid.order[:kept], stop + len(bars))
-
-    def _changed(self, score: Score, texts: Sequence[str]) -> bytes:
-        """Return the score with new notes in place of those of the parts that were heard, or that are written anew."""
-        edit, heard, count = self.edit, self.heard.tracks, len(self.written.lines)
-        is_rewritten = edit.tracks is None
-        if self._is_repeated:
-            where = "bars of it are rewritten" if is_rewritten else "parts are added to it"
+        Where the piece goes on, they come in new bars after the seam. Elsewhere they take the place of the notes of the
+        parts that were heard in these bars, or of those of the parts that are written anew.
+        """
+        edit, laid = self.edit, self.laid
+        first, stop, order = 0, len(self.written.lines), laid.order
+        bars: list[Bar] = []
+        if edit.goes_on:
+            kept = self._bars_before(edit.start)
+            if self._is_repeated and kept != len(order):
+                raise NotKept("its repeats are written out where only a part of it goes on")
+            last, order = order[kept - 1], order[:kept]
+            bars = [
+                new._replace(
+                    start=int(self._divisions(new.start)), stop=int(self._divisions(new.stop))
+                )
+                for new in new_bars(score, edit.start, laid.times[last], 0.0)
+            ]
+            first = stop = stop if self._is_repeated else last + 1
+            end = laid.starts[kept - 1] + laid.lengths[last]
+            for part in self.text.parts:
+                self._cut_after(part, stop, max(0, int(edit.tick_of(edit.start)) - end))
+        elif self._is_repeated:
+            where = "bars of it are rewritten" if edit.stop is not None else "parts are added to it"
             raise NotKept(f"its repeats are written out where {where}")
-        first, stop, old = 0, count, [heard[n] for n in edit.tracks or () if n < len(heard)]
-        if is_rewritten:
-            assert edit.stop is not None, "bars are rewritten up to one"
-            first, stop, old = self._bars_before(edit.start), self._bars_before(edit.stop), heard
-        parts = {self._part_of(source) for track in old for source in track.sources}
-        self._write(self._in_divisions(edit.new_in(score)), [], stop, (first, stop), parts)
-        return self._checked(texts, self.laid.order, count)
+        elif edit.stop is not None:
+            first, stop = self._bars_before(edit.start), self._bars_before(edit.stop)
+        new = edit.new_in(score).timed(self._divisions)
+        if self._has_new_chords(score):
+            self._symbols = symbols_of(new, int(self._divisions(edit.start)))
+        self._write(new, bars, first, stop)
+        return self._checked(texts, order, stop + len(bars))
 
     # Times and places.
 
-    def tick_of(self, ticks: np.ndarray | int) -> np.ndarray:
-        """Return when ticks of the score are played, in those of the written score."""
-        beats, known = self.heard.file_times.columns
-        slope = (known[-1] - known[0]) / (beats[-1] - beats[0])
-        at = np.asarray(ticks) / self.heard.ticks_per_beat
-        return np.rint(known[0] + (at - beats[0]) * slope).astype(np.int64)
-
-    def _division(self, ticks: int) -> int:
-        return round(int(self.tick_of(ticks)) * DIVISIONS / TICKS_PER_BEAT)
-
-    def _in_divisions(self, score: Score) -> Score:
-        """Return the notes of a score at divisions of the played score."""
-
-        def divisions(ticks: np.ndarray) -> np.ndarray:
-            return np.rint(self.tick_of(ticks) * DIVISIONS / TICKS_PER_BEAT).astype(np.int64)
-
-        notes = score.notes
-        onset = divisions(notes.onset_ticks)
-        length = np.maximum(divisions(notes.end_ticks) - onset, 1)
-        if self._has_new_chords(score):
-            self._symbols = symbols_of(score.timed(divisions), self._division(self.edit.start))
-        return Score(
-            ticks_per_beat=DIVISIONS,
-            notes=notes.replace(onset_ticks=onset, duration_ticks=length),
-            tracks=score.tracks,
-        )
+    def _divisions(self, ticks: np.ndarray | int) -> np.ndarray:
+        """Return ticks of the score as divisions of the played score."""
+        return np.rint(self.edit.tick_of(ticks) * DIVISIONS / TICKS_PER_BEAT).astype(np.int64)
 
     def _has_new_chords(self, score: Score) -> bool:
         """Say whether new bars have chords: the score names some, and over rewritten bars they are others."""
@@ -145,7 +117,7 @@ class KeptMusicXml:
 
     def _bars_before(self, ticks: int) -> int:
         """Return how many bars are played before a tick, which has to be a bar line of the score."""
-        at, starts, last = int(self.tick_of(ticks)), self.laid.starts, self.laid.order[-1]
+        at, starts, last = int(self.edit.tick_of(ticks)), self.laid.starts, self.laid.order[-1]
         top, low = self.laid.times[last]
         end = starts[-1] + max(self.laid.lengths[last], 4 * TICKS_PER_BEAT * top // low)
         count = int(np.searchsorted([*starts, end], at - 1))  # rounding is no other bar line
@@ -158,15 +130,9 @@ class KeptMusicXml:
 
     # What is written.
 
-    def _write(
-        self,
-        score: Score,
-        bars: list[Bar],
-        stop: int,
-        span: tuple[int, int] = (0, 0),
-        replaced: Collection[int] = (),
-    ) -> None:
-        """Write the notes of a score into the bars of a span of the parts replaced, and into new ones after all."""
+    def _write(self, score: Score, bars: list[Bar], first: int, stop: int) -> None:
+        """Write the notes of a score into some bars of the parts replaced, and into new ones after all."""
+        replaced = {self._part_of(source) for source in self.edit.replaced}
         by_part: dict[int, list[Notes]] = {}
         added: list[tuple[Track, Notes]] = []
         pitches = {
@@ -174,18 +140,12 @@ class KeptMusicXml:
             for track, one in enumerate(self.read.tracks)
             for source in one.sources
         }
-        every = {source: one for one in self.read.tracks for source in one.sources}
-        played_by = [every.get(n, Track()) for n in range(self._first_track[-1])]
-        for index in np.unique(score.notes.track).tolist():
-            notes = score.notes[score.notes.track == index]
-            known = self.heard.tracks[index] if index < len(self.heard.tracks) else Track()
-            places = homes(known, played_by, pitches)
-            if not places:
-                added.append((score.tracks[index], notes))
-                continue
-            parts = shared(notes, [home.pitch for home in places])
-            for home, own in zip(places, parts, strict=True):
-                by_part.setdefault(self._part_of(home.source), []).append(own)
+        played_by = {source: one for one in self.read.tracks for source in one.sources}
+        for track, source, notes in self.edit.placed(score, played_by, pitches):
+            if source is None:
+                added.append((track, notes))
+            else:
+                by_part.setdefault(self._part_of(source), []).append(notes)
         for number, part in enumerate(self.text.parts):
             own = Notes.concatenate(by_part.get(number, []))
             writer = self._writer(number, part, own, stop)
@@ -193,15 +153,14 @@ class KeptMusicXml:
                 texts = [writer.measure(stop + place, bar) for place, bar in enumerate(bars)]
                 self._number(texts, part.measures[stop - 1].number)
                 self._changes.append((part.end, part.end, b"".join(_text(one) for one in texts)))
-            if number in replaced:
-                self._replace(part, writer, *span)
+            if number in replaced and first < stop:
+                self._replace(part, writer, first, stop)
         for track, notes in added:
             self._add_part(track, notes, bars, stop)
 
     def _writer(self, number: int, part: PartText, notes: Notes, stop: int) -> PartWriter:
         tracks = self.written.parts[number].tracks
         track = next((one for one in tracks if one.is_drum), tracks[0])
-        notes = notes.replace(track=np.zeros_like(notes.track)).sorted()
         fifths = max(-7, min(7, round(part.in_force("fifths", stop - 1, 0))))
         key, staves = Key(fifths, fifths + MIDDLE), round(part.in_force("staves", stop - 1, 1))
         writer = PartWriter(track, notes, key, part.id, staves=staves)
@@ -276,7 +235,7 @@ class KeptMusicXml:
         for number in range(first, stop):
             measure = part.measures[number]
             measure.check_open()
-            if measure.divisions_changes > 1:
+            if sum(bar == number for bar, _ in part.said["divisions"]) > 1:
                 raise NotKept("a bar of it counts time in two ways")
             divisions = part.in_force("divisions", number, 1)
             writer.first = number  # it says how it counts time
@@ -287,7 +246,7 @@ class KeptMusicXml:
                 if element.tag == "harmony" and writer.symbols:
                     continue  # the chords of the new notes are others
                 kept = self.text.bytes[element.start : element.stop]
-                if element.notes == measure.notes and measure.notes:
+                if element.start > measure.last_note > 0:
                     end.append(kept)
                 elif not element.at:
                     begin.append(kept)
@@ -329,7 +288,6 @@ class KeptMusicXml:
         laid = [
             self._bar(bar, starts[bar], is_said=times[bar] != times[bar + 1]) for bar in range(stop)
         ]
-        notes = notes.replace(track=np.zeros_like(notes.track)).sorted()
         writer = PartWriter(track, notes, key_of(self.read), key)
         part = ET.Element("part", id=key)
         part.extend(writer.measure(place, bar) for place, bar in enumerate([*laid, *bars]))
@@ -352,8 +310,7 @@ class KeptMusicXml:
             at = stop
         new = b"".join((*pieces, self.text.bytes[at:]))
         try:
-            written = read_written(new, GENEROUS, NAME)
-            found = laid_out(written, GENEROUS, NAME).order
+            found = laid_out(read_written(new, GENEROUS, NAME)).order
         except ValueError:
             raise NotKept("its text is not as it seems") from None
         first = len(self.written.lines) if self._is_repeated else len(order)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from bisect import bisect_right
-from collections.abc import Mapping
 from dataclasses import replace
 
 from tokenization.analysis.chords import LETTERS
@@ -24,6 +23,7 @@ from tokenization.notation.written import (
 )
 from tokenization.score import Track
 
+Instruments = dict[str, tuple[int, int | None]]  # by their names, tracks and which drum each is
 _UNSAID = 0  # the velocity of a note that says none, until the marks of its whole bar are known
 _NUMBER = re.compile(r"\s*[-+]?\d{1,9}(?:\.\d{0,9})?\s*", re.ASCII)
 _UNITS = {"whole": 4, "half": 2, "quarter": 1, "eighth": 0.5, "16th": 0.25, "32nd": 0.125}
@@ -48,9 +48,7 @@ def number(text: str, what: str) -> float:
 class PartReader:
     """Reads the bars of a part one after the other."""
 
-    def __init__(
-        self, tracks: list[Track], instruments: Mapping[str, tuple[int, int | None]], staves: bool
-    ) -> None:
+    def __init__(self, tracks: list[Track], instruments: Instruments, staves: bool) -> None:
         self.part = Part(tracks)
         self._staves: dict[tuple[int, int], int] | None = {} if staves else None  # their tracks
         self._instruments = instruments
@@ -58,11 +56,6 @@ class PartReader:
         self._divisions, self._transpose, self._velocity = 1.0, 0, VELOCITY
         self._doubled = 0  # semitones to a second note that sounds with each
         self._offset = 0.0  # of a direction from where it stands
-
-    @property
-    def bars(self) -> list[PartBar]:
-        """The bars so far."""
-        return self.part.bars
 
     def take(self, measure: ET.Element, line: Line) -> None:
         """Read a bar."""
@@ -78,7 +71,7 @@ class PartReader:
             self._bar.length = max(self._bar.length, self._tick())
         self._place_graces(self._tick())
         self._follow_marks()
-        self.bars.append(self._bar)
+        self.part.bars.append(self._bar)
 
     def _tick(self) -> int:
         return self._at(self._anchor, self._units)

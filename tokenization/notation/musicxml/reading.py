@@ -13,7 +13,7 @@ from xml.parsers import expat
 from tokenization.midi.chunks import ZIP
 from tokenization.midi.limits import Limits, MidiError
 from tokenization.notation.musicxml import DRUM_CHANNEL
-from tokenization.notation.musicxml.part import PartReader, number
+from tokenization.notation.musicxml.part import Instruments, PartReader, number
 from tokenization.notation.played import played
 from tokenization.notation.written import Line, Written
 from tokenization.score import Score, Track
@@ -236,7 +236,7 @@ def read_musicxml(data: bytes, limits: Limits, name: str, *, staves: bool = Fals
 
     With `staves`, each staff of a part is a track, such as the right and the left hand of a piano.
     """
-    return played(read_written(data, limits, name, staves=staves), limits, name)
+    return played(read_written(data, limits, name, staves=staves))
 
 
 def read_written(data: bytes, limits: Limits, name: str, *, staves: bool = False) -> Written:
@@ -248,7 +248,11 @@ def read_written(data: bytes, limits: Limits, name: str, *, staves: bool = False
         Stream(_WANTED, ignored, reader.take, limits.elements).read(data)
     except Unreadable as error:
         raise MidiError(f"{name} {error}") from None
-    return reader.written()
+    written = reader.written
+    if not written.lines:
+        raise MidiError(f"{name} holds no MusicXML score: choose a file with music in it")
+    spread_endings(written.lines)
+    return written
 
 
 def xml_of(data: bytes, limits: Limits) -> bytes:
@@ -260,10 +264,8 @@ class _Reader:
     """Takes the list of parts, then bar by bar."""
 
     def __init__(self, limits: Limits, name: str, staves: bool) -> None:
-        self._limits, self._name, self._staves = limits, name, staves
+        self.written, self._staves = Written(limits, name), staves
         self._parts: dict[str, PartReader] = {}
-        self._lines: list[Line] = []
-        self._notes = self._bars = self._tracks = self._signs = 0
 
     def take(self, ancestors: list[ET.Element], element: ET.Element) -> None:
         """Read an element, which is whole."""
@@ -272,55 +274,41 @@ class _Reader:
             raise Unreadable(f"is an XML document, but no MusicXML score: it holds <{root[:40]}>")
         if element.tag == "part-list":
             for part in element.findall("score-part"):
-                reader = PartReader(*_instruments(part), self._staves)
-                self._parts.setdefault(part.get("id", ""), reader)
-                self._count_tracks(len(reader.part.tracks))
+                self._add(part.get("id", ""), *_instruments(part))
             return
         outer = ancestors[1]  # the part of a measure, or the measure of a part
         holder, measure = (outer, element) if root == "score-partwise" else (element, outer)
-        part = self._parts.get(holder.get("id", ""))
-        if part is None:  # it is not in the list of parts
-            part = self._parts[holder.get("id", "")] = PartReader([Track()], {}, self._staves)
-            self._count_tracks(1)
-        number = len(part.bars)
-        self._limits.check(self._name, "beats", number)
-        self._bars += 1
-        self._limits.check(self._name, "bars", self._bars)
-        if number == len(self._lines):
-            self._lines.append(Line())
-        line = self._lines[number]
-        self._signs -= len(line.tempos) + len(line.chords)
+        key = holder.get("id", "")
+        if key not in self._parts:  # it is not in the list of parts
+            self._add(key, [Track()], {})
+        bars, part = self._parts[key].part.bars, self._parts[key]
+        line = self.written.line(len(bars))
+        before = len(line.tempos) + len(line.chords)
         try:
             part.take(element, line)
             # Repeats and jumps are the same in all parts, and some programs write them into one alone.
             read_signs(element, line)
         except ValueError as error:
-            shown = (measure.get("number") or str(number + 1))[:8]
+            shown = (measure.get("number") or str(len(bars) + 1))[:8]
             raise Unreadable(f"is damaged in bar {shown}: {error}") from None
-        self._notes += len(part.bars[-1].notes)
-        self._limits.check(self._name, "notes", self._notes)
-        self._signs += len(line.tempos) + len(line.chords)
-        self._limits.check(self._name, "signs", self._signs)
+        self.written.count("notes", len(bars[-1].notes))
+        self.written.count("signs", len(line.tempos) + len(line.chords) - before)
 
-    def _count_tracks(self, more: int) -> None:
-        self._tracks += more
-        self._limits.check(self._name, "tracks", self._tracks)
-
-    def written(self) -> Written:
-        """Return all that was taken."""
-        if not self._lines:
-            raise MidiError(f"{self._name} holds no MusicXML score: choose a file with music in it")
-        spread_endings(self._lines)
-        return Written(parts=[part.part for part in self._parts.values()], lines=self._lines)
+    def _add(self, key: str, tracks: list[Track], instruments: Instruments) -> None:
+        """Add a part, unless there is one of that name."""
+        self.written.count("tracks", len(tracks))
+        if key not in self._parts:
+            self._parts[key] = PartReader(tracks, instruments, self._staves)
+            self.written.parts.append(self._parts[key].part)
 
 
-def _instruments(part: ET.Element) -> tuple[list[Track], dict[str, tuple[int, int | None]]]:
+def _instruments(part: ET.Element) -> tuple[list[Track], Instruments]:
     """Return a part's tracks, and by the name of each instrument its track and the drum it is."""
     name = _text(part, "part-name")
     by_id = {one.get("id", ""): one for one in part.findall("midi-instrument")}
     tracks: dict[Track, int] = {}  # and where each stands
     kit: Track | None = None
-    instruments: dict[str, tuple[int, int | None]] = {}
+    instruments: Instruments = {}
     for one in part.findall("score-instrument") or [ET.Element("score-instrument")]:
         key = one.get("id", "")
         none = ET.Element("midi-instrument")

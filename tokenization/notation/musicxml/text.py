@@ -26,7 +26,6 @@ class Element:
     start: int
     stop: int
     at: float
-    notes: int  # that stand before it
 
 
 @dataclass
@@ -40,10 +39,9 @@ class Measure:
     stop: int
     length: float = 0  # in divisions
     at_end: float = 0  # where its last voice ends
-    notes: int = 0  # with all that moves time
+    last_note: int = 0  # where the last element begins that moves time; 0 where there is none
     elements: list[Element] = field(default_factory=list)
     ties: Sequence[tuple[int, int]] = ()  # bytes of those that go on after the bar
-    divisions_changes: int = 0
 
     def check_open(self) -> None:
         """Raise where nothing can be put into it."""
@@ -153,7 +151,7 @@ class ScoreText(Stream):
         for element in tree:
             tag, duration = element.tag, _number(element, "duration") or 0.0
             if tag == "attributes":
-                self._attributes(element, measure)
+                self._attributes(element)
             elif tag == "note":
                 self._ties(element, tied)
                 now += duration if not {"grace", "chord"} & {one.tag for one in element} else 0.0
@@ -161,20 +159,18 @@ class ScoreText(Stream):
                 now = max(0.0, now + (duration if tag == "forward" else -duration))
             measure.length = max(measure.length, now)
             if tag in _OF_NOTES:
-                measure.notes += 1
+                measure.last_note = self._tags[element][0]
             else:
-                place = Element(tag, *self._span(element), now, measure.notes)
-                measure.elements.append(place)
+                measure.elements.append(Element(tag, *self._span(element), now))
         measure.at_end = now
         measure.ties = [place for waiting in tied.values() for place in waiting]
         self.parts[-1].measures.append(measure)
 
-    def _attributes(self, element: ET.Element, measure: Measure) -> None:
+    def _attributes(self, element: ET.Element) -> None:
         part, bar = self.parts[-1], len(self.parts[-1].measures)
         for name in ("divisions", "staves", "fifths"):
             if (said := _number(element, name)) is not None:
                 part.said[name].append((bar, said))
-        measure.divisions_changes += element.find("divisions") is not None
         if (semitones := _number(element, "chromatic")) is not None:
             semitones += 12 * (_number(element, "octave-change") or 0.0)
             part.said["transposed"].append((bar, semitones))

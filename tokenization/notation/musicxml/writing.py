@@ -302,10 +302,10 @@ class PartWriter:
         measure = ET.Element("measure", number=str(place + 1))
         self._attributes(measure, place, bar)
         self._tempos(measure, bar)
-        for number, (staff, voice) in enumerate(self._voices, 1):
-            if number > 1:
+        for number, (_, voice) in enumerate(self._voices):
+            if number:
                 _add(_add(measure, "backup"), "duration", bar.stop - bar.start)
-            self._voice(measure, bar, voice, number, staff)
+            self._voice(measure, bar, voice, number)
         return measure
 
     def _attributes(self, measure: ET.Element, place: int, bar: Bar) -> None:
@@ -345,54 +345,51 @@ class PartWriter:
                 _add(direction, "offset", at - bar.start, sound="yes")
             _add(direction, "sound", tempo=f"{bpm:g}")
 
-    def _voice(
-        self, measure: ET.Element, bar: Bar, voice: Sequence[Chord], number: int, staff: int
-    ) -> None:
+    def _voice(self, measure: ET.Element, bar: Bar, voice: Sequence[Chord], number: int) -> None:
         """Write a voice's part of a bar: chords cut at bar lines, rests between them."""
         at, end = bar.start, bar.stop
         # One after the other, so that starts and ends are both in order.
         first = bisect_right(voice, at, key=lambda chord: chord.end)
         last = bisect_left(voice, end, key=lambda chord: chord.start)
         for chord in voice[first:last]:
-            self._rests(measure, bar, at, max(chord.start, at), number, staff)
-            at, stop = max(chord.start, at), min(chord.end, end)
-            for value in values_of(stop - at, at - bar.start):
-                self._symbols(measure, at, value.length, number)
-                self._chord(measure, chord, at, value, number, staff)
-                at += value.length
-        self._rests(measure, bar, at, end, number, staff)
+            start, stop = max(chord.start, at), min(chord.end, end)
+            self._stretch(measure, bar, None, at, start, number)
+            self._stretch(measure, bar, chord, start, stop, number)
+            at = stop
+        self._stretch(measure, bar, None, at, end, number)
 
-    def _rests(
-        self, measure: ET.Element, bar: Bar, at: int, stop: int, number: int, staff: int
+    def _stretch(
+        self, measure: ET.Element, bar: Bar, chord: Chord | None, at: int, stop: int, number: int
     ) -> None:
-        """Write rests where a staff's first voice is silent; the others are only moved on."""
-        if at == stop:
-            return
-        first = number == next(n for n, (s, _) in enumerate(self._voices, 1) if s == staff)
-        if not first:
-            _add(_add(measure, "forward"), "duration", stop - at)
+        """Write a chord or rests; where a staff has a voice before this one, time only moves on for rests."""
+        staves = [staff for staff, _ in self._voices]
+        if chord is None and staves[number] in staves[:number]:
+            if at < stop:
+                _add(_add(measure, "forward"), "duration", stop - at)
             return
         for value in values_of(stop - at, at - bar.start):
             self._symbols(measure, at, value.length, number)
-            note = _add(measure, "note")
-            _add(note, "rest")
-            _add(note, "duration", value.length)
-            self._value(note, value, number, staff)
+            if chord is None:
+                note = _add(measure, "note")
+                _add(note, "rest")
+                _add(note, "duration", value.length)
+                self._value(note, value, number)
+            else:
+                self._chord(measure, chord, at, value, number)
             at += value.length
 
     def _symbols(self, measure: ET.Element, at: int, length: int, number: int) -> None:
         """Write the chords that begin within a value of the first voice, each at its place."""
         ends = (bisect_left(self.symbols, (tick, "")) for tick in (at, at + length))
-        for tick, name in self.symbols[slice(*ends)] if number == 1 else ():
+        for tick, name in self.symbols[slice(*ends)] if number == 0 else ():
             if tick > at:
                 _add(_add(measure, "forward"), "duration", tick - at)
             measure.append(harmony(name, self.tone))
             if tick > at:
                 _add(_add(measure, "backup"), "duration", tick - at)
 
-    def _chord(
-        self, measure: ET.Element, chord: Chord, at: int, value: Value, number: int, staff: int
-    ) -> None:
+    def _chord(self, measure: ET.Element, chord: Chord, at: int, value: Value, number: int) -> None:
+        """Write the notes of a chord for as long as a value lasts."""
         goes_on, comes_from = at + value.length < chord.end, at > chord.start
         for place, (pitch, velocity) in enumerate(chord.notes):
             note = _add(measure, "note", dynamics=f"{100 * velocity / FORTE:.2f}")
@@ -406,7 +403,7 @@ class PartWriter:
             if self._track.is_drum:
                 drum = self.drums.get(pitch, instrument_id(self._name, pitch))
                 _add(note, "instrument", id=drum)
-            self._value(note, value, number, staff)
+            self._value(note, value, number)
             if self._track.is_drum and pitch in CROSSED:
                 _add(note, "notehead", "x")
             if kinds:
@@ -428,9 +425,9 @@ class PartWriter:
             _add(element, "alter", alter)
         _add(element, "octave", octave)
 
-    def _value(self, note: ET.Element, value: Value, number: int, staff: int) -> None:
+    def _value(self, note: ET.Element, value: Value, number: int) -> None:
         """Write how long a note or rest looks, and where it stands."""
-        _add(note, "voice", number)
+        _add(note, "voice", number + 1)
         _add(note, "type", value.type)
         for _ in range(value.dots):
             _add(note, "dot")
@@ -439,4 +436,4 @@ class PartWriter:
             _add(ratio, "actual-notes", 3)
             _add(ratio, "normal-notes", 2)
         if len(self._clefs) > 1:
-            _add(note, "staff", staff)
+            _add(note, "staff", self._voices[number][0])

@@ -324,7 +324,7 @@ def test_bars_before_the_seam_keep_their_text_and_new_ones_follow(bars, pickup, 
     for measure in before[1:bars] + before[9 : 8 + bars]:
         assert measure.strip().removesuffix('</part>\n<part id="P2">') in text.decode()
     assert text.startswith(HEAD.encode())
-    seam = int(kept.tick_of(edit.start)) * 24 // 10080  # type: ignore[union-attr]
+    seam = int(edit.tick_of(edit.start)) * 24 // 10080  # type: ignore[union-attr]
     found, given_ = ([*heard(one).elements()] for one in (text, data))
     late = Counter(n[:3] for n in found if n[0] >= seam)
     assert late == Counter((seam + 6 * on, 6 * length, pitch) for on, length, pitch in rows)
