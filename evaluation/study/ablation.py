@@ -55,6 +55,9 @@ def without(model: Performer, part: str, seed: int = 0) -> Performer:
         for name in ("attention.output", "feedforward.output"):  # it adds nothing
             for parameter in layer.get_submodule(name).parameters():
                 parameter.zero_()
+    elif part in REALISATIONS:
+        number = int(REALISATIONS[part] * model.config.position.realisations)
+        return model.with_realisations(max(1, number), seed)
     elif part == "gates open":
         changed.get_parameter("position.gates").fill_(OPEN)
     elif part == "positions all one":
@@ -145,11 +148,14 @@ def _frequencies(position: Position) -> Tensor:
 
 
 REDRAWN = "noise redrawn"
+# The paper's appendix D.4 has other numbers of realisations at the test.
+REALISATIONS = {"a quarter of the realisations": 0.25, "four times the realisations": 4}
 _HAS: dict[str, Callable[[Performer], bool]] = {
     "gates open": lambda m: hasattr(m.position, "gates"),
     "positions all one": lambda m: _has_waves(m.position) or hasattr(m.position, "powers"),
     "frequencies shuffled": lambda m: _has_waves(m.position),
     REDRAWN: lambda m: type(m.position).begin is not Position.begin,
+    **dict.fromkeys(REALISATIONS, lambda m: hasattr(m.config.position, "realisations")),
     "recall": lambda m: m.recall is not None,
     "metric heads cut": lambda m: m.config.metre is not None,
     "decay off": lambda m: m.position.decay is not None,

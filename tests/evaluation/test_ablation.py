@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from evaluation.study.ablation import changes, parts_of, without
+from evaluation.study.ablation import REALISATIONS, changes, parts_of, without
 from musicgen.performer import Performer
 from tests.musicgen.toys import METRE, generator, toy_model, toy_tokens, whole_of
 
@@ -13,6 +13,7 @@ GATES, PLACES, SHUFFLED, NOISE, DECAY, METRIC = (
     "gates open", "positions all one", "frequencies shuffled", "noise redrawn", "decay off",
     "metric heads cut",
 )  # fmt: skip
+NUMBERS = [*REALISATIONS]
 FREQUENCIES = {"sine_spe": "raw_frequencies", "rope": "frequencies", "lrpe": "angles"}
 TOKENS = toy_tokens(2, 30)
 
@@ -29,11 +30,11 @@ def logits(model: Performer, tokens: torch.Tensor = TOKENS) -> torch.Tensor:
     ("model", "parts"),
     [
         (toy("none"), []),
-        (toy(), [GATES, PLACES, SHUFFLED, NOISE]),
-        (toy({"name": "sine_spe", "gated": False}), [PLACES, SHUFFLED, NOISE]),
+        (toy(), [GATES, PLACES, SHUFFLED, NOISE, *NUMBERS]),
+        (toy({"name": "sine_spe", "gated": False}), [PLACES, SHUFFLED, NOISE, *NUMBERS]),
         (toy("rope", horizons=(2, 8)), [PLACES, SHUFFLED, DECAY]),
         (toy("permuteformer", metre=METRE), [PLACES, METRIC, DECAY]),
-        (toy("conv_spe"), [GATES, NOISE]),
+        (toy("conv_spe"), [GATES, NOISE, *NUMBERS]),
         (toy("flt"), [NOISE]),
     ],
 )

@@ -79,10 +79,10 @@ examples:
     "ablation": """\
 Held-out pieces are read by the model as it is and without a part of it: with the gates of a stochastic
 encoding open, which lets no position through; with all tokens at one position; with the frequencies
-shuffled among features and heads; with other noise drawn; without what its metric heads find; with
-heads that forget nothing. Given is by how much the loss changes, in nats a token, within the trained
-length and past it, with the 95 % interval of the mean over pieces. The model has not learned to do
-without the part: it is what the model relies on.
+shuffled among features and heads; with other noise drawn, and with a quarter or four times as many
+realisations; without what its metric heads find; with heads that forget nothing. Given is by how much
+the loss changes, in nats a token, within the trained length and past it, with the 95 % interval of the
+mean over pieces. The model has not learned to do without the part: it is what the model relies on.
 
 examples:
   musicgen evaluate ablation ensemble --data data/pop909

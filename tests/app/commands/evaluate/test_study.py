@@ -12,6 +12,7 @@ import pytest
 
 from app.commands.evaluate.studies import _file_names
 from app.commands.evaluate.study_options import data_of
+from evaluation.study.ablation import REALISATIONS
 from tests.app.commands.evaluate.test_pieces import GROOVE, PIANO, REMI
 from tests.app.toy_models import write_model
 from tests.evaluation.continuation.toys import write_pieces
@@ -89,7 +90,13 @@ def test_parts_are_taken_away_from_models_of_the_data(place: Path, tmp_path: Pat
     out, err = evaluate("ablation", *models, *options, "--json", "-o", tmp_path / "out")
     rows = json.loads(out)
     assert ": trio, in groove" in err
-    parts = ("gates open", "positions all one", "frequencies shuffled", "noise redrawn")
+    parts = (
+        "gates open",
+        "positions all one",
+        "frequencies shuffled",
+        "noise redrawn",
+        *REALISATIONS,
+    )
     assert [(row["model"], row["part"]) for row in rows] == [("sine", part) for part in parts]
     for row in rows:
         low, high = row["interval"]["within"]
