@@ -188,9 +188,8 @@ class Track:
     name: str = ""
     program: int = 0
     is_drum: bool = False
-    sources: tuple[int, ...] = field(
-        default=(), compare=False
-    )  # the tracks of a file's score that it plays
+    # The tracks of a file's score that it plays.
+    sources: tuple[int, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)

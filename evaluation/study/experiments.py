@@ -256,7 +256,7 @@ class Experiment:
     jobs: list[Job]
     compose: Callable[[Found], dict[str, Any]]
     prepared: Prepared | None = None  # whose pieces jobs are of; results do without those that fail
-    # What is said with the results, as what is known of the pieces.
+    # Facts about the pieces, which stand with the results.
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -209,7 +209,9 @@ class Engine:
                 self._dismiss()
 
     def _read_piece(self, job: Job, reading: Iterable[Row]) -> None:
-        prompt = self._prompts.setdefault(job.prompt, ReadPrompt(self.model, job.order))
+        if job.prompt not in self._prompts:
+            self._prompts[job.prompt] = ReadPrompt(self.model, job.order)
+        prompt = self._prompts[job.prompt]
         self._prompts.move_to_end(job.prompt)
         if prompt.after is None:
             prompt.go_on()

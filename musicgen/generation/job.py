@@ -135,15 +135,13 @@ class Row:
     def __init__(self, job: Job, variation: int) -> None:
         seed = job.request.seed
         self.job, self.tokens = job, job.rows[variation]
-        self.grammar = job.order.grammar.select(
-            np.zeros(1, np.int64)
-        )  # while it does not draw with others
+        # Its own grammar, while it does not draw with others.
+        self.grammar = job.order.grammar.select(np.zeros(1, np.int64))
         self.stage = Stage.WAITING
         # Of the batch's rows; guided music has a twin row that does not see what guides it.
         self.numbers: list[int] = []
-        self.scores = self.unguided = np.empty(
-            0
-        )  # the logits of what comes next, (V,), and the twin's
+        # The logits of what comes next, (V,), and the twin's.
+        self.scores = self.unguided = np.empty(0)
         self.drawn = 0  # the token that is to be absorbed
         self.heard_since: float | None = None  # when there was something to hear
         low, high = seed & 0xFFFFFFFF, seed >> 32  # apart: numpy takes numbers 32 bits at a time

@@ -98,7 +98,8 @@ def order(
     grammar = grammar.select(np.zeros(1, dtype=np.int64))
     if valid:
         grammar.take(ids)
-    for place, token in enumerate(() if valid else ids):
+        return Order(request=request, ids=ids, grammar=grammar, **more)
+    for place, token in enumerate(ids):
         if not grammar.allowed()[0, token]:
             raise ValueError(
                 f"token {token} at place {place} of the prompt may not stand there in this language"

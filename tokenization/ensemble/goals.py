@@ -202,9 +202,8 @@ class Goals(Language):
             [*([LEFT_1 + left - 1] if ends and left <= COUNTED else []), *tokens]
             for left, tokens in zip(range(bars, 0, -1), said, strict=True)
         ]
-        after[0] = (
-            opening or after[0]
-        )  # a piece from nothing may have said what its first bar is like
+        # A piece from nothing may have said what its first bar is like.
+        after[0] = opening or after[0]
         if chords is not None:
             after = [
                 [*a, *_chord_tokens(chords[bar % len(chords)], metre)]

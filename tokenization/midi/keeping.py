@@ -160,7 +160,7 @@ class KeptMidi:
         """Return the file with the new notes of a score.
 
         Where the piece goes on, they follow all of the file up to the seam. Elsewhere they take the place of the notes
-        of the parts that were heard in these bars, or of those of the parts that are written anew.
+        of the parts that were heard in these bars, or of those of the rewritten parts.
         """
         edit = self.edit
         if edit.goes_on:
@@ -190,7 +190,7 @@ class KeptMidi:
     # What goes.
 
     def _remove(self, start: int, stop: int) -> None:
-        """Remove the notes of the parts that are written anew which begin within ticks."""
+        """Remove the notes of the rewritten parts that begin within ticks."""
         for source in self.edit.replaced:
             for note in self.of_key[self.keys[source]]:
                 if start <= note.tick < stop:

@@ -56,9 +56,8 @@ def _kept(probability: float, random: np.random.Generator) -> np.ndarray:
 def moved(most: int, random: np.random.Generator, move: Callable[[int], Moved | None]) -> Moved:
     """Return music moved by up to `most` semitones; a move out of the range, which gives None, is drawn again."""
     drawn = (random.permutation(2 * most + 1) - most).tolist()
-    return next(
-        found for semitones in drawn if (found := move(semitones)) is not None
-    )  # by 0 it is
+    # A move by 0 is always in the range.
+    return next(found for semitones in drawn if (found := move(semitones)) is not None)
 
 
 def transposed_trio(notes: Notes, most: int, random: np.random.Generator) -> Notes:

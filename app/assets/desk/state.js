@@ -249,7 +249,7 @@ export class Desk extends Watched {
 }
 
 // What was still being written when the page or the server went away is what it had become by then. Where bars or parts
-// were written anew, all that was given stays.
+// were rewritten, all that was given stays.
 export function woken(entry) {
   if (entry.state !== "running") return entry;
   if (entry.how && entry.how !== "continue")

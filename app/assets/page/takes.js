@@ -14,7 +14,7 @@ const WORDS = {
   accompany: "Use this take",
 };
 
-// What is said of a take with so many new notes. Silence in place of bars is one, too.
+// Describes a take with so many new notes. Silence in place of bars is a take, too.
 function factsOf({ state, how, seed }, fresh) {
   if (state === "running") return count(fresh, "new note");
   if (fresh) return `${count(fresh, "new note")} · seed ${seed}`;
@@ -89,7 +89,7 @@ function progressOf(run, elsewhere) {
   return [words + left, Math.min(0.999, run.part)];
 }
 
-// The line over the takes: what is said of a request, its progress, and tools for all takes.
+// The line over the takes: the request's state, its progress, and tools for all takes.
 function statusLine(tools) {
   const words = make("span", "", "", { role: "status" }),
     bar = make("progress", "mg-progress", "", { ariaLabel: "Progress" }),

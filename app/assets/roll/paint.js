@@ -18,7 +18,7 @@ const NAMES = [
 const COLOUR = { syntax: "<color>", inherits: true, initialValue: "black" };
 // So that they are read as colours, light or dark.
 for (const name of NAMES) globalThis.CSS?.registerProperty({ name: `--mg-${name}`, ...COLOUR });
-// What is said of music that is longer than any that its model learned from, as far as there is room.
+// The flag of music that is longer than any that its model learned from, as far as there is room.
 const LONG = ["beyond the trained length: quality may drop", "quality may drop", "may drop"];
 const longest = new WeakMap(); // notes → their greatest duration
 

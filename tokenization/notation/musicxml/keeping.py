@@ -66,7 +66,7 @@ class KeptMusicXml:
         """Return the text with the new notes of a score.
 
         Where the piece goes on, they come in new bars after the seam. Elsewhere they take the place of the notes of the
-        parts that were heard in these bars, or of those of the parts that are written anew.
+        parts that were heard in these bars, or of those of the rewritten parts.
         """
         edit, laid = self.edit, self.laid
         first, stop, order = 0, len(self.written.lines), laid.order
