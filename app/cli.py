@@ -1,6 +1,6 @@
-"""The program `musicgen`: finds the command, runs it, and turns what goes wrong into one line.
+"""The `musicgen` program: finds the command, runs it, and reports an error in one line.
 
-`python -X dev -m app.cli …` shows where an error arose.
+`python -X dev -m app.cli …` prints the traceback of an error.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ from typing import Any, NoReturn
 
 from app import output
 
-# Name → module and what it does, in the order of use. A module is imported when its command is called; it has
-# `add(parser)`, which declares arguments, `EXAMPLES` that follow them in its help, and `run(arguments)`.
-OLD_NAMES = {"infill": "rewrite"}  # still understood
+OLD_NAMES = {"infill": "rewrite"}  # still accepted
 DEFAULTS: dict[str, dict[str, Any]] = {"end": {"ends": True}, "harmonise": {"write": []}}
+# Name → module and summary, in the order of the help. A module is imported only when its command is called. It has
+# `add(parser)`, which declares the arguments, `EXAMPLES`, which end the help, and `run(arguments)`.
 COMMANDS: dict[str, tuple[str, str]] = {
     "app": ("app.commands.app", "open the web app"),
-    "models": ("app.commands.models", "list the models at hand"),
+    "models": ("app.commands.models", "list the available models"),
     "continue": ("app.commands.continue_", "continue a piece: MIDI, MusicXML or ABC"),
     "end": ("app.commands.continue_", "continue a piece to its end"),
     "rewrite": ("app.commands.infill", "rewrite some bars of a piece"),
-    "accompany": ("app.commands.accompany", "write parts of a piece to the others"),
-    "harmonise": ("app.commands.accompany", "write chords to a melody"),
-    "generate": ("app.commands.generate", "write a piece from nothing"),
-    "tokenize": ("app.commands.tokenize", "write a piece as readable tokens"),
+    "accompany": ("app.commands.accompany", "write new parts for a piece"),
+    "harmonise": ("app.commands.accompany", "write chords for a melody"),
+    "generate": ("app.commands.generate", "write a piece from scratch"),
+    "tokenize": ("app.commands.tokenize", "print a piece as readable tokens"),
     "detokenize": ("app.commands.detokenize", "write tokens as a MIDI file"),
-    "data": ("app.commands.data", "prepare a data set; say what is in one"),
-    "train": ("app.commands.train", "train a model, or go on with a run"),
-    "compare": ("app.commands.compare", "train several models by one budget, and tabulate"),
-    "evaluate": ("app.commands.evaluate.evaluate", "measure models, and the music they write"),
-    "benchmark": ("app.commands.benchmark", "classify sequences and model text, as the papers do"),
-    "bench": ("app.commands.bench", "measure speed and memory of this machine"),
+    "data": ("app.commands.data", "prepare a data set, or inspect one"),
+    "train": ("app.commands.train", "train a model, or resume a run"),
+    "compare": ("app.commands.compare", "train several models on one budget and tabulate them"),
+    "evaluate": ("app.commands.evaluate.evaluate", "evaluate models and the music they write"),
+    "benchmark": ("app.commands.benchmark", "compare small models on the papers' benchmarks"),
+    "bench": ("app.commands.bench", "measure speed and memory on this machine"),
 }
 
-NO_MEMORY = "there is not enough memory for this; try with less at a time"
-LONGEST_SENTENCE = 1000  # characters: what is quoted may be of any length
-WRONG_INPUT, NO_READER = 2, 141  # the last as shells report the signal
+NO_MEMORY = "not enough memory for this; try less at a time"
+LONGEST_MESSAGE = 1000  # characters; a quotation in a message can be of any length
+WRONG_INPUT, NO_READER = 2, 141  # 141 is 128 + SIGPIPE, as shells report it
 
 
 class UsageError(ValueError):
-    """Arguments that no command understands."""
+    """Arguments that cannot be parsed."""
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
-    """Leaves examples as they are, and room for the longest names; says the default of an option that does not."""
+    """Keeps the line breaks of examples, leaves room for long names, and appends the default to an option's help."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=28)
-        self._action_max_length = 16  # argparse forgets that the names of commands are indented
+        self._action_max_length = 16  # argparse ignores the indentation of subcommands
 
     def _get_help_string(self, action: argparse.Action) -> str:
         text, default = action.help or "", action.default
@@ -64,13 +64,13 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises what argparse would print over several lines."""
+    """Raises UsageError where argparse would print its usage and exit."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"formatter_class": Formatter, **settings})
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore
-        """Take what may be left out after options too, as in `benchmark image --short FOLDER`."""
+        """Accept an optional positional argument after options too, as in `benchmark image --short FOLDER`."""
         found, left = super().parse_known_args(args, namespace)
         for action in self._actions:
             late = action.nargs == "?" and not action.option_strings and left
@@ -82,16 +82,16 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; see {self.prog} --help")
 
     def format_help(self) -> str:
-        """Return the help, with the text before and after the options in as many columns as those have."""
-        width = shutil.get_terminal_size().columns - 2  # as argparse
-        parts = (_in_columns(part, width) for part in (self.epilog or "").split("\n\n"))
+        """Wrap the description and the epilog to the width that argparse gives the options."""
+        width = shutil.get_terminal_size().columns - 2  # as argparse does
+        parts = (_wrapped(part, width) for part in (self.epilog or "").split("\n\n"))
         self.description = textwrap.fill(self.description or "", width)
         self.epilog = "\n\n".join(parts)
         return super().format_help()
 
 
-def _in_columns(part: str, width: int) -> str:
-    """Return a paragraph, or examples, in lines of a width; a long example goes on with an option on the next line."""
+def _wrapped(part: str, width: int) -> str:
+    """Wrap a paragraph, or break long examples before an option."""
     if "\n " not in part:
         return textwrap.fill(part, width)
     return "\n".join(
@@ -101,14 +101,14 @@ def _in_columns(part: str, width: int) -> str:
 
 
 def _broken(command: str, width: int) -> list[str]:
-    """Return a command in parts that fit into a width, each but the first beginning with an option."""
+    """Break a command into parts of at most `width` characters; each but the first starts with an option."""
     if len(command) <= width or (at := command.rfind(" --", 4, width)) < 0:
         return [command]
     return [command[:at], *_broken(command[at + 1 :], width)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line; return the exit code."""
+    """Run a command line and return the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     _prepare_streams()
     try:
@@ -117,19 +117,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return output.INTERRUPTED
     except BrokenPipeError:
-        return NO_READER  # nobody reads on
+        return NO_READER
     except (ValueError, OSError, MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and _sentence_of_fault(error) is None:
+        if isinstance(error, RuntimeError) and _user_message(error) is None:
             raise
         if sys.flags.dev_mode and not isinstance(error, UsageError):
             raise
-        output.remark([f"musicgen: {sentence(error)}"])
+        output.remark([f"musicgen: {describe(error)}"])
         return WRONG_INPUT
     return 0
 
 
 def _prepare_streams() -> None:
-    """Let the standard streams take a file's name that is no text, and be closed by the caller."""
+    """Open the standard streams that the caller closed, and escape characters that they cannot encode."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if stream is None:
@@ -138,37 +138,38 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def sentence(error: Exception) -> str:
-    """Return an error as one line."""
+def describe(error: Exception) -> str:
+    """Describe an error for the user, in one line."""
     if isinstance(error, MemoryError):
         return NO_MEMORY
-    if isinstance(error, RuntimeError) and (message := _sentence_of_fault(error)):
+    if isinstance(error, RuntimeError) and (message := _user_message(error)):
         return message
     if isinstance(error, OSError) and error.strerror:
-        named = f"{os.fspath(error.filename)!s:.{LONGEST_SENTENCE}}: " if error.filename else ""
+        named = f"{os.fspath(error.filename)!s:.{LONGEST_MESSAGE}}: " if error.filename else ""
         return f"{named}{error.strerror}"
     message = " ".join(str(error).split())
-    return message if len(message) <= LONGEST_SENTENCE else f"{message[:LONGEST_SENTENCE]} …"
+    return message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]} …"
 
 
-def _sentence_of_fault(error: RuntimeError) -> str | None:
-    """Return what to say of an error that a library reports as a fault of the program; None of one that is."""
+def _user_message(error: RuntimeError) -> str | None:
+    """Describe a RuntimeError that the input or the machine causes; return None for a fault of the program."""
     if isinstance(error, RecursionError):
-        return "what was given is nested more deeply than anything here is"
+        return "the input is nested too deeply"
     of_memory = ("not enough memory", "out of memory", "can't allocate memory", "std::bad_alloc")
     return NO_MEMORY if any(words in str(error).lower() for words in of_memory) else None
 
 
 def build_parser(called: str = "", kind: str = "") -> Parser:
-    """Return the parser; only the command that is called has arguments, and of `evaluate` only one evaluation."""
+    """Build the parser. Only the command `called` has its arguments; for `evaluate`, only the evaluation `kind`."""
     parser = Parser(
         prog="musicgen",
-        description="Continue a piece of music.",
-        epilog="`musicgen COMMAND --help` tells what a command takes, with an example.",
+        description="Continue, complete and generate music; train and evaluate models.",
+        epilog="`musicgen COMMAND --help` describes a command, with examples.",
     )
     commands = parser.add_subparsers(metavar="COMMAND", title="commands", required=True)
-    for name, (module_name, does) in COMMANDS.items():
-        command = commands.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}.")
+    for name, (module_name, summary) in COMMANDS.items():
+        description = f"{summary[0].upper()}{summary[1:]}."
+        command = commands.add_parser(name, help=summary, description=description)
         if name == called:
             module = import_module(module_name)
             module.add(command, *([kind] if name == "evaluate" else []))

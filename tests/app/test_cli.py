@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.cli import COMMANDS, LONGEST_SENTENCE, NO_MEMORY, build_parser, main, sentence
+from app.cli import COMMANDS, LONGEST_MESSAGE, NO_MEMORY, build_parser, describe, main
 from app.commands.evaluate.evaluate import EVALUATIONS
 from training.data.sources import SOURCES
 
@@ -99,17 +99,17 @@ def test_wrong_usage_is_one_line(arguments: list[str], message: str, refused):
     ("error", "line"),
     [
         (ValueError("two\n  lines"), "two lines"),
-        (ValueError("x" * 2000), "x" * LONGEST_SENTENCE + " …"),
+        (ValueError("x" * 2000), "x" * LONGEST_MESSAGE + " …"),
         (PermissionError(13, "Permission denied", "/there"), "/there: Permission denied"),
-        (MemoryError(), "there is not enough memory for this; try with less at a time"),
+        (MemoryError(), "not enough memory for this; try less at a time"),
         (RuntimeError("CUDA out of memory. Tried to allocate"), NO_MEMORY),
-        (RecursionError("depth"), "what was given is nested more deeply than anything here is"),
+        (RecursionError("depth"), "the input is nested too deeply"),
     ],
 )
 def test_an_error_is_one_line_and_exit_code_2(error: Exception, line: str, try_, capsys):
     assert try_(raising(error)) == 2
     assert capsys.readouterr().err == f"musicgen: {line}\n"
-    assert sentence(error) == line
+    assert describe(error) == line
 
 
 @pytest.mark.parametrize("fault", [KeyError("a bug"), RuntimeError("shapes differ")])

@@ -55,7 +55,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print similarities; of files that cannot be compared, why."""
-    from app.cli import sentence
+    from app.cli import describe
 
     if Path(arguments.reference).is_dir():
         _compare_folders(arguments)
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> None:
             score = _read(name, arguments.grid)
             _check_tracks(reference, _profiles(score, arguments), name, arguments)
         except (ValueError, OSError) as error:
-            output.remark([sentence(error)])
+            output.remark([describe(error)])
             continue
         rows += _rows(name, reference, score, arguments)
     if not rows:
