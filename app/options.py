@@ -1,4 +1,4 @@
-"""Options that several commands have: counts, language, files, tracks, where work is done, the folder of results."""
+"""Options shared by several commands: counts, language, files, tracks, devices, workers and the output folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def check_counts(arguments: argparse.Namespace, *options: str) -> None:
-    """Refuse what is below 1; options that were left out, or that a command lacks, are not looked at."""
+    """Raise ValueError if one of these options is below 1; options that are not given, or do not exist, pass."""
     for option in options:
         value = getattr(arguments, option.replace("-", "_"), None)
         if value is not None and value < 1:
@@ -24,7 +24,7 @@ def check_counts(arguments: argparse.Namespace, *options: str) -> None:
 
 
 def from_options(kind: type[T], arguments: argparse.Namespace, **others: Any) -> T:
-    """Return a dataclass whose fields are what the options of their names say, but for the `others`."""
+    """Build a dataclass from the options named like its fields; `others` take precedence."""
     names = [field.name for field in fields(cast(Any, kind)) if field.name in arguments]
     return kind(**{**{name: getattr(arguments, name) for name in names}, **others})
 
@@ -35,7 +35,7 @@ def add_language(
     among: tuple[str, ...] = (),
     otherwise: str = "",
 ) -> None:
-    """Declare the option, for all languages or some; `otherwise` is taken without a default."""
+    """Declare --language, for all languages or those `among` them; `otherwise` describes a missing default."""
     from tokenization.language import LANGUAGES
 
     named = {name: title for name, title in LANGUAGES.items() if not among or name in among}
@@ -50,29 +50,29 @@ STANDARD_INPUT = "-"
 
 
 def read_given(file: str, most_bytes: int) -> tuple[bytes, str]:
-    """Return the bytes of a file, one more than allowed at most, and what errors call it."""
+    """Read a file or the standard input, up to one byte more than allowed; return its bytes and its name in errors."""
     if file == STANDARD_INPUT:
         return sys.stdin.buffer.read(most_bytes + 1), "the standard input"
     path = Path(file)
     if not path.exists():
         raise FileNotFoundError(f"there is no file {file}: check its name and folder")
     if not path.is_file():
-        raise ValueError(f"{file} is a folder or a device: give a file")
+        raise ValueError(f"{file} is a folder or a device, not a file")
     with path.open("rb") as content:
         return content.read(most_bytes + 1), file
 
 
 def add_tracks(parser: argparse.ArgumentParser) -> None:
-    """Declare the option."""
+    """Declare --tracks."""
     parser.add_argument(
         "--tracks", nargs="+", metavar="TRACK",
-        help="tracks to use, by name or number; for groove the bass, the drums and the other, "
-        "or bass=… drums=… other=… (- for none; by default they are found)",
+        help="tracks to use, by name or number; in groove, bass, drums and other in this order, "
+        "or as bass=… drums=… other=… (- for none; default: detected)",
     )  # fmt: skip
 
 
 def tracks_of(words: list[str] | None, language: str) -> Any:
-    """Return the choice of tracks as the language takes it."""
+    """Return the value of --tracks in the form that the language takes."""
     if words is None or language != "groove":
         return words
     from tokenization.groove.spelling import PARTS
@@ -82,12 +82,12 @@ def tracks_of(words: list[str] | None, language: str) -> Any:
         named = dict(word.split("=", 1) for word in words)
         if not {*named} <= {*PARTS} or len(named) != len(words):
             raise ValueError(
-                f"--tracks {' '.join(words)} names roles; each of {', '.join(PARTS)} can be, once"
+                f"--tracks {' '.join(words)} is not possible: use each of {', '.join(PARTS)} at most once"
             )
         return {role: _choice(tracks) for role, tracks in named.items()}
     if len(words) != len(PARTS):
         raise ValueError(
-            f"--tracks has {counted(len(words), 'track')}; groove takes the bass, the drums and the other, "
+            f"--tracks has {counted(len(words), 'track')}; groove needs bass, drums and other, in this order, "
             "or some of them as bass=… drums=… other=…"
         )
     return [_choice(word) for word in words]
@@ -98,35 +98,35 @@ def _choice(word: str) -> list[str] | None:
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
-    """Declare the option that names a device of torch."""
+    """Declare --device."""
     parser.add_argument(
         "--device", default="auto", metavar="auto|cpu|cuda|mps",
-        help="where to compute; auto takes a GPU if there is one",
+        help="where to compute; auto uses a GPU if one is available",
     )  # fmt: skip
 
 
 def add_workers(parser: argparse.ArgumentParser) -> None:
-    """Declare the options, of which one can be given."""
-    who = parser.add_mutually_exclusive_group()
-    who.add_argument(
-        "--workers", type=int, metavar="N", help="processes (default: one a processor)"
+    """Declare --workers and --scheduler, which exclude each other."""
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--workers", type=int, metavar="N", help="number of processes (default: one per processor)"
     )
-    who.add_argument(
+    where.add_argument(
         "--scheduler", metavar="ADDRESS",
-        help="let the workers of a dask scheduler do it, such as tcp://HOST:8786; they have musicgen and "
-        "its extra `cluster`, and see the same files",
+        help="run on the workers of a dask scheduler, such as tcp://HOST:8786; they need musicgen with its "
+        "extra `cluster`, and the same files",
     )  # fmt: skip
 
 
 def chosen_device(arguments: argparse.Namespace) -> str:
-    """Return the device to compute on."""
+    """Return the device that --device selects."""
     from musicgen.playable import device_of
 
     return device_of(arguments.device)
 
 
 def workers_of(arguments: argparse.Namespace) -> int | str:
-    """Return the number of processes, a GPU being fed by one, or the scheduler's address."""
+    """Return the scheduler's address, or the number of processes, which is 1 by default on a GPU."""
     from musicgen.common.processes import processors
 
     if arguments.scheduler:
@@ -135,23 +135,23 @@ def workers_of(arguments: argparse.Namespace) -> int | str:
     return arguments.workers or (processors() if chosen_device(arguments) == "cpu" else 1)
 
 
-# The folder of results where none is named: the same request comes back to its own, another gets a new one, and what
-# was measured for others there, which is known by what it is and not by the request.
+# The output folder without -o. A repeated request finds its own folder again. A different request gets a new folder,
+# with copies of the measurements in the others: these are stored by what was measured, not by request.
 
-ASKED = ".asked.json"
-# What has no say in the results: a request that was interrupted goes on with other values of these.
+ASKED = ".asked.json"  # the request, in its folder
+# Options that do not change the results: an interrupted request can be resumed with other values of these.
 WITHOUT_EFFECT = ("output", "json", "workers", "scheduler", "device")
 
 
 def own_folder(name: str, arguments: argparse.Namespace) -> Path:
-    """Return NAME, else NAME-2, … : the first that is not there, or is that of the same request."""
+    """Return the first of NAME, NAME-2, … that does not exist or belongs to the same request."""
     asked = _asked(arguments)
     names = (name if number == 1 else f"{name}-{number}" for number in count(1))
     return next(f for f in map(Path, names) if not f.exists() or _asked_before(f) == asked)
 
 
 def claim(folder: Path, arguments: argparse.Namespace, *reused: str) -> None:
-    """Write into a folder what it is for; a new one gets copies of the folders `reused` of its neighbours."""
+    """Record the request in its folder; a new folder gets copies of the subfolders `reused` of its neighbours."""
     others = [] if folder.exists() else sorted(folder.parent.glob(f"*/{ASKED}"))
     make_folder(folder, "give another one with -o")
     write_json(folder / ASKED, _asked(arguments))

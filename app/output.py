@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 COLUMNS = 80  # of a terminal, which tables fit
-SHORTEST_LINE = 8  # letters to which a title is folded
-INTERRUPTED = 130  # the exit code of what was ended by a signal, as shells report it
+NARROWEST_TITLE = 8  # characters; titles are not wrapped to fewer
+INTERRUPTED = 130  # the exit code after Ctrl-C: 128 + SIGINT, as shells report it
 
-# What moves a terminal's cursor, begins a command to it, turns the direction of text, or is no character.
+# Control characters, marks of text direction, line and paragraph separators, and surrogates.
 _UNSEEN = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
 _IN_TEXT, _IN_LINE = re.compile(f"[{_UNSEEN}]"), re.compile(f"[\t\n{_UNSEEN}]")
 
 
 def add_json(parser: ArgumentParser) -> None:
-    """Let a command give its result to a program."""
+    """Declare --json."""
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -36,7 +36,7 @@ def write(text: str) -> None:
 
 
 def write_either(as_json: bool, value: Any, text: str, *remarks: str) -> None:
-    """Print a result for a program, or for people, with remarks on it."""
+    """Print a result, as JSON or as text with remarks."""
     if as_json:
         write_json(value)
     else:
@@ -45,20 +45,20 @@ def write_either(as_json: bool, value: Any, text: str, *remarks: str) -> None:
 
 
 def write_json(value: Any) -> None:
-    """Print a result for a program."""
-    # Escapes are within texts alone, where they are read. A stream's own, for letters it lacks, are none of JSON's.
-    has_all = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
-    _print(visible(json.dumps(value, ensure_ascii=not has_all)))
+    """Print a result as one line of JSON."""
+    # Where the stream cannot encode a character, its own escape (backslashreplace) would not be valid JSON.
+    is_unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    _print(visible(json.dumps(value, ensure_ascii=not is_unicode)))
 
 
 def _print(text: str) -> None:
-    """Print at once, so that what goes wrong is known here."""
+    """Print and flush, so that an error is raised here."""
     with _standard_output():
         print(text, flush=True)
 
 
 def flush() -> None:
-    """Print what is buffered."""
+    """Flush the standard output."""
     with _standard_output():
         sys.stdout.flush()
 
@@ -73,33 +73,33 @@ def _standard_output() -> Iterator[None]:
 
 
 def remark(sentences: Iterable[str]) -> None:
-    """Print remarks on standard error; where they cannot be printed, the result stands."""
+    """Print remarks on standard error; failing to print them does not fail the command."""
     try:
         for sentence in sentences:
             print(visible(sentence), file=sys.stderr)
     except BrokenPipeError:
         raise
-    except OSError:  # as of a full disk
+    except OSError:  # such as a full disk
         drop(sys.stderr)
 
 
 def drop(stream: TextIO) -> None:
-    """Let a stream take no more, lest the interpreter complains at its end of what it could not write."""
-    with suppress(OSError, ValueError):  # of one that is no file
+    """Redirect a stream to the null device, so that the interpreter reports no failed flush when it exits."""
+    with suppress(OSError, ValueError):  # a stream without a file descriptor
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def table(rows: Sequence[Sequence[object]]) -> str:
-    """Return rows in columns: the first to the left, numbers with separators to the right.
+    """Format rows as a table: the first column aligned left, the others right.
 
-    What is too wide for a terminal is folded: first the titles in the first row, then the columns, a block of them
-    under the other, each with the words that name its rows.
+    A table that is too wide for a terminal has its titles (the first row) wrapped. If that is not enough, it is split
+    into blocks of columns, each of which repeats the columns that name the rows.
     """
     cells = [
         [f"{cell:,}" if isinstance(cell, int) else visible(str(cell)) for cell in row]
         for row in rows
     ]
-    blocks = [cells] if _width(cells) <= COLUMNS else _blocks(_folded(cells))
+    blocks = [cells] if _width(cells) <= COLUMNS else _blocks(_with_wrapped_titles(cells))
     return "\n\n".join(_aligned(block) for block in blocks)
 
 
@@ -118,12 +118,12 @@ def _width(cells: Sequence[Sequence[str]]) -> int:
     return sum(widths) + 2 * (len(widths) - 1)
 
 
-def _folded(cells: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """Return rows with the titles of the first in several rows, no wider than what is under them."""
+def _with_wrapped_titles(cells: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """Wrap the titles over several rows, about as wide as the cells below them."""
     head, *body = cells
     below = [max(map(len, column)) for column in zip(*body, strict=True)] or [0] * len(head)
     titles = [
-        wrap(title, max(width, SHORTEST_LINE), break_long_words=False) or [""]
+        wrap(title, max(width, NARROWEST_TITLE), break_long_words=False) or [""]
         for title, width in zip(head, below, strict=True)
     ]
     lines = max(map(len, titles))
@@ -132,13 +132,13 @@ def _folded(cells: Sequence[Sequence[str]]) -> list[Sequence[str]]:
 
 
 def _blocks(cells: Sequence[Sequence[str]]) -> list[list[list[str]]]:
-    """Return rows in blocks of as many columns as fit; each has the columns of words that come first."""
+    """Split a table into blocks of as many columns as fit; each starts with the leading columns of text."""
     columns = [*zip(*cells, strict=True)]
-    words = next((n for n, column in enumerate(columns) if n and _is_number(column[-1])), 1)
-    named, blocks = columns[:words], [columns[:words]]
-    for column in columns[words:]:
-        if len(blocks[-1]) > words and _width([*zip(*blocks[-1], column, strict=True)]) > COLUMNS:
-            blocks.append([*named])
+    texts = next((n for n, column in enumerate(columns) if n and _is_number(column[-1])), 1)
+    blocks = [columns[:texts]]
+    for column in columns[texts:]:
+        if len(blocks[-1]) > texts and _width([*zip(*blocks[-1], column, strict=True)]) > COLUMNS:
+            blocks.append(columns[:texts])
         blocks[-1].append(column)
     whole = [[[*row] for row in zip(*block, strict=True)] for block in blocks]
     return [[row for row in block if any(row)] for block in whole]
@@ -149,9 +149,9 @@ def _is_number(cell: str) -> bool:
 
 
 def captioned(content: Table, *, across: bool = True) -> str:
-    """Return a table of the evaluation under what its numbers are; not `across`, its rows become columns.
+    """Format a table of an evaluation under its caption; not `across`, it is transposed.
 
-    Models of several rows each have a table of their own.
+    If models have several rows, each model gets a table of its own.
     """
     caption = "\n".join(fill(line, COLUMNS) for line in content.caption.splitlines())
     head, rows = [" ".join(title.split()) for title in content.head], content.rows
@@ -168,23 +168,23 @@ def captioned(content: Table, *, across: bool = True) -> str:
 
 
 def visible(text: str, *, lines: bool = False) -> str:
-    """Return a text with escapes for what is no print, so that a stranger's name cannot speak to a terminal.
+    """Escape control characters, so that a name from a file cannot control the terminal.
 
-    Ends of lines are kept where there may be several `lines`.
+    With `lines`, tabs and ends of lines are kept.
     """
     return (_IN_TEXT if lines else _IN_LINE).sub(lambda found: escape(found[0]), text)
 
 
 def escape(character: str) -> str:
-    """Return a character as JSON and Python both read it."""
+    """Escape a character in a way that both JSON and Python read."""
     return f"\\u{ord(character):04x}"
 
 
 @contextmanager
 def progress_bar(title: str, *, timed: bool = True) -> Iterator[Callable[..., None]]:
-    """Give a function to call with what is done and what there is to do, and another title; the bar goes at the end.
+    """Show a bar on a terminal; yield a function to update it with the amount done, the total and another title.
 
-    A `timed` one says how long it will take.
+    A `timed` bar shows the remaining time.
     """
     if not sys.stderr.isatty():
         yield lambda done, total, title="": None
@@ -199,14 +199,14 @@ def progress_bar(title: str, *, timed: bool = True) -> Iterator[Callable[..., No
     )
 
     columns = (
-        TextColumn("{task.description}", markup=False),  # a name may hold brackets
+        TextColumn("{task.description}", markup=False),  # a name can contain brackets
         BarColumn(bar_width=20),
         MofNCompleteColumn(),
         *([TimeRemainingColumn()] if timed else []),
     )
     console = Console(stderr=True)
-    shown = sys.stdout.isatty()  # what is printed elsewhere goes there
-    with Progress(*columns, console=console, transient=True, redirect_stdout=shown) as bar:
+    on_terminal = sys.stdout.isatty()  # a redirected standard output is left alone
+    with Progress(*columns, console=console, transient=True, redirect_stdout=on_terminal) as bar:
         task = bar.add_task(visible(title), total=None)
         yield lambda done, total, title=None: bar.update(
             task, completed=done, total=total, description=title

@@ -1,4 +1,4 @@
-"""Token sequences as commands read them: text with a bar a line, or the JSON that `tokenize` prints."""
+"""Read token sequences: text with one line per bar, or the JSON that `tokenize` prints."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tokenization.groove.language import Band
 from tokenization.language import LANGUAGES, Language, language
 from tokenization.wording import listed
 
-MOST_TOKENS = 1 << 21  # of the longest piece that can be read
-MOST_BRACKETS = 10_000  # of its JSON, which has lists of plain values
+MOST_TOKENS = 1 << 21
+MOST_BRACKETS = 10_000  # in JSON, which has only lists of plain values
 
 
 def read_tokens(
     text: str, name: str, language_name: str | None
 ) -> tuple[Language, np.ndarray, Band | None]:
-    """Return the language, tokens and setting of text or JSON, all checked; errors call it by `name`."""
+    """Return the language, the checked tokens and the setting of text or JSON; errors mention its `name`."""
     content = _content(text, name) if text.lstrip().startswith("{") else {}
     words = content["tokens"] if content else text.split(maxsplit=MOST_TOKENS)
     if len(words) > MOST_TOKENS:
-        raise ValueError(f"{name} holds more than {MOST_TOKENS:,} tokens; give a part of it")
+        raise ValueError(f"{name} has more than {MOST_TOKENS:,} tokens; use a part of it")
     words = [str(word) for word in words]
 
     def place(index: int) -> str:
@@ -32,15 +32,15 @@ def read_tokens(
         return f"{_place(text, index)} of {name}"
 
     if not words:
-        raise ValueError(f"{name} holds no tokens; give what `musicgen tokenize` prints")
-    speaker = language(language_name or str(content.get("language") or _language_of(words, name)))
-    ids = _checked_ids(speaker, words, place)
-    return speaker, ids, _setting_of(speaker, content.get("setting"), name)
+        raise ValueError(f"{name} has no tokens; use the output of `musicgen tokenize`")
+    chosen = language(language_name or str(content.get("language") or _language_of(words, name)))
+    ids = _checked_ids(chosen, words, place)
+    return chosen, ids, _setting_of(chosen, content.get("setting"), name)
 
 
-def _setting_of(speaker: Language, plain: Any, name: str) -> Band | None:
-    """Return what a language keeps apart from its tokens, from plain data."""
-    if plain is None or speaker.name != "groove":
+def _setting_of(chosen: Language, plain: Any, name: str) -> Band | None:
+    """Build the setting that groove keeps outside its tokens from plain data."""
+    if plain is None or chosen.name != "groove":
         return None
     try:
         programs, velocities = (
@@ -54,7 +54,7 @@ def _setting_of(speaker: Language, plain: Any, name: str) -> Band | None:
         )
     except (TypeError, LookupError, ValueError, OverflowError):
         raise ValueError(
-            f"the setting in {name} needs programs (0 to 127) and velocities (1 to 127) of three "
+            f"the setting in {name} needs programs (0 to 127) and velocities (1 to 127) for three "
             "tracks, and beats_per_minute above 0"
         ) from None
 
@@ -62,19 +62,19 @@ def _setting_of(speaker: Language, plain: Any, name: str) -> Band | None:
 def _content(text: str, name: str) -> dict[str, Any]:
     if text.count(",") > 4 * MOST_TOKENS or text.count("[") + text.count("{") > MOST_BRACKETS:
         raise ValueError(
-            f"{name} starts like JSON, but is not from `musicgen tokenize`: it holds more"
+            f"{name} looks like JSON, but not of `musicgen tokenize`: it has too many lists or values"
         )
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{name} starts like JSON, but is not: {error}") from None
+        raise ValueError(f"{name} looks like JSON, but is not valid: {error}") from None
     if not isinstance(content.get("tokens"), list):
-        raise ValueError(f'{name} has no list "tokens", as the JSON of `musicgen tokenize` has')
+        raise ValueError(f'{name} lacks the list "tokens" that `musicgen tokenize` writes')
     return content
 
 
 def _language_of(words: Sequence[str], name: str) -> str:
-    """Return the language that knows most of the words."""
+    """Return the language that has most of the words as tokens."""
     known = {}
     for each in LANGUAGES:
         ids = language(each).vocabulary.ids
@@ -82,32 +82,30 @@ def _language_of(words: Sequence[str], name: str) -> str:
     best = max(known, key=lambda each: known[each])
     if not known[best]:
         raise ValueError(
-            f"{name} holds no tokens of the languages {listed([*LANGUAGES])}; "
-            "give what `musicgen tokenize` prints"
+            f"{name} has no tokens of the languages {listed([*LANGUAGES])}; "
+            "use the output of `musicgen tokenize`"
         )
     return best
 
 
 def _place(text: str, index: int) -> str:
-    """Return where in a text a word stands, by its number."""
+    """Return the line of a word, and its number there, from its index in the text."""
     for number, line in enumerate(text.splitlines(), 1):
         if index < (here := len(line.split())):
             return f"token {index + 1} in line {number}"
         index -= here
-    raise AssertionError("there are as many words as have been read")
+    raise AssertionError("the index is that of a word of the text")
 
 
-def _checked_ids(
-    speaker: Language, words: Sequence[str], place: Callable[[int], str]
-) -> np.ndarray:
-    known, ids = speaker.vocabulary.ids, []
+def _checked_ids(chosen: Language, words: Sequence[str], place: Callable[[int], str]) -> np.ndarray:
+    known, ids = chosen.vocabulary.ids, []
     for index, word in enumerate(words):
         if word not in known:
             raise ValueError(
-                f"{place(index)} is {word[:40]!r}, which is not a token of the language {speaker.name}"
+                f"{place(index)} is {word[:40]!r}, which is not a token of the language {chosen.name}"
             )
         ids.append(known[word])
-    fault = speaker.validate(np.array(ids, dtype=np.int64))
+    fault = chosen.validate(np.array(ids, dtype=np.int64))
     if fault:
         raise ValueError(f"{place(fault.position)} is wrong: {fault.reason}")
     return np.array(ids, dtype=np.uint16)

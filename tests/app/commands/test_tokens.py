@@ -95,10 +95,10 @@ SETTING = (
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "tokens holds no tokens"),
+        ("", "tokens has no tokens"),
         ("begin\nbar subbeat_0 pitch_999", "token 3 in line 2 of .*tokens is 'pitch_999', which"),
         ("begin bar bar", "make no note"),
-        ('{"tokens":' * 9_000, "starts like JSON, but is not"),
+        ('{"tokens":' * 9_000, "looks like JSON, but is not valid"),
         ('{"tokens": ["begin", "bar", "x"]}', r"tokens\[2\] of .*tokens is 'x', which is not a"),
         ('{"tokens": ["begin", "note_on_0_40"], "setting": {"programs": 1}}', "needs programs"),
         (SETTING % (0, 0), "setting in .* beats_per_minute above 0"),
@@ -117,8 +117,8 @@ def test_tokens_without_end_are_not_read(tmp_path: Path, refused, monkeypatch):
     for text, said in (
         ("bar " * 300, "more than 200 tokens"),
         ('{"tokens": [' + '"bar", ' * 300 + '"bar"]}', "more than 200 tokens"),
-        ('{"tokens": [' + "[], " * 300 + "[]]}", "it holds more"),
-        ('{"tokens": [' + "1," * 1000 + "1]}", "it holds more"),
+        ('{"tokens": [' + "[], " * 300 + "[]]}", "too many lists or values"),
+        ('{"tokens": [' + "1," * 1000 + "1]}", "too many lists or values"),
     ):
         (tmp_path / "tokens").write_text(text)
         assert said in refused("detokenize", tmp_path / "tokens", "-o", tmp_path / "out.mid")
