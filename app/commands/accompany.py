@@ -1,4 +1,4 @@
-"""`musicgen accompany`: write parts of a piece to its other parts, which stay note for note."""
+"""`musicgen accompany` and `harmonise`: write new parts for a piece, whose other parts stay note for note."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--write",
         nargs="+",
         metavar="PART",
-        help="the parts to write: drums, chords, bass, guitar, any instrument; one that the piece has is replaced",
+        help="the parts to write: drums, chords, bass, guitar or any other instrument; existing ones are replaced",
     )
     add_tracks(parser)
     add_options(parser, lengths=False)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write NAME.accompany_0.mid …, the given parts with those that were written."""
+    """Write NAME.accompany_0.mid …, the whole piece with the new parts."""
     from musicgen.completion import accompaniment
     from musicgen.playable import load
 
     if arguments.write is None:
-        raise ValueError("no part is named: --write drums, say, or any instrument")
+        raise ValueError("no part is named; use --write drums, for example, or any instrument")
     request = request_of(arguments)
     model = load(arguments.model, arguments.device)
     piece = given_piece(arguments, model)
-    work = accompaniment(model, piece, arguments.write or [_other_than(piece)], request)
+    work = accompaniment(model, piece, arguments.write or [_harmonising_part(piece)], request)
     write_completed(arguments, work, "accompany", piece.bars)
 
 
-def _other_than(piece: Piece) -> str:
-    """Return the instrument that harmonises a piece: a piano, or a guitar where a piano plays already."""
-    pianos = range(8)
+def _harmonising_part(piece: Piece) -> str:
+    """Return a piano, or a guitar if the piece already has a piano."""
+    pianos = range(8)  # MIDI programs
     return (
         "nylon guitar" if any(track.program in pianos for track in piece.score.tracks) else "piano"
     )

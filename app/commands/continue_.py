@@ -1,4 +1,4 @@
-"""`musicgen continue`: go on with pieces from files."""
+"""`musicgen continue` and `end`: continue pieces from files."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from app import output
 from app.commands.making_music import (
     Failure,
-    Making,
+    Task,
     add_options,
-    continued,
+    continuation_task,
     request_of,
     write_all,
 )
@@ -39,39 +39,39 @@ def add(parser: argparse.ArgumentParser) -> None:
         "prompts",
         metavar="PROMPT",
         nargs="+",
-        help="the MIDI, MusicXML or ABC files to go on with, in one batch",
+        help="the MIDI, MusicXML or ABC files to continue, in one batch",
     )
     parser.add_argument(
-        "--prompt-bars", default="all", metavar="N|all", help="go on from its first N bars"
+        "--prompt-bars", default="all", metavar="N|all", help="continue its first N bars"
     )
     parser.add_argument(
         "--mirex", action="store_true",
-        help="PROMPT is a prompt in the JSON of MIREX's task; writes bars 5 to 16 in it, as FILE.json or "
-        "sample_01.json … in the folder of -o",
+        help="read PROMPT as the JSON of MIREX's task, and write bars 5 to 16 in that form to -o: a name.json, "
+        "or a folder for sample_01.json …",
     )  # fmt: skip
     add_tracks(parser)
     add_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write NAME.prompt_cont_0.mid …, the piece with what follows, and NAME.cont_0.mid …, that alone."""
+    """Write the prompts with their continuations as NAME.prompt_cont_0.mid …, and these alone as NAME.cont_0.mid …"""
     from musicgen.pieces import read_piece
     from musicgen.playable import load
 
     bars, request = _bars(arguments.prompt_bars), request_of(arguments)
     model = load(arguments.model, arguments.device)
     if arguments.mirex:
-        return _in_mirex_form(arguments, request, model)
+        return _continue_mirex(arguments, request, model)
     tracks = tracks_of(arguments.tracks, model.language.name)
-    makings: list[Making] = []
-    failed: list[Failure] = []  # a list, since a file may be given twice
+    tasks: list[Task] = []
+    failed: list[Failure] = []  # a list, since a file can be given twice
     several = len(arguments.prompts) > 1
     for given in arguments.prompts:
         path = Path(given)
-        name = path.name or given  # of a folder, such as `.`
+        name = path.name or given  # `.` has an empty name
         try:
             prompt = read_piece(model.language, path, name=name, tracks=tracks).prompt(bars)
-            makings.append(continued(request, model, prompt, given, path.stem))
+            tasks.append(continuation_task(request, model, prompt, given, path.stem))
         except (ValueError, OSError) as error:
             if not several:
                 raise
@@ -79,21 +79,23 @@ def run(arguments: argparse.Namespace) -> None:
         else:
             about = f"{given}: " if several else ""
             output.remark(f"{about}{message}" for message in prompt.remarks)
-    write_all(arguments, *makings, failed=failed)
+    write_all(arguments, *tasks, failed=failed)
 
 
-def _in_mirex_form(arguments: argparse.Namespace, request: Request, model: Playable) -> None:
-    """Continue one prompt of MIREX's task, and write each take in its form."""
+def _continue_mirex(arguments: argparse.Namespace, request: Request, model: Playable) -> None:
+    """Continue one prompt of MIREX's task, and write each take as its JSON."""
     from evaluation.mirex import GENERATION, PROMPT, continued, numbered, read, write
 
     if len(arguments.prompts) > 1:
         raise ValueError(f"--mirex takes one prompt, not {len(arguments.prompts)}")
     if request.tokens or arguments.prompt_bars != "all":
-        raise ValueError("--mirex gives 5 bars and writes 12; leave out --tokens and --prompt-bars")
+        raise ValueError(
+            "--mirex always continues 5 bars by 12; leave out --tokens and --prompt-bars"
+        )
     prompt, place = read(Path(arguments.prompts[0]), PROMPT), arguments.output
     to_file = place.suffix == ".json"
     if to_file and (place.exists() or request.variations > 1):
-        why = "is there" if place.exists() else "holds one continuation"
+        why = "already exists" if place.exists() else "has room for one continuation"
         raise ValueError(f"{place} {why}; give -o a folder")
     takes = continued(model, [prompt], request, output.progress_bar)[0]
     paths = [place] if to_file else numbered(place, "sample", len(takes))

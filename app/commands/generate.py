@@ -1,4 +1,4 @@
-"""`musicgen generate`: write a piece from nothing."""
+"""`musicgen generate`: write a piece from scratch."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import argparse
 
 from app.commands.making_music import (
     Options,
-    add_asked,
+    add_group,
     add_options,
-    asked_of,
-    continued,
+    continuation_task,
+    given_values,
     request_of,
     write_all,
 )
@@ -23,19 +23,19 @@ examples:
 """
 IDEA: Options = {
     "style": (str, "STYLE", "pop, song, quartet, keyboard, band or drums"),
-    "key": (str, "KEY", "as 'G minor' or 'Eb major'"),
-    "tempo": (float, "BPM", "beats a minute"),
-    "metre": (str, "METRE", "as 3/4"),
+    "key": (str, "KEY", "such as 'G minor' or 'Eb major'"),
+    "tempo": (float, "BPM", "beats per minute"),
+    "metre": (str, "METRE", "such as 3/4"),
     "parts": (
         lambda text: [part.strip() for part in text.split(",") if part.strip()], "NAMES",
-        "instruments, as 'flute, piano, piano'; by default the style's",
+        "instruments, such as 'flute, piano, piano' (default: those of the style)",
     ),
 }  # fmt: skip
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_options(parser)
-    add_asked(parser, "idea", "how to begin, for a model of any parts", IDEA)
+    add_group(parser, "idea", "how the piece starts, for models of any parts", IDEA)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -45,6 +45,6 @@ def run(arguments: argparse.Namespace) -> None:
 
     request = request_of(arguments)
     model = load(arguments.model, arguments.device)
-    prompt = no_prompt(model.language, asked_of(arguments, IDEA), request.plan)
+    prompt = no_prompt(model.language, given_values(arguments, IDEA), request.plan)
     stem = model.name.replace(":", "-")
-    write_all(arguments, continued(request, model, prompt, stem, stem))
+    write_all(arguments, continuation_task(request, model, prompt, stem, stem))

@@ -1,4 +1,4 @@
-"""`musicgen rewrite`: rewrite some bars of a piece; every note outside them stays."""
+"""`musicgen rewrite`: rewrite some bars of a piece and keep every note outside them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ examples:
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("piece", metavar="FILE", help="the piece: a MIDI, MusicXML or ABC file")
     parser.add_argument(
-        "--range", required=True, metavar="FIRST-LAST", help="the bars to write, as in 9-12"
+        "--range", required=True, metavar="FIRST-LAST", help="the bars to rewrite, such as 9-12"
     )
     add_tracks(parser)
     add_options(parser, lengths=False)
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> None:
     model = load(arguments.model, arguments.device)
     piece = given_piece(arguments, model)
     work = infilling(model, piece, (first, last), request)
-    # A take without a note in these bars is one as well: the whole piece is looked at.
+    # These bars may be silent: a take is written if the whole piece has notes.
     write_completed(arguments, work, "infill", last - first + 1, counts="score")
 
 
@@ -42,5 +42,5 @@ def _bars(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", text)
     first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
     if not 1 <= first <= last:
-        raise ValueError(f"--range is {text!r}; it must be the first and the last bar, as 9-12")
+        raise ValueError(f"--range is {text!r}; it must be a first and a last bar, such as 9-12")
     return first, last

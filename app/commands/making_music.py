@@ -1,4 +1,4 @@
-"""What the commands that make music have in common: their options, and writing what they made."""
+"""Shared by the commands that make music: their options, running the model, and writing the files."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
     from tokenization.score import Score
 
 
-MOST_DIGITS = 6  # of a number: past a longer one names would grow too long
+MOST_DIGITS = 6  # of a number in a file name; longer ones are ignored
 
 
 def write_take(
     folder: Path, take: Take, stems: Mapping[str, str], number: int, *, with_score: bool
 ) -> tuple[int, list[Path]]:
-    """Write the scores of one take, and how it was made; return its number and the MIDI files.
+    """Write the scores of one take and a JSON with its provenance; return its number and the MIDI files.
 
-    A number that another command has taken meanwhile is left to it: the first file is the claim.
+    If another command has taken the number meanwhile, the next one is used: the first file claims it.
     """
     from tokenization.formats import write_score
     from tokenization.whole_file import write_text
 
     def write(path: Path, score: Score, *, new: bool = False) -> None:
-        # The whole piece goes into the file that it continues; else a remark says why not.
+        # The whole piece is an edit of the source file, if possible; otherwise a remark says why not.
         edit = take.edit if score is take.score else None
         remark = write_score(path, score, take.provenance, new=new, edit=edit)
         output.remark([remark] if remark else [])
@@ -55,12 +55,12 @@ def write_take(
             break
         except FileExistsError:
             number += 1
-    # A score that was given is given back as one.
-    is_score = take.edit is not None and take.edit.kind == "musicxml"
+    # A MusicXML source gets MusicXML back.
+    from_score = take.edit is not None and take.edit.kind == "musicxml"
     for path, score in zip(paths, scores, strict=True):
         if path != paths[0]:
             write(path, score)
-        if with_score or (is_score and score is take.score):
+        if with_score or (from_score and score is take.score):
             write(path.with_suffix(".musicxml"), score)
     facts = {**take.provenance, "tokens": take.tokens, "files": [path.name for path in paths]}
     text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
@@ -68,61 +68,61 @@ def write_take(
     return number, paths
 
 
-def first_free(folder: Path, kinds: Iterable[str]) -> int:
-    """Return the number that follows those of all files that are there and begin so.
+def first_free(folder: Path, prefixes: Iterable[str]) -> int:
+    """Return the first free number for files with these prefixes.
 
-    To some systems `Song` and `song` are one name, or the two ways in which Unicode spells é.
+    Names that differ in case or Unicode normalisation count as the same, as they do on some file systems.
     """
-    beginnings, taken = [_alike(kind) for kind in kinds], [-1]
+    prefixes, taken = [_folded(prefix) for prefix in prefixes], [-1]
     for path in folder.iterdir():
-        stem = _alike(path.stem)
-        for beginning in beginnings:
-            number = stem.removeprefix(beginning)
+        stem = _folded(path.stem)
+        for prefix in prefixes:
+            number = stem.removeprefix(prefix)
             if number != stem and number.isdecimal() and len(number) <= MOST_DIGITS:
                 taken.append(int(number))
     return max(taken) + 1
 
 
-def _alike(name: str) -> str:
-    name = os.fsencode(name).decode("utf-8", "surrogateescape")  # whatever the locale knows
+def _folded(name: str) -> str:
+    name = os.fsencode(name).decode("utf-8", "surrogateescape")  # whatever the locale encodes
     return normalize("NFC", normalize("NFC", name).casefold())
 
 
-LONGEST_NAME_BYTES = 200  # of the 255 that a file's can have; `.prompt_cont_12.musicxml` follows
+LONGEST_NAME_BYTES = 200  # of 255 in a file name; leaves room for `.prompt_cont_12.musicxml`
 MOST_VARIATIONS = 1000  # each keeps its state in memory
-Failure = tuple[str, Exception]  # what errors call a work, and its own
-# Line ends and commands to a terminal, which a file from elsewhere may be named by, and what would be another folder.
-UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029/\\]")
+Failure = tuple[str, Exception]  # the name of a file in messages, and its error
+# Control characters and line separators, which a downloaded file can have in its name, and path separators.
+UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029/\\]")
 
 
-Options = Mapping[str, tuple[Any, str, str]]  # name → type, what stands for its value, and help
+Options = Mapping[str, tuple[Any, str, str]]  # name → type, metavar and help
 PLAN: Options = {
-    "density": (float, "N", "notes a beat"),
+    "density": (float, "N", "notes per beat"),
     "register": (float, "PITCH", "MIDI pitch of the highest line"),
     "loudness": (float, "V", "mean velocity"),
-    "form": (str, "LETTERS", "sections of equal length, as 'A A B A'"),
-    "plan": (Path, "FILE.json", "all of these, for each bar, from a file"),
+    "form": (str, "LETTERS", "sections of equal length, such as 'A A B A'"),
+    "plan": (Path, "FILE.json", "a file with any of these, for all bars or bar by bar"),
 }
 
 
 def add_options(parser: argparse.ArgumentParser, *, lengths: bool = True) -> None:
-    """Declare what the commands take; `lengths` for those that write a given length."""
+    """Declare the shared options; with `lengths`, also those of commands that write music of a given length."""
     from musicgen.generation.request import Request
     from musicgen.generation.sampling import CONTROLS
     from musicgen.playable import DEFAULT
 
     parser.add_argument(
         "-o", "--output", metavar="DIR", type=Path, default=Path("."),
-        help="folder to write to (default: the current one); files there are never overwritten",
+        help="folder to write to (default: the current one); existing files are never overwritten",
     )  # fmt: skip
     parser.add_argument(
         "--model", default=DEFAULT, metavar="NAME|FOLDER",
-        help="a model of `musicgen models`, a folder, or untrained:tiny[:groove] (default: %(default)s)",
+        help="a name that `musicgen models` lists, a folder, or untrained:tiny[:groove] (default: %(default)s)",
     )  # fmt: skip
     if lengths:
         _add_lengths(parser)
     parser.add_argument(
-        "--variations", type=int, default=Request.variations, metavar="K", help="how many to write"
+        "--variations", type=int, default=Request.variations, metavar="K", help="takes to write"
     )
     for name, control in CONTROLS.items():
         parser.add_argument(
@@ -131,19 +131,21 @@ def add_options(parser: argparse.ArgumentParser, *, lengths: bool = True) -> Non
         )  # fmt: skip
     parser.add_argument(
         "--by-kind", action=argparse.BooleanOptionalAction,
-        help="be so daring within kinds of tokens, as notes or bar lines, each as likely as the model says: as busy as "
-        "that expects (default: where a gap is filled or a part is written)",
+        help="apply temperature and limits within each kind of token, such as notes or bar lines, so that the music "
+        "stays as busy as the model expects (default: only to fill a gap or write a part)",
     )  # fmt: skip
-    add_asked(parser, "plan", "of the new bars, by a model that plans", PLAN)
+    add_group(parser, "plan", "attributes of the new bars, for models that follow a plan", PLAN)
     parser.add_argument(
-        "--seed", type=int, default=Request.seed, help="the same seed, the same music"
+        "--seed", type=int, default=Request.seed, help="the same seed gives the same music"
     )
     add_device(parser)
     parser.add_argument(
-        "--score", action="store_true", help="write MusicXML next to each MIDI file, for score programs"
-    )  # fmt: skip
-    parser.add_argument("--audio", action="store_true", help="write a WAV next to each MIDI file")
-    parser.add_argument("--soundfont", type=Path, metavar="FILE.sf2", help="write WAVs with it")
+        "--score", action="store_true", help="also write MusicXML, for notation programs"
+    )
+    parser.add_argument("--audio", action="store_true", help="also write a WAV of each MIDI file")
+    parser.add_argument(
+        "--soundfont", type=Path, metavar="FILE.sf2", help="write WAVs, with this soundfont"
+    )
     output.add_json(parser)
 
 
@@ -154,44 +156,43 @@ def _add_lengths(parser: argparse.ArgumentParser) -> None:
     length.add_argument("--bars", type=int, default=Request.bars, metavar="N", help="bars to write")
     length.add_argument("--tokens", type=int, metavar="N", help="tokens to write, instead of bars")
     end = parser.add_mutually_exclusive_group()
-    end.add_argument("--may-end", action="store_true", help="let the music end before that length")
+    end.add_argument("--may-end", action="store_true", help="allow the music to end earlier")
     end.add_argument(
-        "--end", action="store_true", dest="ends",
-        help="let the music come to its end with the last bar",
-    )  # fmt: skip
+        "--end", action="store_true", dest="ends", help="bring the music to its end in the last bar"
+    )
     parser.add_argument(
         "--chords", metavar="LINE",
-        help="keep to these chords, over and over: 'C | G7 | Am F | C', a bar between bars (piano)",
+        help="follow these chords, repeated as needed; | separates bars: 'C | G7 | Am F | C'",
     )  # fmt: skip
 
 
-def add_asked(parser: argparse.ArgumentParser, title: str, about: str, options: Options) -> None:
-    """Declare a group of options of which each may be left out."""
+def add_group(parser: argparse.ArgumentParser, title: str, about: str, options: Options) -> None:
+    """Declare a group of optional options."""
     group = parser.add_argument_group(title, about)
-    for name, (kind, metavar, does) in options.items():
-        group.add_argument(f"--{name}", type=kind, metavar=metavar, help=does)
+    for name, (kind, metavar, text) in options.items():
+        group.add_argument(f"--{name}", type=kind, metavar=metavar, help=text)
 
 
-def asked_of(arguments: argparse.Namespace, options: Options) -> dict[str, Any]:
-    """Return the values of those of a group of options that were given."""
+def given_values(arguments: argparse.Namespace, options: Options) -> dict[str, Any]:
+    """Return the values of the options of a group that were given."""
     values = {name: getattr(arguments, name) for name in options}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _plan_of(arguments: argparse.Namespace) -> dict[str, Any] | None:
-    """Return the plan: what the file says, and over it what the options say."""
+    """Return the plan of the file and the options, which take precedence."""
     from tokenization.records import json_of
 
-    asked = asked_of(arguments, PLAN)
-    file = asked.pop("plan", None)
+    given = given_values(arguments, PLAN)
+    file = given.pop("plan", None)
     plan = {} if file is None else json_of(file)
     if not isinstance(plan, dict):
-        raise ValueError(f"{file} holds no plan: a mapping of names to numbers is wanted")
-    return {**plan, **asked} or None
+        raise ValueError(f'{file} is not a plan, which looks like {{"density": 4, "form": "A B"}}')
+    return {**plan, **given} or None
 
 
 def request_of(arguments: argparse.Namespace) -> Request:
-    """Return what is asked for, checked before anything is read."""
+    """Build the request from the options, and check it before any file is read."""
     from musicgen.generation.request import Request
     from musicgen.generation.sampling import Sampling
     from tokenization.analysis.chords import read_chords, simplified
@@ -200,12 +201,12 @@ def request_of(arguments: argparse.Namespace) -> Request:
         raise FileNotFoundError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")
     check_counts(arguments, "variations")
     if (number := arguments.variations) > MOST_VARIATIONS:
-        raise ValueError(f"--variations is {number}; up to {MOST_VARIATIONS} are written at a time")
+        raise ValueError(f"--variations is {number}; it must be at most {MOST_VARIATIONS}")
     chords = None
     if "bars" in arguments:
         check_counts(arguments, "bars", "tokens")
         if arguments.ends and arguments.tokens is not None:
-            raise ValueError("--end takes --bars, in which to come to the end, not --tokens")
+            raise ValueError("--end needs a length in --bars, not in --tokens")
         chords = None if arguments.chords is None else read_chords(arguments.chords)
         output.remark(simplified(arguments.chords or ""))
     sampling = from_options(Sampling, arguments)
@@ -214,35 +215,37 @@ def request_of(arguments: argparse.Namespace) -> Request:
 
 
 def file_stem(name: str) -> str:
-    """Return a name without what would be no file's here, or another folder's, and with room for what follows."""
+    """Make a name safe as the start of a file name: encodable here, without separators, and short enough."""
     coding = sys.getfilesystemencoding()
     try:
         name.encode(coding, "surrogateescape")
-    except UnicodeEncodeError:  # as of a model named in Greek, where files are named in ASCII
+    except UnicodeEncodeError:  # such as Greek on an ASCII file system
         name = name.encode(coding, "replace").decode(coding).replace("?", "_")
     while len(name.encode(coding, "surrogateescape")) > LONGEST_NAME_BYTES:
         name = name[:-1]
-    return UNFIT.sub("_", name)
+    return UNSAFE.sub("_", name)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Making:
-    """Music to be made, and what is to be written of it."""
+class Task:
+    """Music to generate, and the files to write it to."""
 
-    name: str  # what errors call it
+    name: str  # in messages
     work: MusicGeneration
-    bars: int | None  # to be written in each take; None where the length is given in tokens
-    stems: Mapping[str, str]  # how the names of its files begin → which score of a take
-    counts: str = "continuation"  # a take is written if this score of it has a note
+    bars: int | None  # of each take; None if the length is given in tokens
+    stems: Mapping[str, str]  # prefix of a file's name → the attribute of a take that it holds
+    counts: str = "continuation"  # a take is written if this score of it has notes
 
 
-def continued(request: Request, model: Playable, prompt: Prompt, name: str, stem: str) -> Making:
-    """Return a prompt to be continued; errors call it by the name."""
+def continuation_task(
+    request: Request, model: Playable, prompt: Prompt, name: str, stem: str
+) -> Task:
+    """Return the task that continues a prompt."""
     from musicgen.continuation import Continuation
 
     stem = file_stem(stem)
     whole = {f"{stem}.prompt_cont_": "score"} if prompt.bars else {}
-    return Making(
+    return Task(
         name=name,
         work=Continuation(model, prompt, request),
         bars=None if request.tokens else request.bars,
@@ -251,7 +254,7 @@ def continued(request: Request, model: Playable, prompt: Prompt, name: str, stem
 
 
 def given_piece(arguments: argparse.Namespace, model: Playable) -> Piece:
-    """Return the piece that is to be completed, as a model hears it."""
+    """Read the piece to complete, in the language of the model."""
     from musicgen.pieces import read_piece
 
     path = Path(arguments.piece)
@@ -262,92 +265,92 @@ def given_piece(arguments: argparse.Namespace, model: Playable) -> Piece:
 def write_completed(
     arguments: argparse.Namespace, work: Completion, kind: str, bars: int, **more: Any
 ) -> None:
-    """Complete a piece by so many bars, and write NAME.KIND_0.mid …"""
+    """Write the missing `bars` of a piece to NAME.KIND_0.mid …"""
     name = work.piece.name
     output.remark(work.piece.remarks)
     stems = {f"{file_stem(Path(name).stem)}.{kind}_": "score"}
-    write_all(arguments, Making(name=name, work=work, bars=bars, stems=stems, **more))
+    write_all(arguments, Task(name=name, work=work, bars=bars, stems=stems, **more))
 
 
-def write_all(
-    arguments: argparse.Namespace, *makings: Making, failed: Sequence[Failure] = ()
-) -> None:
-    """Do all the work in one batch, write what comes of it, and print what was written.
+def write_all(arguments: argparse.Namespace, *tasks: Task, failed: Sequence[Failure] = ()) -> None:
+    """Run all tasks in one batch, write their files, and print the files' names.
 
-    The error of a single work is raised as it is. Of several, of which some may have `failed` before, the others are
-    written first; then one error names those that failed, and why there is no sound.
+    The error of a single task is raised as it is. With several, some of which may have `failed` before, all others are
+    written first; then one error names those that failed, and why audio is missing.
     """
     from app.audio import render_to
 
-    failed, several = [*failed], len(makings) + len(failed) > 1
-    files = len(makings) + len(failed)
-    midi_files = _write_each(arguments, makings, failed if several else None) if makings else []
+    failed = [*failed]
+    files = len(tasks) + len(failed)
+    midi_files = _write_each(arguments, tasks, failed if files > 1 else None) if tasks else []
     reasons = [_named(name, error) for name, error in failed]
     try:
         if arguments.audio or arguments.soundfont:
-            with output.progress_bar("sound: files") as show:
+            with output.progress_bar("audio: files") as show:
                 for done, path in enumerate(midi_files, 1):
                     render_to(path.with_suffix(".wav"), path.read_bytes(), arguments.soundfont)
                     show(done, len(midi_files))
     except (ValueError, OSError) as error:
         if not failed:
             raise
-        reasons.append(_named("there is no sound", error))
+        reasons.append(_named("no audio", error))
     if failed:
-        raise ValueError(f"{len(failed)} of {files} files did not go on: {'; '.join(reasons)}")
+        raise ValueError(
+            f"{len(failed)} of {files} files could not be continued: {'; '.join(reasons)}"
+        )
 
 
 def _write_each(
-    arguments: argparse.Namespace, makings: Sequence[Making], failed: list[Failure] | None
+    arguments: argparse.Namespace, tasks: Sequence[Task], failed: list[Failure] | None
 ) -> list[Path]:
-    """Write each work as it ends, and return the MIDI files; without a list of what failed, an error is raised."""
+    """Write each task's files when it ends; return all MIDI files. Errors are added to `failed`, or raised if None."""
     from musicgen.continuation import together
 
     folder: Path = arguments.output
     make_folder(folder, "give another one with -o")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise ValueError(f"{folder} may not be written to; give another folder with -o")
-    began, todo = time.perf_counter(), list(makings)
-    written: dict[Making, tuple[list[dict[str, Any]], list[Path]]] = {}
-    unit = "tokens" if makings[0].bars is None else "bars"
-    with output.progress_bar(f"{makings[0].work.model.name}: {unit}") as show:
-        for _ in together([making.work for making in makings]):
-            show(*(sum(numbers) for numbers in zip(*map(_progress, makings), strict=True)))
-            for making in [making for making in todo if making.work.job.ended.is_set()]:
-                todo.remove(making)
+        raise ValueError(f"{folder} is not writable; give another folder with -o")
+    start, running = time.perf_counter(), list(tasks)
+    written: dict[Task, tuple[list[dict[str, Any]], list[Path]]] = {}
+    unit = "tokens" if tasks[0].bars is None else "bars"
+    with output.progress_bar(f"{tasks[0].work.model.name}: {unit}") as show:
+        for _ in together([task.work for task in tasks]):
+            show(*(sum(numbers) for numbers in zip(*map(_progress, tasks), strict=True)))
+            for task in [task for task in running if task.work.job.ended.is_set()]:
+                running.remove(task)
                 try:
-                    seconds = time.perf_counter() - began
-                    written[making] = _write(arguments, folder, making, seconds)
+                    seconds = time.perf_counter() - start
+                    written[task] = _write(arguments, folder, task, seconds)
                 except (ValueError, OSError) as error:
                     if failed is None:
                         raise
-                    failed.append((making.name, error))
-    made = [making for making in makings if making in written]
-    rows = [row for making in made for row in written[making][0]]
+                    failed.append((task.name, error))
+    done = [task for task in tasks if task in written]
+    rows = [row for task in done for row in written[task][0]]
     if arguments.json:
         output.write_json(rows)
-    output.remark(_summary(made, rows, time.perf_counter() - began))
-    return [path for making in made for path in written[making][1]]
+    output.remark(_summary(done, rows, time.perf_counter() - start))
+    return [path for task in done for path in written[task][1]]
 
 
 def _write(
-    arguments: argparse.Namespace, folder: Path, making: Making, seconds: float
+    arguments: argparse.Namespace, folder: Path, task: Task, seconds: float
 ) -> tuple[list[dict[str, Any]], list[Path]]:
-    """Write the takes of a work that have a note; return a row for each, and all MIDI files."""
-    work = making.work
+    """Write the takes of a task that have notes; return a row for each, and all MIDI files."""
+    work = task.work
     work.check()
     output.remark(work.remarks)
     model, request = work.model, work.request
-    takes = [take for take in work.takes() if len(getattr(take, making.counts).notes)]
+    takes = [take for take in work.takes() if len(getattr(take, task.counts).notes)]
     if not takes:
         more = f"more --{'tokens' if request.tokens else 'bars'}, " if "bars" in arguments else ""
         raise ValueError(
-            f"{model.name} wrote no note; {more}another --seed or a higher --temperature may help"
+            f"{model.name} wrote no notes; {more}another --seed or a higher --temperature may help"
         )
     facts = {"seconds": round(seconds, 3), "seed": request.seed, "model": model.name}
-    rows, midi_files, number = [], [], first_free(folder, making.stems)
+    rows, midi_files, number = [], [], first_free(folder, task.stems)
     for take in takes:
-        number, paths = write_take(folder, take, making.stems, number, with_score=arguments.score)
+        number, paths = write_take(folder, take, task.stems, number, with_score=arguments.score)
         number += 1
         midi_files += paths
         rows.append({"midi": str(paths[0]), "tokens": take.tokens, **facts})
@@ -357,28 +360,28 @@ def _write(
 
 
 def _named(name: str, error: Exception) -> str:
-    """Return an error as words that name its file."""
+    """Return the message of an error, with the name of its file."""
     message = " ".join(str(error).split())
     return message if Path(name).name in message else f"{name}: {message}"
 
 
-def _progress(making: Making) -> tuple[int, int]:
-    """Return how much of a work is done and how much there is to do, in bars, or in tokens if those were asked for."""
-    total = making.bars or making.work.request.tokens or 0
-    job = making.work.job
+def _progress(task: Task) -> tuple[int, int]:
+    """Return the bars done and their total, or the tokens if the length is given in tokens."""
+    total = task.bars or task.work.request.tokens or 0
+    job = task.work.job
     if job.ended.is_set():
         return total, total
-    return min(total, job.bars if making.bars else job.steps), total
+    return min(total, job.bars if task.bars else job.steps), total
 
 
-def _summary(made: Sequence[Making], rows: Sequence[dict[str, Any]], seconds: float) -> list[str]:
-    """Return how much was written in which time, and how many variations have no note."""
-    variations = sum(making.work.request.variations for making in made)
-    lengths = {making.bars for making in made}
+def _summary(done: Sequence[Task], rows: Sequence[dict[str, Any]], seconds: float) -> list[str]:
+    """Say how many takes were written and how fast, and how many had no notes."""
+    variations = sum(task.work.request.variations for task in done)
+    lengths = {task.bars for task in done}
     bars = lengths.pop() if len(lengths) == 1 else None
     each = f" of {counted(bars, 'bar')}" if bars else ""
     speed = sum(row["tokens"] for row in rows) / max(seconds, 1e-9)
-    lines = [f"{counted(len(rows), 'take')}{each} in {seconds:.1f} s, {speed:.0f} tokens a second"]
+    lines = [f"{counted(len(rows), 'take')}{each} in {seconds:.1f} s, {speed:.0f} tokens/s"]
     if silent := variations - len(rows):
-        lines.append(f"Without a note, and so not written: {silent} of {variations} variations.")
+        lines.append(f"Not written, because they have no notes: {silent} of {variations} takes.")
     return lines

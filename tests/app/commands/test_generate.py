@@ -105,9 +105,9 @@ def test_of_many_files_each_that_failed_is_told_and_also_that_none_sounds(tmp_pa
     said = command("continue", bad, SONG, bad, SEEDS / "groove.mid", *how, code=2).err
     assert f"{SEEDS / 'groove.mid'}: Left out: Drums.\n" in said
     said = said.splitlines()[-1]
-    assert said.startswith("musicgen: 2 of 4 files did not go on: bad.mid is not a MIDI file")
+    assert said.startswith("musicgen: 2 of 4 files could not be continued: bad.mid is not a MIDI file")
     assert said.count("bad.mid") == 2
-    assert "; there is no sound: the renderer could not play this piece with none.sf2" in said
+    assert "; no audio: the renderer could not play this piece with none.sf2" in said
     assert len([*(tmp_path / "out").glob("*.cont_*.mid")]) == 2
     out, err = command("continue", SONG, SONG, *how, "--json", code=2)
     assert err.splitlines()[-1].startswith("musicgen: the renderer could not play")
@@ -125,10 +125,10 @@ def test_of_many_files_each_that_failed_is_told_and_also_that_none_sounds(tmp_pa
         ("generate --seed 9223372036854775808", "less than 2**63"),
         ("generate --model untrained:gigantic", "there is no preset 'gigantic'"),
         ("infill {} --range 98-99", "bars 98 to 99 cannot be filled in a piece that has"),
-        ("infill {} --range 3-2", "--range is '3-2'; it must be the first and the last"),
+        ("infill {} --range 3-2", "--range is '3-2'; it must be a first and a last"),
         ("continue {} --tracks violin", "there is no track 'violin'; the score has"),
         ("generate --model untrained:tiny:ensemble --form 'B A'", "names B before A"),
-        ("continue {} --end --tokens 9", "--end takes --bars, in which to come to the"),
+        ("continue {} --end --tokens 9", "--end needs a length in --bars"),
         ("continue {} --chords C --model untrained:tiny:groove", "groove, which names no chords"),
     ],
 )

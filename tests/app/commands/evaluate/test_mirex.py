@@ -76,9 +76,9 @@ def test_variations_are_samples_of_a_folder_and_what_is_there_is_kept(tmp_path: 
 def test_what_cannot_be_continued_in_the_form_is_said(tmp_path: Path, refused):
     prompt = given(tmp_path, note(16))
     words = ("continue", prompt, "--mirex", "--model", MODEL)
-    assert "is there; give -o a folder" in refused(*words, "-o", prompt)
+    assert "already exists; give -o a folder" in refused(*words, "-o", prompt)
     more = ("-o", tmp_path / "a.json", "--variations", 2)
-    assert "holds one continuation; give -o a folder" in refused(*words, *more)
+    assert "has room for one continuation; give -o a folder" in refused(*words, *more)
     assert "takes one prompt, not 2" in refused(*words[:2], prompt, *words[2:])
     assert "leave out --tokens" in refused(*words, "--tokens", 9)
 
