@@ -1,1 +1,1 @@
-"""The commands of the program, a file each: `add` declares its arguments, `run` does the work."""
+"""The commands of the program, one per file: `add` declares the arguments, `run` does the work."""

@@ -24,25 +24,28 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--host",
         default="127.0.0.1",
-        help="the address to serve at (default: 127.0.0.1, for this machine alone)",
+        help="the address to listen on (default: 127.0.0.1, for this machine only)",
     )
-    parser.add_argument("--port", type=int, help="default: the first free one from 7860 on")
     parser.add_argument(
-        "--model", help="a model to offer first: a name, a folder, or untrained:tiny"
+        "--port", type=int, help="the port (default: the first free one from 7860 on)"
+    )
+    parser.add_argument(
+        "--model", help="the model to select at first: a name, a folder, or untrained:tiny"
     )
     parser.add_argument(
         "--share", action="store_true", help="make the page public through gradio's tunnel"
     )
     parser.add_argument(
-        "--soundfont", type=Path, help="an .sf2 file to play with (default: pretty_midi's)"
-    )
+        "--soundfont", type=Path, metavar="FILE.sf2",
+        help="the soundfont to play with (default: that of pretty_midi)",
+    )  # fmt: skip
     parser.add_argument(
         "--known-as", action="append", default=[], metavar="NAME",
-        help="answer to this name too, as behind a proxy; may be repeated",
+        help="another host name to answer to, such as that of a proxy; repeatable",
     )  # fmt: skip
     parser.add_argument(
         "--mcp", action="store_true",
-        help="offer what the page does to assistants too (MCP; needs gradio's extra `mcp`)",
+        help="also serve the page's functions to AI assistants (MCP; needs gradio's extra `mcp`)",
     )  # fmt: skip
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
 
@@ -58,7 +61,7 @@ def run(arguments: argparse.Namespace) -> None:
     output.remark(warnings(arguments.host, arguments.share))
     if arguments.soundfont is not None and not arguments.soundfont.is_file():
         raise ValueError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # files are emptied then, too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # to delete temporary files then too
     try:
         _serve(arguments)
     except KeyboardInterrupt:
@@ -66,19 +69,21 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _serve(arguments: argparse.Namespace) -> None:
-    """Serve the page, from the start of the server under it to its end."""
+    """Start the server, serve the page, and clean up."""
     from app.web import process
     from app.web.composing.composer import Composer
 
     host, port, share = arguments.host, arguments.port, arguments.share
     if port is not None and not process.free(host, port):
-        raise ValueError(f"port {port} of {host} is taken or forbidden; choose another with --port")
+        raise ValueError(
+            f"port {port} of {host} is taken or not permitted; choose another with --port"
+        )
     process.keep_memory_flat()
     process.delete_left_behind()
     folder, composer = process.ServerFolder(), Composer()
     names = Names(host, arguments.known_as)
     try:
-        composer.start()  # while gradio is imported and the page is built
+        composer.start()  # in parallel with the import of gradio and the building of the page
         process.be_quiet_outside(folder.path, host)
         from app.web.launch import open_page
 
@@ -94,16 +99,16 @@ def _serve(arguments: argparse.Namespace) -> None:
             share=share,
             mcp=arguments.mcp,
         )
-        said = [f"The page is at {address} (Ctrl-C ends it)."]
+        remarks = [f"The page is at {address} (Ctrl-C stops it)."]
         if public:
             names.add(public)
-            said.append(f"For everyone, it is at {public}.")
+            remarks.append(f"Its public address is {public}.")
         elif share:
-            said.append(
-                f"gradio's tunnel cannot be opened, so the page stays at {address}; "
-                "--share takes a way to the internet."
+            remarks.append(
+                f"gradio's tunnel cannot be opened, so the page is only at {address}; "
+                "--share needs access to the internet."
             )
-        output.remark(said)
+        output.remark(remarks)
         threading.Thread(target=actions.warm, daemon=True).start()
         threading.Event().wait()
     finally:
@@ -118,23 +123,23 @@ def _serve(arguments: argparse.Namespace) -> None:
 
 
 def warnings(host: str, share: bool) -> list[str]:
-    """Say who else can reach the page."""
+    """Warn about who else can reach the page."""
     found = []
     if host not in LOOPBACK:
         found.append(
-            f"Served at {host}, the page is open to everyone who reaches this machine by network; "
-            "it asks for no password."
+            f"Served at {host}, the page is open to everyone who can reach this machine over the network; "
+            "it has no password."
         )
     if share:
         found.append(
-            "The page becomes public: whoever has its address can use it, "
-            "and what they send goes through a server of gradio's."
+            "The page becomes public: everyone who has its address can use it, "
+            "and all data go through a server of gradio."
         )
     return found
 
 
 def has_desktop() -> bool:
-    """Say whether a browser window could open."""
+    """Return whether a browser window can open."""
     return sys.platform in ("darwin", "win32") or bool(
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     )

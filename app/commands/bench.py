@@ -1,4 +1,4 @@
-"""`musicgen bench`: speed and memory of this machine."""
+"""`musicgen bench`: measure speed and memory on this machine."""
 
 from __future__ import annotations
 
@@ -14,31 +14,32 @@ examples:
   musicgen bench --only token stream
   musicgen bench --json > bench.json
 
-A ratio is the time of the row it is compared with, over this row's. Memory is the peak of the whole process.
+The ratio is the time of the row named last, divided by the time of this row. GB is the peak memory of the whole
+process.
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--only", nargs="+", default=[], metavar="NAME", help="works whose names begin so"
+        "--only", nargs="+", default=[], metavar="NAME", help="only tasks with these prefixes"
     )
-    parser.add_argument("--rounds", type=int, default=2, metavar="N", help="turns of each work")
+    parser.add_argument("--rounds", type=int, default=2, metavar="N", help="rounds of all tasks")
     output.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print a row a work."""
+    """Print one row per task."""
     from evaluation.bench import bench, gpu_facts
     from musicgen.common.processes import machine
 
     check_counts(arguments, "rounds")
     output.remark([f"On {machine()}."])
-    with output.progress_bar("works") as show:
+    with output.progress_bar("tasks") as show:
         rows = bench(arguments.only, arguments.rounds, show)
     if arguments.json:
         output.write_json(rows)
         return
-    heads = ["work", "best, ms", "spread", "n", "GB", "ratio", "with"]
+    heads = ["task", "best, ms", "spread", "n", "GB", "ratio", "to"]
     output.write(output.table([heads, *(_cells(row) for row in rows)]))
     output.write("")
     for row in rows:

@@ -1,4 +1,4 @@
-"""`musicgen models`: the models that come along, and others by their folders."""
+"""`musicgen models`: list the models that are included, and others by their folders."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ examples:
   musicgen models
   musicgen models runs/my-run --json
 """
-SAID = {"chords": "keep to chords", "plan": "follow a plan"}
+ABILITIES = {"chords": "follow chords", "plan": "follow a plan"}  # where the name is not a verb
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "folder", nargs="*", metavar="FOLDER", help="further models: folders, or runs"
+        "folder", nargs="*", metavar="FOLDER", help="other models: folders of models or runs"
     )
     output.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print a paragraph a model."""
+    """Print one paragraph per model."""
     from musicgen.playable import UNTRAINED, described, folder_of, models
 
-    if made := [name for name in arguments.folder if name.split(":")[0] == UNTRAINED]:
-        raise ValueError(f"{made[0]} is not a folder: untrained models are made when they are used")
+    if untrained := [name for name in arguments.folder if name.split(":")[0] == UNTRAINED]:
+        raise ValueError(f"{untrained[0]} is not a folder: untrained models are made on use")
     rows = models() + [
         described(Path(name).resolve().name, folder_of(name)) for name in arguments.folder
     ]
@@ -37,22 +37,22 @@ def run(arguments: argparse.Namespace) -> None:
         output.write_json(rows)
         return
     if not rows:
-        output.remark(["no model came with this package; `musicgen train` makes one"])
+        output.remark(["No model is included in this package; `musicgen train` makes one."])
         return
     output.write("\n\n".join(map(_about, rows)))
 
 
 def _about(row: dict[str, Any]) -> str:
-    """Return what a model plays, can do and has learned from, in lines that fit a terminal."""
+    """Describe a model in lines that fit a terminal."""
     from musicgen.playable import DEFAULT
 
     loss = row["validation_loss"]
     facts = (
         f"plays {row['plays']}",
-        f"can {', '.join(SAID.get(name) or name for name in row['can'])}",
-        f"{row['parameters']:,} weights, {row['encoding']}, trained on {row['trained_length']:,} tokens"
-        + ("" if loss is None else f", loss {loss:.3f} nats a token"),
-        f"learned from {row['data'] or 'data that its card does not name'}",
+        f"can {', '.join(ABILITIES.get(name) or name for name in row['can'])}",
+        f"{row['parameters']:,} weights, {row['encoding']}, trained length {row['trained_length']:,}"
+        + ("" if loss is None else f", loss {loss:.3f} nats per token"),
+        f"training data: {row['data'] or 'not named in its card'}",
     )
     lines = [
         fill(output.visible(fact), output.COLUMNS, initial_indent="  ", subsequent_indent="    ")

@@ -1,4 +1,4 @@
-"""`musicgen tokenize`: print a file of music as tokens that a person can read."""
+"""`musicgen tokenize`: print a piece as readable tokens."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print the tokens, a line a bar; what was dropped or assumed is printed on standard error."""
+    """Print the tokens, one line per bar, and what was lost or assumed on standard error."""
     from tokenization.formats import read_file
     from tokenization.language import language
     from tokenization.midi.limits import GENEROUS
     from tokenization.wording import counted
 
-    speaker = language(arguments.language)
-    tracks = tracks_of(arguments.tracks, speaker.name)
+    chosen = language(arguments.language)
+    tracks = tracks_of(arguments.tracks, chosen.name)
     if arguments.file == STANDARD_INPUT:
         data, name = read_given(STANDARD_INPUT, GENEROUS.bytes)
         score = read_file(data, name=name)
     else:
         score = read_file(arguments.file)
-    arranged = speaker.arrange(score, tracks)
-    encoded = speaker.encode(arranged)
+    arranged = chosen.arrange(score, tracks)
+    encoded = chosen.encode(arranged)
     remarks = list(dict.fromkeys((*score.remarks, *arranged.remarks)))
     if arguments.json:
         output.write_json(
             {
-                "language": speaker.name,
-                "tokens": [speaker.vocabulary.names[i] for i in encoded.ids],
+                "language": chosen.name,
+                "tokens": [chosen.vocabulary.names[i] for i in encoded.ids],
                 "ids": encoded.ids.tolist(),
                 "bars": encoded.bars.tolist(),
                 "notes": encoded.notes,
@@ -58,8 +58,8 @@ def run(arguments: argparse.Namespace) -> None:
             }
         )
         return
-    output.write(speaker.text(encoded.ids))
+    output.write(chosen.text(encoded.ids))
     output.remark(remarks)
     lost = [f"{count:,} {reason}" for reason, count in encoded.losses.items()]
-    losses = f"; of the file's, {', '.join(lost)}" if lost else ""
+    losses = f"; lost: {', '.join(lost)}" if lost else ""
     output.remark([f"{counted(encoded.notes, 'note')}{losses}"])

@@ -75,7 +75,7 @@ def started(
             server = Server(f"http://127.0.0.1:{chosen}", process, log)
             try:
                 if not _is_up(server):
-                    if left and "is taken or forbidden" in server.said():
+                    if left and "is taken or not permitted" in server.said():
                         continue
                     pytest.fail(f"the server did not come up: {server.said()[-2000:]}")
                 yield server

@@ -86,7 +86,7 @@ def test_it_ends_in_order_as_it_begins_and_in_the_middle_of_music(plays: bool):
             assert not playing.done()
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(120) == 130
-        assert server.said() == f"The page is at {server.address}/ (Ctrl-C ends it).\n"
+        assert server.said() == f"The page is at {server.address}/ (Ctrl-C stops it).\n"
 
 
 # The folders of servers.
