@@ -1,4 +1,4 @@
-"""`musicgen benchmark`: small models that differ in one part, on the papers' tasks and on music."""
+"""`musicgen benchmark`: compare small models that differ in one part, on the papers' tasks and on music."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from evaluation.benchmarks.tasks import Material, Recipe
 
 EXAMPLES = """\
-Models that differ in one part alone, most in their encoding of position, are trained on the same examples in the same
-order, from several seeds; given are means with 95 % intervals (Student's), what rules without a model come to, and what
-the papers report.
+Trains models that differ in one part only, in most tasks the encoding of position, on the same examples in the same
+order, with several seeds. The table has means with 95 % intervals (Student's t), the results of simple rules without a
+model, and the papers' figures.
 
 tasks:                                        SOURCE
   listops     nested operations on digits     none, or the benchmark's files
   pathfinder  are two marks on one path?      none, or the benchmark's files
   points      the field of charges in space   none
-  text        film reviews, by bytes          aclImdb
+  text        film reviews, byte by byte      aclImdb
   retrieval   does one paper cite another?    with new_aan_pairs.train.tsv
-  image       CIFAR-10, by grey pixels        cifar-10-batches-bin
+  image       CIFAR-10, as grey pixels        cifar-10-batches-bin
   patches     your own pictures               a .npz of images and labels
   language    the next byte or word           texts, or WikiText-103's files
   music       the next token of music         a prepared data set
@@ -38,46 +38,46 @@ examples:
   musicgen benchmark text aclImdb --recipe text-permuteformer --device cuda
   musicgen benchmark music data/pop909 --seconds 120 -o runs/parts
 
-Run again with the same -o, it goes on where it was interrupted; DIR also gets the table with the papers' figures
-(benchmark.md) and a figure of perplexities (benchmark.png), and `musicgen evaluate report MODEL --benchmarks DIR`
-shows the table on its page. Recipes lie in evaluation/benchmarks/recipes, a file for each task; encodings in
-evaluation/benchmarks/variants.py.
+An interrupted benchmark resumes when it is run again with the same -o. DIR also gets the table (benchmark.md) and, for
+language and music, a figure of the perplexities (benchmark.png). `musicgen evaluate report MODEL --benchmarks DIR`
+shows the table in its report. The recipes are in evaluation/benchmarks/recipes, one file per task; the encodings are
+in evaluation/benchmarks/variants.py.
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("task", metavar="TASK", help="one of those below")
+    parser.add_argument("task", metavar="TASK", help="one of the tasks below")
     parser.add_argument(
-        "source", metavar="SOURCE", nargs="?", type=Path, help="the data, where a task takes yours"
+        "source", metavar="SOURCE", nargs="?", type=Path, help="the data, as listed below"
     )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--short", action="store_true", help="the form for two cores")
+    which.add_argument("--short", action="store_true", help="a small version, for two cores")
     which.add_argument("--recipe", metavar="NAME", help="another recipe of the task")
     parser.add_argument(
         "--encodings",
         nargs="+",
         metavar="NAME",
-        help="what is compared (default: the recipe's); NAME:KEY=VALUE,… for other values",
+        help="what to compare, as NAME or NAME:KEY=VALUE,… (default: the recipe's)",
     )
     parser.add_argument("--features", metavar="NAME", help="feature map: favor, relu or elu")
-    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs of each")
+    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs per encoding")
     parser.add_argument(
-        "--steps", type=int, metavar="N", help="of training, instead of the recipe's"
+        "--steps", type=int, metavar="N", help="training steps (default: the recipe's)"
     )
     parser.add_argument(
         "--seconds", type=int, metavar="N",
-        help="train each for N seconds of the processor, instead of so many steps",
+        help="train each run for N seconds of processor time, instead of for --steps",
     )  # fmt: skip
-    parser.add_argument("--unit", choices=("bytes", "words"), help="of the task language")
-    parser.add_argument("--device", default="cpu", help="such as cuda")
+    parser.add_argument("--unit", choices=("bytes", "words"), help="tokens of the task language")
+    parser.add_argument("--device", default="cpu", help="where to compute, such as cuda")
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="DIR", help="folder of the results, for going on"
+        "-o", "--output", type=Path, metavar="DIR", help="folder for the results, to resume from"
     )
     output.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Make or read the data, train, and print the tables."""
+    """Generate or read the data, train the models, and print the table."""
     from evaluation.benchmarks.run import (
         benchmark,
         examples_measured,
@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> None:
     names = arguments.encodings or fitting(recipe.encodings, data)
     output.remark([recipe.about, *data.remarks, f"On {machine()}."])
     for name in names:
-        variant(name)  # or a sentence on what is wrong
+        variant(name)  # raises ValueError for a wrong one
     with output.progress_bar("Training") as progress:
         rows = benchmark(
             recipe, data, encodings=list(dict.fromkeys(names)), seeds=arguments.seeds,
@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace) -> None:
         )  # fmt: skip
     output.remark(f"{row.encoding}: {row.failed}." for row in rows if row.failed)
     if not any(row.values for row in rows):
-        raise ValueError("no encoding could be measured; the sentences above say why")
+        raise ValueError("no encoding could be measured, for the reasons above")
     table = table_beside_papers(arguments.task, rows, data.rules)
     if arguments.output is not None:
         _write(arguments.output, recipe, data, rows, table)
@@ -120,7 +120,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _write(
     folder: Path, recipe: Recipe, data: Material, rows: list[Row], table: list[list[str]]
 ) -> None:
-    """Write benchmark.json, which `evaluate report --benchmarks` reads, the table, and a figure of the perplexities."""
+    """Write the table, a figure of perplexities, and benchmark.json, which `evaluate report --benchmarks` reads."""
     import torch
 
     from app.commands.evaluate.study_options import command_line
@@ -162,7 +162,7 @@ def _recipe(arguments: argparse.Namespace) -> Recipe:
     own = f"{task}-short" if arguments.short else FULL.get(task, task)
     found = recipe(arguments.recipe or own)
     if found.task != arguments.task:
-        raise ValueError(f"recipe {arguments.recipe} is of the task {found.task}")
+        raise ValueError(f"recipe {arguments.recipe} belongs to the task {found.task}, not {task}")
     if arguments.features:
         found = replace(
             found, model={**found.model, "features": _features(found, arguments.features)}
@@ -173,13 +173,13 @@ def _recipe(arguments: argparse.Namespace) -> Recipe:
             found = replace(found, optimiser={"steps": 1, **optimiser, name: value})
     if arguments.unit:
         if task != "language":
-            raise ValueError(f"--unit is for the task language; {task} has no text to cut")
+            raise ValueError(f"--unit is only for the task language, not {task}")
         found = replace(found, data=replace(found.data, unit=arguments.unit))
     return found
 
 
 def _features(found: Recipe, name: str) -> dict[str, Any]:
-    """Return another feature map, with as many features as the recipe's has."""
+    """Return another feature map, with the recipe's number of features."""
     given = found.model.get("features", {})
     count = given.get("features") if isinstance(given, dict) else None
     return {"name": name, **({} if count is None else {"features": count})}

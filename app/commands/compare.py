@@ -1,4 +1,4 @@
-"""`musicgen compare`: train several configurations by one budget, one after the other, and tabulate what came out."""
+"""`musicgen compare`: train several configurations on one budget, one after the other, and tabulate the results."""
 
 from __future__ import annotations
 
@@ -23,43 +23,43 @@ examples:
   musicgen compare groove-absolute groove-sine-spe groove-rope --steps 2000 -o runs/groove
   musicgen compare 'pop-piano-*' --preset tiny --set data.length=512
   musicgen compare groove-none groove-sine-spe groove-rope --seeds 3 -o runs/seeds
-  # the claim of the paper, and its control
+  # the paper's claim and its control
   musicgen compare 'headline/*' --seeds 3 -o runs/headline
 
-Run again, it goes on where it was interrupted; runs that are finished are not repeated. A folder that
-holds another comparison's table is refused, unless its rows are among those asked for. With several
-seeds, numbers are means with their 95 % interval (Student's), and where a configuration without an
-encoding of position, and the same otherwise, is among them, the others' change against it is given:
-differences between runs of one seed, which see the same music in the same order.
+An interrupted comparison resumes when it is run again; finished runs are not repeated. A folder with the
+table of another comparison is refused, unless this one includes all of its rows. With several seeds, the
+numbers are means with 95 % intervals (Student's t). If one configuration differs from the others only in
+that it has no encoding of position, the table also has their change relative to it: the differences
+between runs with the same seed, which see the same music in the same order.
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "configs", metavar="CONFIG", nargs="+",
-        help="YAML files, or names of shipped ones, also with *",
+        help="YAML files, or names of shipped configurations, also with *",
     )  # fmt: skip
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR",
-        help="folder for all (default: compare, or compare-2, … if that is another comparison's)",
+        help="folder for all runs (default: compare, or compare-2, … if taken by another comparison)",
     )  # fmt: skip
     parser.add_argument(
         "--preset",
-        help=f"size of the models (default: {PRESET}; of one that has a start, that of its start)",
+        help=f"size of the models (default: {PRESET}, or that of the model that a run starts from)",
     )
-    parser.add_argument("--steps", type=int, default=2000, metavar="N", help="of each")
+    parser.add_argument("--steps", type=int, default=2000, metavar="N", help="steps of each run")
     parser.add_argument(
-        "--seeds", type=int, default=1, metavar="N", help="train each N times, from as many seeds"
+        "--seeds", type=int, default=1, metavar="N", help="train each with N different seeds"
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="changes",
-        help="change a value of every configuration; may be repeated",
+        help="change a value in every configuration; repeatable",
     )  # fmt: skip
     output.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Train all, and write the table."""
+    """Train all runs, and write the table."""
     from tokenization.whole_file import make_folder
     from training.comparison import comparison_table, ranked, without_encoding, write_comparison
     from training.curves import draw_comparison
@@ -76,26 +76,25 @@ def run(arguments: argparse.Namespace) -> None:
         claim(arguments.output, arguments)
     against = without_encoding(configs)
     found: list[dict[str, Any]] = []
-    whole: dict[str, list[Path]] = defaultdict(list)  # folders of what did not fail
+    succeeded: dict[str, list[Path]] = defaultdict(list)  # name → folders of runs
     rows: list[dict[str, Any]] = []
-    runs = [(name, run) for name in configs for run in _of_seeds(configs[name], arguments.seeds)]
-    runs.sort(key=lambda named: named[1].seed)  # all of one seed, then of the next: pairs first
+    runs = [(name, run) for name in configs for run in _seeded(configs[name], arguments.seeds)]
+    runs.sort(key=lambda named: named[1].seed)  # complete one seed before the next, for the pairs
     for number, (name, config) in enumerate(runs, 1):
         seed = f", seed {config.seed}" if several else ""
         output.remark([f"{number} of {len(runs)}: {name}{seed}"])
         found.append({"name": name, "seed": config.seed, **_trained(name, config)})
         if "failed" not in found[-1]:
-            whole[name].append(Path(config.run))
+            succeeded[name].append(Path(config.run))
         rows = ranked(found, against)
-        # Each time, lest an interruption leave none.
-        write_comparison(rows, arguments.output)
-    if whole:
-        draw_comparison(whole, arguments.output, runs[0][1].data.trained_length)
+        write_comparison(rows, arguments.output)  # after every run, in case the next is interrupted
+    if succeeded:
+        draw_comparison(succeeded, arguments.output, runs[0][1].data.trained_length)
     output.write_either(arguments.json, rows, output.table(comparison_table(rows)))
 
 
 def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
-    """Return all configurations, each with a run in the output folder: a wrong one is known before any trains."""
+    """Return all configurations by name, with their runs in the output folder; all are checked before any trains."""
     from training.config import CONFIG, find, read
     from training.data.shards import Shards
     from training.devices import with_precision
@@ -105,52 +104,52 @@ def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
     changes = [f"optimiser.steps={arguments.steps}", *arguments.changes]
     configs, paths = {}, {}
     for path in [find(name) for pattern in arguments.configs for name in _names(pattern)]:
-        of_run = path.name == CONFIG
-        name = path.resolve().parent.name if of_run else path.stem
+        is_run = path.name == CONFIG
+        name = path.resolve().parent.name if is_run else path.stem
         if paths.setdefault(name, path.resolve()) != path.resolve():
             raise ValueError(
                 f"{paths[name]} and {path} would both be called {name}; rename one of them"
             )
-        # What is fine-tuned from a start has that model's size.
+        # A fine-tuned model has the size of the one that it starts from.
         preset = arguments.preset or (None if read(path, changes).start else PRESET)
         sized = [*([f"model.preset={preset}"] if preset else []), *changes]
         configs[name] = replace(read(path, sized), run=str(arguments.output / name))
     folders = {", ".join(config.data.folders) for config in configs.values()}
     if len(folders) > 1:
         raise ValueError(
-            f"runs on several data sets ({'; '.join(sorted(folders))}) do not compare; "
-            "name configurations of one, or --set data.folder=…"
+            f"runs on several data sets ({'; '.join(sorted(folders))}) cannot be compared; "
+            "choose configurations of one, or use --set data.folder=…"
         )
     language = Shards(next(iter(configs.values())).data.folders).language
     for config in configs.values():
-        for run in _of_seeds(config, arguments.seeds):
+        for run in _seeded(config, arguments.seeds):
             model_config(run, language)
             if changes := differences(with_precision(run, resume=True)[0]):
                 raise ValueError(
-                    f"{run.run} holds a run of other settings ({'; '.join(changes)}): name another folder with -o"
+                    f"{run.run} has a run with other settings ({'; '.join(changes)}): name another folder with -o"
                 )
     return configs
 
 
 def check_table(folder: Path, names: Collection[str], seeds: int) -> None:
-    """Refuse a folder whose table has rows that would be lost: of other runs, or of more seeds."""
+    """Raise ValueError if rows of the table in the folder would be lost: those of other runs, or of more seeds."""
     from tokenization.wording import counted, listed
     from training.comparison import tabulated
 
     lost = [
-        f"{name} of {counted(own, 'seed')}"
+        f"{name} with {counted(own, 'seed')}"
         for name, own in tabulated(folder).items()
         if name not in names or own > seeds
     ]
     if lost:
         raise ValueError(
-            f"{folder} holds the table of another comparison, whose rows would be lost ({listed(lost)}): "
+            f"{folder} has the table of another comparison, whose rows would be lost ({listed(lost)}): "
             "name another folder with -o"
         )
 
 
-def _of_seeds(config: RunConfig, seeds: int) -> list[RunConfig]:
-    """Return a run a seed, from the configuration's own on; several lie side by side in its folder."""
+def _seeded(config: RunConfig, seeds: int) -> list[RunConfig]:
+    """Return one run per seed, from the configuration's own seed on; several get subfolders."""
     if seeds == 1:
         return [config]
     numbers = range(config.seed, config.seed + seeds)
@@ -158,12 +157,12 @@ def _of_seeds(config: RunConfig, seeds: int) -> list[RunConfig]:
 
 
 def _names(pattern: str) -> list[str]:
-    """Return the shipped configurations that a pattern means; a name that is no pattern is itself."""
+    """Return the shipped configurations that match a pattern; a name without * is returned as it is."""
     from training.config import shipped_names
 
     if "*" not in pattern:
         return [pattern]
-    depth = pattern.count("/")  # which no * goes across
+    depth = pattern.count("/")  # * does not match a slash
     names = [
         name for name in shipped_names() if name.count("/") == depth and fnmatch(name, pattern)
     ]
@@ -173,16 +172,16 @@ def _names(pattern: str) -> list[str]:
 
 
 def _trained(name: str, config: RunConfig) -> dict[str, Any]:
-    """Train one, or go on; return what it came to, or why it failed."""
+    """Train or resume a run; return its results, or why it failed."""
     from training.comparison import compared
 
     folder = Path(config.run)
     try:
         train(config, resume=(folder / "config.yaml").exists())
         return compared(folder)
-    except OSError:  # as of a full disk, where the others would fail too
+    except OSError:  # such as a full disk, where the others would fail too
         raise
-    except Exception as error:  # whatever it is, the others are trained
+    except Exception as error:  # the others are trained anyway
         failed = " ".join(str(error).split()) or type(error).__name__
         output.remark([f"{name} failed: {failed}"])
         return {"failed": failed}

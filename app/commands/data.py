@@ -1,4 +1,4 @@
-"""`musicgen data`: prepare a data set for training, make one, say what is in one."""
+"""`musicgen data`: prepare a data set for training, make one, or inspect one."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
 
 MAKE_GROOVE_EXAMPLES = """\
 examples:
-  # over progressions made here, or over the chords of songs; then prepare it
+  # over generated progressions, or over the chords of songs; then prepare it
   musicgen data make-groove grooves --seed 7
   musicgen data make-groove grooves --seed 7 --chords POP909.tar.xz
   musicgen data groove grooves data/groove
 
-The same seed gives the same bytes, from the same charts and the same MMA (Debian package: mma).
+The same seed, charts and version of MMA (Debian package: mma) give the same bytes.
 """
 
 
 def _add_make_groove(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("destination", metavar="DEST", type=Path, help="the folder to write")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of all draws")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="random seed")
     parser.add_argument(
         "--chords", type=Path, metavar="SOURCE",
-        help="POP909 or the McGill Billboard annotations, a folder or archive (default: progressions made here)",
+        help="POP909 or the McGill Billboard annotations, a folder or archive (default: generated progressions)",
     )  # fmt: skip
     parser.add_argument(
-        "--styles", type=int, metavar="N", help="at most so many styles (default: all)"
+        "--styles", type=int, metavar="N", help="use at most N styles (default: all)"
     )
-    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="number of processes")
     output.add_json(parser)
 
 
 def _make_groove(arguments: argparse.Namespace) -> None:
-    """Make the set and say what is in it."""
+    """Make the set, and print its checksum and number of files."""
     from tokenization.wording import counted
     from training.data.archive import unpacked
     from training.groove_set import make_groove_set
@@ -62,19 +62,19 @@ def _make_groove(arguments: argparse.Namespace) -> None:
         arguments.json,
         {"folder": folder, **asdict(made)},
         f"{folder}: checksum {made.checksum}\n{output.table(rows)}",
-        f"Left out: {left_out}: no groove of bass, drums and another track, or a twin.",
+        f"Left out: {left_out} without bass, drums and another track, or the same as another style.",
     )
 
 
-SHOWN = 10  # remarks and skipped files in a text; the JSON has all
+SHOWN = 10  # remarks and skipped files in the text; the JSON has all
 EXAMPLES = """\
 examples:
   musicgen data pop909 POP909 data/pop909
   musicgen data lieder lieder.tar data/lieder
-  # one piano in 4/4, as the papers have it
+  # one piano in 4/4, as in the papers
   musicgen data pop909 POP909 data/pop909-remi --language remi
   musicgen data midi ~/Music data/mine --language groove --licence "my own work"
-  # on many machines, the same bytes
+  # on many machines, with the same result
   musicgen data midi /shared/midi data/much --scheduler tcp://HOST:8786
   musicgen data inspect data/pop909
   musicgen data make-groove grooves --seed 7
@@ -86,46 +86,49 @@ def add(parser: argparse.ArgumentParser) -> None:
 
     kinds = parser.add_subparsers(metavar="KIND", title="kinds of data", required=True, dest="kind")
     for name, source in SOURCES.items():
-        does = f"{source.title} ({source.shape})"
+        summary = f"{source.title} ({source.shape})"
         example = f"example:\n  musicgen data {name} SOURCE data/{name}"
         about = f"Prepare {source.title}."
-        kind = kinds.add_parser(name, help=does, description=about, epilog=example)
+        kind = kinds.add_parser(name, help=summary, description=about, epilog=example)
         _add_source(kind, source)
         kind.set_defaults(do=_prepare)
-    does = "make a groove set with MMA, an accompaniment program, over chord charts"
+    summary = "make a groove set from chord charts with MMA, an accompaniment program"
     made = kinds.add_parser(
-        "make-groove", help=does, description=f"M{does[1:]}.", epilog=MAKE_GROOVE_EXAMPLES
+        "make-groove", help=summary, description=f"M{summary[1:]}.", epilog=MAKE_GROOVE_EXAMPLES
     )
     _add_make_groove(made)
     made.set_defaults(do=_make_groove)
-    does = "say what is in a prepared data set"
+    summary = "describe a prepared data set"
     example = "example:\n  musicgen data inspect data/pop909"
-    inspect = kinds.add_parser("inspect", help=does, description=f"S{does[1:]}.", epilog=example)
-    inspect.add_argument("destination", metavar="DEST", type=Path, help="the prepared folder")
+    inspect = kinds.add_parser(
+        "inspect", help=summary, description=f"D{summary[1:]}.", epilog=example
+    )
+    inspect.add_argument("destination", metavar="DEST", type=Path, help="its folder")
     output.add_json(inspect)
     inspect.set_defaults(do=_inspect)
 
 
 def _add_source(parser: argparse.ArgumentParser, source: Source) -> None:
     parser.add_argument(
-        "source", metavar="SOURCE", type=Path, help="its folder, or a tar or zip archive of it"
+        "source",
+        metavar="SOURCE",
+        type=Path,
+        help="the raw data: a folder, or a tar or zip archive",
     )
     parser.add_argument("destination", metavar="DEST", type=Path, help="the folder to write")
     add_language(parser, None, source.languages, otherwise=source.language)
     parser.add_argument(
         "--validation", type=float, default=0.05, metavar="SHARE",
-        help="share held out, by a hash of the names, where the source has no split; in ensemble, by a hash of the "
-        "works, and as much for test again",
+        help="fraction of pieces held out for validation, by a hash of their names, if the source has no split; "
+        "with the language ensemble, by a hash of works, and another such fraction for test",
     )  # fmt: skip
     parser.add_argument(
         "--test-only", action="store_true",
-        help="hold all pieces out, to measure models with music that none has learned from",
+        help="hold out all pieces, to evaluate models on music that none was trained on",
     )  # fmt: skip
+    parser.add_argument("--title", metavar="TEXT", help="name of the data, for models' READMEs")
     parser.add_argument(
-        "--title", metavar="TEXT", help="what these pieces are, for the model's README"
-    )
-    parser.add_argument(
-        "--licence", metavar="TEXT", help="their licence: it stays with the models made of them"
+        "--licence", metavar="TEXT", help="licence of the data, for models' READMEs"
     )
     add_workers(parser)
     parser.add_argument(
@@ -159,7 +162,7 @@ def _prepare(arguments: argparse.Namespace) -> None:
         )
 
 
-# What is in a prepared data set: its tokens by family, its pieces by length, and how they look.
+# The description of a prepared data set: tokens by family, lengths of pieces, and an excerpt.
 
 QUANTILES = {"shortest": 0.0, "5 %": 0.05, "median": 0.5, "95 %": 0.95, "longest": 1.0}
 EXCERPT_TOKENS = 120
@@ -167,7 +170,7 @@ _BLOCK_TOKENS = 1 << 22
 
 
 def length_quantiles(prepared: Prepared) -> dict[str, dict[str, int]]:
-    """Return how many tokens the pieces of each split that has some are long."""
+    """Return quantiles of the pieces' lengths in tokens, for each split that has pieces."""
     import numpy as np
 
     from tokenization.prepared import SPLITS
@@ -181,7 +184,7 @@ def length_quantiles(prepared: Prepared) -> dict[str, dict[str, int]]:
 
 
 def family_shares(prepared: Prepared) -> dict[str, float]:
-    """Return each family's share of the tokens."""
+    """Return the fraction of the tokens that belongs to each family."""
     import numpy as np
 
     blocks = prepared.meta["vocabulary"]
@@ -196,7 +199,7 @@ def family_shares(prepared: Prepared) -> dict[str, float]:
 
 
 def excerpt(prepared: Prepared, row: int) -> str:
-    """Return the beginning of a piece by the tokens' names, a line a bar."""
+    """Return the first tokens of a piece by name, one line per bar."""
     names = [name for block in prepared.meta["vocabulary"] for name in block["tokens"]]
     ids = prepared.ids(row)[:EXCERPT_TOKENS]
     bars = prepared.bars(row)
@@ -206,7 +209,7 @@ def excerpt(prepared: Prepared, row: int) -> str:
 
 
 def summary(prepared: Prepared) -> dict[str, Any]:
-    """Return all of it as plain data, after a check of the tokens against their checksum."""
+    """Verify the checksum of the tokens, and return the whole description as plain data."""
     from tokenization.prepared import SPLITS
 
     prepared.verify()
@@ -235,12 +238,12 @@ def _inspect(arguments: argparse.Namespace) -> None:
     source = found["source"]
     lengths = found["lengths"]
     parts = [
-        f"{found['folder']}: {source['title']} ({source['folder']}); licence: {source['licence']}",
-        f"{found['tokens']:,} tokens of {found['language']}, which has {found['vocabulary_size']}; "
-        f"checksum {found['checksum'][:16]}… is right",
+        f"{found['folder']}: {source['title']} ({source['folder']})\nlicence: {source['licence']}",
+        f"{found['tokens']:,} tokens of {found['language']} (vocabulary {found['vocabulary_size']}); "
+        f"checksum {found['checksum'][:16]}… verified",
         _counts(found["counts"]),
         output.table(
-            [("tokens a piece", *next(iter(lengths.values())))]
+            [("tokens per piece", *next(iter(lengths.values())))]
             + [(split, *quantiles.values()) for split, quantiles in lengths.items()]
         ),
         output.table(
@@ -248,13 +251,13 @@ def _inspect(arguments: argparse.Namespace) -> None:
             + [(name, f"{share:.2%}") for name, share in found["families"].items()]
         ),
         "\n".join(_report(found)),
-        f"{found['excerpt']['name']} begins:\n{found['excerpt']['tokens']}",
+        f"{found['excerpt']['name']} starts:\n{found['excerpt']['tokens']}",
     ]
     output.write("\n\n".join(part for part in parts if part))
 
 
 def _counts(counts: dict[str, dict[str, int]]) -> str:
-    """Return what there is by split, as a table."""
+    """Format the counts of each split that has pieces as a table."""
     rows = {split: count for split, count in counts.items() if count["pieces"]}
     return output.table(
         [("split", *next(iter(counts.values())))]
@@ -263,7 +266,7 @@ def _counts(counts: dict[str, dict[str, int]]) -> str:
 
 
 def _report(meta: dict[str, Any]) -> list[str]:
-    """Return what was lost, assumed and skipped, in sentences."""
+    """List what was lost, assumed and skipped."""
     from tokenization.wording import counted
 
     lines = [*meta["notes"]]

@@ -29,7 +29,9 @@ def run(arguments: argparse.Namespace) -> None:
     from musicgen.playable import UNTRAINED, described, folder_of, models
 
     if untrained := [name for name in arguments.folder if name.split(":")[0] == UNTRAINED]:
-        raise ValueError(f"{untrained[0]} is not a folder: untrained models are made on use")
+        raise ValueError(
+            f"{untrained[0]} is not a folder: untrained models are made when they are used"
+        )
     rows = models() + [
         described(Path(name).resolve().name, folder_of(name)) for name in arguments.folder
     ]

@@ -1,4 +1,4 @@
-"""`musicgen train`: train a model as a configuration says, or go on with a run."""
+"""`musicgen train`: train a model from a configuration, or resume a run."""
 
 from __future__ import annotations
 
@@ -28,52 +28,53 @@ examples:
   musicgen train finetune --start ensemble --set data.folder=data/mine
   musicgen train runs/groove-sine-spe --resume
 """
-# Option → the key of the configuration that it sets, what stands for its value, its type, and its help.
+# Option → the configuration key that it sets, metavar, type and help.
 SETTINGS: dict[str, tuple[str, str, type, str]] = {
-    "start": ("start", "MODEL", str, "a trained model that learns on: of `musicgen models`, or a folder"),
-    "preset": ("model.preset", "PRESET", str, "size of the model: tiny, small, …; as model.preset"),
+    "start": ("start", "MODEL", str, "a trained model to start from: one of `musicgen models`, or a folder"),
+    "preset": ("model.preset", "PRESET", str, "size of the model: tiny, small, …; sets model.preset"),
     "device": ("device.accelerator", "DEVICE", str, "cpu, cuda, mps, or auto"),
-    "devices": ("device.devices", "N", int, "GPUs, or processes on a CPU"),
-    "strategy": ("device.strategy", "STRATEGY", str, "ddp: every device has the model; fsdp: a part of it"),
+    "devices": ("device.devices", "N", int, "number of GPUs, or of processes on a CPU"),
+    "strategy": ("device.strategy", "STRATEGY", str, "ddp: the whole model on every device; fsdp: a part on each"),
     "precision": (
-        "device.precision", "PRECISION", str, "32-true, bf16-mixed, or auto: bf16-mixed if the device has it",
+        "device.precision", "PRECISION", str, "32-true, bf16-mixed, or auto: bf16-mixed if the device supports it",
     ),
-    "seed": ("seed", "SEED", int, "of everything random (default: 1)"),
+    "seed": ("seed", "SEED", int, "seed of everything random (default: 1)"),
 }  # fmt: skip
-PLAIN_SECONDS = 60.0  # between two plain lines
+LINE_SECONDS = 60.0  # between two progress lines where there is no terminal
 
 Samples = Callable[["Performer", int], list[str]]  # writes samples of music, returns remarks
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "config", metavar="CONFIG", help="a YAML file, the name of a shipped one, or a run's folder"
-    )
+        "config", metavar="CONFIG",
+        help="a YAML file, the name of a shipped configuration, or the folder of a run",
+    )  # fmt: skip
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="changes",
-        help="change a value of the configuration, as in data.batch=8; may be repeated",
+        help="change a value in the configuration, such as data.batch=8; repeatable",
     )  # fmt: skip
-    for option, (key, metavar, kind, does) in SETTINGS.items():
-        parser.add_argument(f"--{option}", dest=key, metavar=metavar, type=kind, help=does)
-    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
+    for option, (key, metavar, kind, text) in SETTINGS.items():
+        parser.add_argument(f"--{option}", dest=key, metavar=metavar, type=kind, help=text)
+    parser.add_argument("--resume", action="store_true", help="resume from the last checkpoint")
     parser.add_argument(
         "--seconds", type=float, metavar="N",
-        help="train for so long from where the run stands, the last part with a falling rate; "
-        "--resume goes on from before that part",
+        help="train for N more seconds and decay the learning rate in the last part of them; "
+        "--resume continues from before the decay",
     )  # fmt: skip
     parser.add_argument(
         "--tail", type=float, metavar="SHARE",
-        help="of the seconds, in which the rate falls (default: optimiser.tail)",
+        help="the fraction of the seconds in which the rate decays (default: optimiser.tail)",
     )  # fmt: skip
     output.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Train, and say what came out."""
+    """Train, and print the result."""
     from training.optimiser import Limit
 
     if arguments.tail is not None and arguments.seconds is None:
-        raise ValueError("--tail is a share of --seconds; give both")
+        raise ValueError("--tail is a fraction of --seconds; give both")
     limit = None
     if arguments.seconds is not None:
         limit = Limit(seconds=arguments.seconds, tail=arguments.tail)
@@ -81,28 +82,28 @@ def run(arguments: argparse.Namespace) -> None:
     if result is None:  # not the first process
         return
     text = (
-        f"{result['model']}: validation loss {result['validation_loss']:.4f} nats a token, "
-        f"from step {result['best_step']:,} of {result['step']:,} ({result['ending']})"
+        f"{result['model']}: validation loss {result['validation_loss']:.4f} nats per token, "
+        f"at step {result['best_step']:,} of {result['step']:,} ({result['ending']})"
     )
     output.write_either(arguments.json, result, text)
 
 
 def configured(arguments: argparse.Namespace) -> RunConfig:
-    """Return the configuration that a command line names."""
+    """Read the configuration that the command line names, and apply its changes."""
     from training.config import CONFIG, find, read
 
     given = {key: getattr(arguments, key) for key, *_ in SETTINGS.values()}
     changes = [*arguments.changes]
     changes += [f"{key}={value}" for key, value in given.items() if value is not None]
     config = read(find(arguments.config), changes)
-    is_run = (Path(arguments.config) / CONFIG).is_file()  # which may have been moved since
+    is_run = (Path(arguments.config) / CONFIG).is_file()  # and can have been moved since
     if is_run and not any(change.startswith("run=") for change in changes):
         config = replace(config, run=arguments.config)
     return config
 
 
 def train(config: RunConfig, *, resume: bool, limit: Limit | None = None) -> dict[str, Any] | None:
-    """Train a model; return what came out, in the first process. KeyboardInterrupt says that it was stopped."""
+    """Train a model; return the result, in the first process only. Raises KeyboardInterrupt if it was stopped."""
     from training.devices import is_first_process
 
     try:
@@ -110,7 +111,7 @@ def train(config: RunConfig, *, resume: bool, limit: Limit | None = None) -> dic
     except (ValueError, OSError):
         if is_first_process():
             raise
-        raise SystemExit(2) from None  # the first process says it for all
+        raise SystemExit(2) from None  # the first process reports the error
 
 
 def _train(config: RunConfig, *, resume: bool, limit: Limit | None) -> dict[str, Any] | None:
@@ -120,14 +121,14 @@ def _train(config: RunConfig, *, resume: bool, limit: Limit | None) -> dict[str,
     from training.loop import Run
     from training.run_folder import check_folder, run_folder
 
-    # All that may be wrong is looked at before anything is written, or other processes are started; first of all the
-    # folder, since what a run is checked against may lie in it.
+    # Check everything before anything is written or other processes are started. The folder comes first, since it can
+    # have a run that the rest is checked against.
     config, choice = with_precision(config, resume=resume)
     first = is_first_process()
     remarks = check_folder(config, resume=resume) if first else []
     check_device(config.device)
-    count = config.device.devices * config.device.nodes
-    batches = Batches(config.data, config.seed, processes=count)
+    processes = config.device.devices * config.device.nodes
+    batches = Batches(config.data, config.seed, processes=processes)
     model_config(config, batches.language)
     if first:
         batches.shards.verify()
@@ -147,12 +148,11 @@ def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
     of = f" of {run.steps:,}" if run.schedule.seconds is None else ""
     resumed = run.resume()
     if first:
-        output.remark(_begun(run, remarks))
-        going = f"Going on from step {run.state.step:,}{of}."
-        output.remark([going] if resumed else [])
+        output.remark(_write_config(run, remarks))
+        output.remark([f"Resuming from step {run.state.step:,}{of}."] if resumed else [])
 
-    said = run.compile()
-    output.remark(said if first else [])
+    compiling = run.compile()
+    output.remark(compiling if first else [])
     bar = output.progress_bar("", timed=False) if first else nullcontext(lambda *_: None)
     with bar as show, _signals(run):
         ending = run.fit(TrainingLine(partial(_write_samples, run), show))
@@ -162,7 +162,7 @@ def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
     if ending == STOPPED:
         found = run_folder.newest(run.folder)
         saved = state.step if found is None else int(found.name)
-        output.remark([f"Saved at step {saved:,}{of}; --resume goes on."])
+        output.remark([f"Saved at step {saved:,}{of}; continue with --resume."])
         raise KeyboardInterrupt
     write_curves(run.folder, run.config.data.trained_length)
     return {
@@ -176,8 +176,8 @@ def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
     }
 
 
-def _begun(run: Run, remarks: list[str]) -> list[str]:
-    """Write what the run is trained with, now that it fits; return what is to be said, also where no step is left."""
+def _write_config(run: Run, remarks: list[str]) -> list[str]:
+    """Write the configuration of a run that has steps left; return the remarks on it."""
     from training.run_folder import differences, write_config
 
     if not run.is_over:
@@ -185,15 +185,15 @@ def _begun(run: Run, remarks: list[str]) -> list[str]:
         warmup = run.config.optimiser.warmup
         if run.schedule.seconds is None and warmup >= run.steps:
             rises = f"optimiser.warmup is {warmup} of {run.steps} steps"
-            return [*remarks, f"The learning rate rises to the end: {rises}."]
+            return [*remarks, f"The learning rate rises until the end: {rises}."]
         return remarks
     changes = "; ".join(differences(run.config))
-    stays = f"No step is left to be made, and {run.folder} stays as it was trained, without what you change"
-    return [f"{stays}: {changes}."] if changes else []
+    done = f"{run.folder} has done all its steps, so your changes have no effect"
+    return [f"{done}: {changes}."] if changes else []
 
 
 def _write_samples(run: Run, model: Performer, step: int) -> list[str]:
-    """Write samples of music, and draw what the model can do."""
+    """Write samples of music, and draw the model's abilities."""
     validation = run.config.validation
     if not validation.samples:
         return []
@@ -205,22 +205,22 @@ def _write_samples(run: Run, model: Performer, step: int) -> list[str]:
         paths = write_samples(player, folder, step, count=validation.samples, tokens=size)
         if {*player.language.abilities} >= ABILITIES:
             draw_abilities(player, run.batches, folder, step)
-    except Exception as error:  # no sample is worth the training
+    except Exception as error:  # a failed sample must not end the training
         reason = " ".join(str(error).split()) or type(error).__name__
-        return [f"No samples of music are written at step {step:,}: {reason}"]
-    return [] if paths else ["The samples are without notes so far."]
+        return [f"No samples were written at step {step:,}: {reason}"]
+    return [] if paths else ["The samples have no notes yet."]
 
 
 @contextmanager
 def _signals(run: Run) -> Iterator[None]:
-    """Let Ctrl-C and a request to terminate end the run between two steps; the second one ends it at once."""
+    """Stop the run between two steps on SIGINT or SIGTERM, and at once on the second signal."""
 
     def ask(number: int, frame: object) -> None:
         run.stop()
         for name in before:
             signal.signal(name, signal.default_int_handler)
         if run.fabric.is_global_zero:
-            output.remark(["Saving after the step under way; once more ends at once."])
+            output.remark(["Saving after this step; interrupt again to stop at once."])
 
     before = {name: signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)}
     for name in before:
@@ -233,45 +233,45 @@ def _signals(run: Run) -> Iterator[None]:
 
 
 class TrainingLine:
-    """Listens to a run, and says how far it is: on a terminal by what `show`s it, elsewhere now and then in a line."""
+    """Reports the progress of a run: on a terminal with `show`, elsewhere with a line now and then."""
 
     def __init__(self, samples: Samples, show: Callable[[int, int, str], None]) -> None:
         self._samples, self._show = samples, show
-        self._begun: tuple[int, float] | None = None  # the first step seen, and when
+        self._start: tuple[int, float] | None = None  # the first step seen, and its time
         self._said: set[str] = set()
         self._text = ""
-        self._last_line = -PLAIN_SECONDS
+        self._last_line = -LINE_SECONDS
 
     def stepped(self, step: int, steps: int) -> None:
-        """Move the bar."""
-        self._begun = self._begun or (step, time.monotonic())
+        """Advance the bar."""
+        self._start = self._start or (step, time.monotonic())
         self._show(step, steps, self._text)
 
     def progress(self, progress: Progress) -> None:
-        """Renew the numbers."""
+        """Update the numbers."""
         step, steps, now = progress.step, progress.steps, time.monotonic()
         parts = [f"loss {progress.loss:.4f}", f"{progress.tokens_per_second:,.0f} tokens/s"]
         if progress.validation is not None:
             parts.append(f"validation {progress.validation:.4f}")
-        if self._begun is not None and step > self._begun[0]:
-            pace = (now - self._begun[1]) / (step - self._begun[0])  # validations and all
+        if self._start is not None and step > self._start[0]:
+            pace = (now - self._start[1]) / (step - self._start[0])  # including validations
             parts.append(f"{_duration(pace * (steps - step))} left")
         self._text = ", ".join(parts)
         self._show(step, steps, self._text)
-        due = now - self._last_line >= PLAIN_SECONDS or step == steps
+        due = now - self._last_line >= LINE_SECONDS or step == steps
         if due and not sys.stderr.isatty():
             self._last_line = now
             output.remark([f"step {step:,} of {steps:,}: {self._text}"])
 
     def validated(self, model: Performer, step: int) -> None:
-        """Have samples written; a remark on them is made once."""
-        remarks = [said for said in self._samples(model, step) if said not in self._said]
+        """Write samples; the same remark on them is printed only once."""
+        remarks = [text for text in self._samples(model, step) if text not in self._said]
         self._said.update(remarks)
         output.remark(remarks)
 
 
 def _duration(seconds: float) -> str:
-    """Return a time as people say it, such as 2 h 05 min."""
+    """Format a duration, such as 2 h 05 min."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

@@ -44,7 +44,7 @@ def test_all_are_trained_by_one_budget_paired_by_seed_and_tabulated(two, compare
     assert [line for line in err.splitlines() if ", seed " in line] == [
         "1 of 4: none, seed 1", "2 of 4: rope, seed 1", "3 of 4: none, seed 2", "4 of 4: rope, seed 2",
     ]  # fmt: skip
-    assert err.count("Going on from step 4 of 4.") == 4
+    assert err.count("Resuming from step 4 of 4.") == 4
 
 
 def test_one_that_fails_is_a_row_and_the_rest_goes_on(two, tmp_path: Path, command, monkeypatch):
@@ -91,14 +91,14 @@ def test_rows_of_another_comparison_are_not_replaced(two, compared: Path, comman
     none, rope, *options = two
     files = {path: path.read_bytes() for path in compared.glob("comparison.*")}
     assert len(files) == 3
-    for words, lost in (([rope], "none of 2 seeds"), ([none], "rope of 2 seeds")):
+    for words, lost in (([rope], "none with 2 seeds"), ([none], "rope with 2 seeds")):
         said = refused("compare", *words, *options, "-o", compared)
-        assert said.startswith(f"musicgen: {compared} holds the table of another comparison, ")
+        assert said.startswith(f"musicgen: {compared} has the table of another comparison, ")
         assert said.endswith(f" would be lost ({lost}): name another folder with -o")
     words = ["compare", *two, "-o", compared, "--set"]
     for change in ("optimiser.learning_rate=0.001", "optimiser.steps=8"):
         said = refused(*words, change)
-        assert "holds a run of other settings (optimiser." in said
+        assert "has a run with other settings (optimiser." in said
         assert "name another folder with -o" in said
     assert {path: path.read_bytes() for path in files} == files
     command(*words, "log_every=1")  # which changes no result

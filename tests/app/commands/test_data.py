@@ -24,8 +24,8 @@ def test_what_is_told_to_people(tmp_path: Path, command):
     assert "No piece is held out for validation" not in err
     out, err = command("data", "inspect", tmp_path / "set")
     assert err == ""
-    first = "begins:\nbegin "
-    for part in ("is right", "median", "family", "Skipped 15:", first):
+    first = "starts:\nbegin "
+    for part in ("verified", "median", "family", "Skipped 15:", first):
         assert part in out
     err = command(*prepare, "--validation", 0, "--force").err
     assert "No piece is held out for validation" in err

@@ -55,7 +55,7 @@ def test_models_lists_further_folders(model, command, refused, monkeypatch):
     assert json.loads(command("models", ".", "--json").out)[-1] == row
     shown = command("models", model).out
     assert all(len(line) <= 80 for line in shown.splitlines())
-    for said in ("can continue, end, rewrite, accompany", "trained on 64 tokens", "POP909"):
+    for said in ("can continue, end, rewrite, accompany", "trained length 64", "POP909"):
         assert said in shown
     assert "untrained models are made when they are used" in refused("models", "untrained:tiny")
 

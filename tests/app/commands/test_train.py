@@ -63,7 +63,7 @@ def test_a_model_of_another_size_is_trained_and_a_rate_that_only_rises_is_mentio
 ):
     words = ("--preset", "tiny", "--set", "model.layers=1", "--set", "optimiser.warmup=4")
     said = command("train", toy, *words).err
-    assert "rises to the end: optimiser.warmup is 4 of 4 steps." in said
+    assert "rises until the end: optimiser.warmup is 4 of 4 steps." in said
     assert "preset: tiny" in (toy.parent / "run" / "config.yaml").read_text()
 
 
@@ -80,7 +80,7 @@ def test_a_run_by_the_clock_goes_on_from_before_its_tail(
     at = int(max(path.name for path in (run / "checkpoints").iterdir()))
     assert at == checkpoint.read_card(run / "model")[1].training[TAIL_FROM]
     assert list((run / "samples").glob("*.png"))
-    assert f"Going on from step {at:,}." in command("train", run, "--resume", "--seconds", 9).err
+    assert f"Resuming from step {at:,}." in command("train", run, "--resume", "--seconds", 9).err
 
 
 def test_a_folder_that_is_taken_is_said_before_what_lies_in_it(toy, run, refused, monkeypatch):
@@ -104,15 +104,14 @@ def test_a_run_goes_on_from_its_folder_and_says_what_changed(run: Path, command,
     assert "holds a model of another configuration" in said
     assert (moved / "config.yaml").read_bytes() == before
     assert command(*again, "--set", "data.batch=2").err.splitlines()[:2] == [
-        f"No step is left to be made, and {moved} stays as it was trained, without what you change: "
-        "data.batch was 4 and is 2.",
-        "Going on from step 4 of 4.",
+        f"{moved} has done all its steps, so your changes have no effect: data.batch was 4 and is 2.",
+        "Resuming from step 4 of 4.",
     ]
     assert (moved / "config.yaml").read_bytes() == before
     said = command(*again, "--set", "data.batch=2", "--set", "optimiser.steps=6").err
     assert "From here on" in said
     assert "optimiser.steps was 4 and is 6" in said
-    assert "Going on from step 4 of 6." in said
+    assert "Resuming from step 4 of 6." in said
     assert "batch: 2" in (moved / "config.yaml").read_text()
     assert run_folder.newest(moved) == moved / "checkpoints" / "00000006"
     assert not run.exists()
@@ -125,7 +124,7 @@ def test_a_run_goes_on_from_its_folder_and_says_what_changed(run: Path, command,
         ("--set model.position=spe", "position 'spe' is unknown"),
         ("--set device.accelerator=cuda", "no GPU is at hand; --set device.accelerator=cpu"),
         ("--strategy fsdp", "fsdp shares a model among several devices; give --devices 2"),
-        ("--tail 0.5", "--tail is a share of --seconds; give both"),
+        ("--tail 0.5", "--tail is a fraction of --seconds; give both"),
         ("--strategy fsdp --precision 64-true", "fsdp knows no precision 64-true"),
     ],
 )
@@ -148,11 +147,11 @@ def test_asked_to_end_it_saves_first(toy: Path, number: int, command, monkeypatc
 
     monkeypatch.setattr("app.commands.train.TrainingLine.stepped", ask)
     said = command("train", toy, code=130).err
-    assert "Saving after the step under way; once more ends at once." in said
-    assert "Saved at step 1 of 4; --resume goes on." in said
+    assert "Saving after this step; interrupt again to stop at once." in said
+    assert "Saved at step 1 of 4; continue with --resume." in said
     assert run_folder.newest(toy.parent / "run") == toy.parent / "run" / "checkpoints" / "00000001"
     assert {name: signal.getsignal(name) for name in before} == before
-    assert "Going on from step 1 of 4." in command("train", toy, "--resume").err
+    assert "Resuming from step 1 of 4." in command("train", toy, "--resume").err
 
 
 @pytest.mark.long
