@@ -1,1 +1,1 @@
-"""The evaluations as commands, one a file."""
+"""The evaluation commands."""

@@ -1,4 +1,4 @@
-"""`musicgen evaluate continuation`: how well models keep the style of prompts that they continue."""
+"""`musicgen evaluate continuation`: measure how well models keep the style of the prompts that they continue."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from musicgen.playable import Playable
 
 EXAMPLES = """\
-Each file of DIR gives a prompt, its first bars (of a model of the groove language: bass, drums and
-the busiest other track). What models write goes on to a fixed length, and is compared with the
-prompt and with the whole piece by style. The folder of -o gets the continuations as MIDI files,
-continuation.png, results.json and CSV files. A command that was interrupted goes on where it was.
+The prompts are the first bars of the files (for models of the groove language: bass, drums and the
+busiest other track). Models continue them to a fixed length, and the style of the continuations is
+compared with that of the prompt and of the whole piece. The folder of -o gets the continuations as
+MIDI files, continuation.png, results.json and CSV files. An interrupted command resumes when it is
+run again.
 
 examples:
   musicgen evaluate continuation ensemble --prompts midi/test
@@ -36,31 +37,32 @@ def add(parser: argparse.ArgumentParser) -> None:
 
     add_study(parser)
     parser.add_argument(
-        "--prompts", type=Path, required=True, metavar="DIR", help="a folder of MIDI files"
+        "--prompts", type=Path, required=True, metavar="FOLDER", help="a folder of MIDI files"
     )
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR",
-        help="folder to write to (default: continuation, or continuation-2, … if that is another's)",
+        help="folder to write to (default: continuation, or continuation-2, … if taken by another request)",
     )  # fmt: skip
-    parser.add_argument("--limit", type=int, metavar="N", help="prompts to take (default: all)")
+    parser.add_argument("--limit", type=int, metavar="N", help="use N prompts (default: all)")
     parser.add_argument(
-        "--prompt-bars", type=int, default=Plan.prompt_bars, metavar="N", help="bars of a prompt"
+        "--prompt-bars", type=int, default=Plan.prompt_bars, metavar="N", help="bars per prompt"
     )
     parser.add_argument(
         "--tokens", type=int, default=Plan.tokens, metavar="N",
         help="tokens of prompt and continuation together",
     )  # fmt: skip
     parser.add_argument(
-        "--samples", type=int, default=Plan.samples, metavar="K", help="continuations a prompt"
+        "--samples", type=int, default=Plan.samples, metavar="K", help="continuations per prompt"
     )
     parser.add_argument(
-        "--temperature", type=float, default=Plan.temperature, metavar="T", help="freedom"
-    )
+        "--temperature", type=float, default=Plan.temperature, metavar="T",
+        help="temperature of sampling",
+    )  # fmt: skip
     output.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Continue what is missing, measure all, write the results and print the tables."""
+    """Write missing continuations, measure all, write the results and print the tables."""
     from evaluation.study.experiments import models_of
 
     models = models_of(arguments.models, arguments.device)
@@ -72,12 +74,12 @@ def run(arguments: argparse.Namespace) -> None:
         claim(arguments.output, arguments, KEPT)
     results = conducted_alone("continuation", experiment, arguments, "Continuing")
     _write(arguments.output, results.pop("measured"), results)
-    shows = f"{arguments.output / 'continuation.png'} shows the quarters."
-    output.write_either(arguments.json, results, "\n\n".join(tables(results)), shows)
+    figure = f"{arguments.output / 'continuation.png'} shows the quarters."
+    output.write_either(arguments.json, results, "\n\n".join(tables(results)), figure)
 
 
 def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> Experiment:
-    """Return the experiment that continues prompts by the models of the first one's language."""
+    """Return the experiment with the models of the first one's language."""
     from evaluation.continuation.experiment import continuation
     from evaluation.continuation.prompts import Plan
 
@@ -103,7 +105,7 @@ def _write(folder: Path, measured: Any, results: dict[str, Any]) -> None:
 
 
 def tables(results: dict[str, Any]) -> list[str]:
-    """Return the results as texts."""
+    """Format the settings and the tables of results."""
     from evaluation.continuation.results import (
         AGAINST,
         similarity_tables,
@@ -112,17 +114,17 @@ def tables(results: dict[str, Any]) -> list[str]:
     )
     from tokenization.wording import counted
 
-    plan, found = results["settings"], []
+    plan = results["settings"]
     samples = counted(plan["samples"], "continuation")
-    samples = f"{samples} a prompt at temperature {plan['temperature']:g}"
     prompts, styles = counted(results["prompts"], "prompt"), counted(results["styles"], "style")
-    found.append(
-        f"{prompts} in {styles}, {samples}, to {plan['tokens']} "
-        "tokens; means over styles and their 95 % intervals, n where fewer styles have a value"
+    settings = (
+        f"{prompts} in {styles}, {samples} per prompt at temperature {plan['temperature']:g}, "
+        f"up to {plan['tokens']} tokens.\n"
+        "Means over styles with 95 % intervals; n if fewer styles have a value."
     )
     shown = [
         *(one for against in AGAINST for one in similarity_tables(results, against)),
         variety_table(results),
         statistics_table(results),
     ]
-    return [*found, *map(output.captioned, shown)]
+    return [settings, *map(output.captioned, shown)]

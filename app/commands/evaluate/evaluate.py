@@ -1,13 +1,12 @@
-"""`musicgen evaluate`: the table of the evaluations, of which it runs the one that is named."""
+"""`musicgen evaluate`: list the evaluations, and run one by name."""
 
 from __future__ import annotations
 
 import argparse
 from importlib import import_module
 
-# Name, which is that of its module here or stands in SHARED, and what it does. A module has what that of a command
-# has, and imports what it computes with when it runs. In a shared one `EXAMPLES` are by name, `add` takes the name,
-# too, and `run` finds it in `arguments.evaluation`.
+# Evaluations that share a module; its `EXAMPLES` are a dictionary by name, its `add` also takes the name, and its `run`
+# finds the name in `arguments.evaluation`.
 SHARED: dict[str, str] = dict.fromkeys(
     (
         "extrapolation", "ablation", "positions", "form", "infilling", "accompaniment", "plan",
@@ -15,20 +14,21 @@ SHARED: dict[str, str] = dict.fromkeys(
     ),
     "studies",
 )  # fmt: skip
+# Name → summary. The module is that of SHARED, or has the name; it is built like that of a command.
 EVALUATIONS = {
     "style": "compare the style of MIDI files with a reference",
-    "continuation": "continue the prompts of a folder, and score style and variety",
+    "continuation": "continue the prompts in a folder, and measure style and variety",
     "extrapolation": "measure the loss by position, past the trained length",
-    "ablation": "take parts of a trained model away: what it relies on",
-    "positions": "probe encodings of position; draw what they learned and where attention looks",
-    "accompaniment": "hide a part of real pieces, and compare what models write in its place",
-    "infilling": "take bars out of real pieces, and compare what models write in their place",
-    "form": "continue real pieces, and compare what returns, how chords move, how it ends",
-    "realism": "continue real pieces, and have a classifier tell written bars from real ones",
-    "listening": "count what people preferred in blind comparisons on the page",
-    "plan": "ask for plans, and compare what is written with what was asked",
+    "ablation": "remove parts of a trained model to see what it relies on",
+    "positions": "probe encodings of position, and draw templates and attention maps",
+    "accompaniment": "hide parts of real pieces, and compare what models write instead",
+    "infilling": "remove bars from real pieces, and compare what models write instead",
+    "form": "continue real pieces, and compare repetition, harmony and endings",
+    "realism": "train a classifier to tell written continuations from real ones",
+    "listening": "count preferences in blind comparisons on the page",
+    "plan": "ask for plans, and measure how well the music follows them",
     "mirex": "check and measure continuations in the form of MIREX's task",
-    "originality": "continue real pieces, and look for what is written in the training pieces",
+    "originality": "search the training pieces for passages that models write",
     "report": "put all evaluations of models on one page",
 }
 EXAMPLES = """\
@@ -41,8 +41,9 @@ examples:
 def add(parser: argparse.ArgumentParser, called: str = "") -> None:
     """Declare the evaluations, and the arguments of the one that is called."""
     kinds = parser.add_subparsers(metavar="EVALUATION", title="evaluations", required=True)
-    for name, does in EVALUATIONS.items():
-        kind = kinds.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}.")
+    for name, summary in EVALUATIONS.items():
+        description = f"{summary[0].upper()}{summary[1:]}."
+        kind = kinds.add_parser(name, help=summary, description=description)
         if name == called:
             module = import_module(f"app.commands.evaluate.{SHARED.get(name, name)}")
             module.add(kind, *[name] if name in SHARED else [])
@@ -51,5 +52,5 @@ def add(parser: argparse.ArgumentParser, called: str = "") -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run the evaluation that was called."""
+    """Run the evaluation that the command line names."""
     arguments.evaluate(arguments)

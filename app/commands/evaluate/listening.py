@@ -1,4 +1,4 @@
-"""`musicgen evaluate listening`: count which music people preferred in blind comparisons on the page."""
+"""`musicgen evaluate listening`: count preferences in blind comparisons on the page."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 from app import output
 
 EXAMPLES = """\
-On the page, “Compare blind” plays two takes, or a take and the piece as it
-really goes on, without saying which is which; “Download choices” writes what
-was chosen to a file. Of each pair of sources this counts who preferred which.
+On the page, “Compare blind” plays two takes, or a take and the real
+continuation of the piece, without saying which is which. “Download choices”
+saves the answers to a file. This command counts them for each pair of sources.
 
 example:
   musicgen evaluate listening anna.json ben.json
@@ -24,17 +24,17 @@ example:
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "files", metavar="FILE", nargs="+", type=Path, help="files of choices, from the page"
+        "files", metavar="FILE", nargs="+", type=Path, help="files of choices, saved by the page"
     )
     output.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print a row for each pair of sources."""
+    """Print one row per pair of sources."""
     from evaluation.listening import choices_of, counted, table
 
     choices = choices_of(arguments.files)
     if not choices:
-        raise ValueError("there are no choices in these files yet; compare something on the page")
+        raise ValueError("these files have no choices yet; compare takes on the page first")
     rows = counted(choices)
     output.write_either(arguments.json, rows, output.captioned(table(rows)))

@@ -1,4 +1,4 @@
-"""`musicgen evaluate mirex`: continuations in the form of MIREX's task, checked, and measured next to real pieces."""
+"""`musicgen evaluate mirex`: check continuations for MIREX's task, and compare them with real pieces."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from app.commands.evaluate.study_options import add_choice, command_line, seed
 from app.options import add_device, check_counts
 
 EXAMPLES = """\
-MIREX's task Symbolic Music Generation (2025): a pickup bar and four bars for piano are given as JSON, twelve are
-written, and listeners judge. FOLDER has a folder for each prompt: prompt.json, real.json where the piece is known,
-and the continuations of any system, NAME_01.json, NAME_02.json, and so on. Every file is checked against the rules of
-the task, and each system is measured next to the real pieces.
+In MIREX's task Symbolic Music Generation (2025), systems continue a pickup bar and four bars of piano music, given as
+JSON, by twelve bars, and listeners rate them. FOLDER has a subfolder per prompt: prompt.json, real.json if the real
+continuation is known, and the continuations by any system NAME as NAME_01.json, NAME_02.json, and so on. Every file is
+checked against the rules of the task, and each system is compared with the real pieces.
 
---data adds prompts and real continuations from pieces in 4/4, until there are --pieces; --models writes one
-continuation of each prompt that has none by that model. What is there is kept.
+--data adds prompts with real continuations from pieces in 4/4, up to --pieces prompts. --models adds one continuation
+per prompt and model where it is missing. Existing files are kept.
 
 examples:
   musicgen evaluate mirex prompts --data data/pop909 --models ensemble runs/mine
@@ -25,17 +25,23 @@ examples:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", metavar="FOLDER", type=Path, help="of prompts and continuations")
-    parser.add_argument("--data", type=Path, metavar="DEST", help="a prepared data set")
+    parser.add_argument(
+        "folder", metavar="FOLDER", type=Path, help="folder of prompts and continuations"
+    )
+    parser.add_argument(
+        "--data", type=Path, metavar="DEST", help="a prepared data set, for more prompts"
+    )
     add_choice(parser, 20, "test")
-    parser.add_argument("--models", nargs="+", metavar="MODEL", default=[], help="to continue them")
-    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of all that is drawn")
+    parser.add_argument(
+        "--models", nargs="+", metavar="MODEL", default=[], help="models that continue the prompts"
+    )
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="random seed")
     add_device(parser)
     output.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write what is asked for, measure all, and print the table."""
+    """Write missing prompts and continuations, measure all, and print the table."""
     from evaluation.mirex import TAKEN_BARS, measured, mirex_table, prompts_in, write_prompts
 
     check_counts(arguments, "pieces")
@@ -44,20 +50,20 @@ def run(arguments: argparse.Namespace) -> None:
         write_prompts(arguments.data, arguments.split, arguments.pieces, arguments.seed, folder)
     if not prompts_in(folder):
         if (data := arguments.data) is None:
-            raise ValueError(f"{folder} has no prompts, as in NAME/prompt.json; --data makes some")
+            raise ValueError(f"{folder} has no prompts (NAME/prompt.json); --data adds some")
         split = arguments.split
         raise ValueError(f"{data} has no piece of {TAKEN_BARS} bars of 4/4 in its {split} split")
     for name in arguments.models:
         _continue_all(name, arguments)
     result = {"command": command_line(), **measured(folder)}
     if not result["table"]:
-        raise ValueError(f"{folder} has no continuations yet; --models writes some")
+        raise ValueError(f"{folder} has no continuations yet; --models adds some")
     output.remark([one["why"] for one in result["broken"]])
     output.write_either(arguments.json, result, output.captioned(mirex_table(result["table"])))
 
 
 def _continue_all(name: str, arguments: argparse.Namespace) -> None:
-    """Write one continuation by a model of each prompt that has none."""
+    """Continue each prompt that has no continuation by this model yet."""
     from evaluation.mirex import GENERATION, PROMPT, continued, prompts_in, read, write
     from musicgen.generation.request import Request
     from musicgen.playable import load

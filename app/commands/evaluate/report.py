@@ -1,4 +1,4 @@
-"""`musicgen evaluate report`: every evaluation of some models on one page."""
+"""`musicgen evaluate report`: put all evaluations of models on one page."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from musicgen.playable import Playable
 
 EXAMPLES = """\
-DIR gets index.html, one page that needs no network, the numbers as CSV files, and all of them in
-results.json. What was measured is kept: an interrupted command goes on, and one more model costs
-only what is new.
+DIR gets index.html, a page that needs no network, the numbers as CSV files, and all results in
+results.json. Measurements are kept: an interrupted command resumes when it is run again, and an
+additional model costs only its own measurements.
 
 examples:
   musicgen evaluate report ensemble
@@ -42,33 +42,35 @@ examples:
 BY_DATA = ("extrapolation", "ablation")
 WHOLE_PIECES = ("form", "infilling", "accompaniment")
 MISSING = {
-    "extrapolation": "Not measured: this takes a prepared data set (--data).",
-    "continuation": "Not measured: this takes a folder of MIDI files (--prompts).",
+    "extrapolation": "Not measured: this needs a prepared data set (--data).",
+    "continuation": "Not measured: this needs a folder of MIDI files (--prompts).",
 }
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR",
-        help="folder to write to (default: report, or report-2, … if that is another's)",
+        help="folder to write to (default: report, or report-2, … if taken by another request)",
     )  # fmt: skip
     parser.add_argument(
         "--data", type=Path, nargs="+", default=[], metavar="DEST",
-        help="prepared data sets, one a language, for the loss by position (default: those in ./data "
-        "that the models learned from)",
+        help="prepared data sets, one per language (default: those in ./data that the models were trained on)",
     )  # fmt: skip
     parser.add_argument(
-        "--prompts", type=Path, metavar="DIR", help="MIDI files to continue, for the style"
+        "--prompts",
+        type=Path,
+        metavar="FOLDER",
+        help="MIDI files to continue, to compare the style",
     )
-    parser.add_argument("--limit", type=int, default=24, metavar="N", help="prompts")
+    parser.add_argument("--limit", type=int, default=24, metavar="N", help="prompts to use")
     parser.add_argument(
         "--whole", type=int, default=8, metavar="N",
-        help="pieces of each data set that are continued over many bars, filled in and accompanied, as far as "
-        "models can (default: 8; 0 for none)",
+        help="pieces of each data set to continue over many bars, fill in and accompany, as far as "
+        "the models can (default: 8; 0 for none)",
     )  # fmt: skip
     parser.add_argument(
-        "--benchmarks", type=Path, nargs="+", default=[], metavar="DIR",
-        help="folders that `musicgen benchmark … -o DIR` has filled: their tables, with the papers' figures",
+        "--benchmarks", type=Path, nargs="+", default=[], metavar="FOLDER",
+        help="results of `musicgen benchmark … -o FOLDER`, to include their tables",
     )  # fmt: skip
     add_length(parser)
     add_choice(parser, 32)
@@ -81,7 +83,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     if arguments.limit < 1 or arguments.whole < 0:
         raise ValueError(
-            f"--limit is {arguments.limit} and --whole {arguments.whole}; they are 1, and 0, or more"
+            f"--limit is {arguments.limit} and --whole is {arguments.whole}; "
+            "they must be at least 1 and 0"
         )
     playables = models_of(arguments.models, arguments.device)
     arguments.data = arguments.data or data_by_language(playables)
@@ -103,7 +106,7 @@ def run(arguments: argparse.Namespace) -> None:
         except ValueError as error:
             if kind not in WHOLE_PIECES:
                 raise
-            left_out.append(f"{kind} on {folder} is left out: {error}")  # as it has no long piece
+            left_out.append(f"{kind} on {folder} is left out: {error}")  # e.g. no long piece
             continue
         if kind == "continuation" or (kind == "extrapolation" and len(arguments.data) == 1):
             left_out += experiment.facts["left_out"]
@@ -114,8 +117,8 @@ def run(arguments: argparse.Namespace) -> None:
     if is_own:
         claim(arguments.output, arguments, KEPT)
     found, failures = conducted(experiments, arguments, "Measuring")
-    sentences = [*left_out, *failures]
-    output.remark(sentences)
+    remarks = [*left_out, *failures]
+    output.remark(remarks)
     by_kind: dict[str, list[dict[str, Any]]] = {}
     for result in found.values():
         by_kind.setdefault(result["kind"], []).append(result)
@@ -132,7 +135,7 @@ def run(arguments: argparse.Namespace) -> None:
         "continuation": continued if continued.get("models") else None,
         "benchmarks": benchmarks,
         "missing": MISSING,
-        "left_out": sentences,
+        "left_out": remarks,
     }
     _write(arguments.output, results)
     output.write(str(arguments.output / "index.html"))
@@ -141,10 +144,9 @@ def run(arguments: argparse.Namespace) -> None:
 def _asked(
     playables: list[Playable], arguments: argparse.Namespace
 ) -> Iterator[tuple[str, Path | None, list[Playable], list[str]] | str]:
-    """Yield the evaluations of a report as commands: kind, data set, models that take part, and options.
+    """Yield the evaluations of a report: kind, data set, models and options; or a remark on one that is impossible.
 
-    Instead of one that cannot be, a sentence says why. Prompts are continued by the models that use groove, else by
-    those of the first one's language.
+    Prompts are continued by the models of groove, if there are any, otherwise by those of the first one's language.
     """
     from tokenization.prepared import Prepared
 
@@ -152,14 +154,14 @@ def _asked(
         language = Prepared.open(folder).language
         able = [playable for playable in playables if playable.language.name == language.name]
         if not able:
-            yield f"{folder} is left out: it is in {language.name}, which none of the models uses"
+            yield f"{folder} is left out: it is in {language.name}, which no model uses"
             continue
         asked = ["--data", str(folder), "--split", arguments.split]
         length = [] if arguments.length is None else ["--length", str(arguments.length)]
         for kind in BY_DATA:
             yield kind, folder, able, [*asked, "--pieces", str(arguments.pieces), *length]
         possible = {
-            "form": language.name != "groove",  # songs are long enough to return
+            "form": language.name != "groove",  # whose pieces are too short for returns
             "infilling": "end" in language.abilities,
             "accompaniment": bool(language.parts),
         }
@@ -169,8 +171,8 @@ def _asked(
     yield "positions", None, playables, ["-o", "positions"]
     if arguments.prompts is not None:
         languages = [playable.language.name for playable in playables]
-        speak = "groove" if "groove" in languages else languages[0]
-        able = [playable for playable in playables if playable.language.name == speak]
+        chosen = "groove" if "groove" in languages else languages[0]
+        able = [playable for playable in playables if playable.language.name == chosen]
         options = ["--prompts", str(arguments.prompts), "--limit", str(arguments.limit)]
         yield "continuation", None, able, options
 
@@ -178,7 +180,7 @@ def _asked(
 def _experiment(
     kind: str, playables: list[Playable], words: list[str], arguments: argparse.Namespace
 ) -> Experiment:
-    """Return the experiment of the command of these words, on the report's device and in its folder."""
+    """Return the experiment of this command line, on the report's device and in its folder."""
     parser = argparse.ArgumentParser()
     if kind == "continuation":
         continuation.add(parser)
@@ -192,7 +194,7 @@ def _experiment(
 
 
 def _benchmarks(folders: list[Path]) -> list[dict[str, Any]]:
-    """Return what finished benchmarks left, each with what its task is."""
+    """Return the summaries of finished benchmarks, with descriptions of their tasks."""
     from evaluation.benchmarks.run import read_summary
     from evaluation.benchmarks.tasks import TASKS
 

@@ -1,4 +1,4 @@
-"""The experiments with trained models as commands: they read held-out pieces, are probed, or write to real pieces.
+"""The experiments with trained models as commands, on held-out pieces or on the model alone.
 
 `musicgen evaluate extrapolation`, `ablation`, `positions`, `form`, `infilling`, `accompaniment`, `plan`, `realism` and
 `originality`.
@@ -35,9 +35,9 @@ MOST_BARS_OF_A_GAP = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What the command of an experiment says, and its default values."""
+    """The texts and default values of an experiment's command."""
 
-    doing: str  # of the progress bar
+    doing: str  # title of the progress bar
     pieces: int = 20
     split: str = "validation"
     bars: int | None = None  # written after a prompt
@@ -48,7 +48,7 @@ EVALUATIONS = {
     "extrapolation": Evaluation(
         doing="Reading pieces", pieces=32, results="extrapolation.json, .csv, .svg and .png"
     ),
-    "ablation": Evaluation(doing="Taking parts away", pieces=32, results="ablation.json and .csv"),
+    "ablation": Evaluation(doing="Removing parts", pieces=32, results="ablation.json and .csv"),
     "positions": Evaluation(doing="Probing", results="positions.json, .csv and pictures"),
     "form": Evaluation(doing="Continuing", bars=56),
     "infilling": Evaluation(doing="Filling"),
@@ -57,19 +57,19 @@ EVALUATIONS = {
     "realism": Evaluation(doing="Continuing", split="test", pieces=40, bars=24),
     "originality": Evaluation(doing="Continuing", split="test", bars=24),
 }
-# Options that experiments take, as far as their commands have them.
+# Options that are passed to the experiments whose commands have them.
 OPTIONS = (
     "length", "control", "layers", "prompt_bars", "bars", "piece_bars", "gap", "hide", "hear_chords",
     "recall", "planned",
 )  # fmt: skip
 EXAMPLES = {
     "extrapolation": """\
-A model reads held-out pieces and predicts each next token; given is the loss in nats a token: mean
-± deviation over pieces, within the trained length, to 1.5 times it, and further. Growth is by how
-much more a loss grows past the trained length than that of the models on average [95 % interval].
-Later parts of pieces may be harder by themselves: --control predicts what lies past the trained
-length once more, each token from the last ones alone, from half as many as the model was trained
-with to all of them. Below 0, all that was before helps: length does no harm.
+A model reads held-out pieces and predicts each next token. The table has the loss in nats per token, mean
+± deviation over pieces: within the trained length, up to 1.5 times it, and beyond. Growth is the increase
+of the loss past the trained length, relative to the average of the models [95 % interval]. Since later
+parts of pieces can be harder in themselves, --control predicts the tokens past the trained length a second
+time, from the last tokens only: between half and all of the trained length. A difference below 0 means
+that the full context helps, so length does no harm.
 
 examples:
   musicgen evaluate extrapolation ensemble
@@ -77,12 +77,12 @@ examples:
   musicgen evaluate extrapolation runs/ape runs/sine --data data/pop909 --length 3072 -o compared
 """,
     "ablation": """\
-Held-out pieces are read by the model as it is and without a part of it: with the gates of a stochastic
-encoding open, which lets no position through; with all tokens at one position; with the frequencies
-shuffled among features and heads; with other noise drawn, and with a quarter or four times as many
-realisations; without what its metric heads find; with heads that forget nothing. Given is by how much
-the loss changes, in nats a token, within the trained length and past it, with the 95 % interval of the
-mean over pieces. The model has not learned to do without the part: it is what the model relies on.
+The model reads held-out pieces as it is and with a part removed: with the gates of a stochastic encoding
+open, which removes all positions; with all tokens at one position; with the frequencies shuffled among
+features and heads; with new noise, and with a quarter or four times the number of realisations; without
+the output of its metric heads; with heads that never forget. The table has the change of the loss in nats
+per token, within the trained length and past it, with the 95 % interval of the mean over pieces. Since the
+model was not trained without the part, this shows what it relies on, not what the part is worth.
 
 examples:
   musicgen evaluate ablation ensemble --data data/pop909
@@ -90,71 +90,72 @@ examples:
   musicgen evaluate ablation runs/none runs/sine --data data/groove --length 1024 --json
 """,
     "positions": """\
-Translation invariance (T) and monotonicity (M) of the best head of the first layer, 0 is perfect,
-± standard error; for queries and offsets of keys in the proportions of the SPE paper's table 7. It is
-the encoding that is asked, without the horizons by which heads forget; one that counts musical time
-is read a token a sixteenth. – stands where it holds no position: all weights are equal. The folder of
--o gets all heads as CSV, and pictures: the probes by position, learned templates, and attention maps
-of music that the model writes past its trained length.
+The table has translation invariance (T) and monotonicity (M) of the best head of the first layer, ±
+standard error; 0 is perfect. Queries and key offsets are in the proportions of table 7 of the SPE paper.
+Only the encoding is probed, without the heads' decay; an encoding of musical time gets one sixteenth per
+token. – means that the encoding has no effect: all weights are equal. The folder of -o gets all heads as
+CSV, and figures: the probes by position, learned templates, and attention maps of music that the model
+writes past its trained length.
 
 examples:
   musicgen evaluate positions ensemble
   musicgen evaluate positions runs/ape runs/sine -o positions
 """,
     "form": """\
-Real pieces are continued from their first bars. Measured of the bars written, and of the same bars of the
-piece: how many have most of an earlier bar (returns) or all of one (repeats), how like phrases of 8 bars are
-to earlier ones, how many bars go round in circles, how much phrases differ in height (contrast) and in notes
-(swell), notes and chord changes a bar, bass notes on bar lines. Of a model that can end a piece, how many of
-the signs of an end its last bar shows, compared with the real last bar and a bar in the middle.
+Real pieces are continued from their first bars. The written bars and the same bars of the piece are
+compared: the fraction of bars that contain most of an earlier bar (returns) or all of it (repeats), the
+similarity of 8-bar phrases to earlier ones, the longest run of bars that repeat each other (circles), the
+differences between phrases in pitch (contrast) and in number of notes (swell), notes and chord changes per
+bar, and bass notes on bar lines. For models that can end a piece, signs of an ending in the last bar are
+compared with the real last bar and with a bar in the middle.
 
 examples:
   musicgen evaluate form runs/mine --data data/pop909
   musicgen evaluate form runs/groove --data data/groove --prompt-bars 4 --bars 28 --pieces 40 --json
 """,
     "infilling": """\
-Bars in the middle of real pieces are taken out and written again. Measured are the loss of the true bars in
-nats a token, with what comes after the gap and without; how many notes are the true ones (f1); how like the
-style of the gap is to that around it; and the leap of the top note over the seam, in semitones.
+Bars in the middle of real pieces are removed and written again. The table has the loss of the true bars in
+nats per token, with and without the bars after the gap; the F1 score of the notes against the true ones; the
+similarity of the style in the gap and around it; and the leap of the top note over the seam, in semitones.
 
 examples:
   musicgen evaluate infilling runs/mine --data data/pop909
   musicgen evaluate infilling runs/mine --data data/mine --split test --gap 8 --pieces 40 --json
 """,
     "accompaniment": """\
-Of each held-out piece the busiest bass, drums and other part are hidden, one at a time, and written to the
-other parts. The style of the new part is compared with the hidden part's, and for reference with that of the
-piece's next bars, of another piece of the style, and of another style: mean ± deviation over styles, and the
-number of styles in which the written part is nearer than another piece's.
+In each held-out piece, the busiest bass, drums and other part are hidden, one at a time, and written again. The
+style of the new part is compared with that of the hidden part; for reference, so are the next bars of the piece,
+another piece of the same style, and another style. The table has the mean ± deviation over styles, and the number
+of styles in which the written part is closer than another piece.
 
 examples:
   musicgen evaluate accompaniment runs/mine --data data/groove
   musicgen evaluate accompaniment runs/mine --data data/groove --hide drums --bars 16 --pieces 40 --json
 """,
     "plan": """\
-Real pieces are continued from their first bars, once freely and once for each thing that can be asked of bars:
-density, register, loudness (another value for each four bars) and a form, A A B A; each with guidance and without.
-Measured is how what was asked agrees with what was written, and for comparison with what was written freely.
+Real pieces are continued from their first bars, once freely and once for each attribute of a plan: density,
+register, loudness (a new value every four bars) and the form A A B A, each with and without guidance. The table has
+the agreement of the plan with the music written for it and, for comparison, with the music written freely.
 
 examples:
   musicgen evaluate plan ensemble --data data/pop909
   musicgen evaluate plan runs/mine --data data/lieder --pieces 10 --json
 """,
     "realism": """\
-Real pieces are continued from their first bars. What is written and the same bars of the piece are cut into windows
-of 8 bars, and a classifier learns from some songs to tell written windows of the others from real ones, by about 25
-statistics of each. AUC 1: they are always told apart; 0.5: they are indistinguishable. The table also has the AUC
-without the statistics of loudness, that of two halves of the real songs (the control, about 0.5), and the statistics
-that tell most.
+Real pieces are continued from their first bars. The written and the real bars are cut into windows of 8 bars, and a
+classifier is trained on some songs to tell written from real windows in the others, by about 25 statistics of each
+window. An AUC of 1 means that it always can, 0.5 that they are indistinguishable. The table also has the AUC without
+the statistics of loudness, the AUC between two halves of the real songs (a control, about 0.5), and the statistics
+that discriminate best.
 
 examples:
   musicgen evaluate realism ensemble --data data/pop909
   musicgen evaluate realism runs/mine --data data/lieder --split validation --pieces 24 --json
 """,
     "originality": """\
-Real pieces are continued from their first bars. For each two bars that are written, and for the same bars of the
-piece itself, the two bars of the training pieces are found that share most notes with them, in any key. The real
-pieces are held out of the training: they say how alike songs are by chance. The closest cases are named.
+Real pieces are continued from their first bars. For every two written bars, and for the same bars of the piece, the
+two bars in the training pieces that share the most notes with them, in any key, are found. Since the real pieces are
+held out, they show how similar songs are by chance. The closest passages are listed.
 
 examples:
   musicgen evaluate originality ensemble --data data/pop909
@@ -167,7 +168,7 @@ def add(parser: argparse.ArgumentParser, name: str) -> None:
     evaluation = EVALUATIONS[name]
     if name == "positions":
         parser.add_argument(
-            "--tokens", type=int, metavar="N", help="probe with N tokens (default: the vocabulary)"
+            "--tokens", type=int, metavar="N", help="probe with N tokens (default: all)"
         )
         add_study(parser, results=evaluation.results)
     elif name in ("extrapolation", "ablation"):
@@ -177,13 +178,11 @@ def add(parser: argparse.ArgumentParser, name: str) -> None:
         if name == "extrapolation":
             parser.add_argument(
                 "--control", action="store_true",
-                help="predict what lies past the trained length from the last tokens alone, too",
+                help="also predict the tokens past the trained length from the last tokens only",
             )  # fmt: skip
         else:
             parser.add_argument(
-                "--layers",
-                action="store_true",
-                help="take away one layer at a time instead of parts",
+                "--layers", action="store_true", help="remove one layer at a time instead of parts"
             )
         add_study(parser, results=evaluation.results)
     else:
@@ -196,22 +195,24 @@ def add(parser: argparse.ArgumentParser, name: str) -> None:
 def _add_whole_pieces(parser: argparse.ArgumentParser, name: str, evaluation: Evaluation) -> None:
     parser.add_argument(
         "--skip", type=int, default=0, metavar="N",
-        help="pieces left out: those that --pieces N takes of any length, such as were measured before",
+        help="leave out the first N pieces, such as those that --pieces N has measured before",
     )  # fmt: skip
     if evaluation.bars is not None:
-        parser.add_argument("--prompt-bars", type=int, default=8, metavar="N", help="bars given")
         parser.add_argument(
-            "--bars", type=int, default=evaluation.bars, metavar="N", help="bars written"
+            "--prompt-bars", type=int, default=8, metavar="N", help="bars in the prompt"
+        )
+        parser.add_argument(
+            "--bars", type=int, default=evaluation.bars, metavar="N", help="bars to write"
         )
     if name == "form":
         parser.add_argument(
             "--piece-bars", type=int, metavar="N",
-            help="bars after the prompt that pieces have at least, to write more than they have (default: all)",
+            help="bars that pieces need after the prompt (default: --bars)",
         )  # fmt: skip
     elif name == "infilling":
         parser.add_argument(
             "--gap", type=int, default=4, metavar="N",
-            help=f"bars taken out, {MOST_BARS_OF_A_GAP} at most",
+            help=f"bars to remove, at most {MOST_BARS_OF_A_GAP}",
         )  # fmt: skip
     elif name == "accompaniment":
         from evaluation.study.accompaniment import ROLES
@@ -220,26 +221,26 @@ def _add_whole_pieces(parser: argparse.ArgumentParser, name: str, evaluation: Ev
             "--hide", nargs="+", choices=ROLES, default=list(ROLES), metavar="PART",
             help=f"the parts to hide, one at a time: {', '.join(ROLES)} (default: all)",
         )  # fmt: skip
-        parser.add_argument("--bars", type=int, default=8, metavar="N", help="of a piece")
+        parser.add_argument("--bars", type=int, default=8, metavar="N", help="bars of each piece")
         parser.add_argument(
             "--hear-chords",
             action="store_true",
-            help="give the chords that are recognised in the other parts, instead of the piece's own",
+            help="use chords recognised in the other parts, instead of those of the piece",
         )
     if name not in ("accompaniment", "plan"):
         parser.add_argument(
             "--recall", type=float, default=MUSICAL.recall, metavar="R",
-            help="how much counts what is recalled of the piece, 0 to 1",
+            help="weight of what the model recalls from the piece, 0 to 1",
         )  # fmt: skip
     if name in ("form", "realism", "originality"):
         parser.add_argument(
             "--no-plan", dest="planned", action="store_false",
-            help="have bars state no plan before their notes; no end can be asked for then",
+            help="write no plan before the notes of a bar; this excludes endings",
         )  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Do the jobs, write the results and print the table."""
+    """Run the experiment, write the results and print the table."""
     from evaluation.study.experiments import models_of
     from evaluation.tables import table_of
 
@@ -248,8 +249,8 @@ def run(arguments: argparse.Namespace) -> None:
     result = conducted_alone(name, experiment, arguments, EVALUATIONS[name].doing)
     if not any(model.get("table", True) for model in result["models"]):
         raise ValueError(
-            f"in none of the {result['pieces']} pieces of {result['data']} is there anything to measure: "
-            "a part can be hidden only where there is another one"
+            f"the {result['pieces']} pieces of {result['data']} have nothing to measure: "
+            "a part can be hidden only if there is another one"
         )
     if arguments.output is not None:
         _write(arguments.output, name, result)
@@ -261,7 +262,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> Experiment:
-    """Return the experiment that a command asks for."""
+    """Return the experiment with its options."""
     from evaluation.study import (
         ablation,
         accompaniment,
@@ -282,10 +283,10 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
     name: str = arguments.evaluation
     if name == "infilling" and arguments.gap > MOST_BARS_OF_A_GAP:
         raise ValueError(
-            f"--gap is {arguments.gap}; {MOST_BARS_OF_A_GAP} bars at most can be filled at once"
+            f"--gap is {arguments.gap}; at most {MOST_BARS_OF_A_GAP} bars can be filled at once"
         )
     if "recall" in arguments:
-        replace(MUSICAL, recall=arguments.recall)  # or a sentence on what is wrong
+        replace(MUSICAL, recall=arguments.recall)  # raises ValueError for a wrong value
     check_counts(arguments, "length", "prompt-bars", "bars", "piece-bars", "gap", "pieces")
     if getattr(arguments, "skip", 0) < 0:
         raise ValueError(f"--skip is {arguments.skip}; it must be 0 or more")
@@ -301,8 +302,8 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         "realism": realism.realism,
         "originality": originality.originality,
     }
-    asked = {option: getattr(arguments, option) for option in OPTIONS if option in arguments}
-    return makers[name](models, choice, **asked)
+    options = {option: getattr(arguments, option) for option in OPTIONS if option in arguments}
+    return makers[name](models, choice, **options)
 
 
 def _write(folder: Path, name: str, result: dict[str, Any]) -> None:
@@ -328,7 +329,7 @@ def _write(folder: Path, name: str, result: dict[str, Any]) -> None:
 
 
 def _file_names(models: list[dict[str, Any]]) -> list[str]:
-    """Return a name for each model's pictures; where two would be the same, the later one gets a number."""
+    """Return a distinct file name for each model's figures; the later of two equal ones gets a number."""
     names: list[str] = []
     for model in models:
         plain = re.sub(r"[^\w.+-]+", "-", model["model"])
@@ -338,26 +339,28 @@ def _file_names(models: list[dict[str, Any]]) -> list[str]:
 
 
 def _remarks(name: str, result: dict[str, Any]) -> list[str]:
-    """Return the sentence under a table that says which pieces were taken."""
+    """Say under the table which pieces were used."""
     from tokenization.wording import counted
 
     if name == "extrapolation":
         data = result["data"]
         pieces = f"{counted(data['pieces'], 'piece')} of {data['folder']}"
-        return [f"{pieces}, {data['whole']} of the whole length."]
+        return [f"{pieces}, {data['whole']} of them of full length."]
     if "pieces" not in result:
         return []
     return [f"{counted(result['pieces'], 'piece')} of {result['data']}."]
 
 
 def _print_closest(found: dict[str, Any]) -> None:
-    """Print the passages written that are most like one of the training pieces."""
+    """Print the written passages that are most similar to one in the training pieces."""
     from evaluation.study.originality import closest_cases
 
     for model in found["models"]:
-        output.write(f"\nclosest passages of {model['model']}")
+        output.write(f"\nClosest passages of {model['model']}")
         cases = [
             [f"{case['likeness']:.2f}", case["piece"], case["bar"] + 1, case["of"], case["at"] + 1]
             for case in closest_cases(model["rows"])
         ]
-        output.write(output.table([["alike", "piece", "bar", "training piece", "bar"], *cases]))
+        output.write(
+            output.table([["similarity", "piece", "bar", "training piece", "bar"], *cases])
+        )

@@ -1,4 +1,4 @@
-"""What the evaluations of models have in common: options, the data that models learned from, doing their jobs."""
+"""Shared by the evaluations of models: options, finding the training data, and running the experiments."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ if TYPE_CHECKING:
     from musicgen.playable import Playable
 
 
-DATA = Path("data")  # where the examples of `musicgen data` write
+DATA = Path("data")  # where the examples of `musicgen data` put prepared sets
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
-    """Declare the option."""
+    """Declare --data."""
     parser.add_argument(
         "--data", type=Path, metavar="DEST",
-        help="a prepared data set (default: the one in ./data that the first model learned from)",
+        help="a prepared data set (default: the one in ./data that the first model was trained on)",
     )  # fmt: skip
 
 
 def data_of(playables: Sequence[Playable]) -> Path:
-    """Return the data set of the first model that learned from one; if it is not here, say how to make it."""
+    """Return the prepared set of the first trained model; raise an error that says how to make it if it is missing."""
     from training.data.sources import SOURCES
 
     learned = next((playable for playable in playables if "data" in playable.training), None)
     if learned is None:
         raise ValueError(
-            f"{playables[0].name} has learned from no data; name a prepared data set with --data"
+            f"{playables[0].name} was not trained on data; name a prepared data set with --data"
         )
     folder = _folder_of(learned)
     if folder is None:
         title = str(learned.training["data"])
         kind = next((kind for kind in SOURCES if kind in title.lower()), "midi")
         raise FileNotFoundError(
-            f"{learned.name} learned from {title}, which is not among the prepared data sets in {DATA}; "
-            f"`musicgen data {kind} SOURCE {_place(kind, learned.language.name)}` prepares it, "
-            "or name another with --data"
+            f"{learned.name} was trained on {title}, which is not among the prepared data sets in {DATA}: "
+            f"prepare it with `musicgen data {kind} SOURCE {_destination(kind, learned.language.name)}`, "
+            "or name another one with --data"
         )
     return folder
 
 
-def _place(kind: str, language: str) -> str:
-    """Return the folder to prepare, and the model's language where the source takes another one by itself."""
+def _destination(kind: str, language: str) -> str:
+    """Return the folder to prepare, with --language if the source has another default."""
     from training.data.sources import SOURCES
 
     if SOURCES[kind].language == language:
@@ -59,7 +59,7 @@ def _place(kind: str, language: str) -> str:
 
 
 def data_by_language(playables: Sequence[Playable]) -> list[Path]:
-    """Return the data sets that are here, that of the first model of each language."""
+    """Return the available prepared sets: for each language, that of the first model."""
     found: dict[str, Path] = {}
     for playable in playables:
         folder = _folder_of(playable)
@@ -69,9 +69,9 @@ def data_by_language(playables: Sequence[Playable]) -> list[Path]:
 
 
 def _folder_of(playable: Playable) -> Path | None:
-    """Return the set with the checksum in the model's card, else with a title there, else with the model's name.
+    """Find a model's prepared set by the checksum in its card, else by a title in it, else by the model's name.
 
-    Of several sets that a model learned from, it is the first one that holds pieces out.
+    Of several sets that the model was trained on, it is the first one with held-out pieces.
     """
     if "data" not in playable.training:
         return None
@@ -92,7 +92,7 @@ def _folder_of(playable: Playable) -> Path | None:
 
 
 def _sets(language: str) -> dict[Path, dict[str, Any]]:
-    """Return the prepared data sets of a language and their descriptions, by name."""
+    """Return the prepared sets of a language with their descriptions, sorted by name."""
     from tokenization.prepared import read_meta
 
     found = {}
@@ -106,57 +106,58 @@ def _sets(language: str) -> dict[Path, dict[str, Any]]:
     return found
 
 
-KEPT = ".results"  # the folder of what was measured, inside that of the output
+KEPT = ".results"  # the subfolder of the output folder with all measurements
 
 
 def add_study(parser: argparse.ArgumentParser, results: str = "") -> None:
-    """Declare what all take; with `results`, the folder that such files go to, and --json instead of it."""
+    """Declare the shared options; with `results`, a description of the files, also -o and --json."""
     if results:
         parser.add_argument(
             "-o", "--output", type=Path, metavar="DIR",
-            help=f"folder for {results}; interrupted, it goes on there",
+            help=f"folder for {results}; an interrupted command resumes from it",
         )  # fmt: skip
         output.add_json(parser)
     parser.add_argument(
         "models", metavar="MODEL", nargs="+",
-        help="models of `musicgen models`, folders, or untrained:tiny[:groove]",
+        help="names that `musicgen models` lists, folders, or untrained:tiny[:groove]",
     )  # fmt: skip
-    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of all that is drawn")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="random seed")
     add_device(parser)
     add_workers(parser)
 
 
 def add_choice(parser: argparse.ArgumentParser, pieces: int, split: str = "validation") -> None:
-    """Declare how many pieces are taken, and from which part of the data."""
-    parser.add_argument("--pieces", type=int, default=pieces, metavar="N", help="how many")
+    """Declare --pieces and --split."""
+    parser.add_argument("--pieces", type=int, default=pieces, metavar="N", help="pieces to use")
     parser.add_argument(
-        "--split", choices=("train", "validation", "test"), default=split, help="part of the data"
-    )
+        "--split", choices=("train", "validation", "test"), default=split,
+        help="part of the data to use",
+    )  # fmt: skip
 
 
 def add_length(parser: argparse.ArgumentParser) -> None:
-    """Declare how far pieces are read."""
+    """Declare --length."""
     parser.add_argument(
         "--length",
         type=int,
         metavar="N",
-        help="tokens a piece (default: 4 times the trained length)",
+        help="tokens to read of each piece (default: 4 times the trained length)",
     )
 
 
 def seed(text: str) -> int:
-    """Read a seed as it is typed."""
+    """Parse a seed."""
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no seed, which is a whole number, 0 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
     return int(text)
 
 
 def conducted(
     experiments: Mapping[str, Experiment], arguments: argparse.Namespace, doing: str
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Return the results of experiments, and sentences about what failed; results in the output folder are kept.
+    """Run experiments with a progress bar titled `doing`; return their results, and remarks on what failed.
 
-    A bar shows how far `doing` it has come.
+    The output folder keeps the results, and those that it already has are not computed again.
     """
     from evaluation.study.experiments import conduct
 
@@ -170,18 +171,18 @@ def conducted(
 def conducted_alone(
     name: str, experiment: Experiment, arguments: argparse.Namespace, doing: str
 ) -> dict[str, Any]:
-    """Return the result of one experiment with its command; what is left out of it is said."""
+    """Run one experiment and print remarks on what is left out; return the result with its command."""
     left_out = [*experiment.facts.get("left_out", ())]
     output.remark(left_out)
     found, failures = conducted({name: experiment}, arguments, doing)
     output.remark(failures)
     result = {"command": command_line(), **found[name], "left_out": left_out + failures}
     if not result["models"]:
-        why = "; ".join(failures) or "no model has a part to take away"
+        why = "; ".join(failures) or "no model has a part to remove"
         raise ValueError(f"no model could be measured: {why}")
     return result
 
 
 def command_line() -> str:
-    """Return the command that is running."""
+    """Return the command line of this process."""
     return shlex.join(["musicgen", *sys.argv[1:]])

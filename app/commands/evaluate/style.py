@@ -1,4 +1,4 @@
-"""`musicgen evaluate style`: how similar the style of MIDI files is to that of a reference."""
+"""`musicgen evaluate style`: compare the style of MIDI files with a reference."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from tokenization.score import Score
 
 EXAMPLES = """\
-The similarity of two files is the cosine of histograms of their notes, 1 for the same style: by
-onset in the bar and duration, and by time and interval between notes; with --tracks all also by
-onset and drum. It is given for a whole output and for four parts of it of equal duration; where
-one has no such notes, there is none (–, and null in JSON). Times are those of the files.
+The similarity of two files is the cosine similarity of histograms of their notes, 1 for the same style:
+by onset in the bar and duration, and by time and interval between notes; with --tracks all, also by onset
+and drum. It is computed for the whole output and for its four quarters of equal duration. Where one side
+has no such notes, the similarity is missing (–, and null in JSON). Times are not quantised.
 
-A folder of prompts and continuations, NAME.prompt.mid and NAME.prompt_cont_0.mid and so on, is
-compared as a whole: what comes after the bars of each prompt with the prompt, means over styles
-(CHART.STYLE.prompt.mid) with their 95 % intervals. Such folders are published with the SPE paper,
-for its three models: https://github.com/cifkao/spe, branch gh-pages, midi/grv2grv.
+A folder of prompts and continuations, NAME.prompt.mid and NAME.prompt_cont_0.mid …, is evaluated as a
+whole: the bars after each prompt are compared with the prompt; the table has means over styles
+(CHART.STYLE.prompt.mid) with 95 % intervals. The SPE paper published such folders for its three models:
+https://github.com/cifkao/spe, branch gh-pages, midi/grv2grv.
 
 examples:
   musicgen evaluate style song.mid song.cont_0.mid song.cont_1.mid
@@ -37,24 +37,27 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "reference",
         metavar="REFERENCE",
-        help="the file of music to compare with; or all are folders",
+        help="the file to compare with; or a folder, and all OUTPUTs too",
     )
-    parser.add_argument("outputs", metavar="OUTPUT", nargs="*", help="files of music to compare")
+    parser.add_argument("outputs", metavar="OUTPUT", nargs="*", help="the files to compare")
     parser.add_argument(
         "--tracks", choices=("pitched", "all"), default="pitched",
-        help="pitched: all but the drums (default); all: the drums too",
+        help="pitched: without drums (default); all: with drums",
     )  # fmt: skip
     parser.add_argument(
-        "--by-track", action="store_true", help="compare each track with the one of its name"
+        "--by-track", action="store_true", help="compare each track with the one of the same name"
     )
     parser.add_argument(
-        "--grid", type=int, metavar="N", help="round times to N ticks a beat first (default: not)"
+        "--grid",
+        type=int,
+        metavar="N",
+        help="round times to N ticks per beat (default: no rounding)",
     )
     output.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print similarities; of files that cannot be compared, why."""
+    """Print the similarities, and remarks on files that cannot be compared."""
     from app.cli import describe
 
     if Path(arguments.reference).is_dir():
@@ -78,7 +81,7 @@ def run(arguments: argparse.Namespace) -> None:
         rows += _rows(name, reference, score, arguments)
     if not rows:
         raise ValueError(
-            f"no output could be compared with {arguments.reference}; the sentences above say why"
+            f"no output could be compared with {arguments.reference}, for the reasons above"
         )
     output.write_either(arguments.json, rows, _table(rows))
 
@@ -89,31 +92,31 @@ def _compare_folders(arguments: argparse.Namespace) -> None:
     from tokenization.wording import counted
 
     if arguments.by_track or arguments.grid is not None:
-        raise ValueError("folders are compared as they are; leave out --by-track and --grid")
+        raise ValueError("--by-track and --grid are for files, not folders")
     folders = [Path(name) for name in (arguments.reference, *arguments.outputs)]
     for folder in folders:
         if not folder.is_dir():
-            raise ValueError(f"{folder} is no folder, as {arguments.reference} is")
+            raise ValueError(f"{folder} is not a folder, but {arguments.reference} is")
     found = of_folders(list(dict.fromkeys(folders)))
-    said = [
+    counts = [
         f"{name}: {counted(count['file'], 'continuation')}, {counted(count['style'], 'style')}"
         for name, count in found["counts"].items()
     ]
     tables = [output.captioned(table) for table in similarity_tables(found, "prompt")]
-    output.write_either(arguments.json, found, "\n\n".join(["\n".join(said), *tables]))
+    output.write_either(arguments.json, found, "\n\n".join(["\n".join(counts), *tables]))
 
 
 def _read(name: str, grid: int | None) -> Score:
     from tokenization.formats import read_file
 
     if grid is not None and grid < 1:
-        raise ValueError(f"--grid is {grid}; it must be a number of ticks a beat, 12 say")
+        raise ValueError(f"--grid is {grid}; it must be a number of ticks per beat, such as 12")
     score = read_file(name)
     return score if grid is None else score.rescaled(grid)
 
 
 def _profiles(score: Score, arguments: argparse.Namespace) -> dict[Any, Any]:
-    """Return histograms by track and metric; the track is None where all are taken together."""
+    """Return histograms by track and metric; the track is None if all tracks are combined."""
     from evaluation.metrics.style import profiles, track_profiles
 
     if not arguments.by_track:
@@ -129,20 +132,18 @@ def _profiles(score: Score, arguments: argparse.Namespace) -> dict[Any, Any]:
 def _check_tracks(
     reference: dict[Any, Any], found: dict[Any, Any], name: str, arguments: argparse.Namespace
 ) -> None:
-    """Say what an output lacks; nothing at all is an error."""
+    """Print the tracks that an output lacks; raise ValueError if nothing can be compared."""
     if not any(found[key].any() for key in reference if key in found):
-        of_name = " on the tracks of the reference" if arguments.by_track else ""
-        raise ValueError(
-            f"{name} has no {_what(arguments)}{of_name}, so there is nothing to compare"
-        )
+        where = " on the tracks of the reference" if arguments.by_track else ""
+        raise ValueError(f"{name} has no {_what(arguments)}{where}, so there is nothing to compare")
     missing = dict.fromkeys(track for track, metric in reference if (track, metric) not in found)
-    output.remark(f"{name} has no track {track!r} as the reference has it" for track in missing)
+    output.remark(f"{name} has no track {track!r}, unlike the reference" for track in missing)
 
 
 def _rows(
     name: str, reference: dict[Any, Any], score: Score, arguments: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """Return the similarities of one output, the whole (no quarter) and its quarters."""
+    """Return the similarities of one output, of the whole (quarter None) and its quarters."""
     from evaluation.metrics.style import quarters, similarities
 
     parts = {None: score, **dict(enumerate(quarters(score), start=1))}
@@ -162,7 +163,7 @@ def _rows(
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
-    """Return a line an output and metric, with the whole and the quarters in columns."""
+    """Format one line per output and metric, with columns for the whole and the quarters."""
     from evaluation.tables import number
 
     lines: dict[tuple[str, ...], list[str]] = {}

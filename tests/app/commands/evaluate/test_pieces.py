@@ -99,7 +99,7 @@ def test_originality_prints_a_table_and_the_closest_cases(evaluate, monkeypatch)
     assert same["real"]["mean"] == 1  # these pieces are the training pieces
     assert same["written"]["mean"] < 1
     assert out.startswith("Each two bars")
-    head, *cases = out.partition(f"closest passages of {REMI}\n")[2].splitlines()
-    assert head.split()[:2] == ["alike", "piece"]
-    alike = [line.split()[0] for line in cases]
-    assert alike == sorted(alike, reverse=True)
+    head, *cases = out.partition(f"Closest passages of {REMI}\n")[2].splitlines()
+    assert head.split()[:2] == ["similarity", "piece"]
+    similarities = [line.split()[0] for line in cases]
+    assert similarities == sorted(similarities, reverse=True)

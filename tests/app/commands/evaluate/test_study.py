@@ -112,15 +112,15 @@ def test_parts_are_taken_away_from_models_of_the_data(place: Path, tmp_path: Pat
     ("words", "says"),
     [
         ("extrapolation trio --data remi", "name a model that uses remi"),
-        ("extrapolation ape --data remi --seed -1", "--seed: '-1' is no seed"),
+        ("extrapolation ape --data remi --seed -1", "--seed: '-1' is not a whole number"),
         ("extrapolation nobody --data remi", "there is no model 'nobody'"),
-        ("ablation ape --data remi -o out", "no model has a part to take away"),
+        ("ablation ape --data remi -o out", "no model has a part to remove"),
         (f"form {PIANO} --data band --bars 500", "has no piece of 508 bars in its validation"),
         (f"form {PIANO} --data band --bars 1 --skip 2", "validation split after the first 2;"),
         (f"form {PIANO} --data band --skip -1", "--skip is -1; it must be 0 or more"),
         (f"form {PIANO} --data band --recall 2", "recall is 2"),
         (f"form {GROOVE} --data band", "name a model that uses ensemble"),
-        (f"infilling {PIANO} --data band --gap 17", "--gap is 17; 16 bars at most can be filled"),
+        (f"infilling {PIANO} --data band --gap 17", "--gap is 17; at most 16 bars can be filled"),
         (f"accompaniment {GROOVE} --data groove", "name a model that uses ensemble"),
         (f"accompaniment {PIANO} --data groove --bars 0", "--bars is 0; it must be 1 or more"),
         (f"realism {REMI} --data remi --bars 7", "is 7; 8 or more are told apart, 8 at a time"),
@@ -168,12 +168,12 @@ def test_a_model_is_tried_on_what_it_learned_from(shared_set, tmp_path: Path, mo
     assert found(data="Etudes, op. 10") == Path("data/d")
     assert found("b", data="other pieces") == Path("data/b")
     for title, says in (
-        ("POP909", "`musicgen data pop909 SOURCE data/pop909-remi --language remi` prepares it"),
-        ("songs of mine", "`musicgen data midi SOURCE data/midi-remi --language remi` prepares it"),
+        ("POP909", "with `musicgen data pop909 SOURCE data/pop909-remi --language remi`"),
+        ("songs of mine", "with `musicgen data midi SOURCE data/midi-remi --language remi`"),
     ):
         with pytest.raises(FileNotFoundError, match=re.escape(says)):
             found(data=title)
-    with pytest.raises(ValueError, match="has learned from no data; name a prepared data set with"):
+    with pytest.raises(ValueError, match="was not trained on data; name a prepared data set with"):
         found()
 
 
@@ -195,9 +195,9 @@ def test_a_report_keeps_to_the_split_and_has_what_whole_pieces_show(shared_set, 
     models = [write_model(tmp_path / name, name, "sine_spe") for name in languages]
     options = ("--split", "train", "--pieces", 1, "--whole", 1, "-o", report)
     said = evaluate("report", *models, "--data", *sets, shared_set("remi"), *options).err
-    assert "is left out: it is in remi, which none of the models uses" in said
+    assert "is left out: it is in remi, which no model uses" in said
     text = page(report)
-    for part in ("of the train split", "Parts written to others: ensemble", "this takes a folder"):
+    for part in ("of the train split", "Parts written to others: ensemble", "this needs a folder"):
         assert part in text
     assert "held-out" not in text
     found = json.loads((report / "results.json").read_text())

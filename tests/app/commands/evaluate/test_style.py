@@ -69,7 +69,7 @@ def test_by_track(style):
     found = {(r["track"], r["metric"]): r["similarity"] for r in json.loads(out)}
     assert found["Bass", "onset_duration"] is not None
     assert found["Other", "onset_duration"] is None
-    said = [f"bass.mid has no track '{x}' as the reference has it" for x in ("Drums", "Other")]
+    said = [f"bass.mid has no track '{x}', unlike the reference" for x in ("Drums", "Other")]
     assert err.splitlines() == said
 
 
@@ -105,8 +105,8 @@ def test_folders_of_prompts_and_continuations_are_compared(folder: Path, command
     for words, reason in (
         (("same", "other"), "other has pop1.rock.prompt_cont_0.mid, but not pop1.rock.prompt.mid"),
         (("midi",), "midi has no continuations"),
-        (("same", "band.mid"), "band.mid is no folder, as same is"),
-        (("same", "--grid", 12), "leave out --by-track and --grid"),
+        (("same", "band.mid"), "band.mid is not a folder, but same is"),
+        (("same", "--grid", 12), "--by-track and --grid are for files, not folders"),
         (("band.mid",), "name files to compare with band.mid"),
     ):
         assert reason in command("evaluate", "style", *words, code=2).err
@@ -115,7 +115,7 @@ def test_folders_of_prompts_and_continuations_are_compared(folder: Path, command
 def test_continuation_writes_tables_and_files_and_goes_on(folder: Path, command, monkeypatch):
     evaluate = ["evaluate", "continuation", "--prompts", "midi", *SMALL]
     out, err = command(*evaluate, MODEL, "untrained:tiny")
-    assert out.startswith("4 prompts in 2 styles, 2 continuations a prompt at temperature 0.6")
+    assert out.startswith("4 prompts in 2 styles, 2 continuations per prompt at temperature 0.6")
     assert "nan" not in out.lower()
     uses, rubbish, shows = err.splitlines()
     assert uses.startswith("left out of continuation, which is in the language groove: untrained:")
@@ -214,4 +214,4 @@ def test_a_file_that_is_none_is_said_in_a_sentence(refused, tmp_path: Path):
     for odd in ({}, choice(1, "a", "b", "C"), {**choice(1, "a", "b", "A"), "A": "a"}, 7):
         assert "is damaged" in refused("evaluate", "listening", written(tmp_path / "odd.json", odd))
     none = written(tmp_path / "none.json")
-    assert "no choices in these files yet" in refused("evaluate", "listening", none)
+    assert "these files have no choices yet" in refused("evaluate", "listening", none)
