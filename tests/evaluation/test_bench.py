@@ -1,4 +1,4 @@
-"""The bench knows its works, and compares with the encodings of their authors."""
+"""The tasks of the bench, and the published algorithms for SPE."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from evaluation import bench as authors_way
+from evaluation import bench as published
 from evaluation.bench import WORKLOADS, PublishedSpe, bench, names
 from musicgen.config import ModelConfig
 from musicgen.performer import Performer
@@ -15,9 +15,9 @@ from musicgen.position import POSITIONS, Shape
 LENGTH = 11
 
 
-def test_every_comparison_is_with_a_work_of_the_bench():
+def test_every_comparison_is_with_another_task():
     assert {work.against for work in WORKLOADS.values() if work.against} <= set(WORKLOADS)
-    with pytest.raises(ValueError, match=r"no such work.*token-far"):
+    with pytest.raises(ValueError, match=r"no such task.*token-far"):
         names(["tokne"])
     row = bench(["attention-512"], 1, lambda done, total: None)[0]
     assert row["n"] == 3
@@ -25,7 +25,7 @@ def test_every_comparison_is_with_a_work_of_the_bench():
 
 
 @pytest.mark.parametrize(("name", "size"), [("sine_spe", {"sines": 3}), ("conv_spe", {"taps": 5})])
-def test_the_authors_code_times_gates_is_ours_and_learns(name: str, size: dict[str, Any]):
+def test_the_published_algorithm_equals_ours_and_learns(name: str, size: dict[str, Any]):
     def encoding(**changes: Any) -> Any:
         config, cls = POSITIONS[name]
         torch.manual_seed(0)
@@ -38,12 +38,12 @@ def test_the_authors_code_times_gates_is_ours_and_learns(name: str, size: dict[s
     expected = ours.qk(q, k, ours.cover(code, 0, LENGTH), 0, 1)
     noise = code.noise[0]
     if name == "sine_spe":
-        sides = authors_way.sine_code(ours, noise, 0, LENGTH)
+        sides = published.sine_code(ours, noise, 0, LENGTH)
     else:
         noise = noise.window(0, LENGTH + 4)  # (H, D, T + P − 1, R)
         around = noise.flatten(0, 1).permute(2, 0, 1)
-        sides = authors_way.conv_code(ours, F.pad(around, (5, 11)), LENGTH)  # P before, to 4P more
-    theirs = authors_way.Materialised(code.gate_noise[0], sides)
+        sides = published.conv_code(ours, F.pad(around, (5, 11)), LENGTH)  # P before, 4P in total
+    theirs = published.Materialised(code.gate_noise[0], sides)
     for a, b in zip(PublishedSpe(ours).qk(q, k, theirs, 0, 1), expected, strict=True):
         torch.testing.assert_close(a, b, atol=1e-9, rtol=1e-9)
     with pytest.raises(ValueError, match="gated encodings"):
