@@ -1,1 +1,1 @@
-"""The papers' other experiments, away from the music: long sequences to classify, text, images, points in space."""
+"""The papers' experiments other than music generation: classification of long sequences, text, images and points."""

@@ -1,7 +1,7 @@
-"""Users' files in the forms of the Long Range Arena: what is missing is named, with where it comes from.
+"""Read data sets from files, in the formats of the Long Range Arena and others.
 
-Nothing is unpickled and nothing downloaded. Each reader returns sequences (of pairs, two after one another) and labels
-of the splits train and test.
+Nothing is unpickled and nothing downloaded. Each reader returns the sequences and labels of the split train or test;
+the two sequences of a pair follow each other.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import numpy as np
 from evaluation.benchmarks.made import read_expression
 from evaluation.benchmarks.training import Examples
 
-# Text to learn a language model from: any folder of text files, as bytes or words, or the files of WikiText-103.
+# A corpus for language models: any folder of text files, as bytes or words, or the files of WikiText-103.
 
 UNKNOWN, END_OF_LINE = "<unk>", "<eos>"
-HELD_OUT = 0.1  # of the text, for the test, where files have no split of their own
+HELD_OUT = 0.1  # fraction of the text for the test, if there is no given split
 _WIKITEXT = {
     "train": "wiki.train.tokens",
     "validation": "wiki.valid.tokens",
@@ -33,7 +33,7 @@ MOST_WORDS = 30_000
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """The ids of a text to train on and of one to test with."""
+    """The ids of a text for training and of one for the test."""
 
     train: np.ndarray
     test: np.ndarray
@@ -43,7 +43,7 @@ class Corpus:
 
 
 def read_corpus(folder: Path, unit: str, *, most_words: int = MOST_WORDS) -> Corpus:
-    """Read a folder: as the split of WikiText-103, where its three files are there, else by a hash of the names."""
+    """Read the text files of a folder; split as WikiText-103 if its three files exist, else by a hash of the names."""
     own = {split: folder / name for split, name in _WIKITEXT.items()}
     if all(file.is_file() for file in own.values()):
         texts = {split: own[split].read_bytes() for split in ("train", "test")}
@@ -53,9 +53,9 @@ def read_corpus(folder: Path, unit: str, *, most_words: int = MOST_WORDS) -> Cor
     for file in files:
         data = file.read_bytes()
         if b"\0" in data[:4096] or not data.strip():
-            continue  # no text
+            continue  # not a text
         parts[_split(file.relative_to(folder).as_posix())].append(data)
-    if len(parts["train"]) + len(parts["test"]) < 20:  # so few are cut by place
+    if len(parts["train"]) + len(parts["test"]) < 20:  # too few files for a split by file
         whole = b"\n".join(parts["train"] + parts["test"])
         cut = int(len(whole) * (1 - HELD_OUT))
         texts, about = {"train": whole[:cut], "test": whole[cut:]}, "the last tenth is the test"
@@ -65,8 +65,8 @@ def read_corpus(folder: Path, unit: str, *, most_words: int = MOST_WORDS) -> Cor
     count = len(parts["train"]) + len(parts["test"])
     if len(texts["train"]) < 10_000:
         raise ValueError(
-            f"{folder} holds {len(texts['train']):,} bytes of text to train on; a folder of text files "
-            f"({', '.join(sorted(_KINDS - {''}))}) with 10,000 or more is wanted"
+            f"{folder} has {len(texts['train']):,} bytes of text for training; give a folder of text files "
+            f"({', '.join(sorted(_KINDS - {''}))}) with at least 10,000"
         )
     return _corpus(texts, unit, count, about, most_words)
 
@@ -97,11 +97,11 @@ def _split(name: str) -> str:
 
 
 Split = Callable[[Path, str, int], Examples]
-"""(folder, train | test, longest length) → what is in it."""
+"""(folder, train | test, longest length) → the examples of the split."""
 
 
 def read_text(folder: Path, split: str, longest: int) -> Examples:
-    """Return the reviews of IMDB as bytes: train/pos/*.txt, train/neg/*.txt, test/…; class 1 is pos."""
+    """Read the reviews of IMDB as bytes: train/pos/*.txt, train/neg/*.txt, test/…; class 1 is pos."""
     sequences, labels = [], []
     for label, name in enumerate(("neg", "pos")):
         for file in _files(folder / split / name, "*.txt"):
@@ -111,14 +111,12 @@ def read_text(folder: Path, split: str, longest: int) -> Examples:
 
 
 def read_retrieval(folder: Path, split: str, longest: int) -> Examples:
-    """Return pairs of papers of AAN as bytes: new_aan_pairs.train.tsv of label, two numbers, two texts a line."""
+    """Read pairs of papers of AAN as bytes; each line of new_aan_pairs.train.tsv has a label, two ids and two texts."""
     named = folder / f"new_aan_pairs.{split}.tsv"
     sequences, labels = [], []
     for number, row in enumerate(_rows(named), 1):
         if len(row) < 5:
-            raise ValueError(
-                f"{named}, line {number}: a label, two numbers and two texts are wanted"
-            )
+            raise ValueError(f"{named}, line {number} must have a label, two numbers and two texts")
         labels.append(int(float(row[0])))
         texts = (text.encode()[:longest] for text in row[3:5])
         sequences += [np.frombuffer(text, dtype=np.uint8) for text in texts]
@@ -126,12 +124,12 @@ def read_retrieval(folder: Path, split: str, longest: int) -> Examples:
 
 
 def read_image(folder: Path, split: str, longest: int) -> Examples:
-    """Return the images of CIFAR-10 in grey, row by row: data_batch_*.bin and test_batch.bin of the binary version."""
+    """Read the images of CIFAR-10 in grey, row by row: data_batch_*.bin and test_batch.bin of the binary version."""
     pattern = "data_batch_*.bin" if split == "train" else "test_batch.bin"
     found = [np.fromfile(file, dtype=np.uint8) for file in _files(folder, pattern)]
     for data in found:
         if len(data) % 3073:
-            raise ValueError(f"{folder}/{pattern} does not hold records of 3073 bytes")
+            raise ValueError(f"{folder}/{pattern} does not consist of records of 3073 bytes")
     records = np.concatenate(found).reshape(-1, 3073)
     red, green, blue = records[:, 1:].reshape(-1, 3, 1024).transpose(1, 0, 2).astype(np.float32)
     grey = np.rint(0.299 * red + 0.587 * green + 0.114 * blue).astype(np.uint8)  # ITU-R BT.601
@@ -139,21 +137,21 @@ def read_image(folder: Path, split: str, longest: int) -> Examples:
 
 
 def read_listops(folder: Path, split: str, longest: int) -> Examples:
-    """Return expressions of the benchmark's own files: basic_train.tsv with columns Source and Target."""
+    """Read expressions from the benchmark's files: basic_train.tsv with the columns Source and Target."""
     named = folder / f"basic_{split}.tsv"
     sequences, labels = [], []
     for number, row in enumerate(_rows(named), 1):
         if number == 1 and row[:1] == ["Source"]:
             continue
         if len(row) != 2:
-            raise ValueError(f"{named}, line {number}: an expression and its value are wanted")
+            raise ValueError(f"{named}, line {number} must have an expression and its value")
         sequences.append(read_expression(row[0])[:longest])
         labels.append(int(row[1]))
     return Examples(inputs=sequences, labels=np.array(labels))
 
 
 def read_pathfinder(folder: Path, split: str, longest: int) -> Examples:
-    """Return the images of Pathfinder: metadata/*.npy, whose lines name imgs/…/*.png and a class; a tenth is test."""
+    """Read the images of Pathfinder: metadata/*.npy lists imgs/…/*.png with classes; every tenth is for the test."""
     from PIL import Image
 
     sequences, labels = [], []
@@ -168,18 +166,18 @@ def read_pathfinder(folder: Path, split: str, longest: int) -> Examples:
             sequences.append(pixels.reshape(-1)[:longest])
             labels.append(int(words[3]))
     if not sequences:
-        raise ValueError(f"{folder}/metadata names no images of the split {split}")
+        raise ValueError(f"{folder}/metadata lists no images for the split {split}")
     return Examples(inputs=sequences, labels=np.array(labels))
 
 
 def read_patches(file: Path, split: str, side: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return images of a .npz as patches: (n, patches, values), labels, and how many patches stand in a row.
+    """Read images from a .npz as patches, (n, patches, values), with labels and the number of patches in a row.
 
-    The file holds `images` (n, height, width) or with channels, and `labels` (n,); every tenth image is of the test.
+    The file has `images` (n, height, width), or with channels, and `labels` (n,); every tenth image is for the test.
     """
     with np.load(file, allow_pickle=False) as found:
         if not {"images", "labels"} <= set(found.files):
-            raise ValueError(f"{file} holds {', '.join(found.files)}; images and labels are wanted")
+            raise ValueError(f"{file} has {', '.join(found.files)}; it must have images and labels")
         images, labels = found["images"], found["labels"].astype(np.int64)
     if images.ndim == 3:
         images = images[..., None]
@@ -198,7 +196,7 @@ def read_patches(file: Path, split: str, side: int) -> tuple[np.ndarray, np.ndar
 def _files(folder: Path, pattern: str) -> list[Path]:
     found = sorted(folder.glob(pattern))
     if not found:
-        raise FileNotFoundError(f"{folder} holds no {pattern}")
+        raise FileNotFoundError(f"{folder} has no {pattern}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Data that are made with known answers: ListOps, Pathfinder and points in space, and simple rules to beat."""
+"""Generate data with known answers, ListOps, Pathfinder and points in space, and measure simple rules on them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import numpy as np
 
 from evaluation.benchmarks.training import Examples
 
-# ListOps from its definition: nested operations on digits, whose value is the class (Nangia & Bowman 2018).
+# ListOps, generated from its definition: nested operations on digits; the class is their value (Nangia & Bowman 2018).
 #
-# An expression is a digit, or an operator with 2 to 10 arguments that are expressions, closed by a bracket. An argument
-# is an operation with probability 1/4, and never below depth 10. The long form (Tay et al. 2021, Long Range Arena)
-# keeps expressions of 500 to 2,000 tokens. Operators: minimum, maximum, median (rounded down), sum modulo 10.
+# An expression is a digit, or an operator with 2 to 10 expressions as arguments and a closing bracket. An argument is
+# an operation with probability 1/4, down to depth 10. The long form (Tay et al. 2021, Long Range Arena) keeps
+# expressions of 500 to 2,000 tokens. Operators: minimum, maximum, median (rounded down), sum modulo 10.
 
 OPERATORS: dict[str, Callable[[Sequence[int]], int]] = {
     "[MIN": min,
@@ -27,20 +27,20 @@ OPERATORS: dict[str, Callable[[Sequence[int]], int]] = {
 }
 CLOSE = "]"
 TOKENS = [*map(str, range(10)), *OPERATORS, CLOSE]
-"""The vocabulary: a token's number is its id."""
+"""The vocabulary; a token's id is its index."""
 
-OPERATION = 0.25  # probability that an argument is one
+OPERATION = 0.25  # probability that an argument is an operation
 MOST_ARGUMENTS, DEEPEST = 10, 10
-VALUES = 10  # so many classes
+VALUES = 10  # classes
 _NAMES = list(OPERATORS)
 
 
 class _TooLong(Exception):
-    """The expression has passed the longest length."""
+    """The expression exceeds the longest length."""
 
 
 def expression(random: np.random.Generator, shortest: int, longest: int) -> tuple[list[int], int]:
-    """Draw an expression of a length between two, and return its ids and its value: drawn again until it fits."""
+    """Draw expressions until one has a permitted length, and return its ids and its value."""
     while True:
         ids: list[int] = []
         try:
@@ -70,7 +70,7 @@ def _operation(random: np.random.Generator, ids: list[int], depth: int, longest:
 def listops(
     count: int, shortest: int, longest: int, seed: int, progress: Callable[[int, int], None]
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """Return expressions and their values; a number of the set is a function of the seed and its place alone."""
+    """Return expressions and their values; each expression depends only on the seed and its index."""
     found = []
     for number in range(count):
         found.append(expression(np.random.default_rng([seed, number]), shortest, longest))
@@ -79,12 +79,12 @@ def listops(
 
 
 def first_token_rule(ids: np.ndarray) -> int:
-    """Say 0 of a minimum, 9 of a maximum, else 4: 37.25 % of the benchmark's test set (Chen 2021, footnote 4)."""
+    """Guess 0 for a minimum, 9 for a maximum, else 4: 37.25 % right on the benchmark's test (Chen 2021, footnote 4)."""
     return {TOKENS.index("[MIN"): 0, TOKENS.index("[MAX"): 9}.get(int(ids[0]), 4)
 
 
 def read_expression(text: str) -> np.ndarray:
-    """Return the ids of an expression as the benchmark's files write it; their round brackets mean nothing."""
+    """Parse an expression of the benchmark's files, whose round brackets have no meaning."""
     words = text.replace("(", " ").replace(")", " ").split()
     unknown = [word for word in words if word not in TOKENS]
     if unknown or not words:
@@ -94,38 +94,38 @@ def read_expression(text: str) -> np.ndarray:
     return np.array([TOKENS.index(word) for word in words], dtype=np.uint8)
 
 
-# Pathfinder by a generator of our own: are two marks the ends of one path?
+# Pathfinder, with our own generator: are two marks the ends of one path?
 #
-# After the task of the Long Range Arena (Linsley et al. 2018; Tay et al. 2021), whose pictures come as files;
-# accuracies on the two do not compare. Every picture has two long paths, perhaps some short ones, and marks on two ends
-# of the long ones: on both ends of one the class is 1, on an end of each it is 0. Each picture is paired with one of
-# the other class whose marks stand in the same places, so that the marks alone say nothing. Paths keep a distance wider
-# than the gap between dashes, so that following them gives the answer.
+# The task is that of the Long Range Arena (Linsley et al. 2018; Tay et al. 2021), whose pictures are files; accuracies
+# on the two cannot be compared. Every picture has two long paths, possibly some short ones, and marks on two ends of
+# long paths. The class is 1 if both ends belong to one path, otherwise 0. Each picture has a partner of the other class
+# with marks in the same places, so that the marks alone carry no information. The distance between paths is larger than
+# the gap between dashes, so that following a path gives the answer.
 #
 # n pictures, S steps of a path.
 
-BLOCK = 1024  # pictures that are drawn at a time
-TRIES = 30  # of a path, before its picture is given up
-PATIENCE = 20  # blocks without a picture that is new
-RASTER = 8  # fields a side, in which the marks of both classes stand equally often; in 8 by 8 pixels these are pixels
+BLOCK = 1024  # pictures drawn at a time
+TRIES = 30  # for a path, before its picture is given up
+PATIENCE = 20  # blocks without a new pair before giving up
+RASTER = 8  # fields per side; the marks of both classes are in the same fields; single pixels if the size is 8
 INK, MARK = 160, 255  # of 0 … 255
-# Ends 0 and 1 are of the first long path, 2 and 3 of the second: by class, which may be marked.
+# The ends that can be marked, by class; ends 0 and 1 belong to the first long path, 2 and 3 to the second.
 MARKED = np.array([[[0, 2], [0, 3], [1, 2], [1, 3]], [[0, 1], [0, 1], [2, 3], [2, 3]]])
-WITH_END_0 = 2  # of each come first
+WITH_END_0 = 2  # these come first in each class
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paths:
-    """What is drawn: as it stands, on 32 by 32 pixels, two dashed paths among short ones, as the benchmark has them."""
+    """The paths in a picture; the defaults are for 32 by 32 pixels and dashed paths, as in the benchmark."""
 
-    steps: int = 29  # of a pixel's length, of either long path
+    steps: int = 29  # of one pixel, in each long path
     short: int = 2  # paths without marks
     short_steps: int = 8
-    dash: int = 3  # steps that are drawn, and then
+    dash: int = 3  # steps that are drawn, followed by
     gap: int = 2  # steps that are not
-    apart: float = 4.5  # pixels between any two paths at least
-    bend: float = 0.25  # radians a step at most
-    corner: bool = False  # whether the first begins in the upper left corner, with a mark
+    apart: float = 4.5  # least distance between two paths, in pixels
+    bend: float = 0.25  # largest turn per step, in radians
+    corner: bool = False  # whether the first path starts in the upper left corner, with a mark
 
     def __post_init__(self) -> None:
         if min(self.steps, self.short_steps) < 2 or min(self.short, self.gap) < 0 or self.dash < 1:
@@ -137,17 +137,17 @@ class Paths:
 
     @property
     def widest(self) -> float:
-        """Pixels between dashes of one path at most: of gap + 1 steps, each moves either coordinate by up to 1."""
+        """The largest distance between dashes of one path: each of gap + 1 steps changes a coordinate by up to 1."""
         return (self.gap + 1) * math.sqrt(2)
 
     @property
     def all_steps(self) -> list[int]:
-        """How many steps each path has, the long ones first."""
+        """The number of steps of each path, the long ones first."""
         return [self.steps, self.steps, *[self.short_steps] * self.short]
 
     @property
     def drawn(self) -> np.ndarray:
-        """Which steps of all paths, one after the other, are drawn: dashes, and the last one."""
+        """Which steps of all paths, concatenated, are drawn: dashes, and the last step of each path."""
         return np.concatenate(
             [
                 (np.arange(steps) % (self.dash + self.gap) < self.dash)
@@ -164,7 +164,7 @@ def pathfinder(
     seed: int,
     progress: Callable[[int, int], None],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return pictures, (n, size, size), and labels, (n,): pairs of both classes, no two alike but for the marks."""
+    """Return pictures, (n, size, size), and labels, (n,): pairs of both classes, with all paths different."""
     random = np.random.default_rng(seed)
     seen: set[bytes] = set()
     waiting: defaultdict[tuple[bytes, int], list[np.ndarray]] = defaultdict(list)
@@ -173,7 +173,7 @@ def pathfinder(
     while len(pairs) < wanted:
         before = len(pairs)
         for pixels, places, label in _block(random, size, paths):
-            plain = np.minimum(pixels, INK).tobytes()  # but for the marks
+            plain = np.minimum(pixels, INK).tobytes()  # without the marks
             if plain in seen:
                 continue
             seen.add(plain)
@@ -185,10 +185,10 @@ def pathfinder(
         failures = failures + 1 if len(pairs) == before else 0
         if failures > PATIENCE:
             raise ValueError(
-                f"there are no {count} different pictures of {size} by {size} pixels with such paths"
+                f"cannot draw {count} different pictures of {size} by {size} pixels with these paths"
             )
         progress(min(len(pairs), wanted), wanted)
-    order = random.permutation(len(pairs))[:wanted]  # marks in common places find a pair first
+    order = random.permutation(len(pairs))[:wanted]  # since common places of marks are paired first
     found = np.stack([pixels for number in order for pixels in pairs[number]])
     return found[:count], np.tile([0, 1], wanted)[:count]
 
@@ -196,7 +196,7 @@ def pathfinder(
 def _block(
     random: np.random.Generator, size: int, paths: Paths
 ) -> Iterator[tuple[np.ndarray, bytes, int]]:
-    """Draw some pictures, with the fields of their marks and their labels; where paths find no room, there is none."""
+    """Draw pictures with the fields of their marks and their labels; those whose paths do not fit are left out."""
     cells = np.empty((BLOCK, 0, 2), dtype=np.int64)
     for number, steps in enumerate(paths.all_steps):
         curves = partial(_curves, random, steps, size, paths.bend, paths.corner and number == 0)
@@ -219,7 +219,7 @@ def _block(
 def _placed(
     curves: Callable[[int], np.ndarray], steps: int, size: int, apart: float, others: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return for each picture the cells of a path away from its others, (n, steps, 2), and whether one was found."""
+    """Find a path apart from the others in each picture; return its cells, (n, steps, 2), and whether it was found."""
     found = np.zeros((len(others), steps, 2), dtype=np.int64)
     missing = np.arange(len(others))
     later = np.abs(np.subtract.outer(np.arange(steps), np.arange(steps))) > 2 * apart
@@ -237,7 +237,7 @@ def _placed(
 def _curves(
     random: np.random.Generator, steps: int, size: int, bend: float, corner: bool, count: int
 ) -> np.ndarray:
-    """Return the cells of curves that turn a little at each step, (count, steps, 2)."""
+    """Draw curves that turn a little at each step; return their cells, (count, steps, 2)."""
     place = np.zeros((count, 2)) if corner else random.uniform(0, size - 1, (count, 2))
     angle = random.uniform(0, np.pi / 2 if corner else 2 * np.pi, count)
     turn = np.zeros(count)
@@ -255,15 +255,15 @@ def _distances(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.sqrt(((one[:, :, None] - other[:, None]) ** 2).sum(-1))
 
 
-# Rules for Pathfinder that follow no path: logistic regression on statistics of the pixels, and on how much of the
-# straight line between the marks is drawn, which is the answer wherever a path is nearly straight.
+# Rules for Pathfinder that do not follow a path: logistic regression on statistics of the pixels, and on the drawn
+# fraction of the straight line between the marks, which gives the answer if a path is nearly straight.
 
 Pictures = tuple[np.ndarray, np.ndarray]
 """Pictures, (n, size, size), and labels, (n,)."""
 
 
 def rules(train: Pictures, test: Pictures) -> dict[str, float]:
-    """Return the accuracy on the test of each rule, fitted to what is trained on."""
+    """Fit each rule to the training pictures, and return its accuracy on the test."""
     named = {
         "rule by lit pixels, places and distance of marks": counts,
         "rule by lit pixels on the line between marks": line,
@@ -274,32 +274,32 @@ def rules(train: Pictures, test: Pictures) -> dict[str, float]:
 
 
 def counts(pixels: np.ndarray) -> np.ndarray:
-    """Return the pixels that are drawn, those next to marks, and of the marks the distance, its parts, the middle."""
+    """Count the drawn pixels and those next to marks, and measure the distance and position of the marks."""
     count, size, _ = pixels.shape
     marks = marks_of(pixels)
     apart = np.abs(marks[:, 1] - marks[:, 0])  # (n, 2)
     middle = np.abs(marks.mean(1) - (size - 1) / 2)
     from_middle = np.abs(marks - (size - 1) / 2).max(-1)  # (n, 2)
-    around = np.pad(pixels > 0, ((0, 0), (1, 1), (1, 1)))
-    beside = sum(
-        around[np.arange(count), marks[:, end, 0] + row, marks[:, end, 1] + column].astype(float)
+    padded = np.pad(pixels > 0, ((0, 0), (1, 1), (1, 1)))
+    next_to_marks = sum(
+        padded[np.arange(count), marks[:, end, 0] + row, marks[:, end, 1] + column].astype(float)
         for end in range(2)
         for row in range(3)
         for column in range(3)
     )
     columns = [
-        (pixels > 0).sum((1, 2)), beside, np.hypot(*apart.T), apart.min(1), apart.max(1),
+        (pixels > 0).sum((1, 2)), next_to_marks, np.hypot(*apart.T), apart.min(1), apart.max(1),
         middle.min(1), middle.max(1), from_middle.min(1), from_middle.max(1),
     ]  # fmt: skip
     return np.stack(columns, 1).astype(float)
 
 
 def line(pixels: np.ndarray) -> np.ndarray:
-    """Return the share of the straight line between the marks that is drawn, (n, 1)."""
+    """Return the drawn fraction of the straight line between the marks, (n, 1)."""
     count, size, _ = pixels.shape
     marks = marks_of(pixels)
-    share = np.linspace(0, 1, 2 * size)[:, None]
-    places = np.rint(marks[:, :1] + share * (marks[:, 1:] - marks[:, :1])).astype(int)
+    along = np.linspace(0, 1, 2 * size)[:, None]
+    places = np.rint(marks[:, :1] + along * (marks[:, 1:] - marks[:, :1])).astype(int)
     drawn = pixels[np.arange(count)[:, None], places[..., 0], places[..., 1]] > 0
     return drawn.mean(1, keepdims=True)
 
@@ -312,7 +312,7 @@ def marks_of(pixels: np.ndarray) -> np.ndarray:
 def _accuracy(
     train: np.ndarray, labels: np.ndarray, test: np.ndarray, answers: np.ndarray
 ) -> float:
-    """Return the accuracy of logistic regression on the values and their squares."""
+    """Return the test accuracy of logistic regression on the values and their squares."""
     from sklearn.linear_model import LogisticRegression  # takes seconds to import
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -322,18 +322,18 @@ def _accuracy(
     return float(model.fit(train, labels).score(test, answers))
 
 
-# Points in space with a known answer: is the field of some charges positive where a probe stands?
+# Points in space: is the field of some charges positive at a probe?
 #
-# As many charges are +1 as are −1, at random places r_j of a cube, and the field at the probe's place r is E = Σ_j
-# c_j exp(−|r_j − r|² / 2s²). So the charges alone say nothing, and only their distances from the probe do. It stands
-# for FourierLearner's molecules (Choromanski et al. 2023, section 4.3), whose data it is not.
+# Half of the charges are +1 and half −1, at random places r_j in a cube, and the field at the probe's place r is
+# E = Σ_j c_j exp(−|r_j − r|² / 2s²). The charges alone carry no information, only their distances from the probe do. It
+# replaces the molecules of FourierLearner (Choromanski et al. 2023, section 4.3), whose data are different.
 
 REACH = 0.3  # s, of a cube of side 1
 NEGATIVE, POSITIVE, PROBE = range(3)  # tokens
 
 
 def by_nearest(made: Examples) -> float:
-    """Return the accuracy of taking the sign of the charge that is nearest to the probe."""
+    """Return the accuracy of the sign of the charge that is nearest to the probe."""
     assert made.places is not None, "clouds have places"
     away = ((made.places[:, 1:] - made.places[:, :1]) ** 2).sum(-1)
     nearest = np.stack(made.inputs)[np.arange(len(away)), 1 + away.argmin(1)]
@@ -347,9 +347,9 @@ def fields(charges: np.ndarray, places: np.ndarray, probes: np.ndarray) -> np.nd
 
 
 def clouds(count: int, points: int, seed: int) -> Examples:
-    """Draw clouds of so many charges after a probe; either answer is as likely, since changing all signs changes it."""
+    """Draw clouds of a probe and `points` charges; both answers have probability 1/2, by the symmetry of signs."""
     if points < 2 or points % 2:
-        raise ValueError(f"a cloud of {points} charges has no half; give an even number")
+        raise ValueError(f"a cloud cannot have {points} charges; give an even number")
     random = np.random.default_rng(seed)
     signs = np.tile(np.repeat([1.0, -1.0], points // 2), (count, 1))
     charges = random.permuted(signs, axis=1)

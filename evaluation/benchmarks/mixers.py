@@ -1,4 +1,4 @@
-"""Other ways to attend than causal linear attention: both ways, random features, gates, the delta rule, Toeplitz."""
+"""Alternatives to causal linear attention: bidirectional, random features, gates, the delta rule, Toeplitz."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ from musicgen.linear import Linear
 from musicgen.performer import Attention, Passage
 from musicgen.position.base import ratios
 
-# Linear attention without the causal mask: every position sees the whole sequence, at the same linear cost.
+# Bidirectional linear attention: every position sees the whole sequence, at the same linear cost.
 #
 #     out_i = Σ_j r^|i−j| (fq_i·fk_j) v_j / Σ_j r^|i−j| (fq_i·fk_j)
 #
-# Without a decay r that is two products; with one it is the causal sums from both ends, less the position itself,
-# which both have. Positions of padding are no keys. B batch, T time, H heads, M features, D value width.
+# Without a decay r, these are two products. With one, they are the causal sums from both ends, minus the position
+# itself, which both include. Padding is excluded from the keys.
+#
+# B batch, T time, H heads, M features, D value width.
 
 
 def sums_both_ways(
     q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor, *, chunk: int
 ) -> tuple[Tensor, Tensor]:
-    """Return the sums over all positions, (B, T, H, ·) → (B, T, H, D), and the state as it is: zeros."""
+    """Return the sums over all positions, (B, T, H, ·) → (B, T, H, D), and the unused state."""
     if decay is None:
         return torch.einsum("bthm,bhmd->bthd", q, torch.einsum("bthm,bthd->bhmd", k, v)), state
     before, _ = parallel_sums(q, k, v, decay, state, chunk=chunk)
@@ -39,18 +41,18 @@ def sums_both_ways(
 
 @dataclass(frozen=True, kw_only=True)
 class WholePassage(Passage):
-    """Where the tokens of whole sequences stand, and which are padding."""
+    """A passage of whole sequences, some of which can have padding."""
 
-    present: Tensor | None = None  # (B, T); None: no padding
+    present: Tensor | None = None  # (B, T), False for padding; None: no padding
 
 
 def without_padding(fk: Tensor, passage: WholePassage) -> Tensor:
-    """Return the features of keys, (B, T, H, M), which are 0 where there is only padding."""
+    """Set the features of padding keys to 0: (B, T, H, M)."""
     return fk if passage.present is None else fk * passage.present[..., None, None].to(fk.dtype)
 
 
 class WholeAttention(Attention):
-    """The attention of a block, over the whole sequence."""
+    """Bidirectional attention."""
 
     def __init__(self, config: ModelConfig, layer: int, features: FeatureMap) -> None:
         super().__init__(config, layer, features)
@@ -59,30 +61,30 @@ class WholeAttention(Attention):
     def attend(
         self, x: Tensor, fq: Tensor, fk: Tensor, v: Tensor, passage: Passage, state: Any
     ) -> tuple[Tensor, Any]:
-        """Attend to all positions that are no padding."""
-        assert isinstance(passage, WholePassage), "whole sequences know their padding"
+        """Attend to all positions except for padding."""
+        assert isinstance(passage, WholePassage), "bidirectional attention needs the padding"
         fk = without_padding(fk, passage)
         return super().attend(x, fq, fk, v, passage, None)[0], None
 
 
-# Random feature attention, gated or not (Peng et al. 2021), as feature maps and a recurrence with forgetting. Queries
-# and keys have length one, so that the softmax kernel and the Gaussian one differ by a constant, which cancels.
+# Random feature attention (Peng et al. 2021), with or without a gate. Queries and keys have length one, so that the
+# softmax and the Gaussian kernel differ by a constant factor, which cancels.
 #
 # - `gaussian`: φ(x) = √(2/M) [sin ωx, cos ωx] with E[φ(x)·φ(y)] = exp(−|σ(x − y)|²/2).
-# - `arccos`: φ(x) = √(2/M) max(ωx, 0), whose mean product is the arc-cosine kernel of order one.
-# - The gate: S_t = g_t S_{t−1} + (1 − g_t) φ(k_t) v_tᵀ, with g_t of the token and head.
+# - `arccos`: φ(x) = √(2/M) max(ωx, 0); the mean product is the arc-cosine kernel of order one.
+# - The gate: S_t = g_t S_{t−1} + (1 − g_t) φ(k_t) v_tᵀ, where g_t depends on token and head.
 #
 # B batch, T time, H heads, W width, M features, D value width.
 
-# Gaussian features are of either sign, so the sum of a query's weights may be about 0, and what it divides without
-# bound. A sum below this share of the number of keys is taken as this.
+# Gaussian features can be negative, so the sum of a query's weights can be close to 0, and dividing by it unbounded.
+# The least sum, relative to the number of keys:
 SMALLEST_SUM = 1e-2
-GATED_CHUNK = 64  # positions a block
-DECAYS = (8, 100_000)  # tokens that the heads remember, from the first to the last, at first
+GATED_CHUNK = 64  # positions per block
+DECAYS = (8, 100_000)  # initial memory of the first and the last head, in tokens
 
 
 class RandomFeatures(FeatureMap):
-    """φ of unit vectors, scaled by a learned σ a dimension."""
+    """φ of unit vectors, scaled by a learned σ per dimension."""
 
     def __init__(
         self, width: int, features: int, kind: Literal["gaussian", "arccos"] = "gaussian"
@@ -106,9 +108,9 @@ class RandomFeatures(FeatureMap):
 
 
 def gated_sums(q: Tensor, k: Tensor, v: Tensor, log_gates: Tensor) -> Tensor:
-    """Return q_i Σ_{j≤i} (g_{j+1} ⋯ g_i) k_j v_jᵀ in blocks: (B, T, H, ·), log g (B, T, H) → (B, T, H, D).
+    """Compute q_i Σ_{j≤i} (g_{j+1} ⋯ g_i) k_j v_jᵀ in blocks: (B, T, H, ·), log g (B, T, H) → (B, T, H, D).
 
-    Products of gates are exponentials of differences of sums of log g, which are 0 or less.
+    Products of gates are the exponentials of differences of cumulative sums of log g; these are at most 0.
     """
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # (B, H, T, ·)
     logs = log_gates.transpose(1, 2)
@@ -127,30 +129,30 @@ def gated_sums(q: Tensor, k: Tensor, v: Tensor, log_gates: Tensor) -> Tensor:
 
 
 class RandomFeatureAttention(Attention):
-    """The attention of a block by random features, causal; gated, if asked for."""
+    """Causal attention with random features, optionally gated."""
 
     def __init__(
         self, config: ModelConfig, layer: int, features: FeatureMap, *, gated: bool = False
     ) -> None:
         if config.horizons is not None:
             raise ValueError(
-                "random feature attention has a gate instead of horizons; leave them out"
+                "random feature attention has a gate instead of horizons; leave out horizons"
             )
         super().__init__(config, layer, features)
         self.gate = Linear(config.width, config.heads) if gated else None
         if self.gate is not None:
             nn.init.zeros_(self.gate.weight)
-            nn.init.constant_(self.gate.bias, 3.0)  # remember about 20 tokens at first
+            nn.init.constant_(self.gate.bias, 3.0)  # an initial memory of about 20 tokens
 
     def attend(
         self, x: Tensor, fq: Tensor, fk: Tensor, v: Tensor, passage: Passage, state: Any
     ) -> tuple[Tensor, Any]:
-        """Attend to the earlier positions, which a gate lets be forgotten."""
-        _whole_and_causal("random feature attention", passage, state)
+        """Attend to the earlier positions; the gate forgets them."""
+        _check_whole_and_causal("random feature attention", passage, state)
         values = functional.pad(v, (0, 1), value=1.0)
         if self.gate is None:
-            begun = fq.new_zeros(len(x), self.heads, fq.shape[-1], values.shape[-1])
-            y, _ = parallel_sums(fq, fk, values, None, begun, chunk=self.chunk)
+            empty = fq.new_zeros(len(x), self.heads, fq.shape[-1], values.shape[-1])
+            y, _ = parallel_sums(fq, fk, values, None, empty, chunk=self.chunk)
             keys = torch.arange(1, x.shape[1] + 1, device=x.device).view(1, -1, 1, 1)
         else:
             logs = functional.logsigmoid(self.gate(x))
@@ -159,16 +161,16 @@ class RandomFeatureAttention(Attention):
         return y[..., :-1] / y[..., -1:].clamp(min=SMALLEST_SUM * keys), None
 
 
-# Decay by token, a factor a head that the token decides, as gated linear attention has it for each feature (Yang et al.
-# 2024); and the delta rule (Schlag et al. 2021), which replaces what the state holds under a key:
+# Decay by token: a factor per head that depends on the token, as gated linear attention has per feature (Yang et al.
+# 2024). The delta rule (Schlag et al. 2021) replaces the value that the state stores for a key:
 #
 #     S_t = g_t S_{t−1} + φ(k_t) v_tᵀ          S_t = S_{t−1} + β_t k_t (v_t − S_{t−1}ᵀ k_t)ᵀ,  |k_t| = 1
 #
-# Neither has the short convolution and the output gate that published models add to it.
+# Published models add a short convolution and an output gate to them; these do not.
 
 
 class TokenDecayAttention(Attention):
-    """The attention of a block that decays by token; `normed` as the delta rule's, it is the control of that."""
+    """Attention with a decay by token; `normed` like the delta rule, it is the control for it."""
 
     def __init__(
         self, config: ModelConfig, layer: int, features: FeatureMap | None, *, normed: bool = False
@@ -183,8 +185,8 @@ class TokenDecayAttention(Attention):
     def attend(
         self, x: Tensor, fq: Tensor, fk: Tensor, v: Tensor, passage: Passage, state: Any
     ) -> tuple[Tensor, Any]:
-        """Attend to the earlier positions, which later tokens let fade."""
-        _whole_and_causal("decay by token", passage, state)
+        """Attend to the earlier positions, with the decay of the tokens since."""
+        _check_whole_and_causal("decay by token", passage, state)
         logs = functional.logsigmoid(self.gate(x))
         if self.norm is not None:
             return self.norm(gated_sums(fq, fk, v, logs)), None
@@ -205,10 +207,10 @@ class UnitFeatures(FeatureMap):
 
 
 def delta_sums(q: Tensor, k: Tensor, v: Tensor, rates: Tensor) -> Tensor:
-    """Return q_t S_t by the delta rule in blocks: (B, T, H, ·), β (B, T, H) → (B, T, H, D).
+    """Compute q_t S_t by the delta rule in blocks: (B, T, H, ·), β (B, T, H) → (B, T, H, D).
 
-    In a block that state S enters, S_t = S + Σ_{j≤t} k_j n_jᵀ, and one triangular system has all n: (1 + tril(β k kᵀ,
-    −1)) n = β (v − k S) (Yang et al. 2024).
+    In a block that starts with the state S, S_t = S + Σ_{j≤t} k_j n_jᵀ, where all n solve one triangular system:
+    (1 + tril(β k kᵀ, −1)) n = β (v − k S) (Yang et al. 2024).
     """
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # (B, H, T, ·)
     rates = rates.transpose(1, 2).unsqueeze(-1)
@@ -216,7 +218,7 @@ def delta_sums(q: Tensor, k: Tensor, v: Tensor, rates: Tensor) -> Tensor:
     parts = []
     for start in range(0, q.shape[2], GATED_CHUNK):
         qs, ks, vs, beta = (x[:, :, start : start + GATED_CHUNK] for x in (q, k, v, rates))
-        system = (beta * (ks @ ks.mT)).tril(-1)  # the ones of the diagonal are understood
+        system = (beta * (ks @ ks.mT)).tril(-1)  # the diagonal is 1, by `unitriangular`
         new = torch.linalg.solve_triangular(
             system, beta * (vs - ks @ state), upper=False, unitriangular=True
         )
@@ -226,7 +228,7 @@ def delta_sums(q: Tensor, k: Tensor, v: Tensor, rates: Tensor) -> Tensor:
 
 
 class DeltaAttention(Attention):
-    """The attention of a block by the delta rule; what it finds is normalised by head, since no weights sum to 1."""
+    """Attention by the delta rule; its output is normalised per head, since its weights do not sum to 1."""
 
     def __init__(self, config: ModelConfig, layer: int, features: FeatureMap) -> None:
         super().__init__(config, layer, features)
@@ -238,54 +240,54 @@ class DeltaAttention(Attention):
     def attend(
         self, x: Tensor, fq: Tensor, fk: Tensor, v: Tensor, passage: Passage, state: Any
     ) -> tuple[Tensor, Any]:
-        """Read what the earlier positions wrote."""
-        _whole_and_causal("the delta rule", passage, state)
+        """Read the values that the earlier positions have stored."""
+        _check_whole_and_causal("the delta rule", passage, state)
         return self.norm(delta_sums(fq, fk, v, self.rate(x).sigmoid())), None
 
 
-def _whole_and_causal(what: str, passage: Passage, state: Any) -> None:
+def _check_whole_and_causal(what: str, passage: Passage, state: Any) -> None:
     if state is not None or isinstance(passage, WholePassage):
-        raise ValueError(f"{what} is causal here, and reads whole sequences")
+        raise ValueError(f"{what} is only implemented for whole sequences and causal models")
 
 
 # Log-linear attention (Luo et al. 2021): a learned weight for every distance, by FFT instead of a (T, T) matrix.
 #
 #     out_i = Σ_j c_{i−j} (fq_i·fk_j) v_j / Σ_j c_{i−j} (fq_i·fk_j),  c = exp b
 #
-# The sums over j are convolutions of each product of a feature and a value with c: O(T log T) time, but M·D columns
-# of memory. B batch, T time, H heads, M features, D value width.
+# The sums over j are convolutions of c with each product of a feature and a value: O(T log T) time, but memory for M·D
+# columns. B batch, T time, H heads, M features, D value width.
 
-REACH = 512  # distances with a weight of their own; those further off share the last
+REACH = 512  # distances with a weight of their own; all further ones share the last
 
 
 def toeplitz_attend(fq: Tensor, fk: Tensor, v: Tensor, weights: Tensor) -> Tensor:
-    """Attend with c by distance: fq, fk (B, T, H, M), v (B, T, H, D), c (H, 2T − 1) of −(T − 1) … T − 1."""
+    """Attend with a weight per distance: fq, fk (B, T, H, M), v (B, T, H, D), c (H, 2T − 1) for −(T − 1) … T − 1."""
     length = fq.shape[1]
     products = torch.einsum("bthm,bthd->bhmdt", fk, functional.pad(v, (0, 1), value=1.0))
-    # On a circle of 2T places lag −l lies at 2T − l; place T, which no lag has, is empty.
+    # A circular convolution of length 2T: lag −l is at 2T − l, and index T, which belongs to no lag, is 0.
     circle = torch.cat(
         [weights[:, length - 1 :], weights.new_zeros(len(weights), 1), weights[:, : length - 1]], 1
     )
     spectrum = torch.fft.rfft(products, 2 * length) * torch.fft.rfft(circle)[:, None, None]
     summed = torch.fft.irfft(spectrum, 2 * length)[..., :length]
     y = torch.einsum("bthm,bhmdt->bthd", fq, summed)
-    # FFTs leave rounding errors of the largest sum in the smallest, where the definition has none.
+    # The rounding errors of an FFT are relative to the largest sum, so a small sum can be 0 or negative.
     return y[..., :-1] / y[..., -1:].clamp(min=GUARD)
 
 
 class ToeplitzAttention(Attention):
-    """The attention of a block, causal or not, with a learned weight a head and distance."""
+    """Attention with a learned weight per head and distance, causal or not."""
 
     def __init__(self, config: ModelConfig, layer: int, features: FeatureMap | None) -> None:
         if config.horizons is not None:
             raise ValueError(
-                "log-linear attention learns how much a distance weighs; leave out horizons"
+                "log-linear attention learns the weights of distances; leave out horizons"
             )
         super().__init__(config, layer, features)
         self.bias = nn.Parameter(torch.zeros(config.heads, 2 * REACH + 1))  # b, from −REACH on
 
     def weights(self, length: int, *, causal: bool) -> Tensor:
-        """Return c of the distances −(T − 1) … T − 1, (H, 2T − 1); 0 ahead, where it is causal."""
+        """Return c for the distances −(T − 1) … T − 1, (H, 2T − 1); if causal, 0 for later positions."""
         lags = torch.arange(1 - length, length, device=self.bias.device)
         found = self.bias[:, lags.clamp(-REACH, REACH) + REACH].exp()
         return found * (lags >= 0) if causal else found
@@ -293,9 +295,9 @@ class ToeplitzAttention(Attention):
     def attend(
         self, x: Tensor, fq: Tensor, fk: Tensor, v: Tensor, passage: Passage, state: Any
     ) -> tuple[Tensor, Any]:
-        """Attend with a weight by distance, to all positions or to the earlier ones."""
+        """Attend to all positions, or to the earlier ones."""
         if state is not None:
-            raise ValueError("log-linear attention has no state: it reads whole sequences alone")
+            raise ValueError("log-linear attention has no state: it needs whole sequences")
         if whole := isinstance(passage, WholePassage):
             fk = without_padding(fk, passage)
         return toeplitz_attend(fq, fk, v, self.weights(x.shape[1], causal=not whole)), None
@@ -304,7 +306,7 @@ class ToeplitzAttention(Attention):
 def mixed(
     attention: Attention, mixer: str, config: ModelConfig, layer: int, width: int
 ) -> Attention:
-    """Return an attention of the same weights that mixes tokens in a way of this name."""
+    """Return the kind of attention named `mixer`, with the same projections."""
     if mixer in ("linear", "softmax"):
         return attention
     if mixer == "toeplitz":

@@ -1,4 +1,4 @@
-"""Encodings of places in more than one dimension, which only the models of this folder have."""
+"""Encodings of positions in more than one dimension, for the benchmarks only."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from musicgen.position.spe.base import Placement, SpeConfig, StochasticPosition,
 from tokenization.records import check_fields
 
 # PermuteFormer on a grid (Chen 2021, section 3.5): φ(q) at place (x, y) becomes P_πx^x P_πy^y φ(q) (equation 14). Each
-# permutation moves a part of the features of its own, so that they commute, and the similarity of two places depends on
-# the difference of their coordinates alone.
+# permutation acts on its own part of the features, so that they commute, and the similarity of two places depends only
+# on the differences of their coordinates.
 #
 # B batch, T time, H heads, M features, ℓ dimensions.
 
 
 def coordinates(places: Tensor, sizes: tuple[int, ...]) -> Tensor:
-    """Return the coordinates of numbered cells of a grid, row by row: (T,) → (T, ℓ)."""
+    """Return the coordinates of the cells of a grid, which are numbered row by row: (T,) → (T, ℓ)."""
     return torch.stack(torch.unravel_index(places, sizes), -1)
 
 
 def check_sizes(sizes: tuple[int, ...]) -> None:
-    """Refuse what is no grid."""
+    """Raise ValueError if these are not the sizes of a grid."""
     if not sizes or min(sizes) < 1:
-        raise ValueError(f"sizes are {list(sizes)}; give the grid's, such as [32, 32]")
+        raise ValueError(f"sizes are {list(sizes)}; give those of the grid, such as [32, 32]")
 
 
 @dataclass(frozen=True, kw_only=True)
 class GridPermuteformerConfig:
-    """Without the decay r, which the paper sets to 1 in bidirectional models."""
+    """The values of GridPermuteformer, without the decay r, which the paper sets to 1 in bidirectional models."""
 
-    sizes: tuple[int, ...] = (32, 32)  # of the grid whose cells are numbered row by row
+    sizes: tuple[int, ...] = (32, 32)  # of the grid, whose cells are numbered row by row
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -46,33 +46,33 @@ class GridPermuteformerConfig:
 
 
 class GridPermuteformer(Position):
-    """Permute a part of the features by each coordinate."""
+    """Permutes one part of the features by each coordinate."""
 
     def __init__(self, config: GridPermuteformerConfig, shape: Shape) -> None:
         super().__init__(config, shape)
         dimensions = len(config.sizes)
         if shape.features < 2 * dimensions:
             raise ValueError(
-                f"{shape.features} features do not divide into {dimensions} parts of two or more"
+                f"{shape.features} features cannot be divided into {dimensions} parts of two or more"
             )
-        shares = [len(part) for part in torch.arange(shape.features).tensor_split(dimensions)]
+        widths = [len(part) for part in torch.arange(shape.features).tensor_split(dimensions)]
         self.powers = nn.ModuleList(
-            PermutationPowers(shape.heads, share, config.seed + number)
-            for number, share in enumerate(shares)
+            PermutationPowers(shape.heads, width, config.seed + number)
+            for number, width in enumerate(widths)
         )
-        self.offsets = [sum(shares[:number]) for number in range(dimensions)]
+        self.offsets = [sum(widths[:number]) for number in range(dimensions)]
 
     def indices(self, places: Tensor) -> Tensor:
-        """Return which feature each is taken from at coordinates (T, ℓ): (T, H, M)."""
+        """Return the permutations of the features at coordinates (T, ℓ): (T, H, M)."""
         columns = places.unbind(-1)
         parts = zip(self.powers, columns, self.offsets, strict=True)
         return torch.cat([powers(column) + offset for powers, column, offset in parts], -1)
 
     def cover(self, code: Any, start: int, stop: int, times: Tensor | None = None) -> Window:
-        """Return the window's indices, (T, H, M)."""
+        """Return the permutations of a window, (T, H, M)."""
         if stop > math.prod(self.config.sizes):
             raise ValueError(
-                f"the sequence reaches {stop}, past a grid of {' by '.join(map(str, self.config.sizes))}"
+                f"{stop} positions do not fit into a grid of {' by '.join(map(str, self.config.sizes))}"
             )
         places = coordinates(torch.arange(start, stop), self.config.sizes)
         return Window(start=start, rows=(self.indices(places),))
@@ -85,17 +85,17 @@ class GridPermuteformer(Position):
         return permuted(fq, fk, indices)
 
 
-# convSPE in N dimensions (Liutkus et al. 2021, equation 22 with n in ℤᴺ): noise on a grid, by learned filters and FFT.
+# convSPE in N dimensions (Liutkus et al. 2021, equation 22 with n in ℤᴺ): learned filters of noise on a grid, by FFT.
 #
-# q̄[n] = Σ_p filter_q[p] noise[n + p] for p in a box of P taps a dimension, so that q̄[m]·k̄[n] is on average the
-# correlation of the filters at m − n: it vanishes for places further apart than P in any dimension.
+# q̄[n] = Σ_p filter_q[p] noise[n + p] for p in a box of P taps per dimension, so that the expectation of q̄[m]·k̄[n] is
+# the correlation of the filters at m − n: it vanishes for places further apart than P in any dimension.
 #
 # H heads, D head width, P taps, R realisations, T cells of the grid, row by row.
 
 
 @dataclass(frozen=True, kw_only=True)
 class GridConvSpeConfig(SpeConfig):
-    """One code for all layers, as in the paper's runs of the Long Range Arena."""
+    """The values of GridConvSpe, whose layers share one code, as in the paper's experiments on the Long Range Arena."""
 
     sizes: tuple[int, ...] = (32, 32)
     taps: int = 8  # P, in each dimension
@@ -105,7 +105,7 @@ class GridConvSpeConfig(SpeConfig):
         check_fields(self, "taps")
         check_sizes(self.sizes)
         if not self.shared:
-            raise ValueError("on a grid all layers share one code; leave out `shared`")
+            raise ValueError("on a grid, all layers share one code; leave out `shared`")
 
 
 class GridConvSpe(StochasticPosition):
@@ -118,7 +118,7 @@ class GridConvSpe(StochasticPosition):
         self.filters = nn.Parameter(torch.rand(size) / (config.taps**dimensions / 2) ** 0.5)
 
     def draw(self, generator: Generator) -> Tensor:
-        """Draw the noise of the grid and of the taps past its ends: (H, D, R, *)."""
+        """Draw the noise of the grid and of the taps past its edges: (H, D, R, *)."""
         around = [size + self.config.taps - 1 for size in self.config.sizes]
         size = (self.shape.heads, self.shape.head_width, self.realisations, *around)
         return torch.randn(size, generator=generator, device=generator.device).to(self.filters)
@@ -126,14 +126,16 @@ class GridConvSpe(StochasticPosition):
     def long(
         self, noise: Tensor, slot: int, start: int, stop: int, times: Tensor | None
     ) -> Placement:
-        """Form the code of the cells from start to stop."""
+        """Compute the code of the cells from start to stop."""
         return partial(_placed, self.materialise(noise, slot, start, stop))
 
     def materialise(self, noise: Tensor, slot: int, start: int, stop: int) -> tuple[Tensor, Tensor]:
-        """Return q̄ and k̄ of a stretch of cells, (T, H, D, R) each."""
+        """Return q̄ and k̄ of a range of cells, (T, H, D, R) each."""
         sizes = self.config.sizes
         if stop > math.prod(sizes):
-            raise ValueError(f"the sequence reaches {stop}, past a grid of {list(sizes)}")
+            raise ValueError(
+                f"{stop} positions do not fit into a grid of {' by '.join(map(str, sizes))}"
+            )
         axes, around = tuple(range(-len(sizes), 0)), noise.shape[-len(sizes) :]
         spectrum = torch.fft.rfftn(noise, dim=axes)
         filters = torch.fft.rfftn(self.filters * self.scale, s=around, dim=axes)
@@ -149,7 +151,7 @@ class GridConvSpe(StochasticPosition):
 def _placed(
     codes: tuple[Tensor, Tensor], q: Tensor, k: Tensor, first: int, gains: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Contract with q̄ and k̄ of all cells, (T, H, D, R) each: (B, T, H, D) each → (B, T, H, R) each."""
+    """Contract q and k with q̄ and k̄ of all cells, (T, H, D, R) each: (B, T, H, D) each → (B, T, H, R) each."""
     placed_q, placed_k = (
         contract(x if gains is None else x * gains, code[first : first + x.shape[1]])
         for x, code in zip((q, k), codes, strict=True)
@@ -157,29 +159,30 @@ def _placed(
     return placed_q, placed_k
 
 
-# FourierLearner in ℓ dimensions (Choromanski et al. 2023): a mask f(r_i − r_j) of places in space by random features.
+# FourierLearner in ℓ dimensions (Choromanski et al. 2023): a mask f(r_i − r_j) of places in space, by random features.
 #
 # f(z) = ∫ g(ξ) exp(2πi z·ξ) dξ = E[g(ξ)/p(ξ) cos 2πz·ξ] for ξ ~ p = N(0, 1) in each dimension (equation 4). Places
-# are the cells of a grid or, as in the paper's molecules, given with each sequence.
+# are the cells of a grid or, as for the paper's molecules, given with each sequence.
 #
 # B batch, T time, H heads, ℓ dimensions, N components, r random features.
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpaceFltConfig:
-    """`gaussian` is equation 6, `radial` the paper's sum of Gaussians of the distance (4.3.1), `box` equation 10.
+    """The values of SpaceFlt. `gaussian` is equation 6, `radial` the sum of Gaussians of 4.3.1, `box` equation 10.
 
-    A component of width w ≤ 1 in frequency reaches unit / (2πw) in space. Its height is w^ℓ of that at w = 1, and few
-    random frequencies fall under a narrow one: at lag 0 the features' relative variance is ((w√(2 − w²))^−ℓ − 1) / r,
-    in three dimensions 19 / r at w = 0.27 and 0 at w = 1. So a unit that asks for narrow ones is lost in noise.
+    A component of width w ≤ 1 in frequency has the reach unit / (2πw) in space. Its height is proportional to w^ℓ, and
+    few random frequencies fall under a narrow one: at lag 0, the relative variance of the features is
+    ((w√(2 − w²))^−ℓ − 1) / r, in three dimensions 19 / r at w = 0.27 and 0 at w = 1. So the unit must not be so small
+    that narrow components are needed, which are lost in noise.
     """
 
-    sizes: tuple[int, ...] | None = (32, 32)  # of a grid; null: places come with the sequences
-    dimensions: int = 2  # where there is no grid
+    sizes: tuple[int, ...] | None = (32, 32)  # of a grid; null: places are given with the sequences
+    dimensions: int = 2  # without a grid
     mask: Literal["gaussian", "radial", "box"] = "gaussian"
     random_features: int = 32  # r
     components: int = 8  # N
-    unit: float = 1.0  # places are divided by it: 2π times the distance that shall matter
+    unit: float = 1.0  # places are divided by it: 2π times the distance that matters
 
     def __post_init__(self) -> None:
         if self.sizes is not None:
@@ -190,7 +193,7 @@ class SpaceFltConfig:
 
     @property
     def axes(self) -> int:
-        """ℓ."""
+        """The number of dimensions ℓ."""
         return self.dimensions if self.sizes is None else len(self.sizes)
 
 
@@ -221,7 +224,7 @@ class SpaceMask(nn.Module):
         return (weights * torch.exp(-distance.sum(-1) / 2)).sum(-1)
 
     def centres_widths(self) -> tuple[Tensor, Tensor]:
-        """Widths up to 1, which keeps the variance of g/p finite: (H, N, ℓ) and (H, N)."""
+        """Return centres, (H, N, ℓ), and widths, (H, N); these are at most 1, so that g/p has a finite variance."""
         widths = torch.sigmoid(self.raw_widths)
         if self.kind == "radial":
             return widths.new_zeros(*widths.shape, self.axes), widths
@@ -229,7 +232,7 @@ class SpaceMask(nn.Module):
 
 
 class SpaceFlt(AppendedFeatures):
-    """The features of places in space."""
+    """Appends the features of places in space."""
 
     def __init__(self, config: SpaceFltConfig, shape: Shape) -> None:
         super().__init__(config, shape)
@@ -242,11 +245,11 @@ class SpaceFlt(AppendedFeatures):
         return FltCode(noise=noise.to(next(self.parameters())))
 
     def cover(self, code: FltCode, start: int, stop: int, times: Tensor | None = None) -> FltCode:
-        """Return the draw with the features of places: of a grid's cells, or those given, (B, T, ℓ)."""
+        """Return the code with the features of places: the cells of a grid, or those given as `times`, (B, T, ℓ)."""
         if self.config.sizes is not None:
             places = coordinates(torch.arange(start, stop), self.config.sizes).unsqueeze(0)
         else:
-            assert times is not None, "places in space come with the sequence"
+            assert times is not None, "places in space are given with the sequence"
             places = times
         xi = code.noise
         places = places.to(xi) / self.config.unit

@@ -1,4 +1,4 @@
-"""A benchmark: every encoding from several seeds, each result stored at once; and its table."""
+"""Run a benchmark, which trains a model for every encoding and seed, and make its table."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from musicgen.common.intervals import mean_interval
 from musicgen.performer import parameter_count
 from tokenization.records import json_of, yaml_of
 
-KEPT = ".results"  # the folder of what was measured, inside that of the output
+KEPT = ".results"  # the subfolder of the output folder with all measurements
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One encoding: each measure of each seed; or why there is none."""
+    """The results of one encoding: all measures for every seed, or why it failed."""
 
     encoding: str
     parameters: int = 0
-    values: tuple[dict[str, float], ...] = ()  # a seed each
-    seconds: float = 0.0  # of one seed, on average
+    values: tuple[dict[str, float], ...] = ()  # one per seed
+    seconds: float = 0.0  # per seed, on average
     failed: str = ""
 
     def mean(self, measure: str) -> tuple[float, float | None]:
-        """Return the mean of a measure over the seeds, and half its 95 % interval (Student's)."""
+        """Return the mean of a measure over the seeds, and half of its 95 % interval (Student's t)."""
         return mean_interval([one[measure] for one in self.values])
 
     def change(self, other: Row, measure: str) -> tuple[float, float | None]:
-        """Return the same of the differences to another encoding, seed by seed."""
-        pairs = zip(self.values, other.values, strict=False)  # seeds that both have come first
+        """Return the mean and half interval of the paired differences from another encoding."""
+        pairs = zip(self.values, other.values, strict=False)  # the seeds that both have come first
         differences = tuple({measure: own[measure] - its[measure]} for own, its in pairs)
         return replace(self, values=differences).mean(measure)
 
@@ -53,8 +53,8 @@ def benchmark(
     folder: Path | None,
     progress: Progress,
 ) -> list[Row]:
-    """Train and measure all encodings, seed by seed, so that pairs of one seed come first."""
-    # Which are asked for makes no difference to each.
+    """Train and measure all encodings, one seed after the other; results in the folder are not computed again."""
+    # The identity of a result: the list of encodings does not affect a single one.
     known = {k: v for k, v in asdict(recipe).items() if k not in ("encodings", "about")}
     identity = {"recipe": known, "data": _checksum(data)}
     places = {"recipe": recipe, "data": data, "device": device}
@@ -86,7 +86,7 @@ def benchmark(
 
 
 def fitting(names: Sequence[str], data: Material) -> list[str]:
-    """Return the encodings that make sense of the data: those of grids on grids, causal ones of text."""
+    """Return the encodings that suit the data: those of grids only for grids, causal ones for a corpus."""
     cloud = data.train is not None and data.train.places is not None
     shapes = {"sequence"} if not cloud else {"sequence", "cloud"}
     shapes |= {"grid"} if data.grid is not None else set()
@@ -99,22 +99,22 @@ def fitting(names: Sequence[str], data: Material) -> list[str]:
 
 
 def examples_measured(recipe: Recipe, data: Material) -> list[str]:
-    """Say with how many examples is measured, where that is not with all that there are."""
+    """Return a remark if only a part of the test examples is used."""
     count = 0 if data.test is None else len(data.test.labels)
     if not 0 < recipe.data.test < count:
         return []
-    return [f"measured with {recipe.data.test:,} of the {count:,} examples of the test"]
+    return [f"Measured on {recipe.data.test:,} of the {count:,} test examples."]
 
 
 def edges(length: int, past: int, counted: int | None) -> list[int]:
-    """Return the borders of the stretches of positions whose perplexity is given."""
+    """Return the borders of the ranges of positions whose perplexity is measured."""
     inside = [0, length // 4, length // 2] if counted is None else [0, length - counted]
     beyond = [round(length * x) for x in (1.5, 2, 3, 4, 6, 8) if x <= past]
     return sorted({*inside, length, *beyond})
 
 
 def _first_row(recipe: Recipe, data: Material, name: str) -> Row:
-    """Return a row without results; a model that cannot be built says why in it."""
+    """Return a row without results, which fails if the model cannot be built."""
     try:
         model = _model(recipe, data, recipe.variant(name, data.grid), 1)
     except ValueError as error:
@@ -126,12 +126,10 @@ def _model(recipe: Recipe, data: Material, chosen: Variant, seed: int) -> Any:
     values = {**recipe.model, "vocabulary_size": max(1, data.vocabulary)}
     if data.corpus is not None:
         if not chosen.causal:
-            raise ValueError(
-                "this encoding is of whole sequences, and text is read from left to right"
-            )
+            raise ValueError("this encoding is only for classifiers, not for causal models")
         return language_model(chosen, model_config(chosen, values, data.language), seed)
     if not chosen.whole:
-        raise ValueError("this is for models that read from left to right")
+        raise ValueError("this encoding is only for causal models, not for classifiers")
     return Classifier(
         chosen,
         values,
@@ -146,7 +144,7 @@ def _model(recipe: Recipe, data: Material, chosen: Variant, seed: int) -> Any:
 def measured(
     *, recipe: Recipe, data: Material, device: str, encoding: str, seed: int
 ) -> dict[str, float]:
-    """Return what a model with an encoding comes to, trained from a seed."""
+    """Train a model with an encoding and a seed, and return its measures."""
     chosen = recipe.variant(encoding, data.grid)
     model = _model(recipe, data, chosen, seed).to(torch.device(device))
     if data.corpus is not None:
@@ -160,7 +158,7 @@ def measured(
     assert data.train is not None
     assert data.test is not None
     test, count = data.test, len(data.test.labels)
-    if 0 < recipe.data.test < count:  # spread over all: users' files may be sorted by class
+    if 0 < recipe.data.test < count:  # evenly spread, since files can be sorted by class
         test = test.only(np.linspace(0, count - 1, recipe.data.test, dtype=int))
     settings = recipe.training(len(data.train.labels))
     return classified(model, data.train, test, settings, seed)
@@ -180,24 +178,24 @@ def _checksum(data: Material) -> str:
     return digest.hexdigest()
 
 
-# The results as a table: means with intervals, what needs no model, and what the papers report.
+# The results as a table: means with intervals, the results of rules without a model, and the papers' figures.
 
-CONTROL = "none"  # the encoding that all others are measured against
-SUMMARY = "benchmark.json"  # of a folder of results: the table, and what is to be known of it
+CONTROL = "none"  # the encoding that all others are compared with
+SUMMARY = "benchmark.json"  # the rows and the conditions of a benchmark, in its output folder
 ANCHORS = yaml_of(Path(__file__).with_name("anchors.yaml"))
-"""By task: paper, what is measured, and rows by the names that they have here."""
+"""Task → papers, what they measure, and their figures by the names of encodings used here."""
 
 
 def result_table(rows: Sequence[Row], rules: Mapping[str, float]) -> list[list[str]]:
-    """Return a line an encoding, the best first, and below them the accuracy of rules without a model.
+    """Return one line per encoding, the best first, followed by the accuracy of rules without a model.
 
-    What decides is the accuracy, or the perplexity furthest past the trained length; where a model without an encoding
-    is among them, the others are given their change against it, seed by seed.
+    The order is by accuracy, or by the perplexity furthest past the trained length. If there is a model without an
+    encoding, the table has the paired change of the others relative to it.
     """
     measures = next((list(row.values[0]) for row in rows if row.values), [])
     first = "accuracy" if "accuracy" in measures else (measures or [""])[-1]
     control = control_of(rows)
-    more = [] if control is None else [f"{_heading(first)}: less none's"]
+    more = [] if control is None else [f"{_heading(first)}: change from none"]
     lead = ["encoding", "parameters", "n"]
     table = [[*lead, *(_heading(m) for m in measures), *more, "seconds each"]]
     order = sorted((r for r in rows if r.values), key=lambda r: r.mean(first)[0])
@@ -224,14 +222,14 @@ def result_table(rows: Sequence[Row], rules: Mapping[str, float]) -> list[list[s
 
 
 def control_of(rows: Sequence[Row]) -> Row | None:
-    """Return the row that all others are measured against, if it has values."""
+    """Return the row that all others are compared with, if it has values."""
     return next((row for row in rows if row.encoding == CONTROL and row.values), None)
 
 
 def table_beside_papers(
     task: str, rows: Sequence[Row], rules: Mapping[str, float]
 ) -> list[list[str]]:
-    """Return the result with a column a paper; below it what papers report and we did not measure."""
+    """Return the table with one column per paper; encodings that only papers have follow at the end."""
     table = result_table(rows, rules)
     width, papers = len(table[0]), ANCHORS.get(task, [])
     own = {line[0] for line in table[1:]}
@@ -246,7 +244,7 @@ def table_beside_papers(
 
 
 def plain(row: Row) -> dict[str, Any]:
-    """Return a result as plain data, of which `from_plain` makes it again."""
+    """Return a row as plain data, which `from_plain` reads."""
     means = {measure: row.mean(measure) for measure in (row.values[0] if row.values else {})}
     return {
         **vars(row),
@@ -257,20 +255,20 @@ def plain(row: Row) -> dict[str, Any]:
 
 
 def from_plain(row: Mapping[str, Any]) -> Row:
-    """Return the result of plain data."""
+    """Return a row from plain data."""
     return Row(**{field.name: row[field.name] for field in fields(Row)})
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
-    """Return what a finished benchmark left in its folder; a folder without it is refused."""
+    """Read the summary of a finished benchmark; raise ValueError if the folder has none."""
     file = folder / SUMMARY
     if not file.is_file():
         raise ValueError(
-            f"{folder} holds no {SUMMARY}; `musicgen benchmark … -o {folder}` writes it when it ends"
+            f"{folder} has no {SUMMARY}; `musicgen benchmark … -o {folder}` writes it when it ends"
         )
     found = json_of(file)
     if not isinstance(found, dict) or found.get("task") not in TASKS or "rows" not in found:
-        raise ValueError(f"{file} is damaged; `musicgen benchmark` writes it again")
+        raise ValueError(f"{file} is damaged; run `musicgen benchmark` again to replace it")
     return found
 
 

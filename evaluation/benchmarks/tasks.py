@@ -1,4 +1,4 @@
-"""The benchmarks: recipes, where data come from, and what has to be beaten."""
+"""The tasks of the benchmarks: their recipes, their data, and simple rules as baselines."""
 
 from __future__ import annotations
 
@@ -20,47 +20,47 @@ from tokenization.language import Language
 from tokenization.prepared import Prepared
 from tokenization.records import from_plain, suggestion, yaml_of
 
-# A recipe: the model, its training and the size of the data, from the YAML file of the task in `recipes`. TASK-short is
-# for two cores and our own; TASK is of the size of the papers; TASK-PAPER has what a paper's tables print.
+# A recipe sets the model, its training and the size of the data, in the task's YAML file in `recipes`. TASK-short is
+# our own, for two cores; TASK has the size of the papers; TASK-PAPER has the values that a paper prints.
 
 FOLDER = Path(__file__).parent / "recipes"
-# The recipe of a task, where it is not named as the task.
+# The default recipe of a task, if it does not have the task's name.
 FULL = {"language": "language-flt", "music": "music-short"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """How much data, and of what size; a task reads those that it knows."""
+    """The amount and size of the data; each task uses some of these."""
 
-    train: int = 1000  # examples that are made; from users' files all are read
-    test: int = 0  # examples that are made; of users' files so many at most, or 0: all
+    train: int = 1000  # generated examples; files are read whole
+    test: int = 0  # generated examples, or the most to use from files (0: all)
     shortest: int = 500  # tokens of an expression
     longest: int = 2000  # tokens, or bytes, of a sequence
-    size: int = 32  # of a picture, or points of a cloud
+    size: int = 32  # pixels of a picture's side, or points of a cloud
     paths: made.Paths = field(default_factory=made.Paths)  # of Pathfinder
-    patch: int = 4  # pixels
+    patch: int = 4  # pixels of a patch's side
     unit: Literal["bytes", "words"] = "bytes"  # of text
-    length: int = 512  # of stretches of text to train on
-    past: int = 4  # text is read up to so many times that length
-    counted: int | None = None  # perplexity of the last so many positions alone, as a paper has it
-    sequences: int = 32  # of text, to measure with
+    length: int = 512  # of training sequences of text
+    past: int = 4  # test sequences of text are this many times as long
+    counted: int | None = None  # measure only the last positions within the length, as in a paper
+    sequences: int = 32  # test sequences of text
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """All that determines a benchmark but its data, its encodings and its seed."""
+    """All that determines a benchmark except for its data, its encodings and its seed."""
 
     task: str
-    about: str  # where it comes from, and what is our own
+    about: str  # its source, and which choices are our own
     model: dict[str, Any]  # values of ModelConfig
-    optimiser: dict[str, Any]  # values of Optimiser; `epochs` may stand for steps
-    pool: Pool = "mean"  # what a classifier decides by
+    optimiser: dict[str, Any]  # values of Optimiser; `epochs` can replace the steps
+    pool: Pool = "mean"  # of a classifier
     data: Sizes = field(default_factory=Sizes)
     encodings: tuple[str, ...] = ("none", "absolute", "rope", "sine_spe", "conv_spe")
-    encoding: Any = field(default_factory=dict)  # values of encodings: by name, or of `all`
+    encoding: Any = field(default_factory=dict)  # values of encodings, by name, or under `all`
 
     def variant(self, name: str, sizes: tuple[int, ...] | None) -> Variant:
-        """Return what the recipe makes of an encoding, for a grid of those sizes where there is one."""
+        """Return an encoding with the recipe's values, for a grid of these sizes if the data has one."""
         chosen, choice = variant(name)
         own = self.encoding.get(name.partition(":")[0], {})
         common = {"sizes": sizes} if sizes is not None else {}
@@ -70,7 +70,7 @@ class Recipe:
         return replace(chosen, choice={**fitting, **chosen.choice, **own, **choice})
 
     def training(self, examples: int) -> Optimiser:
-        """Return the settings of a training on so many examples."""
+        """Return the settings of a training on this number of examples."""
         values = dict(self.optimiser)
         epochs = values.pop("epochs", None)
         if epochs is not None and "steps" not in values:
@@ -95,22 +95,22 @@ def recipe(name: str) -> Recipe:
 # The data of each task.
 
 Progress = Callable[[int, int], None]
-TRAIN, TEST = 0, 1  # seeds of made data: the same for every run
+TRAIN, TEST = 0, 1  # seeds of generated data, the same for every run
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A benchmark: `maker` makes its data, `reader` reads a user's; without a maker the user has to bring them."""
+    """A benchmark: `maker` generates its data, `reader` reads files; one of them can be missing."""
 
     about: str
-    wanted: str  # which files a user brings, and where they come from
+    wanted: str  # the files that the user has to give, and their source
     maker: Callable[[Sizes, Progress], Material] | None = None
     reader: Callable[[Path, Sizes], Material] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Material:
-    """What is trained on and measured with: examples to classify, or a text or music as one."""
+    """The data of a benchmark: examples to classify, or a corpus of text or music."""
 
     train: Examples | None = None
     test: Examples | None = None
@@ -125,33 +125,33 @@ class Material:
 
     @property
     def vectors(self) -> int | None:
-        """The width of inputs that are no tokens."""
-        assert self.train is not None, "it is a text"
+        """The width of inputs that are vectors; None if they are tokens."""
+        assert self.train is not None, "a corpus has no vectors"
         first = self.train.inputs[0]
         return first.shape[1] if first.ndim == 2 else None
 
 
 def material(task: str, source: Path | None, sizes: Sizes, progress: Progress) -> Material:
-    """Make or read the data of a task, or say which files are missing and where they come from."""
+    """Generate or read the data of a task; an error says which files are needed and where to find them."""
     found = TASKS[task]
     if source is None:
         if found.maker is None:
-            raise ValueError(f"{task} is measured on files that you bring: give {found.wanted}")
+            raise ValueError(f"{task} needs data as SOURCE: {found.wanted}")
         return found.maker(sizes, progress)
     if found.reader is None:
-        raise ValueError(f"{task} is made on the spot; leave out {source}")
+        raise ValueError(f"{task} generates its data; leave out {source}")
     if not source.exists():
-        raise FileNotFoundError(f"there is no {source}; give {found.wanted}")
+        raise FileNotFoundError(f"there is no {source}; {task} needs {found.wanted}")
     try:
         return found.reader(source, sizes)
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"{error}; give {found.wanted}") from None
+        raise FileNotFoundError(f"{error}; {task} needs {found.wanted}") from None
 
 
 def _reader(
     read: files.Split, compose: Callable[[Examples, Examples], Material]
 ) -> Callable[[Path, Sizes], Material]:
-    """Return what reads both splits of a user's files, to be composed into material."""
+    """Return a reader of both splits of a task's files."""
     return lambda folder, sizes: compose(
         read(folder, "train", sizes.longest), read(folder, "test", sizes.longest)
     )
@@ -184,17 +184,17 @@ def _make_pathfinder(sizes: Sizes, progress: Progress) -> Material:
 
 
 def _pictures(sizes: Sizes) -> str:
-    """Return what is drawn, in words."""
+    """Describe the generated pictures."""
     paths = sizes.paths
     drawn = f"in dashes of {paths.dash} and gaps of {paths.gap}" if paths.gap else "without gaps"
     others = f"{paths.short} shorter paths" if paths.short else "no other paths"
     marks = "one of them always in the upper left corner" if paths.corner else "anywhere"
     return (
-        f"Pictures of our own generator, {sizes.train:,} to train on and {sizes.test:,} others to measure with: "
-        f"{sizes.size} by {sizes.size} pixels, read one by one; two paths of {paths.steps} pixels {drawn}, {others}; "
-        f"two marked ends, {marks}. Are both ends of one path? Marks stand in the same places as often where they are "
-        "as where they are not. The rules are logistic regressions, fitted to what is trained on. Accuracies on the "
-        "Long Range Arena's files do not compare."
+        f"Generated pictures, {sizes.train:,} for training and {sizes.test:,} for the test, of {sizes.size} by "
+        f"{sizes.size} pixels, read pixel by pixel: two paths of {paths.steps} pixels {drawn}, {others}; two marked "
+        f"ends, {marks}. The question is whether both marks are on one path; both answers have the marks in the same "
+        "places equally often. The rules are logistic regressions, fitted to the training pictures. The accuracies "
+        "cannot be compared with those on the Long Range Arena's files."
     )
 
 
@@ -227,12 +227,12 @@ def _read_language(folder: Path, sizes: Sizes) -> Material:
     longest = sizes.length * sizes.past
     if len(corpus.train) <= sizes.length or len(corpus.test) <= longest:
         raise ValueError(
-            f"{folder} has {len(corpus.train):,} {sizes.unit} to train on and {len(corpus.test):,} to test with; "
+            f"{folder} has {len(corpus.train):,} {sizes.unit} for training and {len(corpus.test):,} for the test; "
             f"more than {sizes.length:,} and {longest:,} are needed: give more text"
         )
     about = (
-        f"{folder}: {corpus.files} files, {len(corpus.train):,} {sizes.unit} to train on and "
-        f"{len(corpus.test):,} to test with ({corpus.about}); {corpus.vocabulary:,} different ones"
+        f"{folder}: {corpus.files} files, {len(corpus.train):,} {sizes.unit} for training and "
+        f"{len(corpus.test):,} for the test ({corpus.about}); a vocabulary of {corpus.vocabulary:,}"
     )
     return Material(corpus=corpus, vocabulary=corpus.vocabulary, remarks=[about])
 
@@ -241,13 +241,13 @@ def _read_music(folder: Path, sizes: Sizes) -> Material:
     prepared, ids = Prepared.open(folder), {}
     for split in ("train", "test"):
         rows = prepared.rows(split)
-        if split == "test":  # each piece once, of those that have several rows
+        if split == "test":  # one row per piece
             rows = rows[np.unique(prepared.pieces.file[rows], return_index=True)[1]]
         ids[split] = np.concatenate([np.zeros(0, np.uint16), *map(prepared.ids, rows.tolist())])
         least = sizes.length * (sizes.past if split == "test" else 1)
         if len(ids[split]) <= least:
             raise ValueError(
-                f"{folder} has {len(ids[split]):,} tokens in its {split} split, and more than {least:,} are needed"
+                f"{folder} has {len(ids[split]):,} tokens in its {split} split; more than {least:,} are needed"
             )
     language = prepared.language
     corpus = Corpus(
@@ -255,8 +255,8 @@ def _read_music(folder: Path, sizes: Sizes) -> Material:
         about=language.name,
     )  # fmt: skip
     about = (
-        f"{folder}, in {language.name}: {len(ids['train']):,} tokens to train on, {len(ids['test']):,} of the "
-        "test split"
+        f"{folder}, in {language.name}: {len(ids['train']):,} tokens for training and {len(ids['test']):,} for "
+        "the test"
     )
     return Material(corpus=corpus, vocabulary=corpus.vocabulary, language=language, remarks=[about])
 
@@ -270,7 +270,7 @@ def _classified(
     rules: dict[str, float] | None = None,
     **more: Any,
 ) -> Material:
-    # Chance at its best: always the class that is most common in the training.
+    # The baseline without any input: always the most common class of the training examples.
     ((label, _),) = Counter(train.labels.tolist()).most_common(1)
     rules = {**(rules or {}), "most common class": float((test.labels == label).mean())}
     return Material(
@@ -281,55 +281,55 @@ def _classified(
 TASKS: dict[str, Task] = {
     "listops": Task(
         about="the value of nested operations on digits",
-        wanted="the folder of the Long Range Arena's basic_train.tsv and basic_test.tsv "
-        "(lra_release.gz of https://github.com/google-research/long-range-arena), or nothing: they are made then",
+        wanted="the folder with the Long Range Arena's basic_train.tsv and basic_test.tsv "
+        "(lra_release.gz of https://github.com/google-research/long-range-arena), or nothing, to generate expressions",
         maker=_make_listops,
         reader=_reader(files.read_listops, _listops),
     ),
     "pathfinder": Task(
-        about="whether two marks are the ends of one dashed path, by pixels",
+        about="whether two marks are the ends of one dashed path, pixel by pixel",
         wanted="a folder such as pathfinder32/curv_contour_length_14 with imgs and metadata (lra_release.gz of "
-        "https://github.com/google-research/long-range-arena), or nothing: pictures of our own are made then",
+        "https://github.com/google-research/long-range-arena), or nothing, to generate pictures",
         maker=_make_pathfinder,
         reader=_reader(files.read_pathfinder, partial(_square, classes=2)),
     ),
     "text": Task(
-        about="whether a film review is good or bad, by bytes",
+        about="whether a film review is positive or negative, byte by byte",
         wanted="the folder aclImdb with train/pos, train/neg, test/pos and test/neg "
         "(https://ai.stanford.edu/~amaas/data/sentiment)",
         reader=_reader(files.read_text, partial(_classified, classes=2)),
     ),
     "retrieval": Task(
-        about="whether one paper cites another, by the bytes of both",
-        wanted="the folder of new_aan_pairs.train.tsv and new_aan_pairs.test.tsv (lra_release.gz of "
-        "https://github.com/google-research/long-range-arena, made of the ACL Anthology Network)",
+        about="whether one paper cites another, from the bytes of both",
+        wanted="the folder with new_aan_pairs.train.tsv and new_aan_pairs.test.tsv (lra_release.gz of "
+        "https://github.com/google-research/long-range-arena, from the ACL Anthology Network)",
         reader=_reader(files.read_retrieval, partial(_classified, classes=2, pairs=True)),
     ),
     "image": Task(
-        about="what a picture of 32 by 32 shows, by grey pixels",
+        about="what a picture of 32 by 32 shows, as grey pixels",
         wanted="the folder cifar-10-batches-bin with data_batch_1.bin … and test_batch.bin "
         "(CIFAR-10 binary version, https://www.cs.toronto.edu/~kriz/cifar.html)",
         reader=_reader(files.read_image, partial(_square, classes=10)),
     ),
     "patches": Task(
-        about="what pictures of your own show, by patches",
-        wanted="a .npz of images (n, height, width) or with channels, and labels (n,)",
+        about="what your own pictures show, as patches",
+        wanted="a .npz with images (n, height, width), or with channels, and labels (n,)",
         reader=_read_patches,
     ),
     "points": Task(
-        about="whether the field of charges in space is positive at a probe, made with the answer known",
+        about="whether the field of charges in space is positive at a probe",
         wanted="nothing",
         maker=_make_points,
     ),
     "language": Task(
         about="the next byte or word of a text",
-        wanted="a folder of text files, or that of wiki.train.tokens, wiki.valid.tokens and wiki.test.tokens "
+        wanted="a folder of text files, or one with wiki.train.tokens, wiki.valid.tokens and wiki.test.tokens "
         "(WikiText-103, https://huggingface.co/datasets/Salesforce/wikitext)",
         reader=_read_language,
     ),
     "music": Task(
         about="the next token of music: what each part of a model is worth",
-        wanted="a prepared data set, such as `musicgen data pop909` makes",
+        wanted="a prepared data set, as made by `musicgen data pop909`",
         reader=_read_music,
     ),
 }

@@ -1,6 +1,6 @@
-"""Training and measuring one model of a benchmark: small, on one machine, a pure function of its seed.
+"""Train and measure one model of a benchmark.
 
-Batch, code and dropout of a step are functions of (seed, step), so that every encoding of a seed sees the same examples
+The batch, the code and the dropout of a step depend only on (seed, step), so that all encodings see the same examples
 in the same order.
 """
 
@@ -26,17 +26,17 @@ from musicgen.linear import Dropout, Linear
 from musicgen.performer import Block, FeedForward, Performer, draw_weights, redraw_features
 from tokenization.records import check_fields
 
-# A classifier of whole sequences, or of pairs of them: the blocks of the music models without their causal mask.
+# A classifier of whole sequences or of pairs of them, with the blocks of the music models, but without a causal mask.
 #
-#     tokens (or vectors) → embedding → blocks → mean over the positions, or the first → a hidden layer → classes
+#     tokens (or vectors) → embedding → blocks → mean over positions, or first position → hidden layer → classes
 #
 # B batch, T time, C model width.
 
-Pool = Literal["mean", "first"]  # over all positions, or what stands at the first
+Pool = Literal["mean", "first"]  # the mean over all positions, or the output at the first one
 
 
 class Classifier(nn.Module):
-    """Bidirectional blocks under a classifier; `pairs` compares two sequences, read by the same blocks."""
+    """A classifier with bidirectional blocks; with `pairs`, it compares two sequences that the same blocks read."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Classifier(nn.Module):
         pool: Pool = "mean",
         seed: int = 0,
     ) -> None:
-        """`values` are those of ModelConfig; `vectors` is the width of inputs that are no tokens."""
+        """Build the model; `values` are those of ModelConfig, `vectors` is the width of inputs that are vectors."""
         super().__init__()
         self.pool = pool
         config = model_config(chosen, values)
@@ -80,7 +80,7 @@ class Classifier(nn.Module):
 
     @torch.no_grad()
     def _initialise(self, generator: Generator) -> None:
-        """Draw the weights as those of the music models are; gates stay as torch draws them."""
+        """Draw the weights as in the music models; gates keep the initialisation of torch."""
         modules = self.blocks.named_modules()
         drawn = [(name, module) for name, module in modules if not name.endswith(".gate")]
         draw_weights(drawn, self.config, generator)
@@ -89,13 +89,13 @@ class Classifier(nn.Module):
         redraw_features(self, generator)
 
     def begin(self, generator: Generator) -> Any:
-        """Draw the code that a batch of sequences shares."""
+        """Draw the code that all sequences of a batch share."""
         return self.position.begin(generator)
 
     def forward(
         self, inputs: Tensor, present: Tensor, code: Any, places: Tensor | None = None
     ) -> Tensor:
-        """Return logits (B, classes) of tokens (B, T) or vectors (B, T, ·); of pairs, one after the other, (B/2, ·)."""
+        """Return logits (B, classes) for tokens (B, T) or vectors (B, T, ·); for pairs of successive rows, (B/2, ·)."""
         pooled = self._pooled(inputs, present, code, places)
         if self.pairs:
             one, two = pooled[0::2], pooled[1::2]
@@ -106,9 +106,9 @@ class Classifier(nn.Module):
         length = inputs.shape[1]
         x = self.dropout(self.position.embed(self.embedding(inputs), 0))
         code = self.position.cover(code, 0, length, places)
-        everything = present if not bool(present.all()) else None
+        padded = None if bool(present.all()) else present
         passage = WholePassage(
-            position=self.position, code=code, start=0, metre=None, present=everything
+            position=self.position, code=code, start=0, metre=None, present=padded
         )
         for block in self.blocks:
             x, _ = block(x, passage, None)
@@ -119,19 +119,19 @@ class Classifier(nn.Module):
 
 
 ORDER, CODE, DROPOUT, REDRAW, MEASURE = range(5)  # purposes of randomness
-STEPS = "steps"  # the measure of how many there were
+STEPS = "steps"  # the measure of the number of steps
 
 
 @dataclass(frozen=True, kw_only=True)
 class Optimiser:
-    """AdamW with warm-up, and then what `schedule` says, over so many steps or seconds."""
+    """The settings of AdamW, with a warm-up and a schedule over a number of steps or seconds."""
 
     steps: int
-    seconds: float | None = None  # of the processor, on a GPU of the clock; instead of steps
+    seconds: float | None = None  # of processor time, or of real time on a GPU; instead of steps
     batch: int
     learning_rate: float = 1e-3
     warmup: int = 50
-    schedule: Literal["cosine", "inverse_sqrt", "constant"] = "cosine"  # to a hundredth of the peak
+    schedule: Literal["cosine", "inverse_sqrt", "constant"] = "cosine"  # to 1 % of the peak
     beta1: float = 0.9
     beta2: float = 0.98
     epsilon: float = 1e-8
@@ -143,15 +143,16 @@ class Optimiser:
         check_fields(self)
         if min(self.steps, self.batch) < 1 or (self.seconds is not None and self.seconds <= 0):
             raise ValueError(
-                f"steps {self.steps} and batch {self.batch} are at least 1, seconds {self.seconds} above 0"
+                f"steps are {self.steps}, batch is {self.batch}, seconds are {self.seconds}; "
+                "steps and batch must be 1 or more, and seconds above 0"
             )
 
     def done(self, step: int, spent: float) -> float:
-        """Return which share of the training lies behind a step, counted from 0, after so many seconds."""
+        """Return the fraction of the training before a step, counted from 0, from the seconds spent."""
         return step / self.steps if self.seconds is None else spent / self.seconds
 
     def rate(self, step: int, done: float) -> float:
-        """Return the learning rate of a step, counted from 0."""
+        """Return the learning rate at a step, counted from 0."""
         if step < self.warmup:
             return self.learning_rate * (step + 1) / self.warmup
         if self.schedule == "constant":
@@ -165,34 +166,34 @@ class Optimiser:
 
 @dataclass(frozen=True, kw_only=True)
 class Examples:
-    """Sequences to classify: of tokens, or of vectors; of pairs two to a label."""
+    """Sequences of tokens or vectors to classify; a pair is two sequences with one label."""
 
     inputs: list[np.ndarray]
     labels: np.ndarray
     places: np.ndarray | None = None  # in space, (n, T, ℓ)
 
     def only(self, rows: np.ndarray) -> Examples:
-        """Return some examples by their numbers."""
-        each = len(self.inputs) // max(1, len(self.labels))  # sequences a label
+        """Return the examples with these numbers."""
+        each = len(self.inputs) // max(1, len(self.labels))  # sequences per label
         numbers = (rows[:, None] * each + np.arange(each)).reshape(-1)
         places = None if self.places is None else self.places[numbers]
         inputs = [self.inputs[n] for n in numbers]
         return Examples(inputs=inputs, labels=self.labels[rows], places=places)
 
     def batch(self, rows: np.ndarray, device: torch.device) -> dict[str, Any]:
-        """Return some examples, padded to the longest."""
-        some = self.only(rows)
-        chosen = some.inputs
-        length = max(len(x) for x in chosen)
-        kind = np.float32 if chosen[0].ndim == 2 else np.int64
-        inputs = np.zeros((len(chosen), length, *chosen[0].shape[1:]), dtype=kind)
-        present = np.zeros((len(chosen), length), dtype=bool)
-        for row, x in enumerate(chosen):
+        """Return the examples with these numbers, padded to the longest."""
+        chosen = self.only(rows)
+        sequences, places = chosen.inputs, chosen.places
+        length = max(len(x) for x in sequences)
+        kind = np.float32 if sequences[0].ndim == 2 else np.int64
+        inputs = np.zeros((len(sequences), length, *sequences[0].shape[1:]), dtype=kind)
+        present = np.zeros((len(sequences), length), dtype=bool)
+        for row, x in enumerate(sequences):
             inputs[row, : len(x)], present[row, : len(x)] = x, True
         return {
             "inputs": torch.from_numpy(inputs).to(device),
             "present": torch.from_numpy(present).to(device),
-            "places": None if some.places is None else torch.from_numpy(some.places).to(device),
+            "places": None if places is None else torch.from_numpy(places).to(device),
         }
 
 
@@ -202,7 +203,7 @@ def fit(
     settings: Optimiser,
     seed: int,
 ) -> list[float]:
-    """Train, and return the loss of each step; a loss that is not finite ends it with a sentence."""
+    """Train, and return the loss of each step; raise ValueError if a loss is not finite."""
     optimiser = torch.optim.AdamW(
         decayed(model.parameters(), settings.weight_decay),
         lr=settings.learning_rate, betas=(settings.beta1, settings.beta2), eps=settings.epsilon,
@@ -210,8 +211,8 @@ def fit(
     model.train()
     on_cpu = next(model.parameters()).device.type == "cpu"
     clock = time.process_time if on_cpu else time.monotonic
-    losses, begun = [], clock()
-    while (done := settings.done(step := len(losses), clock() - begun)) < 1:
+    losses, start = [], clock()
+    while (done := settings.done(step := len(losses), clock() - start)) < 1:
         if np.random.default_rng([seed, step, REDRAW]).random() < settings.redraw:
             redraw_features(model, generator_of(seed, step, REDRAW))
         torch.manual_seed(seed_of(seed, step, DROPOUT))
@@ -238,7 +239,7 @@ def classified(
     settings: Optimiser,
     seed: int,
 ) -> dict[str, float]:
-    """Train a classifier, and return its accuracy on the test, and the mean loss of the last tenth of the training."""
+    """Train a classifier, and return its test accuracy and the mean loss of the last tenth of the training."""
     device = next(model.parameters()).device
 
     def loss_of(step: int, code: Any) -> Tensor:
@@ -271,7 +272,7 @@ def perplexities(
     settings: Optimiser,
     seed: int,
 ) -> dict[str, float]:
-    """Train on stretches of a text, and return the perplexity of others by stretches of positions between the edges."""
+    """Train on random excerpts of a text, and return the test perplexity by ranges of positions between the edges."""
     device = next(model.parameters()).device
 
     def loss_of(step: int, code: Any) -> Tensor:
@@ -299,7 +300,7 @@ def perplexities(
 
 
 def _rows(seed: int, step: int, batch: int, count: int) -> np.ndarray:
-    """Return the examples of a step: each comes once an epoch, in an order of the seed."""
+    """Return the examples of a step: each occurs once per epoch, in an order drawn from the seed."""
     numbers = np.arange(step * batch, (step + 1) * batch)
     epochs = np.unique(numbers // count)
     orders = {e: np.random.default_rng([seed, int(e), ORDER]).permutation(count) for e in epochs}
@@ -307,6 +308,6 @@ def _rows(seed: int, step: int, batch: int, count: int) -> np.ndarray:
 
 
 def _token_losses(model: Performer, ids: Tensor, code: Any) -> Tensor:
-    """Return the loss of each token but the first, (B, T + 1) → (B, T)."""
+    """Return the loss of each token except for the first, (B, T + 1) → (B, T)."""
     logits = model(ids[:, :-1], code=code)
     return functional.cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none")

@@ -1,4 +1,4 @@
-"""What is compared: encodings of position, and other ways to attend, by name."""
+"""The variants to compare: encodings of position and kinds of attention, by name."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ SPACES: dict[str, tuple[type[Any], type[Position]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """One row of a table: an encoding, and how it is attended."""
+    """One row of a table: an encoding and a kind of attention."""
 
     position: str
-    choice: Mapping[str, Any] = field(default_factory=dict)  # of the encoding
-    mixer: str = "linear"  # linear, or what `mixed` knows
+    choice: Mapping[str, Any] = field(default_factory=dict)  # values of the encoding
+    mixer: str = "linear"  # linear, softmax, or another name that `mixed` knows
     model: Mapping[str, Any] = field(default_factory=dict)  # values of ModelConfig
-    causal: bool = True  # whether models that predict the next token have it
-    whole: bool = True  # whether classifiers have it
-    shape: str = "sequence"  # sequence | grid | cloud: what its places are
+    causal: bool = True  # whether it works in causal models
+    whole: bool = True  # whether it works in classifiers
+    shape: str = "sequence"  # sequence | grid | cloud: what it encodes places in
     about: str = ""
 
 
@@ -49,7 +49,7 @@ METRE = {**DECAY, "metre": {"bars": [1, 1, 2, 4, 8, 16], "remembers": [2, 8, 8, 
 VARIANTS: dict[str, Variant] = {
     "none": Variant(position="none", about="no encoding"),
     "absolute": Variant(position="absolute", about="sinusoids added (Vaswani et al. 2017)"),
-    "learned": Variant(position="learned", causal=False, about="a learned vector a position"),
+    "learned": Variant(position="learned", causal=False, about="a learned vector per position"),
     "rope": Variant(position="rope", about="rotations (Su et al. 2021)"),
     "sine_spe": Variant(position="sine_spe", choice={"sines": 10}, about="gated (Liutkus et al. 2021)"),
     "sine_spe_ungated": Variant(position="sine_spe", choice={"sines": 10, "gated": False}),
@@ -58,7 +58,7 @@ VARIANTS: dict[str, Variant] = {
     "permuteformer": Variant(position="permuteformer", whole=False, about="Chen 2021, with r"),
     "permuteformer_without_r": Variant(
         position="permuteformer", choice={"with_decay": False},
-        about="r = 1, as bidirectional models of Chen 2021 have it",
+        about="r = 1, as in the bidirectional models of Chen 2021",
     ),
     "permuteformer_without_permutation": Variant(
         position="permuteformer", choice={"with_permutation": False}, whole=False
@@ -69,24 +69,24 @@ VARIANTS: dict[str, Variant] = {
     "flt": Variant(position="flt", about="Gaussian mixture (Choromanski et al. 2023)"),
     "flt_local": Variant(position="flt", choice={"mask": "local", "frequencies": "folded"}),
     "toeplitz": Variant(position="none", mixer="toeplitz", about="log-linear (Luo et al. 2021)"),
-    "softmax": Variant(position="none", mixer="softmax", whole=False, about="exact, at quadratic cost"),
+    "softmax": Variant(position="none", mixer="softmax", whole=False, about="exact, with quadratic cost"),
     "rfa": Variant(position="none", mixer="rfa", whole=False, about="Peng et al. 2021"),
     "rfa_arccos": Variant(position="none", mixer="rfa_arccos", whole=False),
     "rfa_gated": Variant(position="none", mixer="rfa_gated", whole=False),
-    "decay": Variant(position="none", model=DECAY, whole=False, about="a factor a head, fixed"),
+    "decay": Variant(position="none", model=DECAY, whole=False, about="a fixed factor per head"),
     "decay_by_token": Variant(position="none", mixer="decay_by_token", whole=False),
     "decay_by_token_normed": Variant(
         position="none", mixer="decay_by_token_normed", whole=False,
-        about="with the keys and the norm of the delta rule",
+        about="with the keys and the normalisation of the delta rule",
     ),
     "delta": Variant(position="none", mixer="delta", whole=False, about="Schlag et al. 2021"),
-    "metre": Variant(position="none", model=METRE, whole=False, about="decay, and metric heads"),
+    "metre": Variant(position="none", model=METRE, whole=False, about="decay and metric heads"),
     "delta_metre": Variant(
         position="none", mixer="delta", model={**METRE, "horizons": None}, whole=False
     ),
     "recall": Variant(
         position="none", model={**DECAY, "recall": True}, whole=False,
-        about="decay, and told what followed the last tokens before",
+        about="decay, and given what followed earlier occurrences of the last tokens",
     ),
     "metre_recall": Variant(position="none", model={**METRE, "recall": True}, whole=False),
     "permuteformer_grid": Variant(position="permuteformer_grid", causal=False, shape="grid"),
@@ -103,10 +103,10 @@ VARIANTS: dict[str, Variant] = {
 
 
 def variant(name: str) -> tuple[Variant, dict[str, Any]]:
-    """Return a variant by name, and the values that stand after it, as in `lrpe:type=mixed,learned_core=true`."""
+    """Return a variant and the values given with its name, as in `lrpe:type=mixed,learned_core=true`."""
     name, _, values = name.partition(":")
     if name not in VARIANTS:
-        raise ValueError(f"there is no encoding {name!r} to compare{suggestion(name, VARIANTS)}")
+        raise ValueError(f"there is no encoding {name!r}{suggestion(name, VARIANTS)}")
     chosen = VARIANTS[name]
     pairs = (part.partition("=") for part in values.split(",") if part)
     choice = {key: from_yaml(value, f"{name}: {key}") for key, _, value in pairs}
@@ -118,9 +118,9 @@ def variant(name: str) -> tuple[Variant, dict[str, Any]]:
 def model_config(
     chosen: Variant, values: Mapping[str, Any], language: Language | None = None
 ) -> ModelConfig:
-    """Return the configuration of a model with a variant's encoding; one of space comes with `position_of`.
+    """Return the configuration of a model with a variant's encoding, or without one if it is in SPACES.
 
-    The language of music tells the model what its tokens mean.
+    The language gives the model the meanings of its tokens.
     """
     position = {"name": "none"}
     if chosen.position in POSITIONS:
@@ -130,7 +130,7 @@ def model_config(
     if language is not None:
         values = with_meanings(values, language)
     elif values.get("metre") or values.get("recall"):
-        raise ValueError("metric heads and recall are for tokens of music: use the task music")
+        raise ValueError("metric heads and recall need tokens of music: use the task music")
     config = ModelConfig.read(values, "the benchmark's model")
     check_sense(config)
     if chosen.position == "flt_space" and config.features_name != "favor":
@@ -141,7 +141,7 @@ def model_config(
 
 
 def position_of(chosen: Variant, config: ModelConfig) -> Position:
-    """Return the encoding of a variant for a model."""
+    """Build the encoding of a variant for a model."""
     if chosen.position in POSITIONS:
         return POSITIONS[chosen.position][1](config.position, config.shape())
     settings, encoding = SPACES[chosen.position]
@@ -150,7 +150,7 @@ def position_of(chosen: Variant, config: ModelConfig) -> Position:
 
 
 def language_model(chosen: Variant, config: ModelConfig, seed: int) -> Performer:
-    """Return a model that predicts the next token, with the attention that a variant names."""
+    """Build a model that predicts the next token, with the variant's kind of attention."""
     model = Performer(config, seed)
     for layer, block in enumerate(model.blocks):
         assert isinstance(block, Block)

@@ -91,7 +91,7 @@ def test_clouds_are_balanced_and_only_the_field_of_all_charges_tells_them_apart(
         probe, *places = made.places[n]
         weights = [math.exp(-(math.dist(r, probe) ** 2) / (2 * 0.3**2)) for r in places]
         assert found[n] == pytest.approx(signs[n] @ weights)
-    with pytest.raises(ValueError, match="a cloud of 7 charges has no half"):
+    with pytest.raises(ValueError, match="a cloud cannot have 7 charges; give an even number"):
         clouds(3, 7, 0)
     # The nearest charge says most, and not all.
     distances = np.linalg.norm(made.places[:, 1:] - made.places[:, :1], axis=2)

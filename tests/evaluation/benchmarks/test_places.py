@@ -31,7 +31,7 @@ def test_permutations_make_similarity_depend_on_the_difference_of_cells_alone() 
     beside, across = found[(0, 1)], found[(1, -6)]  # one on in the row, and over the end of the row
     assert not torch.allclose(beside, across)
     assert not torch.allclose(found[(0, 0)], found[(1, 0)])
-    with pytest.raises(ValueError, match="the sequence reaches 36, past a grid of 5 by 7"):
+    with pytest.raises(ValueError, match="36 positions do not fit into a grid of 5 by 7"):
         position.cover(None, 0, 36)
 
 

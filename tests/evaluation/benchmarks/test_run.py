@@ -127,15 +127,15 @@ def test_means_and_changes_by_seed_come_with_students_interval() -> None:
     assert row_of("x", 0.5).mean("accuracy") == (0.5, None)
     head, *lines = result_table([none, absolute], {"rule": 0.5})
     assert [line[0] for line in lines] == ["absolute", "none", "rule"]
-    place = head.index("accuracy, %: less none's")
+    place = head.index("accuracy, %: change from none")
     assert [line[place] for line in lines] == ["+10.00 ± 0.00", "", ""]
     assert all(len(line) == len(head) for line in lines)
-    assert "less none's" not in " ".join(result_table([absolute], {})[0])
+    assert "change from none" not in " ".join(result_table([absolute], {})[0])
     none, absolute = (
         replace(row, values=({"0–4": 2.0, "4–8": x},)) for row, x in ((none, 3.0), (absolute, 2.5))
     )
     head, *lines = result_table([none, absolute], {})
-    place = head.index("perplexity 4–8: less none's")
+    place = head.index("perplexity 4–8: change from none")
     assert [(line[0], line[place]) for line in lines] == [("absolute", "-0.500"), ("none", "")]
 
 

@@ -39,10 +39,10 @@ def test_texts_pairs_and_expressions_are_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("task", OF_USERS)
 def test_what_a_user_has_to_bring_is_said_with_where_it_comes_from(task: str, tmp_path) -> None:
-    with pytest.raises(ValueError, match=rf"{task} is measured on files that you bring: give \w+"):
+    with pytest.raises(ValueError, match=rf"{task} needs data as SOURCE: \w+"):
         material(task, None, Sizes(), lambda done, total: None)
     if task not in ("patches", "language", "music"):
-        with pytest.raises(FileNotFoundError, match=r"give the folder .*https://"):
+        with pytest.raises(FileNotFoundError, match=r"needs the folder .*https://"):
             read(task, tmp_path)
     with pytest.raises(FileNotFoundError, match="there is no "):
         read(task, tmp_path / "gone")
@@ -50,10 +50,10 @@ def test_what_a_user_has_to_bring_is_said_with_where_it_comes_from(task: str, tm
 
 def test_a_folder_of_text_is_bytes_or_words(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("short")
-    with pytest.raises(ValueError, match="10,000 or more is wanted"):
+    with pytest.raises(ValueError, match="with at least 10,000"):
         read_corpus(tmp_path, "bytes")
     (tmp_path / "a.txt").write_text("a few more words\n" * 1000)
-    with pytest.raises(ValueError, match=r"500 to test with; more than 512 and 2,048 are needed"):
+    with pytest.raises(ValueError, match=r"500 for the test; more than 512 and 2,048 are needed"):
         read("language", tmp_path, unit="words", length=512)
     sizes = Sizes(unit="words", length=512, past=0)
     assert material("language", tmp_path, sizes, lambda done, total: None).vocabulary == 6
