@@ -141,7 +141,7 @@ def material(task: str, source: Path | None, sizes: Sizes, progress: Progress) -
     if found.reader is None:
         raise ValueError(f"{task} generates its data; leave out {source}")
     if not source.exists():
-        raise FileNotFoundError(f"there is no {source}; {task} needs {found.wanted}")
+        raise FileNotFoundError(f"there is no file or folder {source}; {task} needs {found.wanted}")
     try:
         return found.reader(source, sizes)
     except FileNotFoundError as error:

@@ -1,4 +1,4 @@
-"""What the tests of commands share: a command is called in this process, and says what it prints."""
+"""Fixtures for the tests of commands, which run in this process."""
 
 from collections.abc import Callable
 from functools import cache
@@ -15,7 +15,7 @@ from tests.training.makers import prepared_set
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
-    """Return a function that runs a command, and returns its output and its errors."""
+    """Return a function that runs a command and returns its output and errors."""
 
     def run(*words: object, code: int = 0) -> Any:
         assert main([str(word) for word in words]) == code
@@ -26,7 +26,7 @@ def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
 
 @pytest.fixture
 def refused(command: Callable[..., Any]) -> Callable[..., str]:
-    """Return a function that runs a command that cannot be; it returns the one sentence that says so."""
+    """Return a function that runs a command that must fail, and returns its one-line message."""
 
     def run(*words: object) -> str:
         out, err = command(*words, code=2)
@@ -42,7 +42,7 @@ def refused(command: Callable[..., Any]) -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def shared_set(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Return a function that gives a prepared set of a language, made once; nobody may change it."""
+    """Return a function that gives a prepared set of a language; it is made once, so tests must not change it."""
 
     @cache
     def made(spoken: str, **sizes: int) -> Path:

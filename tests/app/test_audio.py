@@ -1,4 +1,4 @@
-"""Music sounds, just below full scale; what cannot be played costs a child process and a sentence."""
+"""Audio has the right length and level, and errors of the renderer are reported without harm to this process."""
 
 import struct
 from pathlib import Path
@@ -16,7 +16,7 @@ from tokenization.midi.reading import read_midi
 
 @pytest.fixture
 def render(tmp_path: Path):
-    """Return a function that gives a stereo WAV of a MIDI file."""
+    """Return a function that renders a MIDI file to a stereo WAV."""
 
     def rendered(midi: bytes, soundfont: Path | None = None) -> bytes:
         render_to(tmp_path / "a.wav", midi, soundfont)
@@ -26,13 +26,13 @@ def render(tmp_path: Path):
 
 
 def samples(wave: bytes) -> np.ndarray:
-    """Return a stereo WAV's samples, −1 … 1: (n, 2)."""
+    """Return the samples of a stereo WAV, −1 … 1: (n, 2)."""
     assert wave[:4] == b"RIFF"
     assert struct.unpack_from("<HH", wave, 20) == (1, 2)  # PCM, stereo
     return np.frombuffer(wave[44:], "<i2").reshape(-1, 2) / 32768
 
 
-def test_a_piece_sounds_for_its_time_without_clipping(render):
+def test_audio_has_the_length_of_the_piece_and_does_not_clip(render):
     wave = render(example("trio-disco"))
     heard = samples(wave)
     rate = struct.unpack_from("<I", wave, 24)[0]
@@ -43,7 +43,7 @@ def test_a_piece_sounds_for_its_time_without_clipping(render):
     assert 0.8 < np.abs(heard).max() < 0.9
 
 
-def test_what_cannot_be_played_is_named_and_leaves_no_file(render, tmp_path):
+def test_an_unplayable_piece_is_reported_and_leaves_no_file(render, tmp_path):
     broken = tmp_path / "broken.sf2"
     broken.write_bytes(b"no sounds")
     with pytest.raises(AudioError, match="could not play this piece"):
@@ -56,20 +56,20 @@ def test_what_cannot_be_played_is_named_and_leaves_no_file(render, tmp_path):
 
 
 def two_notes(apart: str) -> bytes:
-    """Return a MIDI file of two notes so far apart, in 192nds of a second as MIDI writes them, in hexadecimals."""
+    """Return a MIDI file of two notes `apart` ticks from each other, in hexadecimal MIDI; a second has 192 ticks."""
     track = bytes.fromhex(f"00ff510307a120 00903c40 60903c00 {apart}903c40 60903c00 00ff2f00")
     head = b"MThd" + struct.pack(">IHHH", 6, 0, 1, 96)
     return head + b"MTrk" + struct.pack(">I", len(track)) + track
 
 
-def test_a_renderer_that_takes_too_long_is_ended(render, monkeypatch):
+def test_a_renderer_that_takes_too_long_is_stopped(render, monkeypatch):
     monkeypatch.setattr(app.audio, "BOUNDS", Bounds(seconds=0.01))
     with pytest.raises(AudioError, match=r"could not play .* \(it takes longer than 0\.01 seconds"):
         render(two_notes("86f500"))  # ten minutes
 
 
-def test_a_renderer_that_takes_too_much_memory_is_ended(render, monkeypatch):
+def test_a_renderer_that_takes_too_much_memory_is_stopped(render, monkeypatch):
     monkeypatch.setattr(app.audio, "BOUNDS", Bounds(seconds=20, memory_bytes=1 << 30))
     assert render(example("trio-jazz"))
     with pytest.raises(AudioError, match=r"could not play .* \(working on it ended the process"):
-        render(two_notes("d28d00"))  # two hours: sound that most machines could hold
+        render(two_notes("d28d00"))  # two hours, which most machines could hold in memory

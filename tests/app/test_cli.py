@@ -15,7 +15,7 @@ from training.data.sources import SOURCES
 
 @pytest.fixture
 def try_(monkeypatch: pytest.MonkeyPatch):
-    """Return a function that runs a command which does what a function does."""
+    """Return a function that runs a command made of a function."""
 
     def run(does) -> int:
         module: Any = types.ModuleType("app.commands.try")
@@ -36,7 +36,7 @@ def raising(error: BaseException):
 
 
 def test_help_lists_all_commands_and_imports_none():
-    """What is imported takes the time: the program's own table, and modules that come with Python."""
+    """Only the program itself and cheap modules of the standard library are imported, since imports take the time."""
     code = (
         "import sys\n"
         "before = {*sys.modules}\n"
@@ -73,7 +73,7 @@ def test_each_command_imports_little(name: str):
     assert not tops & {"tokenization", "training", "musicgen", "evaluation", "torch", "numpy"}
 
 
-def test_what_may_be_left_out_stands_before_options_or_after_them():
+def test_an_optional_positional_argument_can_precede_or_follow_options():
     parser, words = build_parser("benchmark"), ("benchmark", "image", "--short")
     for line in ((*words, "folder"), (*words[:2], "folder", words[2])):
         parsed = parser.parse_args(line)
@@ -113,7 +113,7 @@ def test_an_error_is_one_line_and_exit_code_2(error: Exception, line: str, try_,
 
 
 @pytest.mark.parametrize("fault", [KeyError("a bug"), RuntimeError("shapes differ")])
-def test_a_fault_of_the_program_is_not_hidden(fault: Exception, try_):
+def test_a_bug_keeps_its_traceback(fault: Exception, try_):
     with pytest.raises(type(fault)):
         try_(raising(fault))
 

@@ -1,4 +1,4 @@
-"""On a full disk, a command ends with a sentence that names the file, and leaves no part of one."""
+"""On a full disk, a command ends with an error that names the file, and leaves no partial file."""
 
 import os
 import resource
@@ -17,16 +17,18 @@ GENERATE = ["generate", "--model", "untrained:tiny", "--tokens", "60", "--audio"
 
 @pytest.fixture
 def room(monkeypatch: pytest.MonkeyPatch):
-    """Return a function that bounds the bytes of a file, which stands for a disk that is full."""
+    """Return a function that limits the size of files, to simulate a full disk."""
     bounds = resource.getrlimit(resource.RLIMIT_FSIZE)
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # it would be cut off, and tripped over
+    monkeypatch.setattr(
+        sys, "dont_write_bytecode", True
+    )  # truncated bytecode would break later imports
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    monkeypatch.setenv("PYTHONUNBUFFERED", "1")  # a stream that takes what there is room for
+    monkeypatch.setenv("PYTHONUNBUFFERED", "1")  # write as much as there is room for
     yield lambda most: resource.setrlimit(resource.RLIMIT_FSIZE, (most, bounds[1]))
     resource.setrlimit(resource.RLIMIT_FSIZE, bounds)
 
 
-def test_a_result_is_whole_or_not_there(room, command, tmp_path: Path):
+def test_results_are_written_whole_or_not_at_all(room, command, tmp_path: Path):
     command(*GENERATE, tmp_path / "all")
     (path,) = (tmp_path / "all").glob("*.wav")
     sound = path.read_bytes()
@@ -42,7 +44,7 @@ def test_a_result_is_whole_or_not_there(room, command, tmp_path: Path):
         assert all(path.stat().st_size for path in left)
 
 
-def test_an_interrupt_leaves_no_part_of_a_file(model: Path, tmp_path: Path, monkeypatch):
+def test_an_interrupt_leaves_no_partial_file(model: Path, tmp_path: Path, monkeypatch):
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -58,7 +60,7 @@ def test_an_interrupt_leaves_no_part_of_a_file(model: Path, tmp_path: Path, monk
     assert not [*new.iterdir()]
 
 
-def test_what_a_folder_takes_over_from_another_is_whole(tmp_path: Path, monkeypatch):
+def test_copies_of_earlier_results_are_whole(tmp_path: Path, monkeypatch):
     first, second, third = (tmp_path / name for name in ("report", "report-2", "report-3"))
     claim(first, Namespace(models=["a"]))
     (first / "kept" / "deep").mkdir(parents=True)

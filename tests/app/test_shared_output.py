@@ -1,4 +1,4 @@
-"""Commands that write into one folder keep each other's files, also where `Song` and `song` are one name."""
+"""Commands that write to the same folder keep each other's files, even if `Song` and `song` are the same name."""
 
 import json
 import shutil
@@ -16,8 +16,12 @@ SEED_FILE = Path(__file__).parent.parent / "seeds" / "pop909_001.mid"
 TINY = ["--model", "untrained:tiny", "--tokens", "40"]
 
 
-def test_two_commands_that_find_one_number_free_write_under_two(command, tmp_path, monkeypatch):
-    monkeypatch.setattr(making_music, "first_free", lambda *_: 0)  # as both find it at one moment
+def test_two_commands_that_find_the_same_free_number_use_different_ones(
+    command, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(
+        making_music, "first_free", lambda *_: 0
+    )  # as if both had looked at the same time
     generate = ["generate", *TINY, "--score", "-o", tmp_path]
     said = command(*generate, "--seed", 1).out
     before = contents(tmp_path)
@@ -29,7 +33,7 @@ def test_two_commands_that_find_one_number_free_write_under_two(command, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["x" * 251, on_disk("é" * 125), "\udcff" * 251])
-def test_a_file_with_the_longest_name_goes_on(name: str, command, tmp_path: Path):
+def test_a_file_with_the_longest_name_is_continued(name: str, command, tmp_path: Path):
     song, out = tmp_path / f"{name}.mid", tmp_path / "out"
     shutil.copy(SEED_FILE, song)
     command("continue", song, *TINY, "--prompt-bars", 1, "--score", "-o", out)
@@ -44,18 +48,20 @@ def test_a_file_with_the_longest_name_goes_on(name: str, command, tmp_path: Path
     [
         ("Song.cont_4.mid", "song", 5),
         ("SONG.Prompt_Cont_2.MID", "song", 3),
-        ("song.cont_1" + "0" * 200 + ".mid", "song", 0),  # nobody has counted so far
+        ("song.cont_1" + "0" * 200 + ".mid", "song", 0),  # too long for a number
         ("song0.cont_9.mid", "song", 0),
         (on_disk("song.cont_².mid"), "song", 0),
         (on_disk("cafe\u0301.cont_0.mid"), on_disk("caf\u00e9"), 1),  # é has two spellings
     ],
 )
-def test_names_that_are_one_to_some_system_share_their_numbers(there, name, number, tmp_path):
+def test_names_that_are_equal_on_some_file_system_share_numbers(there, name, number, tmp_path):
     (tmp_path / there).touch()
     assert first_free(tmp_path, (f"{name}.cont_", f"{name}.prompt_cont_")) == number
 
 
-def test_tokens_replace_no_file_that_came_meanwhile(command, refused, tmp_path, monkeypatch):
+def test_detokenize_does_not_replace_a_file_that_appears_meanwhile(
+    command, refused, tmp_path, monkeypatch
+):
     text, target = tmp_path / "song.txt", tmp_path / "song.mid"
     text.write_text(command("tokenize", SEED_FILE).out)
     words, read = ["detokenize", text, "-o", target], detokenize.read_given

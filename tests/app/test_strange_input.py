@@ -1,4 +1,4 @@
-"""Files, options and models that no honest hand made: a sentence, exit code 2, and nothing written."""
+"""Malicious files, options and models give a one-line error and exit code 2, and nothing is written."""
 
 import json
 import os
@@ -26,17 +26,17 @@ def change(model: Path, part: str, **values: object) -> None:
 
 
 def small_only(config, seed):
-    """Make a model, if it is of a size at which nothing can happen."""
+    """Build a model, unless it is so large that building it could take much memory."""
     from musicgen.performer import Performer
 
     sizes = config.layers * config.width * max(config.feedforward, config.features.features)
-    assert sizes < 1 << 22, "memory is taken unseen"
+    assert sizes < 1 << 22, "memory is allocated before the check"
     numbers = [value for value in vars(config.position).values() if isinstance(value, int)]
-    assert max(numbers, default=0) < 1 << 12, "memory is taken unseen"
+    assert max(numbers, default=0) < 1 << 12, "memory is allocated before the check"
     return Performer(config, seed)
 
 
-def test_sizes_are_compared_before_memory_is_taken(model: Path, refused, monkeypatch):
+def test_sizes_are_checked_before_memory_is_allocated(model: Path, refused, monkeypatch):
     monkeypatch.setattr("musicgen.checkpoint.Performer", small_only)
     whole = (model / "config.json").read_text()
     spe, learned, favor = ({"name": name} for name in ("sine_spe", "learned", "favor"))
@@ -56,7 +56,7 @@ def test_sizes_are_compared_before_memory_is_taken(model: Path, refused, monkeyp
     assert not (model / "out").exists()
 
 
-def test_what_a_card_says_of_lengths_is_checked(model: Path, refused):
+def test_lengths_in_a_card_are_checked(model: Path, refused):
     generate = ["generate", "--model", model, "--tokens", 9, "-o", model / "out"]
     for longest in ("abc", [1.5], {"a": 1}, [[1]], 7):
         change(model, "card", training={"longest_ticks": longest})
@@ -68,7 +68,7 @@ def test_what_a_card_says_of_lengths_is_checked(model: Path, refused):
         assert "the longest notes" in refused(*generate)
 
 
-def test_a_card_cannot_bound_notes_where_the_language_does_not(model: Path, tmp_path, command):
+def test_a_card_does_not_bound_notes_of_a_language_without_bounds(model: Path, tmp_path, command):
     change(model, "card", training={"longest_ticks": [10**30]})
     song = ROOT / "tests" / "seeds" / "pop909_001.mid"
     command("continue", song, "--model", model, "--tokens", 40, "-o", tmp_path)
@@ -79,17 +79,17 @@ def test_a_card_cannot_bound_notes_where_the_language_does_not(model: Path, tmp_
     [DEEP, "null", '{"card": {"language": []}}', "\ud800", "1e999"],
     ids=lambda text: ascii(text[:12]),
 )
-def test_a_config_that_is_none_is_named(text: str, model: Path, refused):
+def test_an_invalid_config_is_reported(text: str, model: Path, refused):
     (model / "config.json").write_bytes(text.encode("utf-8", "surrogatepass"))
     assert "config.json" in refused("models", model)
     assert "config.json" in refused("generate", "--model", model)
     assert "config.json" in refused("app", "--model", model, "--no-browser")
 
 
-def test_a_configuration_that_is_none_is_named(tmp_path: Path, refused):
+def test_an_invalid_configuration_is_reported(tmp_path: Path, refused):
     path = tmp_path / "mine.yaml"
     os.mkfifo(tmp_path / "pipe")
-    began = time.monotonic()
+    start = time.monotonic()
     for text, says in (
         (DEEP, "500 brackets are read"),
         ("[" * 501, "500 brackets are read"),
@@ -107,18 +107,18 @@ def test_a_configuration_that_is_none_is_named(tmp_path: Path, refused):
     ):
         path.write_text(text)
         assert says in refused("train", path)
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - start < 60
 
 
 @pytest.mark.parametrize("name", ["config.json", "config.yaml"])
-def test_a_description_without_end_is_not_read_to_its_end(name: str, model: Path, refused):
+def test_a_huge_configuration_is_not_read_whole(name: str, model: Path, refused):
     with (model / name).open("wb") as file:
         file.truncate(1 << 34)
     words = ["models", model] if name == "config.json" else ["train", model / name]
     assert "larger than the" in refused(*words)
 
 
-def test_a_change_that_cannot_be_is_named(tmp_path: Path, refused):
+def test_an_invalid_change_is_reported(tmp_path: Path, refused):
     run = tmp_path / "run"
     for change, says in (
         ("data.folder=" + DEEP, ""),

@@ -1,4 +1,4 @@
-"""A name from elsewhere, a model's, a file's or a track's, is neither a path nor a command to the terminal."""
+"""Names of models, files and tracks cannot act as paths or as terminal commands."""
 
 import json
 import shutil
@@ -21,14 +21,16 @@ CLEAR_FILE = on_disk(CLEAR)
 
 
 def call(model: Path, name: str) -> None:
-    """Let a model's card give it a name, and its data one to clear the terminal."""
+    """Set the name in a model's card, and for its data a name that clears the terminal."""
     content = json.loads((model / "config.json").read_text())
     content["card"].update(name=name, training={"data": CLEAR})
     (model / "config.json").write_text(json.dumps(content))
 
 
 @pytest.mark.parametrize("name", ["../../escaped", "/{}/escaped", "..\\up", "..", "", "é" * 300])
-def test_a_models_name_writes_nowhere_else(name: str, model: Path, command, tmp_path: Path):
+def test_a_models_name_cannot_lead_to_another_folder(
+    name: str, model: Path, command, tmp_path: Path
+):
     home = tmp_path / "a" / "b"
     call(model, name.format(tmp_path))
     before = {path for path in tmp_path.rglob("*") if path.is_file()}
@@ -36,10 +38,10 @@ def test_a_models_name_writes_nowhere_else(name: str, model: Path, command, tmp_
     new = {path for path in tmp_path.rglob("*") if path.is_file()} - before
     assert len(new) == 2
     assert {path.parent for path in new} == {home}
-    assert not [path.name for path in new if path.name.startswith(".")]  # which nobody would find
+    assert not [path.name for path in new if path.name.startswith(".")]  # hidden files
 
 
-def test_no_name_speaks_to_the_terminal(model: Path, tmp_path: Path, capsys, monkeypatch):
+def test_no_name_controls_the_terminal(model: Path, tmp_path: Path, capsys, monkeypatch):
     call(model, CLEAR)
     monkeypatch.chdir(tmp_path)
     model, midi = model.rename(tmp_path / f"m{CLEAR[:4]}"), tmp_path / f"a{CLEAR_FILE}.mid"
@@ -70,21 +72,21 @@ def test_no_name_speaks_to_the_terminal(model: Path, tmp_path: Path, capsys, mon
             assert not {*"\x1b\x9b\n"} & {*path.name}
 
 
-def test_a_model_that_is_deleted_while_it_is_offered_is_told(model: Path):
+def test_a_model_that_is_deleted_while_it_is_offered_is_reported(model: Path):
     offered = OfferedModels(str(model))
     shutil.rmtree(model)
     with pytest.raises(ValueError, match="this model is not there any more"):
         offered.find("")
 
 
-def test_what_is_no_print_is_written_as_escapes():
+def test_control_characters_are_escaped():
     found = visible("a\tb\n\x1b[2J\x9b\r\u202e\udcff é…")
     assert found == "a\\u0009b\\u000a\\u001b[2J\\u009b\\u000d\\u202e\\udcff é…"
     assert visible("a\tb\nc\x1b", lines=True) == "a\tb\nc\\u001b"
     assert json.loads(visible(json.dumps("\x7f\u2028", ensure_ascii=False))) == "\x7f\u2028"
 
 
-def test_a_name_that_no_file_can_have_here_is_spelt_otherwise(monkeypatch: pytest.MonkeyPatch):
+def test_a_name_that_the_file_system_cannot_encode_is_replaced(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sys.getfilesystemencoding", lambda: "ascii")
     assert [file_stem(name) for name in ("Ωδή/2", "a\udcff")] == ["____2", "a\udcff"]
     monkeypatch.setattr("sys.getfilesystemencoding", lambda: "utf-8")

@@ -1,4 +1,4 @@
-"""Standard streams that take nothing, or are none: the work is done, and what cannot be said ends in no traceback."""
+"""Full, closed and broken standard streams cause no traceback."""
 
 import io
 import json
@@ -17,7 +17,7 @@ LOST = "musicgen: the standard output: No space left on device\n"
 
 
 def run(line: str, unbuffered: str = "") -> tuple[int, str, str]:
-    """Return the exit code of a command as a shell runs it, its output and its errors."""
+    """Run a command in a shell; return its exit code, output and errors."""
     words = f"set -o pipefail; {sys.executable} -m app.cli {line}"
     around = {**os.environ, "PYTHONUNBUFFERED": unbuffered, "OMP_NUM_THREADS": "1"}
     ended = subprocess.run(
@@ -27,14 +27,14 @@ def run(line: str, unbuffered: str = "") -> tuple[int, str, str]:
     return ended.returncode, ended.stdout, ended.stderr
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is full")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_full_standard_output_is_named(unbuffered: str):
     for words in ("--json", "", *([] if unbuffered else ["--help"])):
         assert run(f"tokenize {SONG} {words} >/dev/full", unbuffered) == (2, "", LOST)
     assert run(f"tokenize {SONG} >/dev/full 2>/dev/full", unbuffered)[0] == 2
     code, said, _ = run(f"tokenize {SONG} 2>/dev/full", unbuffered)
-    assert (code, said.startswith("begin\nbar ")) == (0, True)  # a result stands without remarks
+    assert (code, said.startswith("begin\nbar ")) == (0, True)  # a result does not need its remarks
 
 
 @pytest.mark.parametrize(
@@ -46,20 +46,20 @@ def test_a_full_standard_output_is_named(unbuffered: str):
         ("detokenize - -o nowhere/a.mid <&- >&- 2>&-", 2),
     ],
 )
-def test_streams_that_are_closed_are_empty(line: str, code: int):
+def test_closed_streams_are_like_empty_ones(line: str, code: int):
     ended, said, remarks = run(line)
     assert ended == code
     assert "Traceback" not in said + remarks
     if "2>" in line:
-        assert "musicgen:" not in said  # messages do not wander among the results
+        assert "musicgen:" not in said  # messages are not mixed with the results
 
 
 @pytest.mark.parametrize("words", ["--help", f"tokenize {SONG}"])
-def test_nobody_who_reads_on_is_no_error(words: str):
+def test_a_broken_pipe_is_silent(words: str):
     assert run(f"{words} | true") == (141, "", "")
 
 
-def test_beside_a_progress_bar_results_go_where_they_are_sent(monkeypatch: pytest.MonkeyPatch):
+def test_results_are_redirected_while_a_progress_bar_is_shown(monkeypatch: pytest.MonkeyPatch):
     """As in `musicgen generate > list.txt`, typed in a terminal."""
     ours, terminal = os.openpty()
     monkeypatch.setenv("TERM", "xterm")
@@ -70,13 +70,13 @@ def test_beside_a_progress_bar_results_go_where_they_are_sent(monkeypatch: pytes
             show(1, 2)
             output.write("a.mid")
         drawn = b""
-        while b"composing" not in drawn:  # a terminal gives what it has so far
+        while b"composing" not in drawn:  # a terminal returns what it has so far
             drawn += os.read(ours, 1 << 16)
     os.close(ours)
     assert sys.stdout.getvalue() == "a.mid\n"  # type: ignore[attr-defined]
 
 
-def test_json_is_json_where_a_stream_has_not_all_letters(monkeypatch: pytest.MonkeyPatch):
+def test_json_stays_valid_if_the_stream_cannot_encode_it(monkeypatch: pytest.MonkeyPatch):
     content = io.BytesIO()
     stream = io.TextIOWrapper(content, encoding="ascii", errors="backslashreplace")
     monkeypatch.setattr("sys.stdout", stream)

@@ -1,4 +1,4 @@
-"""Untrained toys in the shape of trained models, for the tests of commands."""
+"""Untrained toy models that look like trained ones, for the tests of commands."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from tokenization.language import language
 
 
 def write_model(folder: Path, spoken: str, position: Any, **training: object) -> str:
-    """Save an untrained toy as if it had been trained to 16 tokens."""
+    """Save an untrained toy model as if its trained length were 16 tokens."""
     speaker = language(spoken)
     config = replace(toy_config(position=position), vocabulary_size=len(speaker.vocabulary))
     card = Card(name=folder.name, language=speaker.spec(), trained_length=16, training=training)

@@ -11,7 +11,7 @@ from training.config import RunConfig
 
 @pytest.fixture(scope="module")
 def two(shared_set, tmp_path_factory: pytest.TempPathFactory) -> list[object]:
-    """Return options that compare two configurations, which come first."""
+    """Return arguments that compare two configurations; the first two are their paths."""
     folder = tmp_path_factory.mktemp("configurations")
     paths = []
     for position in ("none", "rope"):
@@ -22,13 +22,13 @@ def two(shared_set, tmp_path_factory: pytest.TempPathFactory) -> list[object]:
 
 @pytest.fixture(scope="module")
 def compared(two, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a comparison, which nobody may change."""
+    """Return the folder of a comparison, which tests must not change."""
     out = tmp_path_factory.mktemp("compared") / "out"
     assert main(["compare", *map(str, two), "-o", str(out)]) == 0
     return out
 
 
-def test_all_are_trained_by_one_budget_paired_by_seed_and_tabulated(two, compared, command):
+def test_runs_are_trained_on_one_budget_paired_by_seed_and_tabulated(two, compared, command):
     text = command("compare", *two, "-o", compared).out  # nothing is left to do
     assert max(map(len, text.splitlines())) <= 80
     rows = (compared / "comparison.md").read_text().splitlines()[2:]
@@ -47,7 +47,9 @@ def test_all_are_trained_by_one_budget_paired_by_seed_and_tabulated(two, compare
     assert err.count("Resuming from step 4 of 4.") == 4
 
 
-def test_one_that_fails_is_a_row_and_the_rest_goes_on(two, tmp_path: Path, command, monkeypatch):
+def test_a_failed_run_is_a_row_and_the_others_are_trained(
+    two, tmp_path: Path, command, monkeypatch
+):
     def trained(config: RunConfig, *, resume: bool) -> None:
         if Path(config.run).name == "none":
             raise RuntimeError("out of memory")
@@ -60,7 +62,7 @@ def test_one_that_fails_is_a_row_and_the_rest_goes_on(two, tmp_path: Path, comma
     assert "none failed: out of memory" in err
 
 
-def test_runs_are_named_like_their_folders_and_differ(two, tmp_path: Path, command, refused):
+def test_runs_are_named_after_their_folders_and_must_differ(two, tmp_path: Path, command, refused):
     runs, out = [tmp_path / "a", tmp_path / "b"], ["-o", tmp_path / "out"]
     for run in runs:
         run.mkdir()
@@ -73,8 +75,10 @@ def test_runs_are_named_like_their_folders_and_differ(two, tmp_path: Path, comma
     assert "would both be called rope; rename one of them" in said
 
 
-def test_what_does_not_compare_is_refused(two, shared_set, tmp_path: Path, refused, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # where the data that configurations name are not at hand
+def test_runs_that_cannot_be_compared_are_refused(
+    two, shared_set, tmp_path: Path, refused, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)  # where the data of the configurations are missing
     data = f"data.folder={shared_set('groove')}"
     for words, says in (
         (["groove-rope", "pop-piano-rope"], "runs on several data sets (data/groove; data/pop-p"),

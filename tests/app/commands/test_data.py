@@ -9,7 +9,7 @@ from tokenization.prepared import TOKENS_FILE, Prepared
 ALONE = ("--workers", 0)
 
 
-def test_what_is_told_to_people(tmp_path: Path, command):
+def test_text_output_for_people(tmp_path: Path, command):
     source = disk.midi_folder(tmp_path / "source", 20)
     for number in range(15):
         (source / f"bad{number}.mid").touch()
@@ -31,7 +31,7 @@ def test_what_is_told_to_people(tmp_path: Path, command):
     assert "No piece is held out for validation" in err
 
 
-def test_a_set_is_described_nothing_is_overwritten_and_damage_is_found(tmp_path, command, refused):
+def test_inspect_force_and_damage(tmp_path, command, refused):
     disk.midi_folder(tmp_path / "source")
     prepare = ["data", "midi", tmp_path / "source", tmp_path / "set", *ALONE]
     told = json.loads(command(*prepare, "--json").out)

@@ -1,4 +1,4 @@
-"""Commands that write music do what their help says, and keep the file that they write to."""
+"""Commands that write music do what their help says, and preserve the file that they edit."""
 
 import json
 import shlex
@@ -21,7 +21,7 @@ UNTRAINED = ["--model", "untrained:tiny"]
 ONE_BAR = [*UNTRAINED, "--prompt-bars", 1, "--bars", 1]
 
 
-def test_continue_writes_the_continuation_the_whole_and_what_is_known(tmp_path, command):
+def test_continue_writes_the_continuation_the_whole_piece_and_provenance(tmp_path, command):
     words = ("continue", SONG, *UNTRAINED, "--prompt-bars", 2, "--bars", 2, "-o", tmp_path)
     results = json.loads(command(*words, "--json", "--variations", 2, "--seed", 5).out)
     known = {"midi", "tokens", "seconds", "seed", "model"}
@@ -47,7 +47,7 @@ def test_the_same_seed_gives_the_same_bytes_and_nothing_is_overwritten(tmp_path,
     assert first.read_bytes() == second.read_bytes() != third.read_bytes()
 
 
-def test_models_lists_further_folders(model, command, refused, monkeypatch):
+def test_models_lists_given_folders(model, command, refused, monkeypatch):
     row = json.loads(command("models", model, "--json").out)[-1]
     found = row["name"], row["encoding"], row["trained_length"]
     assert found == ("model", "sine_spe", 64)
@@ -60,7 +60,7 @@ def test_models_lists_further_folders(model, command, refused, monkeypatch):
     assert "untrained models are made when they are used" in refused("models", "untrained:tiny")
 
 
-def test_commands_go_by_the_names_of_jobs(tmp_path, command, refused):
+def test_each_command_does_its_job(tmp_path, command, refused):
     trio, whole = tmp_path / "trio.mid", read_midi(example("trio-jazz"))
     three_bars = whole.notes.onset_ticks < 12 * whole.ticks_per_beat
     write_score(trio, replace(whole, notes=whole.notes[three_bars]))
@@ -82,7 +82,7 @@ def test_commands_go_by_the_names_of_jobs(tmp_path, command, refused):
     assert "no part is named" in refused("accompany", trio, *band)
 
 
-def test_a_waltz_goes_on_ends_with_its_bar_and_keeps_to_its_chords(tmp_path, command):
+def test_a_waltz_is_continued_to_its_end_over_given_chords(tmp_path, command):
     rest = [row for n in range(1, 6) for row in ((12 * n, 4, 47 + n, 80), (12 * n + 4, 2, 64, 80))]
     write_score(tmp_path / "waltz.mid", score_of([(0, 12, 48, 80), *rest], meters=[(0, 3, 4)]))
     words = ("continue", tmp_path / "waltz.mid", "--model", "untrained:tiny:ensemble", "--end")
@@ -97,7 +97,7 @@ def test_a_waltz_goes_on_ends_with_its_bar_and_keeps_to_its_chords(tmp_path, com
     assert len(ensemble.bars(ensemble.encode(ensemble.arrange(whole)).ids)) == 9
 
 
-def test_of_many_files_each_that_failed_is_told_and_also_that_none_sounds(tmp_path, command):
+def test_all_failed_files_and_missing_audio_are_reported_at_the_end(tmp_path, command):
     bad, font = tmp_path / "bad.mid", tmp_path / "none.sf2"
     bad.write_text("no music at all")
     font.write_text("no soundfont")
@@ -134,14 +134,14 @@ def test_of_many_files_each_that_failed_is_told_and_also_that_none_sounds(tmp_pa
         ("continue {} --chords C --model untrained:tiny:groove", "groove, which names no chords"),
     ],
 )
-def test_a_wrong_input_is_one_sentence(words: str, sentence: str, tmp_path, refused):
+def test_a_wrong_input_is_reported_in_one_line(words: str, sentence: str, tmp_path, refused):
     name, *given = shlex.split(words.format(SONG))
     model = ["--model", "untrained:tiny:ensemble"] if name == "infill" else UNTRAINED
     assert sentence in refused(name, *model, *given, "-o", tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-# Every command that writes to a file gives the file back, with what was written in it.
+# Commands return the source file with the new music in it.
 
 
 MODEL = "untrained:tiny:ensemble"
@@ -149,7 +149,7 @@ MODEL = "untrained:tiny:ensemble"
 
 @pytest.fixture
 def made(tmp_path, command):
-    """Return a function that gives the MIDI file of a command's first take, and the remarks."""
+    """Return a function that runs a command, and returns the MIDI file of its first take and the remarks."""
 
     def run(*words: object) -> tuple[Path, str]:
         out, err = command(*words, "-o", tmp_path / "out", "--json", "--seed", 3)
@@ -177,7 +177,7 @@ def test_a_continuation_keeps_the_file_up_to_the_seam(song, made, more):
     assert 0 <= min(later) <= max(later) < 8 * 96
 
 
-def test_a_score_is_given_back_as_a_score(tmp_path, made):
+def test_a_musicxml_file_gets_musicxml_back(tmp_path, made):
     path = tmp_path / "song.musicxml"
     path.write_bytes(written())
     midi, _ = made("continue", path, "--bars", 2, "--model", MODEL)
@@ -197,7 +197,7 @@ def test_a_score_is_given_back_as_a_score(tmp_path, made):
         (("accompany", "--write", "flute"), set()),
     ],
 )
-def test_a_score_names_the_chords_that_are_known(song, tmp_path, made, words, bars):
+def test_musicxml_has_the_known_chords(song, tmp_path, made, words, bars):
     command, *more = words
     made(command, song, *more, "--model", MODEL, "--score")
     text = next(path for path in (tmp_path / "out").glob("*.musicxml") if ".cont_" not in path.name)

@@ -38,7 +38,7 @@ def standard_input(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
 
 
-def test_a_bar_is_a_line(song: Path, command, monkeypatch):
+def test_each_bar_is_one_line(song: Path, command, monkeypatch):
     out, err = command("tokenize", song)
     begin, *bars = out.splitlines()
     assert begin == "begin"
@@ -58,7 +58,9 @@ def test_tracks_of_a_trio_can_be_chosen(trio: Path, said: str, command):
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
 @pytest.mark.parametrize(("name", "spoken"), [("song", "remi"), ("trio", "groove")])
-def test_tokens_come_back_as_the_notes_they_say(name, spoken, options, tmp_path, request, command):
+def test_tokens_are_converted_back_to_their_notes(
+    name, spoken, options, tmp_path, request, command
+):
     source = request.getfixturevalue(name)
     tokens, target = tmp_path / "tokens", tmp_path / "again.mid"
     tokens.write_text(command("tokenize", source, "--language", spoken, *options).out)
@@ -77,7 +79,7 @@ def test_tokens_come_back_as_the_notes_they_say(name, spoken, options, tmp_path,
         assert programs[0] == programs[1]
 
 
-def test_what_is_written_goes_by_the_ending_of_its_name(tokens, tmp_path: Path, command, refused):
+def test_the_format_follows_the_suffix(tokens, tmp_path: Path, command, refused):
     for name in ("a.musicxml", "a.mid", "without an ending"):
         command("detokenize", tokens, "-o", tmp_path / name)
         assert (tmp_path / name).read_bytes()[:4] == (b"<?xm" if "xml" in name else b"MThd")
@@ -104,14 +106,14 @@ SETTING = (
         (SETTING % (0, 0), "setting in .* beats_per_minute above 0"),
     ],
 )
-def test_a_fault_is_named_with_its_place(text: str, message: str, tmp_path: Path, refused):
+def test_an_error_has_its_position(text: str, message: str, tmp_path: Path, refused):
     (tmp_path / "tokens").write_bytes(text.encode("latin1"))
     target = tmp_path / "out.mid"
     assert re.search(message, refused("detokenize", tmp_path / "tokens", "-o", target))
     assert not target.exists()
 
 
-def test_tokens_without_end_are_not_read(tmp_path: Path, refused, monkeypatch):
+def test_too_many_tokens_are_not_read(tmp_path: Path, refused, monkeypatch):
     for name, most in (("MOST_TOKENS", 200), ("MOST_BRACKETS", 20)):
         monkeypatch.setattr(f"app.token_text.{name}", most)
     for text, said in (

@@ -29,7 +29,7 @@ def toy(shared_set, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def finished(shared_set, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a run of four steps, which nobody may change."""
+    """Return a run of four steps, which tests must not change."""
     folder = tmp_path_factory.mktemp("finished")
     assert main(["train", str(toy_file(folder, shared_set("remi"), **QUICK))]) == 0
     return folder / "run"
@@ -37,11 +37,11 @@ def finished(shared_set, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(finished: Path, tmp_path: Path) -> Path:
-    """Return a finished run that was moved to where the toy's configuration would have one."""
+    """Return a copy of a finished run, in the place of the toy configuration's run."""
     return shutil.copytree(finished, tmp_path / "run")
 
 
-def test_a_run_leaves_a_folder_with_all_of_it(toy: Path, command):
+def test_a_run_writes_its_folder(toy: Path, command):
     out, err = command("train", toy, "--json")
     result = json.loads(out)
     run = toy.parent / "run"
@@ -67,7 +67,7 @@ def test_a_model_of_another_size_is_trained_and_a_rate_that_only_rises_is_mentio
     assert "preset: tiny" in (toy.parent / "run" / "config.yaml").read_text()
 
 
-def test_a_run_by_the_clock_goes_on_from_before_its_tail(
+def test_a_run_of_seconds_resumes_from_before_its_tail(
     shared_set, tmp_path: Path, command, monkeypatch
 ):
     clock = itertools.count()  # so that a step takes as long on any machine
@@ -83,7 +83,7 @@ def test_a_run_by_the_clock_goes_on_from_before_its_tail(
     assert f"Resuming from step {at:,}." in command("train", run, "--resume", "--seconds", 9).err
 
 
-def test_a_folder_that_is_taken_is_said_before_what_lies_in_it(toy, run, refused, monkeypatch):
+def test_a_taken_folder_is_reported_before_errors_in_it(toy, run, refused, monkeypatch):
     monkeypatch.chdir(toy.parent)
     before = outcome(run)
     there = f"musicgen: {run} already holds a run, at step 4; "
@@ -96,7 +96,7 @@ def test_a_folder_that_is_taken_is_said_before_what_lies_in_it(toy, run, refused
     assert "--set run=… begins another" in said
 
 
-def test_a_run_goes_on_from_its_folder_and_says_what_changed(run: Path, command, refused):
+def test_a_run_resumes_from_its_folder_and_reports_changes(run: Path, command, refused):
     moved = run.rename(run.parent / "moved")
     again = ["train", moved, "--resume"]
     before = (moved / "config.yaml").read_bytes()
@@ -128,7 +128,7 @@ def test_a_run_goes_on_from_its_folder_and_says_what_changed(run: Path, command,
         ("--strategy fsdp --precision 64-true", "fsdp knows no precision 64-true"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(toy: Path, options: str, message, refused, monkeypatch):
+def test_an_error_is_reported_in_one_line(toy: Path, options: str, message, refused, monkeypatch):
     monkeypatch.chdir(toy.parent)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     assert message in refused("train", toy, *options.split())
@@ -136,7 +136,7 @@ def test_what_is_wrong_is_one_sentence(toy: Path, options: str, message, refused
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_asked_to_end_it_saves_first(toy: Path, number: int, command, monkeypatch):
+def test_a_signal_saves_before_the_end(toy: Path, number: int, command, monkeypatch):
     before = {name: signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)}
     asked = threading.Event()
 
@@ -158,7 +158,7 @@ def test_asked_to_end_it_saves_first(toy: Path, number: int, command, monkeypatc
 @pytest.mark.parametrize(
     ("strategy", "precision", "bound"), [("ddp", "64-true", 1e-6), ("fsdp", "32-true", 1e-4)]
 )
-def test_two_processes_learn_what_one_does(toy, strategy, precision, bound, command):
+def test_two_processes_learn_the_same_as_one(toy, strategy, precision, bound, command):
     options = ["--set", "model.dropout=0", "--precision", precision, "--json"]
     command("train", toy, *options)
     two = ["--set", f"run={toy.parent / 'two'}", "--devices", "2", "--strategy", strategy]

@@ -1,4 +1,4 @@
-"""Data that are made: each answer is found again by another way than the one that made it."""
+"""Generated data: an independent method finds the same answers."""
 
 import math
 from dataclasses import replace
@@ -34,7 +34,7 @@ pictures = partial(made_data.pathfinder, progress=quiet)
 
 
 def evaluated(ids: list[int]) -> tuple[int, int, list[int]]:
-    """Read an expression with a stack, token by token: its value, its depth and how many arguments operators have."""
+    """Evaluate an expression with a stack; return its value, its depth and the operators' numbers of arguments."""
     stack: list[list[int]] = [[]]
     operators: list[str] = []
     deepest, counts = 0, []
@@ -75,7 +75,7 @@ def test_a_second_evaluator_agrees_on_expressions(number: int, shortest: int, lo
     assert not all(np.array_equal(a, b) for a, b in zip(few, other, strict=True))
 
 
-def test_clouds_are_balanced_and_only_the_field_of_all_charges_tells_them_apart() -> None:
+def test_clouds_are_balanced_and_only_the_field_of_all_charges_gives_the_answer() -> None:
     made = clouds(2000, 10, 4)
     tokens = np.stack(made.inputs)
     assert (tokens[:, 0] == PROBE).all()
@@ -93,14 +93,14 @@ def test_clouds_are_balanced_and_only_the_field_of_all_charges_tells_them_apart(
         assert found[n] == pytest.approx(signs[n] @ weights)
     with pytest.raises(ValueError, match="a cloud cannot have 7 charges; give an even number"):
         clouds(3, 7, 0)
-    # The nearest charge says most, and not all.
+    # The nearest charge gives most answers, but not all.
     distances = np.linalg.norm(made.places[:, 1:] - made.places[:, :1], axis=2)
     nearest = signs[np.arange(2000), distances.argmin(1)] > 0
     assert 0.7 < by_nearest(made) == (nearest == made.labels).mean() < 0.95
 
 
 def followed(pixels: np.ndarray, apart: float) -> bool:
-    """Tell whether the marks are joined by drawn pixels that are less than `apart` from one another."""
+    """Return whether drawn pixels connect the marks, each less than `apart` from the next."""
     inked = {(int(row), int(column)) for row, column in np.argwhere(pixels)}
     first, last = map(tuple, np.argwhere(pixels == MARK).tolist())
     reached, edge = {first}, [first]

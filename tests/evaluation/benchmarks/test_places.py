@@ -1,4 +1,4 @@
-"""Encodings in several dimensions: what they realise depends on differences of coordinates alone."""
+"""Encodings in several dimensions depend only on differences of coordinates."""
 
 import math
 
@@ -15,7 +15,7 @@ CELLS = [(row, column) for row in range(5) for column in range(7)]
 
 
 @torch.no_grad()
-def test_permutations_make_similarity_depend_on_the_difference_of_cells_alone() -> None:
+def test_permuted_features_depend_only_on_the_difference_of_cells() -> None:
     assert [*map(tuple, positions.coordinates(torch.arange(35), SIZES).tolist())] == CELLS
     assert positions.coordinates(torch.tensor([23]), (2, 3, 4)).tolist() == [[1, 2, 3]]
     position = positions.GridPermuteformer(positions.GridPermuteformerConfig(sizes=SIZES), SHAPE)
@@ -28,7 +28,10 @@ def test_permutations_make_similarity_depend_on_the_difference_of_cells_alone() 
             lag = (row - other_row, column - other_column)
             value = found.setdefault(lag, similarity[:, i, j])
             torch.testing.assert_close(value, similarity[:, i, j])
-    beside, across = found[(0, 1)], found[(1, -6)]  # one on in the row, and over the end of the row
+    beside, across = (
+        found[(0, 1)],
+        found[(1, -6)],
+    )  # the next cell in a row, and across the end of a row
     assert not torch.allclose(beside, across)
     assert not torch.allclose(found[(0, 0)], found[(1, 0)])
     with pytest.raises(ValueError, match="36 positions do not fit into a grid of 5 by 7"):
@@ -50,7 +53,7 @@ def realised(position: positions.GridConvSpe, lags: torch.Tensor) -> torch.Tenso
 @torch.no_grad()
 @pytest.mark.parametrize("sizes", [(9,), SIZES, (3, 4, 2)])
 def test_filtered_noise_on_a_grid_realises_the_correlation_of_its_filters(sizes: tuple) -> None:
-    """The mean product of the codes of two cells comes to the template at their difference, as 1/√R."""
+    """The mean product of two cells' codes converges to the template at their difference, as 1/√R."""
     config = positions.GridConvSpeConfig(sizes=sizes, taps=2, realisations=4000, gated=False)
     position = positions.GridConvSpe(config, SHAPE).double()
     cells = math.prod(sizes)
@@ -67,7 +70,7 @@ def test_filtered_noise_on_a_grid_realises_the_correlation_of_its_filters(sizes:
 
 
 def mask_at(mask: positions.SpaceMask, lags: torch.Tensor) -> torch.Tensor:
-    """Return f of a mask of waves at differences of places in closed form, (n, ℓ) → (H, n)."""
+    """Return the mask f at differences of places in closed form, (n, ℓ) → (H, n)."""
     centres, widths = mask.centres_widths()
     widths = widths.unsqueeze(-1)
     height = mask.weights.unsqueeze(-1) * (widths * math.sqrt(2 * math.pi)) ** mask.axes

@@ -1,4 +1,4 @@
-"""The recipes that bear the papers' names are theirs, in every row that is printed (tests/golden/recipes.json)."""
+"""The recipes of the papers have all values that the papers print (tests/golden/recipes.json)."""
 
 import json
 from dataclasses import asdict
@@ -18,7 +18,7 @@ COMPARED = {name: one["of"] for one in PRINTED["sets"] for name in one["applies"
 
 
 def values_of(name: str) -> dict[str, Any]:
-    """Return all that a configuration of training or a recipe of a benchmark says."""
+    """Return all values of a training configuration or of a benchmark's recipe."""
     if COMPARED[name] == "training":
         config = read(find(name))
         return {**asdict(config), "model": config.model_config(333).plain()}
@@ -42,7 +42,7 @@ def values_of(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", COMPARED)
-def test_every_row_is_as_printed(name: str) -> None:
+def test_every_value_is_as_printed(name: str) -> None:
     found = values_of(name)
     for one in PRINTED["sets"]:
         for key, printed, _ in one["rows"] if name in one["applies"] else ():
@@ -54,8 +54,8 @@ def test_every_row_is_as_printed(name: str) -> None:
 
 
 @pytest.mark.parametrize("task", PRINTED["parameters"]["rows"])
-def test_models_have_as_many_parameters_as_printed(task: str) -> None:
-    """What an encoding adds is exact; the rest differs by the mean over positions and by biases."""
+def test_numbers_of_parameters_are_as_printed(task: str) -> None:
+    """An encoding's parameters are exact; the others differ by the mean over positions and by biases."""
     printed, *more = PRINTED["parameters"]["rows"][task]
     found, pairs = recipe(task), task == "retrieval"
     values = {**found.model, "vocabulary_size": 257 if task != "listops" else 20}
@@ -67,7 +67,7 @@ def test_models_have_as_many_parameters_as_printed(task: str) -> None:
     assert [count - plain for count in others] == more
 
 
-def test_recipes_read_and_every_configuration_of_a_paper_is_compared_with_it() -> None:
+def test_all_recipes_are_valid_and_all_papers_configurations_are_compared() -> None:
     for name in names():
         found = recipe(name)
         for encoding in found.encodings:
@@ -75,12 +75,12 @@ def test_recipes_read_and_every_configuration_of_a_paper_is_compared_with_it() -
         assert found.training(100).steps > 0
     for task in TASKS:
         assert {FULL.get(task, task), f"{task}-short"} <= set(names())
-    for name in shipped_names():  # the papers have no row without an encoding
+    for name in shipped_names():  # the papers have no values without an encoding
         if name.startswith("papers/"):
             assert (name in COMPARED) != name.endswith("-none"), name
 
 
-def test_values_after_a_name_are_the_encodings_own():
+def test_values_after_a_name_belong_to_the_encoding():
     chosen = recipe("language-short").variant("sine_spe:realisations=4,gated=false", None)
     assert chosen.choice == {"sines": 10, "realisations": 4, "gated": False}
     for name, message in (

@@ -1,4 +1,4 @@
-"""A benchmark as a whole, at a size of a second: it learns, repeats itself, goes on, and says what fails."""
+"""Whole benchmarks of about a second: learning, reproducibility, resuming and errors."""
 
 import time
 from dataclasses import replace
@@ -32,7 +32,7 @@ def with_optimiser(given: Recipe, **changes: Any) -> Recipe:
 
 
 def which_is_first(count: int, seed: int) -> Examples:
-    """Return sequences of a 1 and a 2 among zeros: the class is which of them comes first."""
+    """Return sequences with a 1 and a 2 among zeros; the class is which of the two comes first."""
     random = np.random.default_rng(seed)
     inputs, labels = np.zeros((count, 8), dtype=np.uint8), random.integers(2, size=count)
     for row, label in zip(inputs, labels, strict=True):
@@ -47,7 +47,7 @@ MATERIAL = Material(
 
 
 def measured(given: Recipe = TINY, data: Material = MATERIAL, *encodings: str, **more: Any):
-    """Return the rows by encoding, and how far it had come at first."""
+    """Return the rows by encoding, and the first progress reported."""
     told: list[tuple[int, int]] = []
     rows = benchmark(
         given, data, encodings=encodings or ["none", "absolute"], device="cpu",
@@ -64,7 +64,7 @@ def test_order_is_learned_with_an_encoding_and_not_without() -> None:
     assert none < 0.65
 
 
-def test_it_repeats_itself_and_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_results_are_reproducible_and_a_benchmark_resumes(tmp_path: Path) -> None:
     short = with_optimiser(TINY, steps=3)
     whole, begun = measured(short, seeds=2)
     assert begun == (0, 4)
@@ -78,8 +78,8 @@ def test_it_repeats_itself_and_goes_on_where_it_was(tmp_path: Path) -> None:
     assert measured(with_optimiser(TINY, steps=2), folder=tmp_path)[1] == (0, 2)
 
 
-def test_a_text_is_predicted_past_the_trained_length() -> None:
-    """Of a text that repeats itself, perplexity comes down towards 1."""
+def test_text_is_predicted_past_the_trained_length() -> None:
+    """The perplexity of a repetitive text approaches 1."""
     ids = np.tile(np.arange(6, dtype=np.uint8), 300)
     corpus = Corpus(train=ids, test=ids, vocabulary=6, files=1, about="")
     text = Material(corpus=corpus, vocabulary=6)
@@ -93,13 +93,13 @@ def test_a_text_is_predicted_past_the_trained_length() -> None:
     assert "learned" not in fitting(names, text)
 
 
-def test_music_is_read_from_a_prepared_set_and_a_training_ends_by_the_clock(
+def test_music_is_read_from_a_prepared_set_and_training_can_be_limited_by_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = prepared_set(tmp_path / "set", "ensemble", tested=2)
     music = material("music", folder, TINY.data, lambda done, total: None)
     prepared = Prepared.open(folder)
-    wanted = [prepared.ids(int(row)) for row in prepared.rows("test")[::2]]  # two rows a piece
+    wanted = [prepared.ids(int(row)) for row in prepared.rows("test")[::2]]  # two rows per piece
     assert music.corpus is not None
     assert np.array_equal(music.corpus.test, np.concatenate(wanted))
     spent = iter(range(100))
@@ -120,7 +120,7 @@ def row_of(encoding: str, *accuracies: float) -> Row:
     return Row(encoding=encoding, parameters=7, values=values)
 
 
-def test_means_and_changes_by_seed_come_with_students_interval() -> None:
+def test_means_and_paired_changes_have_students_interval() -> None:
     none, absolute = row_of("none", 0.2, 0.5, 0.8), row_of("absolute", 0.3, 0.6, 0.9)
     mean, half = none.mean("accuracy")
     assert (mean, half) == (pytest.approx(0.5), pytest.approx(4.302653 * 0.3 / 3**0.5, rel=1e-5))
@@ -149,6 +149,6 @@ def test_means_and_changes_by_seed_come_with_students_interval() -> None:
         ("points --short --encodings learned --steps 0", "no encoding could be measured"),
     ],
 )
-def test_a_wrong_request_is_one_sentence(words: str, message: str, capsys) -> None:
+def test_a_wrong_request_is_reported_in_one_line(words: str, message: str, capsys) -> None:
     assert main(["benchmark", *words.split()]) == 2
     assert message in capsys.readouterr().err

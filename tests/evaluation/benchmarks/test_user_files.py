@@ -1,4 +1,4 @@
-"""Files in the forms of the benchmarks, small ones written by the tests."""
+"""Reading small files in the formats of the benchmarks."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def test_texts_pairs_and_expressions_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("task", OF_USERS)
-def test_what_a_user_has_to_bring_is_said_with_where_it_comes_from(task: str, tmp_path) -> None:
+def test_an_error_names_the_missing_files_and_their_source(task: str, tmp_path) -> None:
     with pytest.raises(ValueError, match=rf"{task} needs data as SOURCE: \w+"):
         material(task, None, Sizes(), lambda done, total: None)
     if task not in ("patches", "language", "music"):
@@ -48,7 +48,7 @@ def test_what_a_user_has_to_bring_is_said_with_where_it_comes_from(task: str, tm
         read(task, tmp_path / "gone")
 
 
-def test_a_folder_of_text_is_bytes_or_words(tmp_path: Path) -> None:
+def test_a_folder_of_text_is_read_as_bytes_or_words(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("short")
     with pytest.raises(ValueError, match="with at least 10,000"):
         read_corpus(tmp_path, "bytes")

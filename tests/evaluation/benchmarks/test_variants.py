@@ -1,4 +1,4 @@
-"""What reads whole sequences, and the other ways to attend, held to their definitions."""
+"""The kinds of attention equal their definitions, and all parameters learn."""
 
 from collections.abc import Callable
 from functools import partial
@@ -30,7 +30,7 @@ DECAY = torch.tensor([0.5, 0.9, 1.0]).double()
 
 
 def dense(fq: Tensor, fk: Tensor, v: Tensor, lags: Tensor, own: Any = None) -> Tensor:
-    """Return attention by its (T, T) matrix: weights by lag, (H, 2T − 1), and perhaps other ones to divide by."""
+    """Compute attention by its (T, T) matrix, with weights by lag, (H, 2T − 1), and optionally other divisors."""
     place = torch.arange(fq.shape[1])
     by_lag = lags[:, place.view(-1, 1) - place + len(place) - 1]  # (H, T, T)
     scores, total = (
@@ -57,7 +57,7 @@ def same_values_and_gradients(inputs: list[Tensor], fast: Callable, exact: Calla
 
 @pytest.mark.parametrize("length", [1, 64, 65, 150])
 @pytest.mark.parametrize("decay", [None, DECAY])
-def test_linear_cost_gives_the_numbers_of_the_matrix(length: int, decay: Tensor | None) -> None:
+def test_linear_attention_equals_the_matrix(length: int, decay: Tensor | None) -> None:
     inputs = drawn(length)
     away = torch.arange(1 - length, length).abs()
     lags = (torch.ones(3).double() if decay is None else decay).view(-1, 1) ** away
@@ -71,7 +71,7 @@ def test_linear_cost_gives_the_numbers_of_the_matrix(length: int, decay: Tensor 
     found = both_ways(*inputs, normaliser=own)
     exact = dense(inputs[0], inputs[1], inputs[2], lags, own)
     torch.testing.assert_close(found, exact, rtol=1e-10, atol=1e-10)
-    # Padding is seen by nobody.
+    # Padding is ignored.
     present = torch.arange(length).expand(2, -1) < length // 2 + 1
     fq, fk, v = inputs
     padded = both_ways(fq, fk * present[..., None, None], v)
@@ -82,7 +82,7 @@ def test_linear_cost_gives_the_numbers_of_the_matrix(length: int, decay: Tensor 
 
 @pytest.mark.parametrize("length", [1, 7, 64])
 @pytest.mark.parametrize("causal", [False, True])
-def test_the_fourier_form_is_the_dense_form(length: int, causal: bool) -> None:
+def test_the_fourier_form_equals_the_matrix(length: int, causal: bool) -> None:
     lags = torch.randn(3, 2 * length - 1, generator=generator(1)).double().exp()
     if causal:
         lags[:, : length - 1] = 0
@@ -116,7 +116,7 @@ def test_random_features_estimate_their_kernel_without_bias(kind: str) -> None:
 
 
 @pytest.mark.parametrize("length", [1, 64, 65, 130])
-def test_gated_sums_are_the_recurrence(length: int) -> None:
+def test_gated_sums_equal_the_recurrence(length: int) -> None:
     q, k, v = drawn(length)
     gates = torch.rand(2, length, 3, generator=generator(4)).double()
     state, wanted = torch.zeros(2, 3, 5, 4).double(), []
@@ -129,7 +129,7 @@ def test_gated_sums_are_the_recurrence(length: int) -> None:
 
 
 @pytest.mark.parametrize("length", [1, 64, 65, 130])
-def test_delta_sums_are_the_recurrence(length: int) -> None:
+def test_delta_sums_equal_the_recurrence(length: int) -> None:
     q, k, v = drawn(length)
     k = k / k.norm(dim=-1, keepdim=True)
     rates = torch.rand(2, length, 3, generator=generator(4)).double()
@@ -154,7 +154,7 @@ def all_parameters_learn(model: torch.nn.Module, found: Tensor) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, variant in VARIANTS.items() if variant.causal])
-def test_language_models_see_nothing_of_what_follows(name: str) -> None:
+def test_language_models_do_not_see_the_future(name: str) -> None:
     variant = recipe("language-short").variant(name, None)
     language, count = None, 9
     if {"metre", "recall"} & {*variant.model}:
@@ -167,7 +167,7 @@ def test_language_models_see_nothing_of_what_follows(name: str) -> None:
     changed[:, 50] = (changed[:, 50] + 1) % count
     with torch.no_grad():
         before, after = (model(t, code=model.begin(generator())) for t in (tokens, changed))
-    # Fourier transforms round all positions together: what they see of the future is rounding, of 1e-16.
+    # Fourier transforms see the future through their rounding errors, of 1e-16.
     torch.testing.assert_close(before[:, :50], after[:, :50], rtol=0, atol=1e-10)
     assert not torch.allclose(before[:, 50:], after[:, 50:], atol=1e-6)
     model.train()
@@ -175,7 +175,7 @@ def test_language_models_see_nothing_of_what_follows(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, variant in VARIANTS.items() if variant.whole])
-def test_a_classifier_reads_what_is_there_and_learns_with_all_it_has(name: str) -> None:
+def test_a_classifier_ignores_padding_and_all_its_parameters_learn(name: str) -> None:
     cloud = VARIANTS[name].shape == "cloud"
     variant = recipe("pathfinder-short").variant(name, (4, 5))
     model = Classifier(variant, TINY, classes=3).double().eval()
@@ -189,6 +189,6 @@ def test_a_classifier_reads_what_is_there_and_learns_with_all_it_has(name: str) 
     changed = tokens.clone()
     changed[1:, 13:] = (changed[1:, 13:] + 1) % 9
     torch.testing.assert_close(model(changed, present, code, places), found, rtol=1e-9, atol=1e-9)
-    changed[0, 19] = (changed[0, 19] + 1) % 9  # matters to a mean over all positions
+    changed[0, 19] = (changed[0, 19] + 1) % 9  # changes a mean over all positions
     assert not torch.allclose(model(changed, present, code, places)[0], found[0])
     all_parameters_learn(model, found)

@@ -1,4 +1,4 @@
-"""MIREX's form of continuation: what is read and refused, what is written, and what is measured next to real pieces."""
+"""Reading, checking, writing and measuring continuations in the form of MIREX's task."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ def given(folder: Path, *notes: dict[str, int], key: str = PROMPT) -> Path:
         ({GENERATION: [{"start": 80, "pitch": 60}]}, "does not have whole numbers"),
     ],
 )
-def test_a_file_that_breaks_a_rule_is_refused_in_a_sentence(tmp_path: Path, content, says: str):
+def test_a_file_that_breaks_a_rule_is_refused(tmp_path: Path, content, says: str):
     path = tmp_path / "one.json"
     path.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=r"one\.json") as refused:
@@ -46,13 +46,13 @@ def test_a_file_that_breaks_a_rule_is_refused_in_a_sentence(tmp_path: Path, cont
     assert says in str(refused.value)
 
 
-def test_a_note_that_lasts_past_the_end_is_cut_as_the_task_says(tmp_path: Path):
+def test_a_note_is_cut_at_the_end_as_the_task_requires(tmp_path: Path):
     path = given(tmp_path, note(270, 60, 9), key=GENERATION)
     assert mirex.read(path, GENERATION).end_ticks.tolist() == [LAST]
 
 
 @pytest.mark.parametrize("starts", [(0, 16, 64), (16, 30, 79), (40,)])
-def test_a_prompt_goes_on_for_twelve_bars(tmp_path: Path, command, starts: tuple[int, ...]):
+def test_a_prompt_is_continued_by_twelve_bars(tmp_path: Path, command, starts: tuple[int, ...]):
     """With a pickup, without one, and with rests at either end."""
     prompt = given(tmp_path, *map(note, starts))
     out = tmp_path / "out.json"
@@ -61,19 +61,19 @@ def test_a_prompt_goes_on_for_twelve_bars(tmp_path: Path, command, starts: tuple
     written = mirex.read(out, GENERATION)
     assert written.onset_ticks.min() >= FIRST
     bars = (written.onset_ticks.max() - FIRST) // 16
-    assert bars >= 8  # of 12, the last of which an untrained model may leave empty
+    assert bars >= 8  # of 12; an untrained model can leave the last ones empty
     keys = written.onset_ticks * 128 + written.pitch
     assert len(np.unique(keys)) == len(keys)
 
 
-def test_variations_are_samples_of_a_folder_and_what_is_there_is_kept(tmp_path: Path, command):
+def test_variations_are_numbered_samples_and_existing_files_are_kept(tmp_path: Path, command):
     words = ("continue", given(tmp_path, note(0), note(64)), "--mirex", "--model", MODEL)
     for first in (1, 3):
         names = command(*words, "-o", tmp_path / "samples", "--variations", 2).out.split()
         assert [Path(one).name for one in names] == [f"sample_{first + n:02}.json" for n in (0, 1)]
 
 
-def test_what_cannot_be_continued_in_the_form_is_said(tmp_path: Path, refused):
+def test_errors_of_continuing_a_prompt(tmp_path: Path, refused):
     prompt = given(tmp_path, note(16))
     words = ("continue", prompt, "--mirex", "--model", MODEL)
     assert "already exists; give -o a folder" in refused(*words, "-o", prompt)
@@ -91,7 +91,7 @@ def test_systems_are_measured_next_to_the_real_pieces(tmp_path: Path, command):
     real, ours = found["table"]
     told = [(row["system"], row["prompts"], row["broken"]) for row in (real, ours)]
     assert told == [("real", 2, 0), (label, 2, 0)]
-    assert ours["apart"] is None  # of two prompts a classifier is not asked
+    assert ours["apart"] is None  # two prompts are too few for a classifier
     place = mirex.prompts_in(folder)[0]
     prompt = mirex.read(place / "prompt.json", PROMPT)
     again = {GENERATION: [note(FIRST, int(prompt.pitch[0]))]}
@@ -106,7 +106,7 @@ def test_systems_are_measured_next_to_the_real_pieces(tmp_path: Path, command):
     assert rows["theirs"]["notes"]["mean"] == pytest.approx(1 / 12)
 
 
-def test_the_same_pitch_at_once_is_one_note():
+def test_simultaneous_notes_of_one_pitch_are_merged():
     notes = Notes([0, 1, 6], [6, 12, 6], [60, 60, 60], [80, 80, 80], [0, 0, 0])
     score = mirex.piano(Notes.empty()).replace(ticks_per_beat=24, notes=notes)
     found = mirex.in_sixteenths(score)
@@ -114,7 +114,7 @@ def test_the_same_pitch_at_once_is_one_note():
     assert found.duration_ticks.tolist() == [2, 1]
 
 
-def test_a_folder_without_prompts_or_continuations_is_said(tmp_path: Path, shared_set, refused):
+def test_a_folder_without_prompts_or_continuations_is_reported(tmp_path: Path, shared_set, refused):
     assert "has no prompts" in refused("evaluate", "mirex", tmp_path)
     short = ("--data", shared_set("ensemble"), "--split", "train")
     said = refused("evaluate", "mirex", tmp_path, *short)

@@ -1,4 +1,4 @@
-"""Evaluations of whole pieces print what they say, or one line on what cannot be."""
+"""Evaluations on whole pieces print their tables."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ PIANO, REMI, GROOVE = (f"untrained:tiny:{name}" for name in ("ensemble", "remi",
 
 @pytest.fixture
 def evaluate(command, shared_set, tmp_path: Path):
-    """Return a function that evaluates on a set of a language; it gives the results, the table and the remarks."""
+    """Return a function that runs an evaluation on a set of a language, and returns results, output and remarks."""
 
     def run(name: str, spoken: str, *words: object):
         given = (name, *words, "--data", shared_set(spoken, train=2), "--workers", 1)
@@ -23,7 +23,7 @@ def evaluate(command, shared_set, tmp_path: Path):
     return run
 
 
-def test_form_stands_beside_that_of_the_piece(evaluate):
+def test_form_is_compared_with_the_real_piece(evaluate):
     how = ("--prompt-bars", 1, "--bars", 3)
     found, out, _ = evaluate("form", "ensemble", PIANO, *how)
     table = {row["measure"]: row for row in found["models"][0]["table"]}
@@ -43,8 +43,8 @@ def test_form_stands_beside_that_of_the_piece(evaluate):
     assert '"end: ' not in out  # this language cannot end a piece
 
 
-@pytest.mark.long  # it writes nine times
-def test_a_plan_stands_beside_music_without_guidance_and_without_a_plan(evaluate):
+@pytest.mark.long  # generates nine times
+def test_a_plan_is_compared_with_music_without_guidance_and_without_a_plan(evaluate):
     how = ("--split", "train", "--pieces", 1, "--prompt-bars", 1, "--bars", 8)
     found, *_ = evaluate("plan", "ensemble", PIANO, *how)
     table = {row["measure"]: row for row in found["models"][0]["table"]}
@@ -52,7 +52,7 @@ def test_a_plan_stands_beside_music_without_guidance_and_without_a_plan(evaluate
     assert len({table["density"][side]["mean"] for side in ("written", "unguided", "free")}) == 3
 
 
-def test_infilling_says_what_the_bars_after_a_gap_are_worth(evaluate):
+def test_infilling_measures_the_value_of_the_bars_after_a_gap(evaluate):
     found, *_ = evaluate("infilling", "ensemble", PIANO, GROOVE, "--gap", 1)
     table = {row["measure"]: row for row in found["models"][0]["table"]}
     assert set(table) == {"loss", "f1", "likeness", "leap"}
@@ -61,7 +61,7 @@ def test_infilling_says_what_the_bars_after_a_gap_are_worth(evaluate):
     assert found["left_out"] == [left]
 
 
-def test_each_hidden_part_has_a_row_with_what_stands_beside_it(evaluate):
+def test_each_hidden_part_has_a_row_with_its_references(evaluate):
     how = ("--split", "validation", "--bars", 1, "--hide", "drums", "--hear-chords")
     found, out, err = evaluate("accompaniment", "groove", PIANO, GROOVE, *how)
     assert (found["pieces"], found["bars"], found["hear_chords"]) == (2, 1, True)
@@ -76,7 +76,7 @@ def test_each_hidden_part_has_a_row_with_what_stands_beside_it(evaluate):
     assert f": {GROOVE}, in groove\n" in err
 
 
-def test_realism_tells_written_from_real_by_each_kind_of_statistic(evaluate, tmp_path, monkeypatch):
+def test_realism_has_the_windows_and_kinds_of_statistics(evaluate, tmp_path, monkeypatch):
     monkeypatch.setattr("evaluation.study.realism.TREES", 10)
     monkeypatch.setattr("evaluation.study.realism.WINDOW", 2)
     how = ("--split", "validation", "--prompt-bars", 1, "--bars", 4)

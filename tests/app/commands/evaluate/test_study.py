@@ -45,7 +45,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_losses_of_the_models_that_speak_the_data(place: Path, tmp_path: Path, evaluate):
+def test_losses_of_the_models_of_the_datas_language(place: Path, tmp_path: Path, evaluate):
     models = [place / name for name in ("ape", "sine", "trio")]
     options = ("--data", place / "remi", "--pieces", 3, "-o", tmp_path / "out")
     out, err = evaluate("extrapolation", *models, *options, "--json")
@@ -84,7 +84,7 @@ def test_positions_are_probed_and_drawn(place: Path, tmp_path: Path, evaluate):
     assert _file_names(alike) == ["a-b", "a-b-2", "a-b-3"]
 
 
-def test_parts_are_taken_away_from_models_of_the_data(place: Path, tmp_path: Path, evaluate):
+def test_parts_are_removed_from_models_of_the_datas_language(place: Path, tmp_path: Path, evaluate):
     models = [place / name for name in ("ape", "sine", "trio")]
     options = ("--data", place / "remi", "--pieces", 3, "--length", 40)
     out, err = evaluate("ablation", *models, *options, "--json", "-o", tmp_path / "out")
@@ -131,7 +131,9 @@ def test_parts_are_taken_away_from_models_of_the_data(place: Path, tmp_path: Pat
         ("report trio --data groove --prompts none", "there is no folder"),
     ],
 )
-def test_what_cannot_be_measured_is_said_in_a_sentence(place, words, says, monkeypatch, refused):
+def test_an_impossible_measurement_is_reported_in_one_line(
+    place, words, says, monkeypatch, refused
+):
     monkeypatch.chdir(place)
     before = [*place.iterdir()]
     assert says in refused("evaluate", *words.split(), *QUICK)
@@ -139,8 +141,10 @@ def test_what_cannot_be_measured_is_said_in_a_sentence(place, words, says, monke
     assert not (place / "out" / "ablation.json").exists()
 
 
-def test_a_model_is_tried_on_what_it_learned_from(shared_set, tmp_path: Path, monkeypatch):
-    """On the set of its card's checksum, else title, else the first of several that holds pieces out, else name."""
+def test_the_default_data_are_those_the_model_was_trained_on(
+    shared_set, tmp_path: Path, monkeypatch
+):
+    """The set is found by the card's checksum, else its title, else as the first with held-out pieces, else by name."""
     monkeypatch.chdir(tmp_path)
     kept = json.loads((shared_set("remi") / "meta.json").read_text())
     none = {split: {**counts, "pieces": 0} for split, counts in kept["counts"].items()}
@@ -178,7 +182,7 @@ def test_a_model_is_tried_on_what_it_learned_from(shared_set, tmp_path: Path, mo
 
 
 def page(report: Path) -> str:
-    """Return a report's text, which needs no other file."""
+    """Return the text of a report, which must not need another file."""
     text = (report / "index.html").read_text(encoding="utf-8")
     ids = re.findall(r'\sid="([^"]*)"', text)
     assert len(ids) == len(set(ids))
@@ -189,7 +193,9 @@ def page(report: Path) -> str:
     return text
 
 
-def test_a_report_keeps_to_the_split_and_has_what_whole_pieces_show(shared_set, tmp_path, evaluate):
+def test_a_report_uses_the_split_and_has_the_evaluations_on_whole_pieces(
+    shared_set, tmp_path, evaluate
+):
     languages, report = ("ensemble", "groove"), tmp_path / "report"
     sets = [shared_set(name, train=2) for name in languages]
     models = [write_model(tmp_path / name, name, "sine_spe") for name in languages]

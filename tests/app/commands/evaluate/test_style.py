@@ -20,7 +20,7 @@ SMALL = ("--tokens", 110, "--samples", 2, "--workers", 1, "--device", "cpu")
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the current folder, with a band, another one, its drums alone, rubbish, and a folder of prompts."""
+    """Return the current folder, with two bands, drums, a bass, an invalid file, and a folder of prompts."""
     monkeypatch.chdir(tmp_path)
     write_score(tmp_path / "band.mid", random_trio(0, 120, beats=32))
     write_score(tmp_path / "other.mid", random_trio(1, 90, beats=24))
@@ -51,7 +51,7 @@ def test_json_has_the_whole_and_the_quarters(folder: Path, style):
         assert wholes["other.mid", metric.__name__] == pytest.approx(cosine(*histograms))
 
 
-def test_bad_files_are_named_and_the_rest_is_compared(style):
+def test_bad_files_are_reported_and_the_others_compared(style):
     out, err = style("rubbish.mid", "none.mid", "drums.mid", "other.mid")
     assert out.count("other.mid") == 2
     assert "drums" not in out
@@ -74,7 +74,7 @@ def test_by_track(style):
 
 
 def test_folders_of_prompts_and_continuations_are_compared(folder: Path, command):
-    """What repeats its prompt is like it; each quarter is as the file's own comparison says."""
+    """A continuation that repeats its prompt is similar to it, and results agree with those of single files."""
     bar = [(at, 6, 60 + at % 7, OTHER) for at in range(0, 48, 12)]
     more = [(at + 48, 3 + at % 5, pitch + at % 5, OTHER) for at, _, pitch, _ in bar]
     again = [(at + 48, length, pitch, part) for at, length, pitch, part in bar]
@@ -112,7 +112,7 @@ def test_folders_of_prompts_and_continuations_are_compared(folder: Path, command
         assert reason in command("evaluate", "style", *words, code=2).err
 
 
-def test_continuation_writes_tables_and_files_and_goes_on(folder: Path, command, monkeypatch):
+def test_continuation_writes_tables_and_files_and_resumes(folder: Path, command, monkeypatch):
     evaluate = ["evaluate", "continuation", "--prompts", "midi", *SMALL]
     out, err = command(*evaluate, MODEL, "untrained:tiny")
     assert out.startswith("4 prompts in 2 styles, 2 continuations per prompt at temperature 0.6")
@@ -141,7 +141,7 @@ def test_continuation_writes_tables_and_files_and_goes_on(folder: Path, command,
     assert (few["prompts"], few["styles"]) == (1, 1)
     assert not any(row["output"] == "another style" for row in few["similarity"])
 
-    monkeypatch.setattr(experiment, "continuing_work", None)  # whoever calls it fails
+    monkeypatch.setattr(experiment, "continuing_work", None)  # calling it fails
     again = json.loads(command(*evaluate, MODEL, "--json").out)
     assert again["similarity"] == results["similarity"]
     assert json.loads((written / "results.json").read_text()) == results  # it has its own folder
@@ -158,7 +158,9 @@ def test_continuation_writes_tables_and_files_and_goes_on(folder: Path, command,
         (f"continuation {MODEL}", "the following arguments are required: --prompts"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(folder, words: str, sentence: str, refused):
+def test_an_impossible_evaluation_is_reported_in_one_line(
+    folder, words: str, sentence: str, refused
+):
     assert refused("evaluate", *words.split()).startswith(f"musicgen: {sentence}")
 
 
@@ -176,7 +178,7 @@ def written(path: Path, *choices: object, **more: object) -> Path:
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[Path]:
-    """Return two files, which have a choice in common."""
+    """Return two files that share a choice."""
     one = [choice(n, "ensemble", "real", "A") for n in range(4)]
     two = [choice(n, "real", "ensemble", "A") for n in range(4, 10)]
     others = [
@@ -188,7 +190,7 @@ def files(tmp_path: Path) -> list[Path]:
     return [anna, written(tmp_path / "ben.json", *two, *others)]
 
 
-def test_choices_are_counted_by_pairs_wherever_a_side_was_heard(command, files: list[Path]):
+def test_choices_are_counted_by_pairs_of_sources_on_either_side(command, files: list[Path]):
     rows = json.loads(command("evaluate", "listening", *files, "--json").out)
     names = ("heard", "first", "second", "equal")
     assert {tuple(row["pair"]): [row[name] for name in names] for row in rows} == {
@@ -207,7 +209,7 @@ def test_the_table_fits_a_terminal(command, files: list[Path], tmp_path: Path):
     assert "ensemble / real 11 4 6 1 0.400 [0.168, 0.687]" in [" ".join(line.split()) for line in lines]  # fmt: skip
 
 
-def test_a_file_that_is_none_is_said_in_a_sentence(refused, tmp_path: Path):
+def test_a_file_without_choices_is_reported(refused, tmp_path: Path):
     other = tmp_path / "other.json"
     other.write_text('{"seed": 3}')
     assert "other.json has no choices of blind comparisons" in refused("evaluate", "listening", other)  # fmt: skip
