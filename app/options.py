@@ -49,7 +49,7 @@ def add_language(
 STANDARD_INPUT = "-"
 
 
-def read_given(file: str, most_bytes: int) -> tuple[bytes, str]:
+def read_input(file: str, most_bytes: int) -> tuple[bytes, str]:
     """Read a file or the standard input, up to one byte more than allowed; return its bytes and its name in errors."""
     if file == STANDARD_INPUT:
         return sys.stdin.buffer.read(most_bytes + 1), "the standard input"
@@ -138,30 +138,30 @@ def workers_of(arguments: argparse.Namespace) -> int | str:
 # The output folder without -o. A repeated request finds its own folder again. A different request gets a new folder,
 # with copies of the measurements in the others: these are stored by what was measured, not by request.
 
-ASKED = ".asked.json"  # the request, in its folder
+REQUEST_FILE = ".asked.json"  # the request, in its folder
 # Options that do not change the results: an interrupted request can be resumed with other values of these.
 WITHOUT_EFFECT = ("output", "json", "workers", "scheduler", "device")
 
 
-def own_folder(name: str, arguments: argparse.Namespace) -> Path:
+def default_folder(name: str, arguments: argparse.Namespace) -> Path:
     """Return the first of NAME, NAME-2, … that does not exist or belongs to the same request."""
-    asked = _asked(arguments)
+    asked = _request(arguments)
     names = (name if number == 1 else f"{name}-{number}" for number in count(1))
-    return next(f for f in map(Path, names) if not f.exists() or _asked_before(f) == asked)
+    return next(f for f in map(Path, names) if not f.exists() or _recorded_request(f) == asked)
 
 
 def claim(folder: Path, arguments: argparse.Namespace, *reused: str) -> None:
     """Record the request in its folder; a new folder gets copies of the subfolders `reused` of its neighbours."""
-    others = [] if folder.exists() else sorted(folder.parent.glob(f"*/{ASKED}"))
+    others = [] if folder.exists() else sorted(folder.parent.glob(f"*/{REQUEST_FILE}"))
     make_folder(folder, "give another one with -o")
-    write_json(folder / ASKED, _asked(arguments))
+    write_json(folder / REQUEST_FILE, _request(arguments))
     for source, name in ((other.parent / name, name) for other in others for name in reused):
         for file in (path for path in source.rglob("*") if path.is_file()):
             if not file.match(".*.part"):
                 write_bytes(folder / name / file.relative_to(source), file.read_bytes())
 
 
-def _asked(arguments: argparse.Namespace) -> dict[str, str]:
+def _request(arguments: argparse.Namespace) -> dict[str, str]:
     return {
         name: str(value)
         for name, value in sorted(vars(arguments).items())
@@ -169,8 +169,8 @@ def _asked(arguments: argparse.Namespace) -> dict[str, str]:
     }
 
 
-def _asked_before(folder: Path) -> dict[str, str] | None:
+def _recorded_request(folder: Path) -> dict[str, str] | None:
     try:
-        return json.loads((folder / ASKED).read_text(encoding="utf-8"))
+        return json.loads((folder / REQUEST_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from evaluation import figures
-from evaluation.benchmarks.run import from_plain, table_beside_papers
+from evaluation.benchmarks.run import from_plain, table_with_papers
 from evaluation.continuation.results import continuation as continuation_figure
 from evaluation.continuation.results import similarity_tables, statistics_table, variety_table
 from evaluation.figures import style_sheet, svg
@@ -158,7 +158,7 @@ COLUMN = 14  # letters of a title's line, so that the papers' columns stand on a
 def benchmark_content(result: Result) -> Markup:
     """Return the table of one benchmark, its failures, and how it was trained."""
     rows = [from_plain(row) for row in result["rows"]]
-    head, *lines = table_beside_papers(result["task"], rows, result["rules"])
+    head, *lines = table_with_papers(result["task"], rows, result["rules"])
     titles = ["\n".join(wrap(name, COLUMN)) for name in head]
     refused = [f"{row.encoding}: {row.failed}" for row in rows if row.failed]
     training, seeds = result["training"], max((len(row.values) for row in rows), default=0)

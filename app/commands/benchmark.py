@@ -80,10 +80,10 @@ def run(arguments: argparse.Namespace) -> None:
     """Generate or read the data, train the models, and print the table."""
     from evaluation.benchmarks.run import (
         benchmark,
-        examples_measured,
-        fitting,
+        example_remarks,
         plain,
-        table_beside_papers,
+        suitable,
+        table_with_papers,
     )
     from evaluation.benchmarks.tasks import TASKS as KNOWN
     from evaluation.benchmarks.tasks import material
@@ -97,8 +97,8 @@ def run(arguments: argparse.Namespace) -> None:
     recipe = _recipe(arguments)
     with output.progress_bar("Data") as progress:
         data = material(arguments.task, arguments.source, recipe.data, progress)
-    data = replace(data, remarks=[*data.remarks, *examples_measured(recipe, data)])
-    names = arguments.encodings or fitting(recipe.encodings, data)
+    data = replace(data, remarks=[*data.remarks, *example_remarks(recipe, data)])
+    names = arguments.encodings or suitable(recipe.encodings, data)
     output.remark([recipe.about, *data.remarks, f"On {machine()}."])
     for name in names:
         variant(name)  # raises ValueError for a wrong one
@@ -110,7 +110,7 @@ def run(arguments: argparse.Namespace) -> None:
     output.remark(f"{row.encoding}: {row.failed}." for row in rows if row.failed)
     if not any(row.values for row in rows):
         raise ValueError("no encoding could be measured, for the reasons above")
-    table = table_beside_papers(arguments.task, rows, data.rules)
+    table = table_with_papers(arguments.task, rows, data.rules)
     if arguments.output is not None:
         _write(arguments.output, recipe, data, rows, table)
     result = {"task": arguments.task, "rules": data.rules, "rows": [*map(plain, rows)]}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from app import output
 from app.commands.train import train
-from app.options import check_counts, claim, own_folder
+from app.options import check_counts, claim, default_folder
 
 if TYPE_CHECKING:
     from training.config import RunConfig
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     check_counts(arguments, "seeds")
     named = arguments.output is not None
-    arguments.output = arguments.output or own_folder("compare", arguments)
+    arguments.output = arguments.output or default_folder("compare", arguments)
     configs = configured(arguments)
     several = arguments.seeds > 1
     check_table(arguments.output, configs, arguments.seeds)

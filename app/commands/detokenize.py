@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from app import output
-from app.options import add_language, read_given
+from app.options import add_language, read_input
 
 EXAMPLES = """\
 examples:
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> None:
     target = Path(arguments.output)
     if target.is_file() and not arguments.force:
         raise ValueError(f"{target} exists; choose another name, or replace it with --force")
-    data, name = read_given(arguments.file, MOST_BYTES)
+    data, name = read_input(arguments.file, MOST_BYTES)
     if len(data) > MOST_BYTES:
         raise ValueError(f"{name} has more than {MOST_BYTES >> 20} MB; use a part of it")
     try:

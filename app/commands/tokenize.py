@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 
 from app import output
-from app.options import STANDARD_INPUT, add_language, add_tracks, read_given, tracks_of
+from app.options import STANDARD_INPUT, add_language, add_tracks, read_input, tracks_of
 
 EXAMPLES = """\
 examples:
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> None:
     chosen = language(arguments.language)
     tracks = tracks_of(arguments.tracks, chosen.name)
     if arguments.file == STANDARD_INPUT:
-        data, name = read_given(STANDARD_INPUT, GENEROUS.bytes)
+        data, name = read_input(STANDARD_INPUT, GENEROUS.bytes)
         score = read_file(data, name=name)
     else:
         score = read_file(arguments.file)

@@ -155,7 +155,7 @@ def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
     output.remark(compiling if first else [])
     bar = output.progress_bar("", timed=False) if first else nullcontext(lambda *_: None)
     with bar as show, _signals(run):
-        ending = run.fit(TrainingLine(partial(_write_samples, run), show))
+        ending = run.fit(TrainingProgress(partial(_write_samples, run), show))
     if not first:
         return None
     state = run.state
@@ -232,7 +232,7 @@ def _signals(run: Run) -> Iterator[None]:
             signal.signal(name, handler)
 
 
-class TrainingLine:
+class TrainingProgress:
     """Reports the progress of a run: on a terminal with `show`, elsewhere with a line now and then."""
 
     def __init__(self, samples: Samples, show: Callable[[int, int, str], None]) -> None:

@@ -85,7 +85,7 @@ def benchmark(
     return list(rows.values())
 
 
-def fitting(names: Sequence[str], data: Material) -> list[str]:
+def suitable(names: Sequence[str], data: Material) -> list[str]:
     """Return the encodings that suit the data: those of grids only for grids, causal ones for a corpus."""
     cloud = data.train is not None and data.train.places is not None
     shapes = {"sequence"} if not cloud else {"sequence", "cloud"}
@@ -98,7 +98,7 @@ def fitting(names: Sequence[str], data: Material) -> list[str]:
     ]
 
 
-def examples_measured(recipe: Recipe, data: Material) -> list[str]:
+def example_remarks(recipe: Recipe, data: Material) -> list[str]:
     """Return a remark if only a part of the test examples is used."""
     count = 0 if data.test is None else len(data.test.labels)
     if not 0 < recipe.data.test < count:
@@ -226,7 +226,7 @@ def control_of(rows: Sequence[Row]) -> Row | None:
     return next((row for row in rows if row.encoding == CONTROL and row.values), None)
 
 
-def table_beside_papers(
+def table_with_papers(
     task: str, rows: Sequence[Row], rules: Mapping[str, float]
 ) -> list[list[str]]:
     """Return the table with one column per paper; encodings that only papers have follow at the end."""

@@ -103,7 +103,7 @@ class Task:
     """A benchmark: `maker` generates its data, `reader` reads files; one of them can be missing."""
 
     about: str
-    wanted: str  # the files that the user has to give, and their source
+    needs: str  # the files that the user has to give, and their source
     maker: Callable[[Sizes, Progress], Material] | None = None
     reader: Callable[[Path, Sizes], Material] | None = None
 
@@ -136,16 +136,16 @@ def material(task: str, source: Path | None, sizes: Sizes, progress: Progress) -
     found = TASKS[task]
     if source is None:
         if found.maker is None:
-            raise ValueError(f"{task} needs data as SOURCE: {found.wanted}")
+            raise ValueError(f"{task} needs data as SOURCE: {found.needs}")
         return found.maker(sizes, progress)
     if found.reader is None:
         raise ValueError(f"{task} generates its data; leave out {source}")
     if not source.exists():
-        raise FileNotFoundError(f"there is no file or folder {source}; {task} needs {found.wanted}")
+        raise FileNotFoundError(f"there is no file or folder {source}; {task} needs {found.needs}")
     try:
         return found.reader(source, sizes)
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"{error}; {task} needs {found.wanted}") from None
+        raise FileNotFoundError(f"{error}; {task} needs {found.needs}") from None
 
 
 def _reader(
@@ -281,55 +281,55 @@ def _classified(
 TASKS: dict[str, Task] = {
     "listops": Task(
         about="the value of nested operations on digits",
-        wanted="the folder with the Long Range Arena's basic_train.tsv and basic_test.tsv "
+        needs="the folder with the Long Range Arena's basic_train.tsv and basic_test.tsv "
         "(lra_release.gz of https://github.com/google-research/long-range-arena), or nothing, to generate expressions",
         maker=_make_listops,
         reader=_reader(files.read_listops, _listops),
     ),
     "pathfinder": Task(
         about="whether two marks are the ends of one dashed path, pixel by pixel",
-        wanted="a folder such as pathfinder32/curv_contour_length_14 with imgs and metadata (lra_release.gz of "
+        needs="a folder such as pathfinder32/curv_contour_length_14 with imgs and metadata (lra_release.gz of "
         "https://github.com/google-research/long-range-arena), or nothing, to generate pictures",
         maker=_make_pathfinder,
         reader=_reader(files.read_pathfinder, partial(_square, classes=2)),
     ),
     "text": Task(
         about="whether a film review is positive or negative, byte by byte",
-        wanted="the folder aclImdb with train/pos, train/neg, test/pos and test/neg "
+        needs="the folder aclImdb with train/pos, train/neg, test/pos and test/neg "
         "(https://ai.stanford.edu/~amaas/data/sentiment)",
         reader=_reader(files.read_text, partial(_classified, classes=2)),
     ),
     "retrieval": Task(
         about="whether one paper cites another, from the bytes of both",
-        wanted="the folder with new_aan_pairs.train.tsv and new_aan_pairs.test.tsv (lra_release.gz of "
+        needs="the folder with new_aan_pairs.train.tsv and new_aan_pairs.test.tsv (lra_release.gz of "
         "https://github.com/google-research/long-range-arena, from the ACL Anthology Network)",
         reader=_reader(files.read_retrieval, partial(_classified, classes=2, pairs=True)),
     ),
     "image": Task(
         about="what a picture of 32 by 32 shows, as grey pixels",
-        wanted="the folder cifar-10-batches-bin with data_batch_1.bin … and test_batch.bin "
+        needs="the folder cifar-10-batches-bin with data_batch_1.bin … and test_batch.bin "
         "(CIFAR-10 binary version, https://www.cs.toronto.edu/~kriz/cifar.html)",
         reader=_reader(files.read_image, partial(_square, classes=10)),
     ),
     "patches": Task(
         about="what your own pictures show, as patches",
-        wanted="a .npz with images (n, height, width), or with channels, and labels (n,)",
+        needs="a .npz with images (n, height, width), or with channels, and labels (n,)",
         reader=_read_patches,
     ),
     "points": Task(
         about="whether the field of charges in space is positive at a probe",
-        wanted="nothing",
+        needs="nothing",
         maker=_make_points,
     ),
     "language": Task(
         about="the next byte or word of a text",
-        wanted="a folder of text files, or one with wiki.train.tokens, wiki.valid.tokens and wiki.test.tokens "
+        needs="a folder of text files, or one with wiki.train.tokens, wiki.valid.tokens and wiki.test.tokens "
         "(WikiText-103, https://huggingface.co/datasets/Salesforce/wikitext)",
         reader=_read_language,
     ),
     "music": Task(
         about="the next token of music: what each part of a model is worth",
-        wanted="a prepared data set, as made by `musicgen data pop909`",
+        needs="a prepared data set, as made by `musicgen data pop909`",
         reader=_read_music,
     ),
 }

@@ -64,13 +64,13 @@ def test_detokenize_does_not_replace_a_file_that_appears_meanwhile(
 ):
     text, target = tmp_path / "song.txt", tmp_path / "song.mid"
     text.write_text(command("tokenize", SEED_FILE).out)
-    words, read = ["detokenize", text, "-o", target], detokenize.read_given
+    words, read = ["detokenize", text, "-o", target], detokenize.read_input
 
     def meanwhile(*asked: Any) -> tuple[bytes, str]:
         target.write_bytes(b"another's")
         return read(*asked)
 
-    monkeypatch.setattr(detokenize, "read_given", meanwhile)
+    monkeypatch.setattr(detokenize, "read_input", meanwhile)
     assert refused(*words) == f"musicgen: {target}: File exists"
     assert target.read_bytes() == b"another's"
     command(*words, "--force")

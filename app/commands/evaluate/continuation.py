@@ -11,9 +11,9 @@ from app import output
 from app.commands.evaluate.study_options import (
     KEPT,
     add_study,
-    conducted_alone,
+    run_experiment,
 )
-from app.options import check_counts, chosen_device, claim, from_options, own_folder
+from app.options import check_counts, chosen_device, claim, default_folder, from_options
 
 if TYPE_CHECKING:
     from evaluation.study.experiments import Experiment
@@ -68,11 +68,11 @@ def run(arguments: argparse.Namespace) -> None:
     models = models_of(arguments.models, arguments.device)
     is_own = arguments.output is None
     if is_own:
-        arguments.output = own_folder("continuation", arguments)
+        arguments.output = default_folder("continuation", arguments)
     experiment = experiment_of(models, arguments)
     if is_own:
         claim(arguments.output, arguments, KEPT)
-    results = conducted_alone("continuation", experiment, arguments, "Continuing")
+    results = run_experiment("continuation", experiment, arguments, "Continuing")
     _write(arguments.output, results.pop("measured"), results)
     figure = f"{arguments.output / 'continuation.png'} shows the quarters."
     output.write_either(arguments.json, results, "\n\n".join(tables(results)), figure)

@@ -19,10 +19,10 @@ from app.commands.evaluate.study_options import (
     add_length,
     add_study,
     command_line,
-    conducted,
     data_by_language,
+    run_experiments,
 )
-from app.options import claim, own_folder
+from app.options import claim, default_folder
 
 if TYPE_CHECKING:
     from evaluation.study.experiments import Experiment
@@ -91,10 +91,10 @@ def run(arguments: argparse.Namespace) -> None:
     benchmarks = _benchmarks(arguments.benchmarks)
     is_own = arguments.output is None
     if is_own:
-        arguments.output = own_folder("report", arguments)
+        arguments.output = default_folder("report", arguments)
     experiments: dict[str, Experiment] = {}
     left_out: list[str] = []
-    for found in _asked(playables, arguments):
+    for found in _evaluations(playables, arguments):
         if isinstance(found, str):
             left_out.append(found)
             continue
@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace) -> None:
         experiments[name] = replace(experiment, facts=facts)
     if is_own:
         claim(arguments.output, arguments, KEPT)
-    found, failures = conducted(experiments, arguments, "Measuring")
+    found, failures = run_experiments(experiments, arguments, "Measuring")
     remarks = [*left_out, *failures]
     output.remark(remarks)
     by_kind: dict[str, list[dict[str, Any]]] = {}
@@ -141,7 +141,7 @@ def run(arguments: argparse.Namespace) -> None:
     output.write(str(arguments.output / "index.html"))
 
 
-def _asked(
+def _evaluations(
     playables: list[Playable], arguments: argparse.Namespace
 ) -> Iterator[tuple[str, Path | None, list[Playable], list[str]] | str]:
     """Yield the evaluations of a report: kind, data set, models and options; or a remark on one that is impossible.

@@ -20,8 +20,8 @@ from app.commands.evaluate.study_options import (
     add_data,
     add_length,
     add_study,
-    conducted_alone,
     data_of,
+    run_experiment,
 )
 from app.options import check_counts, chosen_device, from_options
 from musicgen.generation.sampling import MUSICAL
@@ -246,7 +246,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     name: str = arguments.evaluation
     experiment = experiment_of(models_of(arguments.models), arguments)
-    result = conducted_alone(name, experiment, arguments, EVALUATIONS[name].doing)
+    result = run_experiment(name, experiment, arguments, EVALUATIONS[name].doing)
     if not any(model.get("table", True) for model in result["models"]):
         raise ValueError(
             f"the {result['pieces']} pieces of {result['data']} have nothing to measure: "

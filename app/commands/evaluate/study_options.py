@@ -152,7 +152,7 @@ def seed(text: str) -> int:
     return int(text)
 
 
-def conducted(
+def run_experiments(
     experiments: Mapping[str, Experiment], arguments: argparse.Namespace, doing: str
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """Run experiments with a progress bar titled `doing`; return their results, and remarks on what failed.
@@ -168,13 +168,13 @@ def conducted(
         return conduct(experiments, folder=kept, workers=workers, progress=progress)
 
 
-def conducted_alone(
+def run_experiment(
     name: str, experiment: Experiment, arguments: argparse.Namespace, doing: str
 ) -> dict[str, Any]:
     """Run one experiment and print remarks on what is left out; return the result with its command."""
     left_out = [*experiment.facts.get("left_out", ())]
     output.remark(left_out)
-    found, failures = conducted({name: experiment}, arguments, doing)
+    found, failures = run_experiments({name: experiment}, arguments, doing)
     output.remark(failures)
     result = {"command": command_line(), **found[name], "left_out": left_out + failures}
     if not result["models"]:

@@ -145,7 +145,7 @@ def test_a_signal_saves_before_the_end(toy: Path, number: int, command, monkeypa
             asked.set()
             signal.raise_signal(number)
 
-    monkeypatch.setattr("app.commands.train.TrainingLine.stepped", ask)
+    monkeypatch.setattr("app.commands.train.TrainingProgress.stepped", ask)
     said = command("train", toy, code=130).err
     assert "Saving after this step; interrupt again to stop at once." in said
     assert "Saved at step 1 of 4; continue with --resume." in said

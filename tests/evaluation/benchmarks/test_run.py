@@ -10,7 +10,7 @@ import pytest
 
 from app.cli import main
 from evaluation.benchmarks.files import Corpus
-from evaluation.benchmarks.run import Row, benchmark, edges, fitting, result_table
+from evaluation.benchmarks.run import Row, benchmark, edges, result_table, suitable
 from evaluation.benchmarks.tasks import Material, Recipe, Sizes, material, recipe
 from evaluation.benchmarks.training import Examples
 from tests.training.makers import prepared_set
@@ -88,9 +88,9 @@ def test_text_is_predicted_past_the_trained_length() -> None:
     assert found["16–24"] < 1.2
     assert edges(512, 4, 256) == [0, 256, 512, 768, 1024, 1536, 2048]
     names = recipe("image-short").encodings
-    assert "conv_spe_grid" not in fitting(names, MATERIAL)
-    assert "conv_spe_grid" in fitting(names, replace(MATERIAL, grid=(2, 4)))
-    assert "learned" not in fitting(names, text)
+    assert "conv_spe_grid" not in suitable(names, MATERIAL)
+    assert "conv_spe_grid" in suitable(names, replace(MATERIAL, grid=(2, 4)))
+    assert "learned" not in suitable(names, text)
 
 
 def test_music_is_read_from_a_prepared_set_and_training_can_be_limited_by_time(
