@@ -22,7 +22,7 @@ examples:
   musicgen generate --style band --bars 32 --variations 4 --seed 7 --audio -o output
 """
 IDEA: Options = {
-    "style": (str, "STYLE", "pop, song, quartet, keyboard, band or drums"),
+    "style": (str, "STYLE", "one of pop, song, quartet, keyboard, band and drums"),
     "key": (str, "KEY", "such as 'G minor' or 'Eb major'"),
     "tempo": (float, "BPM", "beats per minute"),
     "metre": (str, "METRE", "such as 3/4"),

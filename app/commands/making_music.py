@@ -132,7 +132,7 @@ def add_options(parser: argparse.ArgumentParser, *, lengths: bool = True) -> Non
     parser.add_argument(
         "--by-kind", action=argparse.BooleanOptionalAction,
         help="apply temperature and limits within each kind of token, such as notes or bar lines, so that the music "
-        "stays as busy as the model expects (default: only to fill a gap or write a part)",
+        "stays as busy as the model expects (default: for models of the language ensemble)",
     )  # fmt: skip
     add_group(parser, "plan", "attributes of the new bars, for models that follow a plan", PLAN)
     parser.add_argument(
