@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 
 MOST_DIGITS = 6  # of a number in a file name; longer ones are ignored
+LONGEST_NAME_BYTES = 200  # of 255 in a file name; leaves room for `.prompt_cont_12.musicxml`
+MOST_VARIATIONS = 1000  # each keeps its state in memory
+Failure = tuple[str, Exception]  # the name of a file in messages, and its error
+# Control characters and line separators, which a downloaded file can have in its name, and path separators.
+UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029/\\]")
 
 
 def write_take(
@@ -86,13 +91,6 @@ def first_free(folder: Path, prefixes: Iterable[str]) -> int:
 def _folded(name: str) -> str:
     name = os.fsencode(name).decode("utf-8", "surrogateescape")  # whatever the locale encodes
     return normalize("NFC", normalize("NFC", name).casefold())
-
-
-LONGEST_NAME_BYTES = 200  # of 255 in a file name; leaves room for `.prompt_cont_12.musicxml`
-MOST_VARIATIONS = 1000  # each keeps its state in memory
-Failure = tuple[str, Exception]  # the name of a file in messages, and its error
-# Control characters and line separators, which a downloaded file can have in its name, and path separators.
-UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029/\\]")
 
 
 Options = Mapping[str, tuple[Any, str, str]]  # name → type, metavar and help
