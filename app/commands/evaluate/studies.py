@@ -345,10 +345,10 @@ def _remarks(name: str, result: dict[str, Any]) -> list[str]:
     if name == "extrapolation":
         data = result["data"]
         pieces = f"{counted(data['pieces'], 'piece')} of {data['folder']}"
-        return [f"{pieces}, {data['whole']} of them of full length."]
+        return [f"Measured on {pieces}, {data['whole']} of them of full length."]
     if "pieces" not in result:
         return []
-    return [f"{counted(result['pieces'], 'piece')} of {result['data']}."]
+    return [f"Measured on {counted(result['pieces'], 'piece')} of {result['data']}."]
 
 
 def _print_closest(found: dict[str, Any]) -> None:
