@@ -147,7 +147,7 @@ def test_blocks_lie_end_to_end_and_names_and_ids_are_inverse():
     assert [small.id(name) for name in small.names] == list(range(5)) == list(range(len(small)))
     with pytest.raises(ValueError, match=r"'z' is not a token.*letter, digit"):
         small.id("z")
-    with pytest.raises(ValueError, match="name of its own"):
+    with pytest.raises(ValueError, match="blocks and tokens of a vocabulary must be unique"):
         Vocabulary([("x", ["a"]), ("y", ["a"])])
     digits = {"name": "digit", "start": 2, "stop": 5, "tokens": ["0", "1", "2"]}
     assert small.to_json()[1] == digits

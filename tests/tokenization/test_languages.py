@@ -158,7 +158,7 @@ def test_the_spec_leads_back(case: Case):
     spec = json.loads(json.dumps(speaker.spec()))
     assert spec == speaker.spec()
     assert type(language_from_spec(spec)) is type(language(spec["language"])) is type(speaker)
-    with pytest.raises(ValueError, match=r"differs from the one at hand in tokens$"):
+    with pytest.raises(ValueError, match=r"differs from that of this program in tokens$"):
         language_from_spec({**spec, "tokens": 7})
 
 
@@ -222,7 +222,7 @@ def test_a_fault_is_explained(name: str, text: str, reason: str):
 def test_what_is_wrong_with_a_sequence_is_named():
     fault = REMI.validate([1, 3, 9999])
     assert fault.position == 2
-    assert fault.reason == "9999 is not an id of this language, which has 362"
+    assert fault.reason == "9999 is not an id of this language, which has 362 tokens"
     assert REMI.validate([-1]).position == 0  # type: ignore[union-attr]
     assert REMI.validate([]) is None
     with pytest.raises(ValueError, match="there is no language 'x'; there are remi and groove"):

@@ -174,7 +174,7 @@ def test_set_of_another_language_or_with_other_tokens_is_not_trained_on(copied: 
 
     language = json.loads((copied / META_FILE).read_text())["language"]
     change(copied / META_FILE, language={**language, "language": "remi"})
-    assert "this remi differs from the one at hand" in said()
+    assert "the language remi differs from that of this program" in said()
     change(copied / META_FILE, language=language)
     flip(copied / TOKENS_FILE, 100)
     assert "tokens.bin is damaged" in said()

@@ -65,7 +65,7 @@ def test_begin(page: Page):
     idea.get_by_role("button", name="Flute").click()
     idea.get_by_label("Tempo").fill("5")
     go_on(page, bars=1)
-    expect(alarm).to_contain_text("The tempo is 5; it goes from 10")
+    expect(alarm).to_contain_text("The tempo is 5; it must be from 10")
     idea.get_by_label("Tempo").fill("72")
     go_on(page, bars=1)
     await_end(page)

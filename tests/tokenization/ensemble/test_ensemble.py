@@ -423,15 +423,15 @@ def written_to_song(*parts: str) -> object:
     [
         (written_to_song, [], "no part is named"),
         (written_to_song, ["kazoo"], "there is no instrument 'kazoo'"),
-        (written_to_song, ["flute", "piano", "piano_2", "drums"], "nothing to write"),
-        (written_to_song, ["violin", "viola", "cello", *PART_NAMES[5:14]], "parts; 16 can be writ"),
+        (written_to_song, ["flute", "piano", "piano_2", "drums"], "piece has no other part"),
+        (written_to_song, ["violin", "viola", "cello", *PART_NAMES[5:14]], "the limit is 16"),
         (LANGUAGE.plan, [{"tempo": 3}, 8], "a plan has no 'tempo'"),
-        (LANGUAGE.plan, [{"density": 100}, 8], "density is 100; it goes from 0 to 24"),
+        (LANGUAGE.plan, [{"density": 100}, 8], "density is 100; it must be from 0 to 24"),
         (LANGUAGE.plan, [{"form": "A A B"}, 8], "3 sections, which do not divide 8 bars"),
-        (LANGUAGE.beginning, [{"mood": "sad"}], "a piece from nothing has no 'mood'"),
+        (LANGUAGE.beginning, [{"mood": "sad"}], "a new piece has no 'mood'"),
         (LANGUAGE.beginning, [{"key": "H major"}], "no key 'H major'; a key is written as 'G min"),
         (LANGUAGE.beginning, [{"metre": "7/8"}], "there is no metre '7/8'"),
-        (LANGUAGE.beginning, [{"parts": ["piano"] * 9}], "among the parts more than 8 times"),
+        (LANGUAGE.beginning, [{"parts": ["piano"] * 9}], "contain piano 9 times; the limit is 8"),
     ],
 )
 def test_what_cannot_be_is_said(ask: Callable[..., object], asked: list, reason: str):
