@@ -150,10 +150,10 @@ def test_all_names_are_there_and_none_costs_torch_before_it_is_used():
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"prompt_bars": 2.5}, "prompt_bars is 2.5, where a whole number is wanted"),
-        ({"bars": "3"}, "bars is '3', where a whole number is wanted"),
-        ({"tokens": 9.0}, "tokens is 9.0, where a whole number is wanted"),
-        ({"seed": 1.5}, "seed is 1.5, where a whole number is wanted"),
+        ({"prompt_bars": 2.5}, "prompt_bars is 2.5; it must be a whole number"),
+        ({"bars": "3"}, "bars is '3'; it must be a whole number"),
+        ({"tokens": 9.0}, "tokens is 9.0; it must be a whole number"),
+        ({"seed": 1.5}, "seed is 1.5; it must be a whole number"),
         ({"bars": 1, "variations": 0}, "variations is 0; it must be 1 or more"),
         ({"bars": 0}, "bars is 0; to continue at all it is 1 or more"),
         ({"bars": -1}, "bars is -1; to continue at all it is 1 or more"),
@@ -180,7 +180,7 @@ def test_what_a_piece_does_not_have_cannot_be_asked_for(model, piece):
     for bars in (2, (2,), (2, 3, 4)):
         with pytest.raises(ValueError, match=r"where the first and the last one are"):
             model.infill(piece, bars)
-    with pytest.raises(ValueError, match=r"^a bar to rewrite is 1\.5, where a whole number is"):
+    with pytest.raises(ValueError, match=r"^a bar to rewrite is 1\.5; it must be a whole number"):
         model.infill(piece, (1.5, 2))
 
 

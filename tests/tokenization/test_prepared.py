@@ -62,7 +62,7 @@ def test_tokens_are_mapped_not_loaded_also_in_another_process(tmp_path: Path):
         (META_FILE, b"{}", r"meta\.json is not the description of a prepared"),
         (META_FILE, b"[]", r"meta\.json is not the description of a prepared"),
         (META_FILE, b'{"format": 1}', r"meta\.json is not the description of a prepared"),
-        (META_FILE, b'{"format": 2}', "has format 2, this program reads format 1"),
+        (META_FILE, b'{"format": 2}', "has format 2, but this program reads format 1"),
         (TOKENS_FILE, None, r"tokens\.bin has 0 bytes but needs 16"),
         (TOKENS_FILE, bytes(17), r"tokens\.bin has 17 bytes but needs 16"),
         (TOKENS_FILE, bytes(16), r"tokens\.bin is damaged: its checksum"),

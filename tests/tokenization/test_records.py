@@ -40,7 +40,7 @@ def test_a_whole_number_may_be_of_any_type_that_is_one() -> None:
         assert whole_number(value, "bars") == 3
         assert type(whole_number(value, "bars")) is int
     for value in (3.0, np.float32(3), "3", True, None, [3]):
-        with pytest.raises(ValueError, match=r"bars is .*, where a whole number is wanted"):
+        with pytest.raises(ValueError, match=r"bars is .*; it must be a whole number"):
             whole_number(value, "bars")
 
 
@@ -48,17 +48,17 @@ def test_a_whole_number_may_be_of_any_type_that_is_one() -> None:
     ("data", "message"),
     [
         ({"rate": 1.0, "nmae": "y"}, r"^here has an unknown key 'nmae' \(did you mean 'name'\?\);"),
-        ({"rate": "fast"}, r"^here: rate is 'fast', where a number is wanted$"),
-        ({"rate": 1.0, "limit": 2.5}, r"limit is 2.5, where a whole number"),
-        ({"rate": 1.0, "fast": 1}, r"fast is 1, where true or false"),
+        ({"rate": "fast"}, r"^here: rate is 'fast'; it must be a number$"),
+        ({"rate": 1.0, "limit": 2.5}, r"limit is 2.5; it must be a whole number"),
+        ({"rate": 1.0, "fast": 1}, r"fast is 1; it must be true or false"),
         ({"rate": 1.0, "sizes": [1, "2"]}, r"sizes\[1\] is '2'"),
-        ({"rate": 1.0, "facts": 3}, r"facts is 3, where dict is wanted"),
+        ({"rate": 1.0, "facts": 3}, r"facts is 3; it must be a dict"),
         (
             {"rate": 1.0, "counts": {"notes": "many"}},
-            r"^here: counts: notes is 'many', where a whole number",
+            r"^here: counts: notes is 'many'; it must be a whole number",
         ),
         ({"name": "y"}, r"^here is incomplete: .*'rate'"),
-        ([1], r"^here is \[1\], which is not a mapping"),
+        ([1], r"^here is \[1\]; it must be a mapping"),
     ],
 )
 def test_what_is_wrong_is_named(data: Any, message: str) -> None:

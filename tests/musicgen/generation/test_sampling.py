@@ -72,7 +72,7 @@ def test_draws_follow_the_distribution_and_are_never_impossible():
         ({"temperature": -1.0}, r"temperature is -1.0"),
         ({"temperature": float("nan")}, r"temperature is nan"),
         ({"top_k": 0}, r"top_k is 0"),
-        ({"top_k": 2.5}, r"top_k is 2\.5, where a whole number is wanted"),
+        ({"top_k": 2.5}, r"top_k is 2\.5; it must be a whole number"),
         ({"top_p": 0.0}, r"top_p is 0.0"),
         ({"top_p": 1.1}, r"top_p is 1.1"),
         ({"guidance": 0.5}, r"guidance is 0.5"),
