@@ -153,7 +153,7 @@ class Goal:
 def suffix_stop(stop: int) -> int:
     """Return the end of the bars after a gap that a prompt includes; the gap ends before bar `stop`.
 
-    There are PERIOD of them, and as many more as put the bars before the gap, which follow, in phase with them.
+    There are PERIOD of them, plus the number that puts the bars before the gap, which follow, in phase with them.
     """
     return stop + PERIOD + -stop % PERIOD
 

@@ -143,7 +143,7 @@ def plan_of(sheet: Sheet) -> dict[str, np.ndarray]:
 
 
 def _register(sheet: Sheet, pitched: np.ndarray, bars: int) -> np.ndarray:
-    """Return the register level of each bar: that of its mean pitch, the highest at each onset."""
+    """Return the register level of each bar, from the mean of the highest pitch at each onset."""
     bar, onset, value = sheet.bar[pitched], sheet.onset[pitched], sheet.value[pitched]
     order = np.lexsort((value, onset))
     bar, onset, value = bar[order], onset[order], value[order]
@@ -154,7 +154,7 @@ def _register(sheet: Sheet, pitched: np.ndarray, bars: int) -> np.ndarray:
 
 
 def _dynamics(sheet: Sheet, sounds: np.ndarray, notes: np.ndarray) -> np.ndarray:
-    """Return the loudness level of each bar: that of its mean velocity."""
+    """Return the loudness level of each bar, from its mean velocity."""
     if sheet.flat:
         return np.full(len(notes), NO_LEVEL)
     velocity = velocity_of(sheet.loudness[sounds])
@@ -171,11 +171,11 @@ def _returns(sheet: Sheet, chosen: np.ndarray) -> np.ndarray:
     bars = len(sheet.bars)
     start = (sheet.bars.start * STEPS_PER_SUBBEAT)[sheet.bar[chosen]]
     step, part, value = sheet.onset[chosen] - start, sheet.part[chosen], sheet.value[chosen]
-    _, what = np.unique((step * 64 + part) * 256 + value, return_inverse=True)
-    holds = np.zeros((bars, int(what.max(initial=0)) + 1), dtype=np.float32)
-    holds[sheet.bar[chosen], what] = 1
-    size = holds.sum(1)
-    common = holds @ holds.T
+    _, note = np.unique((step * 64 + part) * 256 + value, return_inverse=True)
+    contains = np.zeros((bars, int(note.max(initial=0)) + 1), dtype=np.float32)
+    contains[sheet.bar[chosen], note] = 1
+    size = contains.sum(1)
+    common = contains @ contains.T
     similarity = 2 * common / np.maximum(size[:, None] + size, 1)  # Dice coefficient: (K, K)
     similarity[np.triu_indices(bars)] = 0  # only earlier bars
     back = np.arange(bars)[:, None] - np.arange(bars)
