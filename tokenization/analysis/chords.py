@@ -95,7 +95,7 @@ def pitch_class(letter: str, accidentals: str) -> int:
     return (LETTERS[letter] + sum(_ACCIDENTALS[sign] for sign in accidentals)) % 12
 
 
-def says_more(name: str) -> bool:
+def is_richer(name: str) -> bool:
     """Return whether a chord name has a bass, an extension or an alteration that `parse` drops."""
     found = _NAME.fullmatch(name.strip())
     if found is None or _NONE.fullmatch(name.strip()):
@@ -233,7 +233,7 @@ def recognise(score: Score) -> tuple[Marker, ...]:
     if not len(notes):
         return (Marker(0, NO_CHORD, is_guess=True),)
     pulse = pulse_of(score)
-    beats, chords = changes(notes, pulse)
+    beats, chords = chord_changes(notes, pulse)
     ticks = pulse.to_ticks(beats)
     return tuple(
         Marker(int(tick), CHORDS[chord], is_guess=True)
@@ -253,11 +253,11 @@ def with_chords(score: Score) -> Score:
 def changes_in_fours(notes: Notes, ticks_per_beat: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the tick and the index of each new chord of notes in 4/4, all with the same velocity."""
     pulse = Pulse(ticks_per_beat, np.zeros(0), np.zeros(0))
-    beats, chords = changes(notes.replace(velocity=np.full(len(notes), LOUDNESS)), pulse)
+    beats, chords = chord_changes(notes.replace(velocity=np.full(len(notes), LOUDNESS)), pulse)
     return beats * ticks_per_beat, chords
 
 
-def changes(notes: Notes, pulse: Pulse) -> tuple[np.ndarray, np.ndarray]:
+def chord_changes(notes: Notes, pulse: Pulse) -> tuple[np.ndarray, np.ndarray]:
     """Return the beat and the index of each new chord of some pitched notes: (C,) each."""
     beats, tones, bass = _profiles(notes, *pulse.spans(notes))
     path = _best_path(beats, tones, bass, np.array(CHANGE_COST)[pulse.place(beats)])
@@ -405,6 +405,6 @@ def read_chords(text: str) -> list[list[str]]:
 
 def simplified(text: str) -> list[str]:
     """Return a remark on the chords of a progression that are simplified, if any."""
-    names = [name for name in dict.fromkeys(text.replace("|", " ").split()) if says_more(name)]
+    names = [name for name in dict.fromkeys(text.replace("|", " ").split()) if is_richer(name)]
     taken = ", ".join(f"{name} as {parse(name)}" for name in names)
     return [f"Basses and extensions of chords are left out: {taken}."] if names else []

@@ -77,8 +77,8 @@ class Part:
     is_drum: bool
     notes: int
     median_pitch: float
-    one_at_a_time: float  # the fraction of notes that start while no other note of the part sounds
-    kit_share: float  # the fraction of notes with pitches of a drum kit; 0 if it cannot be one
+    monophony: float  # the fraction of notes that start while no other note of the part sounds
+    kit_fraction: float  # the fraction of notes with pitches of a drum kit; 0 if it cannot be one
 
 
 def parts_of(score: Score) -> list[Part]:
@@ -103,12 +103,12 @@ def _part(score: Score, tracks: tuple[int, ...]) -> Part:
         is_drum=first.is_drum,
         notes=len(notes),
         median_pitch=float(np.median(notes.pitch)),
-        one_at_a_time=_one_at_a_time(notes, score.ticks_per_beat),
-        kit_share=_kit_share(notes, score.ticks_per_beat),
+        monophony=_monophony(notes, score.ticks_per_beat),
+        kit_fraction=_kit_fraction(notes, score.ticks_per_beat),
     )
 
 
-def _one_at_a_time(notes: Notes, ticks_per_beat: int) -> float:
+def _monophony(notes: Notes, ticks_per_beat: int) -> float:
     order = np.argsort(notes.onset_ticks, kind="stable")
     onset, end = notes.onset_ticks[order], notes.end_ticks[order]
     legato = ticks_per_beat / 4  # tolerated overlap with the next note
@@ -117,7 +117,7 @@ def _one_at_a_time(notes: Notes, ticks_per_beat: int) -> float:
     return 1 - float(np.count_nonzero(together | overlap)) / len(notes)
 
 
-def _kit_share(notes: Notes, ticks_per_beat: int) -> float:
+def _kit_fraction(notes: Notes, ticks_per_beat: int) -> float:
     """Return the fraction of kicks, snares and cymbals, by the drum map of General MIDI.
 
     Melodies contain these pitches too. In a drum part all three occur, also together, or the notes are very short;
@@ -126,7 +126,7 @@ def _kit_share(notes: Notes, ticks_per_beat: int) -> float:
     shares = [float(np.isin(notes.pitch, pitches).mean()) for pitches in (KICKS, SNARES, CYMBALS)]
     full_kit = min(shares) >= 0.03 and sum(shares) >= 0.8
     clicks = 16 * np.median(notes.duration_ticks) <= ticks_per_beat
-    together = full_kit and _one_at_a_time(notes, ticks_per_beat) < 0.9
+    together = full_kit and _monophony(notes, ticks_per_beat) < 0.9
     return sum(shares) if together or (clicks and sum(shares) >= 0.2) else 0.0
 
 
@@ -136,8 +136,8 @@ def find_drums(parts: Sequence[Part]) -> tuple[list[Part], str]:
         return flagged, "on the drum channel"
     if named := [part for part in parts if DRUM_NAME.search(part.label)]:
         return named, "by name"
-    playing = [part for part in parts if part.kit_share]
-    best = sorted(playing, key=lambda part: -part.kit_share)[:1]
+    playing = [part for part in parts if part.kit_fraction]
+    best = sorted(playing, key=lambda part: -part.kit_fraction)[:1]
     return best, "by its pitches, those of a drum kit"
 
 
@@ -159,7 +159,7 @@ def _signs_of_bass(part: Part, lowest_pitch: float) -> list[tuple[int, str]]:
         (BASS_NAME.search(part.label) is not None, 3, "by name"),
         (part.median_pitch == lowest_pitch, 2, "the lowest"),
         (part.median_pitch <= LOW_PITCH, 1, "low"),
-        (part.one_at_a_time >= 0.6, 1, "one note at a time"),
+        (part.monophony >= 0.6, 1, "one note at a time"),
     )
     return [(weight, reason) for holds, weight, reason in signs if holds]
 
