@@ -11,10 +11,10 @@ from tokenization.analysis.chords import (
     NO_CHORD,
     QUALITIES,
     ROOTS,
+    is_richer,
     named,
     parse,
     recognise,
-    is_richer,
 )
 from tokenization.score import Marker, Notes, Score, Track
 
