@@ -172,35 +172,35 @@ class Goals(Language):
         plan: Plan | None = None,
         longest_ticks: Sequence[int] | None = None,
     ) -> Grammar:
-        """Return the grammar for a continuation: free, or for the given number of bars if these have to meet demands.
+        """Return the grammar for a continuation, with a script for the new bars if there are chords, a plan or an end.
 
-        The first of these bars is the one that the prompt has begun. They follow the plan and, repeated as often as
-        needed, the chords of each bar. With `ends`, they count down to the end of the piece.
+        The first new bar is the one that the prompt has begun. The chords of each bar are repeated as often as needed.
+        With `ends`, the bars count down to the end of the piece.
         """
         if not ends and chords is None and plan is None:
             return EnsembleGrammar(given_bars=prompt_bars)
         prompt = np.asarray(prompt)
         reading = Reading(plain(prompt))
         before = max(len(reading.bars) - 1, 0)
-        demands, on_tonic = _plan_tokens(plan, bars), False
+        planned, on_tonic = _plan_tokens(plan, bars), False
         if chords is not None and HARMONY not in reading.parts:
             advice = "this prompt has none" if before else "name its style or instruments"
             raise ValueError(f"given chords need a piece with pitched parts; {advice}")
         metre = int(reading.bars.metre[-1]) if len(reading.bars) else FOUR_FOUR
         if ends:
             sheet = reading.sheet()
-            demands[-1] = _last_bar_plan(sheet, plan, bars)
+            planned[-1] = _last_bar_plan(sheet, plan, bars)
             pitched = sheet.parts[1:] < PITCHED
             on_tonic = chords is None and bool(pitched.any()) and sheet.parts[0] == HARMONY
             if on_tonic:
                 # The key of a new piece may have been requested. That of a prompt only describes its beginning.
                 keys = prompt[KEY.holds(prompt)] - KEY.start
                 requested = len(keys) > 0 and not before
-                demands[-1] += [HARMONY_ID, AT.start, int(TONICS[keys[0]]) if requested else TONIC]
+                planned[-1] += [HARMONY_ID, AT.start, int(TONICS[keys[0]]) if requested else TONIC]
         opening = prompt[bar_offsets(prompt)[-2] + 1 :].tolist() if len(reading.bars) else []
         after = [
             [*([LEFT_1 + left - 1] if ends and left <= COUNTED else []), *tokens]
-            for left, tokens in zip(range(bars, 0, -1), demands, strict=True)
+            for left, tokens in zip(range(bars, 0, -1), planned, strict=True)
         ]
         # The prompt of a new piece may contain the plan of its first bar already.
         after[0] = opening or after[0]

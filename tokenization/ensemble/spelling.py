@@ -108,8 +108,8 @@ def sheet_of(score: Score) -> tuple[Sheet, dict[str, int]]:
     tempo = _tempo(score, first, last)
     if len(parts) > len(instruments):  # the chords are the first part
         end = (bars.start[-1] + bars.length[-1]) * STEPS_PER_SUBBEAT
-        silent, early = np.zeros_like(chord), chord_onset < end
-        chords = np.stack([silent, chord_onset, silent, silent, chord])
+        zeros, early = np.zeros_like(chord), chord_onset < end
+        chords = np.stack([zeros, chord_onset, zeros, zeros, chord])
         events[0] += 1
         events = np.concatenate([chords[:, early], events], axis=1)
     events = np.stack([bars.of(events[1] // STEPS_PER_SUBBEAT), *events])
@@ -127,7 +127,7 @@ def sheet_of(score: Score) -> tuple[Sheet, dict[str, int]]:
 def _check_parts(parts: np.ndarray) -> None:
     if len(parts) > MOST_PARTS or (len(parts) and np.bincount(parts).max() > MOST_VOICES):
         raise ValueError(
-            f"the score has {len(parts)} parts; the limit is {MOST_PARTS}, with {MOST_VOICES} of one instrument"
+            f"the score has {len(parts)} parts; the limit is {MOST_PARTS}, and {MOST_VOICES} of one instrument"
         )
     for number in (DRUMS, HARMONY):
         if (parts == number).sum() > 1:
@@ -164,21 +164,21 @@ def _notes(score: Score, flat: bool) -> tuple[np.ndarray, dict[str, int]]:
             "the first note is before the first bar; move the score to start at tick 0"
         )
     steps = np.maximum(steps_of(notes.duration_ticks, score.ticks_per_beat, STEPS_PER_BEAT), 1)
-    struck = notes.replace(onset_ticks=onset, duration_ticks=steps).merged()
-    onset, steps, drum = struck.onset_ticks, struck.duration_ticks, is_drum[struck.track]
-    room = struck.next_strike_ticks - onset
+    merged = notes.replace(onset_ticks=onset, duration_ticks=steps).merged()
+    onset, steps, drum = merged.onset_ticks, merged.duration_ticks, is_drum[merged.track]
+    room = merged.next_strike_ticks - onset
     length = np.minimum(nearest_length(steps), longest_within(room))
     losses = {
         "drums without a name": int((~known).sum()),
-        "merged": len(notes) - len(struck),
+        "merged": len(notes) - len(merged),
         "cut where struck again": int(((steps > room) & ~drum).sum()),
         f"cut to {LENGTHS[-1] // STEPS_PER_BEAT} beats": int(
             ((steps > LENGTHS[-1]) & (room > LENGTHS[-1]) & ~drum).sum()
         ),
     }
-    loudness = np.zeros_like(onset) if flat else loudness_of(struck.velocity)
-    value = np.where(drum, struck.pitch - LOWEST_DRUM, struck.pitch)
-    events = np.stack([struck.track, onset, np.where(drum, 0, length), loudness, value])
+    loudness = np.zeros_like(onset) if flat else loudness_of(merged.velocity)
+    value = np.where(drum, merged.pitch - LOWEST_DRUM, merged.pitch)
+    events = np.stack([merged.track, onset, np.where(drum, 0, length), loudness, value])
     return events, {reason: count for reason, count in losses.items() if count}
 
 
@@ -261,7 +261,7 @@ class Reading:
         bar_at = np.maximum.accumulate(np.where(ids == BAR, place, -1))
         part_at = np.maximum.accumulate(np.where(PART.holds(ids) & inside, place, -1))
         self.part_at = np.where(part_at > bar_at, part_at, -1)  # (T,) offset of the part token
-        self.part = self._parts_at()  # (T,) index of the current part, −1 before the first of a bar
+        self.part = self._parts_at()  # (T,)
 
         def latest(block: Block) -> np.ndarray:
             """Return the value of the last token of a block since the part token, or −1."""
@@ -272,6 +272,7 @@ class Reading:
         self.step, self.length, self.loudness = latest(AT), latest(LENGTH), latest(LOUDNESS)
 
     def _parts_at(self) -> np.ndarray:
+        """Return the index of the current part at each position, or −1."""
         index = np.full((len(PART), MOST_VOICES + 2), -1)
         parts = self.parts[: MOST_PARTS * 2]
         index[parts, np.minimum(voices_of(parts), MOST_VOICES + 1)] = np.arange(len(parts))
