@@ -5,8 +5,8 @@ push an uncertain model into unwanted notes. So generation allows any order, and
 
 Four rules apply after a prompt:
 - No note starts in the last bar of the prompt, which stays unchanged.
-- No two notes start on the same key at the same time. One in a hundred does in the groove data, but a model that once
-  repeated a note in this way went on to eight.
+- No two notes start on the same key at the same time. In the groove data one note in a hundred does, but a model that
+  once repeated a note in this way went on to eight.
 - A note ends after the longest duration of its track in the training data. If a model forgets a note-off, the note
   would otherwise hang, and with it all later notes on this key, because a note-off ends the oldest one. A time shift
   past such an end is cut short there (`instead`), and only the note-off can follow. Masking the shift instead made the
