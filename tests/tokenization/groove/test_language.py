@@ -205,7 +205,7 @@ NOTE = (0, 1, 60, 90, 0)
 
 
 @pytest.mark.parametrize(
-    ("ask", "given", "says"),
+    ("ask", "given", "message"),
     [
         (GROOVE.encode, trio_of([]), "the score has no notes"),
         (GROOVE.encode, trio_of([NOTE]).replace(tracks=TRIO[:2]), "three tracks .* has 2"),
@@ -224,8 +224,8 @@ NOTE = (0, 1, 60, 90, 0)
         *((bounding, ticks, "each of Bass, Drums, Other") for ticks in ((1, 2), (1, 0, 2))),
     ],
 )
-def test_invalid_input_raises_an_error(ask: Callable[[Any], object], given: Any, says: str):
-    with pytest.raises(ValueError, match=says):
+def test_invalid_input_raises_an_error(ask: Callable[[Any], object], given: Any, message: str):
+    with pytest.raises(ValueError, match=message):
         ask(given)
 
 

@@ -173,7 +173,7 @@ def playing(tracks: list | None, kept: tuple[int, ...] = (2, 3)) -> Score:
 
 
 @pytest.mark.parametrize(
-    ("ask", "given", "says"),
+    ("ask", "given", "message"),
     [
         (REMI.encode, score_of([]), "has 0 notes, but none within the range"),
         (REMI.encode, score_of([(0, 1, 20, 64), (0, 1, 109, 64)]), "has 2 notes, but none within"),
@@ -192,8 +192,8 @@ def playing(tracks: list | None, kept: tuple[int, ...] = (2, 3)) -> Score:
         (read_chords, "C D E F G", "bar 1 has 5 chords; the limit is 4"),
     ],
 )
-def test_invalid_input_raises_an_error(ask: Callable[[Any], object], given: Any, says: str):
-    with pytest.raises(ValueError, match=says):
+def test_invalid_input_raises_an_error(ask: Callable[[Any], object], given: Any, message: str):
+    with pytest.raises(ValueError, match=message):
         ask(given)
 
 
