@@ -58,12 +58,15 @@ def test_presets_have_the_size_they_say_and_take_overrides(preset: str, millions
         ({"metre": METRE}, "a metre needs the clock of the language"),
         ({"metre": METRE, "attention": "softmax", "position": "none"}, "goes with attention: lin"),
         ({"metre": {**METRE, "bars": [0.7]}, "clock": CLOCK}, r"0\.7 bars are 4\.\d* ticks"),
-        ({"metre": {**METRE, "bars": [1, 2]}}, r"bars are .*; each head has one of both"),
+        ({"metre": {**METRE, "bars": [1, 2]}}, r"bars are .*; give one of each per head"),
         ({"metre": {**METRE, "features": 0}}, r"features 0 \(at least 1\)"),
         ({"metre": {**METRE, "remembers": [1]}}, r"remembers .*1\.0\] \(above 1\)"),
         ({"clock": {**CLOCK, "moves": [[7, 0, 2]]}}, "moves by token 7, but there are 7 tokens"),
         ({"clock": {**CLOCK, "bar_ticks": 0}}, "a bar has 0 ticks and a step 6"),
-        ({"clock": {**CLOCK, "moves": [[3, 0, 6]]}}, r"\[3, 0, 6\] is not a move: a token, steps"),
+        (
+            {"clock": {**CLOCK, "moves": [[3, 0, 6]]}},
+            r"\[3, 0, 6\] is not a move; give a token, steps",
+        ),
         ({"clock": {**CLOCK, "moves": [[3, 0]]}}, r"\[3, 0\] is not a move"),
     ],
 )
