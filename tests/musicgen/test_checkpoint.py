@@ -200,7 +200,7 @@ def test_damage_gives_a_message_of_one_line(tmp_path: Path, damage: Damage, mess
 
 
 def test_other_dtypes_are_refused(tmp_path: Path):
-    with pytest.raises(ValueError, match="stored as 'float16'; choose float32, bfloat16, int8$"):
+    with pytest.raises(ValueError, match=r"stored as 'float16'; choose float32, bfloat16, int8$"):
         save(tmp_path, toy_model(), CARD, "float16")
     assert not (tmp_path / NEW_WEIGHTS).exists()
 

@@ -54,7 +54,7 @@ def test_learned_adds_the_vector_of_the_position_up_to_its_maximal_length():
     position = build("learned", max_length=10)
     found = position.embed(torch.zeros(2, 3, 16), 7)
     assert torch.equal(found, position.table[7:10].expand(2, 3, 16))
-    with pytest.raises(ValueError, match=r"reaches 11 tokens, .* maximal length of 10; shorten"):
+    with pytest.raises(ValueError, match=r"reaches 11 tokens, .* maximum length of 10; shorten"):
         position.embed(torch.zeros(1, 4, 16), 7)
 
 
@@ -122,7 +122,7 @@ def test_powers_of_permutations_equal_repeated_application_at_any_position():
 
 def test_a_damaged_permutation_is_refused():
     for wrong in ([1, 1, 1], [0, 1, 3], [-1, 0, 1]):  # whose cycles would never close
-        with pytest.raises(ValueError, match="a permutation of 3 features does not hold each once"):
+        with pytest.raises(ValueError, match="does not contain each of 3 features once"):
             PermutationPowers(1, 3, 0).load_state_dict({"permutation": torch.tensor([wrong])})
 
 
@@ -212,8 +212,8 @@ def test_angles_of_lrpe_are_the_papers_and_mixed_turns_half_of_the_features():
     ("name", "choice", "message"),
     [
         ("rope", {"shape": shape_of(7)}, "even head width, not 7"),
-        ("lrpe", {"core": "identity", "learned_core": True}, "core identity has nothing to learn"),
-        ("lrpe", {"type": "permutation", "angles": "a"}, "angles a are numbers of turns"),
+        ("lrpe", {"core": "identity", "learned_core": True}, "core identity has no parameters"),
+        ("lrpe", {"type": "permutation", "angles": "a"}, "angles a are per token"),
         ("lrpe", {"shape": shape_of(8, features=9), "type": "orthogonal"}, "even .* not 9"),
     ],
 )
