@@ -1,16 +1,17 @@
-"""A causal Transformer language model with linear attention. Start reading here.
+"""The Performer, a causal Transformer language model with linear attention. Start reading here.
 
     tokens → embedding → (attention, feed-forward) × layers → logits
 
 It differs from a standard decoder as follows:
-- Linear attention keeps a state of constant size instead of all keys and values (attention.py). Training runs over a
-  sequence in blocks, generation token by token from the state; both give the same numbers.
+- Linear attention (attention.py; Katharopoulos et al. 2020) of random features (features.py; Choromanski et al. 2021)
+  keeps a state of constant size instead of all keys and values. Training runs over a sequence in blocks, generation
+  token by token from the state; both give the same numbers.
 - All layers share one positional encoding (position/base.py). It can count musical time instead of tokens, as metric
   heads do (metre.py).
+- Stochastic positional encoding (SPE; Liutkus et al. 2021) draws noise, the `code` of a sequence: `begin` draws it from
+  an explicit generator, once per batch in training, once per piece in generation.
 - Each position can be given the current goal (`Goals`) and a guess of the next token copied from earlier in the piece
   (recall.py).
-- A stochastic encoding draws a `code` for each sequence: `begin` draws it from an explicit generator, once per batch in
-  training, once per piece in generation.
 - The module is stateless: `State` is passed in and returned.
 
 B batch, T time, H heads, D head width, M features, C model width, V vocabulary.
@@ -315,7 +316,7 @@ class Performer(nn.Module):
         return self._logits(self._hidden(tokens, self._start(code), recalled, whole=True)[0])
 
     def start(self, generator: Generator) -> State:
-        """Return the state before the first token of a sequence."""
+        """Draw a code, and return the state before a sequence's first token."""
         return self._start(self.begin(generator))
 
     def follow(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
