@@ -258,7 +258,7 @@ class AttentionState(NamedTuple):
     metre: Tensor | None = None  # memory of the metric heads (metre.py): (B, R, M, D + 1)
 
 
-def mapped(state: Any, function: Callable[[Tensor], Tensor]) -> Any:
+def map_state(state: Any, function: Callable[[Tensor], Tensor]) -> Any:
     """Return a layer's state with a function applied to each of its tensors."""
     return type(state)(*(None if x is None else function(x) for x in state))
 

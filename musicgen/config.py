@@ -184,7 +184,7 @@ def needs_linear_attention(encoding: type[Position]) -> bool:
     return encoding.features is not Position.features or encoding.decay is not Position.decay
 
 
-def check_sense(config: ModelConfig) -> None:
+def check_compatible(config: ModelConfig) -> None:
     """Raise ValueError for a combination that runs but makes no sense; called before training, not for saved models."""
     estimates = config.attention == "softmax" or config.features_name == "favor"
     if POSITIONS[config.position_name][1].wants_softmax_kernel and not estimates:

@@ -382,7 +382,7 @@ def _look_up(newest: Tensor, rows: Tensor) -> Tensor:
     return newest.gather(1, rows.flatten(1)).view(rows.shape)
 
 
-LEAST = 1e-2  # value of a feature, so that no entry of the memory has weight 0
+MIN_FEATURE = 1e-2  # value of a feature, so that no entry of the memory has weight 0
 
 
 class MetricHeads(nn.Module):
@@ -421,7 +421,7 @@ class MetricHeads(nn.Module):
         """Return features of queries and keys, (B, T, H, M), and values with a column of ones, (B, T, H, D + 1)."""
         sizes = [self.features, self.features, self.head_width]
         q, k, v = qkv.unflatten(-1, (self.heads, -1)).split(sizes, -1)
-        return q.clamp(min=LEAST), k.clamp(min=LEAST), F.pad(v, (0, 1), value=1.0)
+        return q.clamp(min=MIN_FEATURE), k.clamp(min=MIN_FEATURE), F.pad(v, (0, 1), value=1.0)
 
     def _chunk(
         self, q: Tensor, k: Tensor, v: Tensor, chunk: Chunk, table: Tensor

@@ -30,7 +30,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from musicgen.attention import Sums, attend, mapped
+from musicgen.attention import Sums, attend, map_state
 from musicgen.common.learning import generator_from
 from musicgen.config import ModelConfig
 from musicgen.features import FEATURES, FeatureMap
@@ -229,7 +229,7 @@ class Goals(nn.Module):
         self.vectors = nn.Embedding(len(tokens), width)
         nn.init.zeros_(self.vectors.weight)
 
-    def standing(self, tokens: Tensor, goal: Tensor) -> Tensor:
+    def current(self, tokens: Tensor, goal: Tensor) -> Tensor:
         """Return the number of the current goal at each token, (B, T); `goal`, (B,), is the one before them."""
         number = self.number[tokens]
         return forward_fill(goal.unsqueeze(1), number, number > 0)
@@ -257,8 +257,8 @@ class State:
 class Performer(nn.Module):
     """The language model. `seed` sets its initial weights; pass None if they will be loaded.
 
-    Training calls `begin` and `forward`, or `go_on` and `follow` to carry the state from window to window. Generation
-    calls `start`, `prefill` and `step`; evaluation calls `start` and `follow`.
+    Training calls `begin` and `forward`, or `resume` and `extend` to carry the state from window to window. Generation
+    calls `start`, `prefill` and `step`; evaluation calls `start` and `extend`.
     """
 
     def __init__(self, config: ModelConfig, seed: int | None = 0) -> None:
@@ -319,12 +319,12 @@ class Performer(nn.Module):
         """Draw a code, and return the state before a sequence's first token."""
         return self._start(self.begin(generator))
 
-    def follow(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+    def extend(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """Continue from a state by many tokens: return their logits, (B, T) → (B, T, V), and the new state."""
         x, state = self._hidden(tokens, state)
         return self._logits(x), state
 
-    def go_on(self, state: State | None, code: Any) -> State:
+    def resume(self, state: State | None, code: Any) -> State:
         """Return a detached state for truncated backpropagation through time; None gives the initial state.
 
         Pass the sequence's code again, drawn from the same seed: the covered code in the state depends on the weights
@@ -333,7 +333,7 @@ class Performer(nn.Module):
         if state is None:
             return self._start(code)
         return replace(
-            state, layers=tuple(mapped(x, Tensor.detach) for x in state.layers), code=code
+            state, layers=tuple(map_state(x, Tensor.detach) for x in state.layers), code=code
         )
 
     @torch.inference_mode()
@@ -343,7 +343,7 @@ class Performer(nn.Module):
         return self._logits(x[:, -1:])[:, 0], state
 
     @torch.inference_mode()
-    def prefill_in_pieces(
+    def prefill_by_layer(
         self, tokens: Tensor, state: State
     ) -> Steps[None, None, tuple[Tensor, State]]:
         """Run `prefill`, with identical results, and yield between layers so that other work can be interleaved."""
@@ -398,7 +398,7 @@ class Performer(nn.Module):
                 if metre is None:
                     metre, newest = self.metre.split(around[0], around[1], newest)
             if self.goals is not None:
-                goals = self.goals.standing(tokens, goal)
+                goals = self.goals.current(tokens, goal)
                 goal = goals[:, -1]
             times = Times(around[0, :, -1], newest, goal)
         code = self.position.cover(state.code, start, stop, around)

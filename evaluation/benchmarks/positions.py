@@ -11,9 +11,9 @@ import torch
 from torch import Generator, Tensor, nn
 
 from musicgen.position.base import Position, Shape, Window
-from musicgen.position.flt import AppendedFeatures, FltCode, weighted
+from musicgen.position.flt import AppendedFeatures, FltCode, mask_features
 from musicgen.position.permuteformer import PermutationPowers, permuted
-from musicgen.position.spe.base import Placement, SpeConfig, StochasticPosition, contract
+from musicgen.position.spe.base import Contraction, SpeConfig, StochasticPosition, contract
 from tokenization.records import check_fields
 
 # PermuteFormer on a grid (Chen 2021, section 3.5): φ(q) at place (x, y) becomes P_πx^x P_πy^y φ(q) (equation 14). Each
@@ -125,7 +125,7 @@ class GridConvSpe(StochasticPosition):
 
     def long(
         self, noise: Tensor, slot: int, start: int, stop: int, times: Tensor | None
-    ) -> Placement:
+    ) -> Contraction:
         """Form the code of the cells from start to stop."""
         return partial(_placed, self.materialise(noise, slot, start, stop))
 
@@ -254,5 +254,5 @@ class SpaceFlt(AppendedFeatures):
         density = torch.exp(-xi.square().sum(-1) / 2) / math.sqrt(2 * math.pi) ** self.config.axes
         ratio = self.mask.transform(xi) / density  # (H, r)
         waves = torch.cat([angles.cos(), angles.sin()], -1)  # (B, T, H, 2r)
-        sides = weighted(waves, ratio, self.qk_width)
+        sides = mask_features(waves, ratio, self.qk_width)
         return FltCode(noise=xi, window=Window(start=start, rows=sides, axis=1))

@@ -75,7 +75,7 @@ except ImportError:  # Windows, where nothing is locked
 CAN_LOCK = fcntl is not None
 
 
-def locked(path: Path, flags: int) -> int | None:
+def open_locked(path: Path, flags: int) -> int | None:
     """Open and lock a file or folder; closing the returned descriptor releases it. None if locks are not supported.
 
     Raises BlockingIOError if another process holds the lock.
@@ -187,12 +187,12 @@ def _is_full(error: BaseException | None) -> bool:
     return isinstance(error, OSError) and error.errno in FULL
 
 
-def held(folder: Path, taken: str) -> int | None:
+def lock_folder(folder: Path, taken: str) -> int | None:
     """Lock a folder until the returned descriptor is closed or this process ends.
 
     Raises ValueError with the message `taken` if another process holds it.
     """
     try:
-        return locked(folder, os.O_RDONLY)
+        return open_locked(folder, os.O_RDONLY)
     except BlockingIOError:
         raise ValueError(taken) from None

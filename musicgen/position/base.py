@@ -27,7 +27,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 
-def exact(x: Tensor) -> Tensor:
+def as_float64(x: Tensor) -> Tensor:
     """Return x in float64, moved to the CPU if its device lacks float64 (mps).
 
     Rounded to float32, a frequency would give a different wave at position 10⁶.
@@ -42,8 +42,8 @@ def phases(frequencies: Tensor, places: Tensor, like: Tensor) -> Tensor:
 
     Computed in float64 and wrapped before it is rounded to the type of `like`, at least float32.
     """
-    frequencies = exact(frequencies)
-    places = exact(places).to(frequencies.device)
+    frequencies = as_float64(frequencies)
+    places = as_float64(places).to(frequencies.device)
     cycles = places.view(*places.shape, *[1] * frequencies.ndim) * frequencies
     wrapped = cycles - cycles.floor()
     return wrapped.to(like.device, torch.promote_types(like.dtype, torch.float32)) * (2 * math.pi)
@@ -94,8 +94,8 @@ class MusicalFrequencies(nn.Module):
 
     def forward(self) -> Tensor:
         """Return the frequencies in float64."""
-        first = exact(self.harmonics) / exact(self.period)
-        return first + exact(self.offsets) / self.phrase
+        first = as_float64(self.harmonics) / as_float64(self.period)
+        return first + as_float64(self.offsets) / self.phrase
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +137,7 @@ class NoneConfig:
     """No positional encoding: the model knows the order of tokens only through causality."""
 
 
-def ratios(horizons: tuple[float, ...], heads: int) -> Tensor:
+def horizon_decays(horizons: tuple[float, ...], heads: int) -> Tensor:
     """Return the decay 1 − 1/h of each head, (H,), for horizons h spaced geometrically from shortest to longest.
 
     The weights of the whole past then sum to h (RetNet: Sun et al. 2023, section 2.2).
@@ -161,7 +161,7 @@ class Position(nn.Module):
         super().__init__()
         self.config = config
         self.shape = shape
-        forgetting = None if shape.horizons is None else ratios(shape.horizons, shape.heads)
+        forgetting = None if shape.horizons is None else horizon_decays(shape.horizons, shape.heads)
         self.register_buffer("forgetting", forgetting, persistent=False)
 
     @property

@@ -14,7 +14,7 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from musicgen.position.base import Position, Shape, Window, exact, waves
+from musicgen.position.base import Position, Shape, Window, as_float64, waves
 from tokenization.records import check_fields
 
 _SAFE = 1e-6  # keeps the gradient of √|g/p| finite at g = 0; it cancels in the product
@@ -172,8 +172,8 @@ class ShiftInvariantMask(nn.Module):
         self.log_length = nn.Parameter(lengths)  # log ℓ
 
     def spectrum(self, noise: Tensor) -> tuple[Tensor, Tensor]:
-        scales = 2 * math.pi * exact(self.log_length).exp().unsqueeze(-1)
-        frequencies = exact(noise) / scales
+        scales = 2 * math.pi * as_float64(self.log_length).exp().unsqueeze(-1)
+        frequencies = as_float64(noise) / scales
         return frequencies, self.log_height.exp().unsqueeze(-1).expand_as(noise)
 
     def forward(self, lags: Tensor) -> Tensor:
@@ -249,12 +249,12 @@ class Flt(AppendedFeatures):
         places = self.places(start, stop, times)
         # (T, H, 2r) or (2, B, T, H, 2r)
         features = torch.cat(waves(frequencies, places, like=ratio), -1)
-        sides = weighted(features, ratio, self.qk_width, apart=self.musical)
+        sides = mask_features(features, ratio, self.qk_width, apart=self.musical)
         window = Window(start=start, rows=sides, axis=int(self.musical))
         return FltCode(noise=code.noise, window=window)
 
 
-def weighted(
+def mask_features(
     features: Tensor, ratio: Tensor, width: int, *, apart: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Return features of queries and keys, (…, H, 2r) each, whose expected product is the mask.

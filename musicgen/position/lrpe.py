@@ -20,7 +20,7 @@ from musicgen.position.base import (
     Position,
     Shape,
     Window,
-    exact,
+    as_float64,
     geometric,
     waves,
 )
@@ -105,7 +105,7 @@ class Lrpe(Position):
         elif self.musical:
             rows = waves(self.learned(), places, like=self.learned.offsets)
         else:
-            rows = waves(exact(self.angles) / (2 * math.pi), places, like=self.angles)
+            rows = waves(as_float64(self.angles) / (2 * math.pi), places, like=self.angles)
         return Window(start=start, rows=rows, axis=places.ndim - 1)
 
     def features(

@@ -14,7 +14,7 @@ from musicgen.attention import (
     attend,
     blockwise_sums,
     exact_sums,
-    mapped,
+    map_state,
     parallel_sums,
     step_sums,
 )
@@ -176,7 +176,7 @@ def test_a_step_updates_the_state_in_place_only_without_gradients():
     given = draw(12)
     whole, _ = attend(*given, backend="exact")
     _, state = attend(*(x[:, :11] for x in given), chunk=CHUNK)
-    kept = mapped(state, torch.clone)
+    kept = map_state(state, torch.clone)
     last = [x[:, 11:] for x in given]
     out, after = attend(*last, state=state)
     torch.testing.assert_close(out, whole[:, 11:])
@@ -186,8 +186,8 @@ def test_a_step_updates_the_state_in_place_only_without_gradients():
     torch.testing.assert_close(out, whole[:, 11:])
     torch.testing.assert_close(again.sums, after.sums)
     assert again.sums.data_ptr() == state.sums.data_ptr()
-    learned = mapped(after, lambda x: x.clone().requires_grad_())
-    assert not mapped(learned, Tensor.detach).sums.requires_grad
+    learned = map_state(after, lambda x: x.clone().requires_grad_())
+    assert not map_state(learned, Tensor.detach).sums.requires_grad
 
 
 def test_fast_transformers_equals_the_exact_form_and_a_missing_extra_is_named(monkeypatch):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from musicgen import metre
-from musicgen.metre import LEAST, Clock, Metre, MetricHeads, Timekeeper
+from musicgen.metre import MIN_FEATURE, Clock, Metre, MetricHeads, Timekeeper
 from musicgen.performer import Performer
 from tests.musicgen.toys import CLOCK, METRE, VOCABULARY, generator, toy_model, toy_tokens, whole_of
 from tests.tokenization.ensemble.cases import walk as ensemble_walk
@@ -43,7 +43,7 @@ def heads(width: int = 16) -> MetricHeads:
 def by_definition(made: MetricHeads, x: Tensor, after: list[int], before: list[int]) -> Tensor:
     """Compute the equation at the top of metre.py for one sequence, term by term: x (T, C) → (T, H, D)."""
     q, k, v = made.qkv(x[None])[0].unflatten(-1, (made.heads, -1)).split([3, 3, 5], -1)
-    q, k = q.clamp(min=LEAST), k.clamp(min=LEAST)
+    q, k = q.clamp(min=MIN_FEATURE), k.clamp(min=MIN_FEATURE)
     out = torch.zeros_like(v)
     for h, (period, long) in enumerate(zip(METRE.periods(CLOCK), METRE.remembers, strict=True)):
         r = float(np.float32(1 - 1 / long))

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from musicgen.attention import mapped
+from musicgen.attention import map_state
 from musicgen.config import needs_linear_attention
 from musicgen.features import FEATURES
 from musicgen.metre import Times
@@ -34,7 +34,7 @@ PLAIN = torch.tensor([[4, 5, 0, 6, 8, 10, 4, 5]])
 
 def selected(state: State, rows: Tensor) -> State:
     """Return the state of these rows of a batch, to drop or repeat some."""
-    layers = tuple(mapped(layer, lambda x: x.index_select(0, rows)) for layer in state.layers)
+    layers = tuple(map_state(layer, lambda x: x.index_select(0, rows)) for layer in state.layers)
     times = state.times and Times(*(x.index_select(0, rows) for x in state.times))
     recalls = state.recalls and tuple(state.recalls[row].copy() for row in rows)
     return replace(state, layers=layers, times=times, recalls=recalls)
@@ -44,10 +44,10 @@ def test_a_goal_is_current_until_the_next_one():
     goals = Goals(GOALS, 11, 4)
     tokens = torch.tensor([[4, 9, 0, 5, 7, 7, 3], [1, 2, 3, 4, 5, 6, 8]])
     goal = torch.tensor([0, 1])
-    found = goals.standing(tokens, goal)
+    found = goals.current(tokens, goal)
     assert found.tolist() == [[0, 2, 2, 2, 1, 1, 1], [1, 1, 1, 1, 1, 1, 1]]
     for column, wanted in zip(tokens.T, found.T, strict=True):
-        goal = goals.standing(column.unsqueeze(1), goal).squeeze(1)
+        goal = goals.current(column.unsqueeze(1), goal).squeeze(1)
         assert goal.tolist() == wanted.tolist()
 
 
@@ -155,7 +155,7 @@ def test_prefill_and_steps_equal_the_whole_pass_for_any_rows(parts: dict[str, An
         logits, state = model.step(tokens[rows, t], state)
     assert state.position == 30
     with torch.inference_mode():
-        rest, _ = model.follow(tokens[rows, 30:], state)
+        rest, _ = model.extend(tokens[rows, 30:], state)
     torch.testing.assert_close(rest, whole[rows, 30:], rtol=1e-9, atol=1e-9)
 
 

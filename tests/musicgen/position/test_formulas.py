@@ -13,7 +13,7 @@ from torch import Tensor
 
 import musicgen.position
 from musicgen.position import POSITIONS, Shape
-from musicgen.position.base import PERIODS, MusicalFrequencies, ratios, waves
+from musicgen.position.base import PERIODS, MusicalFrequencies, horizon_decays, waves
 from musicgen.position.flt import Flt
 from musicgen.position.lrpe import odd_even
 from musicgen.position.permuteformer import PermutationPowers
@@ -59,7 +59,7 @@ def test_learned_adds_the_vector_of_the_position_up_to_its_maximum_length():
 
 
 def test_horizons_are_spaced_geometrically_and_equal_the_sum_of_weights():
-    r = ratios((8.0, 512.0), heads=4).double()
+    r = horizon_decays((8.0, 512.0), heads=4).double()
     wanted = torch.tensor([8.0, 32, 128, 512]).double()
     torch.testing.assert_close(1 / (1 - r), wanted, rtol=1e-4, atol=0)
     remembered = (r[:, None] ** torch.arange(20000)).sum(1)  # Σ rⁱ
