@@ -262,8 +262,8 @@ class Run:
 
     def _follow(self, tokens: Tensor, code: Any, share: int, model: Performer) -> Tensor:
         """Return what follows each token, (B, T) → (B, T, V), of a share of a batch in its next window."""
-        state = model.resume(self._carried[share], code)
-        logits, self._carried[share] = model.extend(tokens, state)
+        state = model.go_on(self._carried[share], code)
+        logits, self._carried[share] = model.follow(tokens, state)
         return logits
 
     def _generator(self, *purpose: int) -> torch.Generator:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.optim import AdamW, Muon, Optimizer
 
-from musicgen.common.learning import cooldown_rate, cosine_rate, parameter_groups
+from musicgen.common.learning import decayed, held_rate, learning_rate
 from musicgen.common.processes import multiplies_bfloat16
 from musicgen.performer import Performer
 from training.config import OptimiserConfig
@@ -131,9 +131,7 @@ def _adam(
         (recall, 1.0),
     )
     taken = {*others, *(id(p) for own, _ in apart for p in own)}
-    groups = parameter_groups(
-        [p for p in model.parameters() if id(p) not in taken], settings.weight_decay
-    )
+    groups = decayed([p for p in model.parameters() if id(p) not in taken], settings.weight_decay)
     for own, times in apart:
         if own:
             rate = {} if times == 1 else {TIMES: times}
@@ -221,10 +219,10 @@ class Schedule:
         if step - began < warmup:
             rate = peak * (step - began + 1) / warmup
         elif settings.schedule == "cosine":
-            rate = cosine_rate(step, peak=peak, floor=floor, warmup=warmup, total=self.falling)
+            rate = learning_rate(step, peak=peak, floor=floor, warmup=warmup, total=self.falling)
         else:
             total = self.whole if self.seconds is None else None
-            rate = cooldown_rate(step, peak=peak, floor=floor, total=total, tail=settings.tail)
+            rate = held_rate(step, peak=peak, floor=floor, total=total, tail=settings.tail)
         return rate * self._left() if self.in_tail else rate
 
     def _left(self) -> float:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from musicgen.common.workers import Failed, Workers, as_done, limit_workers
+from musicgen.common.workers import Failed, Workers, as_done, at_most
 from musicgen.continuation import Continuation, Generation, together
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
@@ -172,7 +172,7 @@ def run(
     before = len(jobs) - len(open_)
     progress(before, len(jobs))
     parts, done = _parts(open_, workers), before
-    with closing(as_done(_done, parts, workers=limit_workers(workers, len(parts)))) as answers:
+    with closing(as_done(_done, parts, workers=at_most(workers, len(parts)))) as answers:
         for index, found in answers:
             if isinstance(found, Failed):
                 found = [Done(error=found.reason)] * len(parts[index])

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from musicgen.common.processes import full_disk_named, lock_folder, processors, program
+from musicgen.common.processes import full_disk_named, held, processors, program
 from musicgen.common.workers import Bounds, Failed, Workers, in_order
 from tokenization.language import Encoded, Language, language
 from tokenization.prepared import (
@@ -121,7 +121,7 @@ class PreparedWriter:
                 self._old.rename(self.destination)
             check_destination(self.destination, replace=self._replace)
             make_folder(self._part, ELSEWHERE, for_=self.destination)
-            self._lock = lock_folder(
+            self._lock = held(
                 self._part, f"another run is writing {self.destination} at this moment"
             )
             for left in self._part.iterdir():  # of a run that was killed
