@@ -35,16 +35,12 @@ Sums = Callable[[Tensor, Tensor, Tensor, Tensor | None, Tensor], tuple[Tensor, T
 
 
 class _Weights(NamedTuple):
-    """Powers of the decay in a block of c positions; None means ones."""
+    """Weights in a block of c positions, powers of the decay; None means ones."""
 
     within: Tensor  # r^(i−j) for j ≤ i, else 0: (H, c, c), or (1, c, c) without decay
-    entering: (
-        Tensor | None
-    )  # r^(i+1), weight of the state before the block at position i: (H, c, 1)
-    leaving: (
-        Tensor | None
-    )  # r^(c−1−j), weight of position j in the state after the block: (H, c, 1)
-    whole: Tensor | None  # r^c, weight of the state before the block in that after it: (H, 1, 1)
+    entering: Tensor | None  # r^(i+1), of the state before the block at position i: (H, c, 1)
+    leaving: Tensor | None  # r^(c−1−j), of position j in the state after the block: (H, c, 1)
+    whole: Tensor | None  # r^c, of the state before the block in the state after it: (H, 1, 1)
 
 
 def _weights(length: int, decay: Tensor | None, like: Tensor) -> _Weights:
@@ -112,8 +108,7 @@ def parallel_sums(
 ) -> tuple[Tensor, Tensor]:
     """Compute all blocks in a few batched products: for GPUs and compilers, which want few large kernels.
 
-    Plain autograd differentiates it. The last, shorter block is computed separately, since padding would decay the
-    state.
+    Plain autograd differentiates it. A shorter last block is computed by itself, since padding would decay the state.
     """
     width = v.shape[-1]
     v, state = (functional.pad(x, (0, -width % 8)) for x in (v, state))  # for tensor cores

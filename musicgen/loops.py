@@ -357,17 +357,15 @@ def step(
     norms, pre, m = model.norms, model.norms.come_first, model
     normed, branch = np.empty((batch, width), np.float32), np.empty((batch, width), np.float32)
     qkv = np.empty((batch, m.qkv.codes.shape[2]), np.float32)
-    heads_out = np.empty((batch, m.output.codes.shape[1]), np.float32)
+    found = np.empty((batch, m.output.codes.shape[1]), np.float32)
     inner = np.empty((batch, m.inner.codes.shape[2]), np.float32)
     branch_in = normed if pre else x
     for layer in range(sums.shape[0]):
         if pre:
             normalise(x, norms.first[layer], norms.least, normed)
         product(m.qkv.codes[layer], m.qkv.scale[layer], m.qkv.bias[layer], branch_in, qkv)
-        attention(m.heads, encoding, places, layer, qkv, sums[layer], memory[layer], heads_out)
-        product(
-            m.output.codes[layer], m.output.scale[layer], m.output.bias[layer], heads_out, branch
-        )
+        attention(m.heads, encoding, places, layer, qkv, sums[layer], memory[layer], found)
+        product(m.output.codes[layer], m.output.scale[layer], m.output.bias[layer], found, branch)
         add(branch, x)
         if pre:
             normalise(x, norms.second[layer], norms.least, normed)

@@ -37,15 +37,10 @@ from torch.autograd.function import once_differentiable
 from musicgen.attention import GUARD
 from musicgen.linear import Linear, eager_on_cpu, without_autocast
 
-MIN_WEIGHT = (
-    1e-20  # lower bound of powers of r: well above GUARD, and lost when added to a float32 of 1
-)
+MIN_WEIGHT = 1e-20  # of powers of r: well above GUARD, and too small to change a float32 of 1
 MAX_BARS = 64  # of a period: the memory has one row per tick
 MAX_ROWS = 1 << 16  # of all heads of a layer
-CHUNKS = {
-    "cpu": 128,
-    "cuda": 256,
-}  # positions: a CPU's cache must hold them, a GPU wants large kernels
+CHUNKS = {"cpu": 128, "cuda": 256}  # positions: few fit a CPU's cache, a GPU wants large kernels
 MAX_STEPS = 1 << 20  # of one move
 
 
@@ -75,9 +70,7 @@ class Times(NamedTuple):
     """The current musical time and goal of each sequence."""
 
     ticks: Tensor  # the time after the last token: (B,)
-    newest: (
-        Tensor  # the period of each memory row's newest entry: (B, R), R = 0 without metric heads
-    )
+    newest: Tensor  # period of each memory row's newest entry: (B, R); R = 0 without metric heads
     goal: Tensor  # number of the current goal (performer.py), 0 before the first: (B,)
 
 
@@ -338,9 +331,7 @@ class Metre(nn.Module):
         past = torch.ones(2 * (after.shape[1],), dtype=torch.bool, device=after.device).tril()
         seen = past & _pairwise(torch.eq, queries, keys)
         passed = _pairwise(torch.sub, now, then)  # in periods: (B, H, c, c)
-        since = now - _look_up(
-            newest, queries
-        )  # since the newest entry before the chunk: (B, c, H)
+        since = now - _look_up(newest, queries)  # since the last entry before the chunk: (B, c, H)
         to_newest = passed.masked_fill(~seen, math.inf).amin(-1).mT.minimum(since)
         passed = (passed - to_newest.mT.unsqueeze(-1)).clamp(min=0)
         newer = newest.scatter_reduce(1, keys.flatten(1), then.flatten(1), "amax")

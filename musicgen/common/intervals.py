@@ -21,10 +21,7 @@ def half_interval(deviation: float | None, n: int) -> float | None:
 
 
 def jackknife_half(values: Sequence[float]) -> float | None:
-    """Return half the width of the 95 % jackknife interval of an estimate; None if n < 2.
-
-    `values` are the n estimates that each leave out one part of the data.
-    """
+    """Return half the width of a 95 % interval from n leave-one-out estimates (jackknife); None if n < 2."""
     n = len(values)
     return _student(n) * float(np.std(values) * np.sqrt(n - 1)) if n > 1 else None
 

@@ -32,10 +32,7 @@ def learning_rate(step: int, *, peak: float, floor: float, warmup: int, total: i
 
 
 def held_rate(step: int, *, peak: float, floor: float, total: int | None, tail: float) -> float:
-    """Return the learning rate at a step: `peak`, then linear decay to `floor` over the last `tail` of `total` steps.
-
-    `tail` is a fraction of `total`. Without a total, the rate stays at `peak`.
-    """
+    """Return the rate at a step: `peak`, then linear decay to `floor` over the last fraction `tail` of `total`."""
     if total is None or tail == 0:
         return peak
     left = (total - 1 - step) / max(1.0, tail * total)  # 0 at the last step

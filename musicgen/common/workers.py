@@ -362,9 +362,7 @@ def do(
 ) -> Answer | Failed:
     """Do a task on a dask worker, in a process that each of its threads keeps for all tasks of a run."""
     if not os.path.isdir(folder):
-        raise FileNotFoundError(
-            f"a worker cannot find {folder}; all workers of a scheduler must share the folder"
-        )
+        raise FileNotFoundError(f"a worker cannot find {folder}; all must share it")
     # Dask's workers are daemons, which may not have children; ours end by themselves when their parent does.
     multiprocessing.current_process().daemon = False
     if _thread_state.run != run:
@@ -384,9 +382,7 @@ def _client(address: str) -> Iterator[Any]:
             "a scheduler needs dask: run pip install '.[cluster]' in the clone of musicgen"
         ) from error
     if not ADDRESS.fullmatch(address):
-        raise ValueError(
-            f"{address} is not the address of a scheduler; give one like tcp://HOST:8786"
-        )
+        raise ValueError(f"{address} is not the address of a scheduler, as tcp://HOST:8786 is")
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are reported here
     _check_answer(address)
     with distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False) as client:

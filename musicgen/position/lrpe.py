@@ -52,9 +52,7 @@ class LrpeConfig:
                 f"choose type unitary, or another core"
             )
         if self.learned_core and self.core != "householder":
-            raise ValueError(
-                f"core {self.core} has no parameters to learn; choose householder, or learned_core: false"
-            )
+            raise ValueError(f"core {self.core} has no parameters to learn; householder has")
         if self.angles != "learned" and (self.type == "permutation" or self.time == "music"):
             raise ValueError(
                 f"angles {self.angles} are per token, which type permutation and time music do not "
@@ -134,9 +132,7 @@ class Lrpe(Position):
     def _mix(self, x: Tensor) -> Tensor:
         """Return P x for a real P: (B, T, H, M) → (B, T, H, M)."""
         if self.config.core == "householder":
-            v = (
-                self.householder
-            )  # equation 73; stored in low precision, its length can differ from 1
+            v = self.householder  # equation 73; stored in low precision, |v| can differ from 1
             return x - (x * v).sum(-1, keepdim=True) * (2 * v / v.square().sum(-1, keepdim=True))
         return x[..., self.odd_even] if self.config.core == "odd_even" else x
 

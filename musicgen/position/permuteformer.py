@@ -44,9 +44,7 @@ class PermutationPowers(nn.Module):
         """Compute the cycles of `permutation` on its device."""
         permutation, features = self.permutation.tolist(), range(self.permutation.shape[1])
         if any(sorted(row) != [*features] for row in permutation):  # as in a damaged file
-            raise ValueError(
-                f"a permutation does not contain each of {len(features)} features once"
-            )
+            raise ValueError(f"a permutation must contain each of {len(features)} features once")
         found = torch.tensor([_cycles(row) for row in permutation]).to(self.permutation.device)
         self.members, self.cycle_start, self.cycle_length, self.cycle_index = found.unbind(1)
 

@@ -134,9 +134,7 @@ class _Gradient:
         self.limit = 2 * self.length * math.prod(noise.shape)  # the size of the code
         self.pairs: tuple[list[tuple[Tensor, Tensor]], ...] = ([], [])
         self.size = 0
-        self.matrices: Tensor | None = (
-            None  # gradient of the Toeplitz matrices, (HD, 2, rows, columns)
-        )
+        self.matrices: Tensor | None = None  # of the Toeplitz matrices, (HD, 2, rows, columns)
 
     def store(self, side: int, first: int, x: Tensor, dy: Tensor) -> None:
         """Store x (B, T, H, D) and dy (B, T, H, R) of one contraction."""

@@ -247,10 +247,8 @@ class SineSpe(StochasticPosition):
         frequencies = self.frequencies[slot].transpose(1, 2)  # (H, K, D)
         with torch.no_grad():
             # Many tokens share a time, so its waves are computed once.
-            unique, index = (places, None) if times is None else places.unique(return_inverse=True)
-            both = torch.cat(waves(frequencies, unique, self.raw_gains), -2).to(
-                dtype
-            )  # (*, H, W, D)
+            own, index = (places, None) if times is None else places.unique(return_inverse=True)
+            both = torch.cat(waves(frequencies, own, self.raw_gains), -2).to(dtype)  # (*, H, W, D)
             both = both if index is None else both[index]
             both = both.movedim(-3, -both.ndim if times is None else 1).contiguous()
         q, k = (x.transpose(1, 2).to(dtype).contiguous() for x in self._weights(noise, slot))

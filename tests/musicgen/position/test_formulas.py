@@ -122,7 +122,7 @@ def test_powers_of_permutations_equal_repeated_application_at_any_position():
 
 def test_a_damaged_permutation_is_refused():
     for wrong in ([1, 1, 1], [0, 1, 3], [-1, 0, 1]):  # with cycles that would never close
-        with pytest.raises(ValueError, match="does not contain each of 3 features once"):
+        with pytest.raises(ValueError, match="a permutation must contain each of 3 features once"):
             PermutationPowers(1, 3, 0).load_state_dict({"permutation": torch.tensor([wrong])})
 
 
