@@ -147,7 +147,7 @@ class MetreConfig:
         return [int(period) for period in ticks]
 
 
-# Sums over whole sequences in training: the same numbers as those by chunks, below, without a memory of rows.
+# Sums over whole sequences in training: the same numbers as by chunks, below, without a memory of rows.
 #
 # Each head sorts the times of a sequence by row, and within a row by order. The entries of a row are then consecutive,
 # and the sum over them is linear attention with decay, computed in blocks as in attention.py. Only the last row of a
@@ -282,7 +282,7 @@ class Metre(nn.Module):
         self.register_buffer("row_ratios", by_row, persistent=False)
 
     def start(self, batch: int) -> Tensor:
-        """Return the initial period numbers of all rows' newest entries, (B, R)."""
+        """Return `newest` before the first token: zeros, (B, R)."""
         return torch.zeros(batch, self.rows, device=self.periods.device)
 
     def split(self, after: Tensor, before: Tensor, newest: Tensor) -> tuple[list[Chunk], Tensor]:
@@ -299,10 +299,10 @@ class Metre(nn.Module):
         return chunks, newest
 
     def sort_whole(self, after: Tensor, before: Tensor) -> SortedTimes | None:
-        """Return the sorted times of whole sequences that will not be continued, or None where chunks are to be used.
+        """Return the sorted times of whole sequences that are not continued, or None to use chunks.
 
-        Which block an entry falls into depends on later tokens, and with it the last bit of its sums. So on a CPU
-        sorted times are for training only.
+        The block of an entry depends on later tokens, and with it the last bit of sums. So on a CPU, sorted times are
+        used only in training.
         """
         if eager_on_cpu(after) and not torch.is_grad_enabled():
             return None
@@ -314,8 +314,7 @@ class Metre(nn.Module):
     ) -> tuple[tuple[np.ndarray, ...], Tensor]:
         """Return key rows, query rows and key decays of one token per sequence, (B·H,) each, and the new `newest`.
 
-        The rows are numbered across memories, of which each sequence has the one of its slot; all inputs are (B,), but
-        `newest` is (B, R). The compiled loops take it from there.
+        `newest` is (B, R), the other inputs are (B,). Rows are numbered across the memories of all slots (loops.py).
         """
         keys, periods = self._rows(before)
         queries, _ = self._rows(after)
@@ -373,7 +372,7 @@ def _look_up(newest: Tensor, rows: Tensor) -> Tensor:
     return newest.gather(1, rows.flatten(1)).view(rows.shape)
 
 
-MIN_FEATURE = 1e-2  # value of a feature, so that no entry of the memory has weight 0
+MIN_FEATURE = 1e-2  # keeps the weight of every entry in the memory above 0
 
 
 class MetricHeads(nn.Module):
