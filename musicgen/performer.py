@@ -234,12 +234,12 @@ class Goals(nn.Module):
         number = self.number[tokens]
         return forward_fill(goal.unsqueeze(1), number, number > 0)
 
-    def forward(self, standing: Tensor) -> Tensor:
+    def forward(self, goals: Tensor) -> Tensor:
         """Return the embeddings of goal numbers, (…,) → (…, C); zeros for number 0."""
         weight = self.vectors.weight
         vectors = torch.cat([weight.new_zeros(1, weight.shape[1]), weight])
         # The gradient of plain indexing would be summed position by position on a GPU.
-        return F.embedding(standing, vectors, padding_idx=0)
+        return F.embedding(goals, vectors, padding_idx=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -320,7 +320,7 @@ class Performer(nn.Module):
         return self._start(self.begin(generator))
 
     def follow(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Continue from a state by many tokens: return their logits, (B, T) → (B, T, V), and the new state."""
+        """Process tokens that continue a state: return their logits, (B, T) → (B, T, V), and the new state."""
         x, state = self._hidden(tokens, state)
         return self._logits(x), state
 
@@ -338,7 +338,7 @@ class Performer(nn.Module):
 
     @torch.inference_mode()
     def prefill(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Process a prompt in one pass: return the logits after its last token, (B, T) → (B, V), and the state."""
+        """Process a prompt in one pass: return the logits after its last token, (B, T) → (B, V), and the new state."""
         x, state = self._hidden(tokens, state)
         return self._logits(x[:, -1:])[:, 0], state
 
