@@ -377,12 +377,7 @@ class Performer(nn.Module):
         return State(layers=(None,) * self.config.layers, code=code, position=0, recalls=recalls)
 
     def passage(
-        self,
-        tokens: Tensor,
-        state: State,
-        recalled: Tensor | None = None,
-        *,
-        whole: bool = False,
+        self, tokens: Tensor, state: State, recalled: Tensor | None = None, *, whole: bool = False
     ) -> tuple[Passage, State]:
         """Return the passage of tokens (B, T) that follow a state, and the state after them with the old layers.
 
@@ -431,12 +426,7 @@ class Performer(nn.Module):
         return self.dropout(self.position.embed(x, passage.start))
 
     def _hidden(
-        self,
-        tokens: Tensor,
-        state: State,
-        recalled: Tensor | None = None,
-        *,
-        whole: bool = False,
+        self, tokens: Tensor, state: State, recalled: Tensor | None = None, *, whole: bool = False
     ) -> tuple[Tensor, State]:
         passage, after = self.passage(tokens, state, recalled, whole=whole)
         x = self.embed(tokens, passage)

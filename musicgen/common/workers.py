@@ -279,14 +279,14 @@ def as_done(
     """
     numbered = enumerate(tasks)
     if isinstance(workers, str):
-        yield from as_done_elsewhere(function, numbered, workers, bounds)
+        yield from _on_scheduler(function, numbered, workers, bounds)
     elif workers < 1:
         yield from ((index, function(task)) for index, task in numbered)
     else:
-        yield from _here(function, numbered, workers, bounds)
+        yield from _on_this_machine(function, numbered, workers, bounds)
 
 
-def _here(
+def _on_this_machine(
     function: Callable[[Task], Answer],
     tasks: Iterator[tuple[int, Task]],
     workers: int,
@@ -315,13 +315,13 @@ def _here(
                     yield index, answer
 
 
-def as_done_elsewhere(
+def _on_scheduler(
     function: Callable[[Task], Answer],
     tasks: Iterator[tuple[int, Task]],
     address: str,
     bounds: Bounds,
 ) -> Iterator[tuple[int, Answer | Failed]]:
-    """Do the same as `as_done` on the workers of a scheduler."""
+    """Do what `as_done` does, on the workers of a scheduler."""
     run, folder = uuid.uuid4().hex, os.getcwd()
     with _client(address) as client:
         from distributed import KilledWorker, as_completed
