@@ -37,7 +37,7 @@ LONGEST_NAME_BYTES = 200  # file names allow 255, and a suffix follows
 LONGEST_HEADER_BYTES = 1 << 22  # of the weights file: enough for about ten thousand tensors
 LONGEST_SEQUENCE = 1 << 24  # tokens, of `Card.trained_length`
 MOST_DRAWN = 1 << 12  # realisations or random features; the papers use dozens
-# Up to this product of the sizes in an encoding's configuration, a small one is built on the CPU to check its shapes.
+# An encoding whose sizes multiply to at most this is built on the CPU to check the shapes of its tensors.
 SMALL_POSITION = 1 << 12
 _OMEGA = "blocks.0.attention.features.omega"
 _SCALE = ".scale"  # suffix for the scales of an int8 matrix
