@@ -21,7 +21,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
-from musicgen.common.processes import CAN_LOCK, locked
+from musicgen.common.processes import CAN_LOCK, open_locked
 
 M_ARENA_MAX, M_MMAP_THRESHOLD = -8, -3  # of mallopt
 LARGE_BYTES = 1 << 21  # given back the moment it is free; with 128 KB, a prompt takes 0.1 s longer
@@ -119,7 +119,7 @@ class ServerFolder:
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
         # The lock has its name only when it is held, and nobody takes it for one let go.
         early = self.path / f"{LOCK}.new"
-        self._lock = locked(early, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        self._lock = open_locked(early, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         if self._lock is not None:
             os.replace(early, self.path / LOCK)
 
@@ -144,7 +144,7 @@ def delete_left_behind() -> None:
             found = folder.lstat()
             if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
                 continue
-            lock = locked(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            lock = open_locked(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
             if lock is None:
                 continue
             try:

@@ -22,12 +22,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from musicgen import loops
-from musicgen.attention import GUARD, mapped
+from musicgen.attention import GUARD, map_state
 from musicgen.config import ModelConfig
 from musicgen.drums import BROKEN, breaking
 from musicgen.features import PROJECTION_OVER_NORM, Elu, Favor, Relu
-from musicgen.linear import codes_of, quantise, restore, without_autocast
-from musicgen.metre import LEAST, Times
+from musicgen.linear import exact_codes, quantise, restore, without_autocast
+from musicgen.metre import MIN_FEATURE, Times
 from musicgen.performer import Performer, State
 from musicgen.position import Position
 from musicgen.position.rope import Rope
@@ -59,7 +59,7 @@ def _packed(model: Performer) -> loops.Model:
     attentions = [block.attention for block in blocks]
     metre = attentions[0].metre
     qkv = [[one.qkv] if metre is None else [one.qkv, one.metre.qkv] for one in attentions]
-    metric = (0, 0, 0) if metre is None else (metre.heads, metre.features, LEAST)
+    metric = (0, 0, 0) if metre is None else (metre.heads, metre.features, MIN_FEATURE)
     position = model.position
     decay = torch.ones(model.config.heads) if position.decay is None else position.decay
     head = model.embedding if model.head is None else model.head
@@ -94,7 +94,7 @@ def _matrices(layers: Sequence[Sequence[Any]]) -> loops.Matrices:
         return torch.cat([one.weight.detach() for one in each])
 
     biases = [torch.cat([_bias(one) for one in each]) for each in layers]
-    found = [codes_of(weight(each)) for each in layers]
+    found = [exact_codes(weight(each)) for each in layers]
     coded = [one for one in found if one is not None]
     if len(coded) == len(found):
         codes, scales = (torch.stack(part) for part in zip(*coded, strict=True))
@@ -207,7 +207,7 @@ class RowsTogether:
                 if model.metre is not None:
                     metre, newest = model.metre.step(after, ticks, newest, slots)
                 if model.goals is not None:
-                    goal = model.goals.standing(tokens.unsqueeze(1), goal)[:, 0]
+                    goal = model.goals.current(tokens.unsqueeze(1), goal)[:, 0]
                     x = x + model.goals(goal)
                 for mine, new in zip(self._times, (after, newest, goal), strict=True):
                     mine[slots] = new
@@ -319,7 +319,7 @@ class RowsAlone:
         numbers = [*range(self._next, self._next + copies)]
         self._next += copies
         for number in numbers:  # a step changes the state in place
-            layers = tuple(mapped(layer, Tensor.clone) for layer in state.layers)
+            layers = tuple(map_state(layer, Tensor.clone) for layer in state.layers)
             self._states[number] = replace(state, layers=layers)
         return numbers
 

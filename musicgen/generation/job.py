@@ -52,7 +52,7 @@ class ReadPrompt:
             state = replace(state, recalls=(recalls,))
         logits = None
         for window in tokens.split(WINDOW, dim=1):
-            logits, state = yield from model.prefill_in_pieces(window, state)
+            logits, state = yield from model.prefill_by_layer(window, state)
         assert logits is not None, "a checked prompt has at least one token"
         for recalled in state.recalls or ():
             recalled.get_used()

@@ -189,7 +189,7 @@ def test_who_grows_past_a_bound_of_the_encoding_is_told_so_and_the_others_go_on(
     model = toy_model(position={"name": "learned", "max_length": 20})
     long, short = endless(model), job(model, [4, 3], Request(tokens=18))
     finish(Engine(model), long, short)
-    with pytest.raises(ValueError, match=r"reaches 21 tokens, but .* maximal length of 20"):
+    with pytest.raises(ValueError, match=r"reaches 21 tokens, but .* maximum length of 20"):
         long.check()
     assert long.steps == 17
     assert short.error is None

@@ -53,8 +53,11 @@ def readers() -> Readers:
     ("function", "said"),
     [
         (spins, "“a.abc” cannot be read: it takes longer than 2 seconds; give a part of it"),
-        (hoards, "“a.abc” cannot be read: it takes more memory than there is; give a part of it"),
-        (dies, r"“a.abc” cannot be read: working on it ended the process twice \(exit code 7\)"),
+        (
+            hoards,
+            "“a.abc” cannot be read: it takes more memory than is available; give a part of it",
+        ),
+        (dies, r"“a.abc” cannot be read: it ended the process twice \(exit code 7\)"),
         (refuses, "“a.abc” holds no notes$"),
     ],
 )
