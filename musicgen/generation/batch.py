@@ -24,7 +24,7 @@ from torch import Tensor
 from musicgen import loops
 from musicgen.attention import GUARD, mapped
 from musicgen.config import ModelConfig
-from musicgen.drums import BROKEN, breaking
+from musicgen.drums import PENALTY, breaking
 from musicgen.features import PROJECTION_OVER_NORM, Elu, Favor, Relu
 from musicgen.linear import codes_of, quantise, restore, without_autocast
 from musicgen.metre import LEAST, Times
@@ -284,13 +284,13 @@ def _returning(logits: Tensor, recalls: Sequence[Recollection]) -> Tensor:
     """Return logits of rows, (B, V), by which bars that return follow their source, and no bar returns too often."""
     logits = logits.clone()
     for row, one in enumerate(recalls):
-        token, likelier = one.followed()
+        token, likelier = one.source_boost()
         if token >= 0:
             logits[row, token] += likelier
         if one.strength:
-            logits[row, one.worn()] -= WORN  # still drawn where nothing else may come
+            logits[row, one.exhausted_returns()] -= WORN  # still drawn where nothing else may come
             if (broken := breaking(one)) is not None:
-                logits[row, torch.from_numpy(broken)] -= BROKEN * one.strength
+                logits[row, torch.from_numpy(broken)] -= PENALTY * one.strength
     return logits
 
 

@@ -55,7 +55,7 @@ class ReadPrompt:
             logits, state = yield from model.prefill_in_pieces(window, state)
         assert logits is not None, "a checked prompt has at least one token"
         for recalled in state.recalls or ():
-            recalled.get_used()
+            recalled.adapt_limit()
         self.after = logits, state
 
 
