@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from musicgen.generation.batch import RowsTogether
+from musicgen.generation.batch import CompiledBatch
 from musicgen.generation.engine import Engine, one_thread
 from musicgen.generation.job import Job, noise_of
 from musicgen.generation.request import Request
@@ -105,13 +105,13 @@ def test_a_grammar_is_obeyed_and_left_as_it_was(model: Any):
 
 
 def test_the_end_token_ends_a_variation_and_drops_it_from_the_batch(model: Any, monkeypatch: Any):
-    rows, step = [], RowsTogether.step  # of each step
+    rows, step = [], CompiledBatch.step  # of each step
 
     def counting(batch: Any, numbers: Any, *rest: Any) -> Any:
         rows.append(len(numbers))
         return step(batch, numbers, *rest)
 
-    monkeypatch.setattr(RowsTogether, "step", counting)
+    monkeypatch.setattr(CompiledBatch, "step", counting)
     tokens = run(model, variations=4, seed=1, end=5, tokens=300)
     ends = [row.tolist().index(5) for row in tokens]
     assert len(set(ends)) > 1
@@ -184,9 +184,9 @@ def test_a_long_prompt_is_absorbed_in_windows(model: Any, monkeypatch: Any):
     [
         ([], "the prompt is empty"),
         ([[1, 2]], "the prompt has 2 dimensions"),
-        ([1, VOCABULARY], "the prompt has token 11, but the model knows 0 … 10"),
+        ([1, VOCABULARY], "the prompt has token 11, but the model's tokens are 0 … 10"),
         ([-1], "the prompt has token -1"),
-        ([4, 2], "token 2 at place 1 of the prompt may not stand there"),
+        ([4, 2], "token 2 at place 1 of the prompt is not allowed there"),
     ],
 )
 def test_a_wrong_prompt_is_refused_at_once(model: Any, prompt: Any, message: str):

@@ -129,7 +129,7 @@ def test_without_temperature_kinds_take_the_likeliest():
 
 
 def test_without_kinds_a_request_to_draw_by_them_is_refused():
-    with pytest.raises(ValueError, match="takes the kinds"):
+    with pytest.raises(ValueError, match="needs the kinds"):
         order(Request(sampling=Sampling(by_kind=True)), np.array([1]), Anything())
 
 

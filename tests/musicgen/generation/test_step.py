@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from musicgen.generation.batch import Batch, RowsAlone, RowsTogether, batch_of
+from musicgen.generation.batch import Batch, CompiledBatch, EagerBatch, batch_of
 from musicgen.linear import quantise, restore
 from musicgen.metre import MetreConfig
 from musicgen.performer import Performer, State
@@ -56,8 +56,8 @@ def test_loops_compute_the_definition(changes: dict[str, Any]):
             if in_8_bits and weight.ndim == 2:
                 weight.data = restore(*quantise(weight.detach()))
         state, tokens = after_prompt(model), toy_tokens(16, 3, seed=1)
-        wanted, together = written(RowsAlone(model), state, tokens), batch_of(model)
-        assert isinstance(together, RowsTogether)
+        wanted, together = written(EagerBatch(model), state, tokens), batch_of(model)
+        assert isinstance(together, CompiledBatch)
         found = written(together, state, tokens)
         bound = 1e-5 * wanted.abs().max().item()
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=bound)
@@ -66,9 +66,9 @@ def test_loops_compute_the_definition(changes: dict[str, Any]):
 @pytest.mark.parametrize("position", ["permuteformer", "lrpe", "flt"])
 def test_what_the_loops_lack_goes_alone(position: str):
     model = toy_model(position=position)
-    assert isinstance(batch_of(model), RowsAlone)
-    assert isinstance(batch_of(toy_model(position="none").double()), RowsAlone)
-    assert isinstance(batch_of(toy_model(attention="softmax", position="none")), RowsAlone)
+    assert isinstance(batch_of(model), EagerBatch)
+    assert isinstance(batch_of(toy_model(position="none").double()), EagerBatch)
+    assert isinstance(batch_of(toy_model(attention="softmax", position="none")), EagerBatch)
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
