@@ -34,7 +34,7 @@ class Kinds:
     """
 
     def __init__(self, kinds: np.ndarray, untouched: Collection[int] = ()) -> None:
-        """Group tokens by kind, (V,); those of `untouched`, whole kinds, are sampled at temperature 1 without limits."""
+        """Group tokens by kind, (V,); whole kinds can be `untouched`: sampled at temperature 1 without limits."""
         self._order = np.argsort(kinds, kind="stable")  # kind by kind
         begins = np.diff(kinds[self._order], prepend=-1) != 0
         self._starts = np.flatnonzero(begins)  # (K,)
