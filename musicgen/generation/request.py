@@ -115,9 +115,7 @@ class Progress:
         self._bars = 0
         self.ended = Event()
         self.error: Exception | None = None
-        self.bound: Exception | None = (
-            None  # why music ended before its length; what was written is kept
-        )
+        self.bound: Exception | None = None  # why music ended early; what was written is kept
 
     @property
     def steps(self) -> int:

@@ -130,9 +130,9 @@ def test_what_a_language_cannot_do_is_said():
             speaker.infilling(ids, 0, 1)
         with pytest.raises(ValueError, match=f"{unable} no part can be"):
             speaker.accompanying(ids, ["drums"])
-        with pytest.raises(ValueError, match=f"{unable} an end cannot be"):
+        with pytest.raises(ValueError, match="which has no tokens for an end"):
             continuing(speaker, ids, ends=True, bars=2)
-    with pytest.raises(ValueError, match="uses the language groove, which names no chords"):
+    with pytest.raises(ValueError, match="uses the language groove, which has no chords"):
         continuing(groove, ids, chords=[["C_M"]])
     assert isinstance(continuing(remi, ids, chords=[["C_M"]], may_end=True), ChordLine)
     later = language("ensemble")

@@ -410,7 +410,7 @@ def test_bars_state_no_plan_where_none_is_wanted():
         [take] = work.finish().takes()
         assert np.isin(take.ids, said).any() == planned
         assert len(LANGUAGE.bars(take.ids)) == 6
-    with pytest.raises(ValueError, match="are asked of bars that state a plan"):
+    with pytest.raises(ValueError, match="needs bars that state their plan"):
         Continuation(work.model, prompt, Request(bars=4, planned=False, ends=True))
 
 
