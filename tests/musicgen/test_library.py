@@ -155,12 +155,12 @@ def test_all_names_are_there_and_none_costs_torch_before_it_is_used():
         ({"tokens": 9.0}, "tokens is 9.0, where a whole number is wanted"),
         ({"seed": 1.5}, "seed is 1.5, where a whole number is wanted"),
         ({"bars": 1, "variations": 0}, "variations is 0; it must be 1 or more"),
-        ({"bars": 0}, "bars is 0; to continue at all it is 1 or more"),
-        ({"bars": -1}, "bars is -1; to continue at all it is 1 or more"),
-        ({"tokens": 0}, "tokens is 0; to continue at all it is 1 or more"),
+        ({"bars": 0}, "bars is 0; it must be 1 or more"),
+        ({"bars": -1}, "bars is -1; it must be 1 or more"),
+        ({"tokens": 0}, "tokens is 0; it must be 1 or more"),
         (
             {"tokens": 9, "ends": True},
-            "music ends with a bar: to have it end, give bars and not tokens",
+            "an end needs a length in bars; give bars instead of tokens",
         ),
     ],
 )
@@ -173,12 +173,12 @@ def test_what_cannot_be_asked_for_is_said_in_a_sentence(model, asked: dict, said
 
 
 def test_what_a_piece_does_not_have_cannot_be_asked_for(model, piece):
-    with pytest.raises(ValueError, match=r"groove\.mid was read with the tracks that it has"):
+    with pytest.raises(ValueError, match=r"groove\.mid was read with its tracks"):
         model.continue_(piece, tracks={"bass": 0}, bars=1)
     with pytest.raises(ValueError, match=r"^the piece has \d+ bars, so the prompt cannot be"):
         model.continue_(GROOVE.read_bytes(), prompt_bars=999)
     for bars in (2, (2,), (2, 3, 4)):
-        with pytest.raises(ValueError, match=r"where the first and the last one are"):
+        with pytest.raises(ValueError, match=r"give the first and the last bar"):
             model.infill(piece, bars)
     with pytest.raises(ValueError, match=r"^a bar to rewrite is 1\.5, where a whole number is"):
         model.infill(piece, (1.5, 2))
@@ -193,7 +193,7 @@ def test_a_model_is_a_folder_whose_weights_stay_where_they_are(model, tmp_path: 
     # Music never comes of a model that was saved since: its files would name the weights of before.
     found = musicgen.find(str(tmp_path))
     save(tmp_path, Performer(model.performer.config, seed=1), card)
-    with pytest.raises(ValueError, match="was saved again since it was found"):
+    with pytest.raises(ValueError, match="was saved again after it was found"):
         found.performer  # noqa: B018
 
 
@@ -252,4 +252,4 @@ def test_music_that_meets_a_bound_of_its_encoding_stands_and_says_so():
     for take in takes:
         assert len(take.score.notes)
         [remark] = take.score.remarks
-        assert remark.startswith("the music ends before its length: the sequence reaches 61 tokens")
+        assert remark.startswith("the music is shorter than requested: the sequence reaches 61 tokens")
