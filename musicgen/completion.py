@@ -64,7 +64,7 @@ class Completion(MusicGeneration):
         )
 
 
-class WholeIds(Generation):
+class TokenCompletion(Generation):
     """The completion of a piece given as tokens alone."""
 
     def __init__(self, model: Player, goal: Goal, request: Request) -> None:

@@ -69,7 +69,7 @@ class Take(WithMidi):
         return self.file(".mid")[0]
 
     def file(self, suffix: str, title: str = "") -> tuple[bytes, str]:
-        """Return the whole piece as a file, and why it does not keep the original file, if it does not."""
+        """Return the whole piece as a file, and a sentence on why it is not the edited original, if it is not."""
         return file_of(suffix, self.score, title, self.provenance, self.edit)
 
     def save(self, path: str | Path) -> str:
@@ -97,20 +97,18 @@ class Generation:
 
     def order(self) -> Order:
         """Return the order for a process that has the model."""
-        language = self.model.language
-        by_kind = self.request.sampling.by_kind
-        kinds = Kinds(language.kinds(), language.plan_tokens()) if by_kind else None
+        language, sampling = self.model.language, self.request.sampling
+        kinds = Kinds(language.kinds(), language.plan_tokens()) if sampling.by_kind else None
         ids = self._ids.astype(np.int64)
-        asked = [name for name, value in (self.request.plan or {}).items() if value is not None]
-        if self.request.sampling.guidance == 1:
-            asked = []
-        guiding = tuple(language.plan_tokens(asked))
+        plan = {} if sampling.guidance == 1 else self.request.plan or {}
+        requested = [name for name, value in plan.items() if value is not None]
+        guiding = tuple(language.plan_tokens(requested))
         more = {"end": language.end, "kinds": kinds, "guiding": guiding, **self._more}
         return order(self.request, ids, self._grammar, valid=True, **more)
 
     def __iter__(self) -> Iterator[int]:
         """Generate, yielding the number of steps so far. To stop early, stop iterating."""
-        for _ in together([self]):
+        for _ in run_together([self]):
             yield self.job.steps
         self.check()
 
@@ -130,16 +128,15 @@ class Generation:
         return [np.concatenate([ids, np.array(row[:], np.uint16)]) for row in self.job.rows]
 
 
-def together(works: Sequence[Generation]) -> Iterator[None]:
+def run_together(works: Sequence[Generation]) -> Iterator[None]:
     """Run generations of one model in one batch, yielding after each step; `check` raises the error of a failed one."""
     from musicgen.generation.engine import Engine, one_thread  # torch comes with it
     from musicgen.generation.job import Job
 
-    model = works[0].model.performer
-    engine = Engine(model)
+    engine = Engine(works[0].model.performer)
     for work in works:
         try:
-            job = Job(work.model.performer, work.order())
+            job = Job(engine.model, work.order())
             work.job = job
             engine.add(job)
         except ValueError as error:
@@ -171,6 +168,7 @@ class MusicGeneration(Generation):
         return () if bound is None else (f"the music is shorter than requested: {bound}",)
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
+        """Return a variation as a take."""
         raise NotImplementedError
 
     def _provenance(self, number: int) -> dict[str, Any]:
@@ -211,7 +209,7 @@ class Continuation(MusicGeneration):
             plan = model.language.plan(request.plan, request.bars)
             back = model.language.bars_back(request.plan, request.bars)
             sources = {bar: bar - k for bar, k in enumerate(back, prompt.bars) if k}
-        grammar = continuing(
+        grammar = continuation_grammar(
             model.language,
             ids,
             prompt_bars=prompt.bars,
@@ -226,7 +224,7 @@ class Continuation(MusicGeneration):
         super().__init__(
             model,
             ids,
-            grammar if request.planned else Without(grammar, plan_tokens),
+            grammar if request.planned else Excluding(grammar, plan_tokens),
             request,
             sources=sources,
             before_bar=before_bar,
@@ -275,7 +273,7 @@ def longest_ticks(model: Player, ids: np.ndarray, score: Score) -> list[int] | N
     return [min(most, max(own, beat)) for most, own in zip(trained, prompted, strict=True)]
 
 
-class Without(Grammar):
+class Excluding(Grammar):
     """A grammar with some tokens forbidden, such as the end token where the length is given."""
 
     def __init__(self, grammar: Grammar, tokens: Sequence[int]) -> None:
@@ -300,10 +298,10 @@ class Without(Grammar):
         self._grammar.take(ids)
 
 
-MOST_BARS = 512  # that the grammar prepares if the length is given in tokens
+MOST_BARS = 512  # for which chords and a plan are prepared if the length is given in tokens
 
 
-def continuing(
+def continuation_grammar(
     language: Language,
     prompt: np.ndarray,
     *,
@@ -323,4 +321,4 @@ def continuing(
     if chords is not None and "chords" not in language.abilities:
         raise language.lacks("which has no chords")
     grammar = language.grammar(prompt, bars=bars, ends=ends, chords=chords, **known)
-    return grammar if may_end or grammar.counts_bars else Without(grammar, [language.end])
+    return grammar if may_end or grammar.counts_bars else Excluding(grammar, [language.end])

@@ -60,7 +60,7 @@ class Playable(Player):
         return read_piece(self.language, source, name=name, tracks=tracks)
 
     def _reencoded(self, piece: Piece, tracks: Any) -> Piece:
-        """Return a piece in this model's language, if another model read it."""
+        """Return a piece in this model's language; it may have been read by a model of another."""
         if tracks is not None:
             raise ValueError(
                 f"{piece.name or 'the piece'} was read with its tracks; to choose others, read the file again"
@@ -93,14 +93,15 @@ class Playable(Player):
         - `source`: the music to continue, as `read` takes it; None to begin from nothing.
         - `prompt_bars`: continue the first bars; by default, the whole piece.
         - `bars` or `tokens`: the length of the continuation; by default, 16 bars.
-        - `variations`, `seed`: how many takes to return. The same seed gives the same music.
+        - `variations`: the number of takes to return.
+        - `seed`: the same request with the same seed gives the same takes.
         - `sampling`: how freely tokens are chosen, such as Sampling(temperature=0.9).
-        - `may_end`, `ends`: the music can end earlier; it ends with the last bar.
-        - `chords`: the chords of each bar, repeated, such as "C | G7 | Am F | C".
-        - `plan`: attributes of the new bars, such as {"density": 4, "form": "A A B A"}; tokenization/ensemble/plans.py
-          has all of them.
-        - `idea`: a piece from nothing, such as {"style": "song", "key": "G minor", "tempo": 90, "metre": "3/4",
-          "parts": ["flute", "piano"]}.
+        - `may_end`: the music can end before this length. `ends`: it ends with the last bar.
+        - `chords`: the chords of each bar, repeated until the end, such as "C | G7 | Am F | C".
+        - `plan`: attributes of the new bars, such as {"density": 4, "register": [60, 60, 72, 72], "loudness": 80,
+          "players": 3, "form": "A A B A"}; a list has one value per bar.
+        - `idea`: what a piece from nothing is to be, such as {"style": "song", "key": "G minor", "tempo": 90,
+          "metre": "3/4", "parts": ["flute", "piano"]}.
 
         Raises ValueError for what the model's language cannot express.
         """

@@ -473,7 +473,7 @@ class Recall(nn.Module):
         return x if strength is None else x * strength.view(-1, *[1] * (x.ndim - 1))
 
 
-def heard(recalls: Sequence[Recollection], tokens: Tensor) -> tuple[Tensor, Tensor | None]:
+def recall_rows(recalls: Sequence[Recollection], tokens: Tensor) -> tuple[Tensor, Tensor | None]:
     """Append tokens, (B, T), to the recall of each row; return the guesses, (B, T, 4), and the strengths, (B,).
 
     The strengths are None if all of them are 1.

@@ -32,7 +32,7 @@ from musicgen.performer import Performer, State
 from musicgen.position import Position
 from musicgen.position.rope import Rope
 from musicgen.position.spe.base import StochasticPosition
-from musicgen.recall import Recollection, heard
+from musicgen.recall import Recollection, recall_rows
 
 EXHAUSTED_PENALTY = 30.0  # nats subtracted from returns to a bar that has been repeated too often
 Array = np.ndarray[Any, Any]
@@ -215,7 +215,7 @@ class CompiledBatch:
                 for mine, new in zip(self._times, (after, newest, goal), strict=True):
                     mine[slots] = new
             if model.recall is not None and recalls:
-                x = x + model.recall(*heard(recalls, tokens.unsqueeze(1))).squeeze(1)
+                x = x + model.recall(*recall_rows(recalls, tokens.unsqueeze(1))).squeeze(1)
             x = (x * math.sqrt(model.config.width)).unsqueeze(1)
             x = model.position.embed(x, positions).squeeze(1)
             codes = [state.code for state in states]

@@ -252,4 +252,6 @@ def test_music_that_meets_a_bound_of_its_encoding_stands_and_says_so():
     for take in takes:
         assert len(take.score.notes)
         [remark] = take.score.remarks
-        assert remark.startswith("the music is shorter than requested: the sequence reaches 61 tokens")
+        assert remark.startswith(
+            "the music is shorter than requested: the sequence reaches 61 tokens"
+        )
