@@ -8,7 +8,7 @@ of variations and whatever else the model is asked meanwhile: to the last bit, s
 (batch.py). Between machines, results are the same up to rounding: sooner or later another token is drawn.
 
 Where there is not room for all, the owners who have had the least of the machine's time are served first. With
-listeners, rows take their first steps before all others, and rows that are bars ahead of what is heard wait for rows
+listeners, rows take their first steps before all others, and rows that are bars ahead of their listeners wait for rows
 that are not.
 """
 
@@ -130,9 +130,9 @@ class Engine:
         self._most = MOST_ROWS if listeners else STEP_ROWS
         self._prompts: OrderedDict[Hashable, ReadPrompt] = OrderedDict()
         self._capacity = 0  # rows; 0 until it is known
-        # Seconds that owners have had: those with a job, and those who left with more than a newcomer is given.
-        self._had: dict[str, float] = {}
-        self._least = 0.0  # seconds of the owner with the least: newcomers begin with as many
+        # Seconds of work per owner, of those with a job and of those who left with more than a newcomer is given.
+        self._seconds: dict[str, float] = {}
+        self._least = 0.0  # seconds with which newcomers begin: the least of those with a job
         self._turn: list[JointDraw] = []  # the rows that advance, for `_turn_steps` more steps
         self._turn_steps = 0
 
@@ -178,7 +178,7 @@ class Engine:
     def _take_new(self) -> None:
         while self._new:
             job = self._new.popleft()
-            self._had[job.owner] = max(self._had.get(job.owner, 0.0), self._least)
+            self._seconds[job.owner] = max(self._seconds.get(job.owner, 0.0), self._least)
             self._jobs.append(job)
 
     def _end_cancelled(self) -> None:
@@ -214,10 +214,10 @@ class Engine:
                 self._end_cancelled()
 
     def _read_piece(self, job: Job, reading: Iterable[Row]) -> None:
-        if job.prompt not in self._prompts:
-            self._prompts[job.prompt] = ReadPrompt(self.model, job.order)
-        prompt = self._prompts[job.prompt]
-        self._prompts.move_to_end(job.prompt)
+        if job.prompt_key not in self._prompts:
+            self._prompts[job.prompt_key] = ReadPrompt(self.model, job.order)
+        prompt = self._prompts[job.prompt_key]
+        self._prompts.move_to_end(job.prompt_key)
         if prompt.after is None:
             prompt.go_on()
         else:
@@ -267,7 +267,7 @@ class Engine:
             self._charge(row.job.owner, spent * row.size / size)
 
     def _charge(self, owner: str, seconds: float) -> None:
-        self._had[owner] = self._had.get(owner, 0.0) + seconds
+        self._seconds[owner] = self._seconds.get(owner, 0.0) + seconds
 
     @property
     def _rows_of_turn(self) -> list[Row]:
@@ -325,14 +325,14 @@ class Engine:
         beginning = [row for row in playing if len(row.tokens) < FIRST_STEPS]
         if not self._listeners or not beginning:
             return []
-        most = min(self._had[row.job.owner] for row in playing) + FIRST_SECONDS
-        return [row for row in beginning if self._had[row.job.owner] <= most]
+        most = min(self._seconds[row.job.owner] for row in playing) + FIRST_SECONDS
+        return [row for row in beginning if self._seconds[row.job.owner] <= most]
 
     def _ranked(
         self, rows: Iterable[Row], then: Callable[[Row], float] = lambda _: 0.0
     ) -> list[Row]:
         """Sort rows for service: by the seconds that their owners have had, `then` by a key."""
-        return sorted(rows, key=lambda row: (self._had[row.job.owner], then(row)))
+        return sorted(rows, key=lambda row: (self._seconds[row.job.owner], then(row)))
 
     def _drop(self, rows: Iterable[Row]) -> None:
         """Remove rows that have ended, and end a job with its last row."""
@@ -363,7 +363,7 @@ class Engine:
             self._jobs.remove(job)
             self._forget_owners()
         if job.error is not None:
-            self._prompts.pop(job.prompt, None)
+            self._prompts.pop(job.prompt_key, None)
         self._forget_prompts()
         job.ended.set()
 
@@ -371,14 +371,16 @@ class Engine:
         """Forget owners without a job who have had no more than a newcomer is given."""
         owners = {job.owner for job in self._jobs}
         if owners:
-            self._least = max(self._least, min(self._had[owner] for owner in owners))
-        self._had = {
-            owner: had for owner, had in self._had.items() if owner in owners or had > self._least
+            self._least = max(self._least, min(self._seconds[owner] for owner in owners))
+        self._seconds = {
+            owner: seconds
+            for owner, seconds in self._seconds.items()
+            if owner in owners or seconds > self._least
         }
 
     def _forget_prompts(self) -> None:
         """Of the prompts without a request, keep the last few whose states are small."""
-        wanted = {job.prompt for job in self._jobs}
+        wanted = {job.prompt_key for job in self._jobs}
         unwanted = [key for key in self._prompts if key not in wanted]
         for number, key in enumerate(reversed(unwanted)):
             after = self._prompts[key].after

@@ -102,7 +102,7 @@ class Job(Progress):
         super().__init__(variations)
         self.ids, self.order, self.request = checked(model, wanted.ids), wanted, wanted.request
         self.cancelled, self.owner = cancelled, owner
-        self.prompt = wanted.prompt
+        self.prompt_key = wanted.prompt_key
         self.writing = [Row(self, variation) for variation in range(variations)]
         self._seen = [0] * variations
 

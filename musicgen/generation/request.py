@@ -16,7 +16,7 @@ from tokenization.records import whole_number
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What to write: the length is `tokens` if given, else `bars`.
+    """What to write; the length is `tokens` if given, else `bars`. `Playable.continue_` explains the fields.
 
     Commands, page and library build it, with these defaults, and the engine receives it unchanged. The same request to
     the same model gives the same tokens.
@@ -81,7 +81,7 @@ class Order:
             raise ValueError("sampling by kind needs the kinds of the language's tokens")
 
     @property
-    def prompt(self) -> Hashable:
+    def prompt_key(self) -> Hashable:
         """All that the state after the prompt depends on."""
         sources, recall = tuple(sorted(self.sources.items())), self.request.sampling.recall
         return self.ids.tobytes(), self.elsewhere, self.unlike, sources, recall
@@ -98,12 +98,12 @@ def order(
     if valid:
         grammar.take(ids)
         return Order(request=request, ids=ids, grammar=grammar, **more)
-    for place, token in enumerate(ids):
+    for position, token in enumerate(ids):
         if not grammar.allowed()[0, token]:
             raise ValueError(
-                f"token {token} at place {place} of the prompt is not allowed there in this language"
+                f"token {token} at position {position} of the prompt is not allowed there in this language"
             )
-        grammar.advance(ids[place : place + 1])
+        grammar.advance(ids[position : position + 1])
     return Order(request=request, ids=ids, grammar=grammar, **more)
 
 

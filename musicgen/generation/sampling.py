@@ -41,24 +41,24 @@ class Kinds:
         self._of = np.cumsum(begins) - 1  # (V,)
         self._untouched = np.isin(self._order, [*untouched])  # (V,)
 
-    def chances(self, scores: np.ndarray, sampling: Sampling) -> np.ndarray:
+    def probabilities(self, scores: np.ndarray, sampling: Sampling) -> np.ndarray:
         """Return the probabilities to sample from, given log-probabilities: (B, V) → (B, V)."""
         scores = np.take(scores, self._order, axis=1)
         of_kinds = self._sums(np.exp(scores - scores.max(axis=-1, keepdims=True)))  # (B, K)
         of_kinds = np.where(
             of_kinds >= sampling.min_p * of_kinds.max(axis=-1, keepdims=True), of_kinds, 0
         )
-        highest = self._most(scores)
-        apart = scores - np.where(highest > -np.inf, highest, 0)
+        highest = self._maximum(scores)
+        shifted = scores - np.where(highest > -np.inf, highest, 0)
         with np.errstate(over="ignore"):  # near temperature 0, all but the most probable go to −∞
-            freedom = np.where(self._untouched, 1.0, sampling.temperature)
-            whole = within = self._shares(np.exp(apart / freedom))
+            temperatures = np.where(self._untouched, 1.0, sampling.temperature)
+            whole = within = self._shares(np.exp(shifted / temperatures))
         if (most := sampling.top_k) is not None:
             within = self._shares(self._most_probable(within, lambda _, rank: rank < most))
         if sampling.top_p < 1:  # Holtzman et al. 2020, section 3.1
             within = self._most_probable(within, lambda before, _: before < sampling.top_p)
         if sampling.min_p > 0:
-            within = np.where(within >= sampling.min_p * self._most(within), within, 0)
+            within = np.where(within >= sampling.min_p * self._maximum(within), within, 0)
         within = np.where(self._untouched, whole, within)
         chances = self._shares(within) * self._of_each(of_kinds)
         found = np.empty_like(scores)
@@ -73,7 +73,7 @@ class Kinds:
         """Return the sum of each kind: (B, V) → (B, K)."""
         return np.add.reduceat(values, self._starts, axis=-1)
 
-    def _most(self, values: np.ndarray) -> np.ndarray:
+    def _maximum(self, values: np.ndarray) -> np.ndarray:
         """Return the greatest value of each token's kind: (B, V) → (B, V)."""
         return self._of_each(np.maximum.reduceat(values, self._starts, axis=-1))
 
@@ -89,11 +89,11 @@ class Kinds:
         """
         # In descending order within each kind.
         order = np.argsort(2 * self._of - shares, axis=-1)
-        falling = np.take_along_axis(shares, order, axis=-1)
-        before = falling.cumsum(axis=-1) - falling
+        descending = np.take_along_axis(shares, order, axis=-1)
+        before = descending.cumsum(axis=-1) - descending
         before -= self._of_each(np.take(before, self._starts, axis=1))
         kept = keeps(before, np.arange(len(self._of)) - self._starts[self._of])
-        least = np.minimum.reduceat(np.where(kept, falling, np.inf), self._starts, axis=-1)
+        least = np.minimum.reduceat(np.where(kept, descending, np.inf), self._starts, axis=-1)
         return np.where(shares >= self._of_each(least), shares, 0)
 
 
@@ -119,9 +119,11 @@ def _set_by(default: Any, control: Control) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How freely tokens are chosen; top_k applies first, then top_p, then min_p.
+    """How freely tokens are chosen; of the limits, top_k applies first, then top_p, then min_p.
 
-    Commands, endpoints and page take names, descriptions and bounds from here.
+    `temperature` 0 takes the most probable token, and 1 is the model itself. `recall` scales how strongly earlier bars
+    are recalled, and `guidance` how strictly a requested plan is kept. Commands, endpoints and page take names,
+    descriptions and bounds from the fields.
     """
 
     temperature: float = _set_by(1.0, Control(
@@ -204,7 +206,7 @@ def probabilities(
         return first
     if kinds is None or not sampling.by_kind:
         kinds = _one_kind(scores.shape[-1])
-    return kinds.chances(scores, sampling)
+    return kinds.probabilities(scores, sampling)
 
 
 @cache

@@ -257,7 +257,7 @@ def test_a_few_prompts_are_kept_but_not_those_of_failed_requests(model: Any, mon
         assert len(engine._prompts) == min(start + 1, engine_module.KEPT_PROMPTS)
     failed = asked(model, [6, 1], Request(), Faulty())
     finish(engine, failed)
-    assert failed.prompt not in engine._prompts
+    assert failed.prompt_key not in engine._prompts
     monkeypatch.setattr(engine_module, "KEPT_BYTES", 8)
     finish(engine, job(model, [9, 1], Request(tokens=3)))
     assert not engine._prompts
@@ -321,7 +321,7 @@ def test_first_notes_have_priority_unless_their_owner_has_had_much_more_time(mod
     assert playing.steps <= had + 1
     run_until(engine, lambda: new.ended.is_set())
     assert playing.steps > had + 20
-    engine._had["greedy"] = engine._had[""] + 2 * engine_module.FIRST_SECONDS
+    engine._seconds["greedy"] = engine._seconds[""] + 2 * engine_module.FIRST_SECONDS
     greedy = job(model, [0, 1], Request(seed=3, tokens=40), owner="greedy")
     engine.add(greedy)
     had = playing.steps

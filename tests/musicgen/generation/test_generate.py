@@ -186,7 +186,7 @@ def test_a_long_prompt_is_read_in_windows(model: Any, monkeypatch: Any):
         ([[1, 2]], "the prompt has 2 dimensions"),
         ([1, VOCABULARY], "the prompt has token 11, but the model's tokens are 0 … 10"),
         ([-1], "the prompt has token -1"),
-        ([4, 2], "token 2 at place 1 of the prompt is not allowed there"),
+        ([4, 2], "token 2 at position 1 of the prompt is not allowed there"),
     ],
 )
 def test_an_invalid_prompt_is_refused_at_once(model: Any, prompt: Any, message: str):
