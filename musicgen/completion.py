@@ -34,11 +34,9 @@ class Completion(MusicGeneration):
         `written` records in files what was requested; `where` says which notes of the whole piece count as new, even if
         they equal those that were replaced.
         """
-        known = {
-            "elsewhere": tuple(goal.elsewhere.tolist()),
-            "unlike": tuple(goal.replaced.tolist()),
-        }
-        super().__init__(model, goal.prompt, goal.grammar, request, **known)
+        elsewhere, unlike = tuple(goal.elsewhere.tolist()), tuple(goal.replaced.tolist())
+        recalled = {"elsewhere": elsewhere, "unlike": unlike}
+        super().__init__(model, goal.prompt, goal.grammar, request, **recalled)
         self.piece, self.goal, self._written, self._where = piece, goal, written, where
         self._edit = edit_of(piece.original, piece.score, model.language, **vars(where))
 

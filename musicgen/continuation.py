@@ -220,15 +220,10 @@ class Continuation(MusicGeneration):
             plan=plan,
             **({"bars": request.bars} if by_bars else {}),
         )
+        if not request.planned:
+            grammar = Excluding(grammar, plan_tokens)
         before_bar = prompt.bars + request.bars if by_bars and not request.ends else None
-        super().__init__(
-            model,
-            ids,
-            grammar if request.planned else Excluding(grammar, plan_tokens),
-            request,
-            sources=sources,
-            before_bar=before_bar,
-        )
+        super().__init__(model, ids, grammar, request, sources=sources, before_bar=before_bar)
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
         prompt, request = self.prompt, self.request

@@ -102,11 +102,7 @@ class Piece(WithMidi):
 
 
 def read_piece(
-    language: Language,
-    source: bytes | str | Path,
-    *,
-    name: str,
-    tracks: Any = None,
+    language: Language, source: bytes | str | Path, *, name: str, tracks: Any = None
 ) -> Piece:
     """Read a music file as a piece in a language."""
     data = opened(source, GENEROUS, name)[1]
