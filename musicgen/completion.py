@@ -62,7 +62,7 @@ class Completion(MusicGeneration):
         )
 
 
-class TokenCompletion(Generation):
+class WholeIds(Generation):
     """The completion of a piece given as tokens alone."""
 
     def __init__(self, model: Player, goal: Goal, request: Request) -> None:

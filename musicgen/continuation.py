@@ -108,7 +108,7 @@ class Generation:
 
     def __iter__(self) -> Iterator[int]:
         """Generate, yielding the number of steps so far. To stop early, stop iterating."""
-        for _ in run_together([self]):
+        for _ in together([self]):
             yield self.job.steps
         self.check()
 
@@ -128,7 +128,7 @@ class Generation:
         return [np.concatenate([ids, np.array(row[:], np.uint16)]) for row in self.job.rows]
 
 
-def run_together(works: Sequence[Generation]) -> Iterator[None]:
+def together(works: Sequence[Generation]) -> Iterator[None]:
     """Run generations of one model in one batch, yielding after each step; `check` raises the error of a failed one."""
     from musicgen.generation.engine import Engine, one_thread  # torch comes with it
     from musicgen.generation.job import Job
@@ -209,7 +209,7 @@ class Continuation(MusicGeneration):
             plan = model.language.plan(request.plan, request.bars)
             back = model.language.bars_back(request.plan, request.bars)
             sources = {bar: bar - k for bar, k in enumerate(back, prompt.bars) if k}
-        grammar = continuation_grammar(
+        grammar = continuing(
             model.language,
             ids,
             prompt_bars=prompt.bars,
@@ -296,7 +296,7 @@ class Excluding(Grammar):
 MOST_BARS = 512  # for which chords and a plan are prepared if the length is given in tokens
 
 
-def continuation_grammar(
+def continuing(
     language: Language,
     prompt: np.ndarray,
     *,
@@ -314,6 +314,6 @@ def continuation_grammar(
     if ends and "end" not in language.abilities:
         raise language.lacks("which has no tokens for an end")
     if chords is not None and "chords" not in language.abilities:
-        raise language.lacks("which has no chords")
+        raise language.lacks("which names no chords")
     grammar = language.grammar(prompt, bars=bars, ends=ends, chords=chords, **known)
     return grammar if may_end or grammar.counts_bars else Excluding(grammar, [language.end])

@@ -301,7 +301,7 @@ def _write_each(
     arguments: argparse.Namespace, makings: Sequence[Making], failed: list[Failure] | None
 ) -> list[Path]:
     """Write each work as it ends, and return the MIDI files; without a list of what failed, an error is raised."""
-    from musicgen.continuation import run_together
+    from musicgen.continuation import together
 
     folder: Path = arguments.output
     make_folder(folder, "give another one with -o")
@@ -311,7 +311,7 @@ def _write_each(
     written: dict[Making, tuple[list[dict[str, Any]], list[Path]]] = {}
     unit = "tokens" if makings[0].bars is None else "bars"
     with output.progress_bar(f"{makings[0].work.model.name}: {unit}") as show:
-        for _ in run_together([making.work for making in makings]):
+        for _ in together([making.work for making in makings]):
             show(*(sum(numbers) for numbers in zip(*map(_progress, makings), strict=True)))
             for making in [making for making in todo if making.work.job.ended.is_set()]:
                 todo.remove(making)

@@ -33,7 +33,7 @@ from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pi
 from evaluation.study.experiments import Experiment, taking_part
 from evaluation.study.form_and_infilling import held_out_piece
 from evaluation.study.piece_jobs import Choice, Measure, by_piece, drawn, model_of
-from musicgen.completion import TokenCompletion
+from musicgen.completion import WholeIds
 from musicgen.generation.request import Request
 from musicgen.playable import Playable
 from tokenization.analysis.chords import recognise
@@ -279,7 +279,7 @@ def accompanied(
             heard = speaker.arrange(with_chords_of_others(piece, track))
             ids = speaker.encode(heard).ids
         goal = speaker.accompanying(ids, [names[track]])
-        works.append(TokenCompletion(loaded, goal, Request(seed=seed)))
+        works.append(WholeIds(loaded, goal, Request(seed=seed)))
     yield works
     following, others = some_bars(whole.score, bars, bars), [music(same), music(other)]
     title, style = prepared.name(row), int(prepared.pieces.style[row])

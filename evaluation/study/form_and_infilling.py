@@ -37,7 +37,7 @@ from evaluation.metrics.style import cosine, in_bars, onset_drum, onset_duration
 from evaluation.metrics.window import tops
 from evaluation.study.experiments import Experiment, taking_part
 from evaluation.study.piece_jobs import Choice, Measure, Rows, by_piece, drawn, model_of
-from musicgen.completion import TokenCompletion
+from musicgen.completion import WholeIds
 from musicgen.continuation import Continuation
 from musicgen.generation.likelihood import position_losses
 from musicgen.generation.request import Request
@@ -249,7 +249,7 @@ def measure_infilling(
     start = int(np.random.default_rng([seed, row]).integers(margin, bars - gap - margin + 1))
     stop = start + gap
     request = Request(seed=seed, sampling=replace(MUSICAL, recall=recall))
-    work = TokenCompletion(loaded, language.infilling(ids, start, stop), request)
+    work = WholeIds(loaded, language.infilling(ids, start, stop), request)
     yield [work]
     written, true = (language.decode(one, piece.encoded.setting) for one in (work.whole(), ids))
     aware, alone = gap_losses(loaded, ids, start, stop, seed)

@@ -12,7 +12,7 @@ from evaluation.study.accompaniment import (
     summary,
     with_chords_of_others,
 )
-from musicgen.completion import TokenCompletion
+from musicgen.completion import WholeIds
 from musicgen.generation.request import Request
 from tests.evaluation.scores import trio
 from tests.evaluation.toys import toy_playable
@@ -77,7 +77,7 @@ def test_what_is_not_hidden_stays():
     drums = hidden_parts(piece)["drums"]
     part = speaker.part_names(ids)[drums]
     goal = speaker.accompanying(ids, [part])
-    work = TokenCompletion(toy_playable(speaker), goal, Request(seed=1))
+    work = WholeIds(toy_playable(speaker), goal, Request(seed=1))
     written = speaker.decode(work.finish().whole())
     for track in range(len(piece.tracks)):
         same = part_of(piece, track) == part_of(written, track)

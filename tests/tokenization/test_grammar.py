@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from musicgen.continuation import continuation_grammar
+from musicgen.continuation import continuing
 from tests.evaluation.scores import OTHER, trio
 from tests.tokenization.grammar_cases import take, written
 from tokenization.grammar import Grammar
@@ -30,7 +30,7 @@ def after(name: str, tokens: int, **wanted) -> Grammar:
     prompt = prompt_of(speaker)
     # An end is counted to from the last bar of the prompt.
     said = prompt if "ends" in wanted else prompt[:tokens]
-    grammar = continuation_grammar(speaker, said, prompt_bars=PROMPT_BARS, **wanted)
+    grammar = continuing(speaker, said, prompt_bars=PROMPT_BARS, **wanted)
     take(grammar, prompt[:tokens])
     return grammar
 
@@ -92,9 +92,7 @@ def test_a_row_of_a_batch_is_as_it_is_alone(make: Callable[[int], Grammar]):
 def test_so_many_bars_are_written_and_the_prompt_stays(name: str):
     speaker = language(name)
     prompt = prompt_of(speaker)
-    grammar = continuation_grammar(
-        speaker, prompt, prompt_bars=PROMPT_BARS, longest_ticks=[24, 4, 48]
-    )
+    grammar = continuing(speaker, prompt, prompt_bars=PROMPT_BARS, longest_ticks=[24, 4, 48])
     ids = written(grammar, prompt, 1, speaker.end, most=1500)
     assert speaker.end not in ids
     closed = speaker.close(ids, PROMPT_BARS + 2)
@@ -112,9 +110,7 @@ def test_the_music_may_end_where_it_is_asked_to_and_nothing_else_changes(name: s
     speaker = language(name)
     ids = speaker.encode(speaker.arrange(PIECE)).ids
     said = (speaker, ids[:-1])
-    plain, endless = (
-        continuation_grammar(*said, prompt_bars=4, may_end=may) for may in (True, False)
-    )
+    plain, endless = (continuing(*said, prompt_bars=4, may_end=may) for may in (True, False))
     for token in ids[:-1]:
         plain.advance(np.array([token]))
         endless.advance(np.array([token]))
@@ -135,10 +131,10 @@ def test_what_a_language_cannot_do_is_said():
         with pytest.raises(ValueError, match=f"{unable} no part can be"):
             speaker.accompanying(ids, ["drums"])
         with pytest.raises(ValueError, match="which has no tokens for an end"):
-            continuation_grammar(speaker, ids, ends=True, bars=2)
-    with pytest.raises(ValueError, match="uses the language groove, which has no chords"):
-        continuation_grammar(groove, ids, chords=[["C_M"]])
-    assert isinstance(continuation_grammar(remi, ids, chords=[["C_M"]], may_end=True), ChordLine)
+            continuing(speaker, ids, ends=True, bars=2)
+    with pytest.raises(ValueError, match="uses the language groove, which names no chords"):
+        continuing(groove, ids, chords=[["C_M"]])
+    assert isinstance(continuing(remi, ids, chords=[["C_M"]], may_end=True), ChordLine)
     later = language("ensemble")
     with pytest.raises(ValueError, match="bars 0 to 1 cannot be filled in a piece that has 4"):
         later.infilling(later.encode(later.arrange(PIECE)).ids, -1, 1)

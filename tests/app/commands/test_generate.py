@@ -129,7 +129,7 @@ def test_of_many_files_each_that_failed_is_told_and_also_that_none_sounds(tmp_pa
         ("continue {} --tracks violin", "there is no track 'violin'; the score has"),
         ("generate --model untrained:tiny:ensemble --form 'B A'", "names B before A"),
         ("continue {} --end --tokens 9", "--end takes --bars, in which to come to the"),
-        ("continue {} --chords C --model untrained:tiny:groove", "groove, which has no chords"),
+        ("continue {} --chords C --model untrained:tiny:groove", "groove, which names no chords"),
     ],
 )
 def test_a_wrong_input_is_one_sentence(words: str, sentence: str, tmp_path, refused):
