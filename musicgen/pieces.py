@@ -104,7 +104,7 @@ class Piece(WithMidi):
 def read_piece(
     language: Language, source: bytes | str | Path, *, name: str, tracks: Any = None
 ) -> Piece:
-    """Read a music file as a piece in a language."""
+    """Read a file of music as a piece in a language."""
     data = opened(source, GENEROUS, name)[1]
     suffix = None if isinstance(source, bytes) else Path(source).suffix
     score = read_file(data, name=name, suffix=suffix)
