@@ -122,7 +122,7 @@ class Recollection:
     ) -> None:
         """Begin before the first token; `strength` scales the effect of recall, and `drums` is the part of drums."""
         self.kinds, self.strength, self.drums = kinds, strength, drums
-        self.expected: tuple[int, np.ndarray] = (-1, np.zeros(0))  # a bar, and its expected hits
+        self.expected: tuple[int, np.ndarray] = (-1, np.zeros(0))  # a bar, its expected drum hits
         named = np.flatnonzero((kinds[0] == RETURN) & (kinds[1] > 0))
         self._returns = [(int(token), int(kinds[1, token])) for token in named]
         self._named = np.unique(kinds[1, named])  # bars back

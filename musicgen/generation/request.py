@@ -69,10 +69,10 @@ class Order:
     end: int | None = None  # the token that ends a variation; it is part of the output
     # The variation ends before the token that begins this bar, counted from 0 at the first of the prompt.
     before_bar: int | None = None
-    # For recall: other tokens of the piece, bars that are not to be recalled, and bars with the bars they return to.
-    elsewhere: tuple[int, ...] = ()
-    unlike: tuple[int, ...] = ()
-    sources: Mapping[int, int] = field(default_factory=dict)
+    # For recall (musicgen/recall.py); bars are counted as in `before_bar`.
+    elsewhere: tuple[int, ...] = ()  # tokens of the piece that the prompt leaves out
+    unlike: tuple[int, ...] = ()  # tokens of bars that are not to be recalled
+    sources: Mapping[int, int] = field(default_factory=dict)  # bar → the bar that it returns to
     kinds: Kinds | None = None  # of tokens, for sampling by kind
     guiding: tuple[int, ...] = ()  # tokens whose effect is scaled by `Sampling.guidance`
 
