@@ -37,7 +37,7 @@ from musicgen.features import FEATURES, FeatureMap
 from musicgen.linear import Dropout, Linear, gelu_linear, linear
 from musicgen.metre import Metre, MetreLayout, MetricHeads, Timekeeper, Times, forward_fill
 from musicgen.position import POSITIONS, Position
-from musicgen.recall import Recall, Recollection, heard
+from musicgen.recall import Recall, Recollection, recall_rows
 
 # Exact causal softmax attention at quadratic cost, the baseline for linear attention (Vaswani et al. 2017, equation 1).
 
@@ -401,7 +401,7 @@ class Performer(nn.Module):
         if self.recall is not None and recalls is not None and recalled is None:
             recalls = recalls or tuple(self.recall.begin() for _ in tokens)
             recalls = tuple(one.copy() for one in recalls)
-            recalled, strength = heard(recalls, tokens)
+            recalled, strength = recall_rows(recalls, tokens)
         passage = Passage(
             position=self.position, code=code, start=start, metre=metre, goals=goals,
             recalled=recalled, strength=strength,

@@ -417,7 +417,7 @@ def test_bars_have_no_plan_if_not_wanted():
         [take] = work.finish().takes()
         assert np.isin(take.ids, said).any() == planned
         assert len(LANGUAGE.bars(take.ids)) == 6
-    with pytest.raises(ValueError, match="are asked of bars that state a plan"):
+    with pytest.raises(ValueError, match="needs bars that state their plan"):
         Continuation(work.model, prompt, Request(bars=4, planned=False, ends=True))
 
 
