@@ -125,10 +125,10 @@ export function faultOf(found) {
   ];
   const many = counts.find(([, count, most]) => count > most);
   if (many) return `has ${many[1]} ${many[0]}; the page shows at most ${many[2]}`;
-  if (!isDesk(found)) return "isn’t a musicgen project file, or only a part of one";
+  if (!isDesk(found)) return "is not a complete musicgen project file";
   const shown = new Set(open.takes),
     isWhole = (one) => isTake(one) && (!shown.has(one.id) || one.kind === "take");
-  return entries.every(isWhole) ? "" : "has a take that doesn’t say what is new in it";
+  return entries.every(isWhole) ? "" : "has a take whose new part is not marked";
 }
 
 const isMix = (mix) =>

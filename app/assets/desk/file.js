@@ -15,7 +15,7 @@ export async function bytesOf(file) {
     return new Uint8Array(await file.arrayBuffer());
   } catch {
     throw new Error(
-      `“${file.name}” cannot be read: it is a folder, or no longer where it was. Drop the files themselves.`,
+      `“${file.name}” cannot be read: it is a folder or has been moved. Drop the files themselves.`,
     );
   }
 }
@@ -36,7 +36,7 @@ export function writeDesk(desk) {
 // that those `before` it are of.
 export function readDesk(text, name, before) {
   if (text.length > MOST_BYTES)
-    throw new Error(`“${name}” is larger than the 64 MB that a project may take.`);
+    throw new Error(`“${name}” is larger than the limit of 64 MB for a project.`);
   let found = null;
   try {
     found = JSON.parse(text);

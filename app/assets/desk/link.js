@@ -53,6 +53,6 @@ export async function readLink(hash) {
       bytes: said.file ? bytesOf(said.file) : null,
     };
   } catch {
-    throw new Error("This link is broken: a part of it is missing.");
+    throw new Error("This link is broken or incomplete.");
   }
 }

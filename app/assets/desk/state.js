@@ -163,7 +163,7 @@ export class Desk extends Watched {
     const children = this.listed.filter((one) => one.parent === id && one.kind === "take");
     const run = children.at(-1)?.run;
     const takes = children.filter((one) => one.run === run).map((one) => one.id);
-    this.step("going back", { current: id, takes, ...this.#choices(entry) });
+    this.step("opening from the history", { current: id, takes, ...this.#choices(entry) });
   }
 
   // What is chosen for a piece that comes back to the stage.
@@ -199,7 +199,7 @@ export class Desk extends Watched {
 
   bend(bars) {
     const { current } = this.open;
-    this.step("bending the plan", { goals: { of: current, bars } }, `bend ${current}`);
+    this.step("changing the plan", { goals: { of: current, bars } }, `bend ${current}`);
   }
 
   remove(id) {

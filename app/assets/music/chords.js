@@ -102,7 +102,7 @@ export function toldOfLine(line) {
     if (heard) taken.set(text, heard.split("/")[0]);
   }
   return taken.size
-    ? `Taken as: ${[...taken].map(([text, heard]) => `${text} → ${heard}`).join(", ")}.`
+    ? `Read as: ${[...taken].map(([text, heard]) => `${text} → ${heard}`).join(", ")}.`
     : "";
 }
 
@@ -123,7 +123,7 @@ export const toldOf = (piece) => told.get(piece) ?? "";
 // none is asked for, they stay.
 export function withChord(piece, bar, text) {
   const chord = readChord(text);
-  if (!chord) throw new Error(`“${text}” is no chord that is known here; try C, Am7, B♭ or G/B.`);
+  if (!chord) throw new Error(`“${text}” is not a known chord; try C, Am7, B♭ or G/B.`);
   const from = piece.lines[bar],
     to = piece.lines[bar + 1],
     rows = rowsOf(piece);

@@ -24,7 +24,7 @@ export function silentOf(piece, mix) {
   const silent = piece.tracks.filter((_, index) => isSilent(mix, index));
   if (!silent.length) return "";
   return isAllSilent(piece, mix)
-    ? "nothing is heard: all is muted"
+    ? "all tracks muted"
     : `${silent.map(({ name }) => name).join(" and ")} muted`;
 }
 

@@ -121,7 +121,7 @@ export function valueAt(curve, height) {
 
 // A value as a musician says it.
 export function valueSaid(curve, value) {
-  if (curve === "density") return `${value} ${value === 1 ? "note" : "notes"} a beat`;
+  if (curve === "density") return `${value} ${value === 1 ? "note" : "notes"} per beat`;
   if (curve === "register")
     return `highest notes around ${PITCHES[value % 12]}${Math.floor(value / 12) - 1}`;
   return `loudness ${value} (${DYNAMICS[Math.min(5, Math.floor((value * 6) / 128))]})`;

@@ -97,7 +97,7 @@ export class App {
     if (file.name.toLowerCase().endsWith(ENDING)) return this.openDesk(file);
     if (file.size > MOST_BYTES) {
       this.calm();
-      return this.fail(`“${file.name}” is larger than the 1 MB that can be read.`);
+      return this.fail(`“${file.name}” is larger than the limit of 1 MB.`);
     }
     const { name } = file;
     return this.attempt(`Reading ${name}…`, async () => {
@@ -115,7 +115,7 @@ export class App {
 
   openNothing() {
     const entry = () => ({ kind: "nothing" });
-    return this.attempt("", () => this.#open({}, entry, "beginning from nothing"));
+    return this.attempt("", () => this.#open({}, entry, "starting a new idea"));
   }
 
   // What the server is asked to open, as an entry of which `more` says what the server does not; gives what shows it.
@@ -128,7 +128,7 @@ export class App {
   openGrid() {
     this.supersede();
     const empty = { piece: emptyPiece(), chosen: 4, model: this.model.name };
-    this.desk.show({ ...this.blank("edit", "My piece"), ...empty }, "an empty grid");
+    this.desk.show({ ...this.blank("edit", "My piece"), ...empty }, "starting a blank piece");
     this.follow();
   }
 
@@ -165,7 +165,7 @@ export class App {
     const { id: parent, title, file, fileName } = entry,
       keeps = Boolean(entry.keeps && !entry.kept),
       lost = Boolean(entry.lost || entry.kept);
-    const act = `heard by ${model}`,
+    const act = `read with ${model}`,
       more = { kind: "file", act, title, file, fileName, parent, keeps, lost };
     return this.attempt("", () => this.#open({ ...fileOf(entry), model }, () => more, label));
   }
@@ -251,7 +251,7 @@ export class App {
   }
 
   // Bring a take to the stage, to act on it there.
-  use(id, label = "going on from a take", chosen = null) {
+  use(id, label = "continuing from a take", chosen = null) {
     const entry = this.desk.entries.get(id);
     this.supersede();
     chosen ??= barCount(entry.piece);
@@ -265,7 +265,7 @@ export class App {
     if (act === "loop") return this.loop(id, { first, stop });
     const { piece, region } = this.desk.entries.get(id);
     if (act === "delete" && stop - first >= barCount(piece))
-      throw new Error("These are all bars of the piece; open another one instead.");
+      throw new Error("These are all the bars of the piece; open another piece instead.");
     const sung = act === "chord" ? withChord(piece, first, more) : null; // which may be none that is known
     if (this.desk.open.current !== id) this.use(id);
     if (act === "anew")
@@ -275,10 +275,10 @@ export class App {
       return this.composer.start({ kind: "continue" });
     }
     if (act === "end")
-      return this.edit(trimmed(piece, stop), "ending here", {
+      return this.edit(trimmed(piece, stop), "cutting the end", {
         region: regionWithout(region, stop, Infinity),
       });
-    if (sung) return this.edit(sung, "a chord");
+    if (sung) return this.edit(sung, "setting a chord");
     return this.edit(without(piece, first, stop), "deleting bars", {
       region: regionWithout(region, first, stop),
     });
@@ -354,7 +354,7 @@ export class App {
     for (const [id, entry] of entries) desk.put(desk.entries.get(id) ?? entry); // what is here stays as it is
     for (const star of stars) desk.stars.add(star);
     const listed = [...new Set([...desk.open.listed, ...open.listed])];
-    desk.step("opening a desk", { ...open, listed });
+    desk.step("opening a project", { ...open, listed });
     desk.set(settings);
     this.follow();
   }

@@ -7,7 +7,7 @@ import { settingOf } from "./server.js";
 import { nextNumber, titleOf } from "./titles.js";
 
 const MOST_SEED = 1e6;
-const BUSY = "The last request is still at work; press Stop, or wait for its end.";
+const BUSY = "The last request is still running; press Stop or wait until it ends.";
 const STILL_MS = 300; // without a change, after which the prompt is read ahead
 
 export class Composer {
@@ -71,7 +71,8 @@ export class Composer {
     const ask = this.ask({ kind: "continue", variations: 1, dense: 0 });
     let last = null;
     for await (const view of this.app.server.write(this.given, ask, newId(), signal)) last = view;
-    if (!last?.takes[0]?.new) throw new Error("The model wrote no note to plan by; try again.");
+    if (!last?.takes[0]?.new)
+      throw new Error("The model wrote no notes to take a plan from; try again.");
     return pieceOf(last.takes[0].piece);
   }
 

@@ -111,7 +111,7 @@ function advanced({ desk, facts }) {
   const fines = facts.sampling.map(({ name, label, hint: info, least, most, step }) =>
     dial(desk, settingOf(name), `mg-${name.replace("_", "-")}`, label, least, most, { step, info }),
   );
-  const newSeed = check("mg-new-seed", "Another seed each time", (on) => desk.set({ newSeed: on }));
+  const newSeed = check("mg-new-seed", "New seed each time", (on) => desk.set({ newSeed: on }));
   live(newSeed, () => newSeed.show(desk.settings.newSeed));
   const within = [...fines, seedField(desk), newSeed],
     part = fold("Advanced", "mg-more", within, { id: "mg-more" });
@@ -159,7 +159,7 @@ export function controlsPart(app) {
     advanced(app),
   ];
   // On a small screen what is asked for lies in a sheet over the music; its button is next to Continue.
-  const name = "How to continue",
+  const name = "Settings",
     isUp = () => box.classList.contains("mg-up");
   const how = icon("how", name, () => sheet(!isUp()), "mg-icon mg-how"),
     close = icon("close", "Close", () => sheet(false), "mg-icon mg-sheet-close"),

@@ -15,7 +15,7 @@ function dial(id, label, usual, [min, max], act, more) {
 // How it plays: what is new alone, round and round, with a metronome, at another tempo, in another key.
 function howItPlays(app) {
   const { desk, player } = app;
-  const fresh = icon("seam", "Hear only what is new", () => desk.flip("onlyNew"));
+  const fresh = icon("seam", "Play only the new part", () => desk.flip("onlyNew"));
   const around = () =>
     app.loop(player.entry.id, player.transport.loop ? null : wholeOf(player.entry));
   const loop = icon("loop", "Loop", around, "mg-icon mg-loop");
@@ -49,7 +49,8 @@ function wholeOf({ region, piece }) {
 export function dockPart(app) {
   const { desk, player } = app;
   const play = action("", () => app.toggle(), "mg-play", { id: "mg-dock-play" });
-  const start = icon("start", "To the start", () => player.seek(player.transport.loop?.[0] ?? 0));
+  const rewind = () => player.seek(player.transport.loop?.[0] ?? 0);
+  const start = icon("start", "Go to start", rewind, "mg-icon mg-start");
   const title = make("span", "mg-dock-title"),
     clock = make("span", "mg-dock-clock"),
     place = make("span"),
@@ -64,7 +65,7 @@ export function dockPart(app) {
 
   function show() {
     const { entry } = player;
-    showPlay(play, app, entry ?? desk.current, ["Play what is loaded", "Pause what plays"]);
+    showPlay(play, app, entry ?? desk.current, ["Play the loaded piece", "Pause playback"]);
     title.textContent = entry ? entry.title : "";
     more.show();
     box.classList.toggle("mg-by-file", !player.direct);

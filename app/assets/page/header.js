@@ -32,8 +32,8 @@ export function headerPart(app) {
   const all = [name, words, undo, redo, ...projectMenu(app), themeButton()];
 
   function show() {
-    able(undo, `Undo: ${desk.undoes}`, !desk.undoes && "There is nothing to undo.");
-    able(redo, `Redo: ${desk.redoes}`, !desk.redoes && "There is nothing to redo.");
+    able(undo, `Undo: ${desk.undoes}`, !desk.undoes && "Nothing to undo.");
+    able(redo, `Redo: ${desk.redoes}`, !desk.redoes && "Nothing to redo.");
   }
   return Object.assign(make("header", "mg-bar", all), { show });
 }
@@ -43,12 +43,12 @@ function projectMenu(app) {
   const named = { id: "mg-desk-file", ariaLabel: "Open a project", tabIndex: -1 },
     file = filePicker(app, ENDING, named);
   const item = (text, act) => action(text, act, "mg-item");
-  const licences = make("a", "mg-item", "Licences of sound and score", {
+  const licences = make("a", "mg-item", "Licences for sound and score", {
     href: `${app.facts.assets}/vendor/LICENCES.txt`,
     target: "_blank",
   });
   const save = item("Save the project as a file", () => app.saveDesk()),
-    open = item("Open a project from a file", () => file.click());
+    open = item("Open a project file", () => file.click());
   return [menu("Project", [save, open, licences], "mg-menu mg-desk-menu"), file];
 }
 

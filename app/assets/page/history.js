@@ -27,7 +27,7 @@ export function treeOf(desk) {
 
 export function historyPart(app) {
   const { desk } = app;
-  const only = action("★ only", () => ((starred = !starred), show())),
+  const only = action("Starred only", () => ((starred = !starred), show())),
     list = make("ol", "mg-history-list"),
     box = fold("", "mg-card mg-history", [make("div", "mg-row", [only]), list], {
       id: "mg-history",
@@ -54,7 +54,7 @@ export function historyPart(app) {
   function show() {
     const size = desk.open.listed.length,
       kept = desk.open.listed.filter((id) => desk.stars.has(id)).length;
-    summary.textContent = `History: ${count(size, "piece")}${kept ? `, ${kept} with a star` : ""}`;
+    summary.textContent = `History: ${count(size, "piece")}${kept ? `, ${kept} starred` : ""}`;
     box.hidden = !size;
     if (!box.open) return;
     only.ariaPressed = starred;

@@ -31,7 +31,7 @@ export function ideaPart(app) {
   const [style, key, metre, form] = fields,
     tempo = field("mg-idea-tempo", "Tempo (BPM)", beats),
     players = playersField(desk, set),
-    named = { ariaLabel: "How to begin", role: "group" },
+    named = { ariaLabel: "New idea", role: "group" },
     box = make("div", "mg-idea", [style, key, tempo, metre, form, players], named);
 
   let offered = null;
@@ -52,7 +52,7 @@ export function ideaPart(app) {
 // Which instruments play: the usual ones and those that are chosen, each to be pressed, and a list of the others.
 function playersField(desk, set) {
   const chips = make("div", "mg-tools", "", { role: "group", ariaLabel: "Instruments" });
-  const more = make("select", "mg-select", "", { ariaLabel: "Another instrument" });
+  const more = make("select", "mg-select", "", { ariaLabel: "More instruments" });
   more.addEventListener("change", () => more.value && toggle(more.value));
   const name = make("span", "mg-label", "Instruments", { ariaHidden: "true" });
   const players = make("div", "mg-field mg-players", [name, chips]);
@@ -77,7 +77,7 @@ function playersField(desk, set) {
     if (shown !== all.join()) {
       shown = all.join();
       const others = parts.filter((one) => !all.includes(one)).map((one) => [one, worded(one)]);
-      more.replaceChildren(...options([["", "Another…"], ...others]));
+      more.replaceChildren(...options([["", "More…"], ...others]));
       chips.replaceChildren(...all.map(chipFor), more);
     }
     more.value = "";

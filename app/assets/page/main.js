@@ -16,7 +16,7 @@ import { stagePart } from "./stage.js";
 import { takesPart } from "./takes.js";
 
 const UNTRAINED =
-  "No trained model is installed, so an untrained one plays: what it writes is valid music, and makes no sense. “make models” trains the real ones.";
+  "No trained model is installed. The untrained one used instead writes valid but random notes; “make model” trains a real one.";
 
 async function appOf(facts, store) {
   const desk = await store.open(),
@@ -71,8 +71,7 @@ function watchDesk(desk, { stage, controls, takes, show }) {
       if (run.state) soon();
       else if (!run.ids) controls.show();
     },
-    unsaved: () =>
-      stage.fail("The browser has no room left to keep the project: save it as a file."),
+    unsaved: () => stage.fail("The browser is out of storage for this project; save it as a file."),
     settings({ change }) {
       soon();
       const told = toldOfLine(change.chords ?? "");

@@ -5,9 +5,8 @@ import { isMidi, writeMidi } from "../music/midi.js";
 export const settingOf = (name) => name.replace(/_(.)/g, (_, letter) => letter.toUpperCase());
 
 class Refusal extends Error {}
-const NOT_TAKEN = "The server did not take the request:";
-const FULL = `${NOT_TAKEN} too many wait already, or it is gone. Try again soon.`;
-const GONE = `${NOT_TAKEN} it is gone, or not reached. Your project stays.`;
+const FULL = "The server is busy or has stopped; try again in a moment.";
+const GONE = "The server cannot be reached. Your project is kept in this browser.";
 
 // What a server said in place of an answer.
 async function refusal(answer) {
@@ -64,7 +63,7 @@ export class Server {
     } catch (error) {
       if (error instanceof Refusal || error.name === "AbortError") throw error;
     }
-    throw new Refusal("The server went away while it composed; what there is stays.");
+    throw new Refusal("The server stopped while composing; the notes so far are kept.");
   }
 
   stop(job) {

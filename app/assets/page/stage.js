@@ -80,8 +80,8 @@ function linkButton(app, tell, failed) {
       const address = await app.link(),
         copied = navigator.clipboard?.writeText(address) ?? Promise.reject(); // there is none without TLS
       await copied.then(
-        () => tell("Copied: the link opens this piece with these choices."),
-        () => prompt("The link:", address),
+        () => tell("Link copied. It opens this piece with these settings."),
+        () => prompt("Copy this link:", address),
       );
     } catch (error) {
       failed(error.message);
@@ -113,7 +113,7 @@ function stageParts(app, card, show) {
     { roll, bar, said } = card;
   const usual = () => {
     if (app.drawing) return "click to add, drag to move, drag the right edge to resize";
-    if (app.begins) return "what you leave open, the model chooses";
+    if (app.begins) return "the model chooses whatever is set to Any";
     if (isBlank(desk.current)) return "";
     return parts.score.on ? "click a bar to go there" : "drag to select bars";
   };
@@ -176,7 +176,7 @@ export function stagePart(app, lanesNow) {
     if (isBlank(entry) && app.drawing) pencil.switch(false); // there is nothing to draw on
     hint.show();
     facts.textContent = isBlank(entry)
-      ? "the model begins by itself"
+      ? "the model starts from scratch"
       : `${count(bars, "bar")} · ${notes}`;
     if (roll.id !== entry.id) roll.chosenNotes = new Set();
     card.show(app.recorder.shown(entry), {
@@ -219,9 +219,9 @@ function examplesFold(app) {
     grid = chip("grid", "Blank piece", () => app.openGrid());
   const group = (name, chips) =>
     make("span", "mg-chip-group", [make("span", "mg-chips-name", name), ...chips]);
-  const pianos = group("try a piano", examplesOf("piano")),
-    trios = group("a trio", examplesOf("trio")),
-    groups = make("div", "mg-chips", [pianos, trios, group("or begin", [nothing, grid])]),
+  const pianos = group("try piano", examplesOf("piano")),
+    trios = group("or a trio", examplesOf("trio")),
+    groups = make("div", "mg-chips", [pianos, trios, group("or start", [nothing, grid])]),
     box = fold("Examples", "mg-examples", [groups]);
   const small = matchMedia("(max-width: 640px)");
   const unfold = () => (box.open = !small.matches || !desk.open.takes.length);

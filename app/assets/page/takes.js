@@ -5,7 +5,7 @@ import { splitTitle } from "./titles.js";
 import { blindPart } from "../widgets/blind.js";
 import { HIGH, cardParts, zoomButtons } from "../widgets/card.js";
 import { likeness } from "../widgets/likeness.js";
-import { action, alarm, count, icon, make, marked, passFocus, rename } from "../widgets/parts.js";
+import { action, alarm, count, icon, make, marked, passFocus } from "../widgets/parts.js";
 import { planShown } from "../widgets/plan_view.js";
 
 const WORDS = {
@@ -19,7 +19,7 @@ function factsOf({ state, how, seed }, fresh) {
   if (state === "running") return count(fresh, "new note");
   if (fresh) return `${count(fresh, "new note")} · seed ${seed}`;
   if (how === "infill") return `These bars are now empty · seed ${seed}`;
-  return "No new notes came; press Continue for another.";
+  return "The model wrote no notes; press Continue to try again.";
 }
 
 function takeCard(app, id, axis) {
@@ -32,7 +32,7 @@ function takeCard(app, id, axis) {
   const label = `Piano roll of take ${number + 1}`,
     parts = cardParts(app, entryOf, "take", { label, height: "178px", axis }),
     { facts, said, star, rolls, roll, bar, play, menu, handle } = parts;
-  const jump = icon("seam", "To the new part", () => app.play(entryOf(), start())),
+  const jump = icon("seam", "Go to the new part", () => app.play(entryOf(), start())),
     further = action(WORDS[how], () => app.use(id), "mg-chip mg-further"),
     drop = icon("bin", "Delete this take", () => app.remove(id), "mg-icon mg-drop"),
     like = make("div");
@@ -64,20 +64,19 @@ function takeCard(app, id, axis) {
 
 const ENDINGS = {
   done: (run, takes) => `${count(takes, "take")} ready in ${run.seconds} s`,
-  stopped: (run) => `Stopped after ${run.seconds} s; what there is stays.`,
-  late: (run) =>
-    `Ended after ${run.seconds} s, the longest that a request may take; what there is stays.`,
+  stopped: (run) => `Stopped after ${run.seconds} s; the notes so far are kept.`,
+  late: (run) => `Stopped at the time limit, ${run.seconds} s; the notes so far are kept.`,
   bound: (run) =>
-    `Ended after ${run.seconds} s: the model has no position further on; what there is stays.`,
+    `Stopped after ${run.seconds} s at the model’s greatest length; the notes so far are kept.`,
 };
 
 // How far a request is, or how it ended, and the part of it that is done. `elsewhere` are words for one whose takes do not
 // lie open.
 function progressOf(run, elsewhere) {
   if (run.state) return [ENDINGS[run.state]?.(run, run.ids?.length ?? 0) ?? "", 1];
-  if (run.place === undefined) return ["In line…", 0];
-  if (run.place === 1) return ["Next in line…", 0];
-  if (run.place) return [`In line: ${count(run.place - 1, "request")} before yours…`, 0];
+  if (run.place === undefined) return ["Queued…", 0];
+  if (run.place === 1) return ["Next in the queue…", 0];
+  if (run.place) return [`Queued: ${count(run.place - 1, "request")} ahead of yours…`, 0];
   if (!run.bars) return ["Reading your piece…", 0.001];
   const time = run.left < 100 ? `${run.left} s` : `${Math.round(run.left / 60)} min`,
     what = run.parts ? `${run.parts.join(" and ")}, ` : "",
@@ -107,18 +106,15 @@ function statusLine(tools) {
 // What is for all takes, since they share an axis: comparing them, how much of each is seen, zoom.
 function toolsFor(app, compare, list) {
   const { desk } = app;
-  const whole = marked("whole", "All bars", () => {
+  const whole = marked("whole", "Show all bars", () => {
     list.axis.reset();
     desk.flip("wholeTakes");
   });
   const zoom = zoomButtons({ scale: (factor) => list.cards[0].roll.scale(factor) });
   function show() {
-    const parts = desk.takes.filter((take) => aroundNew(take));
     tools.hidden = !list.cards.length;
     compare.show();
-    whole.hidden = !parts.length;
-    const all = parts.some((take) => take.how !== "continue") ? "All bars" : "Show my part too";
-    whole.lastChild.textContent = rename(whole, all);
+    whole.hidden = !desk.takes.some((take) => aroundNew(take));
     whole.ariaPressed = desk.settings.wholeTakes;
   }
   const tools = make("span", "mg-tools", [compare.opener, whole, zoom]);
@@ -147,10 +143,8 @@ function cardList(app) {
     const ids = desk.takes.map((take) => take.id),
       others = ids.join() !== list.cards.map((one) => one.id).join();
     if (others) renew(ids);
-    const [act, comes] = desk.current?.piece.notes.length
-      ? ["Continue", "the music goes on"]
-      : ["Generate", "music comes"];
-    rest.textContent = `Press ${act}, and ${comes} here, note by note: each take under the other, to be heard while it is written.`;
+    const act = desk.current?.piece.notes.length ? "Continue" : "Generate";
+    rest.textContent = `Press ${act}. Takes appear here note by note, and you can play them while they are being written.`;
     for (const one of list.cards) one.show(lanes);
     return others;
   };
@@ -198,7 +192,7 @@ export function takesPart(app, lanesNow) {
     status.classList.remove("mg-silent");
     // Who opened something else meanwhile finds it later.
     const song = run.ids && splitTitle(desk.entries.get(run.ids[0]).title).song;
-    status.say(...progressOf(run, !song || isHere(run) ? "" : ` for “${song}”, in the history`));
+    status.say(...progressOf(run, !song || isHere(run) ? "" : ` for “${song}” (see the history)`));
   }
   return Object.assign(box, {
     show,

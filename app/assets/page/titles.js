@@ -22,7 +22,7 @@ export function nextNumber(entries, parent) {
   return 1 + Math.max(-1, ...entries.filter(isTake).map((one) => one.number));
 }
 
-const KINDS = { file: "opened", example: "example", nothing: "new idea", edit: "by hand" };
+const KINDS = { file: "opened", example: "example", nothing: "new idea", edit: "edited" };
 
 function written({ how, region, piece }) {
   if (how === "accompany")

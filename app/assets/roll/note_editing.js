@@ -12,7 +12,7 @@ const shift = (ticks, steps = 0) => ({
 });
 const longer = (ticks) => ({
   edit: (piece, chosen) => lengthened(piece, chosen, ticks),
-  words: "changing a length",
+  words: "changing note lengths",
 });
 
 export class Hand {
@@ -91,7 +91,7 @@ export class Hand {
     if (piece === roll.piece) return; // after its end
     const there = new Set(rowsOf(roll.piece).map(String)),
       come = rowsOf(piece).filter((row) => !there.has(String(row)));
-    this.acts.edit(piece, "drawing a note");
+    this.acts.edit(piece, "adding a note");
     this.choose(come);
   }
 

@@ -72,9 +72,9 @@ export class Roll {
     const words = [
       `${this.label}: ${count(noteCount(piece), "note")} in ${count(barCount(piece), "bar")}.`,
       this.longFrom &&
-        `From bar ${this.longFrom} on it is longer than its model was trained on: quality may drop.`,
+        `From bar ${this.longFrom} on it is longer than the model was trained on: quality may drop.`,
       form && `Form: ${form}.`,
-      "Space plays, left and right go by bars, with Shift they choose bars, plus and minus zoom.",
+      "Space plays, the left and right arrows move by bars or select bars with Shift, plus and minus zoom.",
     ];
     this.canvas.ariaLabel = words.filter(Boolean).join(" ");
     this.layout();

@@ -27,11 +27,13 @@ export class Recorder {
   // Asks the browser for MIDI devices, which asks the person; says whether there is one.
   async useMidi() {
     if (!navigator.requestMIDIAccess)
-      return this.#without("This browser knows no MIDI keyboards; Chrome, Edge and Firefox do.");
+      return this.#without(
+        "This browser does not support MIDI keyboards; Chrome, Edge and Firefox do.",
+      );
     try {
       this.access ??= await navigator.requestMIDIAccess();
     } catch {
-      return this.#without("The browser was not allowed to use MIDI keyboards.");
+      return this.#without("The browser was denied access to MIDI keyboards.");
     }
     const listen = () => {
       this.devices = [];

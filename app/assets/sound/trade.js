@@ -14,11 +14,10 @@ const KEYS = "A W S E D F T G Y H U J K";
 const LOOK = 20; // milliseconds between two looks at the clock
 const EARLY = 0.03; // seconds before an answer ends, in which the next turn is prepared
 
-const OTHER = "Something else was opened, so trading is over.";
+const OTHER = "Trading has ended because another piece was opened.";
 
 const TOUCHED = "(hover: none) and (pointer: coarse)"; // a screen without keys, as far as is known
-const NO_KEYS =
-  "Connect a MIDI keyboard to play on, or choose “Computer keys” if keys are connected.";
+const NO_KEYS = "Connect a MIDI keyboard, or choose “Computer keys” if this device has a keyboard.";
 const UNDER = "under"; // the id of what is played under a person's turn
 const AHEAD = 0.04; // seconds that the player takes to begin
 const TRIES = 3; // requests for an answer that has a note
@@ -84,7 +83,7 @@ export class Trade {
   async start(bars) {
     const { app, recorder } = this;
     const { player } = app;
-    if (app.composer.busy) return this.said("Music is being written; press Stop there first.");
+    if (app.composer.busy) return this.said("The model is composing; press Stop first.");
     this.turn = "begins";
     if (!recorder.keys && !recorder.devices.length) {
       if (matchMedia(TOUCHED).matches && !(await recorder.useMidi())) return this.stop(NO_KEYS);
@@ -97,7 +96,9 @@ export class Trade {
     player.start();
     await player.synth.wake();
     if (!(await player.synth.ready))
-      return this.stop("Bars can only be traded where the browser makes the sound.");
+      return this.stop(
+        "Trading bars needs sound made in the browser, which is not available here.",
+      );
     if (!this.on) return undefined;
     this.bars = bars;
     this.delays = [];
@@ -146,8 +147,8 @@ export class Trade {
     this.line = recorder.begun + (lines[bar + bars] - lines[bar]) * perTick;
     this.askAt = this.line - beatOf({ ...piece, lines }, bar + bars - 1) * perTick;
     this.stopBar = bar + bars;
-    const counted = at === null ? "One bar is counted in. " : "";
-    const keys = recorder.keys && at === null ? ` The keys ${KEYS} play.` : "";
+    const counted = at === null ? "One bar of count-in. " : "";
+    const keys = recorder.keys && at === null ? ` Play on the keys ${KEYS}.` : "";
     this.said(`${counted}Bars ${bar + 1} to ${bar + bars} are yours.${keys}`);
     this.#at(this.askAt, () => this.#ask());
   }

@@ -3,8 +3,8 @@ import { Choices, blind, pairsOf } from "../desk/listening.js";
 import { action, download, icon, make, marked } from "./parts.js";
 
 const HOW =
-  "A and B are two takes, or a take and the piece as it really goes on, in an order that is drawn by chance. " +
-  "Hear both, then choose.";
+  "A and B are two takes, or a take and the original continuation, in random order. " +
+  "Listen to both, then choose.";
 const CHOICES = { A: "A is better", none: "No difference", B: "B is better" };
 
 // What the dialog shows and is pressed: `acts` are close(), play(side), choose(chosen), draw(), save() and forget().
@@ -38,9 +38,9 @@ function showPair({ plays, buttons, said, next }, { heard, pairs, known, told },
     plays[place].ariaPressed = on;
   }
   for (const button of buttons) button.disabled = known.size < 2 || Boolean(told);
-  said.textContent = told || (known.size < 2 ? "Hear A and B first." : "Which is better?");
+  said.textContent = told || (known.size < 2 ? "Listen to A and B first." : "Which is better?");
   next.hidden = !told;
-  next.textContent = pairs.length > 1 ? "Next pair" : "Once more";
+  next.textContent = pairs.length > 1 ? "Next pair" : "Again";
 }
 
 // Show how many choices are kept, where there are any.

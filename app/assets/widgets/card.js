@@ -47,7 +47,7 @@ function starButton(desk, idOf) {
   const button = icon("star", "Star", () => desk.star(idOf()), "mg-icon mg-star");
   const show = () => {
     button.ariaPressed = desk.stars.has(idOf());
-    rename(button, desk.stars.has(idOf()) ? "Starred; remove the star" : "Star");
+    rename(button, desk.stars.has(idOf()) ? "Remove the star" : "Star");
   };
   return Object.assign(button, { show });
 }

@@ -45,7 +45,7 @@ function trackLine(app, track, index, why) {
 
   const name = make("span", "mg-track-name", track.name);
   const mute = toggle("mute", "M", "Mute"),
-    solo = toggle("solo", "S", "Solo:");
+    solo = toggle("solo", "S", "Solo");
   const ariaLabel = `Volume of ${track.name}`,
     volume = make("input", "mg-volume", "", {
       type: "range",
@@ -74,10 +74,10 @@ function trackLine(app, track, index, why) {
     if (!track.drum) kind.value = mix.program;
     able(
       write,
-      `Write a new ${part} part to the others, which stay note for note.`,
+      `Write a new ${part} part; the other parts stay as they are.`,
       !parts.includes(part) && (lacks.accompany ?? ""),
-      !desk.current?.piece.notes.length && "There is nothing yet to write to.",
-      app.composer.busy && "Something is being composed; press Stop first.",
+      !desk.current?.piece.notes.length && "There are no notes to accompany yet.",
+      app.composer.busy && "The model is composing; press Stop first.",
     );
   };
   return line;

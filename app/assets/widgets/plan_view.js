@@ -9,7 +9,7 @@ const isIn = (range, bar) => Boolean(range) && bar >= range.first && bar < range
 // Whether a plan can be asked for.
 const canAsk = ({ desk, model }) => !model.lacks.plan && desk.current?.piece.notes.length > 0;
 
-const HOW = ": drag its curve over bars to be written, or press the up and down keys here";
+const HOW = ": drag its curve over the bars to be written, or press the up and down arrow keys";
 
 // The bars that Continue writes.
 const nextOf = ({ desk: { open, settings } }) => ({
@@ -65,7 +65,8 @@ function suggestion(app, tell) {
   const { desk } = app;
   let stopping = null;
   const button = action("Suggest a plan", () => (stopping ? stopping.abort() : ask()));
-  button.title = "The model writes one take, which is not kept; its plan is drawn here to be bent";
+  button.title =
+    "The model writes a take and shows its plan for you to change; the take is not kept";
   async function ask() {
     const { id } = desk.current;
     const next = nextOf(app);
@@ -77,7 +78,7 @@ function suggestion(app, tell) {
       const { letters } = planOf(piece);
       app.sketched = { of: id, from: next.first, letters };
       desk.bend(goalsOf(piece, next, desk.goals));
-      tell("This is the plan of one take.");
+      tell("Plan taken from one generated take.");
     } catch (error) {
       if (error.name !== "AbortError") app.fail(error.message);
     } finally {

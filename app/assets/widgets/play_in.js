@@ -18,7 +18,7 @@ export function playIn(app) {
   const keys = action("Computer keys", () => {
     recorder.useKeys(!recorder.keys);
     said.textContent = recorder.keys
-      ? "A W S E D F T G Y H U J K play from C on; Z and X go down and up an octave."
+      ? "A W S E D F T G Y H U J K play notes from C up; Z and X shift down and up an octave."
       : "";
     show();
   });
@@ -39,7 +39,7 @@ export function playIn(app) {
     app.player.pause();
     onto = entry.id;
     recorder.start(entry.piece, app.desk.settings.tempo);
-    said.textContent = "One bar is counted in; then play, and press Done at the end.";
+    said.textContent = "One bar of count-in, then play; press Done to finish.";
     show();
   }
 
@@ -47,7 +47,7 @@ export function playIn(app) {
     const piece = recorder.stop();
     said.textContent = piece ? "" : "Nothing was played.";
     if (piece && onto !== app.desk.open.current) app.recall(onto); // something else was opened meanwhile
-    if (piece) app.edit(piece, "playing in", { chosen: barCount(piece) }); // to be continued as a whole
+    if (piece) app.edit(piece, "recording", { chosen: barCount(piece) }); // to be continued as a whole
     show();
   }
 

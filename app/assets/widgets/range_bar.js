@@ -10,21 +10,21 @@ const ACTS = {
   delete: "Delete",
   chord: "Set chord",
 };
-const BUSY = "Something is being composed; press Stop first.";
-const GROWING = "This is still being written; press Stop first, or wait for its end.";
+const BUSY = "The model is composing; press Stop first.";
+const GROWING = "This take is still being written; press Stop or wait until it ends.";
 
 // Say of each act what it does with the bars, or why it cannot be done.
 function showActs(acts, { model, composer }, { piece, state }, { first, stop }, bars) {
   // Of bars that are yet to come nothing can be kept, and they have their place already.
   const busy = composer.busy && BUSY,
     growing = state === "running" && GROWING,
-    empty = !noteCount(piece) && "There are no notes yet to go by.",
-    last = stop >= barCount(piece) && "The piece ends here already.";
+    empty = !noteCount(piece) && "There are no notes to work from yet.",
+    last = stop >= barCount(piece) && "The piece already ends here.";
   const { infill: lacks = false } = model.lacks;
-  able(acts.anew, `Rewrite ${bars}; everything else stays.`, lacks, empty, busy);
-  able(acts.on, `Go on after bar ${stop}`, busy);
-  able(acts.end, `The piece ends with bar ${stop}`, growing, last);
-  able(acts.delete, `Take ${bars} out; what follows moves up`, growing);
+  able(acts.anew, `Rewrite ${bars}; everything else stays as it is`, lacks, empty, busy);
+  able(acts.on, `Continue after bar ${stop}`, busy);
+  able(acts.end, `End the piece after bar ${stop}`, growing, last);
+  able(acts.delete, `Delete ${bars}; later bars move up`, growing);
   able(acts.chord, "", growing);
   acts.chord.parentElement.hidden = stop - first > 1;
 }
@@ -33,7 +33,7 @@ function chordField() {
   return make("input", "mg-chord", "", {
     type: "text",
     placeholder: "Am7",
-    ariaLabel: "A chord for this bar",
+    ariaLabel: "Chord for this bar",
     maxLength: 12,
     spellcheck: false,
   });
@@ -78,7 +78,7 @@ export function rangeBar(app, roll, entryOf) {
     const bars = barsSaid(range);
     if (words.textContent.toLowerCase() !== bars) why.textContent = "";
     words.textContent = bars[0].toUpperCase() + bars.slice(1);
-    box.ariaLabel = `What to do with ${bars}`;
+    box.ariaLabel = `Actions for ${bars}`;
     showActs(acts, app, entryOf(), range, bars);
     // Why something cannot be done stays until it can: a take that is being written is shown again with every note.
     if (!Object.values(acts).some((one) => !isAble(one) && one.title === why.textContent))

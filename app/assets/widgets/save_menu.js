@@ -19,8 +19,7 @@ const midiOf = (entry) =>
     : writeMidi(entry.piece, { made: entry.provenance ?? null });
 
 export const isXml = (bytes) => bytes && new TextDecoder().decode(bytes.subarray(0, 5)) === "<?xml";
-const LOST =
-  "Written from the notes alone: what else was in the file that you opened is not in it.";
+const LOST = "Written from the notes only, without the other contents of the file you opened.";
 
 const settingOf = ({ desk }, entry) => ({
   mix: mixOf(desk, entry),
@@ -35,7 +34,7 @@ function heardEntry(app, entry) {
     changes = changesOf(entry.piece, setting),
     { provenance } = entry;
   if (isAllSilent(entry.piece, setting.mix))
-    throw new Error("All tracks are muted, so there is nothing to hear; let one be heard first.");
+    throw new Error("All tracks are muted; unmute one first.");
   if (!changes.length && !entry.file) return entry;
   const { piece, volumes } = asHeard(entry.piece, setting),
     fileName = `${entry.title}.mid`;
@@ -47,7 +46,7 @@ function heardEntry(app, entry) {
 // `DownloadURL` is what a browser hands to whom a drag ends at: a folder, or a program for music.
 export function grip(entryOf, what) {
   const element = make("span", "mg-grip", "⠿", {
-    title: `Drag this ${what}, as it is written, into another program`,
+    title: `Drag this ${what}, as written, into another program`,
     draggable: true,
     ariaHidden: "true",
   });
@@ -81,19 +80,19 @@ function savesOf(app, entry) {
     const { name } = piece.tracks[index];
     return [`${name} as MIDI`, `, ${fileName(name)}.mid`, MIDI, track(index), "one track"];
   });
-  const newPart = ["New part as MIDI", ", new part.mid", MIDI, part, "what was written, by itself"],
+  const newPart = ["New part as MIDI", ", new part.mid", MIDI, part, "only the new bars"],
     isOther = changes.length > 0;
   return [
     isOther && `As heard: ${changes.join(", ")}`,
     isOther && ["MIDI as heard", ", as heard.mid", MIDI, heard, "with these changes"],
-    isOther && ["WAV as heard", ", as heard.wav", WAV, sound, "the sound, with these changes"],
+    isOther && ["WAV as heard", ", as heard.wav", WAV, sound, "audio with these changes"],
     isOther && "As written",
     entry.lost && LOST,
-    [isOther ? "MIDI as written" : "MIDI", ".mid", MIDI, midiOf, "all of it"],
+    [isOther ? "MIDI as written" : "MIDI", ".mid", MIDI, midiOf, "the whole piece"],
     region?.first && !region.tracks && newPart,
     ...(used.length > 1 ? tracks : []),
-    ["Score (MusicXML)", ".musicxml", XML, score, "for a program that prints music"],
-    !isOther && ["WAV", ".wav", WAV, sound, "the sound"],
+    ["Score (MusicXML)", ".musicxml", XML, score, "for notation programs"],
+    !isOther && ["WAV", ".wav", WAV, sound, "audio"],
   ].filter(Boolean);
 }
 

@@ -103,14 +103,14 @@ export class ScoreView {
       this.isOwn = isOwn;
       const { desk } = this.app;
       const words = entry === desk.current ? [] : [`${entry.title}.`];
-      if (!isOwn) words.push("Lengths are simplified for reading; a saved score has all.");
+      if (!isOwn) words.push("Rhythms are simplified for reading, but not in a saved score.");
       this.words = words.join(" ");
       drawn.hidden = false;
       await this.#drawSoon();
       if (this.asked === entry)
         drawn.ariaLabel = `Score of ${entry.title}: ${count(this.#count, "bar")}`;
     } catch (error) {
-      if (this.asked === entry) said.textContent = `No score can be shown: ${error.message}`;
+      if (this.asked === entry) said.textContent = `The score cannot be shown: ${error.message}`;
     }
   }
 

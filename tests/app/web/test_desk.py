@@ -152,7 +152,7 @@ def test_a_server_that_is_killed_and_started_anew_is_not_missed(browser: Browser
         server.process.wait()
     page.locator("#mg-go").click()
     alarm = page.locator("#mg-takes > [role=alert]")
-    expect(alarm).to_contain_text("it is gone")
+    expect(alarm).to_contain_text("cannot be reached")
     expect(page.locator(SHOWN)).to_have_text("mine")
     with started("--model", MODEL, port=port):
         go_on(page, bars=1)  # the file is sent once more

@@ -85,7 +85,7 @@ def test_continue(page: Page):
     go_on(page, bars=2, variations=2)
     await_end(page)
     expect(status).to_contain_text("2 takes ready in")
-    expect(page.locator(".mg-likeness-name").first).to_have_text("Likeness to your part, 0 to 1")
+    expect(page.locator(".mg-likeness-name").first).to_have_text("Similarity to the prompt, 0 to 1")
     expect(page.get_by_role("article", name="Take 2")).to_be_visible()
     file = downloaded(page, "MIDI")
     assert b'"seed": 9' in file
@@ -109,7 +109,7 @@ def test_stop(page: Page):
     page.wait_for_function("() => musicgen.desk.takes[0]?.now > 96 * 20")
     expect(page.get_by_role("progressbar", name="Progress")).to_be_visible()
     expect(page.locator(".mg-status")).to_contain_text(re.compile(r"Composing bar \d+ of 128"))
-    page.locator(".mg-take").first.get_by_label("To the new part").click()
+    page.locator(".mg-take").first.get_by_label("Go to the new part").click()
     page.wait_for_function("() => musicgen.player.playing && musicgen.player.tick > 96 * 17")
     assert page.evaluate("musicgen.desk.takes[0].state") == "running"
     page.keyboard.press(" ")

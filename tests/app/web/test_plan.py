@@ -100,7 +100,7 @@ def test_the_model_plans_before_it_continues(page: Page):
     page.wait_for_function("(piece) => musicgen.desk.current.id !== piece", arg=piece)
     rest(page)
     page.get_by_role("button", name="Suggest a plan").click()
-    expect(page.locator(".mg-stage .mg-hint")).to_have_text("This is the plan of one take.")
+    expect(page.locator(".mg-stage .mg-hint")).to_have_text("Plan taken from one generated take.")
     goals = page.evaluate("musicgen.desk.goals")
     assert [*goals] == ["16", "17", "18", "19"]
     assert goals["17"]["density"] == bent["density"]

@@ -67,7 +67,7 @@ export const tests = {
     const { app, desk } = working(), steps = desk.past.length;
     for (const onset of [3, 6, 9]) app.edit(piece([[onset, 12, 60, 80, 0]]), "moving notes", {}, "nudge 1");
     equal([desk.past.length, desk.listed.length, desk.current.parent, desk.current.piece.notes[0]], [steps + 1, 2, "song", 9]);
-    app.edit(piece([[9, 15, 60, 80, 0]]), "changing a length", {}, "nudge 2");
+    app.edit(piece([[9, 15, 60, 80, 0]]), "changing note lengths", {}, "nudge 2");
     app.undo();
     equal(desk.current.piece.notes[0], 9);
     app.undo();
@@ -77,7 +77,7 @@ export const tests = {
   },
   "what is made by hand of a take that is still being written has the bars that there are"() {
     const { app, desk, entry } = working(), region = { first: 1, stop: 16, tracks: null };
-    desk.show(entry("take", { kind: "take", how: "continue", parent: "song", state: "running", piece: bars(16), bars: 16, now: 100, region }), "going back");
+    desk.show(entry("take", { kind: "take", how: "continue", parent: "song", state: "running", piece: bars(16), bars: 16, now: 100, region }), "opening from the history");
     app.edit(piece([[0, 12, 61, 80, 0]], { bars: 16 }), "moving notes");
     const { state, chosen, piece: { lines }, region: left } = desk.current;
     equal([state, chosen, lines.length, left.stop], ["done", 3, 4, 3]);
@@ -157,8 +157,8 @@ export const tests = {
     const { app, desk, entry } = working(), region = { first: 2, stop: 4, tracks: null };
     desk.put(entry("take", { kind: "take", how: "continue", parent: "song", region, provenance: { prompt_bars: [1, 2] } }));
     const before = JSON.stringify(desk.open);
-    throws(() => app.bars("take", "chord", { first: 1, stop: 2 }, "Hm?"), /no chord/);
-    throws(() => app.bars("take", "delete", { first: 0, stop: 4 }), /all bars/);
+    throws(() => app.bars("take", "chord", { first: 1, stop: 2 }, "Hm?"), /not a known chord/);
+    throws(() => app.bars("take", "delete", { first: 0, stop: 4 }), /all the bars/);
     equal(JSON.stringify(desk.open), before);
     app.bars("take", "delete", { first: 0, stop: 1 });
     const { current } = desk;
@@ -211,7 +211,7 @@ export const tests = {
     const { title } = desk.current, steps = desk.past.length;
     await app.changeModel("n");
     const { current } = desk;
-    equal([current.kind, current.model, current.parent, current.act, current.run], ["file", "n", "run 0", "heard by n", undefined]);
+    equal([current.kind, current.model, current.parent, current.act, current.run], ["file", "n", "run 0", "read with n", undefined]);
     equal([current.title, mixOf(desk, current), desk.past.length], [title, [{ mute: true }], steps + 1]);
     app.models.set("same", { name: "same", language: "other" });
     await app.changeModel("same");
@@ -224,7 +224,7 @@ export const tests = {
     await app.openFile({ name: "My songs", size: 1, arrayBuffer: async () => { throw new Error(); } });
     ok(/“My songs” cannot be read: it is a folder/.test(app.trouble), app.trouble);
     app.openFile({ name: "a.mid", size: (1 << 20) + 1 });
-    ok(/larger than the 1 MB/.test(app.trouble), app.trouble);
+    ok(/larger than the limit of 1 MB/.test(app.trouble), app.trouble);
   },
   async "what a model cannot do is not asked of it, and one request is at work at a time"() {
     const { app, desk, entry } = working(), asked = [];
@@ -237,7 +237,7 @@ export const tests = {
     equal(asked, ["infill", "continue"].map((kind) => ["file", new Uint8Array(3), kind, "m", ""]));
     app.server = { async *write() { await app.composer.start({ kind: "continue" }); } };
     await app.composer.start({ kind: "continue" });
-    ok(/still at work/.test(app.trouble), app.trouble);
+    ok(/still running/.test(app.trouble), app.trouble);
   },
   async "what a piece from nothing is to be like is asked where no piece is open, of a model that can"() {
     const { app, desk, entry } = working(), asked = [];

@@ -270,7 +270,7 @@ export const tests = {
     equal(rowsOf(next).at(-1)[2], 61);
     equal(next.chords, [[0, "A_m7/G"], [48, "C_M"]]);
     equal(rowsOf(withChord(piece([]), 1, "B♭")).map((row) => row[2]), [46, 62, 65, 70]);
-    throws(() => withChord(song, 0, "Hello"), /is no chord/);
+    throws(() => withChord(song, 0, "Hello"), /is not a known chord/);
     equal(["C", "F#m", "Bb7", "Cmaj7", "Bm7b5"].map((text) => readChord(text).stored), ["C_M", "F#_m", "A#_7", "C_M7", "B_/o7"]);
   },
   "richer chords are set as what stays of them, and what that is is said"() {
@@ -284,7 +284,7 @@ export const tests = {
     equal(["Hm?", "", "constructor", "C/constructor?", "Cfoo", "add", "dim", `C${"9".repeat(40)}`].map((text) => readChord(text)?.stored ?? null),
       [null, null, null, "C_M", null, null, null, null]);
     equal(["C9", "C7", "G/B"].map((text) => toldOf(withChord(four(), 0, text))), ["“C9” is set as C7.", "", ""]);
-    equal([toldOfLine("C | Am7 F | N"), toldOfLine("C9 | G/B | C9 Cadd9/E | nonsense")], ["", "Taken as: C9 → C7, G/B → G, Cadd9/E → C."]);
+    equal([toldOfLine("C | Am7 F | N"), toldOfLine("C9 | G/B | C9 Cadd9/E | nonsense")], ["", "Read as: C9 → C7, G/B → G, Cadd9/E → C."]);
     const silent = withChord({ ...four(), chords: [[0, "C_M"]] }, 1, "N");
     equal([rowsOf(silent), silent.chords], [rowsOf(four()), [[0, "C_M"], [48, "N_N"], [96, "C_M"]]]);
     equal(["G_7/B", "F#_m7b5/A"].map((text) => chordSign(text, 1)), ["G7/B", "F♯ø7/A"]);
@@ -341,7 +341,7 @@ export const tests = {
   "what is not heard is told in words"() {
     const song = piece([[0, 12, 60, 80, 0], [0, 12, 36, 80, 2]], { tracks: 3 });
     equal([[], [{ mute: true }], [null, { solo: true, volume: 80 }], [null, null, { volume: 0 }], [{ mute: true }, null, { mute: true }]].map((mix) => silentOf(song, mix)),
-      ["", "Track 0 muted", "nothing is heard: all is muted", "Track 2 muted", "nothing is heard: all is muted"]);
+      ["", "Track 0 muted", "all tracks muted", "Track 2 muted", "all tracks muted"]);
     equal([0, 1].map((index) => isHeard([{ mute: true, solo: true }, { solo: true }], index)), [false, true]);
   },
   "a piece as it is heard has the key, tempo, tracks, instruments and volumes that the page plays"() {

@@ -86,7 +86,7 @@ export const tests = {
     equal(valueSaid("register", 67), "highest notes around G4");
     equal(
       [valueSaid("density", 1), valueSaid("loudness", 80)],
-      ["1 note a beat", "loudness 80 (mf)"],
+      ["1 note per beat", "loudness 80 (mf)"],
     );
   },
   "what is bent is asked of the bars that are written, and of no others"() {
@@ -128,7 +128,7 @@ export const tests = {
     desk.bend(goals);
     desk.show(
       entry("by hand", phrases(60, 64), { kind: "edit", parent: "song" }),
-      "drawing a note",
+      "adding a note",
     );
     equal(desk.goals, goals);
     desk.show(entry("another", phrases(60)), "opening a file");

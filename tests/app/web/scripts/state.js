@@ -58,7 +58,7 @@ export const tests = {
   "takes that were undone stay in the history, whatever is done then"() {
     const { desk, song, takes } = worked(), edit = entry({ parent: song.id, kind: "edit" });
     desk.undo();
-    desk.show(edit, "drawing a note");
+    desk.show(edit, "adding a note");
     desk.undo();
     const other = entry();
     desk.show(other, "opening another");
@@ -145,8 +145,8 @@ export const tests = {
     equal(Array.from(again.entries.get(song.id).file), [1, 2, 255]);
     equal(Array.from(again.current.piece.notes), Array.from(song.piece.notes));
     ok(again.id !== desk.id);
-    throws(() => readDesk(text.slice(0, -9), "a.musicgen"), /only a part of one/);
-    throws(() => readDesk('{"format": "another"}', "b.musicgen"), /“b.musicgen” isn’t a musicgen project file/);
+    throws(() => readDesk(text.slice(0, -9), "a.musicgen"), /is not a complete musicgen project file/);
+    throws(() => readDesk('{"format": "another"}', "b.musicgen"), /“b.musicgen” is not a complete musicgen project file/);
     throws(() => readDesk(text.replace('"lines":[0,', '"lines":["x",'), "c.musicgen"), /musicgen project file/);
   },
   "a file that would break the page is refused, and odd settings are left out"() {
@@ -179,8 +179,8 @@ export const tests = {
       [(_, __, ___, piece) => (piece.tracks = many(20000, piece.tracks[0])), /has 20000 tracks in a piece; the page shows at most 64/],
       [(_, __, ___, piece) => (piece.notes = many(600000, 0)), /has 120000 notes in a piece/], [(_, open) => (open.takes = many(3000, open.takes[0])), /has 3000 takes of one request/],
       [(found) => (found.entries = found.entries.flatMap((one) => (take(one) ? many(40, one) : [one]))), /has 80 takes of one request/], [(_, open) => (open.listed = many(20000, "a")), /has 20000 pieces/],
-      [(found) => delete found.entries.find(take).region, /has a take that doesn’t say what is new in it/], [(_, open, entry) => (open.takes = [entry.id]), /doesn’t say what is new/],
-      [(found) => (found.entries.find(take).how = "accompany"), /doesn’t say what is new/],
+      [(found) => delete found.entries.find(take).region, /has a take whose new part is not marked/], [(_, open, entry) => (open.takes = [entry.id]), /whose new part is not marked/],
+      [(found) => (found.entries.find(take).how = "accompany"), /whose new part is not marked/],
     ];
     for (const [change, words] of refused) throws(() => readDesk(changed(change), "a.musicgen", before), words);
     equal(readDesk(changed((_, open) => (open.current = null)), "a.musicgen", before).current, null);
