@@ -1,4 +1,4 @@
-// What a person can do with the desk; the parts of the page call this and watch the desk.
+// The actions of the page: its parts call them, and watch the desk for changes.
 import { settingsOf } from "../desk/check.js";
 import { ENDING, bytesFrom, bytesOf, readDesk, writeDesk } from "../desk/file.js";
 import { LINK, readLink, writeLink } from "../desk/link.js";
@@ -20,7 +20,7 @@ import { fileOf } from "./server.js";
 
 const MOST_BYTES = 1 << 20;
 
-// What a file that was written here says once it was edited; the bars that were written may have moved.
+// The provenance of an edited piece: the written bars may have moved.
 function editedFrom(made, region) {
   if (!made) return null;
   const { prompt_bars: prompt, written_bars: written } = made,
@@ -37,11 +37,11 @@ export class App {
     this.composer = new Composer(this);
     this.models = new Map(facts.models.map((model) => [model.name, model]));
     this.opening = 0;
-    this.underWay = null; // what is being opened
-    this.sketched = null; // the form that a take planned which was not kept: {of, from, letters}
+    this.underWay = null; // the promise of what is being opened
+    this.sketched = null; // the form of the suggested plan: {of, from, letters}
   }
 
-  // Sentences: `place` is "stage" or "takes".
+  // Show an error; `place` is "stage" or "takes".
   fail(text, place = "stage") {
     this.trouble = text;
     this.desk.tell("error", { text, place });
@@ -56,13 +56,13 @@ export class App {
     return this.models.get(this.desk.open.model) ?? this.facts.models[0];
   }
 
-  // Whether what comes next is a piece from nothing, of which the model can be asked how it is to be.
+  // Whether the next request starts a new piece with a model that accepts an idea for it.
   get begins() {
     const { current } = this.desk;
     return Boolean(this.model.idea) && (!current || current.kind === "nothing");
   }
 
-  // Do something that takes the server; only the last one asked for counts.
+  // Run an action that needs the server; a later one supersedes it.
   attempt(words, act) {
     return (this.underWay = this.#attempt(words, act));
   }
@@ -84,7 +84,7 @@ export class App {
     }
   }
 
-  // What is still being opened is not wanted any more.
+  // Ignore the result of whatever is still being opened.
   supersede() {
     this.opening += 1;
     this.underWay = null;
@@ -118,13 +118,13 @@ export class App {
     return this.attempt("", () => this.#open({}, entry, "starting a new idea"));
   }
 
-  // What the server is asked to open, as an entry of which `more` says what the server does not; gives what shows it.
+  // Have the server open something; returns a function that shows it. `more` adds to the entry what the server omits.
   async #open(ask, more, label) {
     const opened = await this.server.open({ model: this.model.name, ...ask });
     return () => this.opened(opened, more(opened), label);
   }
 
-  // An empty grid: to draw on, or to play to.
+  // A blank piece to draw on or to play along to.
   openGrid() {
     this.supersede();
     const empty = { piece: emptyPiece(), chosen: 4, model: this.model.name };
@@ -154,7 +154,7 @@ export class App {
     return entry;
   }
 
-  // Choose another model; one of another language hears the piece again, changes by hand included.
+  // Choose another model; if its language differs, the piece is read again, with all edits.
   async changeModel(model) {
     while (this.underWay) await this.underWay;
     const { current: entry } = this.desk,
@@ -170,7 +170,7 @@ export class App {
     return this.attempt("", () => this.#open({ ...fileOf(entry), model }, () => more, label));
   }
 
-  // What is on the stage is what sounds, unless something plays.
+  // Load the piece on the stage into the player, unless something plays.
   follow() {
     const entry = this.desk.current;
     if (!entry) this.player.unload();
@@ -186,7 +186,7 @@ export class App {
     this.travel(() => this.desk.redo());
   }
 
-  // What plays is heard as it is then, as after a change by hand.
+  // Undo or redo; if an edit of the piece that plays comes or goes, playback continues in the result.
   travel(go) {
     this.supersede();
     const before = this.desk.current;
@@ -198,7 +198,7 @@ export class App {
     this.follow();
   }
 
-  // A new piece by hand takes the stage; of one that is still being written, with the bars that there are.
+  // Show an edited piece on the stage; of one still being written, only the bars so far.
   edit(made, label, more = {}, as = null) {
     this.calm();
     const before = woken(this.desk.current),
@@ -232,25 +232,25 @@ export class App {
     return entry;
   }
 
-  // Open something of the history.
+  // Open an entry of the history.
   recall(id) {
     this.supersede();
     this.desk.recall(id);
     this.follow();
   }
 
-  // Take something out of the history; what plays falls silent with it.
+  // Delete an entry from the history; if it plays, playback stops.
   remove(id) {
     this.calm();
     if (this.player.entry?.id === id) this.player.pause();
     this.desk.remove(id);
     const { run } = this.composer,
       { listed } = this.desk.open;
-    if (run?.ids && !run.ids.some((one) => listed.includes(one))) this.composer.stop(); // nobody wants it any more
+    if (run?.ids && !run.ids.some((one) => listed.includes(one))) this.composer.stop(); // all its takes are deleted
     this.follow();
   }
 
-  // Bring a take to the stage, to act on it there.
+  // Move a take to the stage to work on it there.
   use(id, label = "continuing from a take", chosen = null) {
     const entry = this.desk.entries.get(id);
     this.supersede();
@@ -259,18 +259,18 @@ export class App {
     if (!this.player.playing) this.player.load(entry);
   }
 
-  // Something done to chosen bars, of the stage or of a take.
+  // Apply an action to the selected bars of the piece or of a take.
   bars(id, act, { first, stop }, more) {
     this.calm();
     if (act === "loop") return this.loop(id, { first, stop });
     const { piece, region } = this.desk.entries.get(id);
     if (act === "delete" && stop - first >= barCount(piece))
       throw new Error("These are all the bars of the piece; open another piece instead.");
-    const sung = act === "chord" ? withChord(piece, first, more) : null; // which may be none that is known
+    const retuned = act === "chord" ? withChord(piece, first, more) : null; // throws on an unknown chord
     if (this.desk.open.current !== id) this.use(id);
-    if (act === "anew")
+    if (act === "rewrite")
       return this.composer.start({ kind: "infill", first: first + 1, last: stop });
-    if (act === "on") {
+    if (act === "continue") {
       this.desk.choose(stop);
       return this.composer.start({ kind: "continue" });
     }
@@ -278,7 +278,7 @@ export class App {
       return this.edit(trimmed(piece, stop), "cutting the end", {
         region: regionWithout(region, stop, Infinity),
       });
-    if (sung) return this.edit(sung, "setting a chord");
+    if (retuned) return this.edit(retuned, "setting a chord");
     return this.edit(without(piece, first, stop), "deleting bars", {
       region: regionWithout(region, first, stop),
     });
@@ -286,7 +286,7 @@ export class App {
 
   loop(id, range) {
     const entry = this.desk.entries.get(id);
-    if (!entry) return; // what is played under a turn
+    if (!entry) return; // the accompaniment of a trade is no entry
     const { lines } = entry.piece;
     this.player.load(entry);
     this.player.loop(range && [lines[range.first], lines[Math.min(range.stop, lines.length - 1)]]);
@@ -294,12 +294,12 @@ export class App {
     this.desk.tell("loop", { id, range });
   }
 
-  // The bar that is reached in a piece.
+  // The bar of a piece at the playback position.
   barOf(entry) {
     return this.player.entry?.id === entry.id ? barAt(entry.piece, this.player.tick) : 0;
   }
 
-  // Go to the next bar line of a piece, or to the one before.
+  // Move to the next or the previous bar line.
   stepBars(entry, by) {
     const { player } = this;
     player.load(entry);
@@ -308,13 +308,13 @@ export class App {
     player.seek(piece.lines[Math.min(barCount(piece), bar)]);
   }
 
-  // The bars of a take that its roll shows; null for all.
+  // The bars of a take that its roll shows, or null for all.
   seen(entry) {
     return this.desk.settings.wholeTakes ? null : aroundNew(entry);
   }
 
-  // Play a piece from a tick, or from where it is; a take from the first bar that is seen at the earliest, or from the
-  // first new one where only those are wanted.
+  // Play a piece from a tick or from the current position; a take not before its first visible bar, or its first new one
+  // with "onlyNew".
   play(entry, at = null) {
     const same = this.player.entry?.id === entry.id;
     if (same && at === null && this.player.playing) return this.player.pause();
@@ -327,7 +327,7 @@ export class App {
     return this.player.playing ? undefined : this.player.play();
   }
 
-  // Play or pause what is loaded, or play the piece.
+  // Toggle playback of the loaded piece, or of the one on the stage.
   toggle() {
     const { player, desk } = this;
     if (player.playing) player.pause();
@@ -351,7 +351,7 @@ export class App {
   #add({ entries, stars, open, settings }) {
     const { desk } = this;
     this.composer.stop();
-    for (const [id, entry] of entries) desk.put(desk.entries.get(id) ?? entry); // what is here stays as it is
+    for (const [id, entry] of entries) desk.put(desk.entries.get(id) ?? entry); // existing entries stay as they are
     for (const star of stars) desk.stars.add(star);
     const listed = [...new Set([...desk.open.listed, ...open.listed])];
     desk.step("opening a project", { ...open, listed });
@@ -370,7 +370,7 @@ export class App {
     });
   }
 
-  // What a link names is added to what was there, so undo leads back.
+  // Open the piece of a link as a further step, so that it can be undone.
   async openLink(hash) {
     if (!hash.startsWith(LINK)) return;
     history.replaceState(null, "", location.pathname + location.search);

@@ -1,4 +1,4 @@
-// How to continue: words of musicians first, sampling by its names behind "Advanced".
+// The settings of a request: those for musicians first, the sampling parameters under "Advanced".
 import { barCount } from "../music/piece.js";
 import {
   action,
@@ -21,7 +21,7 @@ const MOST_SEED = 2 ** 31 - 1;
 
 const isGiven = ({ current }) => Boolean(current?.piece.notes.length);
 
-// Something that shows what the desk says: `update` is called at each change.
+// A part with a function that updates it from the desk.
 const live = (part, update) => Object.assign(part, { update });
 
 function modelChoice(app) {
@@ -43,13 +43,13 @@ function promptSlider(desk) {
   });
 }
 
-// The slider of a setting.
+// A slider for a setting.
 function dial(desk, name, id, label, low, high, more) {
   const part = slider(id, label, low, high, (to) => desk.set({ [name]: to }), more);
   return live(part, () => part.show(desk.settings[name]));
 }
 
-// The temperature in words; one that has none is said as a number, at the nearest of them.
+// The temperature in words; another value is shown as a number at the nearest step.
 function creativity(desk) {
   const dare = (place) => desk.set({ temperature: TEMPERATURES[place] });
   const said = (place) => {
@@ -116,7 +116,7 @@ function advanced({ desk, facts }) {
   const within = [...fines, seedField(desk), newSeed],
     part = fold("Advanced", "mg-more", within, { id: "mg-more" });
   part.firstChild.addEventListener("click", (event) => {
-    event.preventDefault(); // `update` opens it: the event "toggle" comes later, and may undo what was asked for since
+    event.preventDefault(); // `update` opens it: the event "toggle" comes late and could undo a newer change
     desk.flip("more");
   });
   return live(part, () => {
@@ -125,7 +125,7 @@ function advanced({ desk, facts }) {
   });
 }
 
-// Continue, or Stop while music is composed.
+// The buttons Continue and Stop, of which one is shown.
 function goButtons(app, begin) {
   const { desk, composer } = app;
   const go = action("Continue", begin, "mg-button mg-go", { id: "mg-go" }),
@@ -133,7 +133,7 @@ function goButtons(app, begin) {
   function update() {
     const [comes, goes] = composer.busy ? [halt, go] : [go, halt];
     comes.hidden = false;
-    if (goes.matches(":focus-visible")) comes.focus(); // for keys; after a pointer, they mean the page
+    if (goes.matches(":focus-visible")) comes.focus(); // for keyboard users only
     goes.hidden = true;
     const begins = !isGiven(desk) && (desk.current || desk.past.length);
     go.textContent = begins ? "Generate" : "Continue";
@@ -158,7 +158,7 @@ export function controlsPart(app) {
     chordLine(app),
     advanced(app),
   ];
-  // On a small screen what is asked for lies in a sheet over the music; its button is next to Continue.
+  // On a small screen, the settings are in a sheet over the music, opened by a button next to Continue.
   const name = "Settings",
     isUp = () => box.classList.contains("mg-up");
   const how = icon("how", name, () => sheet(!isUp()), "mg-icon mg-how"),

@@ -1,10 +1,10 @@
-// The bar at the bottom: what plays, where it is, and how: loop, metronome, tempo, transposition.
+// The player at the bottom: title, position, loop, metronome, tempo, transposition.
 import { clockTime } from "../music/clock.js";
 import { barAt, barCount } from "../music/piece.js";
 import { action, icon, make, slider } from "../widgets/parts.js";
 import { showPlay } from "../widgets/play_button.js";
 
-// A slider of a setting, which a double click sets back.
+// A slider that a double click resets.
 function dial(id, label, usual, [min, max], act, more) {
   const box = slider(id, label, min, max, act, more);
   box.classList.add("mg-dial");
@@ -12,12 +12,11 @@ function dial(id, label, usual, [min, max], act, more) {
   return box;
 }
 
-// How it plays: what is new alone, round and round, with a metronome, at another tempo, in another key.
-function howItPlays(app) {
+function playbackOptions(app) {
   const { desk, player } = app;
   const fresh = icon("seam", "Play only the new part", () => desk.flip("onlyNew"));
   const around = () =>
-    app.loop(player.entry.id, player.transport.loop ? null : wholeOf(player.entry));
+    app.loop(player.entry.id, player.transport.loop ? null : loopedBars(player.entry));
   const loop = icon("loop", "Loop", around, "mg-icon mg-loop");
   const clicks = icon("clicks", "Metronome", () => desk.flip("metronome"), "mg-icon mg-clicks");
   const tempo = dial("mg-tempo", "Tempo", 100, [50, 200], (to) => desk.set({ tempo: to / 100 }), {
@@ -40,8 +39,8 @@ function howItPlays(app) {
   return Object.assign(make("span", "mg-dock-more", [fresh, loop, clicks, tempo, tune]), { show });
 }
 
-// The bars that go round: what is new in a piece and behind it, or all.
-function wholeOf({ region, piece }) {
+// The bars that Loop repeats: from the first new bar to the end, or the whole piece.
+function loopedBars({ region, piece }) {
   const stop = barCount(piece);
   return { first: region?.first < stop ? region.first : 0, stop };
 }
@@ -55,7 +54,7 @@ export function dockPart(app) {
     clock = make("span", "mg-dock-clock"),
     place = make("span"),
     time = make("span", "mg-dock-time", [clock, place]),
-    more = howItPlays(app);
+    more = playbackOptions(app);
   const raise = () => (unfold.ariaExpanded = box.classList.toggle("mg-tall")),
     name = "Loop, metronome, tempo, transposition",
     unfold = icon("unfold", name, raise, "mg-icon mg-unfold");

@@ -1,4 +1,4 @@
-// The page's head: its name and mark, undo and redo, the desk as a file, light and dark.
+// The header of the page: name and logo, undo and redo, the Project menu, light and dark mode.
 import { ENDING } from "../desk/file.js";
 import { mark } from "../widgets/icons.js";
 import { menu } from "../widgets/menu.js";
@@ -12,12 +12,12 @@ const MARK =
 const THEME = "musicgen-theme";
 const isDark = () => document.documentElement.classList.contains("dark");
 
-// Light or dark, as was chosen, or else as the system has it.
+// Apply the chosen colour scheme, or that of the system.
 export function dress() {
   let chosen = null;
   try {
     chosen = localStorage.getItem(THEME);
-  } catch {} // a browser that is told to keep nothing
+  } catch {} // the browser may forbid storage
   chosen ??= matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
   document.documentElement.classList.toggle("dark", chosen === "dark");
 }
@@ -38,7 +38,7 @@ export function headerPart(app) {
   return Object.assign(make("header", "mg-bar", all), { show });
 }
 
-// The menu of the project, and the field for the file that it opens.
+// The Project menu, and the file input that it opens.
 function projectMenu(app) {
   const named = { id: "mg-desk-file", ariaLabel: "Open a project", tabIndex: -1 },
     file = filePicker(app, ENDING, named);
@@ -58,7 +58,7 @@ function themeButton() {
     name();
     try {
       localStorage.setItem(THEME, isDark() ? "dark" : "light");
-    } catch {} // for this visit, then
+    } catch {} // then for this visit only
   });
   const name = () => {
     button.innerHTML = mark(isDark() ? "sun" : "moon");

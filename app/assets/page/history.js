@@ -1,9 +1,9 @@
-// Everything that lay on the desk, and what came of what.
+// The history: all pieces and takes, as a tree by origin.
 import { action, count, fold, icon, make, passFocus } from "../widgets/parts.js";
 import { factsOf, splitTitle } from "./titles.js";
 
-// Each below what it came of, with how far below. Where parents lead in a circle, as the file of a desk may say, it is
-// entered where it comes first.
+// The entries, each after its parent, with their depths. A cycle of parents, possible in a damaged project, is cut at its
+// first entry.
 export function treeOf(desk) {
   const entries = desk.listed,
     ids = new Set(entries.map((one) => one.id)),
@@ -64,7 +64,7 @@ export function historyPart(app) {
     const rows = treeOf(desk)
       .filter(([entry]) => !starred || desk.stars.has(entry.id))
       .map(([entry, depth]) => row(entry, starred ? 0 : depth));
-    const kind = [...focused.classList].at(-1), // of a button in a row
+    const kind = [...focused.classList].at(-1), // identifies the button within its row
       same = rows[Math.min(at, rows.length - 1)]?.querySelector(`.${kind}`);
     list.append(...rows);
     passFocus(list, same ?? summary);

@@ -1,10 +1,9 @@
-// What a piece from nothing is to be like: shown where no piece is open and the model can be asked; "any" is the model's
-// to choose.
+// The form for a new idea: shown if no piece is open and the model accepts one; the model chooses what is set to "Any".
 import { action, choice, field, make, options } from "../widgets/parts.js";
 
 const ANY = ["", "Any"];
 const FORMS = ["A A B A", "A B A C", "A A B B", "A B A B", "A B A"];
-const COMMON = "piano guitar bass drums violin cello flute sax trumpet voice".split(" "); // offered first
+const COMMON = "piano guitar bass drums violin cello flute sax trumpet voice".split(" "); // shown as buttons
 const SIGNS = { "#": "♯", b: "♭" };
 
 const worded = (name) => (name[0].toUpperCase() + name.slice(1)).replaceAll("_", " ");
@@ -49,7 +48,7 @@ export function ideaPart(app) {
   return Object.assign(box, { show });
 }
 
-// Which instruments play: the usual ones and those that are chosen, each to be pressed, and a list of the others.
+// The instruments: buttons for the common and the chosen ones, and a list of the others.
 function playersField(desk, set) {
   const chips = make("div", "mg-tools", "", { role: "group", ariaLabel: "Instruments" });
   const more = make("select", "mg-select", "", { ariaLabel: "More instruments" });

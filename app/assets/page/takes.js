@@ -1,4 +1,4 @@
-// The takes: what came of the piece, while it comes and after; under one another, on one axis and one pitch scale.
+// The takes, below each other on a shared time axis and pitch scale, also while they are being written.
 import { aroundNew, barCount, countIn } from "../music/piece.js";
 import { Axis } from "../roll/axis.js";
 import { splitTitle } from "./titles.js";
@@ -14,7 +14,7 @@ const WORDS = {
   accompany: "Use this take",
 };
 
-// Describes a take with so many new notes. Silence in place of bars is a take, too.
+// Describe a take with `fresh` new notes; silence is a valid result of rewriting bars.
 function factsOf({ state, how, seed }, fresh) {
   if (state === "running") return count(fresh, "new note");
   if (fresh) return `${count(fresh, "new note")} · seed ${seed}`;
@@ -70,8 +70,7 @@ const ENDINGS = {
     `Stopped after ${run.seconds} s at the model’s greatest length; the notes so far are kept.`,
 };
 
-// How far a request is, or how it ended, and the part of it that is done. `elsewhere` are words for one whose takes do not
-// lie open.
+// The progress or the end of a request in words, and the fraction done. `elsewhere` is added if its takes are not shown.
 function progressOf(run, elsewhere) {
   if (run.state) return [ENDINGS[run.state]?.(run, run.ids?.length ?? 0) ?? "", 1];
   if (run.place === undefined) return ["Queued…", 0];
@@ -81,14 +80,14 @@ function progressOf(run, elsewhere) {
   const time = run.left < 100 ? `${run.left} s` : `${Math.round(run.left / 60)} min`,
     what = run.parts ? `${run.parts.join(" and ")}, ` : "",
     bars = `${what}bar ${run.bar} of ${run.bars}`;
-  // On a small screen, few words: the button next to them says that it is being composed.
+  // Shorter on a small screen, where the Stop button shows that music is being composed.
   const short = !elsewhere && matchMedia("(max-width: 1000px)").matches,
     left = run.left ? ` · ${short ? "" : "about "}${time} left` : "",
     words = short ? bars[0].toUpperCase() + bars.slice(1) : `Composing ${bars}${elsewhere}`;
   return [words + left, Math.min(0.999, run.part)];
 }
 
-// The line over the takes: the request's state, its progress, and tools for all takes.
+// The line above the takes: the state and progress of the request, and the tools.
 function statusLine(tools) {
   const words = make("span", "", "", { role: "status" }),
     bar = make("progress", "mg-progress", "", { ariaLabel: "Progress" }),
@@ -103,7 +102,7 @@ function statusLine(tools) {
   return Object.assign(line, { say, show });
 }
 
-// What is for all takes, since they share an axis: comparing them, how much of each is seen, zoom.
+// The tools for all takes: comparison, visible bars, zoom.
 function toolsFor(app, compare, list) {
   const { desk } = app;
   const whole = marked("whole", "Show all bars", () => {
@@ -121,7 +120,7 @@ function toolsFor(app, compare, list) {
   return Object.assign(tools, { show });
 }
 
-// The cards of the takes that lie open, or words in their place. `show` says whether they are others than before.
+// The cards of the current takes, or a hint if there are none. `show` returns whether the takes have changed.
 function cardList(app) {
   const { desk } = app;
   const rest = make("p", "mg-rest"),
@@ -160,7 +159,7 @@ export function takesPart(app, lanesNow) {
     said = alarm();
   const more = { id: "mg-takes", ariaLabel: "Takes" },
     box = make("section", "mg-takes-part", [said, status, list.grid], more);
-  let asked = null; // the request whose progress is shown
+  let shown = null; // the request whose progress is shown
   const isHere = ({ ids }) => list.cards.some((one) => ids?.includes(one.id));
 
   function show() {
@@ -170,13 +169,13 @@ export function takesPart(app, lanesNow) {
     tools.show();
     status.show(!list.cards.length);
     if (!others || !run) return;
-    tell(run); // other words, where what comes is no longer here
+    tell(run); // the words depend on whether its takes are shown
     if (isHere(run)) bring();
   }
 
-  // On a small screen what comes would be out of sight.
+  // Scroll to new takes that would be out of sight, as on a small screen.
   function bring() {
-    if (app.trade?.on) return; // hands are on the keys
+    if (app.trade?.on) return; // the player is at the keyboard
     const { top, bottom } = (list.cards[0]?.card ?? box).getBoundingClientRect(),
       dock = document.querySelector("#mg-dock");
     const begins = top < window.innerHeight - 300,
@@ -187,10 +186,10 @@ export function takesPart(app, lanesNow) {
   }
 
   function tell(run) {
-    if (asked !== run) bring();
-    asked = run;
+    if (shown !== run) bring();
+    shown = run;
     status.classList.remove("mg-silent");
-    // Who opened something else meanwhile finds it later.
+    // If another piece was opened meanwhile, say where to find the takes.
     const song = run.ids && splitTitle(desk.entries.get(run.ids[0]).title).song;
     status.say(...progressOf(run, !song || isHere(run) ? "" : ` for “${song}” (see the history)`));
   }
