@@ -1,6 +1,6 @@
-// What the file of a desk must hold to be opened: it may be damaged, or come from a stranger, and is kept once it is open.
+// Validates a project file before it is opened: it may be damaged or come from a stranger, and is stored once opened.
 
-// What the page shows at once without keeping anybody waiting; more than somebody has in years of work here.
+// The page shows this much without delay, and years of work need less.
 const MOST_TRACKS = 64,
   MOST_NOTES = 1e5,
   MOST_SIGNS = 1e5,
@@ -8,7 +8,7 @@ const MOST_TRACKS = 64,
   MOST_BAR_BEATS = 1024; // of a piece
 const MOST_PIECES = 5e3,
   MOST_TAKES = 32,
-  MOST_WORDS = 100; // takes of one request; rows of words with a piece
+  MOST_WORDS = 100; // takes of one request; remarks on a piece
 const MOST_LETTERS = 1e4;
 
 export const isText = (value) => typeof value === "string" && value.length <= MOST_LETTERS;
@@ -48,14 +48,14 @@ function isPiece(piece) {
   );
 }
 
-// What may be left unsaid.
+// A test for an optional value.
 export const isMaybe = (test) => (value) => value === undefined || value === null || test(value);
 const isRegion = (region) =>
   isCount(region?.first) &&
   isCount(region.stop) &&
   region.first < region.stop &&
   isMaybe(isList(isCount))(region.tracks);
-// What a plan asks of bars, by their numbers.
+// The goals of a plan, by bar numbers.
 const isCurve = (name) => ["density", "register", "loudness"].includes(name);
 const isGoal = (goal) =>
   Object.entries(goal ?? {}).every(([curve, value]) => isCurve(curve) && between(0, 127)(value));
@@ -64,7 +64,7 @@ const isGoals = (goals) =>
   Object.entries(goals).every(([bar, goal]) => isCount(Number(bar)) && isGoal(goal));
 const isLikeness = (one) =>
   isText(one?.metric) && isList(isMaybe(Number.isFinite), MOST_WORDS)(one.quarters);
-// What else a piece on the desk can say of itself, and the kind that it is of.
+// Tests for the optional attributes of an entry.
 const each = (test, ...names) => Object.fromEntries(names.map((name) => [name, test]));
 const SAID = {
   ...each(isText, "parent", "how", "run", "model", "example", "fileName", "act"),
@@ -102,13 +102,13 @@ function isDesk(found) {
   );
 }
 
-// A take is shown by what is new in it, and what a part was rewritten in by the part.
+// A take needs its new part, and an accompaniment its tracks.
 const isTake = ({ kind, how, region }) =>
   kind !== "take" || (region && (how !== "accompany" || region.tracks?.length));
 
 const mostOf = (counts) => counts.reduce((most, one) => Math.max(most, one), 0);
 
-// What is wrong with a desk, to go behind its name; "" where nothing is.
+// Describe what is wrong with a project, to follow its name; "" if nothing is.
 export function faultOf(found) {
   const entries = Array.isArray(found?.entries) ? found.entries : [],
     { open = {}, stars } = found?.desk ?? {},
@@ -154,7 +154,7 @@ const FITS = {
   curve: isCurve,
 };
 
-// The settings that are of the kind of those before them.
+// The settings whose values are valid and of the type of those before them.
 export const settingsOf = (found, before) =>
   Object.fromEntries(
     Object.entries(before).flatMap(([name, usual]) => {

@@ -1,4 +1,4 @@
-// Compare blind: two takes, or a take and the real piece, as A and B in an order that nobody knows; which is better?
+// The blind comparison: two takes, or a take and the real piece, as A and B in random order.
 import { Choices, blind, pairsOf } from "../desk/listening.js";
 import { action, download, icon, make, marked } from "./parts.js";
 
@@ -7,7 +7,7 @@ const HOW =
   "Listen to both, then choose.";
 const CHOICES = { A: "A is better", none: "No difference", B: "B is better" };
 
-// What the dialog shows and is pressed: `acts` are close(), play(side), choose(chosen), draw(), save() and forget().
+// The dialog. `acts`: close(), play(side), choose(chosen), draw(), save(), forget().
 function dialogFor(acts) {
   const name = make("h2", "", "Compare blind");
   const close = icon("close", "Close", () => acts.close());
@@ -29,7 +29,7 @@ function dialogFor(acts) {
   return { box, plays, buttons, said, next, save, forget };
 }
 
-// Show the pair at hand: which of its sides plays, the sides that are `known`, and what was `told` after the choice.
+// Show a pair: the side that plays, the sides heard so far (`known`), and the answer after the choice (`told`).
 function showPair({ plays, buttons, said, next }, { heard, pairs, known, told }, player) {
   for (const [place, side] of ["A", "B"].entries()) {
     const on = player.entry?.id === heard[side].entry.id && player.playing;
@@ -43,13 +43,13 @@ function showPair({ plays, buttons, said, next }, { heard, pairs, known, told },
   next.textContent = pairs.length > 1 ? "Next pair" : "Again";
 }
 
-// Show how many choices are kept, where there are any.
+// Show the number of stored choices, if any.
 function showKept({ save, forget }, kept) {
   save.textContent = `Download choices (${kept})`;
   save.hidden = forget.hidden = !kept;
 }
 
-// One of the pairs by chance, and another one than `heard` where there are several.
+// Draw a pair at random, if possible not the last one (`heard`).
 function drawn(pairs, heard) {
   const same = (pair) =>
     heard &&
@@ -66,7 +66,7 @@ function loadAgain(app, { id, at }) {
   return loaded ? player.load(loaded, { at }) : app.follow();
 }
 
-// The button, and the dialog that it opens. `show` says whether there is something to compare.
+// The button and the dialog that it opens. `show` hides the button if there is nothing to compare.
 export function blindPart(app) {
   const { desk, player } = app;
   const choices = new Choices();
@@ -76,11 +76,11 @@ export function blindPart(app) {
   const view = dialogFor({ close: () => view.box.close(), play, choose, draw, save, forget });
   const { box, plays, next } = view;
 
-  let heard = null; // {A, B, bars}: the pair at hand
+  let heard = null; // the current pair: {A, B, bars}
   let pairs = [];
   let known = new Set(); // the sides that have been heard
   let told = "";
-  let before = null; // what was loaded, and where it was
+  let before = null; // the piece in the player and its position
 
   function open() {
     before = { id: player.entry?.id, at: player.tick };

@@ -1,4 +1,4 @@
-// How like its prompt a take stays, in a musician's words: light bars in a fold, and what they mean.
+// The similarity of a take to its prompt, as horizontal bars in a fold, in words for musicians.
 import { fold, make } from "./parts.js";
 
 const METRICS = {
@@ -10,7 +10,7 @@ const METRICS = {
   "onset–drum": ["Drums", "which drums are played where in the bar (onset–drum)"],
 };
 
-// A row a metric, a bar a quarter.
+// One row per metric, one bar per quarter of the take.
 export function likeness(rows) {
   if (!rows?.length) return make("div");
   const each = rows[0].quarters.length > 1 ? ", quarter by quarter" : "";

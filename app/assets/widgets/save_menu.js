@@ -1,5 +1,5 @@
-// Take a piece along: drag it out of the page, or save it as MIDI, a track of it, a score, or sound. Where it is heard
-// otherwise than it is written, in another key or without a track, it can be had as either.
+// Saving a piece: drag it out of the page, or save it as MIDI (whole, one track, the new bars), as a score or as audio. If
+// playback differs from what is written, as by a transposition or a muted track, both versions are offered.
 import { mixOf } from "../desk/mix.js";
 import { asHeard, changesOf, isAllSilent, playing } from "../music/heard.js";
 import { isMidi, writeMidi } from "../music/midi.js";
@@ -11,7 +11,7 @@ const MIDI = "audio/midi",
   WAV = "audio/wav",
   XML = "application/vnd.recordare.musicxml+xml";
 
-// The file that was opened, as it was or with what was written into it; else one of the notes.
+// The file that was opened, with the new notes if they could be written into it.
 export const fileKept = (entry) => entry.kept ?? entry.file;
 const midiOf = (entry) =>
   fileKept(entry) && isMidi(fileKept(entry))
@@ -27,8 +27,8 @@ const settingOf = ({ desk }, entry) => ({
   transpose: desk.settings.transpose,
 });
 
-// What stands for an entry as it is heard: the file says in words what was changed. A file that was opened may hold more
-// than the page plays of it.
+// An entry as it is heard; its file records the changes in words. It is also made for an unchanged entry with a file,
+// which may hold more than the page plays.
 function heardEntry(app, entry) {
   const setting = settingOf(app, entry),
     changes = changesOf(entry.piece, setting),
@@ -43,7 +43,7 @@ function heardEntry(app, entry) {
   return { ...entry, piece, file: writeMidi(piece, { made, volumes }), fileName };
 }
 
-// `DownloadURL` is what a browser hands to whom a drag ends at: a folder, or a program for music.
+// Browsers pass `DownloadURL` to the target of the drag, such as a folder or a music program.
 export function grip(entryOf, what) {
   const element = make("span", "mg-grip", "⠿", {
     title: `Drag this ${what}, as written, into another program`,
@@ -62,8 +62,8 @@ export function grip(entryOf, what) {
   return element;
 }
 
-// What can be saved of an entry: words for the menu, and what stands on a button with the end of the file's name, its
-// kind, what makes it, and a note.
+// The items of the menu: headings as text, and buttons as [label, end of the file name, MIME type, function that makes the
+// content, tooltip].
 function savesOf(app, entry) {
   const { region, piece } = entry,
     used = playing(piece).sort((a, b) => a - b),
@@ -72,7 +72,7 @@ function savesOf(app, entry) {
     sound = (one) => app.server.made(heardEntry(app, one), "sound"),
     part = (one) => writeMidi(excerptFrom(one.piece, one.region), { made: one.provenance }),
     track = (index) => (one) => writeMidi(one.piece, { made: one.provenance, chosen: [index] });
-  // The file of a take may not name the chords of its new bars.
+  // The file of a take may lack the chords of its new bars.
   const noted = (one) =>
       one.kind === "take" ? { ...one, file: null, piece: { ...one.piece } } : one,
     score = (one) => (isXml(fileKept(one)) ? fileKept(one) : app.server.made(noted(one), "score"));
