@@ -1,4 +1,4 @@
-// A piece as the bytes of a MIDI file: whole, or some of its tracks.
+// Writes a piece, or some of its tracks, as a MIDI file.
 import { rowsOf } from "./piece.js";
 
 const COARSE = 96,
@@ -51,8 +51,7 @@ function instrument(one, channel, rows, by, volume) {
   return track(events);
 }
 
-// `chosen` are indices of tracks; without, all that play. `made` is what the file says of how it came to be, `volumes` how
-// loud each track is.
+// `chosen`: indices of tracks, by default all with notes. `made`: the provenance, stored as a text. `volumes`: by track.
 export function writeMidi(piece, { made = null, chosen = null, volumes = [] } = {}) {
   const by = piece.ticksPerBeat < COARSE ? Math.floor(USUAL / piece.ticksPerBeat) : 1;
   const rows = rowsOf(piece),
@@ -71,6 +70,6 @@ export function writeMidi(piece, { made = null, chosen = null, volumes = [] } = 
   return Uint8Array.from([head, ...tracks].flat());
 }
 
-// Whether bytes are those of a MIDI file.
+// Whether bytes begin like a MIDI file.
 export const isMidi = (bytes) =>
   bytes.length > 4 && String.fromCharCode(...bytes.subarray(0, 4)) === "MThd";

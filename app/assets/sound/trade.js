@@ -1,5 +1,5 @@
-// Trade bars: a person plays some bars, the model answers with as many, and so on; all of it is one piece. The answer
-// is asked for before the bar line, and begins as soon as its first beat is there.
+// Trading bars: the user and the model play the same number of bars in turn, all in one piece. The answer is requested one
+// beat before the bar line, and starts as soon as its first beat is written.
 import {
   barCount,
   beatOf,
@@ -11,16 +11,16 @@ import {
 } from "../music/piece.js";
 
 const KEYS = "A W S E D F T G Y H U J K";
-const LOOK = 20; // milliseconds between two looks at the clock
-const EARLY = 0.03; // seconds before an answer ends, in which the next turn is prepared
+const LOOK = 20; // milliseconds between checks of the clock
+const EARLY = 0.03; // seconds before the end of an answer at which the next turn is prepared
 
 const OTHER = "Trading has ended because another piece was opened.";
 
-const TOUCHED = "(hover: none) and (pointer: coarse)"; // a screen without keys, as far as is known
+const TOUCHED = "(hover: none) and (pointer: coarse)"; // probably no keyboard
 const NO_KEYS = "Connect a MIDI keyboard, or choose “Computer keys” if this device has a keyboard.";
-const UNDER = "under"; // the id of what is played under a person's turn
-const AHEAD = 0.04; // seconds that the player takes to begin
-const TRIES = 3; // requests for an answer that has a note
+const UNDER = "under"; // the id of the accompaniment of the user's turn
+const AHEAD = 0.04; // seconds that the player needs to start
+const TRIES = 3; // requests for an answer with notes
 
 const clock = () => performance.now() / 1000;
 const keyOf = ([onset, , pitch, , track]) => `${onset} ${pitch} ${track}`;
@@ -28,8 +28,8 @@ const keyOf = ([onset, , pitch, , track]) => `${onset} ${pitch} ${track}`;
 const isSilent = ({ piece, region }) =>
   !rowsOf(piece).some(([onset]) => onset >= piece.lines[region.first]);
 
-// A take whose answer begins at a bar: where the last bars of a turn were silent, the model has gone on from the bar of
-// the last note. Bars of rest are put in front of what it wrote.
+// Move the answer of a take to a bar: if the last bars of a turn were silent, the model has continued from the bar after the
+// last note, so bars of rest are inserted before its notes.
 export function answeredAt(piece, first, bar) {
   if (first >= bar) return piece;
   const from = piece.lines[first];
@@ -40,8 +40,8 @@ export function answeredAt(piece, first, bar) {
   return withColumns({ ...withRows(piece, later(rowsOf(piece))), lines }, later);
 }
 
-// A piece with the bars before a bar once more from it on, as the parts that a person does not play have them; null where
-// there are none.
+// A piece in which the other parts repeat their last bars under the turn that begins at `bar`; null if they have no notes
+// there.
 export function accompanied(piece, bar, bars, track) {
   const lines = linesFor(piece, bar + bars);
   const from = lines[Math.max(0, bar - bars)];
@@ -55,7 +55,7 @@ export function accompanied(piece, bar, bars, track) {
   return again.length ? withRows({ ...piece, lines }, [...rowsOf(piece), ...again]) : null;
 }
 
-// A take with the notes that were played after it had been asked for, on its own grid and tracks.
+// A take with the notes that were played after it was requested, on its own grid and tracks.
 export function withLate(take, asked, whole) {
   const known = new Set(rowsOf(asked).map(keyOf));
   const by = take.ticksPerBeat / whole.ticksPerBeat;
@@ -70,7 +70,7 @@ export function withLate(take, asked, whole) {
 }
 
 export class Trade {
-  // `said` takes a sentence on whose turn it is; `changed` is called when trading begins or ends.
+  // `said` is called with a message on the turn, `changed` when trading starts or stops.
   constructor(app, recorder, { said, changed }) {
     Object.assign(this, { app, recorder, said, changed, turn: null });
     this.delays = []; // seconds from the bar line to each answer
@@ -103,11 +103,11 @@ export class Trade {
     this.bars = bars;
     this.delays = [];
     const { piece, title } = app.desk.current;
-    this.title = title; // of the piece, however many answers it takes in
+    this.title = title; // kept for the piece through all turns
     return this.#mine(recorder.barAfter(piece), null);
   }
 
-  // Whoever's turn it is, what was played stays, and what has come of an answer.
+  // Stop in any turn; what was played and the answer so far stay in the piece.
   stop(words = "") {
     const { app, recorder, turn } = this;
     clearTimeout(this.timer);
@@ -115,7 +115,7 @@ export class Trade {
     if (turn === "asked" || turn === "theirs") app.composer.stop();
     if (turn === "theirs" || app.player.entry?.id === UNDER) app.player.pause();
     const take = turn === "theirs" ? this.#take() : null;
-    const unheard = turn === "theirs" && !take ? this.whole : null; // to which no answer has begun
+    const unheard = turn === "theirs" && !take ? this.whole : null; // its answer has not begun
     const whole = recorder.on ? recorder.stop() : unheard;
     if (take && app.desk.open.current === take.parent) this.#join(take);
     if (whole) {
@@ -127,12 +127,12 @@ export class Trade {
     this.changed();
   }
 
-  // The answer to what was asked last.
+  // The take of the last request.
   #take() {
     return this.app.desk.takes.find((take) => take.parent === this.onto);
   }
 
-  // A person's bars, from a bar and a time on; without a time, a bar is counted in.
+  // Start the user's turn at a bar, at a time in seconds or after a count-in.
   #mine(bar, at) {
     const { recorder, app, bars } = this;
     const { current } = app.desk;
@@ -153,7 +153,7 @@ export class Trade {
     this.#at(this.askAt, () => this.#ask());
   }
 
-  // Let the other parts play on under a person's turn: from the answer before it, or with the first bar after the count-in.
+  // Play the other parts under the user's turn: following the answer, or after the count-in.
   #accompany(entry, bar) {
     const { player } = this.app;
     const goesOn = player.playing;
@@ -166,7 +166,7 @@ export class Trade {
     if (!goesOn) setTimeout(begin, 1000 * (this.recorder.begun - AHEAD - clock()));
   }
 
-  // What has been played so far goes to the model.
+  // Request the answer to what has been played so far.
   #ask() {
     const { app, recorder, stopBar } = this;
     if (app.desk.open.current !== this.onto) return this.stop(OTHER);
@@ -187,7 +187,7 @@ export class Trade {
     app.composer.start({ kind: "continue", ...free, promptBars: stopBar });
   }
 
-  // The bar line: the person's turn is over, and what has come of the answer begins.
+  // End the user's turn at the bar line, and start the answer once it can play.
   #answer() {
     const { app, recorder, stopBar } = this;
     this.whole = recorder.stop();
@@ -205,7 +205,7 @@ export class Trade {
     };
     this.#look(there, () => {
       const take = this.#take();
-      if (!take) return this.stop(); // the page has said why
+      if (!take) return this.stop(); // the error is shown already
       const { region, piece } = take;
       this.said(`The model answers: bars ${stopBar + 1} to ${stopBar + this.bars}.`);
       app.player.load(take, { at: piece.lines[region.first] });
@@ -215,7 +215,7 @@ export class Trade {
     });
   }
 
-  // Until the answer ends; it may wait for what is still being written.
+  // Wait for the end of the answer, which may pause for notes that are still being written.
   #listen(id) {
     const { app } = this;
     const { player, desk } = app;
@@ -225,7 +225,7 @@ export class Trade {
     const isOver = () => {
       const take = now();
       const anchor = transport.anchors.at(-1);
-      if (!take || player.entry?.id !== id) return true; // something else was opened
+      if (!take || player.entry?.id !== id) return true; // another piece was opened
       if (transport.waiting || !(begun || transport.playing)) return false;
       const offset = clock() - synth.now();
       if (!begun) this.delays.push(anchor.time + offset - this.line);
@@ -242,7 +242,7 @@ export class Trade {
     });
   }
 
-  // Make a take with all that was played the piece; gives the number of its bars.
+  // Make the take, with all that was played, the piece; returns its number of bars.
   #join(take) {
     const { app } = this;
     const { piece, region } = take;
