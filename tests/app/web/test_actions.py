@@ -220,8 +220,16 @@ def test_bars_and_parts_are_written_by_models_that_can(actions: PageActions):
     assert not lacking(language("ensemble"))
     for wrong, data, match in (
         (replace(bass, model=PIANO), JAZZ, "no part"),
-        (replace(infill, first=17, last=18), JAZZ, "bars 17 to 18 were asked for, of 16; after"),
-        (replace(infill, first=3, last=2), JAZZ, "bars 3 to 2 were asked for, of 16$"),
+        (
+            replace(infill, first=17, last=18),
+            JAZZ,
+            "bars 17 to 18 are not within the 16 bars of the piece; continue",
+        ),
+        (
+            replace(infill, first=3, last=2),
+            JAZZ,
+            "bars 3 to 2 are not within the 16 bars of the piece$",
+        ),
         (infill, None, "there is no piece yet"),
     ):
         with pytest.raises(ValueError, match=match):
@@ -231,27 +239,27 @@ def test_bars_and_parts_are_written_by_models_that_can(actions: PageActions):
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"bars": 129}, "129 bars were asked for; 1 to 128"),
+        ({"bars": 129}, "129 bars were requested; 1 to 128"),
         ({"bars": 0}, "0 bars"),
         ({"bars": 2.9}, r"bars is 2\.9; it must be a whole number"),
         *[({"bars": odd}, "^bars is ") for odd in (None, "four", True, [4], float("nan"), float("inf"))],
         ({"variations": 9}, "9 variations"),
         ({"variations": 0}, "0 variations"),
-        ({"kind": "hack"}, "that cannot be done to a piece; continue, infill and accompany can"),
+        ({"kind": "hack"}, "the kind of request is unknown; there are continue, infill and accompany"),
         ({"sampling": {**SAMPLING, "seed": None}}, "seed is empty"),
         ({"sampling": {**SAMPLING, "temperature": -1}}, "temperature is -1"),
         ({"sampling": [1, 0.95, 0, 0.02, 3]}, "sampling is not an object"),
-        ({"kind": "accompany"}, "parts is a list"),
+        ({"kind": "accompany"}, "parts must be a list"),
         ({"kind": "infill"}, "first is empty"),
-        ({"chords": "C | " * 501}, "letters"),
+        ({"chords": "C | " * 501}, "characters"),
         ({"chords": "H!"}, "H!"),
         ({"idea": [1]}, "an idea is not an object"),
         ({"idea": {"tempo": "fast"}}, "tempo is not a number"),
-        ({"idea": {"parts": 7}}, "parts is a list of 32 instruments"),
+        ({"idea": {"parts": 7}}, "parts must be a list of at most 32 instruments"),
         ({"plan": [1]}, "a plan is not an object"),
-        ({"plan": {"speed": [1]}}, "a plan of bars has density, register and loudness"),
-        ({"plan": {"density": 4}}, "the plan's density is a list of numbers, 128 at most"),
-        ({"plan": {"density": [1] * 129}}, "the plan's density is a list"),
+        ({"plan": {"speed": [1]}}, "the plan of a bar can have density, register and loudness"),
+        ({"plan": {"density": 4}}, "the plan's density must be a list of at most 128 numbers"),
+        ({"plan": {"density": [1] * 129}}, "the plan's density must be a list"),
         ({"plan": {"loudness": ["loud"]}}, "loudness is not a number"),
     ],
 )  # fmt: skip

@@ -75,7 +75,9 @@ def test_a_desk_is_saved_as_a_file_and_opened_elsewhere(page: Page, visit):
     other = visit()
     open_example(other, "trio-jazz")
     send(other, "half.musicgen", data[:-100])
-    expect(other.locator(".mg-stage > [role=alert]")).to_contain_text("not a complete musicgen project file")
+    expect(other.locator(".mg-stage > [role=alert]")).to_contain_text(
+        "not a complete musicgen project file"
+    )
     send(other, "all.musicgen", data)
     expect(other.locator(".mg-take")).to_have_count(1)
     assert other.evaluate("musicgen.desk.open.takes") == page.evaluate("musicgen.desk.open.takes")

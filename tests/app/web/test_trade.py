@@ -45,7 +45,9 @@ def test_trade_bars(page: Page, record_property):
     begin(page)
     said = page.locator(".mg-play-in [role=status]")
     page.evaluate(WATCHED)
-    expect(said).to_contain_text("One bar of count-in. Bars 1 to 2 are yours. Play on the keys A W S")
+    expect(said).to_contain_text(
+        "One bar of count-in. Bars 1 to 2 are yours. Play on the keys A W S"
+    )
     expect(page.get_by_role("button", name="● Record")).to_be_disabled()
     assert not checked(page, lambda: None)
     page.wait_for_function(
