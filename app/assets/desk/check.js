@@ -49,12 +49,12 @@ function isPiece(piece) {
 }
 
 // A test for an optional value.
-export const isMaybe = (test) => (value) => value === undefined || value === null || test(value);
+export const isOptional = (test) => (value) => value === undefined || value === null || test(value);
 const isRegion = (region) =>
   isCount(region?.first) &&
   isCount(region.stop) &&
   region.first < region.stop &&
-  isMaybe(isList(isCount))(region.tracks);
+  isOptional(isList(isCount))(region.tracks);
 // The goals of a plan, by bar numbers.
 const isCurve = (name) => ["density", "register", "loudness"].includes(name);
 const isGoal = (goal) =>
@@ -63,10 +63,10 @@ const isGoals = (goals) =>
   Object.keys(goals).length <= MOST_SIGNS &&
   Object.entries(goals).every(([bar, goal]) => isCount(Number(bar)) && isGoal(goal));
 const isLikeness = (one) =>
-  isText(one?.metric) && isList(isMaybe(Number.isFinite), MOST_WORDS)(one.quarters);
+  isText(one?.metric) && isList(isOptional(Number.isFinite), MOST_WORDS)(one.quarters);
 // Tests for the optional attributes of an entry.
 const each = (test, ...names) => Object.fromEntries(names.map((name) => [name, test]));
-const SAID = {
+const OPTIONAL = {
   ...each(isText, "parent", "how", "run", "model", "example", "fileName", "act"),
   ...each(isCount, "number", "chosen"),
   ...each(Number.isFinite, "now", "trainedBars", "made"),
@@ -75,14 +75,15 @@ const SAID = {
   likeness: isList(isLikeness, MOST_WORDS),
   goals: isGoals,
 };
-const isSaid = (entry) => Object.entries(SAID).every(([name, test]) => isMaybe(test)(entry[name]));
+const hasValidOptions = (entry) =>
+  Object.entries(OPTIONAL).every(([name, test]) => isOptional(test)(entry[name]));
 const isFile = (file) => !file || (typeof file === "string" && /^[A-Za-z0-9+/]*={0,2}$/.test(file));
 const isEntry = (entry) =>
   [entry?.id, entry?.title, entry?.kind, entry?.state].every(isText) &&
   isPiece(entry.piece) &&
   isFile(entry.file) &&
   isFile(entry.kept) &&
-  isSaid(entry) &&
+  hasValidOptions(entry) &&
   (isRegion(entry.region)
     ? (entry.region.tracks ?? []).every((track) => track < entry.piece.tracks.length)
     : !entry.region && entry.state !== "running");
@@ -98,7 +99,7 @@ function isDesk(found) {
     isList(isText)(open.listed) &&
     isCount(open.chosen) &&
     isText(open.model) &&
-    isMaybe(({ of, bars }) => isText(of) && Boolean(bars) && isGoals(bars))(open.goals)
+    isOptional(({ of, bars }) => isText(of) && Boolean(bars) && isGoals(bars))(open.goals)
   );
 }
 
@@ -137,9 +138,9 @@ const isMix = (mix) =>
   Object.values(mix).every(isList((one) => one === null || typeof one === "object", MOST_TRACKS));
 const isIdea = (idea) =>
   Boolean(idea) &&
-  isMaybe(isList(isText, MOST_TRACKS))(idea.parts) &&
-  isMaybe(Number.isFinite)(idea.tempo) &&
-  [idea.style, idea.key, idea.metre, idea.form].every(isMaybe(isText));
+  isOptional(isList(isText, MOST_TRACKS))(idea.parts) &&
+  isOptional(Number.isFinite)(idea.tempo) &&
+  [idea.style, idea.key, idea.metre, idea.form].every(isOptional(isText));
 const FITS = {
   mix: isMix,
   idea: isIdea,

@@ -1,6 +1,6 @@
 // A desk as one project file, and back.
 import { faultOf, settingsOf } from "./check.js";
-import { Desk, newId, woken } from "./state.js";
+import { Desk, interrupted, newId } from "./state.js";
 
 export const ENDING = ".musicgen";
 const FORMAT = "musicgen desk 1";
@@ -44,7 +44,7 @@ export function readDesk(text, name, before) {
   const fault = faultOf(found?.format === FORMAT ? found : null);
   if (fault) throw new Error(`“${name}” ${fault}.`);
   const entries = found.entries.map((entry) =>
-    woken({
+    interrupted({
       ...entry,
       piece: { ...entry.piece, notes: Int32Array.from(entry.piece.notes) },
       file: bytesFrom(entry.file),

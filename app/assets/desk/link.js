@@ -1,6 +1,6 @@
 // A link that opens the same piece with the same settings on the same server. All data are in the fragment after the #,
 // which browsers do not send to the server.
-import { isCount, isMaybe, isText } from "./check.js";
+import { isCount, isOptional, isText } from "./check.js";
 
 export const LINK = "#desk="; // the start of the fragment
 
@@ -46,7 +46,7 @@ export async function readLink(hash) {
     const said = JSON.parse(new TextDecoder().decode(bytes));
     const texts = [said.model, said.title, said.name, said.example],
       isFile = typeof (said.file ?? "") === "string";
-    if (!texts.every(isMaybe(isText)) || !isFile || !isCount(said.chosen)) throw new Error();
+    if (!texts.every(isOptional(isText)) || !isFile || !isCount(said.chosen)) throw new Error();
     return {
       ...said,
       settings: { ...asked(said), newSeed: false },

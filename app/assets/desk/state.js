@@ -249,7 +249,7 @@ export class Desk extends Watched {
 
 // An entry whose request was interrupted, as stopped: a continuation is cut to the bars so far, rewritten bars and parts
 // keep the length of the piece.
-export function woken(entry) {
+export function interrupted(entry) {
   if (entry.state !== "running") return entry;
   if (entry.how && entry.how !== "continue")
     return { ...entry, state: "stopped", chosen: barCount(entry.piece) };
@@ -266,6 +266,6 @@ export function woken(entry) {
 
 // An edit of an entry that is still being written, cut to the bars so far.
 export function soFar(entry, made) {
-  const bars = entry.state === "running" ? barCount(woken(entry).piece) : Infinity;
+  const bars = entry.state === "running" ? barCount(interrupted(entry).piece) : Infinity;
   return bars < barCount(made) ? trimmed(made, bars) : made;
 }

@@ -1,5 +1,5 @@
 // Stores desks between visits in the browser's database. A desk belongs to one tab; another tab gets a copy.
-import { Desk, newId, woken } from "./state.js";
+import { Desk, interrupted, newId } from "./state.js";
 
 const NAME = "musicgen",
   DESKS = "desks",
@@ -28,7 +28,7 @@ const lockOf = (id) => `musicgen ${id}`;
 
 // Lock a desk for as long as this tab is open; false if another tab has it. Without TLS there are no locks: then the desk
 // belongs to the tab that had it before.
-function held(id, own) {
+function lockDesk(id, own) {
   if (!navigator.locks) return Promise.resolve(id === own);
   return new Promise((done) => {
     navigator.locks.request(lockOf(id), { ifAvailable: true }, (lock) => {
@@ -57,9 +57,9 @@ export class Store {
     this.latest = desks[0]?.saved ?? 0;
     const own = sessionStorage.getItem("musicgen-desk");
     let saved = desks.find((one) => one.id === own) ?? desks[0];
-    if (saved && !(await held(saved.id, own))) saved = { ...saved, id: newId() };
+    if (saved && !(await lockDesk(saved.id, own))) saved = { ...saved, id: newId() };
     const desk = saved ? new Desk(saved, await this.entriesOf(new Desk(saved).needed)) : new Desk();
-    if (desk.id !== own) await held(desk.id);
+    if (desk.id !== own) await lockDesk(desk.id);
     sessionStorage.setItem("musicgen-desk", desk.id);
     this.sweep(desk).catch(() => {}); // the next visit tries again
     return desk;
@@ -68,7 +68,7 @@ export class Store {
   async entriesOf(ids) {
     const entries = this.base.transaction(ENTRIES).objectStore(ENTRIES);
     const found = await Promise.all([...ids].map((id) => settled(entries.get(id))));
-    return found.filter(Boolean).map(woken);
+    return found.filter(Boolean).map(interrupted);
   }
 
   // Save a desk from now on whenever it changes.

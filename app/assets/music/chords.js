@@ -94,7 +94,7 @@ export function chordIn(text, steps) {
 }
 
 // A notice on how a typed progression is read, since models know neither richer chords nor basses; "" if unchanged.
-export function toldOfLine(line) {
+export function progressionNotice(line) {
   const taken = new Map();
   for (const text of line.split(/[\s|]+/).filter(Boolean)) {
     const chord = readChord(text),
@@ -117,7 +117,7 @@ function nearest(pitch, classes) {
 const told = new WeakMap(); // piece → notice on its new chord
 
 // The notice on a piece whose new chord was simplified; "" if it was not.
-export const toldOf = (piece) => told.get(piece) ?? "";
+export const chordNotice = (piece) => told.get(piece) ?? "";
 
 // Set the chord of a bar: its notes move to the nearest tones, the lowest to the bass; an empty bar gets a block chord. With
 // "N" (no chord), the notes stay.

@@ -10,14 +10,14 @@ const volumeOf = (mix, index) => mix[index]?.volume ?? FULL;
 const isSilent = (mix, index) => !isHeard(mix, index) || volumeOf(mix, index) === 0;
 
 // The indices of the tracks that have notes.
-export function playing(piece) {
+export function tracksWithNotes(piece) {
   const found = new Set();
   for (let i = 4; i < piece.notes.length; i += WIDTH) found.add(piece.notes[i]);
   return [...found];
 }
 
 export const isAllSilent = (piece, mix) =>
-  piece.notes.length > 0 && playing(piece).every((index) => isSilent(mix, index));
+  piece.notes.length > 0 && tracksWithNotes(piece).every((index) => isSilent(mix, index));
 
 // The silent tracks in words; "" if all are heard.
 export function silentOf(piece, mix) {
@@ -30,7 +30,7 @@ export function silentOf(piece, mix) {
 
 // The differences between the piece as heard and as written, in words.
 export function changesOf(piece, { mix, tempo, transpose }) {
-  const played = playing(piece),
+  const played = tracksWithNotes(piece),
     other = (test) => played.some((index) => !isSilent(mix, index) && test(index));
   const program = (index) => {
     const track = piece.tracks[index];

@@ -5,13 +5,13 @@ const COARSE = 96,
   USUAL = 480;
 const text = new TextEncoder();
 
-function varied(number) {
+function variableLength(number) {
   const bytes = [number & 0x7f];
   for (let left = number >> 7; left; left >>= 7) bytes.unshift((left & 0x7f) | 0x80);
   return bytes;
 }
 
-const meta = (kind, bytes) => [0xff, kind, ...varied(bytes.length), ...bytes];
+const meta = (kind, bytes) => [0xff, kind, ...variableLength(bytes.length), ...bytes];
 const word = (value, bytes) =>
   Array.from({ length: bytes }, (_, i) => (value >>> (8 * (bytes - 1 - i))) & 0xff);
 const chunk = (name, bytes) => [...text.encode(name), ...word(bytes.length, 4), ...bytes];
@@ -22,7 +22,7 @@ function track(events) {
   let now = 0;
   const bytes = [];
   for (const [tick, , event] of events) {
-    bytes.push(...varied(tick - now), ...event);
+    bytes.push(...variableLength(tick - now), ...event);
     now = tick;
   }
   bytes.push(0, ...meta(0x2f, []));

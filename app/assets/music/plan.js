@@ -118,7 +118,7 @@ export function valueAt(curve, height) {
 }
 
 // A value in words for musicians.
-export function valueSaid(curve, value) {
+export function valueLabel(curve, value) {
   if (curve === "density") return `${value} ${value === 1 ? "note" : "notes"} per beat`;
   if (curve === "register")
     return `highest notes around ${PITCHES[value % 12]}${Math.floor(value / 12) - 1}`;

@@ -2,7 +2,7 @@
 import { settingsOf } from "../desk/check.js";
 import { ENDING, bytesFrom, bytesOf, readDesk, writeDesk } from "../desk/file.js";
 import { LINK, readLink, writeLink } from "../desk/link.js";
-import { newId, soFar, woken } from "../desk/state.js";
+import { interrupted, newId, soFar } from "../desk/state.js";
 import {
   aroundNew,
   barAt,
@@ -47,7 +47,7 @@ export class App {
     this.desk.tell("error", { text, place });
   }
 
-  calm() {
+  clearErrors() {
     this.trouble = "";
     for (const place of ["stage", "takes"]) this.desk.tell("error", { text: "", place });
   }
@@ -69,7 +69,7 @@ export class App {
 
   async #attempt(words, act) {
     const turn = ++this.opening;
-    this.calm();
+    this.clearErrors();
     this.desk.tell("wait", { words });
     try {
       const done = await act();
@@ -89,14 +89,14 @@ export class App {
     this.opening += 1;
     this.underWay = null;
     this.desk.tell("wait", { words: "" });
-    this.calm();
+    this.clearErrors();
   }
 
   openFile(file) {
     if (!file) return;
     if (file.name.toLowerCase().endsWith(ENDING)) return this.openDesk(file);
     if (file.size > MOST_BYTES) {
-      this.calm();
+      this.clearErrors();
       return this.fail(`“${file.name}” is larger than the limit of 1 MB.`);
     }
     const { name } = file;
@@ -159,7 +159,7 @@ export class App {
     while (this.underWay) await this.underWay;
     const { current: entry } = this.desk,
       label = "changing the model";
-    this.calm();
+    this.clearErrors();
     if (!entry?.piece.notes.length || this.models.get(model).language === this.model.language)
       return this.desk.step(label, { model });
     const { id: parent, title, file, fileName } = entry,
@@ -200,8 +200,8 @@ export class App {
 
   // Show an edited piece on the stage; of one still being written, only the bars so far.
   edit(made, label, more = {}, as = null) {
-    this.calm();
-    const before = woken(this.desk.current),
+    this.clearErrors();
+    const before = interrupted(this.desk.current),
       piece = soFar(this.desk.current, made),
       bars = barCount(piece);
     const { region = before.region } = more;
@@ -241,7 +241,7 @@ export class App {
 
   // Delete an entry from the history; if it plays, playback stops.
   remove(id) {
-    this.calm();
+    this.clearErrors();
     if (this.player.entry?.id === id) this.player.pause();
     this.desk.remove(id);
     const { run } = this.composer,
@@ -261,7 +261,7 @@ export class App {
 
   // Apply an action to the selected bars of the piece or of a take.
   bars(id, act, { first, stop }, more) {
-    this.calm();
+    this.clearErrors();
     if (act === "loop") return this.loop(id, { first, stop });
     const { piece, region } = this.desk.entries.get(id);
     if (act === "delete" && stop - first >= barCount(piece))
@@ -309,7 +309,7 @@ export class App {
   }
 
   // The bars of a take that its roll shows, or null for all.
-  seen(entry) {
+  visibleBars(entry) {
     return this.desk.settings.wholeTakes ? null : aroundNew(entry);
   }
 
@@ -320,7 +320,7 @@ export class App {
     if (same && at === null && this.player.playing) return this.player.pause();
     this.player.load(entry, { at });
     const { open, settings } = this.desk,
-      lead = open.takes.includes(entry.id) ? (this.seen(entry)?.first ?? 0) : 0,
+      lead = open.takes.includes(entry.id) ? (this.visibleBars(entry)?.first ?? 0) : 0,
       first = settings.onlyNew && entry.region ? entry.region.first : lead,
       seam = entry.piece.lines[Math.min(first, barCount(entry.piece))];
     if (at !== null || this.player.tick < seam) this.player.seek(Math.max(at ?? 0, seam));

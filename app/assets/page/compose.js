@@ -1,6 +1,6 @@
 // Requests for music: streams the notes of the takes to the desk as the server writes them.
 import { bytesFrom } from "../desk/file.js";
-import { newId, woken } from "../desk/state.js";
+import { interrupted, newId } from "../desk/state.js";
 import { barAt, barCount, grown, pieceOf, restBefore } from "../music/piece.js";
 import { planAsked } from "../widgets/plan_view.js";
 import { settingOf } from "./server.js";
@@ -82,7 +82,7 @@ export class Composer {
     // A request made while a piece is being opened is for that piece.
     if ((await app.underWay) === false) return; // the error is shown already
     if (this.busy) return app.fail(BUSY, "takes");
-    app.calm();
+    app.clearErrors();
     this.reseed();
     const parent = desk.current,
       ask = this.ask(what);
@@ -212,7 +212,7 @@ export class Composer {
   leave(run) {
     for (const id of run.ids ?? []) {
       const entry = this.app.desk.entries.get(id);
-      if (entry?.state === "running") this.#put(woken(entry));
+      if (entry?.state === "running") this.#put(interrupted(entry));
     }
     run.state ??= "broken";
   }

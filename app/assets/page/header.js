@@ -13,7 +13,7 @@ const THEME = "musicgen-theme";
 const isDark = () => document.documentElement.classList.contains("dark");
 
 // Apply the chosen colour scheme, or that of the system.
-export function dress() {
+export function applyTheme() {
   let chosen = null;
   try {
     chosen = localStorage.getItem(THEME);

@@ -1,13 +1,13 @@
 // Starts the page: restores the desk, builds the parts, and connects them.
 import { mixOf } from "../desk/mix.js";
 import { Store } from "../desk/store.js";
-import { toldOfLine } from "../music/chords.js";
+import { progressionNotice } from "../music/chords.js";
 import { lanesOf } from "../roll/scale.js";
 import { Player } from "../sound/player.js";
 import { App } from "./app.js";
 import { controlsPart } from "./controls.js";
 import { dockPart } from "./dock.js";
-import { dress, headerPart } from "./header.js";
+import { applyTheme, headerPart } from "./header.js";
 import { historyPart } from "./history.js";
 import { make } from "../widgets/parts.js";
 import { Server, settingOf } from "./server.js";
@@ -74,7 +74,7 @@ function watchDesk(desk, { stage, controls, takes, show }) {
     unsaved: () => stage.fail("The browser is out of storage for this project; save it as a file."),
     settings({ change }) {
       soon();
-      const told = toldOfLine(change.chords ?? "");
+      const told = progressionNotice(change.chords ?? "");
       if (told) stage.tell(told);
     },
     step: ({ label }) => (label === "composing" ? show() : soon()),
@@ -136,7 +136,7 @@ async function openFirst(app) {
 async function start() {
   const root = make("main", "", "", { id: "mg-desk" }),
     facts = JSON.parse(document.querySelector("#mg-facts").textContent);
-  dress();
+  applyTheme();
   document.body.prepend(root);
   const store = new Store(),
     app = await appOf(facts, store),

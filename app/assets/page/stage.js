@@ -1,5 +1,5 @@
 // The stage: the piece to work on, the notes on its import, and the ways to open one.
-import { toldOf } from "../music/chords.js";
+import { chordNotice } from "../music/chords.js";
 import { barCount, noteCount } from "../music/piece.js";
 import { Hand } from "../roll/note_editing.js";
 import { HIGH, cardParts, zoomButtons } from "../widgets/card.js";
@@ -62,7 +62,7 @@ function readingNotes(roll, told) {
     if (noted === entry) return;
     noted = entry;
     const { piece, notices: changes = [], remarks: more = [] } = entry ?? {};
-    if (piece && toldOf(piece)) told(toldOf(piece)); // such as C9 set as C7
+    if (piece && chordNotice(piece)) told(chordNotice(piece)); // such as C9 set as C7
     passFocus(notices, roll.canvas);
     notices.replaceChildren(...changes.map(({ text }) => make("li", "", text)));
     notices.hidden = !changes.length;

@@ -49,7 +49,7 @@ function takeCard(app, id, axis) {
       fresh = countIn(entry.piece, entry.region);
     facts.textContent = factsOf(entry, fresh);
     roll.high = desk.takes.length === 1 ? HIGH : lanes?.length > 1 ? "234px" : "178px";
-    parts.show(entry, { lanes, seen: app.seen(entry), plan: planShown(app, entry) });
+    parts.show(entry, { lanes, seen: app.visibleBars(entry), plan: planShown(app, entry) });
     if (!settled) roll.settle(start());
     settled = true;
     if (!over && !player.playing) roll.reveal(Math.max(start(), entry.now ?? 0));
@@ -170,23 +170,23 @@ export function takesPart(app, lanesNow) {
     status.show(!list.cards.length);
     if (!others || !run) return;
     tell(run); // the words depend on whether its takes are shown
-    if (isHere(run)) bring();
+    if (isHere(run)) scrollToTakes();
   }
 
   // Scroll to new takes that would be out of sight, as on a small screen.
-  function bring() {
+  function scrollToTakes() {
     if (app.trade?.on) return; // the player is at the keyboard
     const { top, bottom } = (list.cards[0]?.card ?? box).getBoundingClientRect(),
       dock = document.querySelector("#mg-dock");
     const begins = top < window.innerHeight - 300,
       whole = bottom < dock.getBoundingClientRect().top;
     if (begins && (whole || window.innerWidth > 1000)) return;
-    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    box.scrollIntoView({ block: "start", behavior: calm ? "auto" : "smooth" });
+    const isReduced = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    box.scrollIntoView({ block: "start", behavior: isReduced ? "auto" : "smooth" });
   }
 
   function tell(run) {
-    if (shown !== run) bring();
+    if (shown !== run) scrollToTakes();
     shown = run;
     status.classList.remove("mg-silent");
     // If another piece was opened meanwhile, say where to find the takes.

@@ -1,5 +1,5 @@
 // The titles of pieces, and the facts that tell them apart: bars or parts written, model, seed, time.
-import { barsSaid, count } from "../widgets/parts.js";
+import { barsLabel, count } from "../widgets/parts.js";
 
 const TAKE = /^(?:(.*), )?((?:take|variation) [\d.]+)$/is; // "variation": in projects of earlier versions
 
@@ -27,7 +27,7 @@ const KINDS = { file: "opened", example: "example", nothing: "new idea", edit: "
 function written({ how, region, piece }) {
   if (how === "accompany")
     return `${region.tracks.map((track) => piece.tracks[track].name.toLowerCase()).join(" and ")} rewritten`;
-  return how === "infill" ? `${barsSaid(region)} rewritten` : barsSaid(region);
+  return how === "infill" ? `${barsLabel(region)} rewritten` : barsLabel(region);
 }
 
 // The facts of an entry, the most important first.

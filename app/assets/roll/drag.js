@@ -5,7 +5,7 @@ const SLOW = 3,
   FAST = 60; // pixels per frame: at the edge, more per pixel beyond it, and at most
 
 // How far a pointer is beyond the edges of the view, in pixels; 0 between them.
-function past({ view, gutter }, event) {
+function overshoot({ view, gutter }, event) {
   const x = event.clientX - view.getBoundingClientRect().left - view.clientLeft;
   const from = gutter + NEAR;
   return x < from ? x - from : Math.max(0, x - (view.clientWidth - NEAR));
@@ -21,7 +21,7 @@ export function onDrag(roll, element, begin) {
   function scroll() {
     frame = null;
     const { view, axis } = roll,
-      far = acts ? past(roll, last) : 0;
+      far = acts ? overshoot(roll, last) : 0;
     if (!far || !(isInside || Math.abs(far) > NEAR)) return;
     const by = Math.sign(far) * Math.min(FAST, SLOW + STEEP * Math.abs(far)),
       to = Math.min(view.scrollWidth - view.clientWidth, Math.max(0, view.scrollLeft + by));
@@ -45,7 +45,7 @@ export function onDrag(roll, element, begin) {
   element.addEventListener("pointermove", (event) => {
     if (!acts) return;
     last = event;
-    isInside ||= !past(roll, event);
+    isInside ||= !overshoot(roll, event);
     roll.axis.held = true; // so that playback does not scroll the view during the drag
     acts.move(event);
     frame ??= requestAnimationFrame(scroll);

@@ -37,7 +37,7 @@ export class Player extends Watched {
   #settle(can) {
     this.direct = can;
     if (can && this.entry) {
-      this.transport.said = {};
+      this.transport.voices = {};
       this.transport.grow(this.entry.piece, this.#frontier(this.entry));
     }
     if (!can) this.#useFile();

@@ -30,7 +30,7 @@ const isSilent = ({ piece, region }) =>
 
 // Move the answer of a take to a bar: if the last bars of a turn were silent, the model has continued from the bar after the
 // last note, so bars of rest are inserted before its notes.
-export function answeredAt(piece, first, bar) {
+export function answerAt(piece, first, bar) {
   if (first >= bar) return piece;
   const from = piece.lines[first];
   const rest = linesFor({ ...piece, lines: piece.lines.slice(0, first + 1) }, bar);
@@ -104,7 +104,7 @@ export class Trade {
     this.delays = [];
     const { piece, title } = app.desk.current;
     this.title = title; // kept for the piece through all turns
-    return this.#mine(recorder.barAfter(piece), null);
+    return this.#playUser(recorder.barAfter(piece), null);
   }
 
   // Stop in any turn; what was played and the answer so far stay in the piece.
@@ -133,7 +133,7 @@ export class Trade {
   }
 
   // Start the user's turn at a bar, at a time in seconds or after a count-in.
-  #mine(bar, at) {
+  #playUser(bar, at) {
     const { recorder, app, bars } = this;
     const { current } = app.desk;
     const under = accompanied(current.piece, bar, bars, recorder.track);
@@ -203,7 +203,7 @@ export class Trade {
       this.#request();
       return false;
     };
-    this.#look(there, () => {
+    this.#when(there, () => {
       const take = this.#take();
       if (!take) return this.stop(); // the error is shown already
       const { region, piece } = take;
@@ -211,12 +211,12 @@ export class Trade {
       app.player.load(take, { at: piece.lines[region.first] });
       app.player.seek(piece.lines[region.first]);
       app.player.play();
-      return this.#listen(take.id);
+      return this.#awaitEnd(take.id);
     });
   }
 
   // Wait for the end of the answer, which may pause for notes that are still being written.
-  #listen(id) {
+  #awaitEnd(id) {
     const { app } = this;
     const { player, desk } = app;
     const { transport, synth } = player;
@@ -234,11 +234,11 @@ export class Trade {
       this.end = anchor.time + left / anchor.tempo + offset;
       return take.state !== "running" && clock() >= this.end - EARLY;
     };
-    this.#look(isOver, () => {
+    this.#when(isOver, () => {
       const take = now();
       if (!take || player.entry?.id !== id || take.state === "stopped") return this.stop();
       if (desk.current?.id !== take.parent) return this.stop(OTHER);
-      return this.#mine(this.#join(take), this.end);
+      return this.#playUser(this.#join(take), this.end);
     });
   }
 
@@ -247,7 +247,7 @@ export class Trade {
     const { app } = this;
     const { piece, region } = take;
     const rest = Math.max(0, this.stopBar - region.first);
-    const made = withLate(answeredAt(piece, region.first, this.stopBar), this.asked, this.whole);
+    const made = withLate(answerAt(piece, region.first, this.stopBar), this.asked, this.whole);
     const [first, stop] = [region.first + rest, region.stop + rest];
     app.use(take.id, "trading bars", region.stop);
     const more = { chosen: stop, title: this.title, region: { ...region, first, stop } };
@@ -256,13 +256,13 @@ export class Trade {
   }
 
   #at(time, act) {
-    this.#look(() => clock() >= time, act);
+    this.#when(() => clock() >= time, act);
   }
 
-  #look(isTime, act) {
+  #when(isTime, act) {
     clearTimeout(this.timer);
     if (!this.on) return;
     if (isTime()) act();
-    else this.timer = setTimeout(() => this.#look(isTime, act), LOOK);
+    else this.timer = setTimeout(() => this.#when(isTime, act), LOOK);
   }
 }

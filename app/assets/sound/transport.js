@@ -74,7 +74,7 @@ export class Transport {
       end = piece.lines.at(-1);
     const retimed = this.playing && !waited && String(piece.tempos) !== String(this.piece.tempos);
     const time = retimed ? Math.max(this.now(), this.#time(this.anchors.at(-1), this.sent)) : 0;
-    const around = this.#turn < Infinity;
+    const around = this.#loopEnd < Infinity;
     if (this.loop)
       this.loop = this.loop[0] < end ? [this.loop[0], Math.min(this.loop[1], end)] : null;
     this.#take(piece, frontier);
@@ -82,7 +82,7 @@ export class Transport {
     // With new tempos, the tick that is heard and the last one sent are at other seconds.
     if (retimed) this.anchors = [this.#anchor(this.now(), place), this.#anchor(time, this.sent)];
     for (const [key, note] of this.active) note.end = this.#endOf(key) ?? note.end;
-    if (waited && (frontier > place + piece.ticksPerBeat || this.#turn <= frontier))
+    if (waited && (frontier > place + piece.ticksPerBeat || this.#loopEnd <= frontier))
       this.#restart(place);
   }
 
@@ -91,23 +91,23 @@ export class Transport {
     this.clock = new Clock(piece);
     this.frontier = frontier;
     this.end = Math.max(endTick(piece), Number.isFinite(frontier) ? frontier : 0);
-    this.#voices();
+    this.#setVoices();
   }
 
-  #voices() {
+  #setVoices() {
     const free = [...PITCHED];
     this.channels = this.piece.tracks.map((track) => (track.drum ? DRUMS : (free.shift() ?? 0)));
-    this.piece.tracks.forEach((track, index) => this.#voice(index));
+    this.piece.tracks.forEach((track, index) => this.#setVoice(index));
   }
 
-  #voice(index) {
+  #setVoice(index) {
     const track = this.piece.tracks[index],
       mix = { ...noMix(track), ...this.mix[index] },
       channel = this.channels[index];
     const said = `${track.drum ? "drum" : mix.program} ${mix.volume}`;
-    this.said ??= {};
-    if (this.said[channel] === said) return;
-    this.said[channel] = said;
+    this.voices ??= {};
+    if (this.voices[channel] === said) return;
+    this.voices[channel] = said;
     if (!track.drum) this.out.program(channel, mix.program);
     this.out.volume(channel, mix.volume);
   }
@@ -118,11 +118,11 @@ export class Transport {
     const now = this.now();
     const anchor = this.anchors.findLast((one) => one.time <= now) ?? this.anchors[0];
     const tick = this.waiting ? this.clock.tick(anchor.seconds) : this.#reached(anchor, now);
-    return Math.min(tick, Math.max(this.end, this.at), this.#turn);
+    return Math.min(tick, Math.max(this.end, this.at), this.#loopEnd);
   }
 
   // The tick at which the loop ends; Infinity if playback is beyond it.
-  get #turn() {
+  get #loopEnd() {
     return this.sent < this.loop?.[1] ? this.loop[1] : Infinity;
   }
 
@@ -188,7 +188,7 @@ export class Transport {
   setMix(mix) {
     this.mix = mix;
     if (!this.piece) return;
-    this.#voices();
+    this.#setVoices();
     for (const [key, note] of [...this.active])
       if (!isHeard(this.mix, note.track)) this.#off(key, this.now());
   }
@@ -200,14 +200,14 @@ export class Transport {
     for (let turns = 0; turns < 64; turns++) {
       const anchor = this.anchors.at(-1);
       const reach = this.#reached(anchor, horizon);
-      const stop = this.#turn;
+      const stop = this.#loopEnd;
       const to = Math.min(reach, stop, this.frontier);
       this.#send(this.sent, to, anchor);
       this.sent = Math.max(this.sent, to);
       if (to !== stop || reach < stop) break;
-      this.#around(anchor);
+      this.#jumpBack(anchor);
     }
-    this.#await();
+    this.#awaitNotes();
     this.#finish();
   }
 
@@ -224,7 +224,7 @@ export class Transport {
     return { time, seconds: this.clock.seconds(tick), tempo: this.tempo };
   }
 
-  #around(anchor) {
+  #jumpBack(anchor) {
     const time = this.#time(anchor, this.loop[1]);
     this.#silence(time - 0.002);
     this.anchors = [...this.anchors.slice(-3), this.#anchor(time, this.loop[0])];
@@ -232,8 +232,8 @@ export class Transport {
   }
 
   // Wait at the end of what is written so far, unless a loop ends before it.
-  #await() {
-    const grows = Number.isFinite(this.frontier) && this.#turn > this.frontier;
+  #awaitNotes() {
+    const grows = Number.isFinite(this.frontier) && this.#loopEnd > this.frontier;
     if (this.waiting || !grows || this.tick < this.frontier - 1) return;
     this.at = this.frontier;
     this.#silence();
@@ -243,7 +243,7 @@ export class Transport {
   }
 
   #finish() {
-    if (Number.isFinite(this.frontier) || this.#turn < Infinity) return;
+    if (Number.isFinite(this.frontier) || this.#loopEnd < Infinity) return;
     const anchor = this.anchors.at(-1);
     if (this.now() < this.#time(anchor, this.end) + TAIL) return;
     this.playing = false;

@@ -5,7 +5,7 @@ import { Roll } from "../roll/roll.js";
 import { alarm, icon, make, rename } from "./parts.js";
 import { playButton } from "./play_button.js";
 import { rangeBar } from "./range_bar.js";
-import { alongMenu, grip } from "./save_menu.js";
+import { saveMenu, grip } from "./save_menu.js";
 
 export const HIGH = "clamp(240px, 34vh, 380px)"; // of the piece, and of a single take
 
@@ -30,7 +30,7 @@ export function cardParts(app, entryOf, what, { acts = {}, ...options }) {
     play = playButton(app, entryOf),
     star = starButton(desk, () => entryOf().id),
     said = alarm(),
-    menu = alongMenu(app, entryOf, said.say);
+    menu = saveMenu(app, entryOf, said.say);
   function show(entry, shown) {
     roll.loop = player.loopOf(entry);
     roll.show(entry, shown);

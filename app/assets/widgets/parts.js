@@ -15,7 +15,7 @@ export const fold = (words, className, within = [], more = {}) =>
 export const action = (text, act, className = "mg-chip", more = {}) =>
   make("button", className, text, { type: "button", onclick: act, ...more });
 export const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
-export const barsSaid = ({ first, stop }) =>
+export const barsLabel = ({ first, stop }) =>
   stop - first > 1 ? `bars ${first + 1}–${stop}` : `bar ${stop}`;
 
 // A button with an icon; its name is the tooltip and the label for screen readers.

@@ -1,6 +1,6 @@
 // The controls of the plan: its visibility, the curve to edit, and the goals that it sets for bars.
 import { barAt, barCount, linesFor } from "../music/piece.js";
-import { CURVES, askedOf, planOf, valueSaid } from "../music/plan.js";
+import { CURVES, askedOf, planOf, valueLabel } from "../music/plan.js";
 import { action, make, marked } from "./parts.js";
 
 const isIn = (range, bar) => Boolean(range) && bar >= range.first && bar < range.stop;
@@ -103,7 +103,7 @@ export function planView(app, roll, tell) {
     const added = bars.map((bar) => [bar, { ...goals[bar], [curve]: value }]);
     desk.bend({ ...goals, ...Object.fromEntries(added) });
     const last = bars.at(-1) + 1;
-    tell(`Bar ${last}: ${valueSaid(curve, value)}.`);
+    tell(`Bar ${last}: ${valueLabel(curve, value)}.`);
   }
 
   // Keys raise or lower all bars to be written together: the selected ones, or those after the prompt.

@@ -1,6 +1,6 @@
 // The actions for the bars selected on a roll.
 import { barCount, noteCount } from "../music/piece.js";
-import { able, action, barsSaid, icon, isAble, make, passFocus } from "./parts.js";
+import { able, action, barsLabel, icon, isAble, make, passFocus } from "./parts.js";
 
 const ACTS = {
   rewrite: "Rewrite",
@@ -75,7 +75,7 @@ export function rangeBar(app, roll, entryOf) {
   function show(range) {
     box.hidden = !range;
     if (!range) return;
-    const bars = barsSaid(range);
+    const bars = barsLabel(range);
     if (words.textContent.toLowerCase() !== bars) why.textContent = "";
     words.textContent = bars[0].toUpperCase() + bars.slice(1);
     box.ariaLabel = `Actions for ${bars}`;

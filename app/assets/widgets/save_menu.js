@@ -1,7 +1,7 @@
 // Saving a piece: drag it out of the page, or save it as MIDI (whole, one track, the new bars), as a score or as audio. If
 // playback differs from what is written, as by a transposition or a muted track, both versions are offered.
 import { mixOf } from "../desk/mix.js";
-import { asHeard, changesOf, isAllSilent, playing } from "../music/heard.js";
+import { asHeard, changesOf, isAllSilent, tracksWithNotes } from "../music/heard.js";
 import { isMidi, writeMidi } from "../music/midi.js";
 import { excerptFrom } from "../music/piece.js";
 import { menu } from "./menu.js";
@@ -66,7 +66,7 @@ export function grip(entryOf, what) {
 // content, tooltip].
 function savesOf(app, entry) {
   const { region, piece } = entry,
-    used = playing(piece).sort((a, b) => a - b),
+    used = tracksWithNotes(piece).sort((a, b) => a - b),
     changes = changesOf(piece, settingOf(app, entry));
   const heard = (one) => heardEntry(app, one).file,
     sound = (one) => app.server.made(heardEntry(app, one), "sound"),
@@ -96,7 +96,7 @@ function savesOf(app, entry) {
   ].filter(Boolean);
 }
 
-export function alongMenu(app, entryOf, failed) {
+export function saveMenu(app, entryOf, failed) {
   const box = menu("Save");
   async function save(button, ending, kind, make) {
     const entry = entryOf();

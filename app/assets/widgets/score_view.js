@@ -65,8 +65,8 @@ export class ScoreView {
     this.toggle = marked("score", "Score", () => ((this.on = !this.on), changed()));
     this.print = action("Print", () => window.print());
     this.sheet.addEventListener("click", (event) => this.#seek(event));
-    this.#keepWidth();
-    this.#keepPaper();
+    this.#watchWidth();
+    this.#watchPrinting();
   }
 
   // The take that plays, or the piece.
@@ -198,7 +198,7 @@ export class ScoreView {
   }
 
   // Lay the score out again when the width changes.
-  #keepWidth() {
+  #watchWidth() {
     let timer = null;
     let width = 0;
     const sized = new ResizeObserver(() => {
@@ -211,7 +211,7 @@ export class ScoreView {
   }
 
   // Print the score alone, in pages.
-  #keepPaper() {
+  #watchPrinting() {
     const paper = make("div", "mg-paper");
     paper.style.width = `${PAPER}px`;
     addEventListener("beforeprint", () => {

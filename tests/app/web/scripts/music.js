@@ -1,5 +1,5 @@
 // What is made of pieces by hand: trimmed, cut, moved, retuned to a chord, named by the key, written as MIDI.
-import { readChord, toldOf, toldOfLine, withChord } from "../../../../app/assets/music/chords.js";
+import { readChord, chordNotice, progressionNotice, withChord } from "../../../../app/assets/music/chords.js";
 import { Clock } from "../../../../app/assets/music/clock.js";
 import { drawn, lengthened, moved, quantised, removed } from "../../../../app/assets/music/edits.js";
 import { asHeard, changesOf, isHeard, silentOf } from "../../../../app/assets/music/heard.js";
@@ -283,8 +283,8 @@ export const tests = {
     ]);
     equal(["Hm?", "", "constructor", "C/constructor?", "Cfoo", "add", "dim", `C${"9".repeat(40)}`].map((text) => readChord(text)?.stored ?? null),
       [null, null, null, "C_M", null, null, null, null]);
-    equal(["C9", "C7", "G/B"].map((text) => toldOf(withChord(four(), 0, text))), ["“C9” is set as C7.", "", ""]);
-    equal([toldOfLine("C | Am7 F | N"), toldOfLine("C9 | G/B | C9 Cadd9/E | nonsense")], ["", "Read as: C9 → C7, G/B → G, Cadd9/E → C."]);
+    equal(["C9", "C7", "G/B"].map((text) => chordNotice(withChord(four(), 0, text))), ["“C9” is set as C7.", "", ""]);
+    equal([progressionNotice("C | Am7 F | N"), progressionNotice("C9 | G/B | C9 Cadd9/E | nonsense")], ["", "Read as: C9 → C7, G/B → G, Cadd9/E → C."]);
     const silent = withChord({ ...four(), chords: [[0, "C_M"]] }, 1, "N");
     equal([rowsOf(silent), silent.chords], [rowsOf(four()), [[0, "C_M"], [48, "N_N"], [96, "C_M"]]]);
     equal(["G_7/B", "F#_m7b5/A"].map((text) => chordSign(text, 1)), ["G7/B", "F♯ø7/A"]);

@@ -6,7 +6,7 @@ import {
   heightOf,
   planOf,
   valueAt,
-  valueSaid,
+  valueLabel,
 } from "../../../../app/assets/music/plan.js";
 import { planAsked, planShown } from "../../../../app/assets/widgets/plan_view.js";
 import { equal, near, ok, piece } from "./check.js";
@@ -83,9 +83,9 @@ export const tests = {
     ])
       equal(valueAt(curve, heightOf(curve, value)), value);
     equal([valueAt("density", -1), valueAt("register", 2)], [0, 90]);
-    equal(valueSaid("register", 67), "highest notes around G4");
+    equal(valueLabel("register", 67), "highest notes around G4");
     equal(
-      [valueSaid("density", 1), valueSaid("loudness", 80)],
+      [valueLabel("density", 1), valueLabel("loudness", 80)],
       ["1 note per beat", "loudness 80 (mf)"],
     );
   },

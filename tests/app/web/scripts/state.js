@@ -1,6 +1,6 @@
 // The desk's memory: nothing is lost, and every step can be undone and done again.
 import { mixOf, remix } from "../../../../app/assets/desk/mix.js";
-import { Desk, woken } from "../../../../app/assets/desk/state.js";
+import { Desk, interrupted } from "../../../../app/assets/desk/state.js";
 import { readDesk, writeDesk } from "../../../../app/assets/desk/file.js";
 import { readLink, writeLink } from "../../../../app/assets/desk/link.js";
 import { equal, ok, piece, throws } from "./check.js";
@@ -128,10 +128,10 @@ export const tests = {
     ok(again.undo());
   },
   "what was being written when the page went away is kept as it was"() {
-    const left = woken(entry({ state: "running", now: 50, region: { first: 1, stop: 4, tracks: null } }));
+    const left = interrupted(entry({ state: "running", now: 50, region: { first: 1, stop: 4, tracks: null } }));
     equal([left.state, left.chosen, left.piece.lines.length, left.region.stop], ["stopped", 2, 3, 2]);
-    equal(woken(entry()).state, "done");
-    const anew = woken(entry({ state: "running", how: "infill", now: 50, region: { first: 1, stop: 3, tracks: null } }));
+    equal(interrupted(entry()).state, "done");
+    const anew = interrupted(entry({ state: "running", how: "infill", now: 50, region: { first: 1, stop: 3, tracks: null } }));
     equal([anew.state, anew.chosen, anew.piece.lines.length, anew.region.stop], ["stopped", 4, 5, 3]); // what follows stays
   },
   "a desk is saved as a file and read again, and no half of one is"() {

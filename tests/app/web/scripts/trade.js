@@ -1,7 +1,7 @@
 // Trading bars: what of a turn reaches the piece, and a recorder that begins at a bar line of its own.
 import { rowsOf } from "../../../../app/assets/music/piece.js";
 import { Recorder } from "../../../../app/assets/sound/recorder.js";
-import { accompanied, answeredAt, withLate } from "../../../../app/assets/sound/trade.js";
+import { accompanied, answerAt, withLate } from "../../../../app/assets/sound/trade.js";
 import { equal, ok, piece } from "./check.js";
 
 // A recorder without a page, on a piece at 60 beats a minute, begun at a time in seconds from now.
@@ -62,7 +62,7 @@ export const tests = {
   },
   "silent bars at the end of a turn stay in front of the answer"() {
     const take = { ...piece([[0, 60, 60, 88, 0], [48, 12, 67, 80, 0]], { bars: 3 }), chords: [[0, "C_M"], [48, "G_M"]] }; // prettier-ignore
-    const made = answeredAt(take, 1, 2);
+    const made = answerAt(take, 1, 2);
     equal(made.lines, [0, 48, 96, 144, 192]);
     equal(rowsOf(made), [
       [0, 60, 60, 88, 0],
@@ -72,7 +72,7 @@ export const tests = {
       [0, "C_M"],
       [96, "G_M"],
     ]);
-    ok(answeredAt(take, 2, 2) === take);
+    ok(answerAt(take, 2, 2) === take);
   },
   "a turn begins at a bar and a time, without counting in"() {
     const { recorder, clicks } = recording(piece([[0, 12, 60, 80, 0]]), { bar: 2, at: now() - 1 });
