@@ -65,7 +65,7 @@ export function blind(pair, random = Math.random) {
 
 // The choices, in the browser's storage.
 export class Choices {
-  // `storeOf` gives the store: a browser that is told to keep nothing may not even be asked for it.
+  // `storeOf` returns the storage: where storage is forbidden, even accessing it throws.
   constructor(storeOf = () => localStorage) {
     this.storeOf = storeOf;
   }

@@ -52,11 +52,11 @@ function dial(desk, name, id, label, low, high, more) {
 // The temperature in words; another value is shown as a number at the nearest step.
 function creativity(desk) {
   const dare = (place) => desk.set({ temperature: TEMPERATURES[place] });
-  const said = (place) => {
+  const inWords = (place) => {
     const { temperature } = desk.settings;
     return TEMPERATURES.includes(temperature) ? CREATIVITY[place] : `temperature ${temperature}`;
   };
-  const part = slider("mg-daring", "Creativity", 0, TEMPERATURES.length - 1, dare, { said });
+  const part = slider("mg-daring", "Creativity", 0, TEMPERATURES.length - 1, dare, { inWords });
   return live(part, () => {
     const far = TEMPERATURES.map((one) => Math.abs(one - desk.settings.temperature));
     part.show(far.indexOf(Math.min(...far)));
@@ -153,7 +153,7 @@ export function controlsPart(app) {
     dial(desk, "bars", "mg-bars", "Length (bars)", 1, facts.mostBars),
     dial(desk, "variations", "mg-variations", "Takes", 1, facts.mostVariations),
     creativity(desk),
-    dial(desk, "dense", "mg-dense", "Density", -1, 1, { said: (to) => DENSE[to + 1] }),
+    dial(desk, "dense", "mg-dense", "Density", -1, 1, { inWords: (to) => DENSE[to + 1] }),
     ending(app),
     chordLine(app),
     advanced(app),

@@ -21,11 +21,11 @@ function playbackOptions(app) {
   const clicks = icon("clicks", "Metronome", () => desk.flip("metronome"), "mg-icon mg-clicks");
   const tempo = dial("mg-tempo", "Tempo", 100, [50, 200], (to) => desk.set({ tempo: to / 100 }), {
     step: 5,
-    said: (to) => `${to} %`,
+    inWords: (to) => `${to} %`,
   });
   const sign = (to) => (to > 0 ? `+${to}` : `${to}`),
     tune = dial("mg-transpose", "Transpose", 0, [-12, 12], (to) => desk.set({ transpose: to }), {
-      said: sign,
+      inWords: sign,
     });
   function show() {
     const { settings } = desk;
@@ -76,8 +76,10 @@ export function dockPart(app) {
     if (!entry || entry.kind === "nothing") return;
     const bars = barCount(entry.piece),
       bar = Math.min(bars, barAt(entry.piece, player.tick) + 1);
-    const told = [clockTime(player.seconds), `bar ${bar} of ${bars}`];
-    [clock, place].forEach((one, i) => one.textContent === told[i] || (one.textContent = told[i]));
+    const texts = [clockTime(player.seconds), `bar ${bar} of ${bars}`];
+    [clock, place].forEach(
+      (one, i) => one.textContent === texts[i] || (one.textContent = texts[i]),
+    );
   }
   return Object.assign(box, { show, move });
 }

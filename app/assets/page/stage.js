@@ -51,9 +51,9 @@ function hintLine(usual) {
   return Object.assign(hint, { show, tell });
 }
 
-// The notes on the import: changes above the roll, other remarks in a fold below it. `told` shows the notice of a chord
+// The notes on the import: changes above the roll, other remarks in a fold below it. `notify` shows the notice of a chord
 // that was simplified.
-function readingNotes(roll, told) {
+function readingNotes(roll, notify) {
   const notices = make("ul", "mg-notices"),
     list = make("ul"),
     remarks = fold("", "mg-remarks", [list]);
@@ -62,7 +62,7 @@ function readingNotes(roll, told) {
     if (noted === entry) return;
     noted = entry;
     const { piece, notices: changes = [], remarks: more = [] } = entry ?? {};
-    if (piece && chordNotice(piece)) told(chordNotice(piece)); // such as C9 set as C7
+    if (piece && chordNotice(piece)) notify(chordNotice(piece)); // such as C9 set as C7
     passFocus(notices, roll.canvas);
     notices.replaceChildren(...changes.map(({ text }) => make("li", "", text)));
     notices.hidden = !changes.length;

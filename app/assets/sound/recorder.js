@@ -17,8 +17,8 @@ export class Recorder {
   pressed = new Map();
   played = [];
 
-  constructor(player, { heard, failed }) {
-    Object.assign(this, { player, heard, failed });
+  constructor(player, { changed, failed }) {
+    Object.assign(this, { player, changed, failed });
     addEventListener("keydown", (event) => this.#key(event, true));
     addEventListener("keyup", (event) => this.#key(event, false));
     addEventListener("blur", () => [...this.down.keys()].forEach((pitch) => this.release(pitch)));
@@ -41,7 +41,7 @@ export class Recorder {
         this.devices.push(input.name ?? "MIDI keyboard");
         input.onmidimessage = ({ data }) => this.message(data);
       }
-      this.heard();
+      this.changed();
     };
     this.access.onstatechange = listen;
     listen();
@@ -159,7 +159,7 @@ export class Recorder {
     synth.wake();
     if (lead) tick();
     else later();
-    this.heard();
+    this.changed();
   }
 
   // Stop; returns the piece with the quantised recording, or null if nothing was played.
@@ -169,7 +169,7 @@ export class Recorder {
     this.on = false;
     const { played } = this;
     this.begun = 0;
-    this.heard();
+    this.changed();
     return this.#pieceWith(played);
   }
 

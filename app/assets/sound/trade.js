@@ -70,9 +70,9 @@ export function withLate(take, asked, whole) {
 }
 
 export class Trade {
-  // `said` is called with a message on the turn, `changed` when trading starts or stops.
-  constructor(app, recorder, { said, changed }) {
-    Object.assign(this, { app, recorder, said, changed, turn: null });
+  // `say` is called with a message on the turn, `changed` when trading starts or stops.
+  constructor(app, recorder, { say, changed }) {
+    Object.assign(this, { app, recorder, say, changed, turn: null });
     this.delays = []; // seconds from the bar line to each answer
   }
 
@@ -83,7 +83,7 @@ export class Trade {
   async start(bars) {
     const { app, recorder } = this;
     const { player } = app;
-    if (app.composer.busy) return this.said("The model is composing; press Stop first.");
+    if (app.composer.busy) return this.say("The model is composing; press Stop first.");
     this.turn = "begins";
     if (!recorder.keys && !recorder.devices.length) {
       if (matchMedia(TOUCHED).matches && !(await recorder.useMidi())) return this.stop(NO_KEYS);
@@ -123,7 +123,7 @@ export class Trade {
       app.edit(whole, "trading bars", { chosen: barCount(whole), title: this.title });
     }
     if (app.player.entry?.id === UNDER) app.follow();
-    this.said(words);
+    this.say(words);
     this.changed();
   }
 
@@ -149,7 +149,7 @@ export class Trade {
     this.stopBar = bar + bars;
     const counted = at === null ? "One bar of count-in. " : "";
     const keys = recorder.keys && at === null ? ` Play on the keys ${KEYS}.` : "";
-    this.said(`${counted}Bars ${bar + 1} to ${bar + bars} are yours.${keys}`);
+    this.say(`${counted}Bars ${bar + 1} to ${bar + bars} are yours.${keys}`);
     this.#at(this.askAt, () => this.#ask());
   }
 
@@ -207,7 +207,7 @@ export class Trade {
       const take = this.#take();
       if (!take) return this.stop(); // the error is shown already
       const { region, piece } = take;
-      this.said(`The model answers: bars ${stopBar + 1} to ${stopBar + this.bars}.`);
+      this.say(`The model answers: bars ${stopBar + 1} to ${stopBar + this.bars}.`);
       app.player.load(take, { at: piece.lines[region.first] });
       app.player.seek(piece.lines[region.first]);
       app.player.play();

@@ -29,17 +29,17 @@ function dialogFor(acts) {
   return { box, plays, buttons, said, next, save, forget };
 }
 
-// Show a pair: the side that plays, the sides heard so far (`known`), and the answer after the choice (`told`).
-function showPair({ plays, buttons, said, next }, { heard, pairs, known, told }, player) {
+// Show a pair: the side that plays, the sides heard so far (`known`), and the `answer` after the choice.
+function showPair({ plays, buttons, said, next }, { pair, pairs, known, answer }, player) {
   for (const [place, side] of ["A", "B"].entries()) {
-    const on = player.entry?.id === heard[side].entry.id && player.playing;
+    const on = player.entry?.id === pair[side].entry.id && player.playing;
     plays[place].textContent = on ? `❚❚ ${side}` : `▶ ${side}`;
     plays[place].ariaLabel = `${on ? "Pause" : "Play"} ${side}`;
     plays[place].ariaPressed = on;
   }
-  for (const button of buttons) button.disabled = known.size < 2 || Boolean(told);
-  said.textContent = told || (known.size < 2 ? "Listen to A and B first." : "Which is better?");
-  next.hidden = !told;
+  for (const button of buttons) button.disabled = known.size < 2 || Boolean(answer);
+  said.textContent = answer || (known.size < 2 ? "Listen to A and B first." : "Which is better?");
+  next.hidden = !answer;
   next.textContent = pairs.length > 1 ? "Next pair" : "Again";
 }
 
@@ -49,11 +49,11 @@ function showKept({ save, forget }, kept) {
   save.hidden = forget.hidden = !kept;
 }
 
-// Draw a pair at random, if possible not the last one (`heard`).
-function drawn(pairs, heard) {
+// Draw a pair at random, if possible not the last one.
+function drawn(pairs, last) {
   const same = (pair) =>
-    heard &&
-    pair.every(({ facts }) => [heard.A, heard.B].some((side) => side.facts.what === facts.what));
+    last &&
+    pair.every(({ facts }) => [last.A, last.B].some((side) => side.facts.what === facts.what));
   const others = pairs.filter((pair) => !same(pair));
   const among = others.length ? others : pairs;
   return blind(among[Math.floor(Math.random() * among.length)]);
@@ -76,10 +76,10 @@ export function blindPart(app) {
   const view = dialogFor({ close: () => view.box.close(), play, choose, draw, save, forget });
   const { box, plays, next } = view;
 
-  let heard = null; // the current pair: {A, B, bars}
+  let pair = null; // the current pair: {A, B, bars}
   let pairs = [];
   let known = new Set(); // the sides that have been heard
-  let told = "";
+  let answer = "";
   let before = null; // the piece in the player and its position
 
   function open() {
@@ -94,15 +94,15 @@ export function blindPart(app) {
   function draw() {
     pairs = pairsOf(desk);
     player.pause();
-    heard = drawn(pairs, heard);
+    pair = drawn(pairs, pair);
     known = new Set();
-    told = "";
+    answer = "";
     show();
     plays[0].focus();
   }
 
   function play(side) {
-    const { entry } = heard[side];
+    const { entry } = pair[side];
     if (player.entry?.id === entry.id && player.playing) return player.pause();
     player.load(entry, { at: 0 });
     player.seek(0);
@@ -113,14 +113,14 @@ export function blindPart(app) {
 
   function choose(chosen) {
     player.pause();
-    choices.add(heard, chosen, desk.current?.title ?? "");
-    told = `A was ${heard.A.facts.what}, B ${heard.B.facts.what}.`;
+    choices.add(pair, chosen, desk.current?.title ?? "");
+    answer = `A was ${pair.A.facts.what}, B was ${pair.B.facts.what}.`;
     show();
     next.focus();
   }
 
   box.addEventListener("close", () => {
-    heard = null;
+    pair = null;
     loadAgain(app, before);
     opener.focus();
   });
@@ -128,8 +128,8 @@ export function blindPart(app) {
 
   function show() {
     opener.hidden = !pairsOf(desk).length;
-    if (!heard) return;
-    showPair(view, { heard, pairs, known, told }, player);
+    if (!pair) return;
+    showPair(view, { pair, pairs, known, answer }, player);
     showKept(view, choices.all.length);
   }
   return { opener, box, show };

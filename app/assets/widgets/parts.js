@@ -51,8 +51,8 @@ export function passFocus(box, to) {
   if (box.contains(from)) to.focus({ preventScroll: !from.matches(":focus-visible") });
 }
 
-// A slider with a number field, or with words for the number if `said` is given.
-export function slider(id, label, min, max, act, { step = 1, said = null, info = "" } = {}) {
+// A slider with a number field, or with words for the number if `inWords` is given.
+export function slider(id, label, min, max, act, { step = 1, inWords = null, info = "" } = {}) {
   const name = make("label", "mg-label", label, { htmlFor: `${id}-range` });
   const bounds = { min, max, step },
     ariaLabel = `${label}, as a number`;
@@ -62,7 +62,7 @@ export function slider(id, label, min, max, act, { step = 1, said = null, info =
   const show = (to, typed = document.activeElement === number) => {
     range.value = to;
     if (!typed) number.value = to; // do not overwrite what is being typed
-    if (said) range.ariaValueText = words.textContent = said(Number(to));
+    if (inWords) range.ariaValueText = words.textContent = inWords(Number(to));
   };
   const change = (from) => {
     const { value } = from;
@@ -72,7 +72,7 @@ export function slider(id, label, min, max, act, { step = 1, said = null, info =
   };
   range.addEventListener("input", () => change(range));
   number.addEventListener("change", () => change(number));
-  const head = make("div", "mg-field-head", [name, said ? words : number]);
+  const head = make("div", "mg-field-head", [name, inWords ? words : number]);
   const box = make("div", "mg-field", [head, range, make("span", "mg-info", info)], { id });
   return Object.assign(box, {
     show: (to) => show(to),

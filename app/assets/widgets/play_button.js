@@ -20,7 +20,7 @@ export function playButton(app, entryOf) {
     box = make("div", "mg-player", [button, time]);
   let length = 0,
     of = null,
-    said = "";
+    shown = "";
   function show() {
     const entry = entryOf(),
       { player } = app,
@@ -32,7 +32,7 @@ export function playButton(app, entryOf) {
     }
     const tempo = app.desk.settings.tempo,
       text = length ? `${clockTime(own ? player.seconds : 0)} / ${clockTime(length / tempo)}` : "";
-    if (text !== said) time.textContent = said = text;
+    if (text !== shown) time.textContent = shown = text;
   }
   return Object.assign(box, { show });
 }

@@ -7,7 +7,7 @@ import { action, choice, fold, make } from "./parts.js";
 export function playIn(app) {
   const said = make("p", "mg-why", "", { role: "status" });
   const recorder = (app.recorder = new Recorder(app.player, {
-    heard: () => app.player.tell("recording"),
+    changed: () => app.player.tell("recording"),
     failed: (text) => (said.textContent = text),
   }));
   const part = partChoice(recorder);
@@ -24,7 +24,7 @@ export function playIn(app) {
   });
   const record = action("● Record", () => (recorder.on ? finish() : begin()));
   const trade = tradeButtons(app, recorder, {
-    said: (text) => {
+    say: (text) => {
       said.textContent = text;
       said.scrollIntoView({ block: "nearest" }); // the player may cover it on a phone
     },

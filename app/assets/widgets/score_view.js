@@ -56,12 +56,12 @@ export class ScoreView {
     this.words = ""; // the note above the score
     this.soon = null; // the promise of a pending drawing
     this.marked = null; // the number of the marked bar
-    this.said = make("p", "mg-why", "", { role: "status" });
+    this.status = make("p", "mg-why", "", { role: "status" });
     this.drawn = make("div", "", "", { role: "img" });
     this.bar = make("div", "mg-score-bar", "", { hidden: true });
     this.sheet = make("div", "mg-sheet", [this.drawn, this.bar]);
     const named = { hidden: true, tabIndex: 0, ariaLabel: "Score", role: "region" };
-    this.box = make("div", "mg-score", [this.said, this.sheet], named);
+    this.box = make("div", "mg-score", [this.status, this.sheet], named);
     this.toggle = marked("score", "Score", () => ((this.on = !this.on), changed()));
     this.print = action("Print", () => window.print());
     this.sheet.addEventListener("click", (event) => this.#seek(event));
@@ -84,11 +84,11 @@ export class ScoreView {
   }
 
   async #load(entry) {
-    const { said, drawn } = this;
+    const { status, drawn } = this;
     this.asked = entry;
     drawn.hidden = true;
     this.#mark(null);
-    said.textContent = entry.piece.notes.length ? "Engraving…" : "There are no notes yet.";
+    status.textContent = entry.piece.notes.length ? "Engraving…" : "There are no notes yet.";
     if (!entry.piece.notes.length) return;
     try {
       const [{ score, isOwn }, { OpenSheetMusicDisplay }] = await Promise.all([
@@ -110,7 +110,7 @@ export class ScoreView {
       if (this.asked === entry)
         drawn.ariaLabel = `Score of ${entry.title}: ${count(this.#count, "bar")}`;
     } catch (error) {
-      if (this.asked === entry) said.textContent = `The score cannot be shown: ${error.message}`;
+      if (this.asked === entry) status.textContent = `The score cannot be shown: ${error.message}`;
     }
   }
 
@@ -121,11 +121,11 @@ export class ScoreView {
   // Draw after the announcement has been painted.
   #drawSoon() {
     const bars = this.#count;
-    this.said.textContent = bars > LONG ? `Engraving ${bars} bars…` : this.words;
+    this.status.textContent = bars > LONG ? `Engraving ${bars} bars…` : this.words;
     this.soon ??= painted().then(() => {
       this.soon = null;
       this.#draw();
-      if (!this.drawn.hidden) this.said.textContent = this.words;
+      if (!this.drawn.hidden) this.status.textContent = this.words;
     });
     return this.soon;
   }

@@ -19,9 +19,9 @@ WATCHED = """() => {
     sounded.push({ time: performance.now() / 1000 + time - synth.now(), turn: trade.turn, pitch });
     on(channel, pitch, velocity, time);
   };
-  const say = trade.said;
+  const say = trade.say;
   window.sentences = [];
-  trade.said = (text) => {
+  trade.say = (text) => {
     say(text);
     sentences.push(text);
     if (text.endsWith("are yours.")) setTimeout(() => trade.stop());
