@@ -64,7 +64,7 @@ def test_link(page: Page, visit, address: str):
     expect(broken.locator(".mg-stage > [role=alert]")).to_contain_text("This link is broken")
 
 
-def test_a_desk_is_saved_as_a_file_and_opened_elsewhere(page: Page, visit):
+def test_a_project_is_saved_as_a_file_and_opened_elsewhere(page: Page, visit):
     go_on(page, bars=1)
     await_end(page)
     page.locator(".mg-desk-menu > button").click()
@@ -85,7 +85,7 @@ def test_a_desk_is_saved_as_a_file_and_opened_elsewhere(page: Page, visit):
     expect(other.locator(SHOWN)).to_have_text("Jazz trio")
 
 
-def test_the_last_desk_comes_back_also_if_the_clock_was_set_back(page: Page):
+def test_the_last_desk_is_restored_even_if_the_clock_was_set_back(page: Page):
     open_example(page, "trio-jazz")
     saved(page)
     page.evaluate("musicgen.store.base = null")  # it keeps nothing more
@@ -103,7 +103,7 @@ def test_the_last_desk_comes_back_also_if_the_clock_was_set_back(page: Page):
 
 @pytest.mark.long
 @pytest.mark.parametrize("locks", [True, False])
-def test_another_tab_is_a_copy(visit, locks: bool):
+def test_another_tab_gets_a_copy(visit, locks: bool):
     """Without TLS there are no locks, and it is one too."""
     none = "Object.defineProperty(Navigator.prototype, 'locks', { value: undefined })"
     page = visit(before="" if locks else none)
@@ -122,7 +122,7 @@ def test_another_tab_is_a_copy(visit, locks: bool):
 
 
 @pytest.mark.long
-def test_a_tab_that_crashes_or_changes_at_the_last_moment_loses_nothing(page: Page):
+def test_a_crash_or_a_last_moment_change_loses_nothing(page: Page):
     for number in range(3):
         saved(page)
         put = f"musicgen.desk.show({{ ...musicgen.desk.current, title: '{number}' }}, 'test')"
@@ -142,7 +142,7 @@ def test_a_tab_that_crashes_or_changes_at_the_last_moment_loses_nothing(page: Pa
 
 
 @pytest.mark.long
-def test_a_server_that_is_killed_and_started_anew_is_not_missed(browser: Browser):
+def test_the_page_survives_a_restart_of_the_server(browser: Browser):
     port = free_port()
     context = browser.new_context()
     page = context.new_page()

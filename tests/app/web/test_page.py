@@ -341,7 +341,7 @@ def finished(page: Page) -> None:
     ],
     ids=str,
 )
-def test_no_checker_of_accessibility_finds_a_serious_fault(visit, screen: dict):
+def test_axe_finds_no_serious_accessibility_fault(visit, screen: dict):
     page = visit(**screen)
     if screen != PHONE:
         page.get_by_text("Advanced").click()

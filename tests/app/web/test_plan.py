@@ -53,7 +53,7 @@ def levels(
     return [-1 if v is None else int(np.searchsorted(edges, v, side=side)) for v in values]
 
 
-def test_what_is_shown_is_what_the_language_says(page: Page):
+def test_the_plan_shown_is_that_of_the_language(page: Page):
     ensemble = Ensemble()
     for name in EXAMPLES:
         open_example(page, name)
@@ -67,7 +67,7 @@ def test_what_is_shown_is_what_the_language_says(page: Page):
         assert loud == said["dynamics"].tolist()
 
 
-def test_the_plan_is_bent_for_the_bars_to_be_written(page: Page):
+def test_the_plan_is_edited_for_the_bars_to_be_written(page: Page):
     fill(page, "bars", 3)
     show_plan(page)
     roll = page.locator(".mg-stage .mg-roll canvas")
@@ -89,7 +89,7 @@ def test_the_plan_is_bent_for_the_bars_to_be_written(page: Page):
 
 
 @pytest.mark.long
-def test_the_model_plans_before_it_continues(page: Page):
+def test_the_model_suggests_a_plan(page: Page):
     """The plan of one take, which is not kept: what was bent stays, and all can be bent further."""
     piece = page.evaluate("musicgen.desk.current.id")
     fill(page, "bars", 4)

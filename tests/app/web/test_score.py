@@ -24,7 +24,7 @@ def show_score(page: Page, title: str) -> None:
 
 
 @pytest.mark.long
-def test_the_score_follows_what_sounds(page: Page):
+def test_the_score_follows_playback(page: Page):
     open_example(page, "piano-g-minor")
     bar = page.locator(".mg-score-bar")
     assert not checked(page, lambda: show_score(page, "Piano in G minor"))
@@ -44,7 +44,7 @@ def test_the_score_follows_what_sounds(page: Page):
     expect(page.locator(SHEET)).to_have_attribute("aria-label", re.compile("take 1: "))
 
 
-def test_a_score_that_was_opened_is_shown_and_printed_as_it_is(visit):
+def test_an_opened_score_is_shown_and_printed_unchanged(visit):
     page = visit(**PHONE)
     send(page, "prelude.musicxml", written())
     show_score(page, "prelude")

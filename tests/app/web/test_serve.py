@@ -19,7 +19,9 @@ from app.web.process import LOCK, PREFIX, ServerFolder, be_quiet_outside, delete
 from tests.app.web.browser import MODEL, started
 
 
-def test_the_browser_and_gradio_are_kept_at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_the_browser_and_gradio_contact_no_other_servers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
     assert "http" not in POLICY
     assert "//" not in POLICY
     names = ("GRADIO_ANALYTICS_ENABLED", "HF_HUB_DISABLE_TELEMETRY", "GRADIO_TEMP_DIR")
@@ -30,14 +32,14 @@ def test_the_browser_and_gradio_are_kept_at_home(monkeypatch: pytest.MonkeyPatch
     assert os.environ["NO_PROXY"] == os.environ["no_proxy"] == "before,127.0.0.1,localhost,::1,10.0.0.7"  # fmt: skip
 
 
-def test_the_command_warns_of_strangers():
+def test_the_command_warns_of_public_access():
     assert warnings("127.0.0.1", False) == []
     assert "no password" in warnings("0.0.0.0", False)[0]
     assert "public" in warnings("127.0.0.1", True)[0]
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "-1"])
-def test_a_port_that_there_is_not_is_named(port: str, capsys: pytest.CaptureFixture[str]):
+def test_an_invalid_port_is_reported(port: str, capsys: pytest.CaptureFixture[str]):
     assert main(["app", "--port", port]) == 2
     said = f"musicgen: --port is {port}; it must be a number from 1 to 65535\n"
     assert capsys.readouterr().err == said
@@ -50,7 +52,7 @@ def awaited(is_so) -> None:
 
 
 @pytest.mark.long
-def test_without_a_network_the_local_page_is_served_and_a_killed_servers_files_go(tmp_path: Path):
+def test_the_page_works_offline_and_the_files_of_a_killed_server_are_deleted(tmp_path: Path):
     nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
     around: dict[str, Any] = {
         **nowhere,
@@ -75,7 +77,7 @@ def test_without_a_network_the_local_page_is_served_and_a_killed_servers_files_g
 
 @pytest.mark.long
 @pytest.mark.parametrize("plays", [False, True])
-def test_it_ends_in_order_as_it_begins_and_in_the_middle_of_music(plays: bool):
+def test_the_server_ends_in_order_when_idle_and_while_composing(plays: bool):
     with started("--model", MODEL, module="tests.app.web.held_app") as server:
         awaited(server.said)  # it answers a little before it says so
         if plays:
@@ -119,7 +121,7 @@ def killed(place: Path) -> Path:
     return folder
 
 
-def test_what_a_killed_server_leaves_goes_at_the_next_start(place: Path, monkeypatch):
+def test_the_folder_of_a_killed_server_is_deleted_at_the_next_start(place: Path, monkeypatch):
     mine, dead = ServerFolder(), killed(place)
     with monkeypatch.context() as patched:
         patched.setattr("shutil.rmtree", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -133,7 +135,7 @@ def test_what_a_killed_server_leaves_goes_at_the_next_start(place: Path, monkeyp
     assert os.listdir(place) == []
 
 
-def test_folders_of_others_stay(place: Path):
+def test_other_folders_are_left_alone(place: Path):
     own = place / f"{PREFIX}mine"  # made by a person, who never locked it
     other = place / "elsewhere"
     for folder in (own, other):

@@ -49,7 +49,7 @@ ALL_HAS_COME = """() => {
 }"""
 
 
-def test_a_press_sounds_at_once_and_without_a_request(page: Page):
+def test_playback_starts_at_once_without_a_request(page: Page):
     page.evaluate(LISTEN)
     page.wait_for_function(ALL_HAS_COME)  # what stands below the desk comes after it
     asked = []
@@ -74,7 +74,7 @@ def test_a_press_sounds_at_once_and_without_a_request(page: Page):
     assert asked == []
 
 
-def test_what_is_saved_as_heard_is_what_the_page_plays(page: Page):
+def test_saved_as_heard_is_what_the_page_plays(page: Page):
     page.evaluate("() => musicgen.desk.set({ seed: 9, newSeed: false })")  # of which notes come
     go_on(page, bars=1)
     await_end(page)
@@ -94,7 +94,7 @@ def test_what_is_saved_as_heard_is_what_the_page_plays(page: Page):
     assert abs((len(sound) - 44) / 4 / rate - length) < 2  # not ten seconds
 
 
-def test_what_is_played_goes_to_the_piece_that_it_was_played_to(page: Page):
+def test_a_recording_goes_to_the_piece_it_was_started_on(page: Page):
     before = page.evaluate(NOTES)
     page.locator(".mg-play-in summary").click()
     page.get_by_role("button", name="Computer keys").click()
@@ -119,7 +119,7 @@ FOCUS = """() => {
 }"""
 
 
-def test_all_is_done_by_keys_alone_and_the_focus_is_never_lost(page: Page):
+def test_the_page_works_by_keyboard_and_keeps_the_focus(page: Page):
     """What a key is pressed on may go away with that; the next key goes on from beside it."""
     canvas, facts = page.locator(".mg-stage canvas"), page.locator(".mg-stage .mg-facts")
 

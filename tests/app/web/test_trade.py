@@ -85,7 +85,7 @@ def test_trade_bars(page: Page, record_property):
     expect(page.get_by_role("button", name="● Record")).to_be_enabled()
 
 
-def test_a_turn_in_which_nothing_is_played_ends_the_trade(page: Page):
+def test_a_silent_turn_ends_the_trade(page: Page):
     begin(page)
     expect(page.locator(".mg-play-in [role=status]")).to_have_text(
         "Nothing was played.", timeout=WAIT
@@ -94,7 +94,7 @@ def test_a_turn_in_which_nothing_is_played_ends_the_trade(page: Page):
     assert page.evaluate("musicgen.app.trade.on") is False
 
 
-def test_the_other_parts_play_on_under_a_turn(page: Page):
+def test_the_other_parts_accompany_a_turn(page: Page):
     """Those of the piece under the first turn, those of the answer under the next; both stay in the piece."""
     begin(page, "trio-disco")
     page.evaluate(WATCHED)

@@ -45,7 +45,7 @@ function store() {
 }
 
 export const tests = {
-  "two takes are compared, and each with the piece where it really goes on"() {
+  "takes are compared with each other and with the real continuation"() {
     const three = ["take 1 and take 2", "take 1 and the real piece", "take 2 and the real piece"];
     equal(named(desked({}, take(0), take(1))), three);
     const two = [take(0), take(1)];
@@ -57,7 +57,7 @@ export const tests = {
     const parts = take(0, { how: "accompany", region: { first: 0, stop: 8, tracks: [0] } });
     equal(named(desked({}, parts)), []);
   },
-  "the same bars are heard of both, from two before what is new on"() {
+  "both sides have the same bars, from two before the new ones"() {
     const desk = desked({}, take(0)),
       [pair] = pairsOf(desk);
     const { A, B, bars } = blind(pair, () => 0);
@@ -90,7 +90,7 @@ export const tests = {
       ["A", "A"],
     );
   },
-  "a choice is kept with what it was between, and can be written and deleted"() {
+  "a choice is stored with its sides, and can be exported and deleted"() {
     const kept = store(),
       choices = new Choices(() => kept),
       [pair] = pairsOf(desked({}, take(0)));
@@ -118,7 +118,7 @@ export const tests = {
     choices.clear();
     equal(choices.all, []);
   },
-  "a browser that keeps nothing has them for this visit"() {
+  "without storage, choices last for the visit"() {
     const refuse = () => {
       throw new Error("not here");
     };

@@ -44,7 +44,7 @@ function desked(can = true) {
 }
 
 export const tests = {
-  "of each bar it says how dense, how high and how loud it is"() {
+  "a plan has the density, register and loudness of each bar"() {
     const song = piece([
       [0, 12, 60, 80, 0],
       [0, 12, 72, 80, 0],
@@ -65,7 +65,7 @@ export const tests = {
     equal(planOf(piece([[0, 12, 60, 72, 0]])).loudness[0], null); // a piece without dynamics
     equal(planOf(piece([])).letters, [""]);
   },
-  "phrases that return have the letter of their first time"() {
+  "returning phrases have the same letter"() {
     equal(planOf(phrases(60, 60, 67, 60)).letters, ["A", "A", "B", "A"]);
     const nearly = phrases(60, 60);
     nearly.notes[5 * 16 + 2] += 1; // one note of many
@@ -75,7 +75,7 @@ export const tests = {
       "",
     ]);
   },
-  "heights and values are one another's"() {
+  "heights and values convert both ways"() {
     for (const [curve, value] of [
       ["density", 3.5],
       ["register", 67],
@@ -89,7 +89,7 @@ export const tests = {
       ["1 note per beat", "loudness 80 (mf)"],
     );
   },
-  "what is bent is asked of the bars that are written, and of no others"() {
+  "goals apply only to the bars that are written"() {
     const app = desked();
     app.desk.bend({ 3: { density: 1 }, 5: { density: 6, register: 72 }, 6: { loudness: 90 } });
     equal(planAsked(app, {}), { density: [null, 6], register: [null, 72] });
@@ -112,7 +112,7 @@ export const tests = {
     other.desk.bend({ 4: { density: 1 } });
     equal(planAsked(other, {}), null);
   },
-  "the bars after the prompt and those that are chosen can be bent"() {
+  "the plan can be edited for the bars after the prompt and for selected ones"() {
     const app = desked(),
       roll = { range: { first: 0, stop: 1 } };
     const { next, isOpen, lines } = planShown(app, app.desk.current, roll);
@@ -121,7 +121,7 @@ export const tests = {
     app.desk.choose(8);
     equal(planShown(app, app.desk.current, roll).lines.length, 11); // bars that are yet to come
   },
-  "a plan belongs to its piece, goes on with it by hand, and can be undone"() {
+  "a plan belongs to its piece, survives edits, and can be undone"() {
     const { desk } = desked(),
       goals = { 4: { density: 2 } };
     desk.bend({ 4: { density: 1 } });
@@ -139,7 +139,7 @@ export const tests = {
     desk.undo(); // what was bent in a row is one step
     equal(desk.goals, {});
   },
-  "a project keeps a plan, and none that is damaged"() {
+  "a project stores a plan, and a damaged one is refused"() {
     const { desk } = desked();
     desk.bend({ 4: { density: 2 } });
     const plain = (open) => ({

@@ -20,7 +20,7 @@ function recording(song, more) {
 const now = () => performance.now() / 1000;
 
 export const tests = {
-  "what is recorded is shown with its bars and a cursor"() {
+  "a recording is shown with its bars and a cursor"() {
     const song = piece([[0, 12, 60, 80, 0]], { bars: 2 });
     const turn = recording(song, { bar: 2, at: now() + 1, bars: 4 }).recorder;
     equal([turn.tick, turn.shown({ piece: song }).piece.lines.length], [96, 7]); // counted in
@@ -31,7 +31,7 @@ export const tests = {
     for (const one of [turn, open]) one.stop();
     equal([turn.tick, turn.shown({ piece: song }).piece], [null, song]);
   },
-  "the other parts play their last bars once more under a turn"() {
+  "the other parts repeat their last bars under a turn"() {
     const drums = [0, 48, 96].map((tick) => [tick, 60, 36 + tick / 48, 80, 0]); // prettier-ignore
     const song = piece([...drums, [96, 12, 72, 88, 1]], { bars: 3, tracks: 2 });
     const under = accompanied(song, 3, 2, 1);
@@ -44,7 +44,7 @@ export const tests = {
     equal(accompanied(song, 0, 2, 1), null);
     equal(accompanied(piece([[0, 12, 60, 80, 0]]), 1, 2, 0), null);
   },
-  "what was played after the answer had been asked for is in the piece, too"() {
+  "notes played after the request are in the piece, too"() {
     const asked = piece([[0, 12, 60, 88, 1]], { tracks: 2 });
     const whole = piece([[0, 9, 60, 88, 1], [36, 6, 64, 88, 1]], { tracks: 2 }); // prettier-ignore
     const take = {
@@ -60,7 +60,7 @@ export const tests = {
     ]);
     ok(withLate(take, asked, asked) === take);
   },
-  "silent bars at the end of a turn stay in front of the answer"() {
+  "silent bars at the end of a turn stay before the answer"() {
     const take = { ...piece([[0, 60, 60, 88, 0], [48, 12, 67, 80, 0]], { bars: 3 }), chords: [[0, "C_M"], [48, "G_M"]] }; // prettier-ignore
     const made = answerAt(take, 1, 2);
     equal(made.lines, [0, 48, 96, 144, 192]);
@@ -74,7 +74,7 @@ export const tests = {
     ]);
     ok(answerAt(take, 2, 2) === take);
   },
-  "a turn begins at a bar and a time, without counting in"() {
+  "a turn can start at a bar and a time, without count-in"() {
     const { recorder, clicks } = recording(piece([[0, 12, 60, 80, 0]]), { bar: 2, at: now() - 1 });
     equal(clicks.length, 0); // as many as there would be of a bar that is counted in
     recorder.press(62, 88);
@@ -86,7 +86,7 @@ export const tests = {
     ok(recorder.on);
     equal(rowsOf(recorder.stop())[1].slice(2), [62, 88, 0]);
   },
-  "a key that is down already sounds from the beginning on"() {
+  "a key held at the start is recorded from there"() {
     const { recorder } = recording(piece([]), { at: now() + 60 });
     recorder.stop();
     recorder.press(62, 88);
