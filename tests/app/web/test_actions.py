@@ -1,4 +1,4 @@
-"""A piece is heard, continued, filled in and accompanied; the server keeps nothing of it."""
+"""A piece is read, continued, infilled and accompanied; the server stores nothing of it."""
 
 import base64
 import time
@@ -35,7 +35,7 @@ JAZZ = example("trio-jazz")
 
 
 def offered(first: str | None) -> OfferedModels:
-    """Return some model first, and one of each language."""
+    """Return models of all languages, and the given one as the first."""
     models = OfferedModels(first)
     models.languages |= {name: language_of(name) for name in (MODEL, PIANO, LATER)}
     return models
@@ -43,7 +43,7 @@ def offered(first: str | None) -> OfferedModels:
 
 @pytest.fixture(scope="module")
 def composing() -> Iterator[PageActions]:
-    """One with a process that composes."""
+    """Actions with a composing process."""
     made = PageActions(OfferedModels(MODEL))
     yield made
     made.composer.close()
@@ -51,7 +51,7 @@ def composing() -> Iterator[PageActions]:
 
 @pytest.fixture
 def actions(composing: PageActions, request: pytest.FixtureRequest) -> PageActions:
-    """The actions over some model first, all with the same process."""
+    """Actions with a given first model, all with the same process."""
     return PageActions(
         offered(getattr(request, "param", MODEL)), composing.composer, composing.reader
     )
@@ -82,7 +82,7 @@ def test_a_disconnect_ends_the_work(actions: PageActions):
 
 def test_a_prompt_is_read_ahead_while_the_server_is_idle(actions: PageActions):
     of_prompt = "", request_from({**PLAIN, "promptBars": 2}), JAZZ, "a.mid"
-    for _ in range(2):  # the second takes the place of the first
+    for _ in range(2):  # the second replaces the first
         actions.read_ahead(*of_prompt)
         assert actions._ahead is not None
     last = actions._ahead
@@ -114,7 +114,7 @@ def test_a_piece_is_shown_as_each_model_reads_it(actions: PageActions):
 
 def test_files_are_not_read_in_the_server_process(actions: PageActions, monkeypatch):
     for name in ("read_file", "piece_of", "musicxml"):
-        monkeypatch.setattr(opened_files, name, None)  # here alone
+        monkeypatch.setattr(opened_files, name, None)  # in this process only
     assert actions.open(JAZZ + b"\0", "a.mid", PIANO)["chosen"] == 16
     assert actions.reader.notated(JAZZ, "a.mid").startswith(b"<?xml")
 
@@ -293,7 +293,7 @@ def test_an_idea_is_passed_to_models_that_support_it(actions: PageActions):
     known = {row["name"]: row["idea"] for row in page_facts(actions.models, "")["models"]}
     assert known[PIANO] is known[MODEL] is None
     for name in ("style", "key", "metre", "parts"):
-        for one in known["ensemble"][name]:  # all of it can be asked for
+        for one in known["ensemble"][name]:  # all are accepted
             language("ensemble").beginning({name: [one] if name == "parts" else one})
 
 
@@ -334,11 +334,11 @@ def test_a_title_is_a_file_name_without_folders():
     assert len(title_of("x" * 500)) == 60
 
 
-# What the page draws and plays is what the score says, also as it is streamed.
+# The page gets what is in the score, also while it is streamed.
 
 
 def streamed(spoken: str, kind: str, *, ends: bool = False, **more) -> StreamedTakes:
-    """Return what is asked of an example, without a note so far."""
+    """Return the takes of a request for an example, before the first note."""
     name, trio = f"untrained:tiny:{spoken}", spoken.startswith("groove")
     model = musicgen.load(name)
     request = MusicRequest(kind=kind, model=name, bars=9, seed=1, ends=ends, **more)
@@ -352,14 +352,14 @@ def streamed(spoken: str, kind: str, *, ends: bool = False, **more) -> StreamedT
         ("ensemble", "accompany", {"parts": ("bass",)}, 0, 1),
         ("ensemble", "infill", {"first": 5, "last": 9}, 4, 1),
         ("ensemble", "continue", {"prompt_bars": 4, "ends": True}, 4, 1),
-        ("groove", "continue", {"prompt_bars": 4}, 4, 0),  # it has no token that begins a bar
+        ("groove", "continue", {"prompt_bars": 4}, 4, 0),  # it has no bar token
     ],
 )
 def test_silent_bars_are_progress(spoken: str, kind: str, more: dict, first: int, begun: int):
     resting = streamed(spoken, kind, **more)
     lines = resting.begun()["takes"][0]["piece"]["lines"]
     assert resting.more(0) is None
-    for since in (2, 3):  # bars have begun since, and all but the last of them are whole
+    for since in (2, 3):  # bars that have begun, of which all but the last are complete
         view = resting.more(since)
         assert view is not None
         assert view["takes"][0]["now"] == lines[first + begun + since - 1]
@@ -367,7 +367,7 @@ def test_silent_bars_are_progress(spoken: str, kind: str, more: dict, first: int
         assert resting.more(since) is None
 
 
-# A metre is written before the first note that it holds for, which may come with a later view.
+# A metre is written before its first note, which may come with a later view.
 @pytest.mark.parametrize("begun", [0, 3])
 def test_bar_lines_follow_a_new_metre(begun: int):
     takes = streamed("ensemble", "continue", prompt_bars=4)
@@ -411,4 +411,6 @@ def test_a_picture_has_all_notes_in_order():
     empty = picture(Score(ticks_per_beat=8, markers=(Marker(0, "N_N"),)), 0)
     assert (empty["notes"], empty["lines"], empty["chords"]) == ([], [0, 32], [[0, "N_N"]])
     song = language("remi").arrange(read_midi(example("piano-g-minor")))
-    assert picture(song, 1)["centre"] in range(-1, 3)  # five places below it is no D♯, six above F♯
+    assert picture(song, 1)["centre"] in range(
+        -1, 3
+    )  # the twelve names around it have no D♯, but F♯

@@ -1,4 +1,4 @@
-"""Programs reach the page's actions by name, and nobody reaches what is not theirs."""
+"""The endpoints for programs."""
 
 from pathlib import Path
 from typing import Any

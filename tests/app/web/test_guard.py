@@ -1,4 +1,4 @@
-"""Requests of strangers: refused in a sentence before anything is done, and nothing of them is said again."""
+"""Requests of strangers are refused early, in one sentence that repeats nothing of them."""
 
 import asyncio
 import json
@@ -29,13 +29,13 @@ from tests.app.web.browser import MODEL, started
 
 API = "/gradio_api"
 FORM = "multipart/form-data; boundary=X"
-SILENCE = None  # among the parts of a body
+SILENCE = None  # a part of a body that does not arrive
 
 
 def ask(
     method: str, path: str, *parts: bytes | None, let_in=None, **headers: str
 ) -> tuple[int, str]:
-    """Return status and body of the answer to a request; who is let in is answered with the body's size."""
+    """Return the status and body of an answer; an accepted request is answered with the size of its body."""
     sent, left = [], list(parts or [b""])
     given = {"host": "localhost:7860"} | {n.replace("_", "-"): v for n, v in headers.items()}
 
@@ -57,7 +57,7 @@ def ask(
     scope = {"type": "http", "method": method, "path": path, "query_string": b"", "client": ("127.0.0.1", 1),
              "headers": [(name.encode(), value.encode()) for name, value in given.items()]}  # fmt: skip
     door = Guard(echo, names=Names("127.0.0.1"), room=Room(), files=Path("nowhere"))
-    # In a thread that has no loop yet: a browser of other tests keeps one here.
+    # In a thread without an event loop: the browser of other tests keeps one in this thread.
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, door(scope, receive, send)).result()  # type: ignore[arg-type]
     assert b"default-src 'self'" in dict(sent[0]["headers"])[b"content-security-policy"]
@@ -77,7 +77,7 @@ def test_the_size_of_bodies_is_limited(monkeypatch: pytest.MonkeyPatch):
     assert ask("POST", path, b'{"data"', b":[]}") == (200, "11")
     assert ask("POST", path, padded(JSON_BYTES)) == (200, str(JSON_BYTES))
     assert ask("POST", path, padded(JSON_BYTES + 1))[0] == 413
-    for length in (str(JSON_BYTES + 1), "-1", "many"):  # refused unread
+    for length in (str(JSON_BYTES + 1), "-1", "many"):  # refused without reading
         assert ask("POST", path, SILENCE, content_length=length)[0] == 413
     for sent, most in (("cancel", JSON_BYTES), ("upload", FORM_BYTES)):
         parts = [bytes(50_000)] * (most // 50_000 + 1)
@@ -98,7 +98,7 @@ def test_a_json_body_must_be_a_small_object(body: bytes, wanted: int):
     began = time.process_time()
     status, said = ask("POST", f"{API}/run/predict", body)
     assert status == wanted
-    assert time.process_time() - began < 1  # a machine that is busy with others may take longer
+    assert time.process_time() - began < 1  # CPU time, since the machine may be busy
     if wanted != 200:
         assert len(said) < 150
         assert json.loads(said)["detail"].endswith(".")
@@ -199,7 +199,7 @@ def test_uploads_per_minute_are_limited(monkeypatch: pytest.MonkeyPatch):
     now = iter([0, 1, 2, 3, 61])
     monkeypatch.setattr(guard.time, "monotonic", lambda: float(next(now)))
     room, most = Room(), guard.BYTES_A_MINUTE
-    room.count("a", most + 1)  # the first, whatever its size
+    room.count("a", most + 1)  # the first of any size
     with pytest.raises(Refused, match="in the last minute"):
         room.count("a", 1)
     room.count("b", most)
@@ -211,7 +211,7 @@ def test_uploads_per_minute_are_limited(monkeypatch: pytest.MonkeyPatch):
 def test_a_client_that_stops_reading_is_gone(monkeypatch: pytest.MonkeyPatch):
     room = Room()
     with room.place("a"):
-        assert not room.is_gone("a")  # it has only just asked
+        assert not room.is_gone("a")  # its request is new
         monkeypatch.setattr(guard, "GONE_SECONDS", 0)
         assert room.is_gone("a")
         with room.reading("a"):
@@ -233,7 +233,7 @@ def test_old_files_are_deleted_to_make_room(tmp_path: Path, monkeypatch: pytest.
         return "".join(sorted(path.name for path in tmp_path.iterdir()))
 
     make_room(tmp_path)
-    assert left() == "bcd"  # an hour is over
+    assert left() == "bcd"  # older than an hour
     monkeypatch.setattr(guard, "FILES_BYTES", 400)
     make_room(tmp_path, 100)
     assert left() == "bcd"
@@ -242,7 +242,7 @@ def test_old_files_are_deleted_to_make_room(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(guard, "MOST_FILES", 1)
     with pytest.raises(Refused, match="too many files") as refused:
         make_room(tmp_path, 1)
-    assert (refused.value.status, left()) == (507, "d")  # which has just come
+    assert (refused.value.status, left()) == (507, "d")  # it is too new
     make_room(tmp_path / "gone", 1)
 
 
@@ -253,7 +253,7 @@ def client(server):
 
 
 def called(client: httpx.Client, name: str, data: list) -> str:
-    """Return all that comes of a call."""
+    """Return the whole answer to a call."""
     job = client.post(f"{API}/call/{name}", json={"data": data}).json()["event_id"]
     return client.get(f"{API}/call/{name}/{job}").text
 

@@ -1,4 +1,4 @@
-"""The page's scripts that need no page: their tests run in node where there is one, and in the browser."""
+"""The page's scripts that do not need a page; their tests run in node, if available, and in the browser."""
 
 import re
 import shutil
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 SCRIPTS = Path(__file__).parent / "scripts"
 ASSETS = ROOT / "app" / "assets"
 FLOORS = ("music", "desk", "sound", "roll", "widgets", "page")  # each imports from those before it
-MOST_LINES = 500  # of a file
+MOST_LINES = 500  # per file
 RUN = """async (file) => {
   const { tests } = await import(`/tests/app/web/scripts/${file}.js`), failed = [];
   for (const [name, act] of Object.entries(tests)) {
@@ -67,7 +67,7 @@ def test_limits_of_a_project_match_the_servers():
 
 
 def test_files_are_short_and_imports_go_down():
-    """From the page to its widgets, to rolls and sound, to the desk, to music; inside a folder in no circle."""
+    """Folders import only from those before them in FLOORS; within a folder there are no cycles."""
     height = {name: level for level, name in enumerate(FLOORS)}
     for folder, level in height.items():
         arrows: dict[str, set[str]] = {}

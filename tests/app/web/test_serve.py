@@ -1,4 +1,4 @@
-"""The life of a server: at home in what it asks, public where it is asked to be, and ended in order."""
+"""The life of a server: local by default, public on request, and ended in order."""
 
 import os
 import signal
@@ -79,12 +79,12 @@ def test_the_page_works_offline_and_the_files_of_a_killed_server_are_deleted(tmp
 @pytest.mark.parametrize("plays", [False, True])
 def test_the_server_ends_in_order_when_idle_and_while_composing(plays: bool):
     with started("--model", MODEL, module="tests.app.web.held_app") as server:
-        awaited(server.said)  # it answers a little before it says so
+        awaited(server.said)  # it answers shortly before it prints this
         if plays:
             client = Client(server.address, verbose=False)
             playing = client.submit(None, MODEL, bars=128, api_name="/continue")
             awaited(lambda: playing.status().code.name == "PROCESSING")
-            time.sleep(1)  # the music is under way
+            time.sleep(1)  # it is composing by now
             assert not playing.done()
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(120) == 130
@@ -96,13 +96,13 @@ def test_the_server_ends_in_order_when_idle_and_while_composing(plays: bool):
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A place for temporary folders that no other test shares."""
+    """A folder for temporary folders of this test alone."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
 
 def killed(place: Path) -> Path:
-    """Return the folder of a process that was killed while it held it."""
+    """Return the folder of a process that was killed while it held the lock."""
     program = (
         "import sys, tempfile; tempfile.tempdir = sys.argv[1]\n"
         "from app.web.process import ServerFolder\n"
@@ -115,7 +115,7 @@ def killed(place: Path) -> Path:
     ) as child:
         assert child.stdout
         folder = Path(child.stdout.readline().decode().strip())
-        delete_left_behind()  # it lives, and keeps it
+        delete_left_behind()  # it is alive, so its folder stays
         child.send_signal(signal.SIGKILL)
     assert (folder / "visitor" / "a.wav").exists()
     return folder
@@ -127,7 +127,7 @@ def test_the_folder_of_a_killed_server_is_deleted_at_the_next_start(place: Path,
         patched.setattr("shutil.rmtree", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             delete_left_behind()
-    assert (dead / LOCK).exists()  # cut short, it is gone on with
+    assert (dead / LOCK).exists()  # an interrupted deletion is continued
     delete_left_behind()
     assert not dead.exists()
     assert mine.path.exists()
@@ -136,7 +136,7 @@ def test_the_folder_of_a_killed_server_is_deleted_at_the_next_start(place: Path,
 
 
 def test_other_folders_are_left_alone(place: Path):
-    own = place / f"{PREFIX}mine"  # made by a person, who never locked it
+    own = place / f"{PREFIX}mine"  # made by a user, without a lock
     other = place / "elsewhere"
     for folder in (own, other):
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""Requests are done in turns by processes of the server's own; what fails there costs its own requests alone."""
+"""Composing processes take turns between requests, and failures affect only their own requests."""
 
 import os
 import signal
@@ -84,7 +84,7 @@ def test_a_process_that_dies_or_garbles_reports_fails_only_its_own_requests(
             patched.setattr(EngineProcess, "receive", misunderstood)
         assert job.ended.wait(LATE)
     error, said = (ValueError, "the system ended") if dies else (RuntimeError, "try again")
-    with pytest.raises(error, match=said):  # the page shows the message of the first
+    with pytest.raises(error, match=said):  # the page shows messages of ValueError
         job.check()
     again = begun(composer, work(tokens=5))
     assert again.ended.wait(LATE)
@@ -92,10 +92,10 @@ def test_a_process_that_dies_or_garbles_reports_fails_only_its_own_requests(
     unsent = replace(work().order(), ids=threading.Lock())
     with pytest.raises(TypeError, match="pickle"):
         composer.take(MODELS[1], unsent)
-    assert composer.requests == 0  # what cannot be sent is nobody's work
+    assert composer.requests == 0  # it could not be sent, so it is not registered
 
 
-# Engines, which work in such a process.
+# The engines within a process.
 
 
 def asked(number: int, model=MODELS[0], tokens: int | None = None, **more) -> Task:
@@ -104,7 +104,7 @@ def asked(number: int, model=MODELS[0], tokens: int | None = None, **more) -> Ta
 
 
 def until(engines: Engines, ended: int) -> dict[int, list[News]]:
-    """Work until a request has ended; returns what was reported, by request."""
+    """Work until a request has ended; return the reports by request."""
     found: dict[int, list[News]] = {}
     while not any(news.ended for news in found.get(ended, [])):
         if not engines.idle:
@@ -151,7 +151,7 @@ def test_the_last_models_and_all_busy_ones_stay():
 def test_a_failing_model_fails_only_its_own_requests(monkeypatch: pytest.MonkeyPatch):
     step = Engine.work
 
-    class Odd(Exception):  # which cannot be sent as it is
+    class Odd(Exception):  # cannot be unpickled
         def __init__(self, one, other):
             super().__init__(f"{one} and {other}")
 

@@ -1,4 +1,4 @@
-"""Whatever befalls a visitor's file is a sentence to them, and costs no other visitor anything."""
+"""Failures in reading a file give one sentence and do not affect other visitors."""
 
 import os
 import threading
@@ -37,7 +37,7 @@ def stumbles() -> None:
 
 
 def holds(begun: Path, until: Path) -> int:
-    """Say that it has begun, and in which process, and go on until a file is there."""
+    """Write the process id to a file, and run until another file exists."""
     begun.write_text(str(os.getpid()))
     while not until.exists():
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-// What is done with the desk, without a page: the server and the player are stand-ins.
+// The actions of the page, with stand-ins for the server and the player.
 import { App } from "../../../../app/assets/page/app.js";
 import { mixOf, remix } from "../../../../app/assets/desk/mix.js";
 import { treeOf } from "../../../../app/assets/page/history.js";
@@ -9,7 +9,7 @@ import { equal, ok, piece, throws } from "./check.js";
 
 const bars = (count) => piece([[0, 12, 60, 80, 0]], { bars: count });
 
-// An app with a song on its stage; `compose` puts two takes of it there, as when their first notes come.
+// An app with a song on the stage; `compose` adds two running takes of it.
 function working() {
   const player = { playing: false, entry: null, tick: 0, load: (entry) => (player.entry = entry), update: (entry) => (player.entry = entry), pause: () => {}, play: () => (player.playing = true), seek: (tick) => (player.tick = tick), loop: (ticks) => (player.round = ticks) };
   const app = new App({ facts: { models: [{ name: "m" }], sampling: [] }, desk: new Desk(), server: {}, player }), stopped = [];
@@ -24,7 +24,7 @@ function working() {
   return { app, desk: app.desk, player, stopped, compose, entry };
 }
 
-// Something on the page that has, or has not, a focus that is seen; by what selectors name it.
+// A stand-in for an element that matches the selector `name`; `seen` is whether its focus is visible.
 function element(name) {
   const one = { seen: false, blurred: false, blur: () => (one.blurred = true) };
   one.matches = (query) => (query === ":focus-visible" ? one.seen : query.split(", ").includes(name));
@@ -32,7 +32,7 @@ function element(name) {
   return one;
 }
 
-// An app that takes down what it is told to do by keys and by files that are dropped.
+// An app that records what shortcuts and dropped files make it do.
 function listening() {
   const hears = {}, done = [], before = globalThis.addEventListener, tell = (what) => () => done.push(what);
   const app = { undo: tell("undo"), redo: tell("redo"), play: (entry) => done.push(`play ${entry}`), desk: { current: "song" }, player: { entry: {}, play: tell("play") }, opening: 0, toggle: App.prototype.toggle };
@@ -253,10 +253,10 @@ export const tests = {
   },
   async "space plays after a click, presses buttons focused by key, and Ctrl+Z is left to text fields"() {
     const { app, hears, done, key } = listening(), button = element("button"), field = element("input[type=text]");
-    hears.focusin({ target: button }); // by a pointer
+    hears.focusin({ target: button }); // by a click
     key(" ", button);
     equal([done.splice(0), button.blurred], [["play"], true]);
-    button.seen = true; // its focus, by the tab key
+    button.seen = true; // focused by the Tab key
     hears.focusin({ target: button });
     key(" ", button);
     key("z", field, { ctrlKey: true });

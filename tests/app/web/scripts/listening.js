@@ -1,10 +1,10 @@
-// Blind comparisons: what there is to compare, what is heard of it, and what is kept of a choice.
+// Blind comparisons: the pairs, the excerpts, and the stored choices.
 import { Choices, blind, pairsOf } from "../../../../app/assets/desk/listening.js";
 import { Desk } from "../../../../app/assets/desk/state.js";
 import { barCount, rowsOf } from "../../../../app/assets/music/piece.js";
 import { equal, ok, piece } from "./check.js";
 
-// A piece of so many bars, each of which begins with a note; what is written has other ones from a bar on.
+// A piece with a note at the start of each bar, with another pitch from the bar `from` on.
 const song = (bars, from = bars) =>
   piece(
     Array.from({ length: bars }, (_, bar) => [48 * bar, 12, bar < from ? 60 : 70, 80, 0]),
@@ -35,7 +35,7 @@ function desked(parent, ...takes) {
 const named = (desk) =>
   pairsOf(desk).map((pair) => pair.map(({ facts }) => facts.what).join(" and "));
 
-// What a browser keeps.
+// A stand-in for the browser's storage.
 function store() {
   const kept = new Map();
   return {
@@ -50,7 +50,7 @@ export const tests = {
     equal(named(desked({}, take(0), take(1))), three);
     const two = [take(0), take(1)];
     equal(named(desked({ piece: song(4) }, ...two)), three.slice(0, 1)); // it ends there
-    equal(named(desked({ provenance: { model: "groove" } }, ...two)), three.slice(0, 1)); // a model wrote it
+    equal(named(desked({ provenance: { model: "groove" } }, ...two)), three.slice(0, 1)); // written by a model
     equal(named(desked({ kind: "edit" }, ...two)), three.slice(0, 1));
     const growing = take(1, { state: "running" });
     equal(named(desked({ piece: song(4) }, take(0), growing)), []);

@@ -1,4 +1,4 @@
-// What is made of pieces by hand: trimmed, cut, moved, retuned to a chord, named by the key, written as MIDI.
+// Pieces: editing, trimming, chords, names by key, notation, MIDI; and rolls under pointers and keys.
 import { readChord, chordNotice, progressionNotice, withChord } from "../../../../app/assets/music/chords.js";
 import { Clock } from "../../../../app/assets/music/clock.js";
 import { drawn, lengthened, moved, quantised, removed } from "../../../../app/assets/music/edits.js";
@@ -18,8 +18,8 @@ import { equal, near, ok, piece, throws } from "./check.js";
 
 const four = () => piece([0, 1, 2, 3].map((bar) => [48 * bar, 60, 60 + bar, 80, 0]));
 
-// A roll without a page, 24 pixels a beat, with a hand on it; `at` is a pointer over a tick of a pitch in a lane, `off`
-// pixels further.
+// A roll without a page, with 24 pixels per beat and note editing; `at` is a pointer at a tick and a pitch of a lane, `off`
+// pixels to the right.
 function handled(song) {
   const classes = new Set(), classList = { remove: (name) => classes.delete(name), toggle: (name, on) => (on ? classes.add(name) : classes.delete(name)) };
   const view = { clientLeft: 0, clientTop: 0, clientWidth: 846, clientHeight: 400, scrollLeft: 0, getBoundingClientRect: () => ({ left: 0, top: 0 }) };
@@ -38,7 +38,7 @@ function handled(song) {
   return { roll, hand, at, drag, classes };
 }
 
-// A roll of so many bars without a page; `hears` are the listeners of its elements.
+// A roll of many bars without a page; `hears` are the listeners of its elements.
 function longRoll(bars) {
   const { roll } = handled(piece([[0, 12, 60, 80, 0]], { bars }));
   const element = (hears = {}) => ({ hears, addEventListener: (name, act) => (hears[name] = act), setPointerCapture() {}, focus() {}, classList: { toggle() {}, remove() {} } });
@@ -49,7 +49,7 @@ function longRoll(bars) {
   return roll;
 }
 
-// Frames are drawn when `run` says so.
+// Frames are drawn when `run` is called.
 function inFrames(act) {
   const frames = [], before = globalThis.requestAnimationFrame;
   globalThis.requestAnimationFrame = (one) => frames.push(one);
@@ -78,13 +78,13 @@ export const tests = {
       const left = (places, frames = 10) => {
         hears.pointerdown({ pointerId: 1, button: 0 });
         places.forEach((clientX) => hears.pointermove({ clientX }));
-        seen.length -= places.length; // of the hand, not of the edge
+        seen.length -= places.length; // moves of the pointer, not of the edge
         run(frames);
         hears.pointerup();
         run(1);
         return roll.axis.left;
       };
-      equal([left([400]), left([840]), left([60, 70])], [0, 0, 0]); // one that only begins there
+      equal([left([400]), left([840]), left([60, 70])], [0, 0, 0]); // a drag that begins at the edge
       const slow = left([400, 840]), fast = left([1000]) - slow;
       ok(slow > 0 && fast > 5 * slow, `${slow} and ${fast}`);
       equal([seen.length, seen.at(-1)], [20, slow + fast]);
@@ -138,12 +138,12 @@ export const tests = {
     hand.acts.edit = (made, words, as) => (names.push(as), (roll.piece = made));
     const nudge = (more = {}) => hand.key({ key: "ArrowRight", ...more }), choose = (some) => (roll.chosenNotes = new Set(some));
     choose([0, 2]);
-    for (let press = 0; press < 3; press++) nudge(); // they go in among their like
+    for (let press = 0; press < 3; press++) nudge(); // their order changes
     choose([0, 3]);
     nudge();
     nudge({ shiftKey: true });
     nudge();
-    roll.piece = { ...roll.piece }; // as when undo has been there
+    roll.piece = { ...roll.piece }; // as after undo
     nudge();
     equal(names.map((name) => names.indexOf(name)), [0, 0, 0, 3, 4, 5, 6]);
   },
@@ -152,19 +152,19 @@ export const tests = {
     near(zoomed(null), fit);
     near(zoomed(2), 2 * fit);
     near(zoomed(null), fit);
-    near(zoomed(0.5), fit); // there is no more of it
+    near(zoomed(0.5), fit); // already all of it
     near(zoomed(100), 100 * fit);
     near(zoomed(0.01), 2);
   },
   "a short note is moved by its middle and resized by its last third"() {
     const song = piece([[12, 3, 60, 80, 0]]), held = (tick) => {
-      const { at, drag, roll } = handled(song); // the note is six pixels wide
+      const { at, drag, roll } = handled(song); // a note of six pixels
       drag(at(tick, 60, 0), at(tick + 6, 60, 0));
       return rowsOf(roll.piece)[0].slice(0, 2);
     };
     equal([held(13), held(13.7), held(14.5)], [[18, 3], [18, 3], [12, 9]]);
     const { at, drag, roll, hand } = handled(song), still = at(13, 60, 0);
-    drag(still, { ...still, clientX: still.clientX + 1 }); // a hand is never quite still
+    drag(still, { ...still, clientX: still.clientX + 1 }); // a press is never quite still
     equal([roll.piece === song, hand.chosen.size], [true, 1]);
   },
   "a note dragged past its lane is clamped to it"() {
@@ -178,7 +178,7 @@ export const tests = {
       const [[above, , high], [below, low]] = [dragged(track, -50), dragged(track, 999)];
       equal([above, below], [high, low]);
     }
-    const [pitch, , high] = dragged(1, 12); // in the ruler
+    const [pitch, , high] = dragged(1, 12); // over the ruler
     equal(pitch, high);
   },
   "the cursor shows where a drag resizes a note"() {
@@ -304,7 +304,7 @@ export const tests = {
     const turn = ["F_M", "D_m", "C_M", "G_M"], sharp = ["F#_M", "A#_m", "C#_7", "G#_m"];
     equal(signs([54, 60], 7, ...sharp, ...sharp, ...turn, ...turn), ["F♯", "A♯m", "C♯7", "G♯m", "F♯", "A♯m", "C♯7", "G♯m", "F", "Dm", "C", "G", "F", "Dm", "C", "G"]);
     equal(signs([54], 7, "F#_M", "F_o", "C#_M", "C_o", "G_M/B"), ["F♯", "E♯°", "C♯", "C°", "G/B"]);
-    equal(chordSigns({ ...piece([]), centre: 9, chords: [[0, "F_M"], [48, "D_m"], [96, "C_M"], [144, "G_M"]] }), ["F", "Dm", "C", "G"]); // nothing sounds
+    equal(chordSigns({ ...piece([]), centre: 9, chords: [[0, "F_M"], [48, "D_m"], [96, "C_M"], [144, "G_M"]] }), ["F", "Dm", "C", "G"]); // without notes
     equal(chordSigns({ ...piece([]), centre: -6, chords: [[0, "D#_M"], [48, "B_M"], [96, "F#_M"], [144, "A_M"], [150, "N_N"], [160, "verse"]] }), ["E♭", "C♭", "G♭", "A", "", "verse"]);
   },
   "seconds and ticks convert across tempo changes"() {
@@ -351,7 +351,7 @@ export const tests = {
     equal(changesOf(song, played), ["transposed by +3", "at 50 % of the tempo", "Track 1 muted", "other instruments", "other volumes"]);
     equal(changesOf(song, { ...plain, transpose: -2, mix: [{ program: 7, mute: true }] }), ["transposed by −2", "Track 0 muted"]);
     const { piece: heard, volumes } = asHeard(song, played);
-    equal(rowsOf(heard), [[0, 12, 63, 80, 0], [0, 12, 36, 80, 2]]); // what no keyboard has is not heard
+    equal(rowsOf(heard), [[0, 12, 63, 80, 0], [0, 12, 36, 80, 2]]); // pitches above 127 are dropped
     equal([heard.tempos, heard.chords, heard.tracks.map(({ program }) => program)], [[[0, 60]], [[0, "C#_m7/G#"], [12, "N_N"], [24, "verse"]], [42, 1, 2]]);
     const bytes = [...writeMidi(heard, { made: { seed: 7 }, volumes })], has = (...some) => bytes.some((_, at) => some.every((byte, i) => bytes[at + i] === byte));
     ok(has(0xb0, 7, 80) && has(0xb9, 7, 100) && has(0xc0, 42) && has(0x51, 3, 0x0f, 0x42, 0x40), "volumes, instrument and tempo");

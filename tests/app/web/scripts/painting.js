@@ -1,4 +1,4 @@
-// What is painted on a piano roll, and that nothing on it covers anything else; and how a roll follows what sounds.
+// The painting of a piano roll: nothing covers anything else; and how the view follows playback.
 import { Axis } from "../../../../app/assets/roll/axis.js";
 import { gutterOf } from "../../../../app/assets/roll/gutter.js";
 import { paint } from "../../../../app/assets/roll/paint.js";
@@ -6,9 +6,9 @@ import { Roll } from "../../../../app/assets/roll/roll.js";
 import { lanesOf } from "../../../../app/assets/roll/scale.js";
 import { equal, near, ok, piece } from "./check.js";
 
-const LETTER = 6; // pixels, of every letter
+const LETTER = 6; // pixels per letter
 
-// In node there is neither a window nor a document; a browser has both, and styles of its own.
+// Stand-ins for the styles, and in node for the window and the document.
 function dressed(act) {
   const before = globalThis.getComputedStyle, counted = { looked: 0 }, own = {};
   if (typeof document === "undefined") own.document = { createElement: () => ({ getContext: () => penOf([]) }) };
@@ -23,7 +23,7 @@ function dressed(act) {
   }
 }
 
-// A pen that takes down what it paints, with its colour and strength.
+// A pen that records what it paints, with colour and alpha.
 function penOf(painted) {
   const known = { font: "11px sans", globalAlpha: 1, fillStyle: "", measureText: (text) => ({ width: LETTER * text.length }) };
   return new Proxy(known, {
@@ -32,7 +32,7 @@ function penOf(painted) {
   });
 }
 
-// A roll of a piece on a view of so many pixels; `paint` gives what is painted.
+// A roll on a view of some size; `paintNow` returns what is painted.
 function rolled(song, { width = 846, height = 400, zoom = null, ...more } = {}) {
   const painted = [], pen = penOf(painted), cursor = { style: {}, classList: { toggle() {} } };
   const roll = Object.assign(Object.create(Roll.prototype), {
@@ -100,7 +100,7 @@ export const tests = {
       const step = numbers[1] - numbers[0];
       equal(numbers, Array.from({ length: Math.ceil(20 / step) }, (_, n) => 1 + n * step));
       equal(flags.length, 2);
-      ok(flags[0].x + 3 * LETTER + 10 < flags[1].x); // with what is around it
+      ok(flags[0].x + 3 * LETTER + 10 < flags[1].x); // with its padding
       ok(texts.filter((one) => !flags.includes(one)).every(({ y }) => y - 5 >= Math.max(...flags.map((one) => one.y)) + 6));
     }
   },

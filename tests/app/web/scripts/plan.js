@@ -1,4 +1,4 @@
-// The plan of a piece: what it says of bars, what is asked by it, and that a project keeps it.
+// The plan of a piece: its curves and letters, the goals, and storing it.
 import { faultOf, settingsOf } from "../../../../app/assets/desk/check.js";
 import { Desk } from "../../../../app/assets/desk/state.js";
 import {
@@ -11,11 +11,11 @@ import {
 import { planAsked, planShown } from "../../../../app/assets/widgets/plan_view.js";
 import { equal, near, ok, piece } from "./check.js";
 
-// A bar of four notes from a pitch on.
+// A bar of four rising notes.
 const bar = (number, pitch) =>
   [0, 12, 24, 36].map((tick, step) => [48 * number + tick, 12, pitch + step, 80, 0]);
 
-// A piece of phrases of four bars, each of which is one bar from its pitch on, four times.
+// A piece of phrases, each of which is a bar from its pitch, repeated four times.
 const phrases = (...pitches) =>
   piece(
     pitches.flatMap((pitch, place) => [0, 1, 2, 3].flatMap((n) => bar(4 * place + n, pitch))),
@@ -35,7 +35,7 @@ const entry = (id, song, more = {}) => ({
   ...more,
 });
 
-// What the page is, as far as the plan goes.
+// A stand-in for the app, as far as the plan needs it.
 function desked(can = true) {
   const desk = new Desk();
   desk.show(entry("song", phrases(60, 64)), "opening a file");
@@ -48,7 +48,7 @@ export const tests = {
     const song = piece([
       [0, 12, 60, 80, 0],
       [0, 12, 72, 80, 0],
-      [0, 12, 72, 80, 0], // struck twice at once
+      [0, 12, 72, 80, 0], // the same note twice
       [24, 12, 64, 16, 0],
       [48, 12, 36, 100, 2],
     ], { bars: 3, tracks: 3 }); // prettier-ignore
@@ -105,7 +105,7 @@ export const tests = {
       ],
       [null, null],
     );
-    app.desk.set({ plan: false }); // what is not seen is not asked
+    app.desk.set({ plan: false }); // a hidden plan sets no goals
     equal(planAsked(app, {}), null);
     equal(askedOf({}, 0, 4), null);
     const other = desked(false);
@@ -119,7 +119,7 @@ export const tests = {
     equal([next, lines.length], [{ first: 4, stop: 6 }, 9]);
     equal([0, 1, 3, 4, 5, 6].map(isOpen), [true, false, false, true, true, false]);
     app.desk.choose(8);
-    equal(planShown(app, app.desk.current, roll).lines.length, 11); // bars that are yet to come
+    equal(planShown(app, app.desk.current, roll).lines.length, 11); // includes bars to be written
   },
   "a plan belongs to its piece, survives edits, and can be undone"() {
     const { desk } = desked(),
@@ -136,7 +136,7 @@ export const tests = {
     desk.undo();
     equal(desk.goals, goals);
     desk.undo();
-    desk.undo(); // what was bent in a row is one step
+    desk.undo(); // consecutive changes are one step
     equal(desk.goals, {});
   },
   "a project stores a plan, and a damaged one is refused"() {

@@ -1,4 +1,4 @@
-// The desk's memory: nothing is lost, and every step can be undone and done again.
+// The desk: nothing is lost, and every step can be undone and redone.
 import { mixOf, remix } from "../../../../app/assets/desk/mix.js";
 import { Desk, interrupted } from "../../../../app/assets/desk/state.js";
 import { readDesk, writeDesk } from "../../../../app/assets/desk/file.js";
@@ -34,7 +34,7 @@ export const tests = {
     equal(desk.open.chosen, 2);
     desk.undo();
     equal([desk.current, desk.undo()], [null, null]);
-    equal([...desk.open.listed].sort(), [song.id, ...ids].sort()); // nothing is lost by going back
+    equal([...desk.open.listed].sort(), [song.id, ...ids].sort()); // undo loses nothing
     for (let i = 0; i < 5; i++) ok(desk.redo());
     equal(JSON.stringify(desk.open), states[2]);
     equal(desk.redo(), null);
@@ -72,14 +72,14 @@ export const tests = {
     ok(!desk.open.listed.includes(takes[0].id));
     desk.recall(takes[1].id);
     desk.remove(song.id);
-    desk.remove(takes[1].id); // what it came of is gone already
+    desk.remove(takes[1].id); // its parent is deleted already
     equal(desk.open.current, other.id);
   },
   "after a deletion, the next piece has its own model and prompt"() {
     const { desk, song } = worked(), other = entry({ model: "another", chosen: 4 });
     desk.show(other, "opening another");
     desk.remove(other.id);
-    equal([desk.open.model, desk.open.chosen, desk.takes], ["m", 2, []]); // of the last take
+    equal([desk.open.model, desk.open.chosen, desk.takes], ["m", 2, []]); // those of the last take
     desk.show(entry({ parent: song.id, kind: "edit", model: "another" }), "edit");
     desk.remove(desk.current.id);
     equal([desk.current.id, desk.open.model, desk.open.chosen], [song.id, "m", 2]);
@@ -132,12 +132,12 @@ export const tests = {
     equal([left.state, left.chosen, left.piece.lines.length, left.region.stop], ["stopped", 2, 3, 2]);
     equal(interrupted(entry()).state, "done");
     const anew = interrupted(entry({ state: "running", how: "infill", now: 50, region: { first: 1, stop: 3, tracks: null } }));
-    equal([anew.state, anew.chosen, anew.piece.lines.length, anew.region.stop], ["stopped", 4, 5, 3]); // what follows stays
+    equal([anew.state, anew.chosen, anew.piece.lines.length, anew.region.stop], ["stopped", 4, 5, 3]); // later bars stay
   },
   "a desk is saved as a file and read again; a truncated file is refused"() {
     const { desk, song } = worked();
     desk.star(song.id);
-    desk.set({ tempo: 1.5, temperature: 0.7 }); // the one is the page's, the other the server's
+    desk.set({ tempo: 1.5, temperature: 0.7 }); // a default of the page, and one of the server
     const text = writeDesk(desk), again = readDesk(text, "a.musicgen", { ...desk.settings, tempo: 1, temperature: 1 });
     equal(again.open, desk.open);
     equal([...again.stars], [song.id]);
@@ -188,7 +188,7 @@ export const tests = {
     for (const idea of [7, null, { parts: "flute" }, { tempo: "fast" }, { key: ["C"] }])
       equal(readDesk(changed((found) => (found.desk.settings.idea = idea)), "a.musicgen", before).settings.idea, {});
     equal([odd.settings.tempo, odd.settings.mix, odd.settings.bars, odd.settings.seed, odd.past], [1, {}, 16, 3, []]);
-    equal(readDesk(changed((found) => (found.desk.settings.tempo = 0)), "a.musicgen", before).settings.tempo, 1); // it would stand still
+    equal(readDesk(changed((found) => (found.desk.settings.tempo = 0)), "a.musicgen", before).settings.tempo, 1); // playback would stand still
     for (const [name, value] of Object.entries({ bars: 1e9, variations: 1e9, dense: 7, seed: 1e300, transpose: 1e9, chords: "C | ".repeat(1e4), mix: { a: many(1e4, null) } }))
       equal(readDesk(changed((found) => (found.desk.settings[name] = value)), "a.musicgen", before).settings[name], before[name]);
   },

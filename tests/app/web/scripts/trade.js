@@ -1,10 +1,10 @@
-// Trading bars: what of a turn reaches the piece, and a recorder that begins at a bar line of its own.
+// Trading bars: joining turns into the piece, and recording from a bar line.
 import { rowsOf } from "../../../../app/assets/music/piece.js";
 import { Recorder } from "../../../../app/assets/sound/recorder.js";
 import { accompanied, answerAt, withLate } from "../../../../app/assets/sound/trade.js";
 import { equal, ok, piece } from "./check.js";
 
-// A recorder without a page, on a piece at 60 beats a minute, begun at a time in seconds from now.
+// A recorder without a page, started on a piece at 60 BPM.
 function recording(song, more) {
   const clicks = [];
   const synth = { loaded: true, now: () => 0, wake() {}, click: (...click) => clicks.push(click) };
@@ -23,10 +23,10 @@ export const tests = {
   "a recording is shown with its bars and a cursor"() {
     const song = piece([[0, 12, 60, 80, 0]], { bars: 2 });
     const turn = recording(song, { bar: 2, at: now() + 1, bars: 4 }).recorder;
-    equal([turn.tick, turn.shown({ piece: song }).piece.lines.length], [96, 7]); // counted in
-    turn.begun = now() - 1.5; // a beat and a half of it have passed
+    equal([turn.tick, turn.shown({ piece: song }).piece.lines.length], [96, 7]); // during the count-in
+    turn.begun = now() - 1.5; // a beat and a half after the start
     ok(Math.abs(turn.tick - 96 - 18) < 1);
-    const open = recording(song, { bar: 2, at: now() - 5 }).recorder; // beyond the bar that it began with
+    const open = recording(song, { bar: 2, at: now() - 5 }).recorder; // beyond the first recorded bar
     equal(open.shown({ piece: song }).piece.lines, [0, 48, 96, 144, 192]);
     for (const one of [turn, open]) one.stop();
     equal([turn.tick, turn.shown({ piece: song }).piece], [null, song]);
@@ -40,7 +40,7 @@ export const tests = {
       [144, 60, 37, 80, 0],
       [192, 48, 38, 80, 0],
     ]);
-    equal(rowsOf(accompanied(song, 1, 2, 1)).length, 6); // as many bars as there are
+    equal(rowsOf(accompanied(song, 1, 2, 1)).length, 6); // only as many bars as exist
     equal(accompanied(song, 0, 2, 1), null);
     equal(accompanied(piece([[0, 12, 60, 80, 0]]), 1, 2, 0), null);
   },
@@ -76,7 +76,7 @@ export const tests = {
   },
   "a turn can start at a bar and a time, without count-in"() {
     const { recorder, clicks } = recording(piece([[0, 12, 60, 80, 0]]), { bar: 2, at: now() - 1 });
-    equal(clicks.length, 0); // as many as there would be of a bar that is counted in
+    equal(clicks.length, 0); // a count-in would have clicked
     recorder.press(62, 88);
     const held = rowsOf(recorder.soFar(recorder.begun + 3));
     equal(held, [

@@ -1,4 +1,4 @@
-// When notes are sent: at their times, by mute, tempo, transposition and loop, also while the piece still grows.
+// The timing of notes: with mutes, tempo, transposition and loops, also while the piece grows.
 import { without } from "../../../../app/assets/music/piece.js";
 import { Recorder } from "../../../../app/assets/sound/recorder.js";
 import { Transport, noMix } from "../../../../app/assets/sound/transport.js";
@@ -19,7 +19,7 @@ function rig(given, more = {}) {
   return { player, sent, run, clock, told, ons: () => sent.filter(([kind]) => kind === "on"), offs: () => sent.filter(([kind]) => kind === "off") };
 }
 
-// Keys that are played to a player that takes down what it hears.
+// A recorder with a player that records the notes it is given.
 function playing() {
   const hears = {}, heard = [], before = globalThis.addEventListener;
   const player = { touch: (pitch, { velocity }) => heard.push(["on", pitch, velocity]), release: (pitch) => heard.push(["off", pitch]), synth: { loaded: false, wake() {} } };
@@ -30,7 +30,7 @@ function playing() {
   return { recorder, heard, key };
 }
 
-// Four quarters at 120: half a second each.
+// Four quarters at 120 BPM: half a second each.
 const quarters = () => piece([0, 1, 2, 3].map((n) => [12 * n, 12, 60 + n, 80, 0]));
 
 export const tests = {
@@ -67,7 +67,7 @@ export const tests = {
       player.play();
       run(begun);
       const before = player.tick;
-      for (const tempo of [1.2, 1.25]) player.setTempo(tempo); // a slider on its way
+      for (const tempo of [1.2, 1.25]) player.setTempo(tempo); // a slider being dragged
       near(player.tick, before);
       run(2);
       const gaps = ons().slice(1).map((one, n) => one[4] - ons()[n][4]);
@@ -307,10 +307,10 @@ export const tests = {
     const { recorder, heard, key } = playing();
     recorder.useKeys(true);
     key("keydown", "a");
-    key("keydown", "x"); // an octave up, while it sounds
+    key("keydown", "x"); // an octave up while the note sounds
     key("keyup", "a");
     key("keydown", "d");
-    key("keyup", "d", { target: { matches: () => true } }); // in a field, where no key plays
+    key("keyup", "d", { target: { matches: () => true } }); // in a text field, where keys do not play
     key("keydown", "d", { target: { matches: () => true } });
     equal(heard, [["on", 60, 88], ["off", 60], ["on", 76, 88], ["off", 76]]);
     recorder.message([0x91, 64, 99]);
@@ -323,7 +323,7 @@ export const tests = {
     recorder.start(song, 1);
     near(recorder.begun, performance.now() / 1000 + 2, 0.1);
     recorder.message([0x90, 50, 99]);
-    recorder.message([0x80, 50, 0]); // while it is counted in
+    recorder.message([0x80, 50, 0]); // during the count-in
     recorder.begun = performance.now() / 1000 - 1; // two beats later
     recorder.message([0x90, 64, 99]);
     recorder.begun -= 0.5;
