@@ -18,12 +18,12 @@ from typing import Any
 from app.web.composing.composer import Composer, RemoteJob
 from app.web.composing.opened_files import (
     FileReader,
-    after_rest,
     made_here,
     notices,
+    with_leading_rest,
 )
 from app.web.composing.requests import MusicRequest, streamed_takes
-from app.web.composing.streamed_takes import StreamedTakes, picture
+from app.web.composing.streamed_takes import StreamedTakes, piece_data
 from app.web.offered_models import EXAMPLES, OfferedModels, example
 from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
@@ -68,7 +68,7 @@ class PageActions:
         return {
             "title": piece.name,
             "model": model or self.models.first,
-            "piece": picture(piece.score, piece.bars),
+            "piece": piece_data(piece.score, piece.bars),
             "chosen": piece.bars,
             "notices": [{"text": text} for text in shown],
             "remarks": [remark for remark in piece.remarks if remark not in shown],
@@ -90,7 +90,7 @@ class PageActions:
         return {
             "title": "New idea",
             "model": model or self.models.first,
-            "piece": picture(no_prompt(self.models.language(model)).score, 16),
+            "piece": piece_data(no_prompt(self.models.language(model)).score, 16),
             "chosen": 0,
             "notices": [],
             "remarks": [],
@@ -130,7 +130,7 @@ class PageActions:
         if data is not None:
             piece = self.reader.open(data, name, model.language, client=client).piece
         if piece and request.rest:
-            piece = after_rest(piece, request.rest)
+            piece = with_leading_rest(piece, request.rest)
         if (
             piece and request.prompt_bars
         ):  # an edited piece may end in empty bars, which are not read
@@ -204,14 +204,14 @@ def _region(made: dict[str, Any] | None, bars: int) -> dict[str, Any] | None:
     """Return the new bars of a file that was written here, from its provenance."""
     if made is None:
         return None
-    if (written := _two(made.get("written_bars"))) and written[0] <= bars:
+    if (written := _bar_range(made.get("written_bars"))) and written[0] <= bars:
         return {"first": written[0] - 1, "stop": min(written[1], bars), "tracks": None}
-    if (prompt := _two(made.get("prompt_bars"))) and prompt[1] < bars:
+    if (prompt := _bar_range(made.get("prompt_bars"))) and prompt[1] < bars:
         return {"first": prompt[1], "stop": bars, "tracks": None}
     return None
 
 
-def _two(value: Any) -> list[int] | None:
+def _bar_range(value: Any) -> list[int] | None:
     """Return a valid pair of the first and the last bar, or None."""
     fits = isinstance(value, list) and len(value) == 2 and all(type(one) is int for one in value)
     return value if fits and 1 <= value[0] <= value[1] else None

@@ -73,7 +73,7 @@ class Api:
                 client = client_of(request)
                 with self.room.place(client):
                     # Work for answers that are never fetched would slow down other clients.
-                    while not self.room.is_read(client):
+                    while not self.room.is_reading(client):
                         if self.room.is_gone(client):
                             raise ValueError("the answer was not fetched; send the request again")
                         time.sleep(LOOK_SECONDS)

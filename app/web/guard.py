@@ -102,10 +102,10 @@ def _name(host: str) -> str | None:
     """Return the name in a Host header, without its port."""
     try:
         found = urlsplit(f"//{host}")
-        whole = (
+        is_valid = (
             found.netloc == host and "@" not in host and found.port != 0
         )  # the port may be invalid
-        return found.hostname if whole else None
+        return found.hostname if is_valid else None
     except ValueError:
         return None
 
@@ -180,14 +180,14 @@ class Room:
                 if client in self._last:
                     self._last[client] = time.monotonic()
 
-    def is_read(self, client: str) -> bool:
+    def is_reading(self, client: str) -> bool:
         """Return whether a client is reading an answer."""
         return self._readers[client] > 0
 
     def is_gone(self, client: str) -> bool:
         """Return whether a client has not read an answer for a while."""
         last = self._last.get(client, -GONE_SECONDS)
-        return not self.is_read(client) and time.monotonic() > last + GONE_SECONDS
+        return not self.is_reading(client) and time.monotonic() > last + GONE_SECONDS
 
 
 # The files of programs, uploads and answers, are in one folder with a common limit.

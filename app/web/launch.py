@@ -43,8 +43,8 @@ from app.web.composing.requests import (
     MOST_BARS,
     MOST_VARIATIONS,
     MusicRequest,
-    lacking,
     request_from,
+    unsupported,
 )
 from app.web.guard import DESK, FULL_DISK, MOST_AT_WORK, UPLOAD_BYTES, Guard, Names, Room, make_room
 from app.web.offered_models import EXAMPLES, OfferedModels
@@ -100,7 +100,7 @@ def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
                 "language": language.name,
                 "idea": language.beginnings() or None,
                 "parts": [*language.parts],
-                "lacks": lacking(language),
+                "lacks": unsupported(language),
             }
             for name, language in models.languages.items()
         ],

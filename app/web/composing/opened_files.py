@@ -108,7 +108,7 @@ class FileReader:
         return replace(opened, piece=replace(opened.piece, name=title_of(name)))
 
 
-def after_rest(piece: Piece, bars: int) -> Piece:
+def with_leading_rest(piece: Piece, bars: int) -> Piece:
     """Return a piece with bars of rest inserted before it.
 
     Reading a file drops leading rests, but an edited piece on the page may have them, and requests count its bars.

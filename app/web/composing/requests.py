@@ -56,12 +56,12 @@ def request_from(plain: Any) -> MusicRequest:
     idea = idea_from(plain.get("idea") or {})
     form = {"form": name} if (name := idea.pop("form", "")) else {}
     return MusicRequest(
-        **_of_its_kind(plain, idea),
+        **_kind_attributes(plain, idea),
         model=str(plain.get("model") or ""),
         title=str(plain.get("title") or "")[:80],
-        rest=max(0, min(MOST_REST, whole("rest", plain.get("rest", 0)))),
-        bars=_up_to(MOST_BARS, "bars", plain["bars"]),
-        variations=_up_to(MOST_VARIATIONS, "variations", plain["variations"]),
+        rest=max(0, min(MOST_REST, _whole("rest", plain.get("rest", 0)))),
+        bars=_count(MOST_BARS, "bars", plain["bars"]),
+        variations=_count(MOST_VARIATIONS, "variations", plain["variations"]),
         seed=seed,
         sampling=sampling,
         ends=bool(plain.get("ends")),
@@ -70,16 +70,16 @@ def request_from(plain: Any) -> MusicRequest:
     )
 
 
-def _of_its_kind(plain: Mapping[str, Any], idea: dict[str, Any]) -> dict[str, Any]:
+def _kind_attributes(plain: Mapping[str, Any], idea: dict[str, Any]) -> dict[str, Any]:
     """Return the attributes that only requests of this kind have."""
     kind = str(plain.get("kind", "continue"))
     if kind == "continue":
         bars = plain.get("promptBars")
-        first = None if bars is None else whole("promptBars", bars)
-        dense = max(-1, min(1, whole("dense", plain.get("dense", 0))))
+        first = None if bars is None else _whole("promptBars", bars)
+        dense = max(-1, min(1, _whole("dense", plain.get("dense", 0))))
         return {"kind": kind, "prompt_bars": first, "dense": dense, "idea": idea}
     if kind == "infill":
-        return {"kind": kind, **{name: whole(name, plain.get(name)) for name in ("first", "last")}}
+        return {"kind": kind, **{name: _whole(name, plain.get(name)) for name in ("first", "last")}}
     if kind != "accompany":
         raise ValueError(f"the kind of request is unknown; there are {wording.listed(KINDS)}")
     parts = plain.get("parts")
@@ -99,9 +99,9 @@ def _sampling_from(plain: Any) -> tuple[int, Sampling]:
         if name in plain:
             is_whole, number = control.step == 1, plain[name]
             numbers[name] = (
-                whole(name, number) or None if is_whole else float(_check_number(name, number))
+                _whole(name, number) or None if is_whole else float(_check_number(name, number))
             )
-    return whole("seed", plain.get("seed", 0)), replace(MUSICAL, **numbers)
+    return _whole("seed", plain.get("seed", 0)), replace(MUSICAL, **numbers)
 
 
 def _chords_from(plain: Any) -> list[list[str]] | None:
@@ -114,9 +114,9 @@ def _chords_from(plain: Any) -> list[list[str]] | None:
     return read_chords(line) if line else None
 
 
-def _up_to(most: int, name: str, number: Any) -> int:
+def _count(most: int, name: str, number: Any) -> int:
     """Return a count from 1 to `most`."""
-    if not 1 <= (count := whole(name, number)) <= most:
+    if not 1 <= (count := _whole(name, number)) <= most:
         raise ValueError(f"{count} {name} were requested; 1 to {most} are possible at a time")
     return count
 
@@ -158,7 +158,7 @@ def _plan_from(plain: Any) -> dict[str, list[float | None]]:
     return plan
 
 
-def whole(name: str, number: object) -> int:
+def _whole(name: str, number: object) -> int:
     """Return a whole number of a request."""
     if (found := _check_number(name, number)) != int(found):
         raise ValueError(f"{name} is {found}; it must be a whole number")
@@ -185,7 +185,7 @@ NEEDS = {
 }
 
 
-def lacking(language: Language) -> dict[str, str]:
+def unsupported(language: Language) -> dict[str, str]:
     """Return the options that models of a language do not support, with the reasons."""
     able = language.abilities
     return {

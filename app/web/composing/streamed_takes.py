@@ -20,7 +20,7 @@ from tokenization.notation.musicxml.writing import key_of
 from tokenization.score import Columns, Score
 
 
-def picture(score: Score, bars: int) -> dict[str, Any]:
+def piece_data(score: Score, bars: int) -> dict[str, Any]:
     """Return a score as plain data for the page, with the lines of `bars` bars, at least one."""
     found = columns(score, max(1, bars))
     return {
@@ -176,11 +176,15 @@ class StreamedTakes:
         """Return the view before the first note."""
         takes = self.work.takes()[: self._shown]
         self._last = [columns(take.score, self.bars) for take in takes]
-        self._now = [self._so_far(take.score, 0)[1] for take in takes]
+        self._now = [self._cut_at_now(take.score, 0)[1] for take in takes]
         return {
             "state": "running",
             "takes": [
-                {"number": number, "piece": picture(take.score, self.bars), **self._where(take)}
+                {
+                    "number": number,
+                    "piece": piece_data(take.score, self.bars),
+                    **self._region_facts(take),
+                }
                 for number, take in enumerate(takes)
             ],
         }
@@ -195,8 +199,8 @@ class StreamedTakes:
             return None
         news, changed = [], False
         for number, take in enumerate(chosen):
-            whole, now = self._so_far(take.score, bars)
-            grown = columns(whole, self.bars)
+            cut, now = self._cut_at_now(take.score, bars)
+            grown = columns(cut, self.bars)
             news.append({
                 "number": number,
                 "now": now,
@@ -216,7 +220,7 @@ class StreamedTakes:
             "seconds": round(seconds, 1),
             "takes": [
                 {
-                    **self._whole(take, state),
+                    **self._final_facts(take, state),
                     **files(take, self.work.model.language),
                     "number": number,
                 }
@@ -228,7 +232,7 @@ class StreamedTakes:
         """Return the variations to show, as written so far."""
         return self._chosen(self.work.takes(), last=True) or []
 
-    def _whole(self, take: Take, state: str) -> dict[str, Any]:
+    def _final_facts(self, take: Take, state: str) -> dict[str, Any]:
         new = self.region.is_new(take.score)
         bars = self.bars
         if state != "done" and self.region.is_open:  # cut after the bar of its last note
@@ -239,15 +243,15 @@ class StreamedTakes:
         if self.region.prompt is not None:
             like = likeness(self.region.prompt, take.continuation, bars - self.region.first)
         return {
-            "piece": picture(take.score, bars),
+            "piece": piece_data(take.score, bars),
             "new": int(new.sum()),
             "likeness": like,
             "seed": self.work.request.seed,
             "provenance": take.provenance,
-            **self._where(take, stop=min(bars, self.region.stop)),
+            **self._region_facts(take, stop=min(bars, self.region.stop)),
         }
 
-    def _where(self, take: Take, stop: int | None = None) -> dict[str, Any]:
+    def _region_facts(self, take: Take, stop: int | None = None) -> dict[str, Any]:
         tracks = None if self.region.tracks is None else [*self.region.tracks]
         region = {"first": self.region.first, "stop": stop or self.region.stop, "tracks": tracks}
         model = self.work.model
@@ -256,7 +260,7 @@ class StreamedTakes:
             "trainedBars": trained_bars(model.language, take.ids, model.trained_length),
         }
 
-    def _so_far(self, score: Score, bars: int) -> tuple[Score, int]:
+    def _cut_at_now(self, score: Score, bars: int) -> tuple[Score, int]:
         """Return the score with its new notes cut at the current position, and that position in ticks.
 
         It is the latest onset or the end of the last complete bar. `bars` have begun since the first sampled token, the
@@ -264,8 +268,8 @@ class StreamedTakes:
         """
         new = self.region.is_new(score)
         onsets, notes = score.notes.onset_ticks, score.notes
-        whole = max(self.region.first, self.region.begun + bars - 1)
-        start = int(bar_lines(score, self.region.stop)[min(whole, self.region.stop)])
+        complete = max(self.region.first, self.region.begun + bars - 1)
+        start = int(bar_lines(score, self.region.stop)[min(complete, self.region.stop)])
         now = int(onsets[new].max(initial=start))
         shortest = np.minimum(notes.duration_ticks, max(1, score.ticks_per_beat // 4))
         clipped = np.maximum(np.minimum(notes.duration_ticks, now - onsets), shortest)

@@ -12,8 +12,8 @@ import musicgen
 from app.web.actions import PageActions
 from app.web.composing import opened_files
 from app.web.composing.opened_files import FileReader, made_here, title_of
-from app.web.composing.requests import MusicRequest, lacking, request_from, streamed_takes
-from app.web.composing.streamed_takes import StreamedTakes, files_of, picture
+from app.web.composing.requests import MusicRequest, request_from, streamed_takes, unsupported
+from app.web.composing.streamed_takes import StreamedTakes, files_of, piece_data
 from app.web.launch import page_facts
 from app.web.offered_models import EXAMPLES, OfferedModels, example
 from musicgen.pieces import read_piece
@@ -216,8 +216,8 @@ def test_bars_and_parts_are_rewritten_by_models_that_support_it(actions: PageAct
     *_, last = actions.write("", infill, JAZZ, "a.mid", "job")
     assert last["takes"][0]["region"] == {"first": 2, "stop": 3, "tracks": None}
     bass = request("accompany", MODEL, parts=("bass",))
-    assert [*lacking(language("remi"))] == ["ends", "infill", "accompany", "plan"]
-    assert not lacking(language("ensemble"))
+    assert [*unsupported(language("remi"))] == ["ends", "infill", "accompany", "plan"]
+    assert not unsupported(language("ensemble"))
     for wrong, data, match in (
         (replace(bass, model=PIANO), JAZZ, "no part"),
         (
@@ -399,18 +399,18 @@ def test_a_stopped_continuation_is_cut_and_a_stopped_infill_is_not(
     assert len(take["piece"]["lines"]) == bars + 1
 
 
-def test_a_picture_has_all_notes_in_order():
+def test_piece_data_has_all_notes_in_order():
     score = language("groove").arrange(read_midi(example("trio-jazz")))
-    drawn = picture(score, 20)
+    drawn = piece_data(score, 20)
     rows = np.array(drawn["notes"]).reshape(-1, 5)
     assert np.array_equal(rows, np.stack(score.notes.columns, axis=-1))
     assert drawn["lines"] == [4 * score.ticks_per_beat * bar for bar in range(21)]
     assert [track["drum"] for track in drawn["tracks"]] == [False, True, False]
     assert drawn["tempos"] == [[0, 120.0]]
     assert drawn["meters"] == [[0, 4, 4]]
-    empty = picture(Score(ticks_per_beat=8, markers=(Marker(0, "N_N"),)), 0)
+    empty = piece_data(Score(ticks_per_beat=8, markers=(Marker(0, "N_N"),)), 0)
     assert (empty["notes"], empty["lines"], empty["chords"]) == ([], [0, 32], [[0, "N_N"]])
     song = language("remi").arrange(read_midi(example("piano-g-minor")))
-    assert picture(song, 1)["centre"] in range(
+    assert piece_data(song, 1)["centre"] in range(
         -1, 3
     )  # the twelve names around it have no D♯, but F♯

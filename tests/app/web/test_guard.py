@@ -215,7 +215,7 @@ def test_a_client_that_stops_reading_is_gone(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(guard, "GONE_SECONDS", 0)
         assert room.is_gone("a")
         with room.reading("a"):
-            assert room.is_read("a")
+            assert room.is_reading("a")
             assert not room.is_gone("a")
         monkeypatch.setattr(guard, "GONE_SECONDS", 20)
         assert not room.is_gone("a")
