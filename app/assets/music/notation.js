@@ -5,7 +5,7 @@ const MIDDLE = 60; // C4: lower notes go to the lower of two staves
 
 const roundTo = (tick, step) => Math.round(tick / step) * step;
 const upTo = (tick, step) => Math.ceil(tick / step) * step;
-const off = (ticks, step) =>
+const deviation = (ticks, step) =>
   ticks.reduce((sum, tick) => sum + Math.abs(tick - roundTo(tick, step)), 0);
 
 // Quantise the onsets of each beat to triplets or sixteenths, whichever is nearer.
@@ -13,7 +13,7 @@ function onGrid(rows, beat) {
   const beats = Map.groupBy(rows, ([onset]) => Math.floor(onset / beat));
   return [...beats.values()].flatMap((some) => {
     const ticks = some.map(([onset]) => onset);
-    const step = off(ticks, beat / 3) < off(ticks, beat / 4) ? beat / 3 : beat / 4;
+    const step = deviation(ticks, beat / 3) < deviation(ticks, beat / 4) ? beat / 3 : beat / 4;
     return some.map(([onset, length, ...more]) => [
       roundTo(onset, step),
       length + onset - roundTo(onset, step),
@@ -55,9 +55,9 @@ export function asRead(piece) {
     if (drum) return onDrums(own, beat);
     const low = own.filter((row) => row[2] < MIDDLE);
     const high = own.filter((row) => row[2] >= MIDDLE);
-    const isOne =
+    const isSingle =
       !low.some((row) => row[2] < MIDDLE - 5) || !high.some((row) => row[2] > MIDDLE + 5);
-    return isOne ? onStaff(own, beat) : [...onStaff(high, beat), ...onStaff(low, beat)];
+    return isSingle ? onStaff(own, beat) : [...onStaff(high, beat), ...onStaff(low, beat)];
   });
   return withRows(piece, read);
 }

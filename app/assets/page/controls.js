@@ -116,7 +116,7 @@ function advanced({ desk, facts }) {
   const within = [...fines, seedField(desk), newSeed],
     part = fold("Advanced", "mg-more", within, { id: "mg-more" });
   part.firstChild.addEventListener("click", (event) => {
-    event.preventDefault(); // `update` opens it: the event "toggle" comes late and could undo a newer change
+    event.preventDefault(); // `update` opens it: the event "toggle" shown late and could undo a newer change
     desk.flip("more");
   });
   return live(part, () => {
@@ -131,10 +131,10 @@ function goButtons(app, begin) {
   const go = action("Continue", begin, "mg-button mg-go", { id: "mg-go" }),
     halt = action("Stop", () => composer.stop(), "mg-button mg-halt", { id: "mg-halt" });
   function update() {
-    const [comes, goes] = composer.busy ? [halt, go] : [go, halt];
-    comes.hidden = false;
-    if (goes.matches(":focus-visible")) comes.focus(); // for keyboard users only
-    goes.hidden = true;
+    const [shown, other] = composer.busy ? [halt, go] : [go, halt];
+    shown.hidden = false;
+    if (other.matches(":focus-visible")) shown.focus(); // for keyboard users only
+    other.hidden = true;
     const begins = !isGiven(desk) && (desk.current || desk.past.length);
     go.textContent = begins ? "Generate" : "Continue";
   }

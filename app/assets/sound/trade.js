@@ -192,7 +192,7 @@ export class Trade {
     const { app, recorder, stopBar } = this;
     this.whole = recorder.stop();
     this.turn = "theirs";
-    const there = () => {
+    const isReady = () => {
       const take = this.#take();
       if (take && !isSilent(take)) {
         const { state, now, piece, region } = take;
@@ -203,7 +203,7 @@ export class Trade {
       this.#request();
       return false;
     };
-    this.#when(there, () => {
+    this.#when(isReady, () => {
       const take = this.#take();
       if (!take) return this.stop(); // the error is shown already
       const { region, piece } = take;
