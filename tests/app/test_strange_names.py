@@ -75,7 +75,7 @@ def test_no_name_controls_the_terminal(model: Path, tmp_path: Path, capsys, monk
 def test_a_model_that_is_deleted_while_it_is_offered_is_reported(model: Path):
     offered = OfferedModels(str(model))
     shutil.rmtree(model)
-    with pytest.raises(ValueError, match="this model is not there any more"):
+    with pytest.raises(ValueError, match="this model no longer exists"):
         offered.find("")
 
 
