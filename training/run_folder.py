@@ -294,6 +294,6 @@ def plain(config: RunConfig) -> dict[str, Any]:
     folders = [str(Path(folder).resolve()) for folder in config.data.folders]
     if config.start is not None and config.start not in shipped():
         plain["start"] = str(Path(config.start).resolve())
-    moved = config.data.moved(folders)
+    moved = config.data.with_folders(folders)
     plain["data"]["folder"] = [*moved] if isinstance(moved, tuple) else moved
     return plain

@@ -70,9 +70,12 @@ def test_file_states_what_differs_from_its_base(tmp_path: Path):
         (["data.batch=[1"], r"--set data.batch=\[1 is not YAML"),
         (["optimiser.steps=0"], "steps is 0; it must be above 0"),
         (["optimiser.redraw=1.5"], "redraw is 1.5; it must be 0 to 1"),
-        (["optimiser.redraw_every=5", "data.windows=2"], "would draw new features amid a sequence"),
+        (["optimiser.redraw_every=5", "data.windows=2"], "new features within a sequence"),
         (["optimiser.learning_rate=.nan"], "learning_rate is nan, where a number is wanted"),
-        (["optimiser.method=muon", "device.strategy=fsdp"], "in parts, and muon needs them whole"),
+        (
+            ["optimiser.method=muon", "device.strategy=fsdp"],
+            "over the devices, but muon needs whole ones",
+        ),
         (["device.accelerator=tpu"], "accelerator is 'tpu'; it must be one of auto, cpu, cuda"),
         (["model.preset=huge"], "there is no preset 'huge'"),
         (["model.position=flt", "model.features=relu"], "would mean nothing; choose features:"),
@@ -93,7 +96,7 @@ def test_text_is_taken_whole(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("- 1", "holds no mapping"),
+        ("- 1", "does not hold a mapping"),
         ("base: text.yaml", "is its own base"),
         ("base: gone.yaml", r"there is no configuration .*gone\.yaml"),
     ],
@@ -122,5 +125,5 @@ def test_file_of_variants_holds_a_configuration_for_each(tmp_path: Path):
     with pytest.raises(ValueError, match="name one of them: my-own-deep, my-own-deep-wide"):
         read(file)
     write(file, variants={"deep": 3})
-    with pytest.raises(ValueError, match="variants are not a mapping of names"):
+    with pytest.raises(ValueError, match="variants must be a mapping of names"):
         read(file)

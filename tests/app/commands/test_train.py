@@ -126,7 +126,7 @@ def test_a_run_goes_on_from_its_folder_and_says_what_changed(run: Path, command,
         ("--set device.accelerator=cuda", "no GPU is at hand; --set device.accelerator=cpu"),
         ("--strategy fsdp", "fsdp shares a model among several devices; give --devices 2"),
         ("--tail 0.5", "--tail is a share of --seconds; give both"),
-        ("--strategy fsdp --precision 64-true", "fsdp knows no precision 64-true"),
+        ("--strategy fsdp --precision 64-true", "fsdp does not support precision 64-true"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(toy: Path, options: str, message, refused, monkeypatch):
