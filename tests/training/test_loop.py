@@ -153,7 +153,7 @@ def test_other_data_or_another_model_are_refused_on_resuming(trained, grooves, p
     with pytest.raises(ValueError, match="holds a model of another configuration"):
         toy_run(toy_config(tmp_path, pianos, model={"width": 32})).resume()
     assert toy_run(toy_config(tmp_path, pianos, model={"dropout": 0.3})).resume()
-    with pytest.raises(ValueError, match="holds the averages of adam; --set"):
+    with pytest.raises(ValueError, match="holds optimiser state of adam; continue with --set"):
         toy_run(toy_config(tmp_path, pianos, optimiser={"method": "muon"})).resume()
     # The tokens are the same ones; but what is held out now has been learned from.
     data = prepared_set(tmp_path / "data", "remi", train=6, held_out=4)

@@ -4,7 +4,7 @@ import torch
 from musicgen.performer import Performer
 from tests.musicgen.toys import generator, toy_model, toy_tokens
 from training.config import OptimiserConfig
-from training.optimiser import TIMES, MuonAndAdam, optimiser_of
+from training.optimiser import RATE_FACTOR, MuonAndAdam, optimiser_of
 
 METHODS = pytest.mark.parametrize("method", ["adam", "muon"])
 
@@ -17,7 +17,7 @@ def moved(learner: Performer, optimiser, rate: float, tokens: torch.Tensor) -> d
     """Take a step; return how far each parameter moved."""
     before = {name: p.detach().clone() for name, p in learner.named_parameters()}
     for group in optimiser.param_groups:
-        group["lr"] = rate * group.get(TIMES, 1)
+        group["lr"] = rate * group.get(RATE_FACTOR, 1)
     learner(tokens, learner.begin(generator())).square().sum().backward()
     optimiser.step()
     return {name: p.detach() - before[name] for name, p in learner.named_parameters()}
@@ -48,7 +48,7 @@ def test_goals_learn_at_a_rate_of_their_own(method: str):
     for name, rate in (("goals.vectors.weight", 0.1), ("embedding.weight", 0.01)):
         assert ways[name].abs().max().item() == pytest.approx(rate, rel=0.01)
     same = optimiser_of(settings(method=method), learner)
-    assert not any(TIMES in group for group in same.param_groups)
+    assert not any(RATE_FACTOR in group for group in same.param_groups)
 
 
 @METHODS
@@ -64,7 +64,7 @@ def test_what_places_tokens_learns_at_a_rate_of_its_own_and_never_decays(method:
     never = placing | {id(p) for p in learner.goals.parameters()}
     for group in optimiser.param_groups:
         own = {id(p) for p in group["params"]}
-        assert own <= placing if group.get(TIMES) == 30 else not own & placing
+        assert own <= placing if group.get(RATE_FACTOR) == 30 else not own & placing
         if own & never:
             assert own <= never
             assert group["weight_decay"] == 0

@@ -19,7 +19,7 @@ HOLD = {"schedule": "hold", "warmup": 2, "final_rate": 0.1}
 
 
 def clocked(config: RunConfig, monkeypatch, seconds: float, tail: float | None = None) -> Run:
-    """Return a run of so many seconds, of which each step takes one."""
+    """Return a timed run whose steps take one second each."""
     run = toy_run(config, Limit(seconds=seconds, tail=tail))
     run.resume()
     first = run.state.step
@@ -79,9 +79,9 @@ def test_warm_up_counts_from_where_the_optimiser_had_no_averages(pianos: Path, t
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ({"seconds": 0}, "lasts more than 0 seconds, not 0"),
+        ({"seconds": 0}, "takes more than 0 seconds, not 0"),
         ({"seconds": float("nan")}, "not nan"),
-        ({"seconds": 1, "tail": 1.5}, "the tail is 1.5: a share"),
+        ({"seconds": 1, "tail": 1.5}, "the tail is 1.5; give the fraction"),
     ],
 )
 def test_wrong_limit_is_refused(values: dict, says: str):
@@ -91,8 +91,8 @@ def test_wrong_limit_is_refused(values: dict, says: str):
 
 def test_what_does_not_go_together_is_refused(pianos: Path, tmp_path: Path):
     for changes, processes, says in (
-        ({}, 1, r"--set optimiser.schedule=hold says so"),
-        ({"optimiser": HOLD}, 2, "takes one device"),
+        ({}, 1, r"add --set optimiser.schedule=hold"),
+        ({"optimiser": HOLD}, 2, "needs a single device"),
     ):
         config = toy_config(tmp_path, pianos, **changes)
         batches = Batches(config.data, 1, processes=processes)

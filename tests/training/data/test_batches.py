@@ -12,7 +12,7 @@ from tests.training.makers import prepared_set
 from tokenization.groove.language import Groove
 from tokenization.prepared import Prepared
 from training.config import DataConfig
-from training.data.batches import IGNORED, Batches, Loader, Part, windows_of
+from training.data.batches import IGNORED, Batches, Loader, StepData, windows_of
 
 GOALS = {"accompaniments": 0.3, "drop_track": 0.2, "endings": 0.3, "gaps": 0.3}
 
@@ -38,7 +38,7 @@ def test_batches_are_those_of_earlier_versions(spoken, changes: dict, digest, tm
     assert hashlib.sha256(tokens.astype("<i2").tobytes()).hexdigest()[:16] == digest
 
 
-def parts_of(data: Batches, number: int, step: int = 0) -> list[Part]:
+def parts_of(data: Batches, number: int, step: int = 0) -> list[StepData]:
     return [*windows_of(data[number], data.config.length, number, step)]
 
 
@@ -56,7 +56,7 @@ def test_batch_is_a_function_of_seed_and_step_shared_by_processes(grooves: Path)
         own = batches(grooves, process=process, processes=2, **changes)
         for step, whole in enumerate(forward):
             np.testing.assert_array_equal(own[step], whole[process::2])
-    with pytest.raises(ValueError, match="batch is 4, which does not divide among 3 processes"):
+    with pytest.raises(ValueError, match="batch is 4, which is not a multiple of the 3 processes"):
         batches(grooves, processes=3)
 
 
@@ -86,7 +86,9 @@ def test_validation_and_longest_notes_are_the_same_for_every_run(pianos: Path, g
 
 def test_set_without_pieces_to_validate_with_is_refused(tmp_path: Path):
     folder = prepared_set(tmp_path / "few", "remi", held_out=0)
-    with pytest.raises(ValueError, match="has 8 files to train on and 0 to validate with"):
+    with pytest.raises(
+        ValueError, match="has 8 files for training and 0 for validation, but needs both"
+    ):
         batches(folder)
 
 
@@ -96,7 +98,7 @@ def test_windows_of_a_batch_are_its_sequences_in_any_process(pianos: Path):
     for number in range(4):
         whole, parts = crops[number], parts_of(data, number, step=10)
         assert [part.step for part in parts] == [10 + part.window for part in parts]
-        assert [part.is_last for part in parts] == [False] * (len(parts) - 1) + [True]
+        assert [part.ends_batch for part in parts] == [False] * (len(parts) - 1) + [True]
         walked = np.concatenate([part.tokens[:, :-1] for part in parts], 1)
         np.testing.assert_array_equal(walked, whole[:, : walked.shape[1]])
         assert (whole[:, walked.shape[1] + 1 :] == IGNORED).all()
@@ -113,7 +115,7 @@ def test_windows_of_a_batch_are_its_sequences_in_any_process(pianos: Path):
 def loaded(data: Batches, first: int, stop: int, number: int) -> list:
     with Loader(data, first, stop, number) as loader:
         parts = [*loader]
-        assert 0 <= loader.share() <= 1
+        assert 0 <= loader.waiting_fraction() <= 1
     return parts
 
 
@@ -132,8 +134,8 @@ def test_loader_gives_the_windows_of_batch_after_batch(pianos: Path, windows: in
     expected = [part for number in range(12) for part in parts_of(data, number)]
     for part, one in zip(parts, expected, strict=False):
         np.testing.assert_array_equal(part.tokens, one.tokens)
-    last = next(part for part in parts if part.is_last)
-    rest = loaded(data, last.step + 1, 12, last.number + 1)
+    last = next(part for part in parts if part.ends_batch)
+    rest = loaded(data, last.step + 1, 12, last.batch + 1)
     assert_same(parts[last.step + 1 :], rest)
 
 
