@@ -37,7 +37,7 @@ from training.devices import FabricModel, to_device, whole, whole_model
 from training.initial_model import first_model, origin
 from training.log import Log, StepSums
 from training.optimiser import RATE_FACTOR, Limit, Schedule, optimiser_of
-from training.run_folder import TAIL_FROM, check_data, has_tail
+from training.run_folder import TAIL_FROM, check_data, is_of_tail
 from training.validation import Validation
 
 if TYPE_CHECKING:
@@ -327,7 +327,7 @@ class Run:
         in_tail = self.schedule.in_tail
         if state.best_loss is None or result.inside < state.best_loss or in_tail:
             state.best_loss, state.best_step, state.stale = result.inside, state.step, 0
-            if self.fabric.is_global_zero and (in_tail or not has_tail(self.folder / MODEL)):
+            if self.fabric.is_global_zero and (in_tail or not is_of_tail(self.folder / MODEL)):
                 checkpoint.save(self.folder / MODEL, model, self.card(of_tail=in_tail))
         else:
             state.stale += 1

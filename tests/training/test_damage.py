@@ -71,7 +71,7 @@ def test_damaged_checkpoint_is_refused(damage: str, trained: Path, tmp_path: Pat
     saved = shutil.copytree(newest, tmp_path / "run" / run_folder.CHECKPOINTS / newest.name)
     run_folder.restore(saved, learner.model, learner.raw_optimiser)
     DAMAGE[damage](saved)
-    with pytest.raises(ValueError, match=rf"{saved}.*; no checkpoint lies before it: delete"):
+    with pytest.raises(ValueError, match=rf"{saved}.*; there is no earlier checkpoint: delete"):
         run_folder.restore(saved, learner.model, learner.raw_optimiser)
 
 
@@ -84,16 +84,20 @@ def test_damaged_checkpoint_names_the_one_before_it(trained: Path, pianos: Path,
     (newest / WEIGHTS).write_bytes((newest / WEIGHTS).read_bytes()[:1000])
     with pytest.raises(ValueError, match="has 1000 bytes of the ") as found:
         toy_run(config).resume()
-    assert f"; delete {newest} to go on from the checkpoint before it, {older}" in str(found.value)
+    assert f"; delete {newest} to continue from the previous checkpoint, {older}" in str(
+        found.value
+    )
     (newest / "config.json").write_text("{")
-    with pytest.raises(ValueError, match=f"is not JSON .*; delete {newest} to go on from"):
+    with pytest.raises(ValueError, match=f"is not JSON .*; delete {newest} to continue from"):
         model_config(toy_config(tmp_path, pianos, start="gone"), {})
     shutil.rmtree(newest)
     again = toy_run(config)
     assert again.resume()
     assert again.state.step == 5
     (older / "config.json").unlink()
-    with pytest.raises(ValueError, match=f"no checkpoint lies before it: delete {older} to start"):
+    with pytest.raises(
+        ValueError, match=f"there is no earlier checkpoint: delete {older} to start"
+    ):
         toy_run(config)
 
 

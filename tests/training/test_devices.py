@@ -38,7 +38,7 @@ def test_auto_is_bfloat16_where_the_device_multiplies_it(monkeypatch: pytest.Mon
         found = "bf16-mixed" if flags else "32-true"
         assert fastest("cpu")[0] == fastest("auto")[0] == found
     monkeypatch.setattr(processes, "_described", lambda key: "")
-    assert fastest("cpu") == ("32-true", "this processor would have to imitate bfloat16")
+    assert fastest("cpu") == ("32-true", "this processor would have to emulate bfloat16")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     for has, expected in ((True, "bf16-mixed"), (False, "32-true")):
         monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: has)  # noqa: B023

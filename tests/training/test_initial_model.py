@@ -56,7 +56,7 @@ def test_what_cannot_be_begun_with_is_a_sentence(trained, pianos, grooves, tmp_p
         with pytest.raises(ValueError, match=rf"remi \(\d+ tokens\), but the data .* {says}"):
             first_model(config, data)
     spec = load(trained / "model")[1].language
-    with pytest.raises(ValueError, match=r"model\.width is that of .*only dropout, "):
+    with pytest.raises(ValueError, match=r"model\.width is fixed by .*only dropout, "):
         model_config(replace(config, model={"width": 32}), spec)
     with pytest.raises(FileNotFoundError, match=r"there is no model 'ensembel'.*'ensemble'"):
         first_model(replace(config, start="ensembel"), spec)
@@ -85,7 +85,9 @@ def test_metric_heads_first_say_nothing_and_then_learn(trained: Path, pianos: Pa
     said = (logits(model, pianos) for model in (first_model(twice, spec), run.model))
     torch.testing.assert_close(*said, rtol=1e-5, atol=1e-5)
     other = on_from(run.folder, pianos, tmp_path, model={"metre": {**METRE, "bars": [1, 4]}})
-    with pytest.raises(ValueError, match=r"model\.metre is that of .*which the run starts with"):
+    with pytest.raises(
+        ValueError, match=r"model\.metre must begin with the heads of .*which the run starts from"
+    ):
         first_model(other, spec)
 
 

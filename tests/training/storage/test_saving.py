@@ -127,10 +127,14 @@ def test_configuration_is_written_whole_and_not_before_a_step_is_to_be_made(conf
 
 def test_run_is_not_overwritten(config: RunConfig):
     begin(config)
-    with pytest.raises(ValueError, match="already holds a run, with nothing saved yet; --resume"):
+    with pytest.raises(
+        ValueError, match="already holds a run, with nothing saved yet; continue it"
+    ):
         begin(config)
     (Path(config.run) / "checkpoints" / "00000030").mkdir(parents=True)
-    with pytest.raises(ValueError, match="already holds a run, at step 30; --resume goes on"):
+    with pytest.raises(
+        ValueError, match="already holds a run, at step 30; continue it with --resume"
+    ):
         begin(config)
     assert begin(config, resume=True) == []
 
@@ -144,7 +148,9 @@ def test_what_is_no_run_is_not_written_into(config: RunConfig, tmp_path: Path):
     with pytest.raises(ValueError, match="is a file"):
         begin(replace(config, run=str(letter)))
     there = letter / "run"
-    with pytest.raises(OSError, match=f"folder {there} cannot be made .*; --set run=… names"):
+    with pytest.raises(
+        OSError, match=f"folder {there} cannot be made .*; choose another with --set run=…"
+    ):
         begin(replace(config, run=str(there)))
     assert [path.name for path in letter.parent.iterdir()] == ["letter.txt"]
 
