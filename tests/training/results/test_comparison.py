@@ -5,13 +5,13 @@ from matplotlib.figure import Figure
 
 from musicgen import checkpoint
 from tests.names import on_disk
-from training.comparison import compared, ranked, tabulated, write_comparison
+from training.comparison import ranked, run_results, tabulated_seeds, write_comparison
 from training.curves import draw_comparison, draw_position_means, read_table, write_curves
 from training.run_folder import newest, read_state
 
 
 def test_run_is_what_it_came_to_at_its_last_step(trained: Path, tmp_path: Path):
-    row, state = compared(trained), read_state(newest(trained))
+    row, state = run_results(trained), read_state(newest(trained))
     assert row["steps"] == 20
     assert (row["inside"], row["beyond"]) == (state.validation_loss, state.validation_beyond)
     model, _ = checkpoint.load(trained / "model")
@@ -25,7 +25,7 @@ def test_run_is_what_it_came_to_at_its_last_step(trained: Path, tmp_path: Path):
     draw_position_means(drawn, {"run": tables}, 32)
     assert len(drawn.collections) == 1
     with pytest.raises(ValueError, match="holds no checkpoint"):
-        compared(tmp_path)
+        run_results(tmp_path)
 
 
 def run(name: str, inside: float | None = None, seed: int = 1, **more) -> dict:
@@ -47,19 +47,21 @@ def test_table_is_ranked_and_failures_come_last(tmp_path: Path):
         *(run("b", 2.0, seed, beyond=2.5, parameters=12345, steps=10) for seed in (1, 2)),
         run("a", 1.0, beyond=None, parameters=9, steps=10, tokens_per_second=2345.6),
     ]
-    assert tabulated(tmp_path) == {}
+    assert tabulated_seeds(tmp_path) == {}
     write_comparison(ranked(found, {}), tmp_path)
     lines = (tmp_path / "comparison.md").read_text(encoding="utf-8").splitlines()
     assert lines[2] == "| a | 1 | 9 | 10 | 1.0000 | – | 2,346 |  |"
     assert lines[3] == "| b | 2 | 12,345 | 10 | 2.0000 ± 0.0000 | 2.5000 ± 0.0000 | – |  |"
     assert lines[4].endswith(f"| {FAILED} |")
-    assert tabulated(tmp_path) == {"a": 1, "b": 2, "broken": 0}
+    assert tabulated_seeds(tmp_path) == {"a": 1, "b": 2, "broken": 0}
     write_comparison(ranked(found[1:], {}), tmp_path)
     assert "failed" not in (tmp_path / "comparison.md").read_text(encoding="utf-8")
     for text in ("a,b\n1,2\n", "name,seeds\nrope\n", "name,seeds\nrope,many\n"):
         (tmp_path / "comparison.csv").write_text(text)
-        with pytest.raises(ValueError, match=r"comparison\.csv is no table of a comparison; move"):
-            tabulated(tmp_path)
+        with pytest.raises(
+            ValueError, match=r"comparison\.csv is not the table of a comparison; move"
+        ):
+            tabulated_seeds(tmp_path)
 
 
 def test_means_have_students_interval_and_changes_are_paired_by_seed():

@@ -9,7 +9,7 @@ import pytest
 from musicgen import checkpoint
 from tests.training.makers import fitted, prepared_set, toy_config
 from training.config import read
-from training.publish import Stored, _copy_beside, choose, publish
+from training.publish import Stored, _copy_attachments, choose, publish
 from training.run_folder import write_config
 from training.validation import Measured
 
@@ -83,7 +83,7 @@ def test_licences_of_all_sets_stay_with_the_model(tmp_path: Path):
         folder.mkdir()
         if text:
             (folder / "LICENSE").write_text(text)
-    _copy_beside(tmp_path, [*data, data[0]], tmp_path)
+    _copy_attachments(tmp_path, [*data, data[0]], tmp_path)
     assert (tmp_path / "DATA-LICENSE").read_text() == "CC BY 4.0\n\nMIT"
-    _copy_beside(tmp_path, data[2:], tmp_path)
+    _copy_attachments(tmp_path, data[2:], tmp_path)
     assert (tmp_path / "DATA-LICENSE").read_text() == "MIT"
