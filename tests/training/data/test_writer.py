@@ -67,7 +67,7 @@ def test_foreign_folder_or_file_is_never_written_to(tmp_path: Path, replace: boo
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(ValueError, match="is not empty and holds no prepared data set"):
         write(tmp_path, replace=replace)
-    with pytest.raises(ValueError, match=r"thesis\.tex is a file; give a folder"):
+    with pytest.raises(ValueError, match=r"thesis\.tex is a file; choose a folder"):
         write(tmp_path / "thesis.tex", replace=replace)
     assert os.listdir(tmp_path) == ["thesis.tex"]
     (tmp_path / META_FILE).write_text('{"format": "another program\'s"}')
@@ -79,7 +79,7 @@ def test_two_runs_at_once_do_not_mix_and_notices_go_beside_the_set(tmp_path: Pat
     (tmp_path / "LICENSE.txt").write_text("MIT")
     with PreparedWriter(tmp_path / "set", replace=False) as writer:
         writer.add("a", [row(1)], split="train")
-        with pytest.raises(ValueError, match=r"another run is writing .*set"):
+        with pytest.raises(ValueError, match=r"another program is writing .*set"):
             write(tmp_path / "set")
         writer.commit(META, [(tmp_path / "LICENSE.txt", "LICENSE")])
     assert len(Prepared.open(tmp_path / "set")) == 1
