@@ -1,7 +1,7 @@
-"""A groove set, made: styles of MMA over chord charts, two files a style, whole library files held out.
+"""Generate a groove set: accompaniments in MMA's styles over chord charts, two files per style.
 
-Everything is a function of the seed, the charts and MMA's styles, down to the bytes. Tracks are named as the sources of
-`musicgen data groove` look for them: Bass, Drums, and the rest by MMA's names.
+The bytes of all files are a function of the seed, the charts and MMA's styles. All styles of a library file are in the
+same split. Tracks are named as `musicgen data groove` expects: Bass, Drums, and MMA's names for the rest.
 """
 
 from __future__ import annotations
@@ -31,29 +31,25 @@ from tokenization.whole_file import make_folder, write_bytes, write_text
 from training.data.sources.pop909 import BEATS_FILE, CHORDS_FILE, read_beats, read_chords
 from training.data.sources.source import split_of
 
-# Chord charts to accompany: of POP909's songs, of the McGill Billboard annotations, or progressions of our own.
-#
-# A chart is a chord of the vocabulary for each beat of 4/4 (tokenization/analysis/chords.py).
-
-BEATS = 4  # a bar
+BEATS = 4  # per bar
 FEWEST_BARS = 16
-FEWEST_CHORDS = 3  # different ones: with fewer a bass has nothing to follow
+FEWEST_CHORDS = 3  # distinct; with fewer the bass hardly moves
 BILLBOARD_FILE = "salami_chords.txt"
 OWN_CHARTS = 200
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A song's chords, one a beat."""
+    """The chords of a song in 4/4, in whole bars."""
 
     name: str
-    beats: tuple[str, ...]  # of whole bars
+    beats: tuple[str, ...]  # a chord for each beat (tokenization/analysis/chords.py)
 
 
 def charts_of(folder: Path | None, seed: int) -> tuple[list[Chart], str]:
-    """Return the charts of a folder, or some of our own, and what they are."""
+    """Return the charts in a folder of POP909 or Billboard annotations, or generated ones, and their description."""
     if folder is None:
-        found = [own_chart(number, seed) for number in range(OWN_CHARTS)]
+        found = [generated_chart(number, seed) for number in range(OWN_CHARTS)]
         return found, "progressions made here (training/groove_set.py), MIT"
     for name, about, read in (
         (CHORDS_FILE, "POP909 (Wang et al., ISMIR 2020; MIT)", _pop909),
@@ -73,18 +69,18 @@ def charts_of(folder: Path | None, seed: int) -> tuple[list[Chart], str]:
             ]  # fmt: skip
             if len(fit) < 2:
                 raise ValueError(
-                    f"{folder} has {len(fit)} charts in 4/4 of {FEWEST_BARS} bars; two are needed"
+                    f"{folder} has {len(fit)} charts in 4/4 of {FEWEST_BARS} bars or more; two are needed"
                 )
             return fit, about
     raise ValueError(
         f"{folder} holds neither {CHORDS_FILE} files (POP909, https://github.com/music-x-lab/POP909-Dataset) nor "
         f"{BILLBOARD_FILE} files (the McGill Billboard annotations, https://ddmal.ca/research); "
-        "leave --chords out for progressions made here"
+        "omit --chords to generate progressions"
     )
 
 
 def _pop909(file: Path) -> Chart | None:
-    """Return a song's chords on its beats; None where it is not in fours."""
+    """Return the chart of a song; None if it is not in 4/4."""
     seconds, downbeats = read_beats(file.parent / BEATS_FILE)
     bars = np.flatnonzero(downbeats)
     chords = read_chords(file)
@@ -97,11 +93,11 @@ def _pop909(file: Path) -> Chart | None:
     return _chart(f"pop{file.parent.name}", beats, bars)
 
 
-_BARS = re.compile(r"\|(.*)\|(?:\s*x(\d{1,3})(?!\d))?")  # more repeats would fill the memory
+_BARS = re.compile(r"\|(.*)\|(?:\s*x(\d{1,3})(?!\d))?")  # repeats are limited, to bound memory
 
 
 def _billboard(file: Path) -> Chart | None:
-    """Return bars between bar lines, | A:min | C:maj D:min |, a chord for its share of one; None if not in fours."""
+    """Return the chart of a song, written as | A:min | C:maj D:min |; None if it is not in 4/4."""
     beats: list[str] = []
     for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
         if line.startswith("# metre:") and line.split(":", 1)[1].strip() != "4/4":
@@ -123,7 +119,7 @@ def _billboard(file: Path) -> Chart | None:
 
 
 def _bar(words: list[str], before: list[str]) -> list[str] | None:
-    """Return a bar's chord a beat; `.` goes on with the one before. None where the beats are not given."""
+    """Return the chord of each beat of a bar, where `.` repeats a chord; None if their beats are ambiguous."""
     chords: list[str] = []
     for word in words:
         chord = (chords or before)[-1] if word == "." else parse(word)
@@ -134,43 +130,43 @@ def _bar(words: list[str], before: list[str]) -> list[str] | None:
 
 
 def _chart(name: str, beats: list[str], bars: Iterable[int]) -> Chart | None:
-    """Return whole bars from the first one that has a chord; where none is named, the one before goes on."""
+    """Return the whole bars from the first chord at a downbeat on; beats without a chord keep the last one."""
     first = next((bar for bar in bars if beats[bar] != NO_CHORD), None)
     if first is None:
         return None
-    held: list[str] = []
+    filled: list[str] = []
     for chord in beats[first:]:
-        held.append(held[-1] if chord == NO_CHORD else chord)
-    return Chart(name=name, beats=tuple(held[: len(held) // BEATS * BEATS]))
+        filled.append(filled[-1] if chord == NO_CHORD else chord)
+    return Chart(name=name, beats=tuple(filled[: len(filled) // BEATS * BEATS]))
 
 
-# Bars of degrees in semitones above the key, with qualities: common turns of songs in major and minor.
-_TURNS = (
+# Common progressions in major and minor, a chord per bar: semitones above the key, and quality.
+_PROGRESSIONS = (
     "0M 7M 9m 5M", "9m 5M 0M 7M", "0M 9m 5M 7M", "0M 5M 7M 5M", "2m7 7_7 0M7 0M7", "0M 4m 5M 7_7", "0M 9m 2m 7_7",
     "0m 8M 3M 10M", "0m 10M 8M 7_7", "0m 5m 8M 7M", "0m 3M 10M 5m", "4m7 9_7 2m7 7_7", "5M 5m 0M 0M", "0M 0_7 5M 5m",
     "0M 2M 5M 0M", "9m 2m 7M 0M", "0_7 5_7 0_7 7_7", "8M 10M 0m 0m", "0M 10M 5M 0M", "5M7 4m7 2m7 0M7",
 )  # fmt: skip
 
 
-def own_chart(number: int, seed: int) -> Chart:
-    """Return a chart of four parts, A A B A, each a turn of four bars played twice, in a key of its own."""
+def generated_chart(number: int, seed: int) -> Chart:
+    """Return a chart of the form A A B A in a random key; each section is a progression played twice."""
     random = np.random.default_rng([seed, number, 909])
     key = int(random.integers(12))
-    first, second = (_TURNS[i] for i in random.choice(len(_TURNS), 2, replace=False))
+    a, b = (_PROGRESSIONS[i] for i in random.choice(len(_PROGRESSIONS), 2, replace=False))
     beats: list[str] = []
-    for turn in (first, first, second, first):
-        for word in turn.split() * 2:
+    for progression in (a, a, b, a):
+        for word in progression.split() * 2:
             degree, quality = re.findall(r"(\d+)_?(.*)", word)[0]
             beats += [f"{ROOTS[(key + int(degree)) % 12]}_{quality}"] * BEATS
     return Chart(name=f"own{number:03d}", beats=tuple(beats))
 
 
-# Accompaniments by MMA, the Musical MIDI Accompaniment of Bob van der Poel: its styles, one of them over a chart.
+# Accompaniments by MMA, the Musical MIDI Accompaniment of Bob van der Poel.
 
 PROGRAM = "mma"
 LIBRARIES = (Path("/usr/share/mma/lib"), Path("/usr/local/share/mma/lib"))
-SECONDS = 600  # that a file may take on a busy machine: the usual is a fifth of one
-ROOM_BYTES = 1 << 20  # more than a file takes
+SECONDS = 600  # limit per file, for a busy machine; a fifth of a second is usual
+ROOM_BYTES = 1 << 20  # more than a file needs
 TEMPO = 120
 _QUALITIES = {
     "M": "", "m": "m", "o": "dim", "+": "aug", "7": "7", "M7": "M7", "m7": "m7", "o7": "dim7", "/o7": "m7b5",
@@ -178,8 +174,8 @@ _QUALITIES = {
 }  # fmt: skip
 _GROOVE = re.compile(r"^\s*DefGroove\s+(\S+)(.*)$", re.IGNORECASE | re.MULTILINE)
 _TIME = re.compile(r"^\s*Time\s+(\d+)\s*$", re.IGNORECASE | re.MULTILINE)
-# Not of one style from beginning to end.
-_PASSING = re.compile(r"intro|end(ing)?\d*$|fill|break|count|tag|turn|1st|trad", re.IGNORECASE)
+# Grooves that do not last for a whole piece.
+_TRANSIENT = re.compile(r"intro|end(ing)?\d*$|fill|break|count|tag|turn|1st|trad", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,30 +183,30 @@ class Style:
     """A groove of a library file."""
 
     file: Path
-    library: str  # the file below the library, without its ending: stdlib/bossanova
+    library: str  # the file's path in the library, without extension: stdlib/bossanova
     groove: str
 
     @property
     def name(self) -> str:
-        """As files are named by it: LIBRARYFILE_GROOVE, without dots; stdlib goes unsaid."""
+        """The name for files: LIBRARYFILE_GROOVE, without dots and without stdlib."""
         library = self.library.removeprefix("stdlib/").replace("/", "-")
         return re.sub(r"[^a-z0-9_#+-]", "", f"{library}_{self.groove}".lower())
 
 
 def installed() -> tuple[Path, Path]:
-    """Return the program and the folder of its styles, or say how to get them."""
+    """Return the paths of MMA and its library; raises FileNotFoundError with advice if they are missing."""
     program = shutil.which(PROGRAM)
     library = next((folder for folder in LIBRARIES if folder.is_dir()), None)
     if program is None or library is None:
         raise FileNotFoundError(
-            "grooves are made by MMA, which is not installed here: `apt-get install mma` on Debian and Ubuntu, or "
-            "https://www.mellowood.ca/mma; a set that exists is read by `musicgen data groove`"
+            "this needs MMA, which is not installed: `apt-get install mma` on Debian and Ubuntu, or "
+            "https://www.mellowood.ca/mma; to read an existing set, use `musicgen data groove`"
         )
     return Path(program), library
 
 
 def styles(library: Path, most: int) -> list[Style]:
-    """Return the styles in 4/4 of a library, sorted, at most so many of a file."""
+    """Return the styles in 4/4 of a library in sorted order, at most `most` per file."""
     found = []
     for file in sorted(library.rglob("*.mma")):
         text = file.read_text(encoding="latin-1")
@@ -220,7 +216,7 @@ def styles(library: Path, most: int) -> list[Style]:
         named = dict.fromkeys(
             groove
             for groove, rest in _GROOVE.findall(text)
-            if not _PASSING.search(groove) and "3/4" not in rest
+            if not _TRANSIENT.search(groove) and "3/4" not in rest
         )
         own = file.relative_to(library).with_suffix("").as_posix()
         found += [Style(file=file, library=own, groove=groove) for groove in list(named)[:most]]
@@ -228,8 +224,8 @@ def styles(library: Path, most: int) -> list[Style]:
 
 
 def accompaniment(program: Path, style: Style, chart: Chart, seed: int) -> Score | None:
-    """Return a style over a chart, again and again, the same for a seed; None where MMA makes nothing of it."""
-    # By a name of its own, since MMA takes no path with a space or a letter that is not ASCII.
+    """Return a style over a repeated chart, as a function of the seed; None if MMA fails."""
+    # Linked under a plain name, since MMA does not accept paths with spaces or non-ASCII letters.
     used = "musicgen-style.mma"
     lines = [f"RndSeed {seed}", f"Tempo {TEMPO}", f"Use {used}", f"Groove {style.groove}"]
     for bar in range(BARS):
@@ -237,14 +233,14 @@ def accompaniment(program: Path, style: Style, chart: Chart, seed: int) -> Score
         lines.append(f"{bar + 1} {_bar_text(chart.beats[first : first + BEATS])}")
     with (
         tempfile.TemporaryDirectory(prefix="musicgen-") as folder,
-        full_disk_named(Path(folder), "point TMPDIR to another disk"),
+        full_disk_named(Path(folder), "set TMPDIR to a folder on another disk"),
     ):
-        source, made = Path(folder) / "in.mma", Path(folder) / "out.mid"
+        source, target = Path(folder) / "in.mma", Path(folder) / "out.mid"
         (Path(folder) / used).symlink_to(style.file.resolve())
         source.write_text("\n".join(lines) + "\n", encoding="ascii")
         try:
             ended = subprocess.run(
-                [program, "-f", made, source],
+                [program, "-f", target, source],
                 cwd=folder,
                 env={"HOME": folder, "PATH": os.environ.get("PATH", ""), "PYTHONHASHSEED": "0"},
                 stdin=subprocess.DEVNULL,
@@ -252,19 +248,20 @@ def accompaniment(program: Path, style: Style, chart: Chart, seed: int) -> Score
                 timeout=SECONDS,
                 check=False,
             )
-        except subprocess.TimeoutExpired:  # to leave it out would make the set one of this machine
+        except subprocess.TimeoutExpired:  # skipping it would make the set depend on the machine
             raise ValueError(
-                f"{program} took more than {SECONDS} s for {style.groove} of {style.file}; leave that file out of "
-                "its library, or try on a machine with less to do"
+                f"{program} took more than {SECONDS} s for {style.groove} of {style.file}; remove that file from "
+                "its library, or use a less busy machine"
             ) from None
-        if ended.returncode != 0:  # as where there is no room, which is no fault of the style
-            made.write_bytes(bytes(ROOM_BYTES))
+        if ended.returncode != 0:
+            # Raises OSError if the cause is a full disk, not the style.
+            target.write_bytes(bytes(ROOM_BYTES))
             return None
-        return read_midi(made) if made.is_file() else None
+        return read_midi(target) if target.is_file() else None
 
 
 def _bar_text(chords: Sequence[str]) -> str:
-    """Return a bar as MMA writes it: a chord a beat, `/` where it stays, `z` for none."""
+    """Return a bar in MMA's notation: one chord per beat, `/` for the same one, `z` for none."""
     words, last = [], ""
     for chord in chords:
         root, _, quality = chord.partition("_")
@@ -275,19 +272,19 @@ def _bar_text(chords: Sequence[str]) -> str:
 
 
 BARS = 40
-FILES = 2  # a style
-MOST_STYLES = 6  # of a library file
+FILES = 2  # per style
+MOST_STYLES = 6  # per library file
 FEWEST_TRACKS, FEWEST_NOTES = 3, 120
-SHARES = {"val": 0.07, "test": 0.12}  # of the library files
+HELD_OUT = {"val": 0.07, "test": 0.12}  # fractions of the library files
 BASS_PROGRAMS = range(32, 40)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """What a set came to."""
+    """A summary of a generated set."""
 
     files: dict[str, int]  # by split
-    left_out: int  # styles whose files were no grooves of bass, drums and more
+    left_out: int  # styles
     checksum: str  # of all files
 
 
@@ -300,23 +297,22 @@ def make_groove_set(
     workers: int,
     progress: Callable[[int, int], None],
 ) -> Made:
-    """Write a set into a folder that is not there, or empty."""
+    """Generate a set in a new or empty folder; with `most`, only that many styles, a subset of the full set."""
     program, library = installed()
     if folder.exists() and any(folder.iterdir()):
-        raise ValueError(f"{folder} is not empty; name a folder that does not exist")
+        raise ValueError(f"{folder} is not empty; choose a folder that does not exist")
     charts, about = charts_of(chords, seed)
     found = styles(library, MOST_STYLES)
-    # Drawn in an order, so that fewer are some of more.
     chosen = [found[i] for i in np.random.default_rng([seed, 1]).permutation(len(found))[:most]]
     kept: dict[str, bytes] = {}
     rows, left_out = [], 0
-    with ThreadPoolExecutor(max(1, workers)) as pool:  # each waits for a process of its own
-        made = pool.map(partial(_made, program, charts, seed), chosen)
+    with ThreadPoolExecutor(max(1, workers)) as pool:  # each thread waits for an MMA process
+        made = pool.map(partial(_files_of, program, charts, seed), chosen)
         for number, (style, files) in enumerate(zip(chosen, made, strict=True), 1):
             progress(number, len(chosen))
-            # Names without dots and capitals may fall together, as those of grooves A.B and ab do.
-            taken = any(path in kept or midi in kept.values() for path, _, midi in files)
-            if len(files) < FILES or taken:
+            # Names can coincide without dots and capitals, such as those of grooves A.B and ab.
+            is_taken = any(path in kept or midi in kept.values() for path, _, midi in files)
+            if len(files) < FILES or is_taken:
                 left_out += 1
                 continue
             for path, own, midi in files:
@@ -324,13 +320,13 @@ def make_groove_set(
                 rows.append(f"{path}\t{style.library}.mma\t{style.groove}\t{own}")
     if not kept:
         raise ValueError(
-            f"none of {len(chosen)} styles made a groove of bass, drums and another track"
+            f"none of {len(chosen)} styles gave a groove of bass, drums and another track"
         )
     splits = [path.partition("/")[0] for path in kept]
-    counts = {split: splits.count(split) for split in ("train", *SHARES)}
+    counts = {split: splits.count(split) for split in ("train", *HELD_OUT)}
     result = Made(files=counts, left_out=left_out, checksum=_checksum(kept))
     table = "\n".join(["file\tlibrary file\tgroove\tseed", *sorted(rows)]) + "\n"
-    with full_disk_named(folder, "name another one"), _whole(folder) as part:
+    with full_disk_named(folder, "choose another folder"), _atomically(folder) as part:
         for path, midi in kept.items():
             write_bytes(part / path, midi)
         write_text(part / "styles.tsv", table)
@@ -339,27 +335,27 @@ def make_groove_set(
 
 
 @contextmanager
-def _whole(folder: Path) -> Iterator[Path]:
-    """Give a hidden folder to fill, whose content goes into `folder` if nothing goes wrong."""
-    make_folder(folder, "name another one")
+def _atomically(folder: Path) -> Iterator[Path]:
+    """Yield a hidden folder whose content is moved to `folder` at the end, unless an error occurs."""
+    make_folder(folder, "choose another folder")
     with TemporaryDirectory(dir=folder, prefix=".", suffix=".part") as part:
         yield Path(part)
-        if any(not entry.name.startswith(".") for entry in folder.iterdir()):  # since the start
-            raise ValueError(f"{folder} is not empty any more; name a folder that does not exist")
+        if any(not entry.name.startswith(".") for entry in folder.iterdir()):
+            raise ValueError(f"{folder} is no longer empty; choose a folder that does not exist")
         for entry in Path(part).iterdir():
             os.replace(entry, folder / entry.name)
 
 
-def _made(
+def _files_of(
     program: Path, charts: list[Chart], seed: int, style: Style
 ) -> list[tuple[str, int, bytes]]:
-    """Return path, seed and bytes of a style's files, a function of the seed and its name; fewer if it is no groove."""
+    """Return the path, seed and bytes of a style's files, as a function of seed and name; fewer if some fail."""
     number = int.from_bytes(hashlib.sha256(style.name.encode()).digest()[:8], "big")
     random = np.random.default_rng([seed, 2, number])
     drawn = random.choice(len(charts), FILES, replace=False).tolist()
     seeds = random.integers(1, 2**31, FILES).tolist()
-    # All of a library file, lest what is held out have a sibling.
-    split = split_of(f"{seed}/{style.library}", SHARES)
+    # By library file, since its styles resemble each other.
+    split = split_of(f"{seed}/{style.library}", HELD_OUT)
     files = []
     for chart, own in zip([charts[i] for i in drawn], seeds, strict=True):
         score = accompaniment(program, style, chart, own)
@@ -370,7 +366,7 @@ def _made(
 
 
 def named_tracks(score: Score) -> Score | None:
-    """Return a score with one track of drums, one bass, and others; None where one of them is missing."""
+    """Return a score with the tracks Bass, Drums and others by name; None if one of them is missing or hardly plays."""
     names = []
     for track in score.tracks:
         bass = track.name.lower().startswith(("bass", "walk")) and track.program in BASS_PROGRAMS
@@ -405,14 +401,14 @@ def _readme(about: str, seed: int, made: Made) -> str:
     left_out, counts = made.left_out, ", ".join(f"{n} {split}" for split, n in made.files.items())
     return f"""# Grooves made by MMA
 
-Accompaniments of one style each, {FILES} files a style over different charts: {counts} files of {BARS} bars in 4/4.
+Accompaniments in one style each, {FILES} files per style over different charts: {counts} files of {BARS} bars in 4/4.
 
-- Made by `musicgen data make-groove` with seed {seed}: the same files, to the byte, from the same charts and the same
-  version of MMA (Musical MIDI Accompaniment, GPL-2.0-or-later), whose styles they are.
+- Made by `musicgen data make-groove` with seed {seed}, in the styles of MMA (Musical MIDI Accompaniment,
+  GPL-2.0-or-later). The same charts and the same version of MMA give the same bytes.
 - Chords: {about}.
-- A library file's styles all lie in one of train, val and test. {left_out} styles are left out, which made no groove of
-  bass, drums and another track, or one that another makes too.
+- All styles of a library file are in the same split (train, val or test). {left_out} styles are left out because they
+  gave no groove of bass, drums and another track, or one equal to another.
 - Checksum (SHA-256 of all paths and files): {made.checksum}
 
-`styles.tsv` names library file, groove and seed of each. `musicgen data groove` prepares them for training.
+`styles.tsv` lists the library file, groove and seed of each file. `musicgen data groove` prepares them for training.
 """

@@ -76,7 +76,7 @@ def test_what_is_missing_or_full_is_said_and_no_half_of_a_set_left(tmp_path, mon
     with monkeypatch.context() as patch:
         patch.setenv("PATH", str(tmp_path))
         assert main(["data", "make-groove", str(folder)]) == 2
-    assert "MMA, which is not installed here: `apt-get install mma`" in capsys.readouterr().err
+    assert "MMA, which is not installed: `apt-get install mma`" in capsys.readouterr().err
     install(tmp_path, monkeypatch)
     monkeypatch.setattr("training.groove_set.write_text", full)  # after all pieces
     assert main(["data", "make-groove", str(folder)]) == 2
@@ -85,16 +85,16 @@ def test_what_is_missing_or_full_is_said_and_no_half_of_a_set_left(tmp_path, mon
 
 
 def test_folder_that_holds_something_is_left_alone(stand_in: Path):
-    with pytest.raises(ValueError, match="is not empty; name a folder that does not exist"):
+    with pytest.raises(ValueError, match="is not empty; choose a folder that does not exist"):
         made(stand_in, 1)
     folder = stand_in / "set"
 
     def write() -> None:
-        with groove_set._whole(folder) as part:
+        with groove_set._atomically(folder) as part:
             (part / "README.md").write_text("ours")
             (folder / "README.md").write_text("theirs")  # by another command, meanwhile
 
-    with pytest.raises(ValueError, match="set is not empty any more"):
+    with pytest.raises(ValueError, match="set is no longer empty"):
         write()
     assert contents(folder) == {"README.md": b"theirs"}
 
@@ -117,7 +117,7 @@ def test_billboard_annotations_share_a_bar_among_its_chords(tmp_path: Path):
 
 def test_progressions_of_our_own_are_of_the_vocabulary_and_of_the_seed():
     charts, _ = groove_set.charts_of(None, 5)
-    assert charts == [groove_set.own_chart(number, 5) for number in range(len(charts))]
+    assert charts == [groove_set.generated_chart(number, 5) for number in range(len(charts))]
     assert charts != groove_set.charts_of(None, 6)[0]
     for chart in charts:
         assert set(chart.beats) <= set(CHORDS)
