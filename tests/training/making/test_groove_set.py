@@ -29,12 +29,12 @@ def full(*_: object, **__: object) -> None:
     raise OSError(28, "No space left on device")
 
 
-def test_styles_are_grooves_in_four_that_go_on(stand_in: Path):
+def test_styles_are_lasting_grooves_in_4_4(stand_in: Path):
     found = [style.name for style in groove_set.styles(groove_set.installed()[1], 6)]
     assert found == ["casio-pop_pop1", "casio-pop_lonely", "bossa_bossa", "bossa_bossasus"]
 
 
-def test_same_seed_makes_the_same_bytes_and_fewer_styles_some_of_more(tmp_path: Path, monkeypatch):
+def test_same_seed_gives_the_same_bytes_and_fewer_styles_are_a_subset(tmp_path: Path, monkeypatch):
     install(tmp_path, monkeypatch)
     first = made(tmp_path / "a", 7)
     assert first.left_out == 1  # the duo
@@ -54,7 +54,7 @@ def test_same_seed_makes_the_same_bytes_and_fewer_styles_some_of_more(tmp_path: 
     assert contents(tmp_path / "c") == whole
 
 
-def test_files_are_grooves_that_the_source_reads(stand_in: Path, capsys: pytest.CaptureFixture):
+def test_generated_files_can_be_prepared_as_grooves(stand_in: Path, capsys: pytest.CaptureFixture):
     made(stand_in / "set", 3)
     pieces = sorted((stand_in / "set").rglob("*.mid"))
     splits: dict[str, set[str]] = {}
@@ -71,7 +71,9 @@ def test_files_are_grooves_that_the_source_reads(stand_in: Path, capsys: pytest.
     assert sum(split["pieces"] for split in counts.values()) == len(pieces)
 
 
-def test_what_is_missing_or_full_is_said_and_no_half_of_a_set_left(tmp_path, monkeypatch, capsys):
+def test_missing_program_or_full_disk_is_reported_and_leaves_no_files(
+    tmp_path, monkeypatch, capsys
+):
     folder = tmp_path / "set"
     with monkeypatch.context() as patch:
         patch.setenv("PATH", str(tmp_path))
@@ -84,7 +86,7 @@ def test_what_is_missing_or_full_is_said_and_no_half_of_a_set_left(tmp_path, mon
     assert not [*folder.rglob("*")]
 
 
-def test_folder_that_holds_something_is_left_alone(stand_in: Path):
+def test_folder_that_is_not_empty_is_left_alone(stand_in: Path):
     with pytest.raises(ValueError, match="is not empty; choose a folder that does not exist"):
         made(stand_in, 1)
     folder = stand_in / "set"
@@ -99,7 +101,7 @@ def test_folder_that_holds_something_is_left_alone(stand_in: Path):
     assert contents(folder) == {"README.md": b"theirs"}
 
 
-def test_billboard_annotations_share_a_bar_among_its_chords(tmp_path: Path):
+def test_billboard_bars_are_divided_among_their_chords(tmp_path: Path):
     head = "# title: A song\n# metre: 4/4\n# tonic: C\n\n0.0\tsilence\n"
     first = "0.1\tA, intro, | N | C:maj | A:min7 D:7 | . | x4\n"
     rest = "9.0\tB, | G:7 F:maj/3 E:min C:maj | C:maj | x2\n20\tend"
@@ -115,7 +117,7 @@ def test_billboard_annotations_share_a_bar_among_its_chords(tmp_path: Path):
     assert chart.beats[60:64] == ("G_7", "F_M", "E_m", "C_M")
 
 
-def test_progressions_of_our_own_are_of_the_vocabulary_and_of_the_seed():
+def test_generated_progressions_follow_the_seed_and_the_vocabulary():
     charts, _ = groove_set.charts_of(None, 5)
     assert charts == [groove_set.generated_chart(number, 5) for number in range(len(charts))]
     assert charts != groove_set.charts_of(None, 6)[0]

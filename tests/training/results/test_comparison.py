@@ -10,7 +10,7 @@ from training.curves import draw_comparison, draw_position_means, read_table, wr
 from training.run_folder import newest, read_state
 
 
-def test_run_is_what_it_came_to_at_its_last_step(trained: Path, tmp_path: Path):
+def test_results_of_a_run_are_those_of_its_last_step(trained: Path, tmp_path: Path):
     row, state = run_results(trained), read_state(newest(trained))
     assert row["steps"] == 20
     assert (row["inside"], row["beyond"]) == (state.validation_loss, state.validation_beyond)
@@ -41,7 +41,7 @@ def runs(name: str, *losses: float) -> list[dict]:
 FAILED = "the loss was not finite"
 
 
-def test_table_is_ranked_and_failures_come_last(tmp_path: Path):
+def test_rows_are_ranked_with_failures_last(tmp_path: Path):
     found = [
         {"name": "broken", "seed": 1, "failed": FAILED},
         *(run("b", 2.0, seed, beyond=2.5, parameters=12345, steps=10) for seed in (1, 2)),
@@ -64,7 +64,7 @@ def test_table_is_ranked_and_failures_come_last(tmp_path: Path):
             tabulated_seeds(tmp_path)
 
 
-def test_means_have_students_interval_and_changes_are_paired_by_seed():
+def test_intervals_are_students_and_changes_are_paired_by_seed():
     found = [*runs("none", 1.0, 2.0, 3.0), *runs("rope", 0.9, 1.8, 3.0)]
     rope, none = ranked(found, {"rope": "none"})
     assert (none["seeds"], none["inside"], none["beyond"], none["against"]) == (3, 2.0, 3.0, "")
@@ -80,7 +80,7 @@ def test_means_have_students_interval_and_changes_are_paired_by_seed():
     assert (one["inside"], one["inside_interval"]) == (1.5, None)
 
 
-def test_seed_that_failed_on_either_side_makes_no_pair():
+def test_seeds_with_a_failed_run_are_not_paired():
     broken = {"name": "rope", "seed": 2, "failed": FAILED}
     found = [*runs("none", 1, 2, 3), run("rope", 1, 1), broken, run("rope", 5, 3)]
     rope = ranked(found, {"rope": "none"})[1]
@@ -98,7 +98,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("rows", [1, 9])
-def test_curves_are_drawn_of_a_run_of_any_name_and_length(tmp_path: Path, rows: int):
+def test_curves_are_drawn_for_any_name_and_length(tmp_path: Path, rows: int):
     run = tmp_path / on_disk("$\\foo$\x1b\u202e")  # which is no mathematics
     run.mkdir()
     for name, text in TABLES.items():

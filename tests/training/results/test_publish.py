@@ -19,7 +19,7 @@ def stored(dtype: str, size: int, inside: float, beyond: float | None = None) ->
     return Stored(dtype=dtype, bytes=size, measured=measured)
 
 
-def test_smallest_weights_that_cost_next_to_nothing_are_taken():
+def test_smallest_weights_of_nearly_equal_loss_are_chosen():
     whole, half = stored("float32", 4, 2.0, 3.0), stored("bfloat16", 2, 2.001, 3.001)
     assert choose([whole, half, stored("int8", 1, 2.009, 3.009)]).dtype == "int8"
     assert choose([whole, half, stored("int8", 1, 2.011, 3.0)]).dtype == "bfloat16"
@@ -27,7 +27,7 @@ def test_smallest_weights_that_cost_next_to_nothing_are_taken():
     assert choose([whole, stored("bfloat16", 2, 2.1, 3.0)]).dtype == "float32"
 
 
-def test_run_becomes_a_model_with_a_readme_of_facts(pianos: Path, tmp_path: Path):
+def test_run_is_published_with_a_readme_of_facts(pianos: Path, tmp_path: Path):
     metre = {"bars": [1, 2], "remembers": [2, 4], "features": 2}
     changes = {"model": {"metre": metre}, "optimiser": {"steps": 10}, "keep": 9}
     run = fitted(toy_config(tmp_path, pianos, **changes)).folder
@@ -60,7 +60,7 @@ def test_run_becomes_a_model_with_a_readme_of_facts(pianos: Path, tmp_path: Path
     assert (target / "curves.png").exists()
 
 
-def test_untrained_run_or_other_data_are_refused(trained: Path, pianos: Path, tmp_path: Path):
+def test_untrained_run_and_changed_data_are_refused(trained: Path, pianos: Path, tmp_path: Path):
     config = toy_config(tmp_path, pianos)
     Path(config.run).mkdir()
     write_config(config)
@@ -77,7 +77,7 @@ def test_untrained_run_or_other_data_are_refused(trained: Path, pianos: Path, tm
     assert not (tmp_path / "model").exists()
 
 
-def test_licences_of_all_sets_stay_with_the_model(tmp_path: Path):
+def test_licences_of_all_sets_are_copied_to_the_model(tmp_path: Path):
     data = [tmp_path / name for name in "abc"]
     for folder, text in zip(data, ("CC BY 4.0", None, "MIT"), strict=True):
         folder.mkdir()
