@@ -21,7 +21,7 @@ def test_results_of_a_run_are_those_of_its_last_step(trained: Path, tmp_path: Pa
     drawn = Figure().subplots()
     tables = [read_table(trained / "positions.csv")] * 2
     draw_position_means(drawn, {"run": tables[:1]}, 32)
-    assert not drawn.collections  # of one run, no interval
+    assert not drawn.collections  # no interval for a single run
     draw_position_means(drawn, {"run": tables}, 32)
     assert len(drawn.collections) == 1
     with pytest.raises(ValueError, match="holds no checkpoint"):
@@ -99,7 +99,7 @@ TABLES = {
 
 @pytest.mark.parametrize("rows", [1, 9])
 def test_curves_are_drawn_for_any_name_and_length(tmp_path: Path, rows: int):
-    run = tmp_path / on_disk("$\\foo$\x1b\u202e")  # which is no mathematics
+    run = tmp_path / on_disk("$\\foo$\x1b\u202e")  # not mathematics
     run.mkdir()
     for name, text in TABLES.items():
         (run / f"{name}.csv").write_text("\n".join(text.splitlines()[:rows]) + "\n")
