@@ -2,7 +2,7 @@
 
 All randomness is a function of (seed, step, purpose): the batch, the noise of a stochastic encoding, dropout, and when
 the random features are redrawn. A run resumed from a checkpoint therefore continues bit for bit, and several processes
-that share a batch see the sequences that one process would. The loop waits for the device only to log, validate or
+that share a batch train on the same sequences as one. The loop waits for the device only to log, validate or
 save; it then also checks that every loss so far was finite.
 
 Long sequences can be trained on in windows, one step each: attention passes its state from window to window, so the
@@ -181,7 +181,7 @@ class Run:
 
     def _take_steps(self, listener: Listener, loader: Loader, sums: StepSums, log: Log) -> str:
         """Take the remaining steps, each followed by the actions that are due; return how the run ended."""
-        if self._is_out_of_patience():  # already before it was resumed
+        if self._is_out_of_patience():  # already when it was resumed
             return OUT_OF_PATIENCE
         for data in loader:
             # If a long step uses up the tail's time, the tail has no steps; its model is written all the same.
@@ -256,7 +256,7 @@ class Run:
         return rate
 
     def _recalled(self, data: StepData) -> np.ndarray:
-        """Return what is recalled after each token but the last; nothing in some rows, so the model learns both."""
+        """Return what is recalled after each token but the last; in some rows nothing, so that it stays optional."""
         assert self.model.recall is not None, "called only for a model with recall"
         found = self.model.recall.recalled(data.tokens[:, :-1])
         process = self.fabric.global_rank
@@ -303,8 +303,8 @@ class Run:
         )
         if self.fabric.is_global_zero:
             step, validation = self.state.step, self.state.validation_loss
-            steps = self.schedule.expected_steps(step)
-            listener.progress(Progress(step=step, steps=steps, validation=validation, **values))
+            expected = self.schedule.expected_steps(step)
+            listener.progress(Progress(step=step, steps=expected, validation=validation, **values))
 
     def _total(self, sums: StepSums) -> list[float]:
         """Return the sums over all processes; every process has to call this."""

@@ -105,9 +105,8 @@ def _draw_gap(
     length = int(random.integers(1, min(LONGEST_GAP, bars) + 1))
     start = int(random.integers(bars - length + 1))
     stop = start + length
-    given = (
-        2 * PERIOD - 1
-    )  # most bars after the gap; one past the end of the piece is a single token
+    # At most; a bar past the end of the piece is a single token.
+    given = 2 * PERIOD - 1
     end = int(offsets[min(stop + given, bars)]) + given
     # One token per bar of the gap counts down to its end.
     fits = end - offsets[: start + 1] + length + MARKS <= config.trained_length + 1

@@ -68,13 +68,12 @@ def test_intervals_are_students_and_changes_are_paired_by_seed():
     found = [*runs("none", 1.0, 2.0, 3.0), *runs("rope", 0.9, 1.8, 3.0)]
     rope, none = ranked(found, {"rope": "none"})
     assert (none["seeds"], none["inside"], none["beyond"], none["against"]) == (3, 2.0, 3.0, "")
-    assert none["inside_interval"] == pytest.approx(
-        4.302653 / 3**0.5
-    )  # t of two degrees of freedom
+    t = 4.302653  # of two degrees of freedom
+    assert none["inside_interval"] == pytest.approx(t / 3**0.5)
     assert none["change"] is None
     assert rope["against"] == "none"
     assert rope["change"] == pytest.approx(-0.1)
-    assert rope["change_interval"] == pytest.approx(4.302653 * 0.1 / 3**0.5)
+    assert rope["change_interval"] == pytest.approx(t * 0.1 / 3**0.5)
     assert rope["change_beyond"] == pytest.approx(-0.1)
     (one,) = ranked(runs("rope", 1.5), {})
     assert (one["inside"], one["inside_interval"]) == (1.5, None)
