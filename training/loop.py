@@ -184,13 +184,14 @@ class Run:
         if self._is_out_of_patience():  # already when it was resumed
             return OUT_OF_PATIENCE
         for data in loader:
-            # If a long step uses up the tail's time, the tail has no steps; its model is written all the same.
-            if data.window == 0 and self.schedule.enters_tail(self.state.step):
-                with sums.paused():
-                    self._save(sums)
-                log.move(self.folder / TAIL, self.state.step)
-            if data.window == 0 and self.schedule.is_over:
-                return FINISHED
+            if data.window == 0:
+                if self.schedule.enters_tail(self.state.step):
+                    with sums.paused():
+                        self._save(sums)
+                    log.move(self.folder / TAIL, self.state.step)
+                # Perhaps at once, if a long step used up the tail's time: the model is written all the same.
+                if self.schedule.is_over:
+                    return FINISHED
             rate = self._take_step(data, sums)
             self.state.step = data.step + 1
             if self.config.data.windows > 1 or self.state.batches is not None:

@@ -173,15 +173,15 @@ def test_resuming_with_other_data_or_another_model_is_refused(trained, grooves, 
         run.resume()
 
 
-@pytest.mark.parametrize("spoken", ["pianos", "grooves"])
+@pytest.mark.parametrize("name", ["pianos", "grooves"])
 def test_samples_are_midi_files_with_notes(
-    spoken: str, tmp_path: Path, request: pytest.FixtureRequest
+    name: str, tmp_path: Path, request: pytest.FixtureRequest
 ):
-    run = toy_run(toy_config(tmp_path, request.getfixturevalue(spoken)))
+    run = toy_run(toy_config(tmp_path, request.getfixturevalue(name)))
     player = player_of(run.model.eval(), run.batches, 7)
 
-    def written(name: str, tokens: int) -> list[Path]:
-        return write_samples(player, tmp_path / name, 7, count=2, tokens=tokens)
+    def written(folder: str, tokens: int) -> list[Path]:
+        return write_samples(player, tmp_path / folder, 7, count=2, tokens=tokens)
 
     paths = written("a", 60)
     assert [path.name for path in paths] == ["00000007_0.mid", "00000007_1.mid"]
@@ -189,7 +189,7 @@ def test_samples_are_midi_files_with_notes(
         assert len(read_midi(path).notes)
     assert [p.read_bytes() for p in written("b", 60)] == [p.read_bytes() for p in paths]
     assert sorted(written("c", 1)) == sorted((tmp_path / "c").iterdir())
-    if spoken == "pianos":
+    if name == "pianos":
         assert not [*(tmp_path / "c").iterdir()]  # no file without notes
 
 

@@ -46,12 +46,12 @@ def test_every_source_is_recognised_and_gives_valid_tokens(name: str, make, tmp_
     assert meta == prepared.meta
     assert meta["skipped"] == []
     assert meta["source"]["name"] == name
-    speaker = language_from_spec(meta["language"])
+    language = language_from_spec(meta["language"])
     for row in range(len(prepared)):
         ids = np.asarray(prepared.ids(row))
-        assert speaker.validate(ids) is None
-        assert (ids[0], ids[-1]) == (speaker.begin, speaker.end)
-        assert prepared.bars(row).tolist() == speaker.bars(ids).tolist()
+        assert language.validate(ids) is None
+        assert (ids[0], ids[-1]) == (language.begin, language.end)
+        assert prepared.bars(row).tolist() == language.bars(ids).tolist()
     assert sum(split["tokens"] for split in meta["counts"].values()) == len(prepared.tokens)
 
 
