@@ -33,11 +33,11 @@ from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import END, HARMONY, PART_NAMES, PLAN, TEMPO
 from tokenization.language import COUNTED, PERIOD, transposed
 from training.config import DataConfig
-from training.data.examples import moved, start_bar
+from training.data.examples import randomly_transposed, start_bar
 
-MARKS = 24  # most tokens outside bars: attributes, parts, and around the bars after a gap
+MARKS = 24  # tokens outside bars, at most: attributes, parts, around the bars after a gap
 LONGEST_GAP = 8  # bars
-PLANNED = 6  # most tokens of a bar's plan and countdown
+PLANNED = 6  # tokens of a bar's plan and countdown, at most
 # Probabilities.
 ORDERED = 0.3  # parts keep their order
 WITHOUT_CHORDS = 0.4
@@ -66,7 +66,9 @@ def cut_ensemble(
     kind = _draw_kind(config, random)
     ids = ids.astype(np.int64)
     piece, gap_bars = _crop(kind, ids, bars, config, random)
-    piece = moved(config.transpose, random, partial(transposed, language.vocabulary, piece))
+    piece = randomly_transposed(
+        config.transpose, random, partial(transposed, language.vocabulary, piece)
+    )
     piece = _draw_parts(language, piece, kind, config, random)
     sheet = language.sheet(piece)
     sequence, given = piece, 0
