@@ -161,7 +161,7 @@ class PreparedWriter:
         self.works.append(works)
 
     def split_by_works(self, fraction: float, *, by_name: bool) -> None:
-        """Assign each file to the split of its work; a fraction of the works is held out for each of two splits."""
+        """Assign each file to the split of its work; the fraction is held out for validation and again for test."""
         self._splits = split_works(self.work_names, self.works, fraction, by_name=by_name)
 
     def commit(self, meta: dict[str, Any], notices: Sequence[tuple[Path, str]] = ()) -> None:
