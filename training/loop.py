@@ -122,9 +122,7 @@ class Run:
         if wanted is False or (wanted is None and self.fabric.device.type != "cuda"):
             return []
         if self.config.data.windows > 1:
-            return [
-                "The layers are not compiled: that is not supported for sequences in several windows."
-            ]
+            return ["The layers are not compiled: this needs sequences of one window."]
         for block in self.model.blocks:
             block.forward = torch.compile(block.forward, dynamic=False)
         try:
@@ -231,15 +229,13 @@ class Run:
             self._carried = [None] * count
         for number, rows in enumerate(micro_batches):
             tokens = to_device(rows, self.fabric.device)
-            recalled = None
+            recall = None
             if data.recalled is not None:
-                recalled = to_device(np.array_split(data.recalled, count)[number], tokens.device)
+                recall = to_device(np.array_split(data.recalled, count)[number], tokens.device)
             with self.fabric.no_backward_sync(self.module, enabled=number + 1 < count):
                 inputs = tokens[:, :-1].clamp(min=0)
                 if data.windows == 1:
-                    compute = partial(
-                        Performer.__call__, tokens=inputs, code=code, recalled=recalled
-                    )
+                    compute = partial(Performer.__call__, tokens=inputs, code=code, recalled=recall)
                 else:
                     compute = partial(self._next_window, inputs, code, number)
                 logits = self.module(compute)
@@ -275,16 +271,11 @@ class Run:
         return generator_of(self.config.seed, *purpose)
 
     def _is_due(self, every: int, since: int | None = None) -> bool:
-        """Return whether a periodic action is due at this step, or became due after step `since`.
-
-        After the last step every action is due.
-        """
+        """Return whether a periodic action is due: at this step, since another, or as the run ends."""
         step = self.state.step
         return step // every > (step - 1 if since is None else since) // every or step == self.steps
 
-    def _log(
-        self, log: Log, listener: Listener, sums: StepSums, rate: float, waiting: float
-    ) -> None:
+    def _log(self, log: Log, listener: Listener, sums: StepSums, rate: float, wait: float) -> None:
         self._check(sums)
         loss, gradient, tokens, steps = self._total(sums)
         new_tokens, seconds, processor_seconds = sums.speed()
@@ -298,7 +289,7 @@ class Run:
             step=self.state.step,
             learning_rate=rate,
             gradient_norm=gradient / max(1.0, steps),
-            loader_share=waiting,
+            loader_share=wait,
             processor_seconds=processor_seconds,
             **values,
         )
@@ -401,10 +392,7 @@ class Run:
         return self.state.stale >= patience
 
     def _is_stopped(self, since: int) -> bool:
-        """Return whether to stop after the batch that began after step `since`.
-
-        Several processes decide together, and only where they wait for each other anyway: when a log is due.
-        """
+        """Return whether to stop after this batch; several processes agree on it only when a log is due."""
         asked = self._stopping.is_set()
         if self.fabric.world_size == 1:
             return asked

@@ -75,7 +75,7 @@ def test_damaged_checkpoint_is_refused(damage: str, trained: Path, tmp_path: Pat
         run_folder.restore(saved, learner.model, learner.raw_optimiser)
 
 
-def test_error_of_a_damaged_checkpoint_names_the_previous_one(
+def test_damaged_checkpoint_error_names_the_previous_one(
     trained: Path, pianos: Path, tmp_path: Path
 ):
     config = toy_config(tmp_path, pianos)

@@ -64,7 +64,7 @@ def test_unsuitable_start_is_refused(trained, pianos, grooves, tmp_path: Path):
         toy_run(started_from(trained, pianos, tmp_path, model={"goals": True}))
 
 
-def test_added_metric_heads_leave_the_logits_unchanged_and_then_learn(
+def test_added_metric_heads_keep_the_logits_and_then_learn(
     trained: Path, pianos: Path, tmp_path: Path
 ):
     config = started_from(trained, pianos, tmp_path, model={"metre": METRE})

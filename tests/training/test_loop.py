@@ -113,9 +113,7 @@ def test_run_resumed_without_windows_trains_on_each_batch_once(grooves: Path, tm
     assert run.state.batches == begun[2] + 4
 
 
-def test_seed_determines_the_weights_and_accumulation_does_not_change_them(
-    pianos: Path, tmp_path: Path
-):
+def test_seed_determines_weights_and_accumulation_does_not(pianos: Path, tmp_path: Path):
     weights = []
     for seed, parts in ((1, 1), (1, 3), (2, 1)):
         changes = {"model": {"dropout": 0.0}, "optimiser": {"steps": 3, "accumulate": parts}}
@@ -174,9 +172,7 @@ def test_resuming_with_other_data_or_another_model_is_refused(trained, grooves, 
 
 
 @pytest.mark.parametrize("name", ["pianos", "grooves"])
-def test_samples_are_midi_files_with_notes(
-    name: str, tmp_path: Path, request: pytest.FixtureRequest
-):
+def test_samples_have_notes(name: str, tmp_path: Path, request: pytest.FixtureRequest):
     run = toy_run(toy_config(tmp_path, request.getfixturevalue(name)))
     player = player_of(run.model.eval(), run.batches, 7)
 

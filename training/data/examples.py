@@ -56,10 +56,7 @@ def _kept_tracks(probability: float, random: np.random.Generator) -> np.ndarray:
 def randomly_transposed(
     most: int, random: np.random.Generator, move: Callable[[int], Music | None]
 ) -> Music:
-    """Return music transposed by a random interval of up to `most` semitones.
-
-    `move` returns None for an interval that leaves the range; then another one is drawn.
-    """
+    """Return music transposed by a random interval of up to `most` semitones for which `move` does not return None."""
     drawn = (random.permutation(2 * most + 1) - most).tolist()
     # Moving by 0 semitones never leaves the range.
     return next(found for semitones in drawn if (found := move(semitones)) is not None)

@@ -139,9 +139,7 @@ def test_loader_yields_the_windows_of_consecutive_batches(pianos: Path, windows:
     assert_same(steps[last.step + 1 :], rest)
 
 
-def test_error_in_the_loader_thread_is_raised_by_the_iterator(
-    pianos: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_error_in_the_loader_thread_is_raised(pianos: Path, monkeypatch: pytest.MonkeyPatch):
     whole = Batches.__getitem__
 
     def broken(self: Batches, number: int) -> np.ndarray:

@@ -71,9 +71,7 @@ def test_generated_files_can_be_prepared_as_grooves(stand_in: Path, capsys: pyte
     assert sum(split["pieces"] for split in counts.values()) == len(pieces)
 
 
-def test_missing_program_or_full_disk_is_reported_and_leaves_no_files(
-    tmp_path, monkeypatch, capsys
-):
+def test_missing_program_or_full_disk_is_reported(tmp_path, monkeypatch, capsys):
     folder = tmp_path / "set"
     with monkeypatch.context() as patch:
         patch.setenv("PATH", str(tmp_path))
