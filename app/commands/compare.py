@@ -134,11 +134,11 @@ def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
 def check_table(folder: Path, names: Collection[str], seeds: int) -> None:
     """Raise ValueError if rows of the table in the folder would be lost: those of other runs, or of more seeds."""
     from tokenization.wording import counted, listed
-    from training.comparison import tabulated
+    from training.comparison import tabulated_seeds
 
     lost = [
         f"{name} with {counted(own, 'seed')}"
-        for name, own in tabulated(folder).items()
+        for name, own in tabulated_seeds(folder).items()
         if name not in names or own > seeds
     ]
     if lost:
@@ -173,12 +173,12 @@ def _names(pattern: str) -> list[str]:
 
 def _trained(name: str, config: RunConfig) -> dict[str, Any]:
     """Train or resume a run; return its results, or why it failed."""
-    from training.comparison import compared
+    from training.comparison import run_results
 
     folder = Path(config.run)
     try:
         train(config, resume=(folder / "config.yaml").exists())
-        return compared(folder)
+        return run_results(folder)
     except OSError:  # such as a full disk, where the others would fail too
         raise
     except Exception as error:  # the others are trained anyway
