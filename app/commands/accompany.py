@@ -24,11 +24,9 @@ examples:
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("piece", metavar="FILE", help="the piece: a MIDI, MusicXML or ABC file")
     parser.add_argument(
-        "--write",
-        nargs="+",
-        metavar="PART",
+        "--write", nargs="+", metavar="PART",
         help="the parts to write: drums, chords, bass, guitar or any other instrument; existing ones are replaced",
-    )
+    )  # fmt: skip
     add_tracks(parser)
     add_options(parser, lengths=False)
 

@@ -22,13 +22,10 @@ examples:
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--host",
-        default="127.0.0.1",
+        "--host", default="127.0.0.1",
         help="the address to listen on (default: 127.0.0.1, for this machine only)",
-    )
-    parser.add_argument(
-        "--port", type=int, help="the port (default: the first free one from 7860 on)"
-    )
+    )  # fmt: skip
+    parser.add_argument("--port", type=int, help="default: the first free one from 7860 on")
     parser.add_argument(
         "--model", help="the model to select at first: a name, a folder, or untrained:tiny"
     )
@@ -75,9 +72,7 @@ def _serve(arguments: argparse.Namespace) -> None:
 
     host, port, share = arguments.host, arguments.port, arguments.share
     if port is not None and not process.free(host, port):
-        raise ValueError(
-            f"port {port} of {host} is taken or not permitted; choose another with --port"
-        )
+        raise ValueError(f"port {port} of {host} is taken or not permitted; choose another --port")
     process.keep_memory_flat()
     process.delete_left_behind()
     folder, composer = process.ServerFolder(), Composer()

@@ -54,11 +54,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--short", action="store_true", help="a small version, for two cores")
     which.add_argument("--recipe", metavar="NAME", help="another recipe of the task")
     parser.add_argument(
-        "--encodings",
-        nargs="+",
-        metavar="NAME",
+        "--encodings", nargs="+", metavar="NAME",
         help="what to compare, as NAME or NAME:KEY=VALUE,… (default: the recipe's)",
-    )
+    )  # fmt: skip
     parser.add_argument("--features", metavar="NAME", help="feature map: favor, relu or elu")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs per encoding")
     parser.add_argument(

@@ -36,11 +36,9 @@ examples:
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "prompts",
-        metavar="PROMPT",
-        nargs="+",
+        "prompts", metavar="PROMPT", nargs="+",
         help="the MIDI, MusicXML or ABC files to continue, in one batch",
-    )
+    )  # fmt: skip
     parser.add_argument(
         "--prompt-bars", default="all", metavar="N|all", help="continue its first N bars"
     )
@@ -89,9 +87,7 @@ def _continue_mirex(arguments: argparse.Namespace, request: Request, model: Play
     if len(arguments.prompts) > 1:
         raise ValueError(f"--mirex takes one prompt, not {len(arguments.prompts)}")
     if request.tokens or arguments.prompt_bars != "all":
-        raise ValueError(
-            "--mirex always continues 5 bars by 12; leave out --tokens and --prompt-bars"
-        )
+        raise ValueError("--mirex continues 5 bars by 12; leave out --tokens and --prompt-bars")
     prompt, place = read(Path(arguments.prompts[0]), PROMPT), arguments.output
     to_file = place.suffix == ".json"
     if to_file and (place.exists() or request.variations > 1):

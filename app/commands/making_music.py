@@ -294,7 +294,7 @@ def write_all(arguments: argparse.Namespace, *tasks: Task, failed: Sequence[Fail
         reasons.append(_named("no audio", error))
     if failed:
         raise ValueError(
-            f"{len(failed)} of {files} files could not be continued: {'; '.join(reasons)}"
+            f"{len(failed)} of {files} files cannot be continued: {'; '.join(reasons)}"
         )
 
 

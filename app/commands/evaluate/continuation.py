@@ -8,11 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import output
-from app.commands.evaluate.study_options import (
-    KEPT,
-    add_study,
-    run_experiment,
-)
+from app.commands.evaluate.study_options import KEPT, add_study, run_experiment
 from app.options import check_counts, chosen_device, claim, default_folder, from_options
 
 if TYPE_CHECKING:

@@ -361,6 +361,5 @@ def _print_closest(found: dict[str, Any]) -> None:
             [f"{case['likeness']:.2f}", case["piece"], case["bar"] + 1, case["of"], case["at"] + 1]
             for case in closest_cases(model["rows"])
         ]
-        output.write(
-            output.table([["similarity", "piece", "bar", "training piece", "bar"], *cases])
-        )
+        head = ["similarity", "piece", "bar", "training piece", "bar"]
+        output.write(output.table([head, *cases]))

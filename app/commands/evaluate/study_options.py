@@ -138,11 +138,9 @@ def add_choice(parser: argparse.ArgumentParser, pieces: int, split: str = "valid
 def add_length(parser: argparse.ArgumentParser) -> None:
     """Declare --length."""
     parser.add_argument(
-        "--length",
-        type=int,
-        metavar="N",
+        "--length", type=int, metavar="N",
         help="tokens to read of each piece (default: 4 times the trained length)",
-    )
+    )  # fmt: skip
 
 
 def seed(text: str) -> int:

@@ -35,10 +35,9 @@ examples:
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "reference",
-        metavar="REFERENCE",
+        "reference", metavar="REFERENCE",
         help="the file to compare with; or a folder, and all OUTPUTs too",
-    )
+    )  # fmt: skip
     parser.add_argument("outputs", metavar="OUTPUT", nargs="*", help="the files to compare")
     parser.add_argument(
         "--tracks", choices=("pitched", "all"), default="pitched",
@@ -80,9 +79,7 @@ def run(arguments: argparse.Namespace) -> None:
             continue
         rows += _rows(name, reference, score, arguments)
     if not rows:
-        raise ValueError(
-            f"no output could be compared with {arguments.reference}, for the reasons above"
-        )
+        raise ValueError(f"no output could be compared with {arguments.reference}; see above")
     output.write_either(arguments.json, rows, _table(rows))
 
 

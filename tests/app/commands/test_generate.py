@@ -105,9 +105,7 @@ def test_all_failed_files_and_missing_audio_are_reported_at_the_end(tmp_path, co
     said = command("continue", bad, SONG, bad, SEEDS / "groove.mid", *how, code=2).err
     assert f"{SEEDS / 'groove.mid'}: Left out: Drums.\n" in said
     said = said.splitlines()[-1]
-    assert said.startswith(
-        "musicgen: 2 of 4 files could not be continued: bad.mid is not a MIDI file"
-    )
+    assert said.startswith("musicgen: 2 of 4 files cannot be continued: bad.mid is not a MIDI file")
     assert said.count("bad.mid") == 2
     assert "; no audio: the renderer could not play this piece with none.sf2" in said
     assert len([*(tmp_path / "out").glob("*.cont_*.mid")]) == 2
