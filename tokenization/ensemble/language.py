@@ -61,8 +61,8 @@ from tokenization.score import (
     Score,
     Tempos,
     Track,
+    cut_at_next_strike,
     steps_of,
-    struck_again,
     sustained,
 )
 from tokenization.wording import Remark, listed
@@ -226,7 +226,7 @@ class Ensemble(Goals, Plans):
 
     def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
         """Read a valid sequence or a prefix of one, without its plan and goals; what is not complete is left out."""
-        return struck_again(score_of(self.sheet(plain(ids)), setting or Setting()))
+        return cut_at_next_strike(score_of(self.sheet(plain(ids)), setting or Setting()))
 
     def sheet(self, ids: np.ndarray) -> Sheet:
         """Return what a valid plain sequence says, on the grid."""

@@ -144,7 +144,7 @@ def test_more_tracks_than_channels_share_by_program():
     [
         (score_of(Notes.empty()), "there are no notes to write"),
         (score_of(MIDDLE_C.replace(velocity=[0])), "velocities of 1 to 127, but .* has 0"),
-        (score_of(MIDDLE_C.replace(duration_ticks=[0])), "lengths of notes of 1 to"),
+        (score_of(MIDDLE_C.replace(duration_ticks=[0])), "note lengths of 1 to"),
         (score_of(meters=Meters([0], [4], [3])), "time signatures over powers of two"),
         (score_of(tracks=(Track("", 128),)), "programs of 0 to 127"),
     ],
