@@ -36,7 +36,7 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path):
 def test_json_is_whole_or_not_at_all(tmp_path: Path):
     path = tmp_path / "results.json"
     write_json(path, {"mean": None, "name": "–"})
-    with pytest.raises(ValueError, match=r"results\.json would hold a number that is none"):
+    with pytest.raises(ValueError, match=r"results\.json would hold a number that is not finite"):
         write_json(path, {"mean": float("nan")})
     assert path.read_text() == '{\n "mean": null,\n "name": "–"\n}\n'
     assert list(tmp_path.iterdir()) == [path]
