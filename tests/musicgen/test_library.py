@@ -129,7 +129,7 @@ def test_a_take_is_saved_in_the_format_of_its_name_and_threads_stay_as_they_are(
     take.save(tmp_path / "out.musicxml")
     assert (tmp_path / "out.mid").read_bytes() == take.midi
     assert (tmp_path / "out.musicxml").read_bytes().startswith(b"<?xml")
-    with pytest.raises(ValueError, match=r"out\.wav ends in none of \.mid, \.midi"):
+    with pytest.raises(ValueError, match=r"out\.wav has an unknown ending: use \.mid, \.midi"):
         take.save(tmp_path / "out.wav")
 
 

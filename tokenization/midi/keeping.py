@@ -34,14 +34,14 @@ from tokenization.midi.chunks import (
     Key,
     Note,
     all_events,
+    encode_vlq,
     event_bytes,
     notes_of,
     split_chunks,
     text_events,
     track_chunk,
-    variable_length,
 )
-from tokenization.midi.reading import SUSTAIN, programs_set_apart, read_midi
+from tokenization.midi.reading import SUSTAIN, read_midi, set_up_programs
 from tokenization.score import Notes, Score, Track
 
 # The file as track chunks of events that can be removed and added; what is not touched keeps its bytes.
@@ -84,10 +84,10 @@ class Chunk:
         ]
         changes = sorted(stay + self.added, key=lambda event: event[:2])
         for at, _, event in changes:
-            pieces.append(variable_length(at - tick) + event)
+            pieces.append(encode_vlq(at - tick) + event)
             tick = at
         end = max(tick, self.events[-1][0]) if seam is None and self.events else tick
-        return b"".join((*pieces, variable_length(end - tick), event_bytes(END, b"")))
+        return b"".join((*pieces, encode_vlq(end - tick), event_bytes(END, b"")))
 
 
 def _chunk_of(body: bytes) -> Chunk:
@@ -141,7 +141,7 @@ class KeptMidi:
                     self._moves[status & 15].append((tick, number, status, data))
         for moves in self._moves.values():
             moves.sort(key=lambda move: move[:2])  # stable: those of a chunk stay in order
-        programs = programs_set_apart([chunk.body for chunk in self.chunks])
+        programs = set_up_programs([chunk.body for chunk in self.chunks])
         self.notes = [
             note
             for number, chunk in enumerate(self.chunks)

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE
-from tokenization.midi.conventions import finished
+from tokenization.midi.conventions import complete_within
 from tokenization.midi.limits import MidiError
 from tokenization.notation.written import (
     TICKS_PER_BEAT,
@@ -194,7 +194,7 @@ def played(written: Written, where: Laid | None = None) -> Score:
         remarks=tuple(written.remarks),
         file_times=FileTimes(np.array([0.0, 1.0]), np.array([0.0, TICKS_PER_BEAT])),
     )
-    return finished(_usual(score), limits, name)
+    return complete_within(_usual(score), limits, name)
 
 
 def _length(bars: list[PartBar], time: Time) -> int:

@@ -33,8 +33,8 @@ def listed(found: Columns) -> list[tuple[int, ...]]:
         (b"ID3\x04" + bytes(100), "is an MP3 recording, not a MIDI file: only notes"),
         (b"RIFF\x24\0\0\0WAVEfmt ", "is a WAV"),
         (b"PK\3\4" + bytes(100), "is a zip archive"),
-        (make.midi(make.track(make.on(0), make.off(2**27))), "beats where at most 25,000"),
-        (make.midi(make.track(make.on(2**28 - 1), make.off(1) * 9)), "more than 268,435,455 ticks"),
+        (make.midi(make.track(make.on(0), make.off(2**27))), "beats, but at most 25,000"),
+        (make.midi(make.track(make.on(2**28 - 1), make.off(1) * 9)), "is longer than 268,435,455 ticks"),
     ],
 )
 def test_what_is_no_music_is_refused_in_a_sentence(data, sentence):
@@ -54,10 +54,10 @@ LONG = make.midi(make.track(make.on(480 * 2_600), make.off(480)))
     ("data", "limits", "sentence"),
     [
         (bytes(2**20 + 1), UPLOAD, r"larger than the 1,048,576 bytes"),
-        (make.midi(make.track(*MANY)), UPLOAD, "50,001 notes where at most 50,000"),
-        (make.midi(*[NOTE] * 65), UPLOAD, "65 tracks where at most 64"),
-        (LONG, UPLOAD, "22 minutes where at most 20"),
-        (LONG, Limits(beats=100), "2,601 beats where at most 100"),
+        (make.midi(make.track(*MANY)), UPLOAD, "50,001 notes, but at most 50,000"),
+        (make.midi(*[NOTE] * 65), UPLOAD, "65 tracks, but at most 64"),
+        (LONG, UPLOAD, "22 minutes, but at most 20"),
+        (LONG, Limits(beats=100), "2,601 beats, but at most 100"),
         (make.midi(*[make.track()] * 5_000), Limits(), "more than 4,096 tracks"),
     ],
 )
@@ -153,7 +153,7 @@ def test_pieces_of_a_type_2_file_follow_each_other():
     assert listed(score.tempos) == [(0, 120), (1920, 150)]
     assert "2 pieces of a type-2 file" in remarks(score)
     assert rows(read_midi(make.midi(NOTE, kind=2))) == [(0, 480, 60)]
-    with pytest.raises(MidiError, match="2 notes where at most 1"):
+    with pytest.raises(MidiError, match="2 notes, but at most 1"):
         read_midi(make.midi(NOTE, second, kind=2), limits=Limits(notes=1))
 
 
@@ -166,7 +166,7 @@ def test_what_a_piece_of_a_type_2_file_says_ends_with_its_last_bar():
     assert listed(score.tempos) == [(0, 120), (2880, 150), (3840, 120)]
     assert score.meters.onset_ticks.tolist() == [0, 2880]
     endless = make.track(make.on(0), make.off(1 << 27))
-    with pytest.raises(MidiError, match="beats where at most"):
+    with pytest.raises(MidiError, match="beats, but at most"):
         read_midi(make.midi(make.track(*waltz), endless, kind=2))
 
 
@@ -228,7 +228,7 @@ def test_no_tempo_and_no_meter_are_assumed_with_a_remark():
     score = read_midi(make.midi(NOTE))
     assert (listed(score.tempos), listed(score.meters)) == ([(0, 120)], [(0, 4, 4)])
     assert score.remarks == (
-        "No tempo is given: 120 beats a minute were assumed.",
+        "No tempo is given: 120 beats per minute were assumed.",
         "No time signature is given: 4/4 was assumed.",
     )
     complete = read_midi(make.note_file(make.tempo(0, 0xFFFFFF), make.meter(0, 6, 3)))
@@ -257,7 +257,7 @@ def test_impossible_tempos_and_signatures_are_left_out():
 def test_a_late_signature_holds_from_the_start_or_after_four_four():
     soon = read_midi(make.note_file(make.meter(10, 3, 2), make.meter(1430, 4, 2)))
     assert listed(soon.meters) == [(0, 3, 4), (1440, 4, 4)]
-    assert "taken from the start" in remarks(soon)
+    assert "moved to the start" in remarks(soon)
     late = read_midi(make.note_file(make.meter(5000, 3, 2)))
     assert listed(late.meters) == [(0, 4, 4), (5000, 3, 4)]
 

@@ -33,7 +33,7 @@ CHUNKS = [
     (make.midi(NOTE, kind=7), "unknown file type 7 was read as type 1"),
     (make.midi(make.track(make.on(0), make.off(480), make.END, make.on(0))), ""),
     (make.header() + NOTE[:-5], "could be read only in part"),
-    (make.midi(NOTE, division=0), "time division 0 makes no sense: 480 ticks"),
+    (make.midi(NOTE, division=0), "time division 0 is invalid: 480 ticks"),
 ]
 EVENTS = [
     # Overlapping notes of a pitch end first in, first out.
@@ -42,7 +42,7 @@ EVENTS = [
     (
         [make.on(0), make.off(0), make.on(5), make.off(9)],
         [(0, 1, 60), (5, 9, 60)],
-        "1 note without length got a tick",
+        "Extended 1 note of length 0 to",
     ),
     # A note that never ends does so when the pitch starts again, and after four beats at most.
     ([make.on(0), make.on(480), make.off(240)], [(0, 480, 60), (480, 240, 60)], NEVER),

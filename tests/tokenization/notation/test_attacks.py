@@ -63,12 +63,12 @@ REFUSED = {
     "attlist_full.mxl": "declares XML of its own",
     "instruments.mxl": "30,000 tracks",
     "long_bar.abc": "3,959,605 beats",
-    "tiny_divisions.musicxml": "beats where at most 20,000",
+    "tiny_divisions.musicxml": "beats, but at most 20,000",
     "tree.mxl": "more than 450,000 elements",
     "harmonies.mxl": "53,900 signs",
-    "graces.abc": "notes where at most 50,000",
+    "graces.abc": "notes, but at most 50,000",
     "overlays.abc": "50,001 notes",
-    "odd text.mid": "signs where at most 50,000",
+    "odd text.mid": "signs, but at most 50,000",
 }
 
 
