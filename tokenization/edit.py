@@ -105,7 +105,7 @@ class Edit(NewMusic):
 
 
 def interpolate(at: np.ndarray | float, beats: np.ndarray, ticks: np.ndarray) -> np.ndarray:
-    """Interpolate ticks; extrapolate at the first slope before the known beats and at the mean of the last few after."""
+    """Interpolate ticks at beats; extrapolate at the first slope before them and at the mean of the last few after."""
     back = max(beats[0], beats[-1] - LOCAL_BEATS)
     slope = (ticks[-1] - np.interp(back, beats, ticks)) / (beats[-1] - back)
     first = (ticks[1] - ticks[0]) / (beats[1] - beats[0])

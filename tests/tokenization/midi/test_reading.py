@@ -34,7 +34,10 @@ def listed(found: Columns) -> list[tuple[int, ...]]:
         (b"RIFF\x24\0\0\0WAVEfmt ", "is a WAV"),
         (b"PK\3\4" + bytes(100), "is a zip archive"),
         (make.midi(make.track(make.on(0), make.off(2**27))), "beats, but at most 25,000"),
-        (make.midi(make.track(make.on(2**28 - 1), make.off(1) * 9)), "is longer than 268,435,455 ticks"),
+        (
+            make.midi(make.track(make.on(2**28 - 1), make.off(1) * 9)),
+            "is longer than 268,435,455 ticks",
+        ),
     ],
 )
 def test_what_is_no_music_is_refused_in_a_sentence(data, sentence):
