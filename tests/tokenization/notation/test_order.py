@@ -10,14 +10,14 @@ from tokenization.midi.limits import GENEROUS, MidiError
 from tokenization.notation.abc.reading import read_abc
 from tokenization.notation.played import TooLong, play_order, section_order
 from tokenization.notation.written import TICKS_PER_BEAT as BEAT
-from tokenization.notation.written import Line, bar_ticks, lay, rounded
+from tokenization.notation.written import SharedBar, bar_ticks, place_bars, rounded
 from tokenization.score import Score
 
 FINE, DACAPO, SEGNO, DALSEGNO = ({mark} for mark in ("fine", "dacapo", "segno", "dalsegno"))
 TOCODA, CODA = {"tocoda"}, {"coda"}
 
 
-def lines_of(*texts: str | set) -> list[Line]:
+def lines_of(*texts: str | set) -> list[SharedBar]:
     """Return bars that begin a repeat (`|:`), end one (`:|`, `:3|`), are in endings (1,2), or have marks."""
     lines = []
     for text in texts:
@@ -25,7 +25,9 @@ def lines_of(*texts: str | set) -> list[Line]:
         endings, _, backward = text.replace("|:", "").rstrip("|").partition(":")
         times = int(backward or 2) if text.endswith("|") else 0
         numbers = frozenset(int(n) for n in endings.strip().split(",") if n) or None
-        lines.append(Line(forward="|:" in text, backward=times, endings=numbers, marks=set(marks)))
+        lines.append(
+            SharedBar(forward="|:" in text, backward=times, endings=numbers, marks=set(marks))
+        )
     return lines
 
 
@@ -80,7 +82,7 @@ def test_a_section_of_which_nothing_is_played_is_looked_through_once(monkeypatch
         return play_order(lines, most_bars)
 
     monkeypatch.setattr(tokenization.notation.played, "play_order", counted)
-    lines = [Line(section="A"), Line(section="B"), *lines_of("2", "2", "2")]
+    lines = [SharedBar(section="A"), SharedBar(section="B"), *lines_of("2", "2", "2")]
     assert section_order(lines, "BAAB" * 100, 1000) == [1, 0, 0, 1] * 100
     assert sum(looked) == len(lines)
 
@@ -93,7 +95,7 @@ def test_where_to_go_on_is_known_without_looking_through_all_bars():
             Marks.asked += 1
             return super().__contains__(mark)
 
-    lines = [Line(marks=Marks(TOCODA)) for _ in range(500)]
+    lines = [SharedBar(marks=Marks(TOCODA)) for _ in range(500)]
     lines[-1].marks = Marks(DACAPO)
     assert len(play_order(lines, 2000)) == 1000
     assert Marks.asked < 20 * len(lines)
@@ -116,8 +118,8 @@ def test_where_to_go_on_is_known_without_looking_through_all_bars():
         ([4, 1, 3], [(4, 4), (3, 4), (3, 4)], [0, 4, 5], [(0, (4, 4)), (4, (1, 4)), (5, (3, 4))]),
     ],
 )
-def test_bars_are_laid(beats, times, starts, metres):
-    found = lay([int(length * BEAT) for length in beats], times)
+def test_bars_are_placed(beats, times, starts, metres):
+    found = place_bars([int(length * BEAT) for length in beats], times)
     assert found == ([s * BEAT for s in starts], [(at * BEAT, metre) for at, metre in metres])
 
 

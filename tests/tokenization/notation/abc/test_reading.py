@@ -87,7 +87,7 @@ def test_a_book_gives_the_tune_that_is_wanted():
     book = b"M:4/4\nL:1/4\n\nX:1\nK:C\nC4|\n\nsome text C D E\n\nX:2\nK:C\nD4|\n"
     first = read_abc(book, GENEROUS, "book")
     assert pitches(first) == [60]
-    assert "The file holds 2 tunes: the first is read." in first.remarks
+    assert "The file holds 2 tunes: the first was read." in first.remarks
     assert pitches(read_abc(book, GENEROUS, "book", tune=1)) == [62]
     with pytest.raises(MidiError, match="book holds 2 tunes: there is no number 3"):
         read_abc(book, GENEROUS, "book", tune=2)

@@ -159,7 +159,7 @@ def test_more_bars_than_can_be_read_back_are_refused_before_they_are_written():
     notes = Notes(*[[120_000] * 64, [24] * 64, [60] * 64, [80] * 64, range(64)])
     short = Meters([0], [1], [32])
     spread = Score(ticks_per_beat=24, notes=notes, tracks=(Track(),) * 64, meters=short)
-    with pytest.raises(ValueError, match=r"2,560,512 bars in all its parts, .* holds 300,000"):
+    with pytest.raises(ValueError, match=r"2,560,512 bars in all its parts, .* at most 300,000"):
         write_musicxml(spread)
 
 
@@ -413,7 +413,7 @@ def test_repeats_are_kept_where_all_of_the_piece_goes_on_and_written_out_elsewhe
     prompt = piece.prompt(6)
     part = edit_of(data, prompt.score, piece.language, start=prompt.ticks)
     text, said = file_of(".musicxml", new, edit=part)
-    assert said.endswith(": its repeats are written out where only a part of it goes on.")
+    assert said.endswith(": it has repeats, which are kept only if all of it is continued.")
     assert b"<repeat" not in text
 
 
