@@ -28,12 +28,8 @@ class NewMusic:
     """Which music of a piece is new: everything from a tick on, some bars, or some whole tracks."""
 
     start: int = 0  # the first new tick
-    stop: int | None = (
-        None  # the tick after the new bars; None for a continuation and for new tracks
-    )
-    tracks: tuple[int, ...] | None = (
-        None  # the new tracks, which accompany the others from the start
-    )
+    stop: int | None = None  # the tick after the new bars; None unless bars are new
+    tracks: tuple[int, ...] | None = None  # the new tracks, which accompany the others
 
     def new_in(self, score: Score) -> Score:
         """Return the score with only its new notes."""
@@ -95,7 +91,7 @@ class Edit(NewMusic):
         for index in np.unique(score.notes.track).tolist():
             notes = score.notes[score.notes.track == index]
             part = heard[index] if index < len(heard) else Track()
-            targets = next(filter(None, (_targets(part, sources, one) for one in pitches)), {})
+            targets = next(filter(None, (_targets(part, sources, each) for each in pitches)), {})
             if not targets:
                 yield score.tracks[index], None, notes
                 continue

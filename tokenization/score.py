@@ -178,9 +178,7 @@ class Marker:
 
     def at(self, onset_ticks: int) -> Marker:
         """Return a copy at another tick."""
-        return Marker(
-            onset_ticks, self.text, self.is_guess
-        )  # `replace` is slow for 100,000 markers
+        return Marker(onset_ticks, self.text, self.is_guess)  # faster than `replace`
 
 
 @dataclass(frozen=True)
@@ -207,9 +205,7 @@ class Score:
     markers: tuple[Marker, ...] = ()
     beats_known: bool = False  # the beats are those of the notation, whatever the notes suggest
     remarks: tuple[str, ...] = ()
-    file_times: FileTimes = field(
-        default_factory=FileTimes.empty, compare=False
-    )  # empty if unknown
+    file_times: FileTimes = field(default_factory=FileTimes.empty, compare=False)  # can be empty
 
     def __post_init__(self) -> None:
         if self.ticks_per_beat < 1:
@@ -340,9 +336,7 @@ def sustained(score: Score) -> Score:
     pressed = score.pedals.onset_ticks + score.pedals.track * reach_ticks
     down, up = merged_spans(pressed, pressed + score.pedals.duration_ticks)
     end = notes.end_ticks + offset
-    span = (
-        np.searchsorted(down, end, side="left") - 1
-    )  # the last pedal pressed before the key is released
+    span = np.searchsorted(down, end, side="left") - 1  # the last press before the key's release
     held = (span >= 0) & (up[span] > end)
     held &= ~score.on_drums
     sounding = np.minimum(up[span] - offset, notes.next_strike_ticks)

@@ -1,4 +1,4 @@
-"""Any file is told by what is in it; a hostile one costs little and is refused in a sentence."""
+"""The format of a file is detected from its content; hostile files are refused quickly and in a sentence."""
 
 import io
 import zipfile
@@ -37,19 +37,19 @@ STANDARD = (
         ("X:1\nT:Für\nK:C\nCDEF|".encode("latin-1"), "tune.abc", 4),
     ],
 )
-def test_a_file_is_read_whatever_its_name_is(data: bytes, name: str, notes: int, tmp_path: Path):
+def test_a_file_is_read_whatever_its_name(data: bytes, name: str, notes: int, tmp_path: Path):
     assert len(read_file(data, limits=UPLOAD, name=name).notes) == notes
     (tmp_path / name).write_bytes(data)
     assert len(read_file(tmp_path / name).notes) == notes
     assert (kind_of(data) == "midi") == data.startswith(b"MThd")
 
 
-def test_what_bytes_do_not_say_a_suffix_does_whatever_sentences_call_the_file():
-    begun = b"X:1\nT:no key\nCDEF|"
+def test_a_suffix_decides_if_the_bytes_are_ambiguous():
+    ambiguous = b"X:1\nT:no key\nCDEF|"
     with pytest.raises(MidiError, match=r"^“tune” ") as as_midi:
-        read_file(begun, name="“tune”")
+        read_file(ambiguous, name="“tune”")
     with pytest.raises(MidiError, match=r"^“tune” ") as as_abc:
-        read_file(begun, name="“tune”", suffix=".ABC")
+        read_file(ambiguous, name="“tune”", suffix=".ABC")
     assert "MIDI" in str(as_midi.value)
     assert "MIDI" not in str(as_abc.value)
 
@@ -58,7 +58,7 @@ def packed(files: int) -> bytes:
     """Return a zip archive of empty files."""
     with zipfile.ZipFile(archive := io.BytesIO(), "w") as written:
         for number in range(files):
-            written.writestr(zipfile.ZipInfo(str(number)), b"")  # dated 1980, whenever it is made
+            written.writestr(zipfile.ZipInfo(str(number)), b"")  # with a constant date
     return archive.getvalue()
 
 
@@ -99,7 +99,7 @@ EMPTY_BARS = b"<score-partwise><part>" + b"<measure/>" * 60_000 + b"</part></sco
         (bytes(2 << 20), "a.abc", "is larger than the 1,048,576 bytes"),
     ],
 )
-def test_what_is_refused(data: bytes, name: str, sentence: str):
+def test_bad_files_are_refused(data: bytes, name: str, sentence: str):
     with pytest.raises(MidiError, match=sentence) as caught:
         read_file(data, limits=UPLOAD, name=name)
     assert "\n" not in str(caught.value)

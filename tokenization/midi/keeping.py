@@ -47,9 +47,8 @@ from tokenization.score import Notes, Score, Track
 # Track chunks whose events can be added and removed; all other bytes are kept.
 
 SEQUENCE_NUMBER = 0xFF00
-BEFORE, AMID, AFTER = range(
-    3
-)  # order within a tick: note ends, kept events and changes, note starts
+# The order within a tick: note ends, kept events and changes, note starts.
+BEFORE, AMID, AFTER = range(3)
 UNREADABLE = "the file is damaged or contains invalid events"
 Added = tuple[int, int, bytes]  # tick, order within the tick, bytes without the time
 
@@ -262,10 +261,8 @@ class KeptMidi:
 
     def _write_notes(self, score: Score) -> None:
         before = self._seam if self.edit.is_continuation else LAST_TICK
-        current, changed = (
-            {},
-            {},
-        )  # pitches of tracks whose program is still in force, and of others
+        # The pitches of tracks whose program is still in force, and of the others.
+        current, changed = {}, {}
         for source, key in enumerate(self.keys):
             pitches = current if self._is_in_force(key, before) else changed
             pitches[source] = np.array([n.pitch for n in self.of_key[key] if n.tick < before])

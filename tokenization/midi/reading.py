@@ -227,9 +227,7 @@ def _pedals(ticks: np.ndarray, value: np.ndarray, track: np.ndarray) -> Pedals:
 LONGEST_HANGING_BEATS = 4
 ALL_OFF = (120, 123)  # controllers that silence a channel
 CLIPPED = bytes(min(value, 127) for value in range(256))
-MOST_PEDAL_EVENTS = (
-    1 << 18
-)  # after copying to all tracks of a channel; otherwise they are not copied
+MOST_PEDAL_EVENTS = 1 << 18  # in all tracks, with those copied from other tracks of a channel
 
 
 def _read_events(

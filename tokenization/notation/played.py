@@ -101,7 +101,7 @@ def section_order(bars: Sequence[SharedBar], sections: str, most_bars: int) -> l
 
 
 def _ending_groups(bars: Sequence[SharedBar]) -> list[frozenset[int]]:
-    """Return for each bar the times of all adjacent endings that it belongs to; empty outside endings."""
+    """Return for each bar the passes of all adjacent endings that it belongs to; empty outside endings."""
     groups: list[frozenset[int]] = [frozenset()] * len(bars)
     first = 0
     while first < len(bars):

@@ -60,9 +60,7 @@ class SharedBar:
     chords: list[tuple[int, str]] = field(default_factory=list)
     forward: bool = False  # whether a repeat starts here
     backward: int = 0  # how many times the repeat that ends here is played; 0 if none ends here
-    endings: frozenset[int] | None = (
-        None  # the times through the repeat at which it is played; None: all
-    )
+    endings: frozenset[int] | None = None  # the passes in which it is played; None: all
     closes_ending: bool = False
     section: str = ""  # the name of the section that starts here
     marks: set[str] = field(default_factory=set)  # segno, coda, fine, tocoda, dacapo, dalsegno
@@ -109,9 +107,7 @@ def place_graces(graces: list[WrittenNote], tick: int) -> list[WrittenNote]:
 
 Time = tuple[int, int]
 FINEST_DENOMINATOR = 64
-CLOSE_TICKS = (
-    SIXTEENTH_TICKS // 4
-)  # tolerance for rounded tuplets, shorter than any real difference
+CLOSE_TICKS = SIXTEENTH_TICKS // 4  # tolerance for rounded tuplets
 
 
 def bar_ticks(time: Time) -> int:

@@ -45,7 +45,7 @@ TOKEN = re.compile(
 
 
 def times_of(text: str) -> frozenset[int]:
-    """Return the times of an ending given as 1, 1,3 or 1-3."""
+    """Return the passes of an ending given as 1, 1,3 or 1-3."""
     times: set[int] = set()
     for part in text.split(","):
         numbers = part.split("-")

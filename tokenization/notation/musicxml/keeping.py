@@ -212,7 +212,7 @@ class KeptMusicXml:
                 measure.set("number", str(number))
 
     def _cut_after(self, part: PartText, stop: int, rest: int) -> None:
-        """Drop the bars from `stop` on, and complete the last kept bar with a rest of so many ticks."""
+        """Drop the bars from `stop` on, and complete the last kept bar with a rest of `rest` ticks."""
         last = part.measures[stop - 1]
         self._untie(last)
         if rest and stop:

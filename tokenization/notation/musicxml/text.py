@@ -139,7 +139,7 @@ class ScoreText(Stream):
 
     def _entry(self, entry: ET.Element) -> None:
         key, end = entry.get("id", ""), self._tags[entry][1]
-        midi = [one for one in entry if one.tag in ("midi-device", "midi-instrument")]
+        midi = [child for child in entry if child.tag in ("midi-device", "midi-instrument")]
         self.entries[key] = self._tags[midi[0]][0] if midi else end, end
         for instrument in midi:
             if (drum := _number(instrument, "midi-unpitched")) is not None:
