@@ -70,11 +70,9 @@ class Columns:
     def concatenate(cls, parts: Iterable[Self]) -> Self:
         """Concatenate the rows of all parts."""
         columns = [part.columns for part in parts]
-        return (
-            cls(*(np.concatenate(values) for values in zip(*columns, strict=True)))
-            if columns
-            else cls.empty()
-        )
+        if not columns:
+            return cls.empty()
+        return cls(*(np.concatenate(values) for values in zip(*columns, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -74,12 +74,9 @@ def _with_tempos(score: Score) -> Score:
     score, tempos = _usable(score, score.tempos, (bpm >= slowest) & (bpm <= fastest), "tempo", why)
     if not len(tempos) or tempos.onset_ticks[0] > 0:
         start = "Before the first tempo" if len(tempos) else "No tempo is given:"
-        score = score.remark(
-            f"{start} {DEFAULT_BEATS_PER_MINUTE:.0f} beats per minute were assumed."
-        )
-        tempos = Tempos.concatenate(
-            (Tempos(np.zeros(1), np.array([DEFAULT_BEATS_PER_MINUTE])), tempos)
-        )
+        default = DEFAULT_BEATS_PER_MINUTE
+        score = score.remark(f"{start} {default:.0f} beats per minute were assumed.")
+        tempos = Tempos.concatenate((Tempos(np.zeros(1), np.array([default])), tempos))
     return score.replace(tempos=tempos)
 
 

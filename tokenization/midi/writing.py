@@ -82,9 +82,7 @@ def _check(score: Score) -> None:
             )
     if not np.isin(meters.denominator, DENOMINATORS).all():
         found = sorted(set(meters.denominator.tolist()))
-        raise ValueError(
-            f"a MIDI file needs time signatures over powers of two up to 64, but the score has {found}"
-        )
+        raise ValueError(f"MIDI has time signatures over powers of two up to 64, not {found}")
 
 
 def _conductor_track(score: Score, texts: Sequence[str]) -> bytes:
@@ -98,9 +96,7 @@ def _conductor_track(score: Score, texts: Sequence[str]) -> bytes:
         containers.TimeSignature(numerator, denominator, time)
         for time, numerator, denominator in _rows(*score.meters.columns)
     ]
-    midi.markers = [
-        containers.Marker(_as_latin_1(text_of(m)), m.onset_ticks) for m in score.markers
-    ]
+    midi.markers = [containers.Marker(_latin_1(text_of(m)), m.onset_ticks) for m in score.markers]
     return text_events(texts) + _dumped(midi)  # miditoolkit does not write text events
 
 
@@ -114,14 +110,14 @@ def _rows(*columns: np.ndarray) -> zip[tuple]:
     return zip(*(column.tolist() for column in columns), strict=True)
 
 
-def _as_latin_1(text: str) -> str:
+def _latin_1(text: str) -> str:
     """Disguise UTF-8 bytes as Latin-1, because miditoolkit encodes text as Latin-1."""
     return text.encode("utf-8", errors="replace").decode("latin-1")
 
 
 def _instrument(score: Score, index: int) -> containers.Instrument:
     track = score.tracks[index]
-    instrument = containers.Instrument(track.program, track.is_drum, _as_latin_1(track.name))
+    instrument = containers.Instrument(track.program, track.is_drum, _latin_1(track.name))
     notes = score.notes[score.notes.track == index]
     instrument.notes = [
         containers.Note(velocity, pitch, start, end)

@@ -237,7 +237,7 @@ class KeptMusicXml:
         for number in range(first, stop):
             measure = part.measures[number]
             measure.check_has_content()
-            if sum(bar == number for bar, _ in part.attributes["divisions"]) > 1:
+            if sum(bar == number for bar, _ in part.changes["divisions"]) > 1:
                 raise NotKept("a bar of it changes its divisions")
             divisions = part.in_force("divisions", number, 1)
             writer.first = number  # each of these bars states its divisions

@@ -148,10 +148,8 @@ class PartReader:
         if unpitched is not None:
             if self._drum_track is not None and instrument is None:
                 track, drum = self._drum_track, None
-            step, octave = (
-                unpitched.findtext("display-step"),
-                number_in(unpitched, "display-octave"),
-            )
+            step = unpitched.findtext("display-step")
+            octave = number_in(unpitched, "display-octave")
             pitch = drum if drum is not None else _DRUMS.get((step, octave), 38)  # type: ignore[arg-type]
         elif element.find("pitch") is None:
             raise ValueError("a note has no pitch")
@@ -159,9 +157,7 @@ class PartReader:
             pitch = self._pitch(element)
         if not 0 <= pitch <= 127:
             return None
-        velocity = _UNSET
-        if element.get("dynamics") is not None:
-            velocity = _velocity(element)
+        velocity = _UNSET if element.get("dynamics") is None else _velocity(element)
         return WrittenNote(0, 0, pitch, velocity, self._staff_track(element, track))
 
     def _staff_track(self, element: ET.Element, track: int) -> int:

@@ -51,18 +51,16 @@ class Measure:
 
 @dataclass
 class PartText:
-    """A part: its bars, and its attributes by name, as (bar, value) where they change."""
+    """A part: its bars, and the changes of its attributes, by name as (bar, value)."""
 
     id: str
     measures: list[Measure] = field(default_factory=list)
     end: int = 0  # the start of its end tag
-    attributes: dict[str, list[tuple[int, float]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
+    changes: dict[str, list[tuple[int, float]]] = field(default_factory=lambda: defaultdict(list))
 
     def in_force(self, name: str, measure: int, default: float) -> float:
         """Return the value of an attribute at the end of a bar."""
-        changes = self.attributes[name]
+        changes = self.changes[name]
         count = bisect_right(changes, measure, key=lambda change: change[0])
         return changes[count - 1][1] if count else default
 
@@ -173,10 +171,10 @@ class ScoreText(Stream):
         part, bar = self.parts[-1], len(self.parts[-1].measures)
         for name in ("divisions", "staves", "fifths"):
             if (value := _number(element, name)) is not None:
-                part.attributes[name].append((bar, value))
+                part.changes[name].append((bar, value))
         if (semitones := _number(element, "chromatic")) is not None:
             semitones += 12 * (_number(element, "octave-change") or 0.0)
-            part.attributes["transposed"].append((bar, semitones))
+            part.changes["transposed"].append((bar, semitones))
 
     def _ties(
         self, note: ET.Element, tied: dict[tuple[str | None, ...], list[tuple[int, int]]]
