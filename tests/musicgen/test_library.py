@@ -215,7 +215,7 @@ def test_music_goes_to_pretty_midi_and_muspy_and_comes_back(model):
     pretty = model.continue_(piece.to_pretty_midi(), bars=1, seed=3)[0].to_pretty_midi()
     assert pretty.time_signature_changes[0].numerator == 3
     assert sum(len(one.notes) for one in pretty.instruments) >= len(score.notes)
-    with pytest.raises(ValueError, match="muspy, not of dict"):
+    with pytest.raises(ValueError, match="muspy, not dict"):
         model.read({})
 
 
