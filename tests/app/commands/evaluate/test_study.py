@@ -197,7 +197,7 @@ def test_a_report_keeps_to_the_split_and_has_what_whole_pieces_show(shared_set, 
     said = evaluate("report", *models, "--data", *sets, shared_set("remi"), *options).err
     assert "is left out: it is in remi, which none of the models uses" in said
     text = page(report)
-    for part in ("of the train split", "Parts written to others: ensemble", "this takes a folder"):
+    for part in ("of the train split", "Accompaniment: ensemble", "this takes a folder"):
         assert part in text
     assert "held-out" not in text
     found = json.loads((report / "results.json").read_text())
