@@ -46,14 +46,14 @@ def interval(
     )
 
 
-def estimated(row: Result | None) -> str:
+def mean_and_interval(row: Result | None) -> str:
     """Format a mean with its interval and n."""
     if row is None or row["mean"] is None:
         return NONE
     return f"{interval(row['mean'], row['low'], row['high'])} ({row['n']})"
 
 
-def described(row: Result) -> str:
+def mean_and_deviation(row: Result) -> str:
     """Format a mean with the standard deviation of the values and n."""
     if row["mean"] is None:
         return NONE

@@ -131,7 +131,7 @@ def test_distances_have_their_interval_their_floor_and_n(styles: int, over: str,
     assert all(0 <= row["low"] <= row["wasserstein"] <= row["high"] for row in rows)
     assert all(row["floor"] > 0 for row in rows)
     table = statistics_table(found)
-    assert table.head[1:4] == ["the piece itself", "apart", "model"]
+    assert table.head[1:4] == ["the piece itself", "distance", "model"]
     for cell, holds in zip(table.rows[0][1:5], ("(8)", ".", "(24)", "["), strict=True):
         assert holds in cell
     assert {len(row) for row in table.rows} == {len(table.head)}

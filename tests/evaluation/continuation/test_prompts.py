@@ -54,9 +54,9 @@ def test_bad_files_are_told_and_the_rest_is_taken(tmp_path: Path):
     prompts, (rubbish, short) = read_prompts(tmp_path, GROOVE, bars=2, tokens=300)
     assert len(prompts) == 4
     assert rubbish.startswith("rubbish.mid is not a MIDI file")
-    assert short == "short.mid has 2 bars, and more than the 2 of the prompt are needed"
+    assert short == "short.mid has 2 bars; it needs more than the 2 of the prompt"
     _, refused = read_prompts(tmp_path, GROOVE, bars=2, tokens=80)
-    assert sum("which leaves none of 80 to write" in sentence for sentence in refused) == 2
+    assert sum("which leaves none of the 80 to write" in sentence for sentence in refused) == 2
 
 
 def passages(*asked: Any) -> dict[str, Any]:
