@@ -24,7 +24,7 @@ from evaluation.metrics import style, window
 from evaluation.metrics.estimates import estimate, means
 from evaluation.metrics.form import form
 from evaluation.metrics.statistics import SCALES
-from evaluation.study.realism import told_apart
+from evaluation.study.realism import separability
 from evaluation.tables import NONE, Table, interval
 from musicgen.continuation import Continuation, Player, together
 from musicgen.generation.request import Request
@@ -277,7 +277,7 @@ def _apart(
         return None
     values = np.array([[*row["statistics"].values()] for row in both], dtype=np.float64)
     written = np.array([row["system"] != REAL for row in both])
-    return asdict(told_apart(values, written, np.array([row["prompt"] for row in both])))
+    return asdict(separability(values, written, np.array([row["prompt"] for row in both])))
 
 
 def mirex_table(table: Sequence[Mapping[str, Any]]) -> Table:

@@ -41,7 +41,7 @@ from evaluation.metrics.style import (
     similarities,
     track_profiles,
 )
-from evaluation.study.experiments import Experiment, Found, job_of, taking_part
+from evaluation.study.experiments import Experiment, Found, job_of, models_for_language
 from evaluation.study.piece_jobs import model_of
 from musicgen.continuation import Generation, continuing, longest_ticks
 from musicgen.generation.request import Request
@@ -73,7 +73,7 @@ def continuation(
     The continuations are written to a folder as MIDI files.
     """
     language = playables[0].language
-    models, left_out = taking_part(playables, language.name, "continuation")
+    models, left_out = models_for_language(playables, language.name, "continuation")
     prompts, refused = read_prompts(
         source,
         language,

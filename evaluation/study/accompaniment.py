@@ -30,9 +30,9 @@ import numpy as np
 from evaluation.metrics.estimates import estimate, grouped, means
 from evaluation.metrics.statistics import HARMONY, NOTES_A_BAR, SOUNDING, in_harmony
 from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
-from evaluation.study.experiments import Experiment, taking_part
+from evaluation.study.experiments import Experiment, models_for_language
 from evaluation.study.form_and_infilling import held_out_piece
-from evaluation.study.piece_jobs import Choice, Measure, by_piece, drawn, model_of
+from evaluation.study.piece_jobs import Choice, Measure, draw_pieces, model_of, piece_experiment
 from musicgen.completion import WholeIds
 from musicgen.generation.request import Request
 from musicgen.playable import Playable
@@ -216,18 +216,18 @@ def accompaniment(
     hear_chords: bool = False,
 ) -> Experiment:
     """Have models write hidden parts of pieces, a job a model and piece."""
-    able, left_out = taking_part(playables, "ensemble", "accompaniment")
+    able, left_out = models_for_language(playables, "ensemble", "accompaniment")
     chosen = _chosen(choice)
     if not chosen:
         raise ValueError(f"{choice.data} has no piece in {choice.place}; another --split may have")
     arguments = {"hide": list(hide), "bars": bars, "hear_chords": hear_chords}
-    return by_piece(accompanied, able, choice, chosen, summary, left_out, **arguments)
+    return piece_experiment(accompanied, able, choice, chosen, summary, left_out, **arguments)
 
 
 def _chosen(choice: Choice) -> list[dict[str, Any]]:
     """Return pieces, each with one of its style and one of another, if there are."""
     random = np.random.default_rng(choice.seed)
-    rows, places = drawn(choice, random)
+    rows, places = draw_pieces(choice, random)
     styles = choice.prepared.pieces.style[rows]
     chosen = []
     for place in places[: choice.pieces]:

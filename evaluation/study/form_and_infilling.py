@@ -35,8 +35,15 @@ from evaluation.metrics.form import (
 from evaluation.metrics.form import form as form_of
 from evaluation.metrics.style import cosine, in_bars, onset_drum, onset_duration, time_pitch
 from evaluation.metrics.window import tops
-from evaluation.study.experiments import Experiment, taking_part
-from evaluation.study.piece_jobs import Choice, Measure, Rows, by_piece, drawn, model_of
+from evaluation.study.experiments import Experiment, models_for_language
+from evaluation.study.piece_jobs import (
+    Choice,
+    Measure,
+    Rows,
+    draw_pieces,
+    model_of,
+    piece_experiment,
+)
 from musicgen.completion import WholeIds
 from musicgen.continuation import Continuation
 from musicgen.generation.likelihood import position_losses
@@ -130,7 +137,7 @@ def form(
     """
     arguments = {"prompt_bars": prompt_bars, "bars": bars, **how}
     enough = min(piece_bars or bars, bars)
-    experiment = long_pieces(
+    experiment = long_piece_experiment(
         "form", measure_form, playables, choice, arguments, fewest_bars=prompt_bars + enough
     )
     return replace(experiment, facts={**experiment.facts, "piece_bars": enough})
@@ -150,7 +157,7 @@ def infilling(
             f"{choice.data} is in {language.name}, in which no gap is filled; name data in ensemble"
         )
     arguments = {"gap": gap, "recall": recall}
-    return long_pieces(
+    return long_piece_experiment(
         "infilling", measure_infilling, playables, choice, arguments, fewest_bars=gap + 2
     )
 
@@ -168,7 +175,7 @@ def estimates(rows: Rows) -> Rows:
     return table
 
 
-def long_pieces(
+def long_piece_experiment(
     name: str,
     measure: Callable[..., Measure],
     playables: Sequence[Playable],
@@ -180,8 +187,8 @@ def long_pieces(
 ) -> Experiment:
     """Return the experiment that measures the models of a data set's language with long pieces."""
     data, language = choice.data, choice.prepared.language
-    able, left_out = taking_part(playables, language.name, name)
-    rows, places = drawn(choice, np.random.default_rng(choice.seed), fewest_bars=fewest_bars)
+    able, left_out = models_for_language(playables, language.name, name)
+    rows, places = draw_pieces(choice, np.random.default_rng(choice.seed), fewest_bars=fewest_bars)
     others = [model.language for model in able if model.language.spec() != language.spec()]
     # As all of them count bars.
     long_enough = (
@@ -194,7 +201,7 @@ def long_pieces(
         raise ValueError(
             f"{data} has no piece of {fewest_bars} bars in {choice.place}; ask for fewer, or another --split"
         )
-    return by_piece(measure, able, choice, chosen, table, left_out, **arguments)
+    return piece_experiment(measure, able, choice, chosen, table, left_out, **arguments)
 
 
 def measure_form(*, prompt_bars: int, bars: int, **asked: Any) -> Measure:
@@ -283,7 +290,9 @@ def plan(
     """Ask for plans, and measure how they are followed."""
     choice.prepared.language.plan({"form": FORM}, bars)  # refused where bars have no plan
     arguments = {"prompt_bars": prompt_bars, "bars": bars}
-    return long_pieces("plan", measure_plan, playables, choice, arguments, fewest_bars=prompt_bars)
+    return long_piece_experiment(
+        "plan", measure_plan, playables, choice, arguments, fewest_bars=prompt_bars
+    )
 
 
 def measure_plan(

@@ -13,7 +13,7 @@ from evaluation.study.experiments import Experiment
 from evaluation.study.form_and_infilling import (
     continued,
     held_out_piece,
-    long_pieces,
+    long_piece_experiment,
     score_of,
 )
 from evaluation.study.piece_jobs import Choice, Measure, Rows
@@ -95,7 +95,7 @@ def originality(
     if bars < BARS:
         raise ValueError(f"--bars is {bars}; passages of {BARS} bars are looked for")
     arguments = {"prompt_bars": prompt_bars, "bars": bars, **how}
-    return long_pieces(
+    return long_piece_experiment(
         "originality",
         measure_originality,
         playables,

@@ -25,7 +25,7 @@ import numpy as np
 from evaluation.metrics.estimates import mean
 from evaluation.metrics.window import LOUDNESS, statistics
 from evaluation.study.experiments import Experiment
-from evaluation.study.form_and_infilling import continued, long_pieces, score_of
+from evaluation.study.form_and_infilling import continued, long_piece_experiment, score_of
 from evaluation.study.piece_jobs import Choice, Measure
 from musicgen.playable import Playable
 
@@ -91,7 +91,7 @@ def scored(values: np.ndarray, kind: np.ndarray, songs: np.ndarray) -> np.ndarra
     return None if np.isnan(scores).any() else scores
 
 
-def told_apart(values: np.ndarray, kind: np.ndarray, songs: np.ndarray) -> Apart:
+def separability(values: np.ndarray, kind: np.ndarray, songs: np.ndarray) -> Apart:
     """Return how well windows of a kind are told from the others."""
     scores = scored(values, kind, songs) if len(values) else None
     found = None if scores is None else auc(scores, kind)
@@ -160,7 +160,7 @@ def telling(rows: Rows) -> list[dict[str, Any]]:
     pair, half = pairs(songs[~written])
     paired = pair >= 0
     halves = values[~written][paired]
-    control = told_apart(halves, half[paired], pair[paired])
+    control = separability(halves, half[paired], pair[paired])
     areas = [overlap(column, written, songs) for column in values.T]
     kept = (area for area, is_kept in zip(areas, quiet, strict=True) if is_kept)
     own = (overlap(column, half[paired], pair[paired]) for column in halves.T)
@@ -168,8 +168,8 @@ def telling(rows: Rows) -> list[dict[str, Any]]:
     table = [
         {"measure": measure, **asdict(apart), "overlap": mean(overlaps), **none}
         for measure, apart, overlaps in (
-            (ALL, told_apart(values, written, songs), areas),
-            (WITHOUT_LOUDNESS, told_apart(values[:, quiet], written, songs), kept),
+            (ALL, separability(values, written, songs), areas),
+            (WITHOUT_LOUDNESS, separability(values[:, quiet], written, songs), kept),
             (CONTROL, replace(control, songs=2 * control.songs), own),
         )
     ]
@@ -209,7 +209,7 @@ def realism(
     if bars < WINDOW:
         raise ValueError(f"--bars is {bars}; {WINDOW} or more are told apart, {WINDOW} at a time")
     arguments = {"prompt_bars": prompt_bars, "bars": bars, **how}
-    return long_pieces(
+    return long_piece_experiment(
         "realism",
         measure_realism,
         playables,

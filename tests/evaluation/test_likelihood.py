@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from evaluation.likelihood import (
-    against_nearby,
-    apart,
+    context_difference,
     edges_of,
     growth,
     parts_of,
     piece_loss,
+    relative_curves,
     summary,
 )
 from musicgen.generation.likelihood import position_losses
@@ -81,7 +81,7 @@ def test_a_part_ends_where_the_longest_reading_does():
 
 def test_what_is_hard_for_every_model_cancels():
     models = [[loss(1, 1, 1), loss(8, 2, 9)], [loss(2, 2, 3), loss(9, 3, 11)]]
-    first, second = apart(models, EDGES)
+    first, second = relative_curves(models, EDGES)
     assert means(first) == pytest.approx([-0.5, -0.5, -1])
     assert means(second) == pytest.approx([0.5, 0.5, 1])
     assert [row["deviation"] for row in first] == pytest.approx([0, 0, 0])
@@ -90,7 +90,7 @@ def test_what_is_hard_for_every_model_cancels():
     # Compared is only where all have read as much.
     models = [[loss(1, 1, 1), loss(1, 1, 1)], [PARTLY, loss(1, 1)]]
     for each in (models, models[::-1]):
-        assert [means(curve) for curve in apart(each, EDGES)] == [[0, 0], [0, 0]]
+        assert [means(curve) for curve in relative_curves(each, EDGES)] == [[0, 0], [0, 0]]
     assert growth(models, EDGES, 4) is None
     assert means(growth(models, EDGES, 2)) == [0, 0]
 
@@ -101,6 +101,6 @@ def test_changes_are_paired_by_piece():
         loss(2, 2, 2, nearby=[4.0, 4, 8]),
         loss(1, nearby=[2.0, 0, 0]),
     ]
-    found = against_nearby(pieces, EDGES, trained_length=2)
+    found = context_difference(pieces, EDGES, trained_length=2)
     assert (found["mean"], found["pieces"]) == (pytest.approx((-1 - 1) / 2), 2)
-    assert against_nearby(pieces[2:], EDGES, trained_length=2) is None
+    assert context_difference(pieces[2:], EDGES, trained_length=2) is None

@@ -12,7 +12,7 @@ from evaluation.study.realism import (
     overlap,
     pairs,
     scored,
-    told_apart,
+    separability,
 )
 from tests.evaluation.scores import BASS, DRUMS, OTHER, trio
 from tokenization.score import Meters, Score
@@ -98,7 +98,7 @@ def test_kinds_that_differ_are_told_apart_and_others_are_not(songs: np.ndarray, 
     random = np.random.default_rng(0)
     values = random.normal(size=(len(songs), 4))
     kind = np.tile([True, False], len(songs) // 2)
-    blind = told_apart(values, kind, songs)
+    blind = separability(values, kind, songs)
     assert blind.auc == pytest.approx(0.5, abs=0.12)
     assert (blind.songs, blind.windows) == (20, 120)
     assert blind.low < blind.auc < blind.high
@@ -115,9 +115,9 @@ def test_kinds_that_differ_are_told_apart_and_others_are_not(songs: np.ndarray, 
     # What a song knows of itself tells nothing of others.
     known_song = np.repeat(random.normal(size=20), 6)[:, None]
     own = np.repeat(np.tile([True, False], 10), 6)
-    learned = told_apart(known_song, own, songs)
+    learned = separability(known_song, own, songs)
     assert learned.auc < 0.8
-    assert told_apart(values[:6], kind[:6], songs[:6]).auc is None  # one song
+    assert separability(values[:6], kind[:6], songs[:6]).auc is None  # one song
 
 
 def test_the_control_pairs_songs_of_two_halves(songs: np.ndarray):
