@@ -1,9 +1,9 @@
 """Extrapolation: the loss by position, within the trained length and past it (the SPE paper's figure 3 and table 6).
 
-A model reads real pieces and predicts each next token (teacher forcing). Each piece counts once, by its mean loss over a
-range of positions. The drift of a range is the difference of its loss from that within the trained length, paired by
-piece. Since later parts of pieces may be harder for any model, the tokens past the trained length can be predicted
-again from a context truncated to the trained length: the `nearby` losses.
+A model reads real pieces and predicts each next token (teacher forcing). Each piece counts once, by its mean loss over
+a range of positions. The drift of a range is its loss minus that within the trained length, paired by piece. Since the
+later parts of pieces may be harder for any model, the tokens past the trained length can be predicted again from a
+context truncated to the trained length: the `nearby` losses.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from musicgen.performer import Performer
 STEPS = 16  # stretches of the curve within the trained length
 NEAR, FAR = 1.5, 4.0  # ends of the parts past the trained length, in trained lengths
 PARTS = ("trained", "near", "far")
-Loss = dict[str, Any]  # of one piece by stretch: {"sums": […], "tokens": […]}, optionally "nearby": […]
+Loss = dict[
+    str, Any
+]  # of one piece by stretch: {"sums": […], "tokens": […]}, optionally "nearby": […]
 
 
 def edges_of(trained_length: int, length: int) -> list[int]:
