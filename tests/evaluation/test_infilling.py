@@ -22,7 +22,7 @@ def filled(model: Playable, ids: np.ndarray) -> Score:
 
 
 def test_recall_fills_a_gap_with_material_from_far_after_it():
-    """Recall is the only source: the models are untrained, and the bars are neither before the gap nor in the prompt."""
+    """Recall is the only source: the models are untrained, and the bars occur only after the gap."""
     spoken = language("ensemble")
     bars = np.random.default_rng(0).integers(40, 60, (20, 8))
     bars[15:18] = bars[1:4]  # repeats bars 3 and 4
