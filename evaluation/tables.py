@@ -36,24 +36,22 @@ def interval(
     mean: float | None,
     low: float | None,
     high: float | None,
-    to_text: Callable[[float], str] = number,
+    text: Callable[[float], str] = number,
 ) -> str:
     """Format a mean with its interval, if it has one."""
     if mean is None:
         return NONE
-    return to_text(mean) + (
-        "" if low is None or high is None else f" [{to_text(low)}, {to_text(high)}]"
-    )
+    return text(mean) + ("" if low is None or high is None else f" [{text(low)}, {text(high)}]")
 
 
-def mean_and_interval(row: Result | None) -> str:
+def with_interval(row: Result | None) -> str:
     """Format a mean with its interval and n."""
     if row is None or row["mean"] is None:
         return NONE
     return f"{interval(row['mean'], row['low'], row['high'])} ({row['n']})"
 
 
-def mean_and_deviation(row: Result) -> str:
+def with_deviation(row: Result) -> str:
     """Format a mean with the standard deviation of the values and n."""
     if row["mean"] is None:
         return NONE
@@ -74,12 +72,12 @@ def signed(row: Result | None) -> str:
 
 
 def with_error(
-    value: float | None, error: float | None, to_text: Callable[[float], str] = "{:.3f}".format
+    value: float | None, error: float | None, text: Callable[[float], str] = "{:.3f}".format
 ) -> str:
     """Format a number with its standard error or deviation, if it has one."""
     if value is None:
         return NONE
-    return to_text(value) + ("" if error is None else f" ± {to_text(error)}")
+    return text(value) + ("" if error is None else f" ± {text(error)}")
 
 
 def lowest(values: Sequence[float | None], column: int) -> list[tuple[int, int]]:
@@ -186,9 +184,10 @@ def position_rows(result: Result) -> list[Row]:
 def _rows(result: Result, of_model: Callable[[Result], Sequence[Row]]) -> list[Row]:
     """Return the rows of each model with columns for the model and the data."""
     data = result["data"]["checksum"]
-    models = result["models"]
     return [
-        {**model_columns(model), "data": data, **row} for model in models for row in of_model(model)
+        {**model_columns(model), "data": data, **row}
+        for model in result["models"]
+        for row in of_model(model)
     ]
 
 

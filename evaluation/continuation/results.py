@@ -13,15 +13,7 @@ from matplotlib.patches import Patch
 from evaluation.figures import FAINT, INK, figure, series
 from evaluation.metrics.statistics import STATISTICS
 from evaluation.metrics.style import METRICS, QUARTERS
-from evaluation.tables import (
-    NONE,
-    Result,
-    Table,
-    interval,
-    mean_and_deviation,
-    mean_and_interval,
-    number,
-)
+from evaluation.tables import NONE, Result, Table, interval, number, with_deviation, with_interval
 from tokenization.wording import filled
 
 AGAINST = {"prompt": "similarity to the prompt", "piece": "similarity to the whole piece"}
@@ -164,7 +156,7 @@ def _table(rows: Sequence[Result], column: str, titles: Mapping[Any, str], capti
     """Return the estimates with one row per output and one column per value of `column`."""
     lines: dict[str, dict[Any, str]] = {}
     for row in rows:
-        lines.setdefault(row["output"], {})[row[column]] = mean_and_interval(row)
+        lines.setdefault(row["output"], {})[row[column]] = with_interval(row)
     cells = [[name, *(line.get(key, NONE) for key in titles)] for name, line in lines.items()]
     return Table(head=["output", *titles.values()], rows=cells, caption=caption)
 
@@ -181,10 +173,10 @@ def statistics_table(result: Result) -> Table:
         unit = f" ({statistic.unit})" if statistic.unit else ""
         cells = []
         for row in of_outputs:
-            cells.append(mean_and_deviation(row["outputs"]))
+            cells.append(with_deviation(row["outputs"]))
             cells.append(interval(row["wasserstein"], row["low"], row["high"]))
         real, floor, over = (of_outputs[0][key] for key in ("real", "floor", "over"))
-        rows.append([statistic.title + unit, mean_and_deviation(real), number(floor), *cells])
+        rows.append([statistic.title + unit, with_deviation(real), number(floor), *cells])
     titles = [title for one in outputs for title in (one, "distance")]
     return Table(
         head=["statistic", "the piece itself", "distance", *titles],
