@@ -222,7 +222,7 @@ def ablation_table(result: Result) -> Table:
             row["model"],
             row["part"],
             *(
-                interval(row[part], *row["interval"][part], "{:+.4f}".format)
+                interval(row[part], *row["interval"][part], text="{:+.4f}".format)
                 for part in ("within", "past")
             ),
             str(row["pieces"]["within"]),
