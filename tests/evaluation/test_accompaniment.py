@@ -70,31 +70,31 @@ def test_each_style_counts_once_and_is_compared_with_another_piece():
 
 
 def test_the_other_parts_are_unchanged():
-    speaker = language("ensemble")
-    piece = speaker.arrange(music(*BEATS[:4], *LINE[:2]))
-    ids = speaker.encode(piece).ids
-    piece = speaker.decode(ids)
+    ensemble = language("ensemble")
+    piece = ensemble.arrange(music(*BEATS[:4], *LINE[:2]))
+    ids = ensemble.encode(piece).ids
+    piece = ensemble.decode(ids)
     drums = hidden_parts(piece)["drums"]
-    part = speaker.part_names(ids)[drums]
-    goal = speaker.accompanying(ids, [part])
-    work = WholeIds(toy_playable(speaker), goal, Request(seed=1))
-    written = speaker.decode(work.finish().whole())
+    part = ensemble.part_names(ids)[drums]
+    goal = ensemble.accompanying(ids, [part])
+    work = WholeIds(toy_playable(ensemble), goal, Request(seed=1))
+    written = ensemble.decode(work.finish().whole())
     for track in range(len(piece.tracks)):
         same = part_of(piece, track) == part_of(written, track)
         assert same == (track != drums)
 
 
 def test_chords_can_be_recognised_without_the_hidden_part():
-    speaker = language("ensemble")
+    ensemble = language("ensemble")
     fifths = [(at, 48, pitch, OTHER) for at in (0, 48) for pitch in (60, 67)]
     thirds = [(0, 48, 40, BASS), (48, 48, 39, BASS)]  # C major, C minor
-    piece = speaker.arrange(music(*fifths, *thirds))
+    piece = ensemble.arrange(music(*fifths, *thirds))
     assert {"C_M", "C_m"} <= {marker.text for marker in piece.markers}
     bass = next(n for n, track in enumerate(piece.tracks) if track.program in range(32, 40))
     heard = with_chords_of_others(piece, bass)
     assert len({marker.text for marker in heard.markers}) == 1  # the other parts repeat themselves
     assert heard.notes == piece.notes
-    alone = with_chords_of_others(speaker.arrange(music(*BEATS, *LINE)), 0)
+    alone = with_chords_of_others(ensemble.arrange(music(*BEATS, *LINE)), 0)
     assert len(alone.markers) == 1
 
 

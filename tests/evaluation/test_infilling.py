@@ -23,12 +23,12 @@ def filled(model: Playable, ids: np.ndarray) -> Score:
 
 def test_recall_fills_a_gap_with_material_from_far_after_it():
     """Recall is the only source: the models are untrained, and the bars occur only after the gap."""
-    spoken = language("ensemble")
+    ensemble = language("ensemble")
     bars = np.random.default_rng(0).integers(40, 60, (20, 8))
     bars[15:18] = bars[1:4]  # repeats bars 3 and 4
     assert given_until(4, 4) <= 15
     notes = [(6 * n, 6, int(pitch)) for n, pitch in enumerate(bars.flat)]
-    model, ids = toy_playable(spoken), spoken.encode(spoken.arrange(piano_of(notes))).ids
+    model, ids = toy_playable(ensemble), ensemble.encode(ensemble.arrange(piano_of(notes))).ids
     recalling = sure_playable(model.language)
     true, written, recalled = model.language.decode(ids), filled(model, ids), filled(recalling, ids)
     for score in (written, recalled):
