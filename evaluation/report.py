@@ -157,9 +157,7 @@ CAPTION = (
     "results of papers that were not reproduced here. The papers used other models, data and budgets: compare their "
     "results only within a column."
 )
-TITLE_WIDTH = (
-    14  # characters per line of a title, so that the columns of the papers fit on a screen
-)
+TITLE_WIDTH = 14  # characters per line, so that the columns of the papers fit on a screen
 
 
 def benchmark_content(result: Result) -> Markup:

@@ -252,9 +252,7 @@ PROBES = """T: translation invariance, M: monotonicity; lower is better. Best he
     tokens. Columns: positions of the queries and, below, the largest offset of the keys, in tokens, or in sixteenths
     for encodings in musical time. The decay of heads with horizons is off. –: all weights in the range are equal, or
     the model cannot read sequences of that length.{without}"""
-WITHOUT = (
-    """ The first layer's weights of {names} are equal at all offsets: they carry no position."""
-)
+WITHOUT = " The first layer's weights of {names} are equal at all offsets and carry no position."
 
 
 def positions_table(result: Result) -> Table:
@@ -351,7 +349,7 @@ CAPTIONS = {
         fraction of pieces whose last bar shows this sign of an ending. Mean ± standard deviation [95 % interval:
         Student's t, or Wilson's for fractions of pieces] over n pieces.""",
     "infilling": f"""loss: of the true bars, in nats per token; f1: agreement with the true notes; likeness: similarity
-        of style to the surrounding bars, 0 to 1; leap: semitones from the gap into the next bar. {OVER_PIECES}""",
+        of style to the rest of the piece, 0 to 1; leap: semitones from the gap into the next bar. {OVER_PIECES}""",
     "accompaniment": """onset–duration, time–pitch, onset–drum: similarity of style to the hidden part, 0 to 1; in
         harmony: fraction of notes that belong to the current chord; divergence: Jensen–Shannon divergence from the
         hidden part, in nats; consonant, unsupported: fraction of the other parts' sounding time with a consonant note

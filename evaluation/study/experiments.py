@@ -258,9 +258,8 @@ class Experiment:
 
     jobs: list[Job]
     compose: Callable[[Found], dict[str, Any]]
-    prepared: Prepared | None = (
-        None  # source of the pieces, if jobs are per piece; failing pieces are left out
-    )
+    # The data set of the pieces, if jobs are per piece; pieces whose jobs fail are left out.
+    prepared: Prepared | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)  # about the pieces, added to the results
 
 
@@ -331,7 +330,7 @@ def models_for_language(
         if playable.language.name != language:
             others.setdefault(playable.language.name, []).append(playable.name)
     left_out = [
-        f"left out of {what}, which is in the language {language}: {', '.join(names)}, in {other}"
+        f"left out of {what}, which uses the language {language}: {', '.join(names)} ({other})"
         for other, names in others.items()
     ]
     if not able:

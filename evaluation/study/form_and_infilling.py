@@ -4,7 +4,7 @@ Infilling removes some bars of a real piece, generates them again, and compares 
 
     loss       of the true bars in nats per token, given the bars before and after the gap, and given only those before
     f1         of the cells (sixteenth, pitch, track) of the gap, generated against true
-    likeness   mean similarity of style between the gap and the surrounding bars, generated and true, over the profiles
+    likeness   mean similarity of style between the gap and the rest of the piece, generated and true, over the profiles
                of style.py for pitched notes and for drums; 0 for a profile that is empty only in the gap
     leap       semitones from the top note of the last onset before the end of the gap to that of the first onset after
 

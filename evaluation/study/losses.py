@@ -12,14 +12,7 @@ from typing import Any
 import numpy as np
 
 from evaluation import likelihood
-from evaluation.likelihood import (
-    Loss,
-    context_difference,
-    edges_of,
-    growth,
-    relative_curves,
-    summary,
-)
+from evaluation.likelihood import Loss
 from evaluation.study.experiments import Experiment, Found, job_of, model_fields
 from evaluation.study.piece_jobs import Choice, held_out
 from musicgen.playable import Playable, load
@@ -40,7 +33,7 @@ def extrapolation(
     With `control`, tokens past the trained length are also predicted from a context no longer than it.
     """
     able, pieces, left_out = held_out(playables, choice, length)
-    edges = {model.name: edges_of(model.trained_length, pieces.length) for model in able}
+    edges = {model.name: likelihood.edges_of(model.trained_length, pieces.length) for model in able}
     jobs = [
         job_of(
             model, losses, choice.device, choice.prepared, rows=rows, edges=edges[model.name], seed=choice.seed,
@@ -63,16 +56,18 @@ def extrapolation(
         models: list[dict[str, Any]] = []
         for playable, own in zip(measured, every, strict=True):
             borders, trained = edges[playable.name], playable.trained_length
-            model = {**model_fields(playable), **summary(own, borders, trained)}
+            model = {**model_fields(playable), **likelihood.summary(own, borders, trained)}
             model["seconds"] = round(seconds[playable.name], 2)
             if all("nearby" in loss for loss in own):
-                model["control"] = context_difference(own, borders, trained)
+                model["control"] = likelihood.context_difference(own, borders, trained)
             models.append(model)
         if len(measured) > 1 and len({tuple(edges[one.name]) for one in measured}) == 1:
             borders, trained = edges[measured[0].name], measured[0].trained_length
-            for model, curve in zip(models, relative_curves(every, borders), strict=True):
+            for model, curve in zip(
+                models, likelihood.relative_curves(every, borders), strict=True
+            ):
                 model["apart"] = curve
-            grown = growth(every, borders, trained)
+            grown = likelihood.growth(every, borders, trained)
             for model, one in zip(models, grown or [], strict=False):
                 model["growth"] = one
         return {"data": replace(pieces, rows=rows).facts(), "models": models}

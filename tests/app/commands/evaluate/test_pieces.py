@@ -57,7 +57,7 @@ def test_infilling_says_what_the_bars_after_a_gap_are_worth(evaluate):
     table = {row["measure"]: row for row in found["models"][0]["table"]}
     assert set(table) == {"loss", "f1", "likeness", "leap"}
     assert table["loss"]["written"]["mean"] != table["loss"]["alone"]["mean"]
-    left = f"left out of infilling, which is in the language ensemble: {GROOVE}, in groove"
+    left = f"left out of infilling, which uses the language ensemble: {GROOVE} (groove)"
     assert found["left_out"] == [left]
 
 
@@ -73,7 +73,7 @@ def test_each_hidden_part_has_a_row_with_what_stands_beside_it(evaluate):
     assert (row["same"]["n"], row["written"]["n"]) == (2, 2)  # without a style, a piece is its own
     assert out.startswith("onset–duration, time–pitch, onset–drum: similarity of style to the")
     assert "\ndrums: onset–drum " in out
-    assert f": {GROOVE}, in groove\n" in err
+    assert f": {GROOVE} (groove)\n" in err
 
 
 def test_realism_tells_written_from_real_by_each_kind_of_statistic(evaluate, tmp_path, monkeypatch):
