@@ -17,10 +17,10 @@ from tokenization.records import json_of
 FORMAT = "musicgen listening 1"  # as app/assets/desk/listening.js writes it
 REAL = "real"  # the source of real pieces
 CHOSEN = ("A", "B", "none")
-HEAD = ("pair", "heard", "first", "second", "equal", "share of first")
+HEAD = ("pair", "n", "first", "second", "equal", "fraction first")
 CAPTION = (
-    "How often each side of a pair was preferred in blind comparisons. share of first:\n"
-    "fraction of the choices between the two, with its 95 % interval (Wilson)."
+    "How often each side of a pair was preferred in n blind comparisons. fraction\n"
+    "first: of the comparisons with a preference, with its 95 % interval (Wilson)."
 )
 LONGEST_SOURCE = 12  # characters of a name in the table
 

@@ -63,9 +63,8 @@ def extrapolation(
             models.append(model)
         if len(measured) > 1 and len({tuple(edges[one.name]) for one in measured}) == 1:
             borders, trained = edges[measured[0].name], measured[0].trained_length
-            for model, curve in zip(
-                models, likelihood.relative_curves(every, borders), strict=True
-            ):
+            relative = likelihood.relative_curves(every, borders)
+            for model, curve in zip(models, relative, strict=True):
                 model["apart"] = curve
             grown = likelihood.growth(every, borders, trained)
             for model, one in zip(models, grown or [], strict=False):
