@@ -49,7 +49,7 @@ def spread(values: Iterable[float | None]) -> Spread:
 
 
 def estimate(values: Iterable[float | None], *, shares: bool = False) -> Estimate:
-    """Return the mean of independent values with its 95 % interval; `shares` marks them as a proportion of 0s and 1s.
+    """Return the mean of independent values with its 95 % interval; `shares` marks values, 0 or 1, of a proportion.
 
     The caller must say so, because values of any measure, such as semitones, can all be 0 or 1 by chance.
     """

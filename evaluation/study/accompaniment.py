@@ -59,7 +59,7 @@ def role(track: Track) -> str:
     return "bass" if track.program in _BASSES else "other"
 
 
-def take_bars(score: Score, bars: int, start: int = 0) -> Score | None:
+def cut_bars(score: Score, bars: int, start: int = 0) -> Score | None:
     """Return the notes that begin in some bars, shifted to 0 and cut at the end; None if the score is too short."""
     if bar_count(score) < start + bars:
         return None
@@ -264,9 +264,9 @@ def accompanied(
 
     def music(number: int | None) -> Score | None:
         score = None if number is None else held_out_piece(data, number, language).score
-        return None if score is None else take_bars(score, bars)
+        return None if score is None else cut_bars(score, bars)
 
-    piece, found = take_bars(whole.score, bars), []
+    piece, found = cut_bars(whole.score, bars), []
     if piece is None:
         return []
     ids = language.encode(language.arrange(piece)).ids
@@ -280,7 +280,7 @@ def accompanied(
         goal = language.accompanying(ids, [names[track]])
         works.append(WholeIds(loaded, goal, Request(seed=seed)))
     yield works
-    following, others = take_bars(whole.score, bars, bars), [music(same), music(other)]
+    following, others = cut_bars(whole.score, bars, bars), [music(same), music(other)]
     title, style = prepared.name(row), int(prepared.pieces.style[row])
     about = {"piece": title, "style": style if style >= 0 else title}
     for (name, track), work in zip(hidden.items(), works, strict=True):

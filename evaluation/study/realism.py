@@ -162,21 +162,21 @@ def separability_table(rows: Rows) -> list[dict[str, Any]]:
     ).reshape(len(rows), len(names))
     written = np.array([row["side"] == "written" for row in rows], dtype=bool)
     songs = np.array([row["piece"] for row in rows], dtype=object).astype(str)
-    quiet = np.array([name not in LOUDNESS for name in names], dtype=bool)
+    not_loudness = np.array([name not in LOUDNESS for name in names], dtype=bool)
     pair, half = pairs(songs[~written])
     paired = pair >= 0
-    halves = values[~written][paired]
-    control = separability(halves, half[paired], pair[paired])
+    pair, half, paired_values = pair[paired], half[paired], values[~written][paired]
+    control = separability(paired_values, half, pair)
     areas = [overlap(column, written, songs) for column in values.T]
-    kept = (area for area, is_kept in zip(areas, quiet, strict=True) if is_kept)
-    own = (overlap(column, half[paired], pair[paired]) for column in halves.T)
+    some_areas = (area for area, kept in zip(areas, not_loudness, strict=True) if kept)
+    control_areas = (overlap(column, half, pair) for column in paired_values.T)
     none = {"written": None, "real": None}
     table = [
         {"measure": measure, **asdict(found), "overlap": mean(overlaps), **none}
         for measure, found, overlaps in (
             (ALL, separability(values, written, songs), areas),
-            (WITHOUT_LOUDNESS, separability(values[:, quiet], written, songs), kept),
-            (CONTROL, replace(control, songs=2 * control.songs), own),
+            (WITHOUT_LOUDNESS, separability(values[:, not_loudness], written, songs), some_areas),
+            (CONTROL, replace(control, songs=2 * control.songs), control_areas),
         )
     ]
     single = [
