@@ -32,7 +32,7 @@ from evaluation.metrics.statistics import HARMONY, NOTES_A_BAR, SOUNDING, in_har
 from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
 from evaluation.study.experiments import Experiment, models_for_language
 from evaluation.study.form_and_infilling import held_out_piece
-from evaluation.study.piece_jobs import Choice, Measure, draw_pieces, model_of, piece_experiment
+from evaluation.study.piece_jobs import Choice, Measure, draw_pieces, model_of, per_piece
 from musicgen.completion import WholeIds
 from musicgen.generation.request import Request
 from musicgen.playable import Playable
@@ -221,7 +221,7 @@ def accompaniment(
     if not chosen:
         raise ValueError(f"{choice.data} has no piece in {choice.place}; try another --split")
     arguments = {"hide": list(hide), "bars": bars, "hear_chords": hear_chords}
-    return piece_experiment(accompanied, able, choice, chosen, summary, left_out, **arguments)
+    return per_piece(accompanied, able, choice, chosen, summary, left_out, **arguments)
 
 
 def _chosen(choice: Choice) -> list[dict[str, Any]]:

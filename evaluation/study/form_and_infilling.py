@@ -35,14 +35,7 @@ from evaluation.metrics.form import form as form_of
 from evaluation.metrics.style import cosine, in_bars, onset_drum, onset_duration, time_pitch
 from evaluation.metrics.window import tops
 from evaluation.study.experiments import Experiment, models_for_language
-from evaluation.study.piece_jobs import (
-    Choice,
-    Measure,
-    Rows,
-    draw_pieces,
-    model_of,
-    piece_experiment,
-)
+from evaluation.study.piece_jobs import Choice, Measure, Rows, draw_pieces, model_of, per_piece
 from musicgen.completion import WholeIds
 from musicgen.continuation import Continuation
 from musicgen.generation.likelihood import position_losses
@@ -200,7 +193,7 @@ def long_piece_experiment(
         raise ValueError(
             f"{data} has no piece of {fewest_bars} bars in {choice.place}; ask for fewer bars, or another --split"
         )
-    return piece_experiment(measure, able, choice, chosen, table, left_out, **arguments)
+    return per_piece(measure, able, choice, chosen, table, left_out, **arguments)
 
 
 def measure_form(*, prompt_bars: int, bars: int, **asked: Any) -> Measure:

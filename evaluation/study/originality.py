@@ -120,9 +120,7 @@ def training_passages(data: str) -> Any:
     pieces = (held_out_piece(data, int(row), prepared.language) for row in prepared.rows("train"))
     found = Collection((piece.name, piece.score, piece.bars) for piece in pieces)
     if not len(found):
-        raise ValueError(
-            f"{data} has no training piece with {LEAST_NOTES} notes in {BARS} bars to compare with"
-        )
+        raise ValueError(f"{data} has no training piece with {LEAST_NOTES} notes in {BARS} bars")
     return found
 
 

@@ -123,7 +123,7 @@ def _alternating(prepared: Prepared, rows: np.ndarray) -> tuple[np.ndarray, np.n
     return rows, np.argsort(turn, kind="stable")
 
 
-def piece_experiment(
+def per_piece(
     measure: Callable[..., Measure],
     playables: Iterable[Playable],
     choice: Choice,

@@ -46,9 +46,9 @@ Rows = Sequence[Mapping[str, Any]]
 class Separability:
     """How well a classifier separates two kinds of windows; None if there are too few songs."""
 
-    auc: float | None
-    low: float | None  # of the 95 % interval
-    high: float | None
+    auc: float | None = None
+    low: float | None = None  # of the 95 % interval
+    high: float | None = None
     songs: int
     windows: int
 
@@ -94,15 +94,12 @@ def scored(values: np.ndarray, kind: np.ndarray, songs: np.ndarray) -> np.ndarra
 
 def separability(values: np.ndarray, kind: np.ndarray, songs: np.ndarray) -> Separability:
     """Return how well windows of a kind are separated from the others."""
+    counts = {"songs": len(np.unique(songs)), "windows": len(values)}
     scores = scored(values, kind, songs) if len(values) else None
-    low, high = (None, None) if scores is None else interval(scores, kind, songs)
-    return Separability(
-        auc=None if scores is None else auc(scores, kind),
-        low=low,
-        high=high,
-        songs=len(np.unique(songs)),
-        windows=len(values),
-    )
+    if scores is None:
+        return Separability(**counts)
+    low, high = interval(scores, kind, songs)
+    return Separability(auc=auc(scores, kind), low=low, high=high, **counts)
 
 
 def overlap(column: np.ndarray, kind: np.ndarray, songs: np.ndarray) -> float | None:
@@ -180,16 +177,14 @@ def separability_table(rows: Rows) -> list[dict[str, Any]]:
         )
     ]
     single = [
-        {**_single(name, column, written, songs), "overlap": area}
+        {**_row(name, column, written, songs), "overlap": area}
         for name, column, area in zip(names, values.T, areas, strict=True)
     ]
     single = [row for row in single if row["auc"] is not None]
     return [*table, *sorted(single, key=lambda row: -row["auc"])[:BEST]]
 
 
-def _single(
-    name: str, column: np.ndarray, written: np.ndarray, songs: np.ndarray
-) -> dict[str, Any]:
+def _row(name: str, column: np.ndarray, written: np.ndarray, songs: np.ndarray) -> dict[str, Any]:
     """Return the AUC of one statistic over the windows that have it, and its mean on each side."""
     known = ~np.isnan(column)
     one_way = auc(column[known], written[known])
@@ -238,7 +233,6 @@ def measure_realism(*, prompt_bars: int, bars: int, **asked: Any) -> Measure:
         for side, score in sides.items():
             measured = statistics(score, start, start + WINDOW)
             if measured is not None:
-                found.append(
-                    {"piece": piece.name, "side": side, "bar": start, "statistics": measured}
-                )
+                row = {"piece": piece.name, "side": side, "bar": start}
+                found.append({**row, "statistics": measured})
     return found
