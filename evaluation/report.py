@@ -28,9 +28,9 @@ LEADS = {
         loss stays low after the dashed line, where the trained length ends.""",
     "ablation": """The loss on the same pieces with one part of the model removed. Open gates let no position through;
         with the decay off, heads forget nothing. If the loss does not change, the model does not use the part.""",
-    "positions": """The model reads one token over and over, so that only position distinguishes its copies.
-        Translation invariance measures whether attention weights depend only on the offset, monotonicity whether they
-        decrease with it; 0 is perfect.""",
+    "positions": """The model reads one token over and over, so that only position distinguishes the copies. Translation
+        invariance: do attention weights depend only on the offset? Monotonicity: do they decrease with it? 0 is
+        perfect.""",
     "pictures": """What the position encodings have learned, and attention in pieces that the models generated past
         their trained length.""",
     "continuation": """Every prompt, the first {prompt_bars} bars of a piece, is continued {samples} times to {tokens}
@@ -39,11 +39,9 @@ LEADS = {
     "form": """Do continuations return to earlier material, and do they end? Real pieces are continued from their first
         bars and compared with the same bars of the originals.""",
     "infilling": """Some bars of real pieces are removed and written again, given the bars before and after.""",
-    "accompaniment": """The parts of real pieces are hidden, one at a time, and written again, given the other
-        parts.""",
-    "benchmark": """An experiment with small models: {what}. Variants of one model, each with another position encoding
-        or another component, are trained on the same examples in the same order. The models above are not
-        involved.""",
+    "accompaniment": """The parts of real pieces are hidden, one at a time, and written again, given the others.""",
+    "benchmark": """An experiment with small models: {what}. Variants of one model, with different position encodings or
+        components, are trained on the same examples in the same order. The models above are not involved.""",
 }
 
 PICTURES = {
@@ -55,8 +53,7 @@ PICTURES = {
 
 CAPTIONS = {
     "extrapolation": """Mean over {pieces} pieces in steps of 1/16 of the trained length; shaded: 95 % interval. Lower
-        panel, where models are comparable: difference from the mean of all models at that position, paired by
-        piece.""",
+        panel, if models are comparable: difference from the mean of all models at each position, paired by piece.""",
     "probes": """Best head of the first layer, for keys up to 1/16 of the trained length before the query; error bars:
         standard error (jackknife over four groups of tokens).""",
     "attention": """Mean attention over {pieces} generated pieces of {length} tokens; white: the trained length. Colour:
