@@ -237,20 +237,20 @@ def distances(outputs: Rows, real: Rows, by: str) -> list[Distance]:
 
 def _distance(name: str, outputs: Rows, real: Rows, by: str) -> Distance:
     ours, theirs = ([piece.get(name) for piece in pieces] for pieces in (outputs, real))
-    spread_of_real = spread(theirs)
-    apart = wasserstein(*([x for x in values if x is not None] for values in (ours, theirs)))
-    deviation = spread_of_real.deviation
+    real_spread = spread(theirs)
+    distance = wasserstein(*([x for x in values if x is not None] for values in (ours, theirs)))
+    deviation = real_spread.deviation
     of_outputs, of_real = (_grouped(name, pieces, by) for pieces in (outputs, real))
-    half = None if apart is None else _half_interval(of_outputs, of_real)
+    half = None if distance is None else _half_interval(of_outputs, of_real)
     return Distance(
         statistic=name,
         outputs=spread(ours),
-        real=spread_of_real,
-        wasserstein=apart,
-        in_deviations=apart / deviation if apart is not None and deviation else None,
+        real=real_spread,
+        wasserstein=distance,
+        in_deviations=distance / deviation if distance is not None and deviation else None,
         groups=len({*of_outputs, *of_real}),
-        low=None if apart is None or half is None else max(0.0, apart - half),
-        high=None if apart is None or half is None else apart + half,
+        low=None if distance is None or half is None else max(0.0, distance - half),
+        high=None if distance is None or half is None else distance + half,
         floor=floor([*of_real.values()]),
     )
 
@@ -290,8 +290,8 @@ def _half_interval(
             [x for g, values in side.items() if g != group for x in values]
             for side in (outputs, real)
         )
-        apart = wasserstein(*others)
-        if apart is None:
+        distance = wasserstein(*others)
+        if distance is None:
             return None
-        found.append(apart)
+        found.append(distance)
     return jackknife_half(found)
