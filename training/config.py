@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from musicgen.config import ModelConfig, check_sense
+from musicgen.config import ModelConfig, check_compatible
 from tokenization.language import Language, with_meanings
 from tokenization.records import check_fields, from_plain, from_yaml, nearest, yaml_of
 from tokenization.whole_file import is_text
@@ -207,7 +207,7 @@ class RunConfig:
             values = with_meanings(values, language)
         preset = values.pop("preset", None)
         config = ModelConfig.preset(preset, **values) if preset else ModelConfig.read(values)
-        check_sense(config)
+        check_compatible(config)
         return config
 
 

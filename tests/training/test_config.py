@@ -71,7 +71,7 @@ def test_file_states_what_differs_from_its_base(tmp_path: Path):
         (["optimiser.steps=0"], "steps is 0; it must be above 0"),
         (["optimiser.redraw=1.5"], "redraw is 1.5; it must be 0 to 1"),
         (["optimiser.redraw_every=5", "data.windows=2"], "would draw new features amid a sequence"),
-        (["optimiser.learning_rate=.nan"], "learning_rate is nan, where a number is wanted"),
+        (["optimiser.learning_rate=.nan"], "learning_rate is nan; it must be finite"),
         (["optimiser.method=muon", "device.strategy=fsdp"], "in parts, and muon needs them whole"),
         (["device.accelerator=tpu"], "accelerator is 'tpu'; it must be one of auto, cpu, cuda"),
         (["model.preset=huge"], "there is no preset 'huge'"),

@@ -125,7 +125,7 @@ def test_columns_that_lead_elsewhere_are_refused(column: str, damage, copied: Pa
     with np.load(copied / PIECES_FILE) as stored:
         columns = dict(stored)
     _save(copied / PIECES_FILE, {**columns, column: damage(columns[column])})
-    with pytest.raises(ValueError, match=r"pieces\.npz does not belong to the tokens of the set"):
+    with pytest.raises(ValueError, match=r"pieces\.npz does not match the tokens of the set"):
         Prepared.open(copied)
 
 
@@ -174,7 +174,7 @@ def test_set_of_another_language_or_with_other_tokens_is_not_trained_on(copied: 
 
     language = json.loads((copied / META_FILE).read_text())["language"]
     change(copied / META_FILE, language={**language, "language": "remi"})
-    assert "this remi differs from the one at hand" in said()
+    assert "the language remi differs from that of this program" in said()
     change(copied / META_FILE, language=language)
     flip(copied / TOKENS_FILE, 100)
     assert "tokens.bin is damaged" in said()
@@ -182,5 +182,5 @@ def test_set_of_another_language_or_with_other_tokens_is_not_trained_on(copied: 
     tokens[50] = 60_000
     tokens.tofile(copied / TOKENS_FILE)
     change(copied / META_FILE, checksum=hashlib.sha256(tokens.tobytes()).hexdigest())
-    assert "has a token 60000" in said()
+    assert "contains token 60000" in said()
     assert not run.exists()
