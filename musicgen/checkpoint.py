@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from musicgen.config import ModelConfig
-from musicgen.linear import quantise, restore
+from musicgen.linear import dequantise, quantise
 from musicgen.performer import Performer, parameter_count
 from musicgen.position import POSITIONS
 from musicgen.recall import MATCHED_LEVELS, PLANNED_LEVELS
@@ -239,7 +239,7 @@ def _fill(model: Performer, stored: dict[str, Tensor], path: Path) -> None:
         others = (torch.bfloat16, torch.float64) if tensor.is_floating_point() else ()
         types = (torch.int8,) if name in scales else (tensor.dtype, *others)
         _check_type(path, name, stored[name], *types)
-    tensors = {n: restore(t, scales[n]) if n in scales else t for n, t in stored.items()}
+    tensors = {n: dequantise(t, scales[n]) if n in scales else t for n, t in stored.items()}
     # Copied, not assigned: a file's tensors have any alignment, on which the summation order of some kernels depends.
     model.load_state_dict(tensors)
     for name, tensor in expected.items():  # the model's own tensors, filled by now

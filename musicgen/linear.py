@@ -40,7 +40,7 @@ def quantise(weight: Tensor) -> tuple[Tensor, Tensor]:
     return (weight / scale[:, None]).round().to(torch.int8), scale
 
 
-def restore(quantised: Tensor, scale: Tensor) -> Tensor:
+def dequantise(quantised: Tensor, scale: Tensor) -> Tensor:
     """Return the float32 matrix of int8 values and scales."""
     return quantised.float() * scale[:, None]
 
@@ -52,7 +52,7 @@ def exact_codes(weight: Tensor) -> tuple[Tensor, Tensor] | None:
     exact = torch.ones_like(scale)
     # The largest value of a row, 127 · scale, was rounded, so that a division by 127 can give a neighbour of the scale.
     for near in (scale, torch.nextafter(scale, scale * 2), torch.nextafter(scale, scale * 0)):
-        fits = (restore(codes, near) == weight).all(1) & ~found
+        fits = (dequantise(codes, near) == weight).all(1) & ~found
         exact, found = torch.where(fits, near, exact), found | fits
     return (codes, exact) if bool(found.all()) else None
 

@@ -1,7 +1,7 @@
-"""Runs of one budget side by side: the loss within the trained length and past it, speed and size.
+"""Comparison of runs with equal budgets: losses within and past the trained length, speed and size.
 
-One run of each configuration or several, from other seeds. A seed decides the first weights, the batches and all that
-is drawn, so runs of one seed see the same music in the same order. Differences are taken seed by seed.
+Each configuration has one run or several with different seeds. The seed determines initial weights, batches and all
+random draws, so runs of one seed see the same music in the same order. Differences are taken between runs of a seed.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from training.config import RunConfig
 from training.curves import read_table
 from training.loop import MODEL
 
-INTERVAL = "_interval"  # at the end of the name of half an interval
-HEADINGS = {  # of columns that are not called by their names
+INTERVAL = "_interval"  # suffix of the column of a mean's interval, half its width
+HEADINGS = {  # where they differ from the column's name
     "name": "run",
     "inside": "loss, trained length",
     "beyond": "loss, past it",
     "change_beyond": "change, past it",
     "tokens_per_second": "tokens/s",
 }
-# What is known of a run: its validation loss in nats a token within the trained length and past it, its median speed.
+# Columns of a run; `inside` and `beyond` are validation losses in nats per token, the speed is a median.
 RUN = ("name", "seed", "parameters", "steps", "inside", "beyond", "tokens_per_second", "failed")
 Row = dict[str, Any]
 
 
-def compared(run: Path) -> Row:
-    """Return what a finished run came to, at its last step."""
+def run_results(run: Path) -> Row:
+    """Return the results of a finished run at its last step."""
     found = run_folder.newest(run)
     if found is None:
-        raise ValueError(f"{run} holds no checkpoint to compare")
+        raise ValueError(f"{run} holds no checkpoint")
     state = run_folder.read_state(found)
     return {
         "parameters": read_card(run / MODEL)[1].parameters,
@@ -53,18 +53,18 @@ def compared(run: Path) -> Row:
 
 
 def ranked(runs: Sequence[Row], against: Mapping[str, str]) -> list[Row]:
-    """Return a row a configuration, the best within the trained length first and what failed last.
+    """Return one row per configuration, by increasing loss within the trained length, failed ones last.
 
-    Its numbers are means over the runs that did not fail, with half the width of their 95 % interval, and the change
-    against the configuration without an encoding that `against` names.
+    Numbers are means over the runs that did not fail, with half the width of their 95 % intervals. `against` names the
+    baseline of a configuration, the one without a positional encoding; changes are differences from it.
     """
     table: Any = pd.DataFrame(runs, columns=RUN)
     losses = table.set_index(["name", "seed"])[["inside", "beyond"]].astype(float)
-    others = [(against.get(name), seed) for name, seed in losses.index]
-    changes = losses.reset_index(drop=True) - losses.reindex(others).reset_index(drop=True)
+    baselines = [(against.get(name), seed) for name, seed in losses.index]
+    changes = losses.reset_index(drop=True) - losses.reindex(baselines).reset_index(drop=True)
     table["change"], table["change_beyond"] = changes["inside"], changes["beyond"]
-    named = table["name"].map(lambda name: against.get(name, ""))
-    table["against"] = named.where(changes["inside"].notna(), "")
+    names = table["name"].map(lambda name: against.get(name, ""))
+    table["against"] = names.where(changes["inside"].notna(), "")
     groups = table.groupby("name", sort=False)
     found: Any = pd.DataFrame({"seeds": groups["steps"].count()})
     found[["parameters", "steps"]] = groups[["parameters", "steps"]].first().astype("Int64")
@@ -95,7 +95,7 @@ def write_comparison(rows: Sequence[Row], folder: Path) -> None:
 
 
 def comparison_table(rows: Sequence[Row]) -> list[list[str]]:
-    """Return titles and a row for each of the rows; an interval stands behind its mean."""
+    """Return headings and cells for rows; a mean is followed by its interval."""
     names = [
         name
         for name in rows[0]
@@ -114,8 +114,8 @@ def _cell(value: object, interval: float | None = None) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def tabulated(folder: Path) -> dict[str, int]:
-    """Return the seeds of each row of the comparison.csv in a folder, by name."""
+def tabulated_seeds(folder: Path) -> dict[str, int]:
+    """Return the number of seeds by configuration name in a folder's comparison.csv, if it exists."""
     path = folder / "comparison.csv"
     if not path.exists():
         return {}
@@ -124,33 +124,33 @@ def tabulated(folder: Path) -> dict[str, int]:
         return dict(zip(table["name"].str.removeprefix("'"), map(int, table["seeds"]), strict=True))
     except ValueError:
         raise ValueError(
-            f"{path} is no table of a comparison; move it away, or name another folder with -o"
+            f"{path} is not the table of a comparison; move it away, or choose another folder with -o"
         ) from None
 
 
 def without_encoding(configs: Mapping[str, RunConfig]) -> dict[str, str]:
-    """Return, of each configuration that has an encoding, the one that has none and is the same otherwise."""
-    rest = {name: _but_for_the_encoding(config) for name, config in configs.items()}
-    none = [name for name, (position, _) in rest.items() if position == "none"]
+    """Map each configuration with a positional encoding to the one without that is otherwise the same."""
+    split = {name: _split_position(config) for name, config in configs.items()}
+    baselines = [name for name, (position, _) in split.items() if position == "none"]
     return {
         name: baseline
-        for name, (position, other) in rest.items()
-        for baseline in none
-        if position not in (None, "none") and rest[baseline][1] == other
+        for name, (position, rest) in split.items()
+        for baseline in baselines
+        if position not in (None, "none") and split[baseline][1] == rest
     }
 
 
-def _but_for_the_encoding(config: RunConfig) -> tuple[str | None, dict[str, Any]]:
-    """Return the encoding's name, and all of a configuration but that, the seed and the folder."""
+def _split_position(config: RunConfig) -> tuple[str | None, dict[str, Any]]:
+    """Return the positional encoding's name, and the rest of a configuration except for seed and folder."""
     plain = asdict(config)
     model = dict(plain["model"] or {})
-    position = model.pop("position") if "position" in model else _at_first(config)
+    position = model.pop("position") if "position" in model else _default_position(config)
     name = position.get("name") if isinstance(position, Mapping) else position
     return name, {**plain, "model": model, "run": "", "seed": 0}
 
 
-def _at_first(config: RunConfig) -> str | None:
-    """Return the encoding of a run that names none: its start's, which may be gone once the run has saved."""
+def _default_position(config: RunConfig) -> str | None:
+    """Return the encoding of a configuration that names none: that of its start; None if that is gone by now."""
     if config.start is None:
         return "none"
     with suppress(FileNotFoundError):

@@ -1,9 +1,10 @@
-"""What a run is: its data, model, optimiser and measurements, read from YAML files that state only what differs.
+"""The configuration of a run: data, model, optimiser and validation, read from YAML files.
 
-A file may name another as its `base` (a path relative to it); mappings are merged key by key, and `--set a.b=value` is
-merged last. A file with `variants` holds a configuration for each of them: `groove-rope` is the variant `rope` of
-groove.yaml, which states what differs from the rest of the file, or from another variant, its own `base`. The model is
-a preset with overrides, as in musicgen/config.py; its vocabulary comes from the data.
+A file states only how it differs from its `base`, the path of another file relative to it; mappings are merged key by
+key, and `--set a.b=value` is merged last. A file with `variants` holds one configuration per variant: `groove-rope` is
+the variant `rope` of groove.yaml. A variant states how it differs from the rest of the file, or from another variant
+that it names as its `base`. The model is a preset with overrides (musicgen/config.py); its vocabulary comes from the
+data.
 """
 
 from __future__ import annotations
@@ -20,42 +21,42 @@ from tokenization.whole_file import is_text
 
 CONFIG = "config.yaml"  # in the folder of a run
 CONFIGS = Path(__file__).parent / "configs"
-_ALTERNATIVES = {"steps": "epochs", "epochs": "steps"}  # to set one is to unset the other
+_ALTERNATIVES = {"steps": "epochs", "epochs": "steps"}  # setting one unsets the other
 
 
-def _check(config: object, wanted: str, is_right: Callable[[float], bool], *names: str) -> None:
-    """Refuse numbers that are wrong, by their names."""
+def _check(config: object, wanted: str, is_valid: Callable[[float], bool], *names: str) -> None:
+    """Raise ValueError for the first of the named fields that is out of range."""
     for name in names:
         value = getattr(config, name)
-        if value is not None and not is_right(value):
+        if value is not None and not is_valid(value):
             raise ValueError(f"{name} is {value}; it must be {wanted}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """Which pieces, and how a batch is cut from them."""
+    """The data sets, and how training sequences are cut from their pieces."""
 
-    # A prepared data set, or several that are trained on as one; a mapping says how often each is drawn from.
+    # A prepared set, or several that are trained on as one; a mapping gives each set a sampling weight.
     folder: str | dict[str, float] | tuple[str, ...]
-    length: int = 2048  # tokens a step sees of a sequence
-    windows: int = 1  # of that length, in which a sequence is learned from, a step each (loop.py)
-    batch: int = 4  # sequences a step, over all devices together
-    transpose: int = 6  # up to so many semitones up or down
-    drop_track: float = 0.0  # groove: with this probability each track is silent (never all)
-    mix_drums: float = 0.0  # groove: with this probability the drums are another piece's
-    # ensemble: the shares of sequences that are examples of a goal (data/ensemble_examples.py).
-    endings: float = 0.0  # count down to the end of their piece
-    gaps: float = 0.0  # have a gap to be filled
-    accompaniments: float = 0.0  # have parts written to given ones, which come first
-    skip_chance: float = 1.0  # of sequences that start at a random bar; the others at the beginning
-    skip_step: int = 1  # bars: with more, whole steps of so many, over half of the piece at most
+    length: int = 2048  # tokens of a sequence per step
+    windows: int = 1  # of that length per sequence, one step each (loop.py)
+    batch: int = 4  # sequences per step, over all devices together
+    transpose: int = 6  # at most, in semitones up or down
+    drop_track: float = 0.0  # groove, ensemble: probability that a track is left out (never all)
+    mix_drums: float = 0.0  # groove: probability that another piece's drums replace its own
+    # ensemble: the fractions of sequences with a goal (data/ensemble_examples.py).
+    endings: float = 0.0  # a countdown to the end of the piece
+    gaps: float = 0.0  # a gap to be filled
+    accompaniments: float = 0.0  # parts to be written to given ones, which come first
+    skip_chance: float = 1.0  # probability of a random start bar instead of the first
+    skip_step: int = 1  # bars: above 1, starts are multiples of it in the first half
     prefetch: int = 4  # batches prepared ahead
-    workers: int = 0  # processes that cut them; 0: a thread
+    workers: int = 0  # processes that prepare them; 0: a thread
 
     def __post_init__(self) -> None:
         check_fields(self, "length", "windows", "batch", "prefetch", "skip_step")
         if self.weights is not None and (not self.weights or min(self.weights) <= 0):
-            raise ValueError("data.folder gives each set a weight; each must be above 0")
+            raise ValueError("data.folder gives the sets weights; each must be above 0")
         goals = ("endings", "gaps", "accompaniments")
         _check(self, "0 to 12 semitones", lambda x: 0 <= x <= 12, "transpose")
         _check(self, "0 to below 1", lambda x: 0 <= x < 1, "drop_track")
@@ -63,12 +64,12 @@ class DataConfig:
         _check(self, "0 or more", lambda x: x >= 0, "workers")
         if (total := self.endings + self.gaps + self.accompaniments) > 1:
             raise ValueError(
-                f"endings, gaps and accompaniments are {total} together; 1 is all there is"
+                f"endings, gaps and accompaniments add up to {total}; the sum must be at most 1"
             )
 
     @property
     def trained_length(self) -> int:
-        """Up to how many tokens of a sequence are learned from."""
+        """The largest number of tokens of a sequence that are trained on."""
         return self.length * self.windows
 
     @property
@@ -76,46 +77,46 @@ class DataConfig:
         """The prepared data sets."""
         return (self.folder,) if isinstance(self.folder, str) else tuple(self.folder)
 
-    def moved(self, folders: Sequence[str]) -> str | dict[str, float] | tuple[str, ...]:
-        """Return what `folder` says of the same sets in other folders, one for each."""
+    def with_folders(self, folders: Sequence[str]) -> str | dict[str, float] | tuple[str, ...]:
+        """Return the value of `folder` with other paths for the same sets."""
         if isinstance(self.folder, dict):
             return dict(zip(folders, self.folder.values(), strict=True))
         return folders[0] if isinstance(self.folder, str) else tuple(folders)
 
     @property
     def weights(self) -> tuple[float, ...] | None:
-        """How often each set is drawn from, where that is said."""
+        """The sampling weights of the sets, if given."""
         return tuple(self.folder.values()) if isinstance(self.folder, dict) else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class OptimiserConfig:
-    """Adam or Muon, decoupled weight decay, and a schedule; `epochs` is used where `steps` is not given."""
+    """Adam or Muon with decoupled weight decay, the learning rate's schedule, and the length of the run."""
 
-    method: Literal["adam", "muon"] = "adam"  # muon: for the matrices of layers, Adam for the rest
+    method: Literal["adam", "muon"] = "adam"  # muon: for the layers' matrices; Adam for the rest
     learning_rate: float = 2e-4
-    schedule: Literal["cosine", "hold"] = "cosine"  # after warm-up; hold falls in the tail alone
-    tail: float = 0.2  # the share of a run, at its end
-    final_rate: float = 0.1  # of the peak, at the end
+    schedule: Literal["cosine", "hold"] = "cosine"  # after warm-up; hold: constant until the tail
+    tail: float = 0.2  # the last fraction of the run, in which a held rate falls
+    final_rate: float = 0.1  # at the end, as a fraction of the peak
     warmup: int = 200  # steps
-    steps: int | None = None
-    epochs: float | None = None
-    cosine_epochs: float | None = None  # in which the rate falls; null: by the end of the run
+    steps: int | None = None  # either these …
+    epochs: float | None = None  # … or these
+    cosine_epochs: float | None = None  # over which the rate falls; null: the whole run
     weight_decay: float = 0.0
     beta1: float = 0.9
     beta2: float = 0.99
     epsilon: float = 1e-8
-    goal_rate: float = 1.0  # times the learning rate, for what positions are told of goals: rare, and zero at first
-    position_rate: float = 1.0  # times the learning rate, for what the encoding of position learns
+    goal_rate: float = 1.0  # rate factor of the goal embeddings, which are rare and start at zero
+    position_rate: float = 1.0  # rate factor of the positional encoding's parameters
     clip: float = 1.0  # norm of the gradient
-    accumulate: int = 1  # backward passes a step; the batch is divided among them
-    redraw: float = 0.05  # probability of new random features at a step, or before a sequence of several windows
-    redraw_every: int | None = None  # steps from one draw to the next, instead of by chance
+    accumulate: int = 1  # micro-batches per step
+    redraw: float = 0.05  # probability of new random features per step, with windows per sequence
+    redraw_every: int | None = None  # steps between redraws, instead of by chance
 
     def __post_init__(self) -> None:
         check_fields(self, "accumulate", "redraw_every")
         if (self.steps is None) == (self.epochs is None):
-            raise ValueError("give either steps or epochs, and not both")
+            raise ValueError("give either steps or epochs, not both")
         _check(self, "above 0", lambda x: x > 0, "steps", "epochs")
         rates = ("learning_rate", "goal_rate", "position_rate", "clip", "epsilon", "cosine_epochs")
         _check(self, "above 0", lambda x: x > 0, *rates)
@@ -124,20 +125,20 @@ class OptimiserConfig:
         _check(self, "0 or more", lambda x: x >= 0, "warmup", "weight_decay")
 
     def redraws(self, step: int, drawn: float) -> bool:
-        """Tell whether the random features are redrawn at a step; `drawn` is uniform, 0 to 1."""
+        """Return whether the random features are redrawn at this step; `drawn` is uniform in [0, 1)."""
         return drawn < self.redraw if self.redraw_every is None else step % self.redraw_every == 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class ValidationConfig:
-    """The loss on pieces held out, by position, past the trained length too."""
+    """How the loss on held-out pieces is measured, also past the trained length."""
 
     every: int = 250  # steps
-    length: int | None = None  # tokens a sequence; by default 1.5 times the trained length
+    length: int | None = None  # tokens per sequence; by default 1.5 times the trained length
     sequences: int = 32
     batch: int = 2
-    patience: int | None = None  # stop after so many validations without a better loss
-    samples: int = 0  # pieces of music written at each validation
+    patience: int | None = None  # validations without a better loss before the run stops
+    samples: int = 0  # pieces generated at each validation
     sample_tokens: int = 512
 
     def __post_init__(self) -> None:
@@ -147,24 +148,24 @@ class ValidationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceConfig:
-    """Where and how it is computed; Lightning Fabric carries it."""
+    """The devices, processes and precision of a run (devices.py)."""
 
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     devices: int = 1
     nodes: int = 1
     strategy: Literal["auto", "ddp", "fsdp"] = "auto"
     precision: Literal["32-true", "bf16-mixed", "64-true", "auto"] = "32-true"
-    compile: bool | None = None  # the layers, by torch.compile; null: on a GPU, if it works
+    compile: bool | None = None  # the layers, with torch.compile; null: on a GPU, if it works
 
     def __post_init__(self) -> None:
         check_fields(self, "devices", "nodes")
         if self.strategy == "fsdp" and self.precision == "64-true":
-            raise ValueError("fsdp knows no precision 64-true; 32-true or bf16-mixed would work")
+            raise ValueError("fsdp does not support precision 64-true; use 32-true or bf16-mixed")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """One run, whole; `model` is a mapping with a preset's name and what differs from it."""
+    """The whole configuration of a run; `model` is a mapping: a preset's name and overrides."""
 
     run: str  # the folder of the run
     data: DataConfig
@@ -182,25 +183,25 @@ class RunConfig:
         check_fields(self, "log_every", "save_every", "keep")
         if self.data.windows > 1 and self.optimiser.redraw_every is not None:
             raise ValueError(
-                "optimiser.redraw_every would draw new features amid a sequence of several data.windows; "
-                "optimiser.redraw draws them between sequences"
+                "optimiser.redraw_every would draw new features within a sequence of several data.windows; "
+                "use optimiser.redraw, which draws them between sequences"
             )
         if self.data.windows > 1 and isinstance(self.model, Mapping) and self.model.get("recall"):
             raise ValueError(
-                "model.recall takes sequences of one window; give data.length instead of several data.windows"
+                "model.recall needs sequences of one window; raise data.length instead of data.windows"
             )
         if self.optimiser.method == "muon" and self.device.strategy == "fsdp":
             raise ValueError(
-                "fsdp cuts matrices in parts, and muon needs them whole; ddp would work"
+                "fsdp splits matrices over the devices, but muon needs whole ones; use ddp"
             )
         if not 0 <= self.seed < 1 << 63:
-            raise ValueError(f"seed is {self.seed}; it must be at least 0, of 63 bits at most")
+            raise ValueError(f"seed is {self.seed}; it must be at least 0 and below 2^63")
 
     def model_config(self, vocabulary_size: int, language: Language | None = None) -> ModelConfig:
-        """Return the model's configuration for a vocabulary, whose language says what its tokens mean."""
+        """Return the model's configuration for a vocabulary; the language defines what its tokens mean."""
         if not isinstance(self.model, Mapping):
             raise ValueError(
-                f"model is {self.model!r}, where a mapping (preset: small, …) or a trained start is wanted"
+                f"model is {self.model!r}; give a mapping, such as {{preset: small}}, or a trained model as start"
             )
         values = {**self.model, "vocabulary_size": vocabulary_size}
         if language is not None:
@@ -212,17 +213,17 @@ class RunConfig:
 
 
 def find(name: str) -> Path:
-    """Return the path of a configuration: of a file, the folder of a run, or the name of a shipped one.
+    """Return the path of a configuration, given its file, the folder of a run, or a shipped name.
 
-    That of a variant is in the folder of its file, as if it were a file of its own: `groove-rope.yaml`.
+    A variant's path is that of a file of its own next to the real one: `groove-rope.yaml`.
     """
     for path in (Path(name) / CONFIG, Path(name), CONFIGS / f"{name}.yaml"):
         if path.is_file() or _variant_of(path) is not None:
             return path
     raise FileNotFoundError(
-        f"there is no configuration {name}: it is neither a file nor the name of a shipped one"
-        f"{nearest(name, shipped_names(), 3)}; those are the names, without .yaml, "
-        f"of the files in {CONFIGS}, with -VARIANT where a file has variants"
+        f"there is no configuration {name}: it is neither a file nor a shipped name"
+        f"{nearest(name, shipped_names(), 3)}; shipped names are those of the files in {CONFIGS} "
+        "without .yaml, followed by -VARIANT if a file has variants"
     )
 
 
@@ -231,30 +232,28 @@ def shipped_names() -> list[str]:
     names = []
     for file in CONFIGS.rglob("*.yaml"):
         name = file.relative_to(CONFIGS).with_suffix("").as_posix()
-        variants = _stated(file).get("variants")
+        variants = _contents(file).get("variants")
         names += [name] if variants is None else [f"{name}-{variant}" for variant in variants]
     return sorted(names)
 
 
 def read(path: Path, changes: Iterable[str] = ()) -> RunConfig:
-    """Read a run from a YAML file and `key=value` changes, or say which key or value is wrong."""
-    if path.is_file() and (variants := _stated(path).get("variants")):
+    """Read a configuration from a YAML file and apply `key=value` changes; errors name the key or value."""
+    if path.is_file() and (variants := _contents(path).get("variants")):
         names = ", ".join(f"{path.stem}-{variant}" for variant in variants)
         raise ValueError(f"{path} holds several configurations; name one of them: {names}")
     values = _with_base(path, ())
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals or not all(key.split(".")):
-            raise ValueError(
-                f"--set {change} has no key and value; write it as key=value, as in data.batch=8"
-            )
+            raise ValueError(f"--set {change} is not of the form key=value, such as data.batch=8")
         values = merged(values, _nested(key.split("."), _value(text, f"--set {change}")))
     values.setdefault("run", f"runs/{path.stem}")
     return from_plain(RunConfig, values, str(path))
 
 
 def _value(text: str, where: str) -> Any:
-    """Return what a change says: YAML, but for names of files that YAML would not take, or cut off at a #."""
+    """Return the value of a change: parsed as YAML, or as it is if YAML cannot hold it or cuts it off at a #."""
     if not is_text(Path(text)):
         return text
     value = from_yaml(text, where)
@@ -263,7 +262,7 @@ def _value(text: str, where: str) -> Any:
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return base with the values of `over`; mappings in both are merged, unless they name different parts."""
+    """Return `base` overridden by `over`; mappings are merged recursively, unless their `name`s differ."""
     result = dict(base)
     for key, value in over.items():
         old = result.get(key)
@@ -282,40 +281,40 @@ def _nested(keys: list[str], value: Any) -> dict[str, Any]:
 
 
 def _with_base(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
-    """Return what a configuration states, merged into what its bases state; a variant differs from its file."""
+    """Return the values of a configuration merged into those of its bases; a variant's base is its file."""
     path = path.resolve()
     if path in seen:
-        raise ValueError(f"{path} is its own base, by way of {', '.join(str(p) for p in seen)}")
+        raise ValueError(f"{path} is its own base, through {', '.join(str(p) for p in seen)}")
     file, variant = _variant_of(path) or (path, None)
-    values = _stated(file)
+    values = _contents(file)
     variants = values.pop("variants", {})
     if variant is not None:
         values = variants[variant]
     base = values.pop("base", None)
     if base is not None and not isinstance(base, str):
-        raise ValueError(f"{path}: base is {base!r}, where the path of a file is wanted")
+        raise ValueError(f"{path}: base is {base!r}; it must be the path of a file")
     if variant is not None:
         base = f"{file.stem}-{base}.yaml" if base else file.name
     return merged(_with_base(path.parent / base, (*seen, path)), values) if base else values
 
 
 def _variant_of(path: Path) -> tuple[Path, str] | None:
-    """Return the file that a variant is in, and its name there; None of a path that is no variant."""
+    """Return the file that holds a variant, and its name in it; None if the path is not a variant's."""
     if path.suffix != ".yaml" or path.is_file():
         return None
     for file in sorted(path.parent.glob("*.yaml"), key=lambda file: -len(file.stem)):
-        begins, _, name = path.stem.partition(f"{file.stem}-")
-        if not begins and name in _stated(file).get("variants", {}):
+        before, _, name = path.stem.partition(f"{file.stem}-")
+        if not before and name in _contents(file).get("variants", {}):
             return file, name
     return None
 
 
-def _stated(file: Path) -> dict[str, Any]:
-    """Return what a file says."""
+def _contents(file: Path) -> dict[str, Any]:
+    """Return the values in a file, without those of its base."""
     values = yaml_of(file)
     if not isinstance(values, dict):
-        raise ValueError(f"{file} holds no mapping of names to values")
+        raise ValueError(f"{file} does not hold a mapping of names to values")
     variants = values.get("variants", {})
     if not isinstance(variants, dict) or not all(isinstance(v, dict) for v in variants.values()):
-        raise ValueError(f"{file}: variants are not a mapping of names to what each states")
+        raise ValueError(f"{file}: variants must be a mapping of names to mappings")
     return values

@@ -1,4 +1,4 @@
-"""Devices, processes and precision of a run: Lightning Fabric, or for one device what the loop needs of it."""
+"""Devices, processes and precision of a run: Lightning Fabric, or a minimal substitute for a single device."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class FabricModel(nn.Module):
-    """A model as Lightning Fabric runs it, whatever is computed with it.
+    """A wrapper around a model whose `forward` takes a function of the model.
 
-    Fabric converts the tensors that a module is given and gives, looks for them inside dataclasses too, and refuses
-    frozen ones. A code and a state belong to the model, which made them in the precision it wants: they go unseen.
+    Fabric converts the tensors among a module's arguments and results, also inside dataclasses, and fails on frozen
+    ones. Passing a function hides codes and states, which already have the right precision, from it.
     """
 
     def __init__(self, model: Performer) -> None:
@@ -37,17 +37,16 @@ class FabricModel(nn.Module):
         self.model = model
 
     def forward(self, compute: Callable[[Performer], Tensor]) -> Tensor:
-        """Return what is computed with the model."""
+        """Apply a function to the model."""
         return compute(self.model)
 
 
-# A model in shards over the devices (FSDP), and whole again to be saved; what is not in shards passes unchanged.
-#
-# Every process calls these functions, in the same order: those that make something whole gather it from all.
+# Sharding a model over devices (FSDP) and gathering it to be saved. Every process has to call these functions, in the
+# same order. Tensors that are not sharded pass unchanged.
 
 
 def _shard(module: nn.Module, mesh: Any) -> nn.Module:
-    """Cut a FabricModel: each block by itself, so that one at a time is whole while it computes."""
+    """Shard a FabricModel block by block, so that only one block at a time is gathered to compute."""
     from torch.distributed.fsdp import fully_shard
 
     assert isinstance(module, FabricModel), "the loop wraps its model"
@@ -57,12 +56,12 @@ def _shard(module: nn.Module, mesh: Any) -> nn.Module:
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """Return a tensor with all its parts."""
+    """Return a tensor gathered from all devices."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def laid_out_like(tensor: Tensor, other: Tensor) -> Tensor:
-    """Return a whole tensor on another's device, and in its parts if it has some."""
+def distributed_like(tensor: Tensor, other: Tensor) -> Tensor:
+    """Move a whole tensor to the device of another, and shard it if the other is sharded."""
     tensor = tensor.to(other.device)
     if not isinstance(other, DTensor):
         return tensor
@@ -71,7 +70,7 @@ def laid_out_like(tensor: Tensor, other: Tensor) -> Tensor:
 
 @torch.no_grad()
 def whole_model(model: Performer) -> Performer:
-    """Return a model as it would be on one device: itself, or a copy on the CPU."""
+    """Return an unsharded model: the model itself, or a gathered copy on the CPU."""
     if not any(isinstance(parameter, DTensor) for parameter in model.parameters()):
         return model
     copy = Performer(model.config, seed=None)
@@ -80,20 +79,17 @@ def whole_model(model: Performer) -> Performer:
 
 
 def start_fabric(device: DeviceConfig) -> Fabric:
-    """Return Fabric with its processes running, or say which device is missing.
-
-    Where Fabric is not installed, one device does without it.
-    """
+    """Return Fabric with its processes started, or a OneDevice if Fabric is not installed."""
     check_device(device)
     if torch.cuda.is_available() and device.precision == "bf16-mixed":
-        torch.set_float32_matmul_precision("high")  # what is left of float32 may be rounded, too
+        torch.set_float32_matmul_precision("high")  # TF32 for the multiplications left in float32
     if find_spec("lightning_fabric") is None:
-        alone: Any = OneDevice(device)
-        return alone
+        substitute: Any = OneDevice(device)
+        return substitute
     from lightning_fabric import Fabric
 
     strategy: Any = device.strategy
-    if device.strategy == "fsdp":  # which gives each process a part of every weight
+    if device.strategy == "fsdp":
         from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
 
         size = device.devices * device.nodes
@@ -110,27 +106,29 @@ def start_fabric(device: DeviceConfig) -> Fabric:
 
 
 def is_first_process() -> bool:
-    """Tell whether this is the run's first process, which alone writes and speaks; also before Fabric starts."""
+    """Return whether this is the run's first process, the only one that writes and prints.
+
+    It is known before Fabric starts.
+    """
     names = ("RANK", "SLURM_PROCID", "NODE_RANK", "GROUP_RANK", "LOCAL_RANK")
     return all(os.environ.get(name, "0") == "0" for name in names)
 
 
 def check_device(device: DeviceConfig) -> None:
-    """Raise ValueError where a device is wanted that this machine does not have."""
+    """Raise ValueError if this machine does not have the devices of a configuration."""
     if device.strategy == "fsdp" and device.devices * device.nodes == 1:
-        raise ValueError("fsdp shares a model among several devices; give --devices 2 or more")
+        raise ValueError("fsdp shards a model over several devices; give --devices 2 or more")
     found = torch.cuda.device_count()
     if device.accelerator == "cuda" and not found:
-        raise ValueError("no GPU is at hand; --set device.accelerator=cpu trains without one")
+        raise ValueError("no GPU is available; train without one: --set device.accelerator=cpu")
     if device.accelerator == "mps" and not torch.backends.mps.is_available():
         raise ValueError(
-            "this machine has no Apple GPU; --set device.accelerator=cpu trains without one"
+            "no Apple GPU is available; train without one: --set device.accelerator=cpu"
         )
     on_gpu = device.accelerator == "cuda" or (device.accelerator == "auto" and found > 0)
     if on_gpu and device.devices > found:
         raise ValueError(
-            f"{device.devices} GPUs are wanted and {found} {'is' if found == 1 else 'are'} at hand; "
-            f"--devices {found} would work"
+            f"{device.devices} GPUs were requested, but this machine has {found}; use --devices {found}"
         )
 
 
@@ -143,7 +141,7 @@ def to_device(tokens: np.ndarray, device: torch.device) -> Tensor:
 
 
 class OneDevice:
-    """One process with one device, named as Fabric names it."""
+    """A single process on a single device, with the part of Fabric's interface that the loop uses."""
 
     global_rank, world_size, is_global_zero = 0, 1, True
 
@@ -159,18 +157,18 @@ class OneDevice:
         self.mixed = device.precision == "bf16-mixed"
 
     def setup_module(self, module: nn.Module) -> nn.Module:
-        """Put a module on the device; it computes in the precision of the run."""
+        """Move a module to the device and set its precision."""
         module = module.to(self.device)
         if self.mixed:
             module.forward = torch.autocast(self.device.type, torch.bfloat16)(module.forward)
         return module
 
     def setup_optimizers(self, optimiser: Optimizer) -> Optimizer:
-        """Return an optimiser as it is."""
+        """Return an optimiser unchanged."""
         return optimiser
 
     def no_backward_sync(self, module: nn.Module, enabled: bool) -> AbstractContextManager[Any]:
-        """Do nothing: there is nobody to wait for."""
+        """Do nothing: there are no gradients to synchronise."""
         return nullcontext()
 
     def backward(self, loss: Tensor) -> None:
@@ -180,31 +178,28 @@ class OneDevice:
     def clip_gradients(
         self, module: nn.Module, optimiser: Optimizer, *, max_norm: float, error_if_nonfinite: bool
     ) -> Tensor:
-        """Shorten the gradient to a norm; return the one that it had."""
+        """Clip the gradient to a norm; return its norm before clipping."""
         parameters = [p for group in optimiser.param_groups for p in group["params"]]
         return nn.utils.clip_grad_norm_(parameters, max_norm, error_if_nonfinite=error_if_nonfinite)
 
     def all_reduce(self, value: Tensor, reduce_op: str) -> Tensor:
-        """Return what one process has."""
+        """Return the value unchanged."""
         return value
 
     def barrier(self) -> None:
-        """Wait for nobody."""
-
-
-# The precision that `auto` stands for: bfloat16 where the device multiplies it.
+        """Do nothing: there are no other processes."""
 
 
 def with_precision(config: RunConfig, *, resume: bool) -> tuple[RunConfig, list[str]]:
-    """Return a run with its precision decided where it is `auto`, and a remark on what was chosen and why.
+    """Replace the precision `auto` of a run; return the configuration and a remark on the choice.
 
-    A run goes on in the precision that it began with, on whatever machine.
+    A resumed run keeps the precision that it began with, on any machine.
     """
     if config.device.precision != "auto":
         return config, []
     precision, reason = fastest(config.device.accelerator)
     if resume:
-        with suppress(OSError, ValueError, TypeError, KeyError):  # of what nothing is saved
+        with suppress(OSError, ValueError, TypeError, KeyError):  # no readable config.yaml yet
             began = yaml_of(Path(config.run) / CONFIG)["device"]["precision"]
             precision, reason = str(began), "as this run began"
     config = replace(config, device=replace(config.device, precision=precision))
@@ -212,13 +207,13 @@ def with_precision(config: RunConfig, *, resume: bool) -> tuple[RunConfig, list[
 
 
 def fastest(accelerator: str) -> tuple[str, str]:
-    """Return bf16-mixed where the device multiplies bfloat16, else 32-true; and why."""
+    """Return the fastest precision, bf16-mixed if the device multiplies bfloat16, else 32-true; and the reason."""
     if accelerator in ("auto", "cuda") and torch.cuda.is_available():
         if torch.cuda.is_bf16_supported(including_emulation=False):
             return "bf16-mixed", "this GPU multiplies bfloat16"
-        return "32-true", "this GPU has no bfloat16"
+        return "32-true", "this GPU does not support bfloat16"
     if accelerator == "mps" or (accelerator == "auto" and torch.backends.mps.is_available()):
-        return "32-true", "on an Apple GPU bfloat16 is not tried"
+        return "32-true", "bfloat16 is not used on Apple GPUs"
     if found := multiplies_bfloat16():
         return "bf16-mixed", f"this processor multiplies bfloat16 ({found})"
-    return "32-true", "this processor would have to imitate bfloat16"
+    return "32-true", "this processor would have to emulate bfloat16"

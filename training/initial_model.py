@@ -1,4 +1,4 @@
-"""What a run begins with: fresh weights, or those of a trained model, which goes on learning from other pieces."""
+"""The model that a run starts from: a fresh one, or a trained one to be fine-tuned."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ from tokenization.language import language_from_spec, with_meanings
 from tokenization.records import from_plain
 from training import run_folder
 from training.config import RunConfig
-from training.run_folder import FREE, newest
+from training.run_folder import CHANGEABLE, newest
 
-# Weights of a trained model for one that has more parts: at first it computes what was learned.
-#
-# - Metric heads in addition to those that there are: what they find counts 0 times at first.
-# - What tells each position of goals (performer.py) begins as zeros.
-# - Another encoding of position begins as it does untrained. That one changes what is computed.
+# Settings in which a model can differ from the one that it starts from (see `_extended_weights`).
+EXTENDABLE = ("position", "metre", "goals", "recall")
 
 
-def grown(trained: Performer, model: Performer) -> dict[str, Tensor]:
-    """Return the state of `model`, made of that of `trained`."""
+def _extended_weights(trained: Performer, model: Performer) -> dict[str, Tensor]:
+    """Return weights for `model` from those of a `trained` one, which may have fewer parts.
+
+    Additional metric heads get zero output weights, and goal embeddings start at zero, so both leave the logits
+    unchanged. A different positional encoding starts untrained and changes them.
+    """
     learned, fresh = trained.state_dict(), model.state_dict()
-    moved = trained.config.position_name == model.config.position_name
-    moved = moved and trained.config.position == model.config.position
+    same_position = trained.config.position_name == model.config.position_name
+    same_position = same_position and trained.config.position == model.config.position
     state = {}
     for name, start in fresh.items():
         weight = learned.get(name)
         if name.startswith("position."):
-            weight = weight if moved else None
+            weight = weight if same_position else None
         elif weight is None:
             pass
         elif name.endswith("attention.output.weight"):
@@ -46,27 +47,23 @@ def grown(trained: Performer, model: Performer) -> dict[str, Tensor]:
     return state
 
 
-# What a model may have more of, or another (see `grown`).
-GROWS = ("position", "metre", "goals", "recall")
-
-
 def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
-    """Return the configuration of a run's model, or say what of it cannot be."""
+    """Return the configuration of a run's model; raises ValueError if it does not suit the start or the data."""
     if config.start is None:
         return config.model_config(int(language["tokens"]), language_from_spec(language))
     saved = newest(Path(config.run))
-    source = saved or config.start  # which may be gone once the run has saved
+    source = saved or config.start  # the start may be gone once the run has saved
     trained, card = run_folder.read_card(saved) if saved else read_card(folder_of(config.start))
     if card.language != language:
         raise ValueError(
-            f"{source} uses the language {_spoken(card.language)}, but the data are in {_spoken(language)}; "
-            "start with a model of the data's language, or prepare the pieces again"
+            f"{source} uses the language {_name_of(card.language)}, but the data are in {_name_of(language)}; "
+            "start from a model of the data's language, or prepare the pieces again"
         )
     changes = config.model or {}
-    free = (*FREE, *GROWS)
-    if fixed := [key for key in changes if key not in free]:
+    allowed = (*CHANGEABLE, *EXTENDABLE)
+    if fixed := [key for key in changes if key not in allowed]:
         raise ValueError(
-            f"model.{fixed[0]} is that of {source}, which the run starts with; only {', '.join(free)} can be set"
+            f"model.{fixed[0]} is fixed by {source}, which the run starts from; only {', '.join(allowed)} can be set"
         )
     if trained.metre is not None and changes.get("metre") is not None:
         _check_metre(changes["metre"], trained.metre, str(source))
@@ -74,31 +71,31 @@ def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
     return ModelConfig.read(with_meanings(values, language_from_spec(language)))
 
 
-def _check_metre(asked: Any, trained: MetreConfig, start: str) -> None:
-    """Refuse metric heads that are not those of what a run starts with, alone or first among more."""
-    metre = from_plain(MetreConfig, asked, "model.metre")
+def _check_metre(wanted: Any, trained: MetreConfig, start: str) -> None:
+    """Raise ValueError unless the metric heads begin with those of the trained model."""
+    metre = from_plain(MetreConfig, wanted, "model.metre")
     same = metre.bars[: len(trained.bars)] == trained.bars
     same &= metre.remembers[: len(trained.bars)] == trained.remembers
     if not same or metre.features != trained.features:
         raise ValueError(
-            f"model.metre is that of {start}, which the run starts with; heads can be added after its own, "
-            f"bars {list(trained.bars)} and remembers {list(trained.remembers)}"
+            f"model.metre must begin with the heads of {start}, which the run starts from: bars {list(trained.bars)} "
+            f"and remembers {list(trained.remembers)}; others can follow"
         )
 
 
 def first_model(config: RunConfig, language: dict[str, Any]) -> Performer:
-    """Return the model at step 0; of a run that has saved, one to be filled with what it saved."""
+    """Return the model at step 0; for a run with a checkpoint, an untrained one to load the checkpoint into."""
     model = Performer(model_config(config, language), seed=config.seed)
     if config.start is None or newest(Path(config.run)):
         return model
     trained, _ = load(folder_of(config.start))
-    model.load_state_dict(grown(trained, model))
+    model.load_state_dict(_extended_weights(trained, model))
     return model
 
 
 def origin(config: RunConfig) -> dict[str, Any] | None:
-    """Return what a model's card says of the model that it began as: whose licence holds for it, too."""
-    if saved := newest(Path(config.run)):  # as it was then: another model may have that name by now
+    """Return the card's entry on the model that a run started from, whose licence also applies; None if fresh."""
+    if saved := newest(Path(config.run)):  # by now another model may have that name
         return run_folder.read_card(saved)[1].training.get("start")
     if config.start is None:
         return None
@@ -107,5 +104,5 @@ def origin(config: RunConfig) -> dict[str, Any] | None:
     return {"name": card.name, "sha256": card.sha256, **known}
 
 
-def _spoken(language: dict[str, Any]) -> str:
+def _name_of(language: dict[str, Any]) -> str:
     return f"{language.get('language')} ({language.get('tokens')} tokens)"

@@ -1,4 +1,4 @@
-"""What a run records as it goes: sums over steps, its tables, and what TensorBoard shows of them."""
+"""The log of a run: sums over steps, CSV tables, and TensorBoard."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from training.validation import Measured
 
 
 def _clocks() -> np.ndarray:
-    """Return the time, and how long the processor has worked for this process: (2,) seconds."""
+    """Return the wall-clock time and this process's processor time: (2,) seconds."""
     return np.array([time.perf_counter(), time.process_time()])
 
 
 class StepSums:
-    """What the steps since the last log add up to, kept on the device, so that no step waits for it.
+    """Sums over the steps since the last log, kept on the device so that no step waits for it.
 
-    These are sums of loss and gradient norm, tokens and steps, and the first step that was not finite.
+    They are those of loss, gradient norm, tokens and steps. The first step with a non-finite value is kept, too.
     """
 
     def __init__(self, device: torch.device, sums: Sequence[float] = ()) -> None:
@@ -37,7 +37,7 @@ class StepSums:
         self.restart(sums)
 
     def restart(self, sums: Sequence[float] = ()) -> None:
-        """Begin at zero, or with sums that were kept."""
+        """Begin at zero or with saved sums."""
         loss, gradient, tokens, steps = sums or (0.0,) * 4
         self._loss, self._gradient = (
             torch.tensor(value, dtype=self._dtype, device=self._device)
@@ -47,21 +47,21 @@ class StepSums:
         self._new_tokens, self._began = 0, _clocks()
 
     def add(self, loss: Tensor, tokens: int, step: int) -> None:
-        """Take the loss of some tokens of a step, as a sum."""
+        """Add the summed loss of some tokens of a step."""
         self._loss = self._loss + loss
         self._tokens += tokens
         self._new_tokens += tokens
         self._watch(loss, step)
 
     def add_norm(self, norm: Tensor, step: int) -> None:
-        """Take the norm of a step's gradient."""
+        """Add the gradient norm of a step."""
         self._steps += 1
         self._gradient = self._gradient + norm
         self._watch(norm, step)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave the time inside out of the speed."""
+        """Exclude the time within from the speed."""
         began = _clocks()
         yield
         self._began += _clocks() - began
@@ -72,7 +72,7 @@ class StepSums:
         return torch.cat([torch.stack([self._loss, self._gradient]), counts])
 
     def speed(self) -> tuple[int, float, float]:
-        """Return the tokens taken in this session since the last log, their seconds, and the processor's."""
+        """Return the tokens trained on in this session since the last log, the seconds, and the processor seconds."""
         seconds, processor = (_clocks() - self._began).tolist()
         return self._new_tokens, seconds, processor
 
@@ -82,11 +82,8 @@ class StepSums:
         return None if bad == torch.inf else int(bad)
 
     def _watch(self, value: Tensor, step: int) -> None:
-        worst = self._bad.clamp(max=float(step))
-        self._bad = torch.where(torch.isfinite(value), self._bad, worst)
+        self._bad = torch.where(torch.isfinite(value), self._bad, self._bad.clamp(max=float(step)))
 
-
-# The records of a run: CSV always, TensorBoard where it is installed and can take the folder's name.
 
 TRAIN = ("step", "loss", "learning_rate", "gradient_norm", "tokens_per_second", "loader_share",
          "processor_seconds")  # fmt: skip
@@ -96,7 +93,10 @@ TABLES = {"train": TRAIN, "validation": VALIDATION, "positions": BY_POSITION}
 
 
 class Log:
-    """Appends to the run's tables; rows from after `step`, which a crash left, are dropped first."""
+    """Appends to the run's CSV tables and, if it is installed, to a TensorBoard log.
+
+    Rows after `step`, which a crash left behind, are dropped first.
+    """
 
     def __init__(self, folder: Path, step: int, *, enabled: bool) -> None:
         self.enabled = enabled
@@ -104,7 +104,7 @@ class Log:
         self.move(folder, step)
 
     def move(self, folder: Path, step: int) -> None:
-        """Write to the tables of another folder from here on."""
+        """Continue in the tables of another folder."""
         self.close()
         self.folder = folder
         if not self.enabled:
@@ -118,13 +118,13 @@ class Log:
             self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
 
     def train(self, **values: float) -> None:
-        """Record a stretch of training steps."""
+        """Record the training steps since the last record."""
         self._append("train", [[values[name] for name in TRAIN]])
         for name in TRAIN[1:]:
             self._scalar(f"train/{name}", values[name], int(values["step"]))
 
     def validation(self, step: int, result: Measured) -> None:
-        """Record a validation: the means, and the loss by position."""
+        """Record a validation: mean losses, and losses by position."""
         beyond = "" if result.beyond is None else result.beyond
         self._append("positions", [[step, *row] for row in result.rows])
         self._append("validation", [[step, result.inside, beyond, result.sequences]])
@@ -133,7 +133,7 @@ class Log:
             self._scalar("validation/beyond", result.beyond, step)
 
     def close(self) -> None:
-        """Write down what is buffered."""
+        """Flush the TensorBoard log."""
         if self.board is not None:
             self.board.close()
 
@@ -148,14 +148,15 @@ class Log:
 
 
 def _cut(path: Path, header: tuple[str, ...], step: int) -> None:
-    """Keep the whole rows up to `step`; an absent table gets its header."""
+    """Drop the rows after `step`; create the table if it is missing."""
     try:
         text = path.read_text() if path.exists() else ""
-        whole = text[: text.rfind("\n") + 1]  # a crash may have torn the last line
-        rows = [row for row in csv.reader(whole.splitlines()[1:]) if row and int(row[0]) <= step]
-        rows = [row + [""] * (len(header) - len(row)) for row in rows]  # as earlier versions wrote
+        complete = text[: text.rfind("\n") + 1]  # a crash may have cut off the last line
+        rows = [row for row in csv.reader(complete.splitlines()[1:]) if row and int(row[0]) <= step]
+        # Earlier versions wrote fewer columns.
+        rows = [row + [""] * (len(header) - len(row)) for row in rows]
     except (ValueError, csv.Error) as error:
-        raise ValueError(f"{path} is damaged ({error}); delete it, and the run goes on") from None
+        raise ValueError(f"{path} is damaged ({error}); delete it to continue the run") from None
     stream = io.StringIO()
     csv.writer(stream, lineterminator="\n").writerows([header, *rows])
     write_whole(path, stream.getvalue().encode())

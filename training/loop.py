@@ -1,15 +1,15 @@
 """The training loop of a run: its steps, and when it validates, logs, saves and ends.
 
-All randomness is a function of (seed, step, purpose): batch, draw of a stochastic encoding, dropout, and when the
-random features are redrawn. So a run that goes on from a checkpoint continues bit for bit, and several processes
-with a share of the batch each see what one with the whole batch sees. The loop never waits for the device except where
-it logs; there it also looks whether every loss since was finite.
+All randomness is a function of (seed, step, purpose): the batch, the noise of a stochastic encoding, dropout, and when
+the random features are redrawn. A run resumed from a checkpoint therefore continues bit for bit, and several processes
+that share a batch train on the same sequences as one. The loop waits for the device only to log, validate or
+save; it then also checks that every loss so far was finite.
 
-Long sequences may be learned from in windows, a step each: attention's state is handed on, as it would be were the
-sequence read at once, its gradient is not (truncated backpropagation through time: Williams and Peng 1990). Within a
-sequence a stochastic encoding keeps its draw and random features stay. A run saves and stops where a batch of
-sequences ends, so that no state of attention is part of a checkpoint. A run by the clock ends with a tail
-(optimiser.py), before which it saves and in which it does not.
+Long sequences can be trained on in windows, one step each: attention passes its state from window to window, so the
+logits are those of the whole sequence, but no gradient flows back across windows (truncated backpropagation through
+time: Williams and Peng 1990). Noise and random features are fixed within a sequence. A run saves and stops only at the
+end of a batch of sequences, so no checkpoint holds an attention state. A timed run ends with a tail (optimiser.py): it
+saves just before the tail, and not during it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from musicgen.common.processes import full_disk_named
 from musicgen.performer import Performer, redraw_features
 from training import run_folder
 from training.config import RunConfig
-from training.data.batches import IGNORED, Batches, Loader, Part, next_token_loss
+from training.data.batches import IGNORED, Batches, Loader, StepData, next_token_loss
 from training.devices import FabricModel, to_device, whole, whole_model
 from training.initial_model import first_model, origin
 from training.log import Log, StepSums
-from training.optimiser import TIMES, Limit, Schedule, optimiser_of
-from training.run_folder import TAIL_FROM, check_data, has_tail
+from training.optimiser import RATE_FACTOR, Limit, Schedule, optimiser_of
+from training.run_folder import TAIL_FROM, check_data, is_of_tail
 from training.validation import Validation
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """What is known of a run at a logged step."""
+    """The figures reported at a logged step."""
 
     step: int
     steps: int
@@ -56,28 +56,28 @@ class Progress:
 
 
 class Listener(Protocol):
-    """Receives what happens in a run; only the first process reports."""
+    """Callbacks of a run; only the first process calls them."""
 
     def stepped(self, step: int, steps: int) -> None:
-        """Hear that a step is done."""
+        """Called after each step."""
 
     def progress(self, progress: Progress) -> None:
-        """Hear where the run stands, at each logged step."""
+        """Called at each logged step."""
 
     def validated(self, model: Performer, step: int) -> None:
-        """Hear that a validation is done, with the model in evaluation mode: the moment to write samples."""
+        """Called after each validation, with the model in evaluation mode, so that samples can be written."""
 
 
-# Purposes of randomness, so that no two draws share a stream.
+# Purposes of random draws; each has a stream of its own.
 CODE, DROPOUT, REDRAW, VALIDATE, RECALL = range(5)
-FORGETS = 0.1  # of sequences in training, in which nothing is recalled
-# How a run may end.
+RECALL_DROPOUT = 0.1  # fraction of training sequences without recalled tokens
+# How a run can end.
 FINISHED, OUT_OF_PATIENCE, STOPPED = "finished", "out of patience", "stopped"
-MODEL, TAIL = "model", "tail"  # folders inside the run's: its model, and the tables of tails
+MODEL, TAIL = "model", "tail"  # subfolders of the run: its model, and the tables of its tails
 
 
 class Run:
-    """One training run: what it was given, and where it stands."""
+    """One training run: its configuration, model, optimiser and state."""
 
     def __init__(
         self, config: RunConfig, fabric: Fabric, batches: Batches, limit: Limit | None = None
@@ -88,16 +88,17 @@ class Run:
         self.steps = self.schedule.steps
         self.state = run_folder.RunState(data=batches.shards.checksum)
         self.model = first_model(config, batches.language)
-        self.origin = origin(config)  # read once: what a run began as may be gone before it ends
+        self.origin = origin(config)  # read now: the starting model may be gone when the run ends
         self.module: Any = fabric.setup_module(FabricModel(self.model))
-        self.raw_optimiser = optimiser_of(config.optimiser, self.model)  # of the parameters set up
+        # After setup_module, which may replace the parameters.
+        self.raw_optimiser = optimiser_of(config.optimiser, self.model)
         self.optimiser: Any = fabric.setup_optimizers(self.raw_optimiser)
         self.validation = Validation(config, batches, self.model)
-        self._carried: list[Any] = []  # attention's state in each part of a batch
+        self._carried: list[Any] = []  # attention state of each micro-batch, for its next window
         self._stopping = threading.Event()
 
     def resume(self) -> bool:
-        """Go to the newest checkpoint, if there is one."""
+        """Restore the newest checkpoint; return whether one exists."""
         found = run_folder.newest(self.folder)
         if found is None:
             return False
@@ -107,40 +108,38 @@ class Run:
         has_averages = self.state.began < self.state.step
         if has_averages and method not in (None, self.config.optimiser.method):
             raise ValueError(
-                f"{found} holds the averages of {method}; --set optimiser.method={method} goes on with them"
+                f"{found} holds optimiser state of {method}; continue with --set optimiser.method={method}"
             )
         return True
 
     def compile(self) -> list[str]:
-        """Compile the layers, one for all, where that is wanted and works; return remarks.
+        """Compile the layers if configured and possible; return remarks.
 
-        A layer is what most of a step is. A machine may lack a compiler, or have one that fails on a layer; so one step
-        is tried, which learns nothing.
+        Most of a step is spent in the layers. A machine may have no compiler, or one that fails on a layer, so one
+        forward and backward pass is tried; it leaves the weights unchanged.
         """
         wanted = self.config.device.compile
         if wanted is False or (wanted is None and self.fabric.device.type != "cuda"):
             return []
         if self.config.data.windows > 1:
-            return [
-                "Nothing is compiled: sequences in several windows are learned from as they come."
-            ]
+            return ["The layers are not compiled: this needs sequences of one window."]
         for block in self.model.blocks:
             block.forward = torch.compile(block.forward, dynamic=False)
         try:
-            with warnings.catch_warnings():  # which a compiler gives of what it looks at
+            with warnings.catch_warnings():  # the compiler warns about code that it inspects
                 warnings.simplefilter("ignore")
-                first = self.batches[0]
-                share = math.ceil(len(first) / self.config.optimiser.accumulate)
-                tokens = to_device(first[:share], self.fabric.device)
+                batch = self.batches[0]
+                rows = math.ceil(len(batch) / self.config.optimiser.accumulate)
+                tokens = to_device(batch[:rows], self.fabric.device)
                 code = self.model.begin(generator_of(self.config.seed))
                 inputs = tokens[:, :-1].clamp(min=0)
                 logits = self.module(partial(Performer.__call__, tokens=inputs, code=code))
                 self.fabric.backward(next_token_loss(logits, tokens[:, 1:]).sum())
         except torch.OutOfMemoryError:
             raise
-        except Exception as error:  # whatever a compiler may run into
+        except Exception as error:  # a compiler can fail in any way
             for block in self.model.blocks:
-                del block.forward  # the method of its class again
+                del block.forward  # restores the method of the class
             reason = " ".join(str(error).split())[:200]
             return [f"The layers are not compiled: {type(error).__name__}: {reason}"]
         finally:
@@ -149,15 +148,15 @@ class Run:
 
     @property
     def is_over(self) -> bool:
-        """Whether no step is left to be made."""
+        """Whether the run has no steps left to take."""
         return self.state.step >= self.steps or self._is_out_of_patience()
 
     def stop(self) -> None:
-        """Ask the run to save and end, after the step under way; a signal handler may call it."""
+        """Ask the run to save and end after the current step; can be called from a signal handler."""
         self._stopping.set()
 
     def fit(self, listener: Listener) -> str:
-        """Train to the last step, to the end of patience or until stopped; return which it was."""
+        """Train to the last step, until patience runs out or until stopped; return which of them."""
         first = self.fabric.is_global_zero
         self.schedule.start(self.state.step)
         sums = StepSums(self.fabric.device, self.state.window if first else ())
@@ -165,11 +164,11 @@ class Run:
         number = step if self.state.batches is None else self.state.batches
         recall = None if self.model.recall is None else self._recalled
         loader = Loader(self.batches, step, self.steps, number, recall)
-        with full_disk_named(self.folder, "go on with --resume when there is some"):
+        with full_disk_named(self.folder, "continue with --resume once there is space"):
             log = Log(self.folder, step, enabled=first)
             try:
                 with loader:
-                    ending = self._learn_all(listener, loader, sums, log)
+                    ending = self._take_steps(listener, loader, sums, log)
                 if self.schedule.in_tail:
                     self._validate(log, listener, sums)
                 else:
@@ -178,70 +177,72 @@ class Run:
                 log.close()
         return ending
 
-    def _learn_all(self, listener: Listener, loader: Loader, sums: StepSums, log: Log) -> str:
-        """Take the steps that are left, with all that is due after each; return how the run ends."""
-        if self._is_out_of_patience():  # it was, before it was resumed
+    def _take_steps(self, listener: Listener, loader: Loader, sums: StepSums, log: Log) -> str:
+        """Take the remaining steps, each followed by the actions that are due; return how the run ended."""
+        if self._is_out_of_patience():  # already when it was resumed
             return OUT_OF_PATIENCE
-        for part in loader:
-            # A step may outlast the tail: then it has no step, and gives the model all the same.
-            if part.window == 0 and self.schedule.turns(self.state.step):
-                with sums.paused():
-                    self._save(sums)
-                log.move(self.folder / TAIL, self.state.step)
-            if part.window == 0 and self.schedule.is_over:
-                return FINISHED
-            rate = self._learn(part, sums)
-            self.state.step = part.step + 1
+        for data in loader:
+            if data.window == 0:
+                if self.schedule.enters_tail(self.state.step):
+                    with sums.paused():
+                        self._save(sums)
+                    log.move(self.folder / TAIL, self.state.step)
+                # Perhaps at once, if a long step used up the tail's time: the model is written all the same.
+                if self.schedule.is_over:
+                    return FINISHED
+            rate = self._take_step(data, sums)
+            self.state.step = data.step + 1
             if self.config.data.windows > 1 or self.state.batches is not None:
-                self.state.batches = part.number + 1
+                self.state.batches = data.batch + 1
             if self.fabric.is_global_zero:
-                listener.stepped(self.state.step, self.schedule.expected(self.state.step))
-            if self._due(self.config.log_every):
-                self._log(log, listener, sums, rate, loader.share())
+                listener.stepped(self.state.step, self.schedule.expected_steps(self.state.step))
+            if self._is_due(self.config.log_every):
+                self._log(log, listener, sums, rate, loader.waiting_fraction())
             with sums.paused():
-                if self._due(self.config.validation.every):
+                if self._is_due(self.config.validation.every):
                     self._validate(log, listener, sums)
-                saves = part.is_last and not self.schedule.in_tail
-                if saves and self._due(self.config.save_every, since=part.first_step):
+                saves = data.ends_batch and not self.schedule.in_tail
+                if saves and self._is_due(self.config.save_every, since=data.first_step):
                     self._save(sums)
-            if part.is_last and self._is_out_of_patience():
-                return OUT_OF_PATIENCE
-            if part.is_last and self._is_stopped(part.first_step) and self.state.step < self.steps:
-                return STOPPED
+            if data.ends_batch:
+                if self._is_out_of_patience():
+                    return OUT_OF_PATIENCE
+                if self._is_stopped(data.first_step) and self.state.step < self.steps:
+                    return STOPPED
         return FINISHED
 
-    def _learn(self, part: Part, sums: StepSums) -> float:
-        """Take one step with the tokens of this process; return the learning rate."""
+    def _take_step(self, data: StepData, sums: StepSums) -> float:
+        """Take one optimiser step on this process's rows; return the learning rate."""
         settings, seed = self.config.optimiser, self.config.seed
-        step, first, batch = part.step, part.first_step, part.tokens
+        step, first, batch = data.step, data.first_step, data.tokens
         drawn = np.random.default_rng([seed, step, REDRAW]).random()
         if step == first and settings.redraws(step, drawn):
             redraw_features(self.model, self._generator(step, REDRAW))
         torch.manual_seed(seed_of(seed, step, DROPOUT, self.fabric.global_rank))
         rate = self.schedule.rate(step, self.state.began)
         for group in self.optimiser.param_groups:
-            group["lr"] = rate * group.get(TIMES, 1)
+            group["lr"] = rate * group.get(RATE_FACTOR, 1)
         code = self.model.begin(self._generator(first, CODE))
-        shares = np.array_split(batch, min(settings.accumulate, len(batch)))
+        micro_batches = np.array_split(batch, min(settings.accumulate, len(batch)))
+        count = len(micro_batches)
         if step == first:
-            self._carried = [None] * len(shares)
-        for number, share in enumerate(shares):
-            tokens = to_device(share, self.fabric.device)
-            waits = number + 1 < len(shares)
-            found = None
-            if part.recalled is not None:
-                found = to_device(np.array_split(part.recalled, len(shares))[number], tokens.device)
-            with self.fabric.no_backward_sync(self.module, enabled=waits):
+            self._carried = [None] * count
+        for number, rows in enumerate(micro_batches):
+            tokens = to_device(rows, self.fabric.device)
+            recall = None
+            if data.recalled is not None:
+                recall = to_device(np.array_split(data.recalled, count)[number], tokens.device)
+            with self.fabric.no_backward_sync(self.module, enabled=number + 1 < count):
                 inputs = tokens[:, :-1].clamp(min=0)
-                if part.windows == 1:
-                    compute = partial(Performer.__call__, tokens=inputs, code=code, recalled=found)
+                if data.windows == 1:
+                    compute = partial(Performer.__call__, tokens=inputs, code=code, recalled=recall)
                 else:
-                    compute = partial(self._follow, inputs, code, number)
+                    compute = partial(self._next_window, inputs, code, number)
                 logits = self.module(compute)
                 loss = next_token_loss(logits, tokens[:, 1:]).sum()
-                # Over all positions, padded ones too, so that every token of every process weighs the same.
+                # Divided by all positions, padding included, so that every token of every process weighs the same.
                 self.fabric.backward(loss / batch[:, 1:].size)
-            sums.add(loss.detach(), int((share[:, 1:] != IGNORED).sum()), step)
+            sums.add(loss.detach(), int((rows[:, 1:] != IGNORED).sum()), step)
         norm = self.fabric.clip_gradients(
             self.module, self.optimiser, max_norm=settings.clip, error_if_nonfinite=False
         )
@@ -251,30 +252,30 @@ class Run:
         self.optimiser.zero_grad(set_to_none=True)
         return rate
 
-    def _recalled(self, part: Part) -> np.ndarray:
-        """Return what is recalled after each token but the last: nothing in some sequences, to do without it too."""
-        assert self.model.recall is not None, "it is asked of a model that recalls"
-        found = self.model.recall.recalled(part.tokens[:, :-1])
+    def _recalled(self, data: StepData) -> np.ndarray:
+        """Return what is recalled after each token but the last; in some rows nothing, so that it stays optional."""
+        assert self.model.recall is not None, "called only for a model with recall"
+        found = self.model.recall.recalled(data.tokens[:, :-1])
         process = self.fabric.global_rank
-        random = np.random.default_rng([self.config.seed, part.number, RECALL, process])
-        found[random.random(len(found)) < FORGETS] = 0
+        random = np.random.default_rng([self.config.seed, data.batch, RECALL, process])
+        found[random.random(len(found)) < RECALL_DROPOUT] = 0
         return found
 
-    def _follow(self, tokens: Tensor, code: Any, share: int, model: Performer) -> Tensor:
-        """Return what follows each token, (B, T) → (B, T, V), of a share of a batch in its next window."""
-        state = model.go_on(self._carried[share], code)
-        logits, self._carried[share] = model.follow(tokens, state)
+    def _next_window(self, tokens: Tensor, code: Any, number: int, model: Performer) -> Tensor:
+        """Return the logits of a micro-batch's next window, (B, T) → (B, T, V), and carry its state on."""
+        state = model.go_on(self._carried[number], code)
+        logits, self._carried[number] = model.follow(tokens, state)
         return logits
 
     def _generator(self, *purpose: int) -> torch.Generator:
         return generator_of(self.config.seed, *purpose)
 
-    def _due(self, every: int, since: int | None = None) -> bool:
-        """Tell whether something is due that comes every so many steps, in the last one or since some step."""
+    def _is_due(self, every: int, since: int | None = None) -> bool:
+        """Return whether a periodic action is due: at this step, since another, or as the run ends."""
         step = self.state.step
         return step // every > (step - 1 if since is None else since) // every or step == self.steps
 
-    def _log(self, log: Log, listener: Listener, sums: StepSums, rate: float, share: float) -> None:
+    def _log(self, log: Log, listener: Listener, sums: StepSums, rate: float, wait: float) -> None:
         self._check(sums)
         loss, gradient, tokens, steps = self._total(sums)
         new_tokens, seconds, processor_seconds = sums.speed()
@@ -288,36 +289,37 @@ class Run:
             step=self.state.step,
             learning_rate=rate,
             gradient_norm=gradient / max(1.0, steps),
-            loader_share=share,
+            loader_share=wait,
             processor_seconds=processor_seconds,
             **values,
         )
         if self.fabric.is_global_zero:
             step, validation = self.state.step, self.state.validation_loss
-            ends = self.schedule.expected(step)
-            listener.progress(Progress(step=step, steps=ends, validation=validation, **values))
+            expected = self.schedule.expected_steps(step)
+            listener.progress(Progress(step=step, steps=expected, validation=validation, **values))
 
     def _total(self, sums: StepSums) -> list[float]:
-        """Return the sums of all processes; every process calls it."""
+        """Return the sums over all processes; every process has to call this."""
         total = self.fabric.all_reduce(sums.total(), reduce_op="sum")
-        assert isinstance(total, Tensor), "a tensor is reduced to a tensor"
+        assert isinstance(total, Tensor), "reducing a tensor gives a tensor"
         return total.tolist()
 
     def _validate(self, log: Log, listener: Listener, sums: StepSums) -> None:
         self._check(sums)
         self.model.eval()
-        with torch.no_grad(), torch.compiler.set_stance("force_eager"):  # of another length
+        # Eager, since the layers are compiled for the length of training sequences.
+        with torch.no_grad(), torch.compiler.set_stance("force_eager"):
             code = self.model.begin(self._generator(VALIDATE))
             result = self.validation.measure(self.fabric, self.module, code)
         state, model = self.state, whole_model(self.model)
         if not math.isfinite(result.inside):
-            raise self._diverged(state.step)  # by its last update
+            raise self._diverged(state.step)  # the last update diverged
         log.validation(state.step, result)
         state.validation_loss, state.validation_beyond = result.inside, result.beyond
         in_tail = self.schedule.in_tail
         if state.best_loss is None or result.inside < state.best_loss or in_tail:
             state.best_loss, state.best_step, state.stale = result.inside, state.step, 0
-            if self.fabric.is_global_zero and (in_tail or not has_tail(self.folder / MODEL)):
+            if self.fabric.is_global_zero and (in_tail or not is_of_tail(self.folder / MODEL)):
                 checkpoint.save(self.folder / MODEL, model, self.card(of_tail=in_tail))
         else:
             state.stale += 1
@@ -327,9 +329,9 @@ class Run:
         self.fabric.barrier()
 
     def card(self, *, of_tail: bool = False) -> checkpoint.Card:
-        """Return the card of the model as it stands; nothing depends on the machine's speed.
+        """Return the card of the current model; for the model of a tail, with the step at which the tail began.
 
-        One of a tail says which step was held before it.
+        It holds nothing that depends on the machine's speed.
         """
         config, shards, state = self.config, self.batches.shards, self.state
         return checkpoint.Card(
@@ -352,7 +354,7 @@ class Run:
                 "validation_loss": state.validation_loss,
                 "validation_loss_beyond": state.validation_beyond,
                 **({} if self.origin is None else {"start": self.origin}),
-                **({TAIL_FROM: self.schedule.held} if of_tail else {}),
+                **({TAIL_FROM: self.schedule.tail_from} if of_tail else {}),
             },
         )
 
@@ -362,7 +364,7 @@ class Run:
         self.save()
 
     def save(self) -> None:
-        """Write a checkpoint of where the run stands; every process calls it."""
+        """Write a checkpoint of the current state; every process has to call this."""
         model = whole_model(self.model)
         averages = run_folder.averages_of(self.model, self.raw_optimiser)
         if self.fabric.is_global_zero and self.state.step:
@@ -377,7 +379,7 @@ class Run:
 
     def _diverged(self, step: int) -> ValueError:
         good = run_folder.newest(self.folder)
-        kept = f"the last good state is {good}" if good else "no state was saved before it"
+        kept = f"the last good state is {good}" if good else "nothing had been saved before"
         return ValueError(
             f"the loss was not finite at step {step}; {kept}. "
             "A lower learning_rate or longer warmup often helps"
@@ -390,12 +392,11 @@ class Run:
         return self.state.stale >= patience
 
     def _is_stopped(self, since: int) -> bool:
-        """Tell whether to stop after a batch that began with a step; processes agree where they wait anyway."""
+        """Return whether to stop after this batch; several processes agree on it only when a log is due."""
         asked = self._stopping.is_set()
         if self.fabric.world_size == 1:
             return asked
-        if not self._due(self.config.log_every, since=since):
+        if not self._is_due(self.config.log_every, since=since):
             return False
-        someone = torch.tensor(float(asked), device=self.fabric.device)
-        total = self.fabric.all_reduce(someone, reduce_op="sum")
-        return bool(total)
+        requests = torch.tensor(float(asked), device=self.fabric.device)
+        return bool(self.fabric.all_reduce(requests, reduce_op="sum"))

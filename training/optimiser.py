@@ -1,8 +1,8 @@
-"""Adam, or Muon for the matrices of layers and Adam for the rest; and the learning rate, by step or by the clock.
+"""The optimiser, Adam or Muon with Adam, and the learning rate's schedule, by steps or by the clock.
 
-A run of so many seconds holds its rate, saves, and lets the rate fall to the end of its time: the tail, whose weights
-are those to use. What goes on later goes on from before the tail, where the rate was held; so a run can be ended with a
-tail at any time, and any number of times.
+A timed run holds its rate, saves a checkpoint, and then lets the rate fall until its time is over. This tail yields the
+model to use. Resuming continues from the checkpoint before the tail, at the held rate, so a run can be finished with a
+tail at any time and more than once.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ from musicgen.performer import Performer
 from training.config import OptimiserConfig
 from training.data.batches import Batches
 
-TIMES = "times"  # of a group of parameters: what its rate is of that of the others
+RATE_FACTOR = "rate_factor"  # of a parameter group: the factor on the learning rate
 
 
 class StackedMuon(Muon):
-    """Muon that takes matrices of one shape together: a GPU waits for each call."""
+    """Muon that stacks matrices of equal shape, to launch fewer kernels on a GPU."""
 
-    def __init__(self, matrices: Sequence[Tensor], within: torch.dtype, **settings: Any) -> None:
-        """Compute the iteration `within` a type of numbers."""
+    def __init__(self, matrices: Sequence[Tensor], dtype: torch.dtype, **settings: Any) -> None:
+        """Optimise matrices; the Newton–Schulz iteration is computed in `dtype`."""
         super().__init__(matrices, **settings)
-        self.within = within
+        self.dtype = dtype
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Move each matrix W against the orthogonal factor O of its averaged gradient: W ← W − r √max(O, I)/5 · O."""
+        """Update each (m, n) matrix W by the orthogonal factor Q of its mean gradient: W ← W − r √max(m, n)/5 · Q."""
         for group in self.param_groups:
-            alike: dict[torch.Size, list[Tensor]] = {}
+            by_shape: dict[torch.Size, list[Tensor]] = {}
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    alike.setdefault(parameter.shape, []).append(parameter)
-            for shape, parameters in alike.items():
+                    by_shape.setdefault(parameter.shape, []).append(parameter)
+            for shape, parameters in by_shape.items():
                 averaged = torch.stack(self._averaged(parameters, group["momentum"]))
                 settings = (group[name] for name in ("ns_coefficients", "ns_steps", "eps"))
-                rate = group["lr"] * math.sqrt(max(shape)) / 5  # as large as a step of Adam's
-                moves = orthogonal(averaged.to(self.within), *settings).to(averaged.dtype)
-                kept = 1 - group["lr"] * group["weight_decay"]
-                for parameter, move in zip(parameters, moves, strict=True):
-                    parameter.mul_(kept).add_(move, alpha=-rate)
+                rate = group["lr"] * math.sqrt(max(shape)) / 5  # updates as large as Adam's
+                updates = orthogonal(averaged.to(self.dtype), *settings).to(averaged.dtype)
+                decay = 1 - group["lr"] * group["weight_decay"]
+                for parameter, update in zip(parameters, updates, strict=True):
+                    parameter.mul_(decay).add_(update, alpha=-rate)
 
     def _averaged(self, parameters: list[Tensor], momentum: float) -> list[Tensor]:
-        """Take in gradients; return the averages with Nesterov's look ahead."""
+        """Update the moving averages of the gradients; return them with Nesterov momentum."""
         gradients = [p.grad for p in parameters if p.grad is not None]
         states = [self.state[parameter] for parameter in parameters]
         for state, gradient in zip(states, gradients, strict=True):
@@ -67,7 +67,7 @@ class StackedMuon(Muon):
 def orthogonal(
     matrices: Tensor, coefficients: tuple[float, float, float], steps: int, epsilon: float
 ) -> Tensor:
-    """Return nearly U Vᵀ of matrices U S Vᵀ, by Newton and Schulz's iteration (Jordan et al. 2024): (N, O, I)."""
+    """Return approximately U Vᵀ for matrices U S Vᵀ, by the Newton–Schulz iteration (Jordan et al. 2024): (N, O, I)."""
     if matrices.shape[1] > matrices.shape[2]:
         return orthogonal(matrices.mT, coefficients, steps, epsilon).mT
     a, b, c = coefficients
@@ -81,10 +81,10 @@ def orthogonal(
 
 
 class MuonAndAdam(Optimizer):
-    """Muon (Jordan et al. 2024) for some parameters and Adam for the others, to the outside one optimiser.
+    """Muon (Jordan et al. 2024) for some parameters and Adam for the others, as a single optimiser.
 
-    Muon makes the averaged gradient of a matrix nearly orthogonal, so that every direction in it moves alike; scaled to
-    be as large as a step of Adam's (Liu et al. 2025, arXiv:2502.16982), both go by one learning rate.
+    Muon makes the averaged gradient of a matrix nearly orthogonal, so that the update is equally large in all
+    directions. Scaled to the size of Adam's updates (Liu et al. 2025, arXiv:2502.16982), both share a learning rate.
     """
 
     def __init__(self, muon: Muon, adam: AdamW) -> None:
@@ -94,21 +94,21 @@ class MuonAndAdam(Optimizer):
             part.state = self.state
 
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Let both take a step."""
+        """Take a step with both."""
         for part in self.parts:
             part.step()
 
 
 def optimiser_of(settings: OptimiserConfig, model: Performer) -> Optimizer:
-    """Return Adam, or Muon for the matrices of layers and Adam for the rest; weights decay in matrices alone."""
+    """Return Adam, or Muon for the layers' matrices with Adam for the rest; only matrices have weight decay."""
     if settings.method == "adam":
         return _adam(settings, model)
     matrices = [p for p in model.blocks.parameters() if p.ndim == 2]
-    # As torch does; but a processor that has to imitate bfloat16 takes ten times longer so than for all else.
-    multiplied = matrices[0].is_cuda or multiplies_bfloat16()
+    # bfloat16 as in torch's Muon, unless a CPU has to emulate it: the iteration would take most of the step.
+    is_native = matrices[0].is_cuda or multiplies_bfloat16()
     muon = StackedMuon(
         matrices,
-        torch.bfloat16 if multiplied else torch.float32,
+        torch.bfloat16 if is_native else torch.float32,
         lr=settings.learning_rate,
         weight_decay=settings.weight_decay,
     )
@@ -116,118 +116,119 @@ def optimiser_of(settings: OptimiserConfig, model: Performer) -> Optimizer:
 
 
 def _adam(
-    settings: OptimiserConfig, model: Performer, others: Collection[int] = frozenset()
+    settings: OptimiserConfig, model: Performer, excluded: Collection[int] = frozenset()
 ) -> AdamW:
-    """Return Adam for the parameters whose ids are not among the others'.
+    """Return Adam for the parameters whose `id` is not excluded.
 
-    What places tokens and what tells them of goals never decays: zero means nothing special there. Either may learn at
-    a rate of its own.
+    The parameters of goals, positional encoding and recall are not decayed, as zero has no special meaning for them;
+    the first two can have learning rates of their own.
     """
     goals = [] if model.goals is None else [*model.goals.parameters()]
     recall = [] if model.recall is None else [*model.recall.parameters()]
-    apart = (
+    undecayed = (
         (goals, settings.goal_rate),
         ([*model.position.parameters()], settings.position_rate),
         (recall, 1.0),
     )
-    taken = {*others, *(id(p) for own, _ in apart for p in own)}
+    taken = {*excluded, *(id(p) for parameters, _ in undecayed for p in parameters)}
     groups = decayed([p for p in model.parameters() if id(p) not in taken], settings.weight_decay)
-    for own, times in apart:
-        if own:
-            rate = {} if times == 1 else {TIMES: times}
-            groups.append({"params": own, "weight_decay": 0.0, **rate})
+    for parameters, factor in undecayed:
+        if parameters:
+            rate = {} if factor == 1 else {RATE_FACTOR: factor}
+            groups.append({"params": parameters, "weight_decay": 0.0, **rate})
     return AdamW(
         groups,
         lr=settings.learning_rate,
         betas=(settings.beta1, settings.beta2),
         eps=settings.epsilon,
-        fused=True,  # in a third of the time
+        fused=True,  # three times as fast
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """How long a run by the clock goes on, and the share of it in which the rate falls, if not the settings'."""
+    """The duration of a timed run, and the fraction of it that is the tail, if not the configured one."""
 
     seconds: float
     tail: float | None = None
 
     def __post_init__(self) -> None:
         if not self.seconds > 0:
-            raise ValueError(f"a run lasts more than 0 seconds, not {self.seconds}")
+            raise ValueError(f"a run takes more than 0 seconds, not {self.seconds}")
         if self.tail is not None and not 0 <= self.tail <= 1:
-            raise ValueError(
-                f"the tail is {self.tail}: a share of the seconds of a run, from 0 to 1"
-            )
+            raise ValueError(f"the tail is {self.tail}; give the fraction of the run, from 0 to 1")
 
 
 class Schedule:
-    """The learning rate, and how long a run goes on."""
+    """The learning rate and the length of a run."""
 
     def __init__(self, settings: OptimiserConfig, batches: Batches, limit: Limit | None) -> None:
         if limit is not None and settings.schedule != "hold":
             raise ValueError(
-                "a run of so many seconds holds its rate until its tail; --set optimiser.schedule=hold says so"
+                "a timed run holds its learning rate; add --set optimiser.schedule=hold"
             )
         if limit is not None and batches.processes > 1:
-            raise ValueError("a run of so many seconds takes one device: clocks of several differ")
+            raise ValueError(
+                "a timed run needs a single device, since the clocks of several differ"
+            )
         self.settings, self.seconds = settings, None if limit is None else limit.seconds
-        self.share = settings.tail if limit is None or limit.tail is None else limit.tail
-        self.whole = batches.steps(settings.steps, settings.epochs)  # as the settings say
-        cosine = settings.cosine_epochs
-        self.falling = self.whole if cosine is None else batches.steps(None, cosine)
-        self.in_tail, self.held = False, 0  # and the step before the tail
-        self._began, self._first, self._fell = time.monotonic(), 0, 0.0
+        self.tail = settings.tail if limit is None or limit.tail is None else limit.tail
+        self.configured_steps = batches.steps(settings.steps, settings.epochs)
+        epochs = settings.cosine_epochs
+        self.cosine_steps = self.configured_steps if epochs is None else batches.steps(None, epochs)
+        self.in_tail, self.tail_from = False, 0  # the step at which the tail began
+        self._started, self._first_step, self._tail_elapsed = time.monotonic(), 0, 0.0
 
     @property
     def steps(self) -> int:
-        """The steps after which the run ends; of one by the clock there is no limit."""
-        return self.whole if self.seconds is None else sys.maxsize
+        """The number of steps after which the run ends; unlimited if it is timed."""
+        return self.configured_steps if self.seconds is None else sys.maxsize
 
     def start(self, step: int) -> None:
-        """Begin to count the seconds, at a step."""
-        self._began, self._first, self.in_tail = time.monotonic(), step, False
+        """Start the clock at a step."""
+        self._started, self._first_step, self.in_tail = time.monotonic(), step, False
 
     @property
     def elapsed(self) -> float:
         """Seconds since the start."""
-        return time.monotonic() - self._began
+        return time.monotonic() - self._started
 
     @property
     def is_over(self) -> bool:
-        """Whether the seconds are over."""
+        """Whether the time of a timed run is over."""
         return self.seconds is not None and self.elapsed >= self.seconds
 
-    def turns(self, step: int) -> bool:
-        """Say, once, that the tail begins after a step."""
-        if self.seconds is None or self.in_tail or self.elapsed < self.seconds * (1 - self.share):
+    def enters_tail(self, step: int) -> bool:
+        """Begin the tail if it is time; return whether it begins at this step."""
+        if self.seconds is None or self.in_tail or self.elapsed < self.seconds * (1 - self.tail):
             return False
-        self.in_tail, self.held, self._fell = True, step, self.elapsed
+        self.in_tail, self.tail_from, self._tail_elapsed = True, step, self.elapsed
         return True
 
-    def expected(self, step: int) -> int:
-        """Return the step at which the run ends: of one by the clock, at its pace so far."""
+    def expected_steps(self, step: int) -> int:
+        """Return the number of steps after which the run ends, estimated from the pace so far if it is timed."""
         if self.seconds is None:
-            return self.whole
-        pace = self.elapsed / max(1, step - self._first)
+            return self.configured_steps
+        pace = self.elapsed / max(1, step - self._first_step)  # seconds per step
         return step + max(0, round((self.seconds - self.elapsed) / max(1e-9, pace)))
 
     def rate(self, step: int, began: int = 0) -> float:
-        """Return the rate of a step now; the warm-up began at a step."""
+        """Return the current learning rate at a step; `began` is the step at which the warm-up began."""
         settings, peak = self.settings, self.settings.learning_rate
         floor, warmup = peak * settings.final_rate, settings.warmup
         if step - began < warmup:
             rate = peak * (step - began + 1) / warmup
         elif settings.schedule == "cosine":
-            rate = learning_rate(step, peak=peak, floor=floor, warmup=warmup, total=self.falling)
+            total = self.cosine_steps
+            rate = learning_rate(step, peak=peak, floor=floor, warmup=warmup, total=total)
         else:
-            total = self.whole if self.seconds is None else None
+            total = self.configured_steps if self.seconds is None else None
             rate = held_rate(step, peak=peak, floor=floor, total=total, tail=settings.tail)
-        return rate * self._left() if self.in_tail else rate
+        return rate * self._tail_factor() if self.in_tail else rate
 
-    def _left(self) -> float:
-        """Return what of the rate is left in the tail, from 1 to its final share."""
-        assert self.seconds is not None, "only a run by the clock turns"
-        share = (self.seconds - self.elapsed) / max(1e-9, self.seconds - self._fell)
+    def _tail_factor(self) -> float:
+        """Return the factor on the rate in the tail, which falls from 1 to `final_rate`."""
+        assert self.seconds is not None, "only a timed run enters a tail"
+        left = (self.seconds - self.elapsed) / max(1e-9, self.seconds - self._tail_elapsed)
         final = self.settings.final_rate
-        return final + (1 - final) * min(1.0, max(0.0, share))
+        return final + (1 - final) * min(1.0, max(0.0, left))

@@ -1,4 +1,4 @@
-"""From a finished run to a model that ships: the smallest weights that cost next to nothing, and a README of facts.
+"""Publish the model of a finished run: the smallest weights of nearly equal quality, and a README of facts.
 
 python -m training.publish RUN DEST
 """
@@ -30,12 +30,10 @@ from training.loop import MODEL, VALIDATE
 from training.run_folder import check_data
 from training.validation import Measured, Validation
 
-# The README of a model that ships: facts from its card, its configuration and the measurement of its weights.
 
-
-def model_readme(model: ModelConfig, card: Card, ways: Sequence[Stored]) -> str:
-    """Return the text: what the card says of the training, the configuration, and what the weights cost."""
-    measured = next(way.measured for way in ways if way.dtype == card.dtype)
+def model_readme(model: ModelConfig, card: Card, stored: Sequence[Stored]) -> str:
+    """Return the README of a model: its card, its configuration, and the loss by storage type."""
+    measured = next(one.measured for one in stored if one.dtype == card.dtype)
     facts = {
         "language": f"{card.language['language']}, {card.language['tokens']} tokens",
         "parameters": f"{card.parameters:,}",
@@ -44,35 +42,34 @@ def model_readme(model: ModelConfig, card: Card, ways: Sequence[Stored]) -> str:
         **run_folder.flat(card.training),
         **run_folder.flat(model.plain(), "model."),
     }
-    costs = [
-        (way.dtype, f"{way.bytes / 1e6:.1f}", loss(way.measured.inside), loss(way.measured.beyond))
-        for way in ways
+    losses = [
+        (one.dtype, f"{one.bytes / 1e6:.1f}", loss(one.measured.inside), loss(one.measured.beyond))
+        for one in stored
     ]
     parts = [
         f"# {card.name}",
         "`python -m training.publish` prints all numbers.",
         markdown([("", ""), *facts.items()], numbers=False),
         "## Quality",
-        f"Loss in nats a token on {measured.sequences} validation pieces, which chose the "
-        "checkpoint, by the way the weights are stored; "
-        f"the model here is stored as {card.dtype}.",
-        markdown([("weights", "MB", "trained length", "past it"), *costs]),
-        "![Losses of the training, and loss by position](curves.png)",
+        f"Loss in nats per token on the {measured.sequences} validation pieces by which the checkpoint was chosen, "
+        f"for each type of stored weights; this model is stored as {card.dtype}.",
+        markdown([("weights", "MB", "trained length", "past it"), *losses]),
+        "![Losses during training, and loss by position](curves.png)",
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def loss(value: float | None) -> str:
-    """Return a loss as tables have it."""
+    """Format a loss for a table."""
     return "–" if value is None else f"{value:.4f}"
 
 
-MOST_LOST = 0.01  # nats a token that smaller weights may cost
+MOST_LOST = 0.01  # nats per token that smaller weights may cost
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """A model as stored in one of the ways, and its loss then."""
+    """A model stored in one of checkpoint.DTYPES, and its loss when loaded from it."""
 
     dtype: str
     bytes: int
@@ -80,7 +77,7 @@ class Stored:
 
 
 def publish(run: Path, destination: Path) -> list[Stored]:
-    """Write the best model of a run; return what each way to store it costs, the chosen one first."""
+    """Write the best model of a run; return the losses of all storage types, the chosen one first."""
     config = read(run / CONFIG)
     batches = Batches(config.data, config.seed)
     found = run_folder.newest(run)
@@ -89,38 +86,38 @@ def publish(run: Path, destination: Path) -> list[Stored]:
     check_data(found, batches)
     model, card = checkpoint.load(run / MODEL)
     validation = Validation(config, batches, model)
-    ways = [_measured(model, card, dtype, validation, config.seed) for dtype in checkpoint.DTYPES]
-    chosen, state = choose(ways), run_folder.read_state(found)
+    stored = [_measured(model, card, dtype, validation, config.seed) for dtype in checkpoint.DTYPES]
+    chosen, state = choose(stored), run_folder.read_state(found)
     facts = {
         "validation_loss": chosen.measured.inside,
         "validation_loss_beyond": chosen.measured.beyond,
-        # A run may have ended before a checkpoint told of its best.
+        # An interrupted run may have no checkpoint as late as its best model.
         "steps_of_the_run": max(state.step, int(card.training["steps"])),
         "seconds": round(state.seconds),
         "machine": machine(),
     }
     card = replace(card, name=destination.name, training={**card.training, **facts})
     card = checkpoint.save(destination, model, card, chosen.dtype)
-    _copy_beside(run, [one.folder for one in batches.shards.sets], destination)
-    write_text(destination / "README.md", model_readme(model.config, card, ways))
-    return [chosen, *(way for way in ways if way is not chosen)]
+    _copy_attachments(run, [one.folder for one in batches.shards.sets], destination)
+    write_text(destination / "README.md", model_readme(model.config, card, stored))
+    return [chosen, *(one for one in stored if one is not chosen)]
 
 
-def choose(ways: Sequence[Stored]) -> Stored:
-    """Return the smallest of those that cost less than MOST_LOST nats against the first, inside and beyond."""
-    whole = ways[0].measured
+def choose(stored: Sequence[Stored]) -> Stored:
+    """Return the smallest whose losses, inside and beyond, exceed those of the first by less than MOST_LOST."""
+    exact = stored[0].measured
 
-    def cost(way: Stored) -> float:
-        beyond = (way.measured.beyond or 0.0) - (whole.beyond or 0.0)
-        return max(way.measured.inside - whole.inside, beyond)
+    def cost(one: Stored) -> float:
+        beyond = (one.measured.beyond or 0.0) - (exact.beyond or 0.0)
+        return max(one.measured.inside - exact.inside, beyond)
 
-    return min((way for way in ways if cost(way) < MOST_LOST), key=lambda way: way.bytes)
+    return min((one for one in stored if cost(one) < MOST_LOST), key=lambda one: one.bytes)
 
 
 def _measured(
     model: Performer, card: Card, dtype: str, validation: Validation, seed: int
 ) -> Stored:
-    """Store a model in a way, and measure it as loaded again."""
+    """Store a model with weights of a type, load it again and measure its loss."""
     with tempfile.TemporaryDirectory() as folder:
         size = checkpoint.save(folder, model, card, dtype).bytes
         loaded = checkpoint.load(folder)[0]
@@ -131,8 +128,8 @@ def _measured(
     return Stored(dtype=dtype, bytes=size, measured=measured)
 
 
-def _copy_beside(run: Path, data: Sequence[Path], destination: Path) -> None:
-    """Copy the licences of the data and the picture of the training to the model's folder."""
+def _copy_attachments(run: Path, data: Sequence[Path], destination: Path) -> None:
+    """Copy the licences of the data and the figure of the losses to the model's folder."""
     licences = [folder / "LICENSE" for folder in data if (folder / "LICENSE").is_file()]
     if licences:
         texts = dict.fromkeys(licence.read_bytes() for licence in licences)
@@ -142,22 +139,22 @@ def _copy_beside(run: Path, data: Sequence[Path], destination: Path) -> None:
 
 
 def main() -> int:
-    """Publish, and print what each way to store the model costs."""
-    parser = argparse.ArgumentParser(description="Write the best model of a run for shipping.")
+    """Publish a model, and print the losses of all storage types."""
+    parser = argparse.ArgumentParser(description="Publish the best model of a run.")
     parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("destination", type=Path, metavar="DEST")
     arguments = parser.parse_args()
     try:
-        ways = publish(arguments.run, arguments.destination)
+        stored = publish(arguments.run, arguments.destination)
     except (ValueError, OSError) as error:
         print(f"publish: {error}", file=sys.stderr)
         return 2
-    for way in ways:
-        inside, beyond = loss(way.measured.inside), loss(way.measured.beyond)
+    for one in stored:
+        inside, beyond = loss(one.measured.inside), loss(one.measured.beyond)
         print(
-            f"{way.dtype:9} {way.bytes / 1e6:6.1f} MB  loss {inside}  past the trained length {beyond}"
+            f"{one.dtype:9} {one.bytes / 1e6:6.1f} MB  loss {inside}  past the trained length {beyond}"
         )
-    print(f"{arguments.destination}: stored as {ways[0].dtype}")
+    print(f"{arguments.destination}: stored as {stored[0].dtype}")
     return 0
 
 

@@ -1,7 +1,7 @@
-"""What a model writes at a validation: pieces from nothing to be heard, and a picture of each of its abilities.
+"""Samples generated at a validation: unprompted pieces as MIDI files, and a figure of the model's abilities.
 
-The picture shows held-out music that the model continues, brings to an end, fills in and accompanies: what is given in
-blue, what is new in orange.
+The figure shows held-out music that the model continues, ends, fills in and accompanies; given notes are blue and new
+ones orange.
 """
 
 from __future__ import annotations
@@ -27,17 +27,14 @@ from tokenization.whole_file import beside, write_whole
 from training.curves import BLUE, VERMILION
 from training.data.batches import Batches
 
-ABILITIES = {"continue", "end", "rewrite", "accompany"}  # what a language has to be able to
-BARS = 8  # of the piece in the picture; half of them is the prompt
+ABILITIES = {"continue", "end", "rewrite", "accompany"}  # those that the figure needs of a language
+BARS = 8  # of the piece in the figure; the first half is the prompt
 
 
 def write_samples(
     player: Playable, folder: Path, step: int, *, count: int, tokens: int
 ) -> list[Path]:
-    """Write `count` pieces from nothing as STEP_0.mid …; one without a note is left out.
-
-    They have the same seed at every step.
-    """
+    """Write `count` unprompted pieces as STEP_0.mid …, with the same seed at every step; skip those without notes."""
     request = Request(tokens=tokens, variations=count, may_end=True)
     work = Continuation(player, no_prompt(player.language), request).finish()
     folder.mkdir(parents=True, exist_ok=True)
@@ -52,7 +49,7 @@ def write_samples(
 
 
 def player_of(model: Performer, batches: Batches, step: int) -> Playable:
-    """Return the model at a step with the language of its data, to write music."""
+    """Return the current model as one that can be played, named after its step."""
     return Playable(
         name=f"step {step}",
         language=language_from_spec(batches.language),
@@ -62,10 +59,10 @@ def player_of(model: Performer, batches: Batches, step: int) -> Playable:
 
 
 def draw_abilities(player: Playable, batches: Batches, folder: Path, step: int) -> Path:
-    """Draw what a model makes of a held-out piece as STEP.png, a roll for each of the ABILITIES."""
+    """Apply each of the ABILITIES to a held-out piece and draw the piano rolls as STEP.png."""
     figure = Figure(figsize=(11, 9), layout="constrained")
-    written = _written(player, _held_out(batches, player.language))
-    for axes, (title, score, is_new) in zip(figure.subplots(4, 1), written, strict=True):
+    results = _results(player, _held_out_excerpt(batches, player.language))
+    for axes, (title, score, is_new) in zip(figure.subplots(4, 1), results, strict=True):
         draw_roll(axes, score, is_new)
         axes.set_title(title, loc="left", fontsize="medium")
     figure.suptitle(f"step {step:,}")
@@ -75,8 +72,8 @@ def draw_abilities(player: Playable, batches: Batches, folder: Path, step: int) 
     return path
 
 
-def _held_out(batches: Batches, language: Language) -> np.ndarray:
-    """Return the first bars of the first held-out piece that has enough, or all of the longest."""
+def _held_out_excerpt(batches: Batches, language: Language) -> np.ndarray:
+    """Return the first BARS bars of the first held-out piece long enough, or else the longest piece."""
     rows = batches.shards.rows("validation")
     row = max(rows, key=lambda one: min(len(batches.shards.bars(int(one))), BARS))
     ids = batches.shards.ids(int(row)).astype(np.int64)
@@ -84,8 +81,8 @@ def _held_out(batches: Batches, language: Language) -> np.ndarray:
     return language.close(ids[: lines[BARS]] if len(lines) > BARS else ids, BARS)
 
 
-def _written(player: Playable, ids: np.ndarray) -> Iterator[tuple[str, Score, np.ndarray]]:
-    """Yield what each ability of the model makes of a piece: its name, the whole piece, and which notes are new."""
+def _results(player: Playable, ids: np.ndarray) -> Iterator[tuple[str, Score, np.ndarray]]:
+    """Yield for each ability a title, the resulting piece, and a mask of its new notes."""
     language, score = player.language, player.language.decode(ids)
     piece = Piece(name="", language=language, encoded=language.encode(score), score=score)
     prompt = piece.prompt(max(1, piece.bars // 2))
@@ -105,7 +102,7 @@ def _written(player: Playable, ids: np.ndarray) -> Iterator[tuple[str, Score, np
 
 
 def draw_roll(axes: Axes, score: Score, is_new: np.ndarray) -> None:
-    """Draw the notes of a score over its bars, new ones in another colour."""
+    """Draw a piano roll with bar lines, new notes in another colour."""
     notes, beat = score.notes, score.ticks_per_beat
     colours = np.where(is_new, VERMILION, BLUE).tolist()
     start, end = notes.onset_ticks / beat, notes.end_ticks / beat

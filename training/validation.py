@@ -1,4 +1,4 @@
-"""The loss on held-out pieces by position, inside the trained length and past it."""
+"""The loss on held-out pieces by position, within the trained length and past it."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ BINS = 12  # of positions, in the table
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """The mean loss in nats a token, within the trained length and past it, and by stretches of positions."""
+    """The mean loss in nats per token: within the trained length, past it, and by ranges of positions."""
 
     inside: float
     beyond: float | None
     sequences: int
-    rows: list[tuple[int, int, float, float, int]]  # from, to, mean over sequences, deviation, n
+    # start, stop, mean, deviation, n; the last three over sequences
+    rows: list[tuple[int, int, float, float, int]]
 
 
 class Validation:
-    """A fixed set of sequences, always the same, and the same draw of a stochastic encoding."""
+    """Measures the loss on a fixed set of held-out sequences."""
 
     def __init__(self, config: RunConfig, batches: Batches, model: Performer) -> None:
         self.trained = config.data.trained_length
@@ -40,18 +41,19 @@ class Validation:
         limit = model.config.longest
         if limit is not None and config.validation.length is None:
             self.length = min(self.length, limit)
-        model.position.check(max(self.length, self.trained))  # before a step is taken
+        # Now, and not only at the first validation.
+        model.position.check(max(self.length, self.trained))
         self.batch = config.validation.batch
         self.sequences = batches.validation(config.validation.sequences, self.length)
 
     def measure(self, fabric: Fabric, module: Any, code: Any) -> Measured:
-        """Measure the loss of a model; the processes share the sequences."""
+        """Measure a model's loss; the sequences are divided among the processes."""
         losses = torch.zeros(
             len(self.sequences), self.length, dtype=torch.float32, device=fabric.device
         )
         counts = torch.zeros_like(losses)
         starts = range(0, len(self.sequences), self.batch)
-        # Every process runs the model equally often, as the strategies want it: the last ones perhaps for nothing.
+        # ddp and fsdp need the same number of forward passes in every process; the results of surplus ones are ignored.
         for turn in range(-(-len(starts) // fabric.world_size)):
             number = turn * fabric.world_size + fabric.global_rank
             start = starts[number % len(starts)]
@@ -63,18 +65,18 @@ class Validation:
                 losses[rows] = next_token_loss(logits, tokens[:, 1:]).float()
                 counts[rows] = (tokens[:, 1:] != IGNORED).float()
         both = fabric.all_reduce(torch.stack([losses, counts]), reduce_op="sum")
-        assert isinstance(both, torch.Tensor), "a tensor is reduced to a tensor"
+        assert isinstance(both, torch.Tensor), "reducing a tensor gives a tensor"
         return summary(*both.cpu().double().numpy(), trained=self.trained)
 
 
 def summary(losses: np.ndarray, counts: np.ndarray, *, trained: int) -> Measured:
-    """Sum up losses and counts of tokens, both (sequences, positions)."""
+    """Summarise the summed losses and the token counts, both (sequences, positions)."""
     edges = sorted({*np.linspace(0, losses.shape[1], BINS + 1, dtype=int).tolist(), trained})
     edges = [edge for edge in edges if edge <= losses.shape[1]]
     rows = []
     for start, stop in pairwise(edges):
         tokens = counts[:, start:stop].sum(1)
-        means = losses[:, start:stop].sum(1)[tokens > 0] / tokens[tokens > 0]  # a piece each
+        means = losses[:, start:stop].sum(1)[tokens > 0] / tokens[tokens > 0]  # one per piece
         if len(means):
             deviation = float(means.std(ddof=1)) if len(means) > 1 else 0.0
             rows.append((start, stop, float(means.mean()), deviation, len(means)))

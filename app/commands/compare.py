@@ -135,11 +135,11 @@ def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
 def check_table(folder: Path, names: Collection[str], seeds: int) -> None:
     """Refuse a folder whose table has rows that would be lost: of other runs, or of more seeds."""
     from tokenization.wording import counted, listed
-    from training.comparison import tabulated
+    from training.comparison import tabulated_seeds
 
     lost = [
         f"{name} of {counted(own, 'seed')}"
-        for name, own in tabulated(folder).items()
+        for name, own in tabulated_seeds(folder).items()
         if name not in names or own > seeds
     ]
     if lost:
@@ -174,12 +174,12 @@ def _names(pattern: str) -> list[str]:
 
 def _trained(name: str, config: RunConfig) -> dict[str, Any]:
     """Train one, or go on; return what it came to, or why it failed."""
-    from training.comparison import compared
+    from training.comparison import run_results
 
     folder = Path(config.run)
     try:
         train(config, resume=(folder / "config.yaml").exists())
-        return compared(folder)
+        return run_results(folder)
     except OSError:  # as of a full disk, where the others would fail too
         raise
     except Exception as error:  # whatever it is, the others are trained

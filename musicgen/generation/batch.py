@@ -26,7 +26,7 @@ from musicgen.attention import GUARD, map_state
 from musicgen.config import ModelConfig
 from musicgen.drums import PENALTY, breaking
 from musicgen.features import PROJECTION_OVER_NORM, Elu, Favor, Relu
-from musicgen.linear import exact_codes, quantise, restore, without_autocast
+from musicgen.linear import dequantise, exact_codes, quantise, without_autocast
 from musicgen.metre import MIN_FEATURE, Times
 from musicgen.performer import Performer, State
 from musicgen.position import Position
@@ -305,7 +305,7 @@ def compile_ahead() -> None:
     with torch.no_grad():
         for weight in model.parameters():
             if weight.ndim == 2:
-                weight.copy_(restore(*quantise(weight)))
+                weight.copy_(dequantise(*quantise(weight)))
     batch = CompiledBatch(model)
     batch.step(batch.join(model.step(token, model.start(torch.Generator()))[1], 1), token)
 

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from musicgen.linear import Dropout, Linear, gelu_linear, quantise, restore, without_autocast
+from musicgen.linear import Dropout, Linear, dequantise, gelu_linear, quantise, without_autocast
 from tests.musicgen.toys import generator
 
 SIZE = 400_003  # not a multiple of four, the elements that share a random word
@@ -85,7 +85,7 @@ def test_int8_weights_are_at_most_half_a_step_off_and_quantise_to_themselves():
     whole, scale = quantise(weight)
     assert (whole.dtype, scale.dtype) == (torch.int8, torch.float32)
     assert whole.abs().amax(1).tolist() == [127] * 7 + [0] + [127] * 32
-    restored = restore(whole, scale)
+    restored = dequantise(whole, scale)
     assert ((restored - weight).abs() <= 0.5001 * scale[:, None]).all()
     again = quantise(restored)
     assert torch.equal(again[0], whole)

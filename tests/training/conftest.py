@@ -1,4 +1,4 @@
-"""Prepared sets and a run that all tests of training share; none of them changes them."""
+"""Prepared sets and a run shared by all tests of training, which must not change them."""
 
 from pathlib import Path
 
@@ -15,19 +15,19 @@ def pianos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def bands(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a prepared set of a few trios in the language of any parts."""
+    """Return a prepared set of a few trios in the ensemble language."""
     return prepared_set(tmp_path_factory.mktemp("bands") / "set", "ensemble", train=3)
 
 
 @pytest.fixture(scope="session")
 def grooves(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a prepared set of trios, two rows a file."""
+    """Return a prepared set of trios, with two rows per file."""
     return prepared_set(tmp_path_factory.mktemp("grooves") / "set", "groove")
 
 
 @pytest.fixture(scope="session")
 def trained(pianos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a toy's run on the piano pieces, of 20 steps with every checkpoint."""
+    """Return the folder of a toy run of 20 steps on the piano pieces, with all its checkpoints."""
     run = fitted(toy_config(tmp_path_factory.mktemp("trained"), pianos, keep=9))
     write_config(run.config)
     return run.folder

@@ -1,4 +1,4 @@
-"""Small prepared sets and runs that take seconds, for the tests of training."""
+"""Small prepared sets and short runs for the tests of training."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ TOY = {
 }
 
 
-def prepared_set(folder: Path, spoken: str, *, train=8, held_out=2, tested=0, first=0, bars=6):
-    """Write a prepared set of a language: the pieces from the first number on."""
-    speaker = language(spoken)
+def prepared_set(folder: Path, name: str, *, train=8, held_out=2, tested=0, first=0, bars=6):
+    """Write a prepared set in a language, with toy pieces numbered from `first`."""
+    target = language(name)
     splits = ["train"] * train + ["validation"] * held_out + ["test"] * tested
     with PreparedWriter(folder, replace=False) as writer:
         for number, split in enumerate(splits):
-            scores = _scores(spoken, first + number, bars)
-            rows = [speaker.encode(speaker.arrange(score)) for score in scores]
+            scores = _scores(name, first + number, bars)
+            rows = [target.encode(target.arrange(score)) for score in scores]
             writer.add(f"piece{number}", rows, split=split)
         source = {"name": "test", "title": "test pieces", "licence": "MIT"}
-        vocabulary = speaker.vocabulary.to_json()
-        writer.commit({"language": speaker.spec(), "vocabulary": vocabulary, "source": source})
+        vocabulary = target.vocabulary.to_json()
+        writer.commit({"language": target.spec(), "vocabulary": vocabulary, "source": source})
     return folder
 
 
-def _scores(spoken: str, number: int, bars: int) -> list[Score]:
-    if language(spoken).name == "remi":
+def _scores(name: str, number: int, bars: int) -> list[Score]:
+    if language(name).name == "remi":
         return [piano(number, bars=bars)]
     return [band(number, names=("Bass", "Drums", other)) for other in ("Piano", "Guitar")]
 
 
 def toy_file(folder: Path, data: Path, /, **changes: Any) -> Path:
-    """Write a configuration: the toy's, a mapping key by key otherwise."""
+    """Write the toy configuration with changes; mappings are merged."""
     values: dict[str, Any] = {**TOY, "run": str(folder / "run")}
     values["data"] = {**TOY["data"], "folder": str(data)}
     for key, value in changes.items():
@@ -72,11 +72,11 @@ def toy_config(folder: Path, data: Path, /, **changes: Any) -> RunConfig:
     return read(toy_file(folder, data, **changes))
 
 
-class Heard:
-    """A listener that keeps what it hears, and may do something after a step."""
+class RecordingListener:
+    """A listener that records its calls, and calls a function after a step."""
 
-    def __init__(self, after: int | None = None, does: Callable[[], object] = list) -> None:
-        self.after, self.does = after, does
+    def __init__(self, after: int | None = None, function: Callable[[], object] = list) -> None:
+        self.after, self.function = after, function
         self.steps: list[int] = []
         self.progresses: list[Progress] = []
         self.validations: list[int] = []
@@ -84,7 +84,7 @@ class Heard:
     def stepped(self, step: int, steps: int) -> None:
         self.steps.append(step)
         if step == self.after:
-            self.does()
+            self.function()
 
     def progress(self, progress: Progress) -> None:
         self.progresses.append(progress)
@@ -100,18 +100,18 @@ def toy_run(config: RunConfig, *limit: Limit) -> Run:
 
 def fitted(config: RunConfig) -> Run:
     run = toy_run(config)
-    run.fit(Heard())
+    run.fit(RecordingListener())
     return run
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Return the files in a folder, at any depth, by name."""
+    """Return the contents of all files below a folder by relative path."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def outcome(run: Path) -> dict[str, Any]:
-    """Return all files of a run by name, without what depends on the clock."""
+    """Return the contents of all files of a run by name, without what depends on the clock."""
     files: dict[str, Any] = {}
     for name, data in contents(run).items():
         if name.endswith("state.json"):

@@ -1,4 +1,4 @@
-"""What is read back is checked: damage is refused in a sentence, and nothing is trained on or from it."""
+"""Damaged checkpoints and prepared sets are refused with a clear message."""
 
 import hashlib
 import json
@@ -71,11 +71,13 @@ def test_damaged_checkpoint_is_refused(damage: str, trained: Path, tmp_path: Pat
     saved = shutil.copytree(newest, tmp_path / "run" / run_folder.CHECKPOINTS / newest.name)
     run_folder.restore(saved, learner.model, learner.raw_optimiser)
     DAMAGE[damage](saved)
-    with pytest.raises(ValueError, match=rf"{saved}.*; no checkpoint lies before it: delete"):
+    with pytest.raises(ValueError, match=rf"{saved}.*; there is no earlier checkpoint: delete"):
         run_folder.restore(saved, learner.model, learner.raw_optimiser)
 
 
-def test_damaged_checkpoint_names_the_one_before_it(trained: Path, pianos: Path, tmp_path: Path):
+def test_damaged_checkpoint_error_names_the_previous_one(
+    trained: Path, pianos: Path, tmp_path: Path
+):
     config = toy_config(tmp_path, pianos)
     folder = tmp_path / "run" / run_folder.CHECKPOINTS
     for name in ("00000005", "00000010"):
@@ -84,16 +86,20 @@ def test_damaged_checkpoint_names_the_one_before_it(trained: Path, pianos: Path,
     (newest / WEIGHTS).write_bytes((newest / WEIGHTS).read_bytes()[:1000])
     with pytest.raises(ValueError, match="has 1000 bytes of the ") as found:
         toy_run(config).resume()
-    assert f"; delete {newest} to go on from the checkpoint before it, {older}" in str(found.value)
+    assert f"; delete {newest} to continue from the previous checkpoint, {older}" in str(
+        found.value
+    )
     (newest / "config.json").write_text("{")
-    with pytest.raises(ValueError, match=f"is not JSON .*; delete {newest} to go on from"):
+    with pytest.raises(ValueError, match=f"is not JSON .*; delete {newest} to continue from"):
         model_config(toy_config(tmp_path, pianos, start="gone"), {})
     shutil.rmtree(newest)
     again = toy_run(config)
     assert again.resume()
     assert again.state.step == 5
     (older / "config.json").unlink()
-    with pytest.raises(ValueError, match=f"no checkpoint lies before it: delete {older} to start"):
+    with pytest.raises(
+        ValueError, match=f"there is no earlier checkpoint: delete {older} to start"
+    ):
         toy_run(config)
 
 
@@ -121,7 +127,7 @@ def copied(grooves: Path, tmp_path: Path) -> Path:
         ("names", lambda x: np.arange(len(x))),
     ],
 )
-def test_columns_that_lead_elsewhere_are_refused(column: str, damage, copied: Path):
+def test_inconsistent_columns_are_refused(column: str, damage, copied: Path):
     with np.load(copied / PIECES_FILE) as stored:
         columns = dict(stored)
     _save(copied / PIECES_FILE, {**columns, column: damage(columns[column])})
@@ -142,13 +148,13 @@ def test_columns_that_lead_elsewhere_are_refused(column: str, damage, copied: Pa
         {"vocabulary": [{"name": "all", "start": 0, "stop": 10**12, "tokens": []}]},
     ],
 )
-def test_odd_description_is_refused(meta: dict, copied: Path):
+def test_malformed_description_is_refused(meta: dict, copied: Path):
     change(copied / META_FILE, **meta)
     with pytest.raises(ValueError, match=r"meta\.json is not the description|needs"):
         Prepared.open(copied)
 
 
-def test_columns_that_are_a_pipe_or_unpack_without_end_are_not_read(copied: Path):
+def test_columns_from_a_pipe_or_a_zip_bomb_are_not_read(copied: Path):
     path = copied / PIECES_FILE
     with (
         zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive,
@@ -164,23 +170,23 @@ def test_columns_that_are_a_pipe_or_unpack_without_end_are_not_read(copied: Path
         Prepared.open(copied)
 
 
-def test_set_of_another_language_or_with_other_tokens_is_not_trained_on(copied: Path, capsys):
+def test_sets_with_a_changed_language_or_damaged_tokens_are_refused(copied: Path, capsys):
     run = copied.with_name("run")
     words = ["train", "groove-sine-spe", "--set", f"data.folder={copied}", "--set", f"run={run}"]
 
-    def said() -> str:
+    def message() -> str:
         assert main(words) == 2
         return capsys.readouterr().err
 
     language = json.loads((copied / META_FILE).read_text())["language"]
     change(copied / META_FILE, language={**language, "language": "remi"})
-    assert "the language remi differs from that of this program" in said()
+    assert "the language remi differs from that of this program" in message()
     change(copied / META_FILE, language=language)
     flip(copied / TOKENS_FILE, 100)
-    assert "tokens.bin is damaged" in said()
+    assert "tokens.bin is damaged" in message()
     tokens = np.fromfile(copied / TOKENS_FILE, dtype="<u2")
     tokens[50] = 60_000
     tokens.tofile(copied / TOKENS_FILE)
     change(copied / META_FILE, checksum=hashlib.sha256(tokens.tobytes()).hexdigest())
-    assert "contains token 60000" in said()
+    assert "contains token 60000" in message()
     assert not run.exists()

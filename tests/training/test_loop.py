@@ -1,4 +1,4 @@
-"""Runs learn, go on bit for bit, and end when they should."""
+"""Runs learn, resume bit for bit, and end when they should."""
 
 import shutil
 from pathlib import Path
@@ -8,7 +8,14 @@ import torch
 
 from musicgen import checkpoint
 from musicgen.common.learning import seed_of
-from tests.training.makers import Heard, fitted, outcome, prepared_set, toy_config, toy_run
+from tests.training.makers import (
+    RecordingListener,
+    fitted,
+    outcome,
+    prepared_set,
+    toy_config,
+    toy_run,
+)
 from tokenization.midi.reading import read_midi
 from training import run_folder
 from training.curves import read_table
@@ -22,11 +29,11 @@ MUSIC = {
 
 
 def test_twenty_steps_lower_the_loss(pianos: Path, tmp_path: Path):
-    run, heard = toy_run(toy_config(tmp_path, pianos, log_every=1)), Heard()
-    assert run.fit(heard) == FINISHED
-    losses = [progress.loss for progress in heard.progresses]
-    assert heard.steps == list(range(1, 21))
-    assert heard.validations == [5, 10, 15, 20]
+    run, listener = toy_run(toy_config(tmp_path, pianos, log_every=1)), RecordingListener()
+    assert run.fit(listener) == FINISHED
+    losses = [progress.loss for progress in listener.progresses]
+    assert listener.steps == list(range(1, 21))
+    assert listener.validations == [5, 10, 15, 20]
     assert losses[-1] < 0.9 * losses[0]
     inside = read_table(run.folder / "validation.csv")["inside"]
     assert run.state.best_loss == pytest.approx(min(inside))
@@ -50,25 +57,25 @@ CONV = {"name": "conv_spe", "taps": 4, "realisations": 4}
         pytest.param({"model": {"position": CONV}, "optimiser": {"schedule": "hold"}}, marks=LONG),
     ],
 )
-def test_run_in_pieces_is_the_run_at_once(grooves: Path, tmp_path: Path, changes: dict):
+def test_interrupted_run_equals_the_uninterrupted_one(grooves: Path, tmp_path: Path, changes: dict):
     whole = fitted(toy_config(tmp_path / "whole", grooves, **changes))
     config = toy_config(tmp_path / "pieces", grooves, **changes)
     for stop_at in (3, 10, 14, None):
         run = toy_run(config)
         run.resume()
-        assert run.fit(Heard(stop_at, run.stop)) == (STOPPED if stop_at else FINISHED)
+        assert run.fit(RecordingListener(stop_at, run.stop)) == (STOPPED if stop_at else FINISHED)
     assert outcome_without_stops(run.folder) == outcome_without_stops(whole.folder)
 
 
 def outcome_without_stops(folder: Path) -> dict:
-    """Return what came out, without checkpoints before the last, which lie where each run saved."""
+    """Return the outcome without checkpoints before the last, which depend on where a run was stopped."""
     newest = run_folder.newest(folder)
     files = outcome(folder)
     return {k: v for k, v in files.items() if "checkpoints" not in k or str(newest.name) in k}
 
 
-def test_long_sequence_is_learned_from_as_if_it_were_read_at_once(grooves: Path, tmp_path: Path):
-    """With the weights as they were, the losses of its windows are those of the whole."""
+def test_losses_in_windows_equal_those_of_the_whole_sequence(grooves: Path, tmp_path: Path):
+    """With constant weights, the losses of the windows are those of the whole sequence."""
     losses = []
     for windows in (1, 4):
         changes = {
@@ -83,30 +90,30 @@ def test_long_sequence_is_learned_from_as_if_it_were_read_at_once(grooves: Path,
         def generator(*given: int, redrawn=redrawn) -> torch.Generator:
             if given[1:] == (REDRAW,):
                 redrawn.append(given[0])
-            return torch.Generator().manual_seed(3)  # the draw is that of the first step
+            return torch.Generator().manual_seed(3)  # the same noise in both runs
 
         run._generator = generator
-        heard = Heard()
-        run.fit(heard)
-        losses.append([progress.loss for progress in heard.progresses])
-        assert redrawn == [*range(0, 5 * windows, windows)]  # never amid a sequence
+        listener = RecordingListener()
+        run.fit(listener)
+        losses.append([progress.loss for progress in listener.progresses])
+        assert redrawn == [*range(0, 5 * windows, windows)]  # never within a sequence
     assert len(losses[0]) == 5
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
 
 
-def test_run_that_goes_on_in_whole_sequences_learns_from_each_once(grooves: Path, tmp_path: Path):
+def test_run_resumed_without_windows_trains_on_each_batch_once(grooves: Path, tmp_path: Path):
     begun: list[int | None] = []
     for steps, windows in ((4, 3), (8, 1), (12, 1)):
         changes = {"data": {"windows": windows}, "optimiser": {"steps": steps}}
         run = toy_run(toy_config(tmp_path, grooves, **changes))
         run.resume()
         begun.append(run.state.batches)
-        run.fit(Heard())
+        run.fit(RecordingListener())
     assert begun[2] == begun[1] + 4
     assert run.state.batches == begun[2] + 4
 
 
-def test_seed_decides_and_accumulating_changes_nothing_but_memory(pianos: Path, tmp_path: Path):
+def test_seed_determines_weights_and_accumulation_does_not(pianos: Path, tmp_path: Path):
     weights = []
     for seed, parts in ((1, 1), (1, 3), (2, 1)):
         changes = {"model": {"dropout": 0.0}, "optimiser": {"steps": 3, "accumulate": parts}}
@@ -119,43 +126,43 @@ def test_seed_decides_and_accumulating_changes_nothing_but_memory(pianos: Path, 
     assert all(0 <= seed < 2**63 for seed in seeds)
 
 
-def test_loss_that_is_not_finite_ends_the_run_and_keeps_the_last_state(pianos, tmp_path: Path):
+def test_non_finite_loss_ends_the_run_and_keeps_the_last_state(pianos, tmp_path: Path):
     config = toy_config(tmp_path, pianos, log_every=4)
     run = toy_run(config)
-    says = r"not finite at step 7; the last good state is .*00000005\."
-    with pytest.raises(ValueError, match=says):
-        run.fit(Heard(6, lambda: run.model.embedding.weight.data.fill_(torch.nan)))
+    message = r"not finite at step 7; the last good state is .*00000005\."
+    with pytest.raises(ValueError, match=message):
+        run.fit(RecordingListener(6, lambda: run.model.embedding.weight.data.fill_(torch.nan)))
     again = toy_run(config)
     assert again.resume()
     assert again.state.step == 5
     assert torch.isfinite(again.model.embedding.weight).all()
     assert checkpoint.load(run.folder / "model")[1].training["steps"] == 5
-    assert again.fit(Heard()) == FINISHED
+    assert again.fit(RecordingListener()) == FINISHED
 
 
 def test_patience_ends_a_run(pianos: Path, tmp_path: Path):
     changes = {"validation": {"every": 2, "patience": 2}, "optimiser": {"learning_rate": 1e-12}}
     run = toy_run(toy_config(tmp_path, pianos, **changes))
-    run.state.best_loss = 0.0  # what no validation reaches
-    assert run.fit(Heard()) == OUT_OF_PATIENCE
+    run.state.best_loss = 0.0  # which no validation reaches
+    assert run.fit(RecordingListener()) == OUT_OF_PATIENCE
     assert run.state.step == 4
     again = toy_run(run.config)
     again.resume()
-    assert again.fit(Heard()) == OUT_OF_PATIENCE
+    assert again.fit(RecordingListener()) == OUT_OF_PATIENCE
     assert again.state == run.state
     assert int(run_folder.newest(run.folder).name) == 4
 
 
-def test_other_data_or_another_model_are_refused_on_resuming(trained, grooves, pianos, tmp_path):
+def test_resuming_with_other_data_or_another_model_is_refused(trained, grooves, pianos, tmp_path):
     shutil.copytree(trained, tmp_path / "run")
     with pytest.raises(ValueError, match="was trained on other data"):
         toy_run(toy_config(tmp_path, grooves)).resume()
     with pytest.raises(ValueError, match="holds a model of another configuration"):
         toy_run(toy_config(tmp_path, pianos, model={"width": 32})).resume()
     assert toy_run(toy_config(tmp_path, pianos, model={"dropout": 0.3})).resume()
-    with pytest.raises(ValueError, match="holds the averages of adam; --set"):
+    with pytest.raises(ValueError, match="holds optimiser state of adam; continue with --set"):
         toy_run(toy_config(tmp_path, pianos, optimiser={"method": "muon"})).resume()
-    # The tokens are the same ones; but what is held out now has been learned from.
+    # The same tokens, but pieces held out now have been trained on.
     data = prepared_set(tmp_path / "data", "remi", train=6, held_out=4)
     run = toy_run(toy_config(tmp_path, data))
     state = run_folder.read_state(run_folder.newest(run.folder))
@@ -164,13 +171,13 @@ def test_other_data_or_another_model_are_refused_on_resuming(trained, grooves, p
         run.resume()
 
 
-@pytest.mark.parametrize("spoken", ["pianos", "grooves"])
-def test_samples_are_music(spoken: str, tmp_path: Path, request: pytest.FixtureRequest):
-    run = toy_run(toy_config(tmp_path, request.getfixturevalue(spoken)))
+@pytest.mark.parametrize("name", ["pianos", "grooves"])
+def test_samples_have_notes(name: str, tmp_path: Path, request: pytest.FixtureRequest):
+    run = toy_run(toy_config(tmp_path, request.getfixturevalue(name)))
     player = player_of(run.model.eval(), run.batches, 7)
 
-    def written(name: str, tokens: int) -> list[Path]:
-        return write_samples(player, tmp_path / name, 7, count=2, tokens=tokens)
+    def written(folder: str, tokens: int) -> list[Path]:
+        return write_samples(player, tmp_path / folder, 7, count=2, tokens=tokens)
 
     paths = written("a", 60)
     assert [path.name for path in paths] == ["00000007_0.mid", "00000007_1.mid"]
@@ -178,11 +185,11 @@ def test_samples_are_music(spoken: str, tmp_path: Path, request: pytest.FixtureR
         assert len(read_midi(path).notes)
     assert [p.read_bytes() for p in written("b", 60)] == [p.read_bytes() for p in paths]
     assert sorted(written("c", 1)) == sorted((tmp_path / "c").iterdir())
-    if spoken == "pianos":
-        assert not [*(tmp_path / "c").iterdir()]  # what has no note is no file
+    if name == "pianos":
+        assert not [*(tmp_path / "c").iterdir()]  # no file without notes
 
 
-def test_each_ability_is_drawn(bands: Path, tmp_path: Path):
+def test_abilities_are_drawn(bands: Path, tmp_path: Path):
     run = toy_run(toy_config(tmp_path, bands))
     player = player_of(run.model.eval(), run.batches, 7)
     picture = draw_abilities(player, run.batches, tmp_path, 7)

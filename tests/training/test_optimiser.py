@@ -4,7 +4,7 @@ import torch
 from musicgen.performer import Performer
 from tests.musicgen.toys import generator, toy_model, toy_tokens
 from training.config import OptimiserConfig
-from training.optimiser import TIMES, MuonAndAdam, optimiser_of
+from training.optimiser import RATE_FACTOR, MuonAndAdam, optimiser_of
 
 METHODS = pytest.mark.parametrize("method", ["adam", "muon"])
 
@@ -13,17 +13,17 @@ def settings(**values) -> OptimiserConfig:
     return OptimiserConfig(steps=1, **values)
 
 
-def moved(learner: Performer, optimiser, rate: float, tokens: torch.Tensor) -> dict:
-    """Take a step; return how far each parameter moved."""
+def take_step(learner: Performer, optimiser, rate: float, tokens: torch.Tensor) -> dict:
+    """Take a step; return the change of each parameter."""
     before = {name: p.detach().clone() for name, p in learner.named_parameters()}
     for group in optimiser.param_groups:
-        group["lr"] = rate * group.get(TIMES, 1)
+        group["lr"] = rate * group.get(RATE_FACTOR, 1)
     learner(tokens, learner.begin(generator())).square().sum().backward()
     optimiser.step()
     return {name: p.detach() - before[name] for name, p in learner.named_parameters()}
 
 
-def test_muon_moves_the_matrices_of_layers_and_adam_the_rest():
+def test_muon_updates_the_layers_matrices_and_adam_the_rest():
     learner = toy_model(layers=3, features="relu")
     optimiser = optimiser_of(settings(method="muon"), learner)
     assert isinstance(optimiser, MuonAndAdam)
@@ -32,28 +32,28 @@ def test_muon_moves_the_matrices_of_layers_and_adam_the_rest():
     assert not muons & adams
     assert len(muons) == 4 * 3
     assert muons | adams == {id(p) for p in learner.parameters()}
-    ways = moved(learner, optimiser, 0.1, toy_tokens(2, 10))
+    changes = take_step(learner, optimiser, 0.1, toy_tokens(2, 10))
     for name, parameter in learner.named_parameters():
-        assert ways[name].any() or not parameter.grad.any()
+        assert changes[name].any() or not parameter.grad.any()
         muon_keeps, adam_keeps = {"momentum_buffer"}, {"step", "exp_avg", "exp_avg_sq"}
         kept = muon_keeps if id(parameter) in muons else adam_keeps
         assert {*optimiser.state[parameter]} == kept
 
 
 @METHODS
-def test_goals_learn_at_a_rate_of_their_own(method: str):
+def test_goal_embeddings_have_their_own_learning_rate(method: str):
     learner = toy_model(goals=(5, 6, 7))
     optimiser = optimiser_of(settings(method=method, goal_rate=10), learner)
-    ways = moved(learner, optimiser, 0.01, torch.tensor([[1, 5, 2, 6, 3, 7, 4, 8]]))
+    changes = take_step(learner, optimiser, 0.01, torch.tensor([[1, 5, 2, 6, 3, 7, 4, 8]]))
     for name, rate in (("goals.vectors.weight", 0.1), ("embedding.weight", 0.01)):
-        assert ways[name].abs().max().item() == pytest.approx(rate, rel=0.01)
+        assert changes[name].abs().max().item() == pytest.approx(rate, rel=0.01)
     same = optimiser_of(settings(method=method), learner)
-    assert not any(TIMES in group for group in same.param_groups)
+    assert not any(RATE_FACTOR in group for group in same.param_groups)
 
 
 @METHODS
 @pytest.mark.parametrize("position", ["sine_spe", "flt", {"name": "learned", "max_length": 20}])
-def test_what_places_tokens_learns_at_a_rate_of_its_own_and_never_decays(method: str, position):
+def test_position_parameters_have_their_own_learning_rate_and_no_decay(method: str, position):
     learner = toy_model(goals=(5, 6, 7), position=position)
     changes = {"position_rate": 30, "weight_decay": 0.5}
     optimiser = optimiser_of(settings(method=method, **changes), learner)
@@ -64,7 +64,7 @@ def test_what_places_tokens_learns_at_a_rate_of_its_own_and_never_decays(method:
     never = placing | {id(p) for p in learner.goals.parameters()}
     for group in optimiser.param_groups:
         own = {id(p) for p in group["params"]}
-        assert own <= placing if group.get(TIMES) == 30 else not own & placing
+        assert own <= placing if group.get(RATE_FACTOR) == 30 else not own & placing
         if own & never:
             assert own <= never
             assert group["weight_decay"] == 0

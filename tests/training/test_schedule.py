@@ -1,4 +1,4 @@
-"""The rate of a run that holds it, and the tail of a run by the clock."""
+"""The held learning rate, and the tail of a timed run."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from musicgen import checkpoint
 from musicgen.common.learning import held_rate
-from tests.training.makers import Heard, outcome, toy_config, toy_run
+from tests.training.makers import RecordingListener, outcome, toy_config, toy_run
 from training import run_folder
 from training.config import RunConfig
 from training.curves import read_table
@@ -18,8 +18,8 @@ from training.run_folder import TAIL_FROM
 HOLD = {"schedule": "hold", "warmup": 2, "final_rate": 0.1}
 
 
-def clocked(config: RunConfig, monkeypatch, seconds: float, tail: float | None = None) -> Run:
-    """Return a run of so many seconds, of which each step takes one."""
+def timed(config: RunConfig, monkeypatch, seconds: float, tail: float | None = None) -> Run:
+    """Return a timed run whose steps take one second each."""
     run = toy_run(config, Limit(seconds=seconds, tail=tail))
     run.resume()
     first = run.state.step
@@ -27,7 +27,7 @@ def clocked(config: RunConfig, monkeypatch, seconds: float, tail: float | None =
     return run
 
 
-def test_held_rate_falls_in_a_straight_line_at_the_end():
+def test_held_rate_falls_linearly_at_the_end():
     how = {"peak": 1.0, "floor": 0.1, "tail": 0.25}
     rates = [held_rate(step, total=20, **how) for step in range(20)]
     assert rates[:15] == [1.0] * 15
@@ -36,17 +36,17 @@ def test_held_rate_falls_in_a_straight_line_at_the_end():
     assert held_rate(19, total=20, **{**how, "tail": 0}) == 1.0
 
 
-def test_run_ends_with_a_tail_and_goes_on_from_before_it(pianos: Path, tmp_path, monkeypatch):
+def test_timed_run_ends_with_a_tail_and_resumes_from_before_it(pianos: Path, tmp_path, monkeypatch):
     changes = {"log_every": 1, "keep": 9, "optimiser": HOLD}
-    once = clocked(toy_config(tmp_path / "once", pianos, **changes), monkeypatch, 25)
-    assert once.fit(Heard()) == FINISHED
+    once = timed(toy_config(tmp_path / "once", pianos, **changes), monkeypatch, 25)
+    assert once.fit(RecordingListener()) == FINISHED
     config = toy_config(tmp_path / "twice", pianos, **changes)
-    run = clocked(config, monkeypatch, 10)
-    heard = Heard()
-    assert run.fit(heard) == FINISHED
-    assert heard.steps == [*range(1, 11)]
-    assert heard.progresses[-1].steps == 10
-    assert heard.validations[-1] == 10
+    run = timed(config, monkeypatch, 10)
+    listener = RecordingListener()
+    assert run.fit(listener) == FINISHED
+    assert listener.steps == [*range(1, 11)]
+    assert listener.progresses[-1].steps == 10
+    assert listener.validations[-1] == 10
     assert run_folder.newest(run.folder).name == "00000008"
     card = checkpoint.read_card(run.folder / "model")[1].training
     assert (card["steps"], card[TAIL_FROM]) == (10, 8)
@@ -55,21 +55,21 @@ def test_run_ends_with_a_tail_and_goes_on_from_before_it(pianos: Path, tmp_path,
     assert rates.tolist() == pytest.approx([1e-2, 0.55e-2])
     assert max(read_table(run.folder / "train.csv")["step"]) == 8
 
-    run = clocked(config, monkeypatch, 15)
+    run = timed(config, monkeypatch, 15)
     assert run.state.step == 8
-    run.state.best_loss = 1e9  # what any validation is better than
-    assert run.fit(Heard(19, run.stop)) == STOPPED
+    run.state.best_loss = 1e9  # worse than any validation
+    assert run.fit(RecordingListener(19, run.stop)) == STOPPED
     assert checkpoint.read_card(run.folder / "model")[1].training["validation_loss"] == annealed
-    run = clocked(config, monkeypatch, 1, tail=0.0)
-    run.fit(Heard())
+    run = timed(config, monkeypatch, 1, tail=0.0)
+    run.fit(RecordingListener())
     names = {path.name for path in (run.folder / "checkpoints").iterdir()}
     assert {"00000008", "00000019", "00000020"} <= names
-    # In pieces it is the run at once, as long as the rate is held.
+    # Resumed runs equal the uninterrupted one while the rate is held.
     ours, theirs = (outcome(one.folder / "checkpoints" / "00000020") for one in (run, once))
     assert ours["model.safetensors"] == theirs["model.safetensors"]
 
 
-def test_warm_up_counts_from_where_the_optimiser_had_no_averages(pianos: Path, tmp_path: Path):
+def test_warm_up_restarts_with_the_optimiser_averages(pianos: Path, tmp_path: Path):
     config = toy_config(tmp_path, pianos, optimiser={**HOLD, "warmup": 4})
     schedule = Schedule(config.optimiser, Batches(config.data, 1), Limit(seconds=9))
     assert [schedule.rate(step) for step in (0, 3, 10)] == [2.5e-3, 1e-2, 1e-2]
@@ -77,24 +77,24 @@ def test_warm_up_counts_from_where_the_optimiser_had_no_averages(pianos: Path, t
 
 
 @pytest.mark.parametrize(
-    ("values", "says"),
+    ("values", "message"),
     [
-        ({"seconds": 0}, "lasts more than 0 seconds, not 0"),
+        ({"seconds": 0}, "takes more than 0 seconds, not 0"),
         ({"seconds": float("nan")}, "not nan"),
-        ({"seconds": 1, "tail": 1.5}, "the tail is 1.5: a share"),
+        ({"seconds": 1, "tail": 1.5}, "the tail is 1.5; give the fraction"),
     ],
 )
-def test_wrong_limit_is_refused(values: dict, says: str):
-    with pytest.raises(ValueError, match=says):
+def test_invalid_limit_is_refused(values: dict, message: str):
+    with pytest.raises(ValueError, match=message):
         Limit(**values)
 
 
-def test_what_does_not_go_together_is_refused(pianos: Path, tmp_path: Path):
-    for changes, processes, says in (
-        ({}, 1, r"--set optimiser.schedule=hold says so"),
-        ({"optimiser": HOLD}, 2, "takes one device"),
+def test_timed_run_needs_a_held_rate_and_one_device(pianos: Path, tmp_path: Path):
+    for changes, processes, message in (
+        ({}, 1, r"add --set optimiser.schedule=hold"),
+        ({"optimiser": HOLD}, 2, "needs a single device"),
     ):
         config = toy_config(tmp_path, pianos, **changes)
         batches = Batches(config.data, 1, processes=processes)
-        with pytest.raises(ValueError, match=says):
+        with pytest.raises(ValueError, match=message):
             Schedule(config.optimiser, batches, Limit(seconds=1))

@@ -9,7 +9,7 @@ from training.data.batches import IGNORED, next_token_loss
 from training.validation import summary
 
 
-def test_loss_of_each_position_is_that_of_the_definition():
+def test_loss_matches_its_definition_at_each_position():
     logits = torch.randn(2, 5, 7, dtype=torch.float64)
     targets = torch.randint(7, (2, 5))
     targets[1, 3:] = IGNORED
@@ -20,7 +20,7 @@ def test_loss_of_each_position_is_that_of_the_definition():
     assert next_token_loss(logits.bfloat16(), targets).dtype == torch.float32
 
 
-def test_means_by_position_inside_and_beyond():
+def test_summary_has_means_by_position_within_and_past_the_trained_length():
     losses = np.tile(np.arange(24.0), (3, 1))
     counts = np.ones_like(losses)
     counts[2, 20:], losses[2, 20:] = 0, 0
@@ -40,7 +40,7 @@ def test_means_by_position_inside_and_beyond():
     assert short.beyond is None
 
 
-def test_validation_measures_what_the_model_gives(pianos: Path, tmp_path: Path):
+def test_validation_measures_the_loss_of_the_model(pianos: Path, tmp_path: Path):
     run = toy_run(toy_config(tmp_path, pianos, validation={"length": 48}))
     run.model.eval()
     code = run.model.begin(torch.Generator().manual_seed(3))

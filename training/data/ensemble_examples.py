@@ -1,13 +1,13 @@
-"""From a piece in parts to one training sequence: some bars, in some parts, in some order, laid out for all abilities.
+"""Training sequences from pieces in the ensemble language, with examples of everything that the model is to learn.
 
-What is drawn for each sequence:
+For each sequence the following is drawn:
 
-- which bars: a crop, the end with its countdown, or a gap and what stands around it;
-- which parts, in which order, and sometimes on other instruments. Parts that come first in a bar are what is given to
-  write the others to, so every order is an example of accompaniment. The chords are a part too;
+- its bars: a crop, the end with a countdown, or a gap and the bars around it;
+- its parts, their order, and sometimes other instruments. Within a bar, later parts accompany earlier ones, so every
+  order is an example of accompaniment. The chords are a part too;
 - a transposition;
-- what is said about the piece (style, key, tempo) and about its bars (the plan), all of it, some or nothing. So a model
-  plans by itself, and follows a plan that is given.
+- which attributes of the piece (style, key, tempo) and of its bars (the plan) are encoded: all, some or none, so that
+  the model learns both to plan by itself and to follow a given plan.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import END, HARMONY, PART_NAMES, PLAN, TEMPO
 from tokenization.language import COUNTED, PERIOD, transposed
 from training.config import DataConfig
-from training.data.examples import moved, start_bar
+from training.data.examples import randomly_transposed, start_bar
 
-MARKS = 24  # tokens outside the bars: those about the piece, its parts, and around what stands after a gap
+MARKS = 24  # tokens outside bars, at most: attributes, parts, around the bars after a gap
 LONGEST_GAP = 8  # bars
-PLANNED = 6  # tokens that a bar's plan and countdown take
-# Chances of what is drawn.
-ORDERED = 0.3  # that parts keep their order
+PLANNED = 6  # tokens of a bar's plan and countdown, at most
+# Probabilities.
+ORDERED = 0.3  # parts keep their order
 WITHOUT_CHORDS = 0.4
-RESTING = 0.5  # that a part is declared although it rests in all of the bars
-REPLACED = 0.25  # that a part of several pianos is played by another instrument
-STYLED, KEYED, TIMED = 0.5, 0.4, 0.7  # that style, key, tempo are said
+RESTING = 0.5  # a part that rests throughout the sequence is declared all the same
+REPLACED = 0.25  # a piano other than the last is replaced by another instrument
+STYLED, KEYED, TIMED = 0.5, 0.4, 0.7  # style, key and tempo are encoded
 UNPLANNED, FULLY_PLANNED = 0.15, 0.6
-# What a melody that was written for a piano may be played by.
+# Instruments that can replace a piano.
 MELODIC = [
     PART_NAMES.index(name)
     for name in ("violin", "flute", "clarinet", "oboe", "alto_sax", "tenor_sax", "trumpet", "voice",
@@ -62,52 +62,56 @@ def cut_ensemble(
     random: np.random.Generator,
     style: str | None = None,
 ) -> np.ndarray:
-    """Return up to length + 1 tokens of a plain piece, laid out as drawn."""
-    kind = _kind_of(config, random)
+    """Return a training sequence of a plain piece: up to trained_length + 1 tokens."""
+    kind = _draw_kind(config, random)
     ids = ids.astype(np.int64)
-    piece, hole = _crop(kind, ids, bars, config, random)
-    piece = moved(config.transpose, random, partial(transposed, language.vocabulary, piece))
-    piece = _in_parts(language, piece, kind, config, random)
+    piece, gap_bars = _crop(kind, ids, bars, config, random)
+    piece = randomly_transposed(
+        config.transpose, random, partial(transposed, language.vocabulary, piece)
+    )
+    piece = _draw_parts(language, piece, kind, config, random)
     sheet = language.sheet(piece)
-    laid, given = piece, 0
+    sequence, given = piece, 0
     if kind == "ending":
-        laid = ending(piece, int(random.integers(1, COUNTED + 1)))
-    elif hole is not None and hole[1] <= len(sheet.bars):
-        laid = gap(piece, *hole)
-        given = len(language.bars(laid)) - hole[1]
-    laid = planned(laid, _plan(sheet, random), given)
+        sequence = ending(piece, int(random.integers(1, COUNTED + 1)))
+    elif gap_bars is not None and gap_bars[1] <= len(sheet.bars):
+        sequence = gap(piece, *gap_bars)
+        given = len(language.bars(sequence)) - gap_bars[1]
+    sequence = planned(sequence, _draw_plan(sheet, random), given)
     key = key_of(sheet) if random.random() < KEYED else None
-    laid = about(laid, style=style if random.random() < STYLED else None, key=key)
+    sequence = about(sequence, style=style if random.random() < STYLED else None, key=key)
     if random.random() >= TIMED:
-        laid = laid[~TEMPO.holds(laid)]
-    return laid[: config.trained_length + 1].astype(np.uint16)
+        sequence = sequence[~TEMPO.holds(sequence)]
+    return sequence[: config.trained_length + 1].astype(np.uint16)
 
 
-def _kind_of(config: DataConfig, random: np.random.Generator) -> str:
-    """Return which kind of example a sequence is; nothing is drawn where there is one kind."""
-    shares = {"ending": config.endings, "gap": config.gaps, "accompaniment": config.accompaniments}
-    drawn = random.random() if any(shares.values()) else 1.0
-    for kind, share in shares.items():
-        drawn -= share
+def _draw_kind(config: DataConfig, random: np.random.Generator) -> str:
+    """Return the kind of example that a sequence becomes; uses no random number if all are plain."""
+    kinds = {"ending": config.endings, "gap": config.gaps, "accompaniment": config.accompaniments}
+    drawn = random.random() if any(kinds.values()) else 1.0
+    for kind, fraction in kinds.items():
+        drawn -= fraction
         if drawn < 0:
             return kind
     return "plain"
 
 
-def _gap_that_fits(
-    lines: np.ndarray, config: DataConfig, random: np.random.Generator
+def _draw_gap(
+    offsets: np.ndarray, config: DataConfig, random: np.random.Generator
 ) -> tuple[int, int, int] | None:
-    """Draw a gap of a piece whose bars begin, and the last ends, at `lines`: the bar from which it fits, start, stop.
+    """Draw a gap: the earliest bar from which all fits into a sequence, the gap's first bar, the first one after it.
 
-    Laid out it takes the MARKS, and one a bar of the gap; None where it does not fit.
+    `offsets` are those of the K bars and of the end: (K + 1,). Returns None if the gap does not fit.
     """
-    bars = len(lines) - 1
+    bars = len(offsets) - 1
     length = int(random.integers(1, min(LONGEST_GAP, bars) + 1))
     start = int(random.integers(bars - length + 1))
     stop = start + length
-    most = 2 * PERIOD - 1  # bars that stand after the gap, and each takes a token if it is empty
-    after = int(lines[min(stop + most, bars)]) + most
-    fits = after - lines[: start + 1] + length + MARKS <= config.trained_length + 1
+    # At most; a bar past the end of the piece is a single token.
+    given = 2 * PERIOD - 1
+    end = int(offsets[min(stop + given, bars)]) + given
+    # One token per bar of the gap counts down to its end.
+    fits = end - offsets[: start + 1] + length + MARKS <= config.trained_length + 1
     return (int(fits.argmax()), start, stop) if fits.any() else None
 
 
@@ -118,28 +122,28 @@ def _crop(
     config: DataConfig,
     random: np.random.Generator,
 ) -> tuple[np.ndarray, tuple[int, int] | None]:
-    """Return the bars that a sequence is made of, and of a gap its first bar and the first one after it."""
-    lines = bar_offsets(ids) + PLANNED * np.arange(len(bars) + 1)
-    if kind == "gap" and (found := _gap_that_fits(lines, config, random)):
-        first, start, stop = found
+    """Return an excerpt of a piece and, for a gap, its first bar and the first one after it."""
+    offsets = bar_offsets(ids) + PLANNED * np.arange(len(bars) + 1)
+    if kind == "gap" and (drawn := _draw_gap(offsets, config, random)):
+        first, start, stop = drawn
         return from_bar(ids, first), (start - first, stop - first)
     if kind == "ending":
-        # From the first bar from which the rest, counted down, fits into a sequence.
-        fits = lines[-1] - lines[:-1] + MARKS + COUNTED + 1 <= config.trained_length + 1
+        # From the earliest bar such that the rest, with its countdown, fits into a sequence.
+        fits = offsets[-1] - offsets[:-1] + MARKS + COUNTED + 1 <= config.trained_length + 1
         return from_bar(ids, int(fits.argmax()) if fits.any() else len(bars) - 1), None
     first = start_bar(bars, len(ids), config, random)
-    # Some parts may be dropped, so that more bars have room.
+    # Longer than a sequence, since dropping parts makes room for more bars.
     return from_bar(ids, first)[: 2 * config.trained_length + MARKS], None
 
 
-def _in_parts(
+def _draw_parts(
     language: Ensemble,
     ids: np.ndarray,
     kind: str,
     config: DataConfig,
     random: np.random.Generator,
 ) -> np.ndarray:
-    """Return the piece with some of its parts, in some order, on some instruments; at least one part plays."""
+    """Return the piece with a random choice and order of its parts, some on other instruments; at least one plays."""
     sheet = language.sheet(ids)
     parts = sheet.parts
     plays = np.bincount(sheet.part, minlength=len(parts)) > 0
@@ -153,7 +157,7 @@ def _in_parts(
         order = random.permutation(order)
     instruments = parts[order]
     pianos = np.flatnonzero(instruments == PIANO)
-    # The last piano of a piece accompanies: it stays one.
+    # The last piano of a piece accompanies and is kept.
     replaced = pianos[random.random(len(pianos)) < REPLACED]
     replaced = replaced[order[replaced] < np.flatnonzero(parts == PIANO).max(initial=-1)]
     instruments[replaced] = random.choice(MELODIC, len(replaced), replace=False)
@@ -161,7 +165,7 @@ def _in_parts(
 
 
 def _to_the_last_note(language: Ensemble, ids: np.ndarray) -> np.ndarray:
-    """Return a piece that ends with the bar of its last note, if it ends at all."""
+    """Return a piece without empty bars before its end token; one without an end token is returned unchanged."""
     sheet = language.sheet(ids)
     bars = int(sheet.bar[sheet.instrument != HARMONY].max(initial=-1)) + 1
     if ids[-1] != END or bars == len(sheet.bars):
@@ -169,15 +173,15 @@ def _to_the_last_note(language: Ensemble, ids: np.ndarray) -> np.ndarray:
     return np.append(ids[: language.bars(ids)[bars]], END)
 
 
-def _plan(sheet: Sheet, random: np.random.Generator) -> dict[str, np.ndarray]:
-    """Return what is said of each bar's plan: nothing, everything, or some kinds in some bars."""
+def _draw_plan(sheet: Sheet, random: np.random.Generator) -> dict[str, np.ndarray]:
+    """Return the plan to encode: none, the full one, or some attributes in some bars."""
     drawn = random.random()
     if drawn < UNPLANNED:
         return {}
     plan = plan_of(sheet)
     if drawn < UNPLANNED + FULLY_PLANNED:
         return plan
-    kinds = [name for name in PLAN if random.random() < 0.5]
-    share = random.random() if random.random() < 0.5 else 1.0
-    said = random.random(len(sheet.bars)) < share
-    return {name: np.where(said, plan[name], NO_LEVEL) for name in kinds}
+    names = [name for name in PLAN if random.random() < 0.5]
+    fraction = random.random() if random.random() < 0.5 else 1.0
+    encoded = random.random(len(sheet.bars)) < fraction
+    return {name: np.where(encoded, plan[name], NO_LEVEL) for name in names}

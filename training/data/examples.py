@@ -1,6 +1,6 @@
-"""From a prepared piece in a language of the papers to one training sequence: a crop, transposed, without some tracks.
+"""Training sequences from pieces in the papers' languages: random crops, transposed, without some of the tracks.
 
-Everything works on token arrays and draws from the generator it is given (Liutkus et al. 2021, appendices C.1 and C.2).
+The augmentation is that of Liutkus et al. 2021, appendices C.1 and C.2.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from tokenization.score import Notes
 from training.config import DataConfig
 
 MOST_SKIPPED = 64  # bars
-Moved = TypeVar("Moved")
+Music = TypeVar("Music")
 Another = Callable[[np.random.Generator], np.ndarray]
-"""Draws another piece to train on: its ids."""
+"""Returns the ids of a random training piece."""
 
 Cut = Callable[[Any, np.ndarray, np.ndarray, DataConfig, np.random.Generator, Another], np.ndarray]
-"""Makes a training sequence, of a language, of a piece's ids and where its bars begin."""
+"""Returns a training sequence, given a language, the ids of a piece and the offsets of its bars."""
 
 
 def start_bar(
     bars: np.ndarray, tokens: int, config: DataConfig, random: np.random.Generator
 ) -> int:
-    """Return a bar that leaves a whole crop after it; the first where none does, or by chance.
+    """Return the bar that a crop starts at: a random one that leaves room for a whole crop, or the first.
 
-    With steps of several bars, as the published code of the groove experiment draws them: one, or as many as fit into
-    half of the piece and into 64 bars, whatever is left then.
+    With a `skip_step` above 1 it is a multiple of the step in the first half of the piece, at most MOST_SKIPPED bars
+    in, however little is left after it, as in the published code of the groove experiment.
     """
     if config.skip_chance < 1 and random.random() >= config.skip_chance:
         return 0
@@ -44,8 +44,8 @@ def start_bar(
     return int(random.integers(last)) if last > 1 else 0
 
 
-def _kept(probability: float, random: np.random.Generator) -> np.ndarray:
-    """Return the tracks that stay when each is dropped by chance, and at least one."""
+def _kept_tracks(probability: float, random: np.random.Generator) -> np.ndarray:
+    """Return the tracks that are left when each is dropped with a probability; at least one."""
     tracks = np.array([BASS, DRUMS, OTHER])
     while True:
         kept = tracks[random.random(len(tracks)) >= probability]
@@ -53,15 +53,17 @@ def _kept(probability: float, random: np.random.Generator) -> np.ndarray:
             return kept
 
 
-def moved(most: int, random: np.random.Generator, move: Callable[[int], Moved | None]) -> Moved:
-    """Return music moved by up to `most` semitones; a move out of the range, which gives None, is drawn again."""
+def randomly_transposed(
+    most: int, random: np.random.Generator, move: Callable[[int], Music | None]
+) -> Music:
+    """Return music transposed by a random interval of up to `most` semitones for which `move` does not return None."""
     drawn = (random.permutation(2 * most + 1) - most).tolist()
-    # A move by 0 is always in the range.
+    # Moving by 0 semitones never leaves the range.
     return next(found for semitones in drawn if (found := move(semitones)) is not None)
 
 
 def transposed_trio(notes: Notes, most: int, random: np.random.Generator) -> Notes:
-    """Return notes moved by up to `most` semitones, all but the drums."""
+    """Return notes transposed by up to `most` semitones, except the drums."""
     if not len(notes):
         return notes
     melodic = notes.track != DRUMS
@@ -71,7 +73,7 @@ def transposed_trio(notes: Notes, most: int, random: np.random.Generator) -> Not
         fits = pitch.min() >= 0 and pitch.max() < PITCHES
         return notes.replace(pitch=pitch).sorted() if fits else None
 
-    return moved(most, random, move)
+    return randomly_transposed(most, random, move)
 
 
 def cut_groove(
@@ -82,22 +84,21 @@ def cut_groove(
     random: np.random.Generator,
     another: Another,
 ) -> np.ndarray:
-    """Return up to length + 1 tokens of a trio spelled again from a bar on, perhaps with silent tracks, other drums."""
+    """Return a training sequence of a trio: transposed, some tracks silenced, sometimes with other drums."""
     drums = None
     if config.mix_drums and random.random() < config.mix_drums:
-        # A style that nobody has heard, to be learned from its beginning.
+        # The result is a new style, which the model has to learn from the sequence itself.
         notes = groove.notes(another(random))
         drums = notes[notes.track == DRUMS]
-    line = start_bar(bars, len(ids), config, random) * BAR_TICKS
+    start = start_bar(bars, len(ids), config, random) * BAR_TICKS
     notes = groove.notes(ids)
-    if drums is not None and (drums.onset_ticks >= line).any():
+    if drums is not None and (drums.onset_ticks >= start).any():
         notes = Notes.concatenate([notes[notes.track != DRUMS], drums])
-    after = notes.onset_ticks >= line
-    heard = after & np.isin(notes.track, _kept(config.drop_track, random))
-    notes = notes[
-        heard if heard.any() else after
-    ]  # where the tracks left are silent, none is dropped
-    notes = notes.replace(onset_ticks=notes.onset_ticks - line)
+    after = notes.onset_ticks >= start
+    kept = after & np.isin(notes.track, _kept_tracks(config.drop_track, random))
+    # If the remaining tracks are silent, no track is dropped.
+    notes = notes[kept if kept.any() else after]
+    notes = notes.replace(onset_ticks=notes.onset_ticks - start)
     notes = transposed_trio(notes, config.transpose, random)
     return groove.spell(notes)[: config.trained_length + 1].astype(np.uint16)
 
@@ -110,8 +111,8 @@ def cut_remi(
     random: np.random.Generator,
     another: Another,
 ) -> np.ndarray:
-    """Return up to length + 1 tokens from a bar on, transposed, chords too."""
+    """Return a training sequence of a piece: a transposed crop."""
     start = start_bar(bars, len(ids), config, random)
     crop = ids[int(bars[start]) if start else 0 :][: config.trained_length + 1]
     transpose = partial(transposed, remi.vocabulary, crop)
-    return moved(config.transpose, random, transpose).astype(np.uint16)
+    return randomly_transposed(config.transpose, random, transpose).astype(np.uint16)

@@ -1,4 +1,4 @@
-"""From a folder of music to the prepared form, on all cores, with the same bytes on any number of them."""
+"""Prepare a data set from a folder of music, in parallel; the bytes do not depend on the number of processes."""
 
 from __future__ import annotations
 
@@ -39,41 +39,39 @@ from training.data.sources import SOURCES, recognise
 from training.data.sources.source import Found, Listing, Piece, Skipped, Source, list_files
 from training.data.sources.works import opening, split_works
 
-# The report on a prepared set: what was skipped, lost and assumed, over all of its files.
-
 MOST_REMARKS = 50  # kinds of remarks that are kept
-# What differs between two remarks of a kind: numbers, names in quotes, and what a colon introduces.
-_PARTICULAR = re.compile(r"\d+(?:[.,]\d+)*|'[^']*'|(?<=:) .*")
+# What can differ between remarks of one kind: numbers, quoted names, and the text after a colon.
+_DETAIL = re.compile(r"\d+(?:[.,]\d+)*|'[^']*'|(?<=:) .*")
 
 
 @dataclass
 class PrepareReport:
-    """Grows file by file."""
+    """What was skipped, lost and assumed in the files of a set."""
 
     skipped: list[Skipped]
-    notes: list[str]  # on the source as a whole
+    notes: list[str]  # on the whole source
     losses: Counter[str] = field(default_factory=Counter)
-    _twins: dict[bytes, str] = field(default_factory=dict)  # digest of the tokens → file
-    _files: Counter[str] = field(default_factory=Counter)  # of each kind of remark
+    _first: dict[bytes, str] = field(default_factory=dict)  # by digest of the tokens
+    _files: Counter[str] = field(default_factory=Counter)  # by kind of remark
     _examples: dict[str, str] = field(default_factory=dict)
 
-    def twin(self, name: str, rows: Sequence[Encoded]) -> str | None:
-        """Return the file that had the same tokens, or None for the first that has them."""
+    def duplicate_of(self, name: str, rows: Sequence[Encoded]) -> str | None:
+        """Return the earlier file with the same tokens, if there is one."""
         digest = hashlib.sha256(b"".join(row.ids.tobytes() for row in rows)).digest()
-        first = self._twins.setdefault(digest, name)
+        first = self._first.setdefault(digest, name)
         return None if first == name else first
 
-    def take(self, spelled: Spelled) -> None:
-        """Count what one file lost, and its remarks; those that differ in particulars are one kind."""
-        for row in spelled.rows:
+    def add(self, piece: EncodedPiece) -> None:
+        """Count the losses and the kinds of remarks of a file."""
+        for row in piece.rows:
             self.losses += Counter(row.losses)
-        kinds = {_PARTICULAR.sub("#", remark): remark for remark in spelled.remarks}
+        kinds = {_DETAIL.sub("#", remark): remark for remark in piece.remarks}
         for kind, remark in kinds.items():
             self._files[kind] += 1
             self._examples.setdefault(kind, remark)
 
     def meta(self) -> dict[str, Any]:
-        """Return it as plain data, the most frequent kinds of remarks first."""
+        """Return the report as plain data, the most frequent kinds of remarks first."""
         return {
             "notes": self.notes,
             "losses": dict(sorted(self.losses.items())),
@@ -85,17 +83,14 @@ class PrepareReport:
         }
 
 
-# A prepared data set, written: in a hidden folder first, and put in its place when whole.
-
-ELSEWHERE = "name another place for the set"
+ELSEWHERE = "choose another folder for the set"
 
 
 class PreparedWriter:
-    """Takes files in order, in bounded memory; `commit` makes the set, anything else leaves no trace.
+    """Writes a prepared set file by file; without `commit` it leaves no trace.
 
-    The set grows in a hidden folder next to the destination, so that putting it in place is a
-    rename. A set that stands there is moved aside for that moment; should the machine stop right
-    then, the next run puts it back.
+    The set is written to a hidden folder next to the destination and then renamed. An existing set is moved aside for
+    that moment; if the program is killed in between, the next one restores it.
     """
 
     def __init__(self, destination: Path, *, replace: bool) -> None:
@@ -111,7 +106,7 @@ class PreparedWriter:
         self._names: list[str] = []
         self._splits: list[str] = []  # of each file
         self._styles: list[str] = []
-        self.names_of_works: list[str] = []  # of each file, in its source
+        self.work_names: list[str] = []  # of each file, in its source
         self.works: list[tuple[str, ...]] = []  # the keys of each file's work
 
     def __enter__(self) -> PreparedWriter:
@@ -121,11 +116,9 @@ class PreparedWriter:
                 self._old.rename(self.destination)
             check_destination(self.destination, replace=self._replace)
             make_folder(self._part, ELSEWHERE, for_=self.destination)
-            self._lock = held(
-                self._part, f"another run is writing {self.destination} at this moment"
-            )
-            for left in self._part.iterdir():  # of a run that was killed
-                left.unlink()
+            self._lock = held(self._part, f"another program is writing {self.destination}")
+            for path in self._part.iterdir():  # left by a program that was killed
+                path.unlink()
             self._file = (self._part / TOKENS_FILE).open("wb")
         return self
 
@@ -135,9 +128,9 @@ class PreparedWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with suppress(OSError):  # a full disk complains again
+        with suppress(OSError):  # a full disk fails again
             self._file.close()
-        if not self._is_in_place:  # else the next run may be filling a folder of that name
+        if not self._is_in_place:  # else another program may be writing a folder of that name
             shutil.rmtree(self._part, ignore_errors=True)
         if self._lock is not None:
             os.close(self._lock)
@@ -164,15 +157,15 @@ class PreparedWriter:
         self._names.append(name)
         self._splits.append(split)
         self._styles.append(style)
-        self.names_of_works.append(work)
+        self.work_names.append(work)
         self.works.append(works)
 
-    def hold_out(self, share: float, *, by_name: bool) -> None:
-        """Give each file the split of its work."""
-        self._splits = split_works(self.names_of_works, self.works, share, by_name=by_name)
+    def split_by_works(self, fraction: float, *, by_name: bool) -> None:
+        """Assign each file to the split of its work; the fraction is held out for validation and again for test."""
+        self._splits = split_works(self.work_names, self.works, fraction, by_name=by_name)
 
     def commit(self, meta: dict[str, Any], notices: Sequence[tuple[Path, str]] = ()) -> None:
-        """Put the set in its place, with its description and copies of the source's notices."""
+        """Write the description, copy the source's notices, and move the set to its destination."""
         pieces = self._pieces()
         meta = {
             "format": FORMAT,
@@ -185,7 +178,7 @@ class PreparedWriter:
         with self._disk():
             self._file.close()
             columns = {**vars(pieces)}
-            if not any(self.works):  # as sets were before there were any
+            if not any(self.works):  # a column that older sets lack
                 del columns["works"]
             _save(self._part / PIECES_FILE, columns)
             text = json.dumps(meta, indent=1, ensure_ascii=False) + "\n"
@@ -230,12 +223,12 @@ class PreparedWriter:
 
     def _disk(self) -> AbstractContextManager[None]:
         return full_disk_named(
-            self.destination.parent, "write the data set elsewhere (nothing was changed)"
+            self.destination.parent, "choose another folder for the set (nothing was changed)"
         )
 
 
 def _counts(pieces: Pieces) -> dict[str, dict[str, int]]:
-    """Return how much there is, by split."""
+    """Return the numbers of files, pieces, tokens, bars and notes by split."""
     bars, counts = np.diff(pieces.bar_start), {}
     for number, split in enumerate(SPLITS):
         rows = pieces.split == number
@@ -250,7 +243,7 @@ def _counts(pieces: Pieces) -> dict[str, dict[str, int]]:
 
 
 def _save(path: Path, columns: dict[str, np.ndarray]) -> None:
-    """Write columns as numpy's npz; its own `savez` cannot have a column called `file`."""
+    """Write columns as an npz file; numpy's `savez` does not allow a column named `file`."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, column in columns.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
@@ -258,19 +251,18 @@ def _save(path: Path, columns: dict[str, np.ndarray]) -> None:
 
 
 def check_destination(destination: Path, *, replace: bool) -> None:
-    """Raise ValueError where writing would overwrite what is not ours to overwrite."""
+    """Raise ValueError if the destination holds anything other than a prepared set that may be replaced."""
     if not destination.exists():
         return
     if not destination.is_dir():
-        raise ValueError(f"{destination} is a file; give a folder to write the data set to")
+        raise ValueError(f"{destination} is a file; choose a folder for the set")
     if not any(destination.iterdir()):
         return
     try:
         meta = read_meta(destination)
     except ValueError:
         raise ValueError(
-            f"{destination} is not empty and holds no prepared data set; "
-            "choose a new folder, nothing was written"
+            f"{destination} is not empty and holds no prepared data set; choose another folder"
         ) from None
     if not replace:
         raise ValueError(
@@ -279,15 +271,16 @@ def check_destination(destination: Path, *, replace: bool) -> None:
         )
 
 
-# What stands in the source's top folder under these names is copied into the prepared set.
+# Files in the source's top folder that are copied to the set, and their names there.
 _NOTICES = {
     **dict.fromkeys(("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "COPYING"), "LICENSE"),
     **dict.fromkeys(("README.md", "README.txt", "README"), "SOURCE.md"),
 }
 
-BY_WORKS = "ensemble"  # this language holds out works, the others pieces by their names
-LIMIT_SECONDS = 300.0  # of processor time; no file takes as long
-MEMORY_BYTES = 2 << 30  # … or more than this, beyond what the program takes
+# The language whose sets hold out whole works; others hold out pieces by name.
+BY_WORKS = "ensemble"
+LIMIT_SECONDS = 300.0  # of processor time for a file
+MEMORY_BYTES = 2 << 30  # for a file, besides the program's own
 
 Progress = Callable[[int, int], None]
 
@@ -297,27 +290,27 @@ class PrepareOptions:
     """How a data set is prepared."""
 
     language: str | None = None  # by default the source's
-    validation: float = 0.05  # held out where the source has no split; of works, for test again
-    test_only: bool = False  # all pieces are held out, whatever split they are in
-    workers: Workers | None = None  # by default one a processor; 0 works in this process
-    replace: bool = False  # a prepared set that stands in the destination
+    validation: float = 0.05  # held out if the source has no split; by works, for test too
+    test_only: bool = False  # hold out all pieces, regardless of their splits
+    workers: Workers | None = None  # by default one per processor; 0: this process
+    replace: bool = False  # replace a prepared set at the destination
     title: str | None = None  # by default the source's
-    licence: str | None = None  # … and what is known of the licence of such sources
+    licence: str | None = None  # by default the source's
 
     def __post_init__(self) -> None:
         if not 0 <= self.validation <= 0.45:
-            raise ValueError(f"a share of {self.validation:g} is held out; 0 to 0.45 can be")
+            raise ValueError(f"the held-out fraction is {self.validation:g}; give 0 to 0.45")
         if isinstance(self.workers, int) and self.workers < 0:
-            raise ValueError(f"{self.workers} workers cannot be; 0 or more can")
+            raise ValueError(f"the number of workers is {self.workers}; give 0 or more")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spelled:
-    """What a worker made of a piece."""
+class EncodedPiece:
+    """The rows and remarks of a piece."""
 
     rows: list[Encoded]
     remarks: tuple[str, ...]
-    works: tuple[str, ...] = ()  # the keys of the work, where pieces are held out by works
+    works: tuple[str, ...] = ()  # the keys of the work, if pieces are held out by works
 
 
 def prepare(
@@ -327,16 +320,17 @@ def prepare(
     options: PrepareOptions,
     progress: Progress = lambda done, total: None,
 ) -> dict[str, Any]:
-    """Prepare a source's folder or archive; return the description of the set."""
+    """Prepare a data set from a source's folder or archive; return its description."""
     kind = SOURCES[source]
-    speaks = language(options.language or kind.language)
+    target = language(options.language or kind.language)
     check_destination(destination, replace=options.replace)
     with unpacked(folder) as (root, left_out):
         listing = list_files(root)
         found = _find(kind, listing, folder, options)
         report = PrepareReport([*left_out, *listing.unreadable, *found.skipped], found.remarks)
         with PreparedWriter(destination, replace=options.replace) as writer:
-            _fill(writer, report, found, partial(spell, kind.name, speaks.name), options, progress)
+            encode = partial(encode_piece, kind.name, target.name)
+            _fill(writer, report, found, encode, options, progress)
             if not writer.works:
                 first = "".join(
                     f"; the first, {one.name}: {one.reason}" for one in report.skipped[:1]
@@ -344,49 +338,49 @@ def prepare(
                 raise ValueError(
                     f"none of the {len(found.pieces)} pieces of {folder} could be prepared{first}"
                 )
-            # Without splits of its own, a source's pieces have those of their works.
-            if speaks.name == BY_WORKS and all(writer.names_of_works) and not options.test_only:
-                writer.hold_out(options.validation, by_name=kind.by_name)
-            meta = _meta(kind, speaks, folder, options, report)
+            # If the source has no splits, works are held out.
+            if target.name == BY_WORKS and all(writer.work_names) and not options.test_only:
+                writer.split_by_works(options.validation, by_name=kind.by_name)
+            meta = _meta(kind, target, folder, options, report)
             writer.commit(meta, _notices(root))
     return read_meta(destination)
 
 
-def spell(source: str, language_name: str, piece: Piece) -> Spelled | Skipped:
-    """Read a piece and spell it: what a worker does."""
-    speaker = language(language_name)
+def encode_piece(source: str, language_name: str, piece: Piece) -> EncodedPiece | Skipped:
+    """Read a piece and encode it in a language; called in the worker processes."""
+    target = language(language_name)
     try:
-        scores = SOURCES[source].scores(piece, speaker)
-        spellings = [speaker.encode(score) for score in scores]
+        scores = SOURCES[source].scores(piece, target)
+        rows = [target.encode(score) for score in scores]
         works: list[str] = []
-        if speaker.name == BY_WORKS and piece.work:
+        if target.name == BY_WORKS and piece.work:
             works = [*opening(scores[0]), *SOURCES[source].titles(piece)]
     except (ValueError, OSError) as error:
-        # The folder may be a passing one, and where it lies is nobody's business.
+        # The report does not reveal the path, which may also be temporary.
         return Skipped(piece.name, str(error).replace(str(piece.path), piece.name))
     except MemoryError:
-        return Skipped(piece.name, "reading it takes more memory than there is")
+        return Skipped(piece.name, "reading it takes more memory than is available")
     remarks = dict.fromkeys(remark for score in scores for remark in score.remarks)
-    return Spelled(rows=spellings, remarks=tuple(remarks), works=tuple(works))
+    return EncodedPiece(rows=rows, remarks=tuple(remarks), works=tuple(works))
 
 
 def _find(kind: Source, listing: Listing, folder: Path, options: PrepareOptions) -> Found:
-    """Return the source's pieces; a folder of another shape raises ValueError."""
+    """Return the source's pieces; raises ValueError if the folder is of another kind."""
     if not listing.files:
-        raise ValueError(f"{folder} is empty; {kind.title} would be {kind.shape}")
+        raise ValueError(f"{folder} is empty; expected {kind.title} ({kind.shape})")
     if not kind.fits(listing):
         other = recognise(listing)
         hint = (
-            f"it looks like {other.title}, which `musicgen data {other.name}` reads"
+            f"it looks like {other.title}; use `musicgen data {other.name}`"
             if other
-            else "it holds no music that can be read"
+            else "it holds no music in a known format"
         )
         raise ValueError(f"{folder} is not {kind.title} ({kind.shape}): {hint}")
     found = kind.find(listing, options.validation)
     likely = recognise(listing) or kind
     if kind.name == "midi" and likely is not kind:
         found.remarks.append(
-            f"It looks like {likely.title}: `musicgen data {likely.name}` may read it better."
+            f"The folder looks like {likely.title}: `musicgen data {likely.name}` may read it better."
         )
     return found
 
@@ -395,15 +389,16 @@ def _fill(
     writer: PreparedWriter,
     report: PrepareReport,
     found: Found,
-    work: Callable[[Piece], Spelled | Skipped],
+    encode: Callable[[Piece], EncodedPiece | Skipped],
     options: PrepareOptions,
     progress: Progress,
 ) -> None:
+    """Encode the pieces in parallel, and add them to the set in order."""
     total = len(found.pieces)
     workers = processors() if options.workers is None else options.workers
     progress(0, total)
     answered = in_order(
-        work,
+        encode,
         found.pieces,
         workers=workers if isinstance(workers, str) else min(workers, total),
         bounds=Bounds(seconds=LIMIT_SECONDS, memory_bytes=MEMORY_BYTES),
@@ -411,28 +406,31 @@ def _fill(
     with closing(answered) as answers:
         for done, (piece, answer) in enumerate(zip(found.pieces, answers, strict=True), 1):
             split = "test" if options.test_only else piece.split
-            _take(writer, report, replace(piece, split=split), answer)
+            _add(writer, report, replace(piece, split=split), answer)
             progress(done, total)
 
 
-def _take(
-    writer: PreparedWriter, report: PrepareReport, piece: Piece, answer: Spelled | Skipped | Failed
+def _add(
+    writer: PreparedWriter,
+    report: PrepareReport,
+    piece: Piece,
+    answer: EncodedPiece | Skipped | Failed,
 ) -> None:
     if isinstance(answer, Failed | Skipped):
         report.skipped.append(Skipped(piece.name, answer.reason))
-    elif twin := report.twin(piece.name, answer.rows):
-        # In two splits it would be tested on what was learned.
-        report.skipped.append(Skipped(piece.name, f"it has the same notes as {twin}"))
+    elif first := report.duplicate_of(piece.name, answer.rows):
+        # A duplicate could be in both the training and the test split.
+        report.skipped.append(Skipped(piece.name, f"it has the same notes as {first}"))
     else:
         kind = {"split": piece.split, "style": piece.style}
         writer.add(piece.name, answer.rows, **kind, work=piece.work, works=answer.works)
-        report.take(answer)
+        report.add(answer)
 
 
 def _meta(
-    kind: Source, speaks: Language, folder: Path, options: PrepareOptions, report: PrepareReport
+    kind: Source, target: Language, folder: Path, options: PrepareOptions, report: PrepareReport
 ) -> dict[str, Any]:
-    """Return the description of the set, as far as it does not follow from the rows."""
+    """Return the part of the description that does not follow from the rows."""
     return {
         "tool": program(),
         "source": {
@@ -441,8 +439,8 @@ def _meta(
             "folder": folder.resolve().name,
             "licence": options.licence or kind.licence,
         },
-        "language": speaks.spec(),
-        "vocabulary": speaks.vocabulary.to_json(),
+        "language": target.spec(),
+        "vocabulary": target.vocabulary.to_json(),
         "validation": options.validation,
         "style": kind.style,
         **report.meta(),
@@ -450,13 +448,13 @@ def _meta(
 
 
 def _notices(root: Path) -> list[tuple[Path, str]]:
-    """Return what the source says about itself and its licence, and under which name to keep it."""
+    """Return the source's licence and README files, and the names of their copies in the set."""
     tops = [root, *(path for path in sorted(root.iterdir()) if path.is_dir())]
     notices: dict[str, Path] = {}
-    for top in tops[: 2 if len(tops) == 2 else 1]:  # archives hold all in one folder
-        for name, kept in _NOTICES.items():
-            # A link may lead to what is nobody's to hand on: it goes with the set, and with its models.
+    for top in tops[: 2 if len(tops) == 2 else 1]:  # archives often hold a single folder
+        for name, copy in _NOTICES.items():
+            # Notices are copied to the set and its models, so links must not lead to private files.
             inside = (top / name).resolve().is_relative_to(root.resolve())
             if inside and (top / name).is_file() and os.access(top / name, os.R_OK):
-                notices.setdefault(kept, top / name)
+                notices.setdefault(copy, top / name)
     return [(path, name) for name, path in notices.items()]

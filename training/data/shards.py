@@ -1,4 +1,4 @@
-"""Prepared data sets end to end, as one: the shards of a set that was prepared in parts, or sets of one language."""
+"""Several prepared sets of one language as a single data set."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from tokenization.prepared import SPLITS, Prepared, family_of
 
 
 class Shards:
-    """Rows of several sets under one numbering; the tokens stay in their files, mapped."""
+    """The rows of several sets under common numbers; their tokens stay memory-mapped."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         if not folders:
-            raise ValueError("no data set is named; data.folder is a prepared folder or several")
+            raise ValueError("no data set is given; data.folder takes one prepared folder or more")
         self.sets = [Prepared.open(folder) for folder in folders]
-        # A set that is named twice is trained on twice as much; it holds no more pieces, and none more out.
+        # A set given twice is trained on twice as often, but its held-out rows and its counts are used once.
         sums = [one.meta["checksum"] for one in self.sets]
         self._is_first = [sums.index(own) == place for place, own in enumerate(sums)]
         first = self.sets[0]
         for other in self.sets[1:]:
             if other.meta["language"] != first.meta["language"]:
+                names = (one.meta["language"].get("language") for one in (other, first))
                 raise ValueError(
-                    f"{other.folder} is in another language than {first.folder}: "
-                    f"{other.meta['language'].get('language')} in its version, "
-                    f"not {first.meta['language'].get('language')}; prepare both alike"
+                    f"{other.folder} and {first.folder} are in different languages or versions of one "
+                    f"({', '.join(map(str, names))}); prepare both in the same"
                 )
-        _check_apart(self.sets, _families, STYLE)
+        _check_disjoint(self.sets, _families, STYLE)
         _check_pieces(self.sets)
-        _check_apart(self.sets, _works, WORK)
+        _check_disjoint(self.sets, _works, WORK)
         self._starts = np.cumsum([0, *(len(one) for one in self.sets)])
         files = np.cumsum([0, *(len(one.pieces.names) for one in self.sets)])
         self.length = np.concatenate([one.pieces.length for one in self.sets])  # (R,)
@@ -43,18 +43,18 @@ class Shards:
 
     @property
     def language(self) -> dict[str, Any]:
-        """The spec of the language; a ValueError where it differs from the one at hand."""
+        """The spec of the language; raises ValueError if it differs from the installed one."""
         return self.sets[0].language.spec()
 
     @property
     def checksum(self) -> str:
-        """What identifies the tokens."""
+        """The checksum of all tokens."""
         sums = [one.meta["checksum"] for one in self.sets]
         return sums[0] if len(sums) == 1 else hashlib.sha256("".join(sums).encode()).hexdigest()
 
     @property
     def counts(self) -> dict[str, dict[str, int]]:
-        """How much there is, by split."""
+        """The numbers of files, pieces, tokens, bars and notes by split."""
         totals: dict[str, Counter[str]] = {}
         for one in itertools.compress(self.sets, self._is_first):
             for split, count in one.meta["counts"].items():
@@ -62,17 +62,17 @@ class Shards:
         return {split: dict(count) for split, count in totals.items()}
 
     def described(self, key: str) -> str:
-        """Return what the sources of the sets say under a key, each once."""
+        """Return the distinct values of a key in the descriptions of the sets' sources, joined by commas."""
         described = (one.meta.get("source", {}).get(key) for one in self.sets)
         return ", ".join(dict.fromkeys(str(value) for value in described if value))
 
     def verify(self) -> None:
-        """Raise ValueError if the tokens of a set are not those that were prepared."""
+        """Raise ValueError if the tokens of a set are damaged."""
         for one in self.sets:
             one.verify()
 
     def rows(self, split: str) -> np.ndarray:
-        """Return the numbers of the rows of a split, ascending; what is held out stands there once."""
+        """Return the row numbers of a split in ascending order, without repeated held-out rows."""
         parts = [
             one.rows(split) + start
             for one, start, is_first in zip(
@@ -85,19 +85,19 @@ class Shards:
     def ids(self, row: int) -> np.ndarray:
         """Return a row's tokens, a view into a file: (length,)."""
         one, row = self._place(row)
-        return np.asarray(one.ids(row))  # plain: slices of a memmap are slow
+        return np.asarray(one.ids(row))  # a plain array, since slices of a memmap are slow
 
     def bars(self, row: int) -> np.ndarray:
-        """Return the offsets in a row's tokens at which its bars start."""
+        """Return the offsets of a row's bars in its tokens."""
         one, row = self._place(row)
         return one.bars(row)
 
     def set_of(self, rows: np.ndarray) -> np.ndarray:
-        """Return the number of the set that each row lies in."""
+        """Return the number of the set that each row belongs to."""
         return np.searchsorted(self._starts, rows, side="right") - 1
 
     def style(self, row: int) -> str | None:
-        """Return the style of music that a row's set says it holds."""
+        """Return the style of the set that a row belongs to."""
         return self._place(row)[0].meta.get("style")
 
     def _place(self, row: int) -> tuple[Prepared, int]:
@@ -106,31 +106,33 @@ class Shards:
 
 
 STYLE = (
-    "{} trains on the style {}, which {} holds out: train on one of the two sets, "
+    "{} trains on the style {}, which {} holds out: train on only one of the two sets, "
     "or prepare both with the same split"
 )
 WORK = (
-    "{} trains on {}, which begins as or is called what {} holds out as {}: "
-    "train on one of the two sets, or prepare their files as one"
+    "{} trains on {}, whose opening or title is that of a work that {} holds out as {}: "
+    "train on only one of the two sets, or prepare their files as one"
 )
 
 
-def _check_apart(
-    sets: Sequence[Prepared], said: Callable[[Prepared, np.ndarray], dict[str, str]], why: str
+def _check_disjoint(
+    sets: Sequence[Prepared],
+    names_by_key: Callable[[Prepared, np.ndarray], dict[str, str]],
+    message: str,
 ) -> None:
-    """Raise ValueError where a set trains on what another holds out; `said` names by key what is in some rows."""
-    learns = [one.pieces.split == SPLITS.index("train") for one in sets]
-    trained = [said(one, rows) for one, rows in zip(sets, learns, strict=True)]
-    held_out = [said(one, ~rows) for one, rows in zip(sets, learns, strict=True)]
+    """Raise ValueError if a set trains on anything that another holds out; things are identified by key."""
+    is_train = [one.pieces.split == SPLITS.index("train") for one in sets]
+    trained = [names_by_key(one, rows) for one, rows in zip(sets, is_train, strict=True)]
+    held_out = [names_by_key(one, ~rows) for one, rows in zip(sets, is_train, strict=True)]
     for here, there in itertools.permutations(range(len(sets)), 2):
         for key in sorted(trained[here].keys() & held_out[there].keys()):
-            learned, other = trained[here][key], held_out[there][key]
-            raise ValueError(why.format(sets[here].folder, learned, sets[there].folder, other))
+            name, other = trained[here][key], held_out[there][key]
+            raise ValueError(message.format(sets[here].folder, name, sets[there].folder, other))
 
 
 def _check_pieces(sets: Sequence[Prepared]) -> None:
-    """Raise ValueError where a piece that one set holds out is trained on in another, under whatever name."""
-    # Few pieces are alike in tokens and notes.
+    """Raise ValueError if a set trains on a piece that another holds out, under any name."""
+    # Few pieces have equal numbers of both tokens and notes, so few have to be compared.
     sizes = [one.pieces.length.astype(np.int64) << 32 | one.pieces.notes for one in sets]
     for here, size in zip(sets, sizes, strict=True):
         for there, other in zip(sets, sizes, strict=True):
@@ -141,12 +143,12 @@ def _check_pieces(sets: Sequence[Prepared]) -> None:
                     if np.array_equal(here.ids(row), there.ids(twin)):
                         raise ValueError(
                             f"{here.folder} trains on {here.name(row)}, which {there.folder} holds out as "
-                            f"{there.name(twin)}: train on one of the two sets, or prepare their files as one"
+                            f"{there.name(twin)}: train on only one of the two sets, or prepare their files as one"
                         )
 
 
 def _works(prepared: Prepared, rows: np.ndarray) -> dict[str, str]:
-    """Return a file's name by each key of the works in some rows, in whatever edition."""
+    """Return file names by the keys of their works, for some rows."""
     pieces = prepared.pieces
     files = np.unique(pieces.file[rows])
     return {
@@ -158,7 +160,7 @@ def _works(prepared: Prepared, rows: np.ndarray) -> dict[str, str]:
 
 
 def _families(prepared: Prepared, rows: np.ndarray) -> dict[str, str]:
-    """Return the families of the styles in some rows, each under itself: siblings lie on one side."""
+    """Return the families of the styles in some rows, as keys and names: a family is held out as a whole."""
     numbers = np.unique(prepared.pieces.style[rows & (prepared.pieces.style >= 0)])
     families = [family_of(prepared.meta["styles"][number]) for number in numbers]
     return dict(zip(families, families, strict=True))

@@ -19,7 +19,7 @@ from training.round.run import Round
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command line says; return the exit status."""
+    """Run the command line; return the exit status."""
     given = _parser().parse_args(arguments)
     try:
         if given.command == "run":
@@ -39,31 +39,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m training.round", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    pack = commands.add_parser("pack", help="make the folder that is carried to the GPU machine")
-    pack.add_argument("config", help="a configuration, or the folder of a run that is to go on")
+    pack = commands.add_parser("pack", help="make the folder to copy to the GPU machine")
+    pack.add_argument("config", help="a configuration, or the folder of a run to continue")
     pack.add_argument("folder", type=Path)
     pack.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
-    pack.add_argument("--part-mb", type=float, default=15.0, help="largest piece of the weights")
+    pack.add_argument("--part-mb", type=float, default=15.0, help="largest file of the weights")
     pack.add_argument(
-        "--weights", choices=["bfloat16", "int8"], default="bfloat16", help="how they are carried"
+        "--weights", choices=["bfloat16", "int8"], default="bfloat16", help="type of the weights"
     )
-    run = commands.add_parser("run", help="train there")
+    run = commands.add_parser("run", help="train on the GPU machine")
     run.add_argument("folder", type=Path)
-    run.add_argument("--out", type=Path, required=True, help="where all that comes back is written")
+    run.add_argument("--out", type=Path, required=True, help="folder for the results")
     run.add_argument("--seconds", type=float, default=480.0, help="of training")
-    run.add_argument("--within", type=float, help="of all (default: 100 more)")
+    run.add_argument("--within", type=float, help="seconds in all (default: 100 more)")
     run.add_argument(
-        "--batch", type=int, help="sequences a step (default: as many as the card takes)"
+        "--batch", type=int, help="sequences per step (default: the fastest that fits)"
     )
-    run.add_argument("--most-batch", type=int, default=64, help="which it is at most")
+    run.add_argument("--most-batch", type=int, default=64, help="largest batch to try")
     run.add_argument("--device", default="auto")
     run.add_argument("--precision", default="bf16-mixed")
     run.add_argument("--compile", choices=["auto", "yes", "no"], default="auto")
-    run.add_argument("--workers", type=int, help="processes that cut batches")
-    run.add_argument("--part-mb", type=float, default=15.0, help="largest file that comes back")
-    run.add_argument("--total-mb", type=float, default=60.0, help="all that comes back")
-    run.add_argument("--files", type=int, default=8, help="most files that come back")
-    unpack = commands.add_parser("unpack", help="make a run of what came back")
+    run.add_argument("--workers", type=int, help="processes that prepare batches")
+    run.add_argument("--part-mb", type=float, default=15.0, help="largest file of the results")
+    run.add_argument("--total-mb", type=float, default=60.0, help="all results together")
+    run.add_argument("--files", type=int, default=8, help="largest number of files")
+    unpack = commands.add_parser("unpack", help="turn the results into a run")
     unpack.add_argument("folder", type=Path)
     unpack.add_argument("run", type=Path)
     return parser

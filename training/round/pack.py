@@ -1,7 +1,7 @@
-"""Pack a round and unpack what it gave.
+"""Pack a round of training, and unpack its results.
 
-Packed are code, data, configuration, and the weights that a run stands at, in one folder. What comes back is unpacked:
-a run that goes on from its held rate, and its model, as if it had been trained here.
+A packed round is a folder with the code, the data, the configuration and the current weights of a run. Unpacking the
+results gives a run that can be resumed at its held rate, and its model, as if it had been trained here.
 """
 
 from __future__ import annotations
@@ -27,43 +27,43 @@ from training.run_folder import plain, write_config
 
 
 def write_parts(folder: Path, name: str, model: Performer, card: Any, dtype: str, size: int) -> str:
-    """Write a model's weights as NAME.safetensors.1, 2, …; return the text that describes the model."""
-    with tempfile.TemporaryDirectory() as place:
-        checkpoint.save(place, model, card, dtype)
-        text = (Path(place) / checkpoint.CONFIG).read_text(encoding="utf-8")
-        data = (Path(place) / checkpoint.WEIGHTS).read_bytes()
-    pieces = [data[start : start + size] for start in range(0, len(data), size)]
-    for number, piece in enumerate(pieces, 1):
-        write_whole(folder / f"{name}.safetensors.{number}", piece)
-    for part in _parts(folder, name)[len(pieces) :]:  # of something larger that stood here
-        part.unlink()
+    """Write a model's weights in parts, NAME.safetensors.1, 2, …; return the text of its config.json."""
+    with tempfile.TemporaryDirectory() as temporary:
+        checkpoint.save(temporary, model, card, dtype)
+        text = (Path(temporary) / checkpoint.CONFIG).read_text(encoding="utf-8")
+        data = (Path(temporary) / checkpoint.WEIGHTS).read_bytes()
+    parts = [data[start : start + size] for start in range(0, len(data), size)]
+    for number, part in enumerate(parts, 1):
+        write_whole(folder / f"{name}.safetensors.{number}", part)
+    for path in _part_paths(folder, name)[len(parts) :]:  # of an earlier, larger model
+        path.unlink()
     return text
 
 
 def join_parts(folder: Path, name: str, text: str, model: Path) -> None:
-    """Put a model's folder together from its parts and the text that describes it; damage raises ValueError."""
+    """Assemble a model's folder from the parts of its weights and its config.json; raises ValueError on damage."""
     shutil.rmtree(model, ignore_errors=True)
     model.mkdir(parents=True)
     (model / checkpoint.CONFIG).write_text(text, encoding="utf-8")
-    weights = b"".join(part.read_bytes() for part in _parts(folder, name))
+    weights = b"".join(path.read_bytes() for path in _part_paths(folder, name))
     (model / checkpoint.WEIGHTS).write_bytes(weights)
     checkpoint.load(model)
 
 
 def write_checkpoint(run: Path, model: Path, state: run_folder.RunState) -> None:
-    """Write a checkpoint of a run from a model and what is known of the run, without averages."""
+    """Write a checkpoint from a model and the state of its run, without optimiser averages."""
     state.began, state.window = state.step, ()
     run_folder.save(run, *checkpoint.load(model), {}, state)
 
 
 def rescale(state: run_folder.RunState, batch: int, other: int) -> None:
-    """Let a run go on with another size of batches where it stands in the music."""
+    """Convert the number of batches of a run from size `batch` to size `other`, to continue in the same data."""
     batches = state.step if state.batches is None else state.batches
     state.batches, state.window = -(-batches * batch // other), ()
 
 
-def _parts(folder: Path, name: str) -> list[Path]:
-    """Return the parts of a model's weights, in order."""
+def _part_paths(folder: Path, name: str) -> list[Path]:
+    """Return the files of a model's weights in order."""
     return sorted(folder.glob(f"{name}.safetensors.*"), key=lambda part: int(part.suffix[1:]))
 
 
@@ -85,20 +85,22 @@ if __name__ == "__main__":
 
 
 def unpack(folder: Path, run: Path) -> dict[str, Any]:
-    """Put what a round gave into the folder of a run; return what is known of it."""
+    """Unpack the results of a round into the folder of a run; return a summary."""
     content = json.loads((folder / ROUND).read_text(encoding="utf-8"))
     config = replace(from_plain(RunConfig, content["config"], str(folder / ROUND)), run=str(run))
     held = "hold" if content.get("hold") else "model"
     state = from_plain(run_folder.RunState, content["state"], "state")
     before = run_folder.newest(run)
     if before is not None and int(before.name) >= state.step:
-        raise ValueError(f"{run} stands at step {int(before.name)}, past {state.step} of the round")
+        raise ValueError(
+            f"{run} is already at step {int(before.name)}; the round ended at step {state.step}"
+        )
     if before is None and run.is_dir() and any(run.iterdir()):
-        raise ValueError(f"{run} holds something that is no run; name another folder")
+        raise ValueError(f"{run} is not empty and holds no run; choose another folder")
     rescale(state, content["batch"], config.data.batch)
-    with tempfile.TemporaryDirectory() as place:
-        join_parts(folder, held, content[held], Path(place) / "held")
-        write_checkpoint(run, Path(place) / "held", state)
+    with tempfile.TemporaryDirectory() as temporary:
+        join_parts(folder, held, content[held], Path(temporary) / "held")
+        write_checkpoint(run, Path(temporary) / "held", state)
     join_parts(folder, "model", content["model"], run / MODEL)
     write_config(config)
     for name, text in content["tables"].items():
@@ -114,23 +116,21 @@ def unpack(folder: Path, run: Path) -> dict[str, Any]:
 
 
 def pack(config: RunConfig, folder: Path, part_bytes: int, weights: str = "bfloat16") -> int:
-    """Pack a run, from where it stands if it has been trained; return the bytes of the folder."""
+    """Pack a run, with its newest checkpoint if it has one; return the size of the folder in bytes."""
     if config.start is not None and run_folder.newest(Path(config.run)) is None:
         raise ValueError(
-            "a round goes on with a run or begins one; train a step of this one here, which begins with a model"
+            "a round cannot start from a trained model; train this run for one step first, then pack its folder"
         )
     if config.optimiser.schedule != "hold":
-        raise ValueError(
-            "a round holds its rate and ends with a tail; add --set optimiser.schedule=hold"
-        )
+        raise ValueError("a round is a timed run: add --set optimiser.schedule=hold")
     batches = Batches(config.data, config.seed)
     batches.shards.verify()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     _copy_code(folder / "code")
-    for number, one in enumerate(config.data.folders):
+    for number, data in enumerate(config.data.folders):
         with tarfile.open(folder / f"data-{number}.tar.xz", "w:xz") as archive:
-            archive.add(Path(one).resolve(), ".", filter=_without_owner)
+            archive.add(Path(data).resolve(), ".", filter=_without_owner)
     content: dict[str, Any] = {
         "config": plain(config),
         "model": model_config(config, batches.language).plain(),
@@ -147,7 +147,7 @@ def pack(config: RunConfig, folder: Path, part_bytes: int, weights: str = "bfloa
 
 
 def _without_owner(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Return a member as nobody's; locks and hidden files stay here."""
+    """Remove the owner from a member; leave out locks and hidden files."""
     info.uid = info.gid = 0
     info.uname = info.gname = ""
     name = Path(info.name).name
@@ -155,8 +155,8 @@ def _without_owner(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 def _copy_code(to: Path) -> None:
-    """Copy the packages that training needs, without the models that ship."""
+    """Copy the packages that training needs, without the shipped models."""
     root = Path(__file__).resolve().parents[2]
-    left = shutil.ignore_patterns("__pycache__", "*.pyc", "pretrained", "configs", "*.md")
+    ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "pretrained", "configs", "*.md")
     for package in PACKAGES:
-        shutil.copytree(root / package, to / package, ignore=left)
+        shutil.copytree(root / package, to / package, ignore=ignored)

@@ -93,7 +93,7 @@ def test_a_folder_that_is_taken_is_said_before_what_lies_in_it(toy, run, refused
     words = ["train", toy, "--set", "model=null", "--start", "base", "--set", "data.folder=none"]
     said = refused(*words)
     assert said.startswith(there)
-    assert "--set run=… begins another" in said
+    assert "start another with --set run=…" in said
 
 
 def test_a_run_goes_on_from_its_folder_and_says_what_changed(run: Path, command, refused):
@@ -110,7 +110,7 @@ def test_a_run_goes_on_from_its_folder_and_says_what_changed(run: Path, command,
     ]
     assert (moved / "config.yaml").read_bytes() == before
     said = command(*again, "--set", "data.batch=2", "--set", "optimiser.steps=6").err
-    assert "From here on" in said
+    assert "From now on" in said
     assert "optimiser.steps was 4 and is 6" in said
     assert "Going on from step 4 of 6." in said
     assert "batch: 2" in (moved / "config.yaml").read_text()
@@ -123,10 +123,10 @@ def test_a_run_goes_on_from_its_folder_and_says_what_changed(run: Path, command,
     [
         ("--set data.folder=none", "there is no prepared data set none; `musicgen data`"),
         ("--set model.position=spe", "position 'spe' is unknown"),
-        ("--set device.accelerator=cuda", "no GPU is at hand; --set device.accelerator=cpu"),
-        ("--strategy fsdp", "fsdp shares a model among several devices; give --devices 2"),
+        ("--set device.accelerator=cuda", "no GPU is available; train without one: --set"),
+        ("--strategy fsdp", "fsdp shards a model over several devices; give --devices 2"),
         ("--tail 0.5", "--tail is a share of --seconds; give both"),
-        ("--strategy fsdp --precision 64-true", "fsdp knows no precision 64-true"),
+        ("--strategy fsdp --precision 64-true", "fsdp does not support precision 64-true"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(toy: Path, options: str, message, refused, monkeypatch):

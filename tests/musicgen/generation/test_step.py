@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from musicgen.generation.batch import Batch, CompiledBatch, EagerBatch, batch_of
-from musicgen.linear import quantise, restore
+from musicgen.linear import dequantise, quantise
 from musicgen.metre import MetreConfig
 from musicgen.performer import Performer, State
 from tests.musicgen.toys import ENCODINGS, generator, stirred, toy_model, toy_tokens, unlimited
@@ -54,7 +54,7 @@ def test_the_loops_compute_what_torch_does(changes: dict[str, Any]):
         model = stirred(toy_model(layers=2, **changes))
         for weight in model.parameters():
             if in_8_bits and weight.ndim == 2:
-                weight.data = restore(*quantise(weight.detach()))
+                weight.data = dequantise(*quantise(weight.detach()))
         state, tokens = after_prompt(model), toy_tokens(16, 3, seed=1)
         wanted, together = written(EagerBatch(model), state, tokens), batch_of(model)
         assert isinstance(together, CompiledBatch)

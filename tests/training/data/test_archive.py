@@ -14,7 +14,7 @@ FILES = {"set/a.mid": b"one", "set/deep/b.mid": b"two", "Suite: Air.mid": b"thre
 
 
 def packed(path: Path, kind: str, members: dict[str, bytes]) -> Path:
-    """Write a zip archive, or a tar archive that is packed in some way."""
+    """Write a zip or tar archive, compressed according to its kind."""
     if kind == "zip":
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
             for name, data in members.items():
@@ -29,12 +29,12 @@ def packed(path: Path, kind: str, members: dict[str, bytes]) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["tar", "tar.gz", "tar.xz", "tar.bz2", "zip"])
-def test_archive_is_unpacked_for_as_long_as_it_is_read(tmp_path: Path, kind: str):
+def test_archive_is_unpacked_temporarily(tmp_path: Path, kind: str):
     members = {name: data for name, data in FILES.items() if kind != "zip" or ":" not in name}
     with unpacked(packed(tmp_path / "set.archive", kind, members)) as (folder, _):
         assert contents(folder) == members
     assert not folder.exists()
-    with unpacked(tmp_path) as (folder, _):  # a folder is read where it is
+    with unpacked(tmp_path) as (folder, _):  # a folder is used directly
         assert folder == tmp_path
 
 
@@ -42,7 +42,7 @@ def test_archive_is_unpacked_for_as_long_as_it_is_read(tmp_path: Path, kind: str
 @pytest.mark.parametrize(
     "name", ["../out.mid", "/out.mid", "a/../../out.mid", "..\\out.mid", "C:\\out.mid"]
 )
-def test_nothing_is_written_outside(tmp_path: Path, name: str, kind: str):
+def test_no_member_is_written_outside_the_folder(tmp_path: Path, name: str, kind: str):
     with unpacked(packed(tmp_path / "evil", kind, {name: b"x"})) as (folder, left_out):
         assert contents(folder) == {}
         assert "outside" in left_out[0].reason
@@ -60,7 +60,7 @@ def test_links_and_devices_are_left_out(tmp_path: Path):
 
 
 @pytest.mark.parametrize("kind", ["tar", "zip"])
-def test_odd_names_are_left_out_and_the_rest_is_read(tmp_path: Path, kind: str):
+def test_invalid_names_are_left_out_and_the_rest_is_read(tmp_path: Path, kind: str):
     odd = ["x" * 300 + ".mid", "a/" * 3000 + "b.mid", "set/a.mid/under", "../../up.mid", "set"]
     if kind == "tar":
         odd += ["\udcff" * 200, ""]
@@ -68,31 +68,31 @@ def test_odd_names_are_left_out_and_the_rest_is_read(tmp_path: Path, kind: str):
     with unpacked(packed(tmp_path / "set.archive", kind, members)) as (folder, left_out):
         assert {"set/a.mid": b"one", "set/z.mid": b"z"}.items() <= contents(folder).items()
         assert len(left_out) >= 4
-        said = " ".join(f"{one.name} {one.reason}" for one in left_out)
-        assert str(folder) not in said
-        assert len(said) < 2000
+        report = " ".join(f"{one.name} {one.reason}" for one in left_out)
+        assert str(folder) not in report
+        assert len(report) < 2000
 
 
 @pytest.mark.parametrize("kind", ["tar", "tar.gz", "tar.xz", "zip", "none"])
 def test_damaged_archive_is_named(tmp_path: Path, kind: str):
     source = tmp_path / "set.archive"
-    says = r"set\.archive cannot be unpacked"
+    message = r"set\.archive cannot be unpacked"
     if kind == "none":
         source.write_bytes(b"MThd")
-        says = r"set\.archive is neither a folder nor a tar or zip archive"
+        message = r"set\.archive is neither a folder nor a tar or zip archive"
     else:
         data = packed(source, kind, {"a.mid": os.urandom(50_000)}).read_bytes()
         middle = len(data) // 2
         end = bytes(64) + data[middle + 64 :] if kind == "zip" else b""
         source.write_bytes(data[:middle] + end)
-    with pytest.raises(ValueError, match=says), unpacked(source):
+    with pytest.raises(ValueError, match=message), unpacked(source):
         pass
 
 
 @pytest.mark.parametrize(
     ("limit", "size"), [("MOST_BYTES", (40 << 20) - 1), ("FREE_BYTES", 1 << 20)]
 )
-def test_what_is_packed_to_nothing_is_refused(tmp_path: Path, limit: str, size: int, monkeypatch):
+def test_zip_bomb_is_refused(tmp_path: Path, limit: str, size: int, monkeypatch):
     monkeypatch.setattr(archive, limit, size)
     many = {f"{number}.mid": bytes(1 << 20) for number in range(40)}
     source = packed(tmp_path / "bomb.zip", "zip", many)

@@ -1,4 +1,4 @@
-"""Training sequences are crops of a piece, transposed, with fewer tracks, or are examples of a goal."""
+"""Training sequences are transposed crops with fewer tracks, or examples of a goal."""
 
 from pathlib import Path
 
@@ -27,8 +27,8 @@ def config(**changes) -> DataConfig:
     return DataConfig(**{"folder": "", "length": 40, "transpose": 0, **changes})
 
 
-def nothing(random: np.random.Generator) -> np.ndarray:
-    raise AssertionError("another piece was asked for")
+def no_other_piece(random: np.random.Generator) -> np.ndarray:
+    raise AssertionError("another piece was requested")
 
 
 def piece(folder: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -39,10 +39,10 @@ def piece(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 def draws(cut, folder: Path, **changes) -> list[np.ndarray]:
     language = {cut_remi: Remi(), cut_groove: GROOVE}[cut]
     given = (language, *piece(folder), config(**changes))
-    return [cut(*given, np.random.default_rng(seed), nothing) for seed in MANY]
+    return [cut(*given, np.random.default_rng(seed), no_other_piece) for seed in MANY]
 
 
-def test_crop_of_a_piano_starts_at_a_bar_and_is_whole(pianos: Path):
+def test_piano_crop_has_full_length_and_starts_at_a_bar(pianos: Path):
     ids, bars = piece(pianos)
     text = ids.tobytes()
     crops = draws(cut_remi, pianos)
@@ -53,7 +53,7 @@ def test_crop_of_a_piano_starts_at_a_bar_and_is_whole(pianos: Path):
     assert starts == {0, *whole[1:].tolist()}
 
 
-def test_piano_is_transposed_whole_by_every_amount_within_the_range(pianos: Path):
+def test_piano_is_transposed_by_every_interval_within_the_range(pianos: Path):
     ids, bars = piece(pianos)
     original = ids[PITCH.holds(ids)].astype(int)
     moved = set()
@@ -64,13 +64,15 @@ def test_piano_is_transposed_whole_by_every_amount_within_the_range(pianos: Path
     assert moved == set(range(-6, 7))
     highest = ids.copy()
     highest[PITCH.holds(highest)] = PITCH.stop - 1
-    for seed in MANY:  # a move out of the range is drawn again
+    for seed in MANY:  # an interval that leaves the range is drawn again
         random = np.random.default_rng(seed)
-        crop = cut_remi(Remi(), highest, bars, config(transpose=6, length=5000), random, nothing)
+        crop = cut_remi(
+            Remi(), highest, bars, config(transpose=6, length=5000), random, no_other_piece
+        )
         assert set(crop[PITCH.holds(crop)] - PITCH.start) <= set(range(81, 88))
 
 
-def test_trio_is_transposed_but_for_the_drums_and_has_silent_tracks(grooves: Path):
+def test_trio_is_transposed_except_for_drums_and_loses_tracks(grooves: Path):
     whole = GROOVE.notes(piece(grooves)[0])
     moved = set()
     for crop in draws(cut_groove, grooves, length=5000, transpose=5):
@@ -84,7 +86,7 @@ def test_trio_is_transposed_but_for_the_drums_and_has_silent_tracks(grooves: Pat
     crops = draws(cut_groove, grooves, length=5000, drop_track=0.5)
     heard = [frozenset(GROOVE.notes(crop).track.tolist()) for crop in crops]
     assert set().union(*heard) == {BASS, DRUMS, OTHER}
-    assert {len(one) for one in heard} == {1, 2, 3}  # never all are silent
+    assert {len(one) for one in heard} == {1, 2, 3}  # never none
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +103,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Shards:
         ({"accompaniments": 1.0}, None),
     ],
 )
-def test_sequence_of_a_band_is_valid_whatever_is_drawn(shards: Shards, shares, said: int | None):
+def test_every_kind_of_band_sequence_is_valid(shards: Shards, shares, said: int | None):
     config = DataConfig(folder="", length=700, drop_track=0.2, **shares)
     random, drawn = np.random.default_rng(3), []
     for row in [*range(len(shards.length))] * 2:
@@ -118,9 +120,9 @@ def test_sequence_of_a_band_is_valid_whatever_is_drawn(shards: Shards, shares, s
     assert (np.concatenate(drawn) == tokens.AFTER).any() == ("gaps" in shares)
     orders = {tuple(Reading(layouts.plain(ids)).parts.tolist()) for ids in drawn}
     assert len(orders) > 4
-    for ids in drawn:  # whatever is said of bars is said by a whole plan, in the same order
+    for ids in drawn:  # the encoded plan is a part of the full plan, in the same order
         written = layouts.plain(ids)
-        every = layouts.planned(written, layouts.plan_of(Ensemble().sheet(written)))
-        rest = iter(every.tolist())
-        asked = [x for x in ids.tolist() if not tokens.STYLE.start <= x < tokens.PLAN_START]
-        assert shares or all(token in rest for token in asked)
+        planned_fully = layouts.planned(written, layouts.plan_of(Ensemble().sheet(written)))
+        rest = iter(planned_fully.tolist())
+        sequence = [x for x in ids.tolist() if not tokens.STYLE.start <= x < tokens.PLAN_START]
+        assert shares or all(token in rest for token in sequence)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import training.data.prepare
-from tests.training.data.deadly import spell_or_die
+from tests.training.data.deadly import encode_or_crash
 from tests.training.data.sources import on_disk as disk
 from tests.training.makers import contents
 from tokenization.language import language_from_spec
@@ -37,7 +37,7 @@ HERE = PrepareOptions(workers=0, validation=0.3)
         ("midi", disk.midi_folder),
     ],
 )
-def test_every_source_is_recognised_and_becomes_valid_tokens(name: str, make, tmp_path: Path):
+def test_every_source_is_recognised_and_gives_valid_tokens(name: str, make, tmp_path: Path):
     make(tmp_path / "source" / "a folder")
     assert recognise(list_files(tmp_path / "source")) is SOURCES[name]
     meta = prepare(name, tmp_path / "source", tmp_path / "set", HERE)
@@ -46,17 +46,17 @@ def test_every_source_is_recognised_and_becomes_valid_tokens(name: str, make, tm
     assert meta == prepared.meta
     assert meta["skipped"] == []
     assert meta["source"]["name"] == name
-    speaker = language_from_spec(meta["language"])
+    language = language_from_spec(meta["language"])
     for row in range(len(prepared)):
         ids = np.asarray(prepared.ids(row))
-        assert speaker.validate(ids) is None
-        assert (ids[0], ids[-1]) == (speaker.begin, speaker.end)
-        assert prepared.bars(row).tolist() == speaker.bars(ids).tolist()
+        assert language.validate(ids) is None
+        assert (ids[0], ids[-1]) == (language.begin, language.end)
+        assert prepared.bars(row).tolist() == language.bars(ids).tolist()
     assert sum(split["tokens"] for split in meta["counts"].values()) == len(prepared.tokens)
 
 
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.long), 3])
-def test_bytes_do_not_depend_on_the_workers(tmp_path: Path, workers: int):
+def test_bytes_do_not_depend_on_the_number_of_workers(tmp_path: Path, workers: int):
     disk.midi_folder(tmp_path / "source", 9)
     (tmp_path / "source" / "bad.mid").write_bytes(b"bad")
     for number in (0, workers):
@@ -65,7 +65,7 @@ def test_bytes_do_not_depend_on_the_workers(tmp_path: Path, workers: int):
     assert contents(tmp_path / "set0") == contents(tmp_path / f"set{workers}")
 
 
-def test_bad_files_are_skipped_counted_and_listed(tmp_path: Path):
+def test_bad_files_are_skipped_and_listed(tmp_path: Path):
     source = disk.midi_folder(tmp_path / "source", 3)
     (source / "empty.mid").touch()
     (source / "song.mp3.mid").write_bytes(b"ID3\x04" + bytes(99))
@@ -82,9 +82,9 @@ def test_bad_files_are_skipped_counted_and_listed(tmp_path: Path):
     assert remark["files"] == 3
 
 
-def test_file_that_kills_its_reader_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_file_that_crashes_its_reader_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     source = disk.midi_folder(tmp_path / "source", 3)
-    monkeypatch.setattr(training.data.prepare, "spell", spell_or_die)
+    monkeypatch.setattr(training.data.prepare, "encode_piece", encode_or_crash)
     meta = prepare("midi", source, tmp_path / "set", PrepareOptions(workers=2, validation=0))
     assert meta["skipped"] == [
         {"name": "song0.mid", "reason": "it ended the process twice (signal 11)"}
@@ -92,7 +92,7 @@ def test_file_that_kills_its_reader_is_skipped(tmp_path: Path, monkeypatch: pyte
     assert meta["counts"]["train"]["files"] == 2
 
 
-def test_licence_goes_with_the_data_also_out_of_an_archive(tmp_path: Path):
+def test_licence_is_copied_also_from_an_archive(tmp_path: Path):
     disk.pop909(tmp_path / "POP909")
     with tarfile.open(tmp_path / "pop909.tar.xz", "w:xz") as archive:
         archive.add(tmp_path / "POP909", "POP909")
@@ -103,7 +103,7 @@ def test_licence_goes_with_the_data_also_out_of_an_archive(tmp_path: Path):
     assert Prepared.open(tmp_path / "set1").meta["source"]["folder"] == "pop909.tar.xz"
 
 
-def test_no_link_hands_on_what_lies_elsewhere(tmp_path: Path):
+def test_notices_that_link_outside_the_source_are_not_copied(tmp_path: Path):
     source, secret = disk.midi_folder(tmp_path / "source", 4), tmp_path / "secret"
     secret.write_text("a key")
     (source / "LICENSE").symlink_to(secret)
@@ -115,7 +115,7 @@ def test_no_link_hands_on_what_lies_elsewhere(tmp_path: Path):
     assert b"MIT License" in held
 
 
-def test_ensemble_is_tested_on_what_other_languages_validate_with(tmp_path: Path):
+def test_test_split_of_ensemble_is_the_validation_split_of_other_languages(tmp_path: Path):
     source = disk.pop909(tmp_path / "source", count=12)
     meta = prepare("pop909", source, tmp_path / "set", HERE)
     assert meta["style"] == "pop"
@@ -129,7 +129,7 @@ def test_ensemble_is_tested_on_what_other_languages_validate_with(tmp_path: Path
 
 
 @pytest.mark.parametrize("language", ["remi", "ensemble"])
-def test_a_set_is_held_out_whole(language: str, tmp_path: Path):
+def test_whole_set_can_be_held_out(language: str, tmp_path: Path):
     source = disk.midi_folder(tmp_path / "source", 3)
     options = PrepareOptions(language=language, test_only=True, workers=0)
     counts = prepare("midi", source, tmp_path / "set", options)["counts"]
@@ -142,7 +142,7 @@ def test_a_set_is_held_out_whole(language: str, tmp_path: Path):
 def test_empty_folder_is_refused_by_every_source(tmp_path: Path):
     (tmp_path / "source").mkdir()
     for name in SOURCES:
-        with pytest.raises(ValueError, match=r"source is empty; .* would be "):
+        with pytest.raises(ValueError, match=r"source is empty; expected .* \("):
             prepare(name, tmp_path / "source", tmp_path / "set", HERE)
     assert os.listdir(tmp_path) == ["source"]
 
@@ -159,19 +159,19 @@ def with_file(name: str, data: bytes):
 @pytest.mark.parametrize(
     ("name", "make", "message"),
     [
-        ("pop909", disk.groove, r"is not POP909 .*: it looks like a groove set, which `musicgen"),
+        ("pop909", disk.groove, r"is not POP909 .*: it looks like a groove set; use `musicgen"),
         ("midi", disk.pop_piano_events, "of MIDI, MusicXML or ABC files .*: it looks like the pop"),
-        ("midi", with_file("notes.txt", b""), "it holds no music that can be read"),
+        ("midi", with_file("notes.txt", b""), "it holds no music in a known format"),
         ("midi", with_file("a.mid", b"MThd"), r"none of the 1 pieces of .*; the first, a\.mid: "),
     ],
 )
-def test_folder_of_another_kind_is_refused(name: str, make, message: str, tmp_path: Path):
+def test_folder_of_the_wrong_kind_is_refused(name: str, make, message: str, tmp_path: Path):
     with pytest.raises(ValueError, match=message):
         prepare(name, make(tmp_path / "source"), tmp_path / "set", HERE)
     assert os.listdir(tmp_path) == ["source"]
 
 
 @pytest.mark.parametrize("options", [{"validation": -0.1}, {"validation": 0.5}, {"workers": -1}])
-def test_options_that_cannot_be_are_refused(options: dict):
-    with pytest.raises(ValueError, match=r"can(not)? be"):
+def test_invalid_options_are_refused(options: dict):
+    with pytest.raises(ValueError, match="; give 0"):
         PrepareOptions(**options)

@@ -1,4 +1,4 @@
-"""Several prepared sets are trained on as one, and none trains on what another holds out."""
+"""Several prepared sets are trained on as one, and what one holds out is not trained on in another."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def prepared(source: str, folder: Path, destination: Path, **changes) -> str:
     return str(destination)
 
 
-def test_rows_of_several_sets_stand_end_to_end(parts: list[str]):
+def test_rows_of_several_sets_are_concatenated(parts: list[str]):
     shards, sets = Shards(parts), [Prepared.open(part) for part in parts]
     numbered = [(one, row) for one in sets for row in range(len(one))]
     assert len(shards.length) == len(numbered)
@@ -46,14 +46,16 @@ def test_rows_of_several_sets_stand_end_to_end(parts: list[str]):
     assert Shards(parts[:1]).checksum == sets[0].meta["checksum"]
 
 
-def test_sets_of_two_languages_are_refused(parts: list[str], pianos: Path):
-    with pytest.raises(ValueError, match=r"is in another language than .*: remi in its version"):
+def test_sets_in_two_languages_are_refused(parts: list[str], pianos: Path):
+    with pytest.raises(
+        ValueError, match=r"are in different languages or versions of one \(remi, groove\)"
+    ):
         Shards([*parts, str(pianos)])
-    with pytest.raises(ValueError, match="no data set is named"):
+    with pytest.raises(ValueError, match="no data set is given"):
         Shards([])
 
 
-def test_sets_are_drawn_from_by_their_weights(parts: list[str], tmp_path: Path):
+def test_sets_are_sampled_by_their_weights(parts: list[str], tmp_path: Path):
     weights = {parts[0]: 1.0, parts[1]: 2.0}
     settings = DataConfig(folder=weights, length=64, batch=4)
     batches, again = (Batches(settings, seed=1) for _ in range(2))
@@ -61,9 +63,9 @@ def test_sets_are_drawn_from_by_their_weights(parts: list[str], tmp_path: Path):
     random = np.random.default_rng(0)
     rows = np.array([batches._stream.row(number, random) for number in range(1024)])
     sets = batches.shards.set_of(rows)
-    assert (sets == 1).sum() == 2 * 341  # of 512 each, as nearly as it goes
+    assert (sets == 1).sum() == 2 * 341  # of 2 × 512, rounded
     first = batches.shards.file[rows[sets == 0][:3]]
-    assert len({*first.tolist()}) == 3  # each of its files once in an epoch of its own
+    assert len({*first.tolist()}) == 3  # each of its files once in its epoch
     with pytest.raises(ValueError, match="sets with weights have no common epoch"):
         batches.steps(None, 2.0)
     config = toy_config(tmp_path, Path(parts[0]), data={"folder": weights})
@@ -72,14 +74,14 @@ def test_sets_are_drawn_from_by_their_weights(parts: list[str], tmp_path: Path):
         DataConfig(folder={parts[0]: 0.0})
 
 
-def refused(one: str, other: str, says: str) -> None:
-    """Check that two sets are not trained on together, in either order."""
+def refused(one: str, other: str, message: str) -> None:
+    """Check that training on two sets together is refused, in either order."""
     for order in ([one, other], [other, one]):
-        with pytest.raises(ValueError, match=says):
+        with pytest.raises(ValueError, match=message):
             Shards(order)
 
 
-def test_style_that_is_held_out_may_not_come_in_by_another_set(tmp_path: Path):
+def test_held_out_style_is_refused_in_another_set(tmp_path: Path):
     grooves = prepared("groove", disk.groove(tmp_path / "groove"), tmp_path / "data" / "groove")
     for number, style in enumerate("cdx"):  # `groove` holds out c and d
         train = disk.groove_songs(tmp_path / style) / "train"
@@ -91,14 +93,14 @@ def test_style_that_is_held_out_may_not_come_in_by_another_set(tmp_path: Path):
         refused(songs, grooves, f"{style} trains on the style lib{style}, which .*groove holds")
 
 
-def test_piece_that_is_held_out_may_not_come_in_by_another_set(tmp_path: Path):
+def test_held_out_piece_is_refused_in_another_set(tmp_path: Path):
     here = str(prepared_set(tmp_path / "here", "groove", train=3, held_out=1))
     there = str(prepared_set(tmp_path / "there", "groove", train=2, held_out=2))  # holds out piece2
     refused(here, there, "here trains on piece2, which .*there holds out as")
     assert len(Shards([here, here]).sets) == 2
 
 
-def test_work_that_is_held_out_may_not_come_in_by_another_edition(tmp_path: Path):
+def test_held_out_work_is_refused_in_another_edition(tmp_path: Path):
     for number in range(24):
         disk.put(tmp_path / "here" / f"{number}.mid", disk.piano(number, bars=8))
     held_out = {"language": "ensemble", "validation": 0.45}
@@ -109,7 +111,7 @@ def test_work_that_is_held_out_may_not_come_in_by_another_edition(tmp_path: Path
     edition = edition.replace(notes=edition.notes.replace(pitch=edition.notes.pitch + 1))
     disk.put(tmp_path / "there" / "edition.mid", edition)
     there = prepared("midi", tmp_path / "there", tmp_path / "b", **held_out)
-    assert len(Prepared.open(there).rows("test"))  # the same, wherever it lies
+    assert len(Prepared.open(there).rows("test"))  # the same work in another set
     Shards([here, there])
     there = prepared("midi", tmp_path / "there", tmp_path / "c", language="ensemble", validation=0)
-    refused(here, there, f"c trains on edition.mid, which .* holds out as {name}")
+    refused(here, there, f"c trains on edition.mid, whose .* holds out as {name}")

@@ -1,4 +1,4 @@
-"""A prepared set appears whole or not at all, and replaces another only on request."""
+"""A prepared set is written whole or not at all, and replaces another only on request."""
 
 import errno
 import os
@@ -18,7 +18,7 @@ def test_set_is_replaced_only_on_request(tmp_path: Path):
     with pytest.raises(ValueError, match=r"holds a prepared data set of 8 tokens; .* --force"):
         write(tmp_path / "set", shift=1)
     assert contents(tmp_path / "set") == before
-    write(tmp_path / ".set.old")  # which a killed run left
+    write(tmp_path / ".set.old")  # left by a killed program
     write(tmp_path / "set", shift=1, replace=True)
     assert Prepared.open(tmp_path / "set").ids(0).tolist() == [2, 2, 3]
     assert os.listdir(tmp_path) == ["set"]
@@ -28,8 +28,8 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.mark.parametrize("error", [RuntimeError(), KeyboardInterrupt(), FULL, None])
-def test_what_fails_leaves_the_old_set_and_no_trace(tmp_path: Path, error, monkeypatch):
-    """At the last moment, as it is written to the disk; or at first, where there is no room for a token."""
+def test_failure_leaves_the_old_set_and_no_trace(tmp_path: Path, error, monkeypatch):
+    """It fails at the last moment, when the set is synced to disk, or at the first token, on a full disk."""
 
     def fail(descriptor: int) -> None:
         raise error
@@ -48,7 +48,7 @@ def test_what_fails_leaves_the_old_set_and_no_trace(tmp_path: Path, error, monke
     assert os.listdir(tmp_path) == ["set"]
 
 
-def test_leavings_of_a_killed_run_are_cleared_and_its_old_set_comes_back(tmp_path: Path):
+def test_remains_of_a_killed_program_are_removed_and_the_old_set_restored(tmp_path: Path):
     before = contents(write(tmp_path / "set"))
     (tmp_path / "set").rename(tmp_path / ".set.old")
     (tmp_path / ".set.part").mkdir()
@@ -63,11 +63,11 @@ def test_leavings_of_a_killed_run_are_cleared_and_its_old_set_comes_back(tmp_pat
 
 
 @pytest.mark.parametrize("replace", [True, False])
-def test_foreign_folder_or_file_is_never_written_to(tmp_path: Path, replace: bool):
+def test_other_folders_and_files_are_never_written_to(tmp_path: Path, replace: bool):
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(ValueError, match="is not empty and holds no prepared data set"):
         write(tmp_path, replace=replace)
-    with pytest.raises(ValueError, match=r"thesis\.tex is a file; give a folder"):
+    with pytest.raises(ValueError, match=r"thesis\.tex is a file; choose a folder"):
         write(tmp_path / "thesis.tex", replace=replace)
     assert os.listdir(tmp_path) == ["thesis.tex"]
     (tmp_path / META_FILE).write_text('{"format": "another program\'s"}')
@@ -75,11 +75,11 @@ def test_foreign_folder_or_file_is_never_written_to(tmp_path: Path, replace: boo
         check_destination(tmp_path, replace=True)
 
 
-def test_two_runs_at_once_do_not_mix_and_notices_go_beside_the_set(tmp_path: Path):
+def test_concurrent_writers_are_refused_and_notices_are_copied(tmp_path: Path):
     (tmp_path / "LICENSE.txt").write_text("MIT")
     with PreparedWriter(tmp_path / "set", replace=False) as writer:
         writer.add("a", [row(1)], split="train")
-        with pytest.raises(ValueError, match=r"another run is writing .*set"):
+        with pytest.raises(ValueError, match=r"another program is writing .*set"):
             write(tmp_path / "set")
         writer.commit(META, [(tmp_path / "LICENSE.txt", "LICENSE")])
     assert len(Prepared.open(tmp_path / "set")) == 1

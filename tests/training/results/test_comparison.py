@@ -5,13 +5,13 @@ from matplotlib.figure import Figure
 
 from musicgen import checkpoint
 from tests.names import on_disk
-from training.comparison import compared, ranked, tabulated, write_comparison
+from training.comparison import ranked, run_results, tabulated_seeds, write_comparison
 from training.curves import draw_comparison, draw_position_means, read_table, write_curves
 from training.run_folder import newest, read_state
 
 
-def test_run_is_what_it_came_to_at_its_last_step(trained: Path, tmp_path: Path):
-    row, state = compared(trained), read_state(newest(trained))
+def test_results_of_a_run_are_those_of_its_last_step(trained: Path, tmp_path: Path):
+    row, state = run_results(trained), read_state(newest(trained))
     assert row["steps"] == 20
     assert (row["inside"], row["beyond"]) == (state.validation_loss, state.validation_beyond)
     model, _ = checkpoint.load(trained / "model")
@@ -21,11 +21,11 @@ def test_run_is_what_it_came_to_at_its_last_step(trained: Path, tmp_path: Path):
     drawn = Figure().subplots()
     tables = [read_table(trained / "positions.csv")] * 2
     draw_position_means(drawn, {"run": tables[:1]}, 32)
-    assert not drawn.collections  # of one run, no interval
+    assert not drawn.collections  # no interval for a single run
     draw_position_means(drawn, {"run": tables}, 32)
     assert len(drawn.collections) == 1
     with pytest.raises(ValueError, match="holds no checkpoint"):
-        compared(tmp_path)
+        run_results(tmp_path)
 
 
 def run(name: str, inside: float | None = None, seed: int = 1, **more) -> dict:
@@ -41,44 +41,45 @@ def runs(name: str, *losses: float) -> list[dict]:
 FAILED = "the loss was not finite"
 
 
-def test_table_is_ranked_and_failures_come_last(tmp_path: Path):
+def test_rows_are_ranked_with_failures_last(tmp_path: Path):
     found = [
         {"name": "broken", "seed": 1, "failed": FAILED},
         *(run("b", 2.0, seed, beyond=2.5, parameters=12345, steps=10) for seed in (1, 2)),
         run("a", 1.0, beyond=None, parameters=9, steps=10, tokens_per_second=2345.6),
     ]
-    assert tabulated(tmp_path) == {}
+    assert tabulated_seeds(tmp_path) == {}
     write_comparison(ranked(found, {}), tmp_path)
     lines = (tmp_path / "comparison.md").read_text(encoding="utf-8").splitlines()
     assert lines[2] == "| a | 1 | 9 | 10 | 1.0000 | – | 2,346 |  |"
     assert lines[3] == "| b | 2 | 12,345 | 10 | 2.0000 ± 0.0000 | 2.5000 ± 0.0000 | – |  |"
     assert lines[4].endswith(f"| {FAILED} |")
-    assert tabulated(tmp_path) == {"a": 1, "b": 2, "broken": 0}
+    assert tabulated_seeds(tmp_path) == {"a": 1, "b": 2, "broken": 0}
     write_comparison(ranked(found[1:], {}), tmp_path)
     assert "failed" not in (tmp_path / "comparison.md").read_text(encoding="utf-8")
     for text in ("a,b\n1,2\n", "name,seeds\nrope\n", "name,seeds\nrope,many\n"):
         (tmp_path / "comparison.csv").write_text(text)
-        with pytest.raises(ValueError, match=r"comparison\.csv is no table of a comparison; move"):
-            tabulated(tmp_path)
+        with pytest.raises(
+            ValueError, match=r"comparison\.csv is not the table of a comparison; move"
+        ):
+            tabulated_seeds(tmp_path)
 
 
-def test_means_have_students_interval_and_changes_are_paired_by_seed():
+def test_intervals_are_students_and_changes_are_paired_by_seed():
     found = [*runs("none", 1.0, 2.0, 3.0), *runs("rope", 0.9, 1.8, 3.0)]
     rope, none = ranked(found, {"rope": "none"})
     assert (none["seeds"], none["inside"], none["beyond"], none["against"]) == (3, 2.0, 3.0, "")
-    assert none["inside_interval"] == pytest.approx(
-        4.302653 / 3**0.5
-    )  # t of two degrees of freedom
+    t = 4.302653  # of two degrees of freedom
+    assert none["inside_interval"] == pytest.approx(t / 3**0.5)
     assert none["change"] is None
     assert rope["against"] == "none"
     assert rope["change"] == pytest.approx(-0.1)
-    assert rope["change_interval"] == pytest.approx(4.302653 * 0.1 / 3**0.5)
+    assert rope["change_interval"] == pytest.approx(t * 0.1 / 3**0.5)
     assert rope["change_beyond"] == pytest.approx(-0.1)
     (one,) = ranked(runs("rope", 1.5), {})
     assert (one["inside"], one["inside_interval"]) == (1.5, None)
 
 
-def test_seed_that_failed_on_either_side_makes_no_pair():
+def test_seeds_with_a_failed_run_are_not_paired():
     broken = {"name": "rope", "seed": 2, "failed": FAILED}
     found = [*runs("none", 1, 2, 3), run("rope", 1, 1), broken, run("rope", 5, 3)]
     rope = ranked(found, {"rope": "none"})[1]
@@ -96,8 +97,8 @@ TABLES = {
 
 
 @pytest.mark.parametrize("rows", [1, 9])
-def test_curves_are_drawn_of_a_run_of_any_name_and_length(tmp_path: Path, rows: int):
-    run = tmp_path / on_disk("$\\foo$\x1b\u202e")  # which is no mathematics
+def test_curves_are_drawn_for_any_name_and_length(tmp_path: Path, rows: int):
+    run = tmp_path / on_disk("$\\foo$\x1b\u202e")  # not mathematics
     run.mkdir()
     for name, text in TABLES.items():
         (run / f"{name}.csv").write_text("\n".join(text.splitlines()[:rows]) + "\n")

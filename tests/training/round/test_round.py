@@ -1,4 +1,4 @@
-"""A round is packed, run and unpacked, and goes on here; whatever happens there, the last weights come back."""
+"""Rounds are packed, run, unpacked and continued; whatever happens, the results hold the latest weights."""
 
 import json
 import signal
@@ -23,7 +23,7 @@ HOLD = {"schedule": "hold", "method": "muon", "steps": 1000}
 
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
-    """Put back what a round does to signals."""
+    """Restore the signal handlers that a round replaces."""
     before = {name: signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)}
     yield
     for name, handler in before.items():
@@ -32,7 +32,7 @@ def handlers() -> Iterator[None]:
 
 @pytest.fixture
 def packed(pianos: Path, tmp_path: Path) -> Path:
-    """Return a packed round of a toy."""
+    """Return the packed round of a toy run."""
     changes = {"optimiser": HOLD, "validation": {"every": 1000}, "model": {"layers": 2}}
     file = toy_file(tmp_path, pianos, **changes)
     assert main(["pack", str(file), str(tmp_path / "round")]) == 0
@@ -41,34 +41,34 @@ def packed(pianos: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[Run, Any], None]]:
-    """Let each step take a second; return what is done before one."""
-    ticks, plain, before = [0.0], Run._learn, []
+    """Make each step take one second; return a list to which functions to be called before a step can be added."""
+    ticks, take_step, before = [0.0], Run._take_step, []
 
-    def learn(self: Run, part, sums):
-        for do in before:
-            do(self, part)
+    def timed_step(self: Run, data, sums):
+        for function in before:
+            function(self, data)
         ticks[0] += 1
-        return plain(self, part, sums)
+        return take_step(self, data, sums)
 
-    monkeypatch.setattr(Run, "_learn", learn)
+    monkeypatch.setattr(Run, "_take_step", timed_step)
     monkeypatch.setattr(optimiser, "time", SimpleNamespace(monotonic=lambda: ticks[0]))
     return before
 
 
 def run(packed: Path, seconds: float = 10, *more: str) -> tuple[int, Path]:
-    """Run a round of so many steps; return its status, and what came back."""
+    """Run a round for a number of one-second steps; return its exit status and the folder of its results."""
     out = packed.with_name("out")
     given = ["--seconds", str(seconds), "--out", str(out), "--device", "cpu", *more]
     return main(["run", str(packed), *given]), out
 
 
 @pytest.mark.parametrize("weights", [pytest.param("bfloat16", marks=pytest.mark.long), "int8"])
-def test_round_goes_on_here_and_there(packed: Path, weights: str, capsys):
+def test_round_is_unpacked_and_continued(packed: Path, weights: str, capsys):
     assert not (packed / "code" / "musicgen" / "pretrained").exists()
     status, out = run(packed)
     assert status == 0
     said = capsys.readouterr().out
-    assert "tokens/s; the run begins" in said
+    assert "tokens/s; training starts" in said
     assert "finished: " in said
     content = json.loads((out / "round.json").read_text())
     assert content["batch"] == 4
@@ -79,8 +79,8 @@ def test_round_goes_on_here_and_there(packed: Path, weights: str, capsys):
     assert (card[TAIL_FROM], int(held.name), card["steps"]) == (8, 8, 10)
     state = run_folder.read_state(held)
     assert (state.began, state.batches) == (state.step, state.step)
-    assert main(["unpack", str(out), str(home)]) == 2  # once is enough
-    assert "stands at step" in capsys.readouterr().err
+    assert main(["unpack", str(out), str(home)]) == 2  # a second time
+    assert "is already at step" in capsys.readouterr().err
 
     assert main(["pack", str(home), str(packed), "--weights", weights]) == 0
     assert run(packed, 10, "--batch", "8")[0] == 0
@@ -91,13 +91,13 @@ def test_round_goes_on_here_and_there(packed: Path, weights: str, capsys):
     assert read(home / "config.yaml").data.batch == 4
 
 
-def test_full_card_halves_the_batch_and_goes_on(packed: Path, steps, capsys):
+def test_round_continues_with_half_the_batch_when_memory_is_full(packed: Path, steps, capsys):
     seen = []
 
-    def fill(self: Run, part):
-        batch = len(part.tokens)
-        seen.append((batch, part.step))
-        if batch == 8 or (batch == 4 and part.step == 15 and "work/run" in str(self.folder)):
+    def fill(self: Run, data):
+        batch = len(data.tokens)
+        seen.append((batch, data.step))
+        if batch == 8 or (batch == 4 and data.step == 15 and "work/run" in str(self.folder)):
             raise torch.OutOfMemoryError("full")
 
     steps.append(fill)
@@ -105,18 +105,18 @@ def test_full_card_halves_the_batch_and_goes_on(packed: Path, steps, capsys):
     assert status == 0
     said = capsys.readouterr().out
     assert "batch 8 does not fit" in said
-    assert "the card is full at batch 4; 2 from here on" in said
+    assert "GPU memory is full at batch 4; continuing with 2" in said
     assert (2, 15) in seen  # no step is lost
     content = json.loads((out / "round.json").read_text())
     assert (content["batch"], content["ending"]) == (2, "finished")
 
 
-def test_what_fails_leaves_the_last_weights(packed: Path, steps):
-    def pull(self: Run, part):
-        if part.step == 20 and "work/run" in str(self.folder):
+def test_failed_round_leaves_the_latest_weights(packed: Path, steps):
+    def fail(self: Run, data):
+        if data.step == 20 and "work/run" in str(self.folder):
             raise RuntimeError("a cable was pulled")
 
-    steps.append(pull)
+    steps.append(fail)
     status, out = run(packed, 40)
     assert status == 1
     home = packed.with_name("home")

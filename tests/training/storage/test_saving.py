@@ -1,4 +1,4 @@
-"""A checkpoint is complete or absent; tables go on where their run does; one program at a time takes its folder."""
+"""A checkpoint is complete or absent, tables continue with their run, and a folder has one program at a time."""
 
 import resource
 from dataclasses import replace
@@ -28,9 +28,9 @@ def save(run: Run, folder: Path) -> Path:
     return run_folder.save(folder, run.model, run.card(), averages, run.state)
 
 
-def test_full_disk_leaves_no_half_checkpoint(learned: Run, tmp_path: Path):
+def test_full_disk_leaves_no_partial_checkpoint(learned: Run, tmp_path: Path):
     least, most = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, most))  # stands for a disk that is full
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, most))  # acts like a full disk
     try:
         with pytest.raises(OSError, match="too large"):
             save(learned, tmp_path / "full")
@@ -40,7 +40,7 @@ def test_full_disk_leaves_no_half_checkpoint(learned: Run, tmp_path: Path):
     assert run_folder.newest(tmp_path / "full") is None
 
 
-def test_newest_are_kept_and_leavings_go(learned: Run, tmp_path: Path):
+def test_prune_keeps_the_newest_and_removes_remains(learned: Run, tmp_path: Path):
     for step in (5, 20, 100, 3):
         learned.state.step = step
         save(learned, tmp_path)
@@ -59,7 +59,7 @@ SPEED = {"learning_rate": 0.1, "gradient_norm": 1.0, "tokens_per_second": 5.0, "
 
 
 def tables(folder: Path, first: int, last: int) -> dict[str, str]:
-    """Log some steps; return the tables."""
+    """Log some steps and return the tables."""
     log = Log(folder, first, enabled=True)
     for step in range(first + 1, last + 1):
         log.train(step=step, loss=10 - step, **SPEED)
@@ -68,27 +68,27 @@ def tables(folder: Path, first: int, last: int) -> dict[str, str]:
     return {name: (folder / f"{name}.csv").read_text() for name in TABLES}
 
 
-def test_tables_have_a_header_and_a_row_a_record(tmp_path: Path):
+def test_tables_have_a_header_and_one_row_per_record(tmp_path: Path):
     found = tables(tmp_path, 0, 2)
     assert found["train"].splitlines()[0].split(",") == list(TABLES["train"])
     assert found["train"].splitlines()[1:] == ["1,9,0.1,1.0,5.0,0.0,1.0", "2,8,0.1,1.0,5.0,0.0,1.0"]
     assert found["validation"].splitlines()[1] == "1,2.0,,3"
     assert found["positions"].splitlines()[-1] == "2,8,16,1.5,0.2,3"
     assert list((tmp_path / "tensorboard").iterdir())
-    log = Log(tmp_path / "none", 0, enabled=False)  # another process than the first
+    log = Log(tmp_path / "none", 0, enabled=False)  # of a process other than the first
     log.validation(1, MEASURED)
     log.close()
     assert not (tmp_path / "none").exists()
 
 
-def test_rows_after_the_checkpoint_and_torn_lines_are_dropped_on_resuming(tmp_path: Path):
-    tables(tmp_path / "cut", 0, 5)  # of which the last checkpoint knows 3
+def test_resuming_drops_rows_after_the_checkpoint_and_partial_lines(tmp_path: Path):
+    tables(tmp_path / "cut", 0, 5)  # the last checkpoint is that of step 3
     with (tmp_path / "cut" / "train.csv").open("a") as file:
-        file.write("1")  # of a row of step 12, say: not one of step 1
+        file.write("1")  # could be the start of a row of step 12
     assert tables(tmp_path / "cut", 3, 6) == tables(tmp_path / "whole", 0, 6)
 
 
-def test_rows_of_an_earlier_version_are_kept_without_what_it_did_not_measure(tmp_path: Path):
+def test_rows_of_an_earlier_version_are_padded(tmp_path: Path):
     (tmp_path / "train.csv").write_text("step,loss,learning_rate,gradient_norm\n1,9,0.1,1.0\n")
     rows = tables(tmp_path, 1, 2)["train"].splitlines()
     assert rows[1:] == ["1,9,0.1,1.0,,,", "2,8,0.1,1.0,5.0,0.0,1.0"]
@@ -115,10 +115,10 @@ def config(tmp_path: Path) -> RunConfig:
     return toy_config(tmp_path, tmp_path / "data")
 
 
-def test_configuration_is_written_whole_and_not_before_a_step_is_to_be_made(config: RunConfig):
+def test_configuration_is_written_whole_and_only_on_request(config: RunConfig):
     with run_folder.run_folder(Path(config.run)):
         assert list(Path(config.run).iterdir()) == []
-    (Path(config.run) / ".0a1b2c3d4e5f.part").write_text("da")  # of a first file, not finished
+    (Path(config.run) / ".0a1b2c3d4e5f.part").write_text("da")  # an unfinished first file
     assert begin(config) == []
     written = Path(config.run) / "config.yaml"
     assert read(written) == config
@@ -127,15 +127,19 @@ def test_configuration_is_written_whole_and_not_before_a_step_is_to_be_made(conf
 
 def test_run_is_not_overwritten(config: RunConfig):
     begin(config)
-    with pytest.raises(ValueError, match="already holds a run, with nothing saved yet; --resume"):
+    with pytest.raises(
+        ValueError, match="already holds a run, with nothing saved yet; continue it"
+    ):
         begin(config)
     (Path(config.run) / "checkpoints" / "00000030").mkdir(parents=True)
-    with pytest.raises(ValueError, match="already holds a run, at step 30; --resume goes on"):
+    with pytest.raises(
+        ValueError, match="already holds a run, at step 30; continue it with --resume"
+    ):
         begin(config)
     assert begin(config, resume=True) == []
 
 
-def test_what_is_no_run_is_not_written_into(config: RunConfig, tmp_path: Path):
+def test_folders_without_a_run_are_left_alone(config: RunConfig, tmp_path: Path):
     letter = tmp_path / "other" / "letter.txt"
     letter.parent.mkdir()
     letter.touch()
@@ -144,7 +148,9 @@ def test_what_is_no_run_is_not_written_into(config: RunConfig, tmp_path: Path):
     with pytest.raises(ValueError, match="is a file"):
         begin(replace(config, run=str(letter)))
     there = letter / "run"
-    with pytest.raises(OSError, match=f"folder {there} cannot be made .*; --set run=… names"):
+    with pytest.raises(
+        OSError, match=f"folder {there} cannot be made .*; choose another with --set run=…"
+    ):
         begin(replace(config, run=str(there)))
     assert [path.name for path in letter.parent.iterdir()] == ["letter.txt"]
 

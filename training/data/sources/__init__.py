@@ -1,4 +1,4 @@
-"""The kinds of data sets that people have, a file each, by name."""
+"""The kinds of music data sets that can be prepared, by name."""
 
 from training.data.sources.groove import Groove, GrooveSongs
 from training.data.sources.human_drums import HumanDrums
@@ -9,12 +9,12 @@ from training.data.sources.pop909 import Pop909
 from training.data.sources.pop_piano import PopPiano
 from training.data.sources.source import Listing, Source
 
-_ALL: tuple[Source, ...] = (  # in the order in which a folder is compared with them: the most particular first
+_ALL: tuple[Source, ...] = (  # from the most specific to the most general, as `recognise` tries them
     Pop909(), Lieder(), Quartets(), PolishKeyboard(), HumanDrums(), GrooveSongs(), Groove(), PopPiano(), MidiFolder(),
 )  # fmt: skip
 SOURCES = {source.name: source for source in _ALL}
 
 
 def recognise(listing: Listing) -> Source | None:
-    """Return the source that a folder looks most like, or None where it holds no music."""
+    """Return the most specific source that a folder looks like; None if it holds no music."""
     return next((source for source in SOURCES.values() if source.fits(listing)), None)

@@ -1,7 +1,7 @@
-"""Accompaniments of one style each, named CHART.STYLE.mid: the Groove2Groove data, and sets of its shape.
+"""Accompaniments in one style each, named CHART.STYLE.mid: the Groove2Groove data, and sets like it.
 
-Groove2Groove (Cífka et al., 2020) has `midi/train/fixed/CHART.STYLE_SUB.mid`, and two bars of
-count-in; of its folders the paper uses the training styles alone and holds some of them out.
+Groove2Groove (Cífka et al., 2020) has files `midi/train/fixed/CHART.STYLE_SUB.mid`, which begin with a count-in of two
+bars. The SPE paper uses only the training styles and holds some of them out.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from training.data.sources.source import (
     Source,
     arranged,
     check_styles,
+    printable,
     read,
-    shown,
     split_by_name,
 )
 
@@ -34,18 +34,18 @@ _SPLITS = {
     **{"train": "train", "test": "test"},
     **{"val": "validation", "valid": "validation", "validation": "validation"},
 }
-_FIXED = "fixed"  # the folder of Groove2Groove's files with the right programs
+_FIXED = "fixed"  # the folder of Groove2Groove's files with correct programs
 COUNT_IN_BEATS = 8
-HELD_OUT_STYLES = 25  # of two sub-styles each: for validation, and again for test
+HELD_OUT_STYLES = 25  # for validation, and as many for test; each has two sub-styles
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Named:
-    """A file, and what its path says."""
+    """A file and the parts of its path."""
 
     file: str
     style: str
-    folder: str  # train, val, test, …, or empty
+    folder: str  # train, val, test, … or empty
 
     @property
     def family(self) -> str:
@@ -57,11 +57,11 @@ class _Named:
 
 
 class Groove(Source):
-    """Files in folders train, val and test, or all in one."""
+    """Accompaniments in folders train, val and test, or in a single folder."""
 
     name = "groove"
     title = "a groove set"
-    shape = "accompaniments named CHART.STYLE.mid, in folders train, val and test or in one"
+    shape = "accompaniments CHART.STYLE.mid, in folders train, val and test or in a single one"
     language = "groove"
     languages = ("groove", "ensemble")
     licence = "not stated: that of the files"
@@ -71,7 +71,9 @@ class Groove(Source):
     def find(self, listing: Listing, validation: float) -> Found:
         named = [(file, _named(file)) for file in listing.midi_files]
         skipped = [
-            Skipped(shown(file), "it is not named CHART.STYLE.mid") for file, n in named if not n
+            Skipped(printable(file), "it is not named CHART.STYLE.mid")
+            for file, n in named
+            if not n
         ]
         files = [name for _, name in named if name]
         if any(name.is_fixed for name in files):
@@ -85,12 +87,12 @@ class Groove(Source):
         score = read(piece)
         if piece.path.parent.name == _FIXED:
             score = excerpt(merged(score), COUNT_IN_BEATS * score.ticks_per_beat)
-        # A program made these files: their beats are right, also where the notes swing.
+        # These files were made by a program, so their beats are right even if the notes swing.
         return arranged(score.replace(beats_known=True), language)
 
 
 class GrooveSongs(Groove):
-    """As a groove set; its charts are songs of the McGill Billboard annotations (Burgoyne et al., ISMIR 2011)."""
+    """A groove set over the songs of the McGill Billboard annotations (Burgoyne et al., ISMIR 2011)."""
 
     name = "groove-songs"
     title = "Groove songs: MMA accompaniments over whole songs"
@@ -105,7 +107,7 @@ class GrooveSongs(Groove):
 
 
 def merged(score: Score) -> Score:
-    """Return the score with tracks of equal names as one."""
+    """Return the score with tracks of the same name merged."""
     first = {}
     for index, track in enumerate(score.tracks):
         first.setdefault(track.name, index)
@@ -117,10 +119,10 @@ def merged(score: Score) -> Score:
 
 
 def paper_split(families: list[str]) -> dict[str, str]:
-    """Return the split of the styles as the paper's authors drew it, from the sorted styles.
+    """Return the split of the styles that the paper's authors drew.
 
-    They drew with numpy's seed 0: a permutation, of which the first 25 are the test styles; then
-    one of the others, of which the first 25 are the validation styles.
+    With numpy's seed 0, the first 25 styles of a permutation of the sorted styles are the test styles, and the first 25
+    of a permutation of the others the validation styles.
     """
     random = np.random.RandomState(0)
     order = [sorted(families)[i] for i in random.permutation(len(families))]
@@ -141,14 +143,14 @@ def _named(file: str) -> _Named | None:
 
 
 def _by_folder(listing: Listing, files: list[_Named], validation: float) -> Found:
-    """Keep the splits of a set that has them; else hold styles out, by a hash of their family."""
+    """Take the splits from the folders if there are any; otherwise hold out styles by a hash of their family."""
     own = any(name.folder for name in files)
     pieces, skipped = [], []
     for name in files:
         split = _SPLITS.get(name.folder)
         if own and split is None:
             skipped.append(
-                Skipped(shown(name.file), "it lies in none of the folders train, val and test")
+                Skipped(printable(name.file), "it is in none of the folders train, val and test")
             )
             continue
         if split is None:
@@ -158,16 +160,16 @@ def _by_folder(listing: Listing, files: list[_Named], validation: float) -> Foun
 
 
 def _groove2groove(listing: Listing, files: list[_Named], validation: float) -> Found:
-    """Split Groove2Groove's training styles; of a style held out one file of the two is kept."""
+    """Split Groove2Groove's training styles, keeping only one of the two files of a held-out style."""
     used = [n for n in files if n.folder in ("train", "") and n.is_fixed]
     by_style: dict[str, list[_Named]] = {}
     for name in used:
         by_style.setdefault(name.style, []).append(name)
     families = sorted({name.family for name in used})
-    whole = len(families) > 10 * HELD_OUT_STYLES
+    is_complete = len(families) > 10 * HELD_OUT_STYLES
     splits = (
         paper_split(families)
-        if whole
+        if is_complete
         else {
             family: split_by_name(family, validation=validation, test=validation)
             for family in families
@@ -178,7 +180,7 @@ def _groove2groove(listing: Listing, files: list[_Named], validation: float) -> 
         split = splits[pair[0].family]
         if len(pair) != 2:
             skipped += [
-                Skipped(shown(n.file), f"style {style} has {counted(len(pair), 'file')}, not 2")
+                Skipped(printable(n.file), f"style {style} has {counted(len(pair), 'file')}, not 2")
                 for n in pair
             ]
             continue
@@ -188,11 +190,11 @@ def _groove2groove(listing: Listing, files: list[_Named], validation: float) -> 
     remarks = []
     if len(files) > len(used):
         remarks.append(
-            f"{len(files) - len(used)} files outside train/{_FIXED} are not used: the paper's validation "
+            f"{len(files) - len(used)} files outside train/{_FIXED} are not used: as in the paper, validation "
             "and test styles are held out from the training styles."
         )
     if seconds:
         remarks.append(
-            f"{counted(seconds, 'file')} not used: of a style held out the paper takes one file."
+            f"{counted(seconds, 'file')} not used: the paper takes one file of each held-out style."
         )
     return Found(pieces=pieces, skipped=skipped, remarks=remarks)

@@ -1,8 +1,8 @@
-"""The Groove MIDI Dataset (Gillick et al., ICML 2019): human drumming to a click, on an electronic kit.
+"""The Groove MIDI Dataset (Gillick et al., ICML 2019): human drumming to a click on an electronic kit.
 
-Its drums become pieces of the groove language without bass and other, with the authors' splits. Trained
-on beside grooves, they are also what `data.mix_drums` draws drums from. In a language of every metre, those that
-are not in 4/4 are pieces too.
+In the groove language its performances are pieces without bass and other. When trained on together with grooves, they
+are among the drums that `data.mix_drums` uses. Performances in metres other than 4/4 are pieces in languages that have
+every metre. The splits are the authors'.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from training.data.sources.source import (
     Skipped,
     Source,
     arranged,
+    printable,
     read,
-    shown,
 )
 
 LIST = "info.csv"
 _COLUMNS = {"midi_filename", "time_signature", "split", "beat_type"}
 FEWEST_BARS = 4
 _METRE = re.compile(r"[1-9]\d?-(?:1|2|4|8|16)")
-# Notes of the kit (Roland TD-11) that mean another drum in General MIDI, or none; as the data set's
-# own page maps them, but for the rims of the toms and the second crash.
+# Notes of the kit (Roland TD-11) that differ from General MIDI, mapped as on the data set's page, except for the rims
+# of the toms and the second crash.
 _GENERAL_MIDI = {22: 42, 26: 46, 40: 38, 47: 45, 50: 48, 52: 57, 55: 49, 58: 43}
 
 
 class HumanDrums(Source):
-    """A file a performance, and a list of all of them."""
+    """One file per performance, and a list of all performances."""
 
     name = "human-drums"
     title = "Groove MIDI Dataset: human drumming"
-    shape = f"performances of drummers, and {LIST} that lists them"
+    shape = f"drum performances, listed in {LIST}"
     language = "groove"
     languages = ("groove", "ensemble")
     licence = (
@@ -59,26 +59,26 @@ class HumanDrums(Source):
 
     def find(self, listing: Listing, validation: float) -> Found:
         file = self._list(listing)
-        assert file is not None, "a folder is looked at before it is read"
+        assert file is not None, "called only if `fits`"
         folder = file.removesuffix(LIST)
         pieces, skipped, files = [], [], {*listing.files}
         for row in _rows(listing.path(file)):
             name = folder + (row["midi_filename"] or "")
             reason = _reason(row, name in files)
             if reason:
-                skipped.append(Skipped(shown(name), reason))
+                skipped.append(Skipped(printable(name), reason))
             else:
                 metre = row["time_signature"].replace("-", "/")
                 pieces.append(listing.piece(name, row["split"], metre=metre))
         twice = [name for name, count in Counter(p.name for p in pieces).items() if count > 1]
         if twice:
             raise ValueError(
-                f"{listing.path(file)} lists {twice[0]} twice; give the list as it was"
+                f"{listing.path(file)} lists {twice[0]} twice; restore the original list"
             )
         return Found(
             pieces=sorted(pieces, key=lambda piece: piece.name),
             skipped=skipped,
-            remarks=["The splits are those of the data set."],
+            remarks=["The data set's own splits are used."],
         )
 
     def scores(self, piece: Piece, language: Language) -> list[Score]:
@@ -90,14 +90,14 @@ class HumanDrums(Source):
         bars = math.ceil(score.end_ticks / (bar_beats * score.ticks_per_beat))
         if bars < FEWEST_BARS:
             raise ValueError(
-                f"it is a fill or break of {counted(bars, 'bar')}; {FEWEST_BARS} make a piece"
+                f"it is a fill or break of {counted(bars, 'bar')}; a piece has {FEWEST_BARS} or more"
             )
         meters = Meters(np.array([0]), np.array([numerator]), np.array([denominator]))
-        # It was played to a click: its beats are right, however loosely the drums lie on them.
+        # It was played to a click, so its beats are right, however loose the playing.
         return arranged(score.replace(beats_known=True, meters=meters), language)
 
     def _list(self, listing: Listing) -> str | None:
-        """Return the list of performances, if there is one with the columns that are needed."""
+        """Return the list of performances, if there is one with the required columns."""
         for file in listing.files:
             if file.rpartition("/")[2] == LIST:
                 with listing.path(file).open(encoding="utf-8", errors="replace") as lines:
@@ -112,25 +112,25 @@ def _rows(path: Path) -> list[dict[str, Any]]:
             return list(csv.DictReader(file))
     except (csv.Error, UnicodeDecodeError) as error:
         raise ValueError(
-            f"{path} is no table in UTF-8 ({error}); give the list as it was"
+            f"{path} is not a CSV table in UTF-8 ({error}); restore the original list"
         ) from None
 
 
-def _reason(row: dict[str, Any], is_there: bool) -> str | None:
-    """Return why a performance is not taken."""
+def _reason(row: dict[str, Any], exists: bool) -> str | None:
+    """Return why a performance is skipped, or None if it is used."""
     if None in row.values():
-        return "its line of the list breaks off"
-    if not is_there:
+        return "its line in the list is incomplete"
+    if not exists:
         return "it is listed, but missing"
     if not _METRE.fullmatch(row["time_signature"]):
-        return f"its metre is {row['time_signature']!r}; one such as 4-4 is known"
+        return f"its metre is {row['time_signature']!r}; expected one such as 4-4"
     if row["split"] not in SPLITS:
-        return f"its split is {row['split']!r}; train, validation and test are known"
+        return f"its split is {row['split']!r}; expected train, validation or test"
     return None
 
 
 def with_general_drums(score: Score) -> Score:
-    """Return the score with the kit's notes as General MIDI names the drums."""
-    named = np.arange(128)
-    named[list(_GENERAL_MIDI)] = list(_GENERAL_MIDI.values())
-    return score.replace(notes=score.notes.replace(pitch=named[score.notes.pitch]).sorted())
+    """Return the score with the kit's notes mapped to General MIDI."""
+    mapped = np.arange(128)
+    mapped[list(_GENERAL_MIDI)] = list(_GENERAL_MIDI.values())
+    return score.replace(notes=score.notes.replace(pitch=mapped[score.notes.pitch]).sorted())

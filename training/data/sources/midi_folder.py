@@ -1,4 +1,4 @@
-"""Any folder of MIDI, MusicXML and ABC files."""
+"""Any folder of MIDI, MusicXML or ABC files."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path, PurePosixPath
 
 from tokenization.midi.limits import GENEROUS
 from tokenization.notation.abc.reading import tunes_of
-from training.data.sources.source import Found, Listing, Piece, Source, shown, split_by_name
+from training.data.sources.source import Found, Listing, Piece, Source, printable, split_by_name
 
 
 class MidiFolder(Source):
-    """Files of music by their endings, in any case and at any depth."""
+    """Music files by their extensions, in any case and at any depth."""
 
     name = "midi"
     title = "a folder of MIDI, MusicXML or ABC files"
@@ -22,22 +22,21 @@ class MidiFolder(Source):
         return bool(listing.music_files)
 
     def find(self, listing: Listing, validation: float) -> Found:
-        pieces, of_name = [], {}  # many keep a piece in several formats, side by side
+        pieces, splits = [], {}  # by stem, since one piece is often stored in several formats
         for file in listing.music_files:
             tunes = _tunes(listing.path(file)) if file.lower().endswith(".abc") else 1
             for tune in range(tunes):
                 name = file if tunes == 1 else f"{file}#{tune + 1}"
                 stem = str(PurePosixPath(file).with_suffix("")) if tunes == 1 else name
-                split = of_name.setdefault(stem, split_by_name(name, validation=validation))
+                split = splits.setdefault(stem, split_by_name(name, validation=validation))
                 path, number = listing.path(file), tune if tunes > 1 else None
-                pieces.append(
-                    Piece(name=shown(name), path=path, split=split, work=shown(stem), tune=number)
-                )
+                names = {"name": printable(name), "work": printable(stem)}
+                pieces.append(Piece(**names, path=path, split=split, tune=number))
         return Found(pieces=pieces)
 
 
 def _tunes(path: Path) -> int:
-    """Return how many tunes a file holds; one that cannot be read is said so when it is."""
+    """Return the number of tunes in a file; 1 if it cannot be read, which is reported later."""
     try:
         with path.open("rb") as file:
             return len(tunes_of(file.read(GENEROUS.bytes))[1])

@@ -21,7 +21,7 @@ from training.data.sources.source import (
 )
 from training.data.sources.works import title
 
-VOICE = 52  # the program of a choir: scores have an oboe or a piano play what is sung
+VOICE = 52  # the program of a choir; the scores use an oboe or a piano for singers
 _KEYBOARDS = (*range(8), *range(16, 24))
 _SUNG = re.compile(
     r"voice|voix|chant|canto|gesang|sing|stimme|sopran|mezzo|\balt|contralt|tenor|tén|t[eé]nor|barit|bar[iy]ton"
@@ -34,11 +34,11 @@ _PLAYED = re.compile(
     re.IGNORECASE,
 )
 _STAFF = re.compile(r" \(staff \d+\)$")
-_HEAD_BYTES = 1 << 16  # of a score, with its titles
+_HEAD_BYTES = 1 << 16  # of a score; the titles are in them
 
 
 class OpenScore(Source):
-    """A file a score, named by the corpus's own number, at any depth."""
+    """One file per score, named by its number in the corpus, at any depth."""
 
     language = "ensemble"
 
@@ -52,12 +52,12 @@ class OpenScore(Source):
         )
 
     def titles(self, piece: Piece) -> list[str]:
-        composer, whole, movement = _titles(piece)
-        return title(composer, self.work_of(whole, movement))
+        composer, work, movement = _titles(piece)
+        return title(composer, self.work_title(work, movement))
 
-    def work_of(self, whole: str, movement: str) -> str:
-        """Return the title of what is held out together."""
-        return whole
+    def work_title(self, work: str, movement: str) -> str:
+        """Return the title of the work that is held out as a whole."""
+        return work
 
 
 class Lieder(OpenScore):
@@ -79,12 +79,12 @@ class Lieder(OpenScore):
         one_piano = joined(score, [tracks], Track("Piano", 0))
         return [score, *joined(score, _by_player(score)), *one_piano]
 
-    def work_of(self, whole: str, movement: str) -> str:
-        return movement or whole
+    def work_title(self, work: str, movement: str) -> str:
+        return movement or work
 
 
 class Quartets(OpenScore):
-    """String quartets, named sqNNN: whole ones, or a movement a file."""
+    """String quartets, named sqNNN: whole or one movement per file."""
 
     name = "quartets"
     title = "OpenScore String Quartets"
@@ -95,9 +95,9 @@ class Quartets(OpenScore):
 
 
 def sung(score: Score) -> Score:
-    """Return the score with the parts of singers on voices, whatever the file has play them.
+    """Return the score with a voice as the program of singers' tracks.
 
-    Where no name speaks of a singer, the first part that is not on a keyboard sings.
+    Singers are recognised by their names; if there are none, the first track that is not a keyboard is one.
     """
     tracks = score.tracks
     singers = {index for index, track in enumerate(tracks) if _sings(track)}
@@ -119,7 +119,7 @@ def _sings(track: Track) -> bool:
 
 
 def _by_player(score: Score) -> list[list[int]]:
-    """Return the tracks in groups: the staves of a part together."""
+    """Return the tracks grouped by part, whose staves are separate tracks."""
     groups: dict[str, list[int]] = {}
     result = []
     for index, track in enumerate(score.tracks):
@@ -132,7 +132,7 @@ def _by_player(score: Score) -> list[list[int]]:
 
 
 def _titles(piece: Piece) -> tuple[str, str, str]:
-    """Return composer, title of the work and title of the movement, each empty where it is not said."""
+    """Return the composer, the title of the work and that of the movement, empty if not given."""
     data = unzipped(piece.path.read_bytes(), 16 * GENEROUS.bytes)[:_HEAD_BYTES]
     head = data.decode("utf-8", "replace")
     patterns = (
@@ -141,5 +141,5 @@ def _titles(piece: Piece) -> tuple[str, str, str]:
         r"<movement-title>(.*?)</movement-title>",
     )
     found = (re.search(pattern, head, re.DOTALL) for pattern in patterns)
-    composer, whole, movement = (unescape(one[1]) if one else "" for one in found)
-    return composer, whole, movement
+    composer, work, movement = (unescape(one[1]) if one else "" for one in found)
+    return composer, work, movement

@@ -1,4 +1,4 @@
-"""Keyboard music of the Polish musical heritage (The Fryderyk Chopin Institute), as MIDI files made from scores."""
+"""Polish keyboard music (The Fryderyk Chopin Institute), as MIDI files made from scores."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from training.data.sources.source import (
     Piece,
     Source,
     arranged,
+    printable,
     read,
-    shown,
     split_by_name,
 )
 from training.data.sources.works import title
 
 LIST = "list.tsv"
-_CORRECTED = re.compile(r"\s*\[post.correcturam\]")  # a second reading of the same source
-_COLUMNS = 7  # file, composer, title, metres, notes, bars, bars of another length
+_CORRECTED = re.compile(r"\s*\[post.correcturam\]")  # another reading of the same source
+_COLUMNS = 7  # file, composer, title, metres, notes, bars, bars of irregular length
 
 
 class PolishKeyboard(Source):
-    """A file a piece, and a list with composers and titles."""
+    """One file per piece, and a list of composers and titles."""
 
     name = "polish-keyboard"
     title = "Polish Music Heritage: keyboard music"
-    shape = f"MIDI files of pieces, and {LIST} that lists them"
+    shape = f"MIDI files, listed in {LIST}"
     language = "ensemble"
     licence = (
         "CC BY 4.0, The Fryderyk Chopin Institute (Polish Music Heritage in Open Access, polishscores.org); changed: "
@@ -42,7 +42,7 @@ class PolishKeyboard(Source):
 
     def find(self, listing: Listing, validation: float) -> Found:
         file = _list(listing)
-        assert file is not None, "a folder is looked at before it is read"
+        assert file is not None, "called only if `fits`"
         folder = file.removesuffix(LIST)
         works = {
             folder + row[0]: "".join(title(row[1], _CORRECTED.sub("", row[2])))
@@ -52,17 +52,17 @@ class PolishKeyboard(Source):
         for name in listing.midi_files:
             stem = name.rpartition(".")[0]
             split = split_by_name(stem.removeprefix(folder), validation=validation)
-            work = works.get(stem) or shown(stem.removeprefix(folder))
+            work = works.get(stem) or printable(stem.removeprefix(folder))
             pieces.append(listing.piece(name, split, work=work))
         return Found(pieces=pieces)
 
     def scores(self, piece: Piece, language: Language) -> list[Score]:
-        # They were made from scores: their beats are right.
+        # Made from scores, so their beats are right.
         return arranged(read(piece).replace(beats_known=True), language)
 
 
 def _list(listing: Listing) -> str | None:
-    """Return the list of pieces, if there is one whose first line has its columns and names a MIDI file."""
+    """Return the list of pieces, if there is one that names an existing MIDI file in its first row."""
     files = {*listing.files}
     for file in listing.files:
         if file.rpartition("/")[2] == LIST:

@@ -31,40 +31,41 @@ from training.data.sources.source import (
     split_by_name,
 )
 
-# Which beats of a song start a bar: an annotation, mended where the notes say otherwise.
+# Downbeats: the annotation, corrected where the notes strongly contradict it.
 #
-# Bars start where the bass starts low and long notes, where chords change, and where the melody starts long notes.
-# Each beat gets the log-odds that these give it, less their mean over the song; the best path through the beats goes
-# by whole bars, earns for each annotated downbeat that it keeps, and pays for every bar of another length than most
-# (the Viterbi algorithm). So the annotation stays wherever the evidence against it is small. The weights are those of
-# a logistic regression on the annotated downbeats of every fifth song of POP909, most of which are right. (`python -m
-# tests.tools.measure.bars` of commit 25a5038c prints them, and what the path changes.)
+# Bars tend to start where the bass starts low and long notes, where chords change, and where the melody starts long
+# notes. Each beat is scored by the log-odds of these features, less their mean over the song. The best sequence of bars
+# maximises the sum of the scores at its downbeats, with a bonus for each annotated downbeat and a penalty for each bar
+# of unusual length (Viterbi algorithm). The weights come from a logistic regression on the annotated downbeats, most of
+# which are right, of every fifth song. (`python -m tests.tools.measure.bars` of commit 25a5038c prints them and the
+# changes to the annotation.)
 
-ON_BEAT = 0.2  # beats from it
-LONGEST_BEATS = 4.0  # what a note says more by being long
+ON_BEAT = 0.2  # largest distance of an onset from its beat, in beats
+LONGEST_BEATS = 4.0  # longer notes count the same
 DEEPEST_OCTAVES = 2.0
-# Of the bass: that it starts here, octaves below its median, log length; a change of chord; log length of the melody.
+# Of a bass onset, octaves of the bass below its median, its log length, a chord change, the log length of the melody.
 WEIGHTS = np.array([-0.61, 0.51, 0.86, 2.40, 0.33])
-KEPT = 0.5  # for an annotated downbeat
-ODD = 8.0  # for a bar of another length
-ODD_BEATS = (2, 3, 4, 5)  # that bars may have besides the usual number
+KEPT = 0.5  # bonus of an annotated downbeat
+ODD = 8.0  # penalty of a bar of unusual length
+ODD_BEATS = (2, 3, 4, 5)  # such lengths
 
 
 def _longest(beats: int, at: np.ndarray, length: np.ndarray) -> np.ndarray:
+    """Return the log length of the longest note at each beat: (beats,)."""
     longest = np.zeros(beats)
     np.maximum.at(longest, at, length)
     return np.log1p(longest)
 
 
-def _path(gain: np.ndarray, usual: int) -> np.ndarray:
-    """Return the best path of bars; the first one starts before the usual number of beats is over."""
-    beats = len(gain)
-    prices = dict.fromkeys(ODD_BEATS, ODD) | {usual: 0.0}
+def _best_downbeats(score: np.ndarray, usual: int) -> np.ndarray:
+    """Return the best downbeats, of which the first is among the first `usual` beats: (bars,)."""
+    beats = len(score)
+    penalties = dict.fromkeys(ODD_BEATS, ODD) | {usual: 0.0}
     best, before = np.full(beats, -np.inf), np.full(beats, -1)
-    best[:usual] = gain[:usual]
-    for beat in range(min(prices), beats):
-        for length, price in prices.items():
-            total = best[beat - length] + gain[beat] - price if beat >= length else -np.inf
+    best[:usual] = score[:usual]
+    for beat in range(min(penalties), beats):
+        for length, penalty in penalties.items():
+            total = best[beat - length] + score[beat] - penalty if beat >= length else -np.inf
             if total > best[beat]:
                 best[beat], before[beat] = total, beat - length
     beat = int(max(0, beats - usual) + best[-usual:].argmax())
@@ -75,45 +76,43 @@ def _path(gain: np.ndarray, usual: int) -> np.ndarray:
     return np.array(path[::-1])
 
 
-# A song of POP909 (Wang et al., ISMIR 2020) on its own beats and bars, with its chords as markers.
-#
-# The beats and time signatures of these MIDI files say nothing: where a beat lies is in `beat_midi.txt`, a line a
-# beat: seconds, and two columns that mark downbeats. In a song that counts in twos the second column marks the bars
-# of four; in one that counts in threes the first marks the bars of 3/4, and the second every other one. In one song
-# of nine most bars begin a beat off, in others some do: `bars` puts that right.
+# The beats and time signatures of the MIDI files are meaningless. Each line of `beat_midi.txt` is a beat: its seconds,
+# and two columns that mark downbeats. In songs that count in twos the second column marks bars of four beats; in songs
+# that count in threes the first column marks bars of 3/4, and the second every other one. In one song of nine most
+# annotated bars start a beat off, and in others some do; `Song.bars` corrects them.
 
 TICKS_PER_BEAT = 480
 BEATS_FILE = "beat_midi.txt"
 CHORDS_FILE = "chord_midi.txt"
 MELODY = "MELODY"  # the name of its track
-FEWEST_NOTES = 24  # that could say anything against the annotation
+FEWEST_NOTES = 24  # for a correction of the annotation
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Song:
-    """A song as its folder has it."""
+    """The score and annotations of a song."""
 
     score: Score
-    beats: BeatMap  # counted from the first annotated one
+    beats: BeatMap  # counted from the first annotated beat
     downbeats: np.ndarray  # (beats,) whether an annotated bar starts there
     chords: list[tuple[float, str]]
 
     @property
     def usual(self) -> int:
-        """How many beats most bars have."""
+        """The most frequent number of beats in an annotated bar."""
         lengths = np.diff(np.flatnonzero(self.downbeats))
         return int(np.bincount(lengths).argmax()) if len(lengths) else 4
 
     def bars(self) -> np.ndarray:
-        """Return the beats that start bars, as annotated or mended: (bars,)."""
+        """Return the corrected downbeats: (bars,)."""
         annotated = np.flatnonzero(self.downbeats)
         if len(annotated) < 2 or len(self.score.notes) < FEWEST_NOTES:
             return annotated if len(annotated) else np.zeros(1, dtype=np.int64)
-        evidence = self.features() @ WEIGHTS
-        return _path(evidence - evidence.mean() + KEPT * self.downbeats, self.usual)
+        odds = self.features() @ WEIGHTS
+        return _best_downbeats(odds - odds.mean() + KEPT * self.downbeats, self.usual)
 
     def features(self) -> np.ndarray:
-        """Return what each beat has of a downbeat: (beats, 5)."""
+        """Return the features of each beat, in the order of WEIGHTS: (beats, 5)."""
         beats, notes = len(self.downbeats), self.score.notes
         seconds = tempo_map(self.score)
         onset, end = (
@@ -128,10 +127,10 @@ class Song:
         is_melody = np.isin(notes.track[near], melody)
         lowest = np.full(beats, 128)
         np.minimum.at(lowest, at, pitch)
-        struck = lowest < 128
-        median = np.median(lowest[struck]) if struck.any() else 0
+        has_onset = lowest < 128
+        median = np.median(lowest[has_onset]) if has_onset.any() else 0
         octaves = np.where(
-            struck, np.clip((median - lowest) / 12, -DEEPEST_OCTAVES, DEEPEST_OCTAVES), 0
+            has_onset, np.clip((median - lowest) / 12, -DEEPEST_OCTAVES, DEEPEST_OCTAVES), 0
         )
         is_bass = pitch == lowest[at]
         starts = self.beats.to_beats(np.array([seconds for seconds, _ in self.chords]))
@@ -140,7 +139,7 @@ class Song:
         changed[changes[(changes >= 0) & (changes < beats)]] = 1
         return np.stack(
             [
-                struck,
+                has_onset,
                 octaves,
                 _longest(beats, at[is_bass], length[is_bass]),
                 changed,
@@ -151,7 +150,7 @@ class Song:
 
 
 def read_song(folder: Path) -> Score:
-    """Return a song's score on its own bars, as they are annotated or mended; it starts with that of its first note."""
+    """Return a song's score on its corrected bars, from the bar of its first note, with chords as markers."""
     beat_seconds, downbeats = read_beats(folder / BEATS_FILE)
     chords = read_chords(folder / CHORDS_FILE)
     score = read_midi(folder / f"{folder.name}.mid")
@@ -168,7 +167,7 @@ def read_song(folder: Path) -> Score:
 
 
 def _from_first_note(song: Song, starts: np.ndarray) -> np.ndarray:
-    """Return the starts of bars from the one of the first note, which may lie before all beats."""
+    """Return the downbeats from the bar of the first note on, which can be before the first beat or after the last."""
     if not len(song.score.notes):
         return starts
     first = float(song.beats.to_beats(np.array(first_seconds(song.score)))) + EARLY_BEATS
@@ -181,7 +180,7 @@ def _from_first_note(song: Song, starts: np.ndarray) -> np.ndarray:
 
 
 def _meters(starts: np.ndarray, usual: int) -> Meters:
-    """Return a time signature wherever bars have another number of beats than before."""
+    """Return a time signature at each change of the number of beats in a bar."""
     beats = np.append(np.diff(starts), usual)
     changes = np.flatnonzero(np.diff(beats, prepend=0))
     onset_ticks = (starts[changes] - starts[0]) * TICKS_PER_BEAT
@@ -189,14 +188,14 @@ def _meters(starts: np.ndarray, usual: int) -> Meters:
 
 
 def read_beats(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Return the seconds of each beat, and whether it starts a bar of the song's meter."""
+    """Return the time of each beat in seconds, and whether it is a downbeat."""
     try:
         rows = np.array(
             path.read_text(encoding="utf-8", errors="replace").split(), dtype=np.float64
         ).reshape(-1, 3)
     except ValueError:
         raise ValueError(
-            f"{path} is not a beats file, which has a line of seconds and two downbeat marks a beat"
+            f"{path} is not a beats file: one line per beat, with its seconds and two downbeat marks"
         ) from None
     seconds = rows[:, 0]
     if len(rows) < 2 or not np.isfinite(seconds).all() or (np.diff(seconds) <= 0).any():
@@ -207,7 +206,7 @@ def read_beats(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_chords(path: Path) -> list[tuple[float, str]]:
-    """Return start (seconds) and name of each annotated chord that is another than before, as our vocabulary has it."""
+    """Return the start in seconds and the vocabulary's name of each chord that differs from the one before."""
     chords: list[tuple[float, str]] = []
     for number, line in enumerate(
         path.read_text(encoding="utf-8", errors="replace").splitlines(), 1
@@ -219,8 +218,7 @@ def read_chords(path: Path) -> list[tuple[float, str]]:
             seconds, chord = 0.0, None
         if chord is None:
             raise ValueError(
-                f"line {number} of {path} is {line!r}; start, end and a chord such as 'Bb:min7' "
-                "would be read"
+                f"line {number} of {path} is {line!r}; expected start, end and a chord such as 'Bb:min7'"
             )
         if not chords or chords[-1][1] != chord:
             chords.append((seconds, chord))
@@ -228,48 +226,46 @@ def read_chords(path: Path) -> list[tuple[float, str]]:
 
 
 def _markers(chords: list[tuple[float, str]], beat_map: BeatMap) -> tuple[Marker, ...]:
-    """Return the chords as markers where they change; what sounds at beat 0 stands there."""
+    """Return the chord changes as markers; the chord that sounds at beat 0 is placed there."""
     if not chords:
         return ()
     seconds, names = zip(*chords, strict=True)
     at = to_ticks(beat_map.to_beats(np.array(seconds)), TICKS_PER_BEAT).tolist()
-    at_once = dict(zip(at, names, strict=True))  # of several on a tick the last holds
+    by_tick = dict(zip(at, names, strict=True))  # the last of several at one tick
     markers: list[Marker] = []
-    for tick, name in sorted(at_once.items()):
+    for tick, name in sorted(by_tick.items()):
         if not markers or markers[-1].text != name:
             markers.append(Marker(tick, name))
     return tuple(markers)
 
 
 def _remarks(song: Song, starts: np.ndarray) -> list[str]:
-    """Say how the bars differ from bars of one length, and from the annotation."""
+    """Return remarks on bars of unusual length and on corrections of the annotation."""
     if not song.downbeats.any():
-        return [f"{BEATS_FILE} marks no bars; its first beat is taken for the start of one."]
+        return [f"{BEATS_FILE} marks no downbeats; the first beat is taken as one."]
     remarks = []
     lengths = np.diff(starts)
     if odd := int((lengths != song.usual).sum()):
-        remarks.append(
-            f"{odd} of {counted(len(lengths), 'bar')} have other than {song.usual} beats."
-        )
+        remarks.append(f"{odd} of {counted(len(lengths), 'bar')} do not have {song.usual} beats.")
     inside = starts[(starts >= 0) & (starts < len(song.downbeats))]
     if moved := int((~song.downbeats[inside]).sum()):
         remarks.append(
-            f"{moved} of {counted(len(inside), 'bar')} begin on another beat than annotated, "
-            "where bass, chords and melody say so."
+            f"{moved} of {counted(len(inside), 'bar')} were moved to another beat than annotated, "
+            "by bass, chords and melody."
         )
     return remarks
 
 
-BRIDGE = "BRIDGE"  # the name of the track of a second melody
+BRIDGE = "BRIDGE"  # the track of a second melody
 _SONG = re.compile(r"(?:^|.*/)((\d{3})/\2)\.mid")
 
 
 class Pop909(Source):
-    """A folder a song, 001 … 909, at any depth."""
+    """One folder per song, 001 … 909, at any depth."""
 
     name = "pop909"
     title = "POP909"
-    shape = f"a folder NNN a song, with NNN.mid, {BEATS_FILE} and {CHORDS_FILE}"
+    shape = f"one folder NNN per song, with NNN.mid, {BEATS_FILE} and {CHORDS_FILE}"
     language = "ensemble"
     languages = ("remi", "ensemble")
     licence = "MIT, copyright 2020 Music X Lab"
@@ -304,11 +300,11 @@ class Pop909(Source):
 
     def scores(self, piece: Piece, language: Language) -> list[Score]:
         score = language.arrange(read_song(piece.path))
-        return in_three_ways(score) if language.name == "ensemble" else [score]
+        return arrangements(score) if language.name == "ensemble" else [score]
 
 
-def in_three_ways(score: Score) -> list[Score]:
-    """Return a song with its melodies apart, as one part, and all on one piano, as users play it."""
+def arrangements(score: Score) -> list[Score]:
+    """Return a song with separate melodies, with the melodies as one part, and on a single piano, as users play it."""
     tracks = range(len(score.tracks))
     melodies = [index for index in tracks if score.tracks[index].name in (MELODY, BRIDGE)]
     piano = [index for index in tracks if index not in melodies]

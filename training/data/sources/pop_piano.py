@@ -1,7 +1,7 @@
-"""The pop piano data of the paper (Hsiao et al., AAAI 2021): transcribed songs with beats and chords.
+"""The pop piano data of Hsiao et al. (AAAI 2021): transcribed songs with beats and chords.
 
-People have it as MIDI files whose markers name the chords (`A_m7_A` or `Chord-A_m7`), in several
-stages of which the last is `midi_analyzed`, or as pickled events.
+It exists as MIDI files with chords as markers (`A_m7_A` or `Chord-A_m7`), in several stages of processing, the last of
+which is `midi_analyzed`, and as pickled events.
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ from tokenization.score import Marker, Notes, Score, Tempos, Track
 from training.data.sources.restricted_pickle import read_pickle
 from training.data.sources.source import Found, Listing, Piece, Source, read, split_by_name
 
-# The events of the pop piano release as a score: pickled lists of {name, value}.
-#
-# A file holds (bar positions, events); the events are `Bar`, `Beat` 0 … 15, `Tempo`, `Chord`, and `Note_Pitch`,
-# `Note_Velocity`, `Note_Duration` in a row, durations in 480ths of a beat.
+# An event file is a pickle of (bar positions, events), where events are a list of {name, value}: `Bar`, `Beat` 0 … 15,
+# `Tempo`, `Chord`, and the sequence `Note_Pitch`, `Note_Velocity`, `Note_Duration`, with durations in 480ths of a beat.
 
 TICKS_PER_BEAT = 480
 SUBBEAT_TICKS = TICKS_PER_BEAT // 4
@@ -35,7 +33,7 @@ _IGNORED = {"EOS", "PAD"}
 
 
 def score_of_events(content: Any) -> Score:
-    """Return the score that the content of an event file describes."""
+    """Return the score of an event file, given its content."""
     notes, tempos, markers = [], [], []
     bar, subbeat = -1, 0
     events = _events(content)
@@ -46,7 +44,7 @@ def score_of_events(content: Any) -> Score:
         elif name in _IGNORED:
             continue
         elif bar < 0:
-            raise ValueError(f"event {number} is {name} where the first Bar would come")
+            raise ValueError(f"event {number} is {name}; expected the first Bar")
         elif name == "Beat":
             subbeat = _number(number, name, value, 0, BAR_SUBBEATS - 1)
         elif name == "Tempo":
@@ -57,7 +55,7 @@ def score_of_events(content: Any) -> Score:
             notes.append((tick, *_note(number, events)))
         elif name not in _NOTE:
             raise ValueError(
-                f"event {number} is {name!r}; Bar, Beat, Tempo, Chord and notes are read"
+                f"event {number} is {name!r}; expected Bar, Beat, Tempo, Chord or a note"
             )
     onset, pitch, velocity, duration = _columns(notes, 4)
     return Score(
@@ -78,18 +76,18 @@ def _events(content: Any) -> list[tuple[str, Any]]:
         or not events
         or not all(isinstance(event, dict) and {"name", "value"} <= {*event} for event in events)
     ):
-        raise ValueError("the pickle holds no (bar positions, [{name, value}, …])")
+        raise ValueError("the pickle does not hold (bar positions, [{name, value}, …])")
     return [(str(event["name"]), event["value"]) for event in events]
 
 
 def _note(number: int, events: list[tuple[str, Any]]) -> Iterator[int]:
-    """Yield pitch, velocity and duration from the three events of a note."""
+    """Yield the pitch, velocity and duration of a note from its three events."""
     for offset, (expected, least, most) in enumerate(
         zip(_NOTE, (0, 1, 1), (127, 127, 1 << 20), strict=True)
     ):
         name, value = events[number + offset] if number + offset < len(events) else ("the end", 0)
         if name != expected:
-            raise ValueError(f"event {number + offset} is {name} where {expected} would come")
+            raise ValueError(f"event {number + offset} is {name}; expected {expected}")
         yield _number(number + offset, name, value, least, most)
 
 
@@ -99,7 +97,7 @@ def _number(number: int, name: str, value: Any, least: int, most: int) -> int:
     except (TypeError, ValueError, OverflowError):
         found = least - 1
     if not least <= found <= most:
-        raise ValueError(f"event {number} is {name} {value!r}; {least} to {most} would be read")
+        raise ValueError(f"event {number} is {name} {value!r}; expected {least} to {most}")
     return found
 
 
@@ -109,14 +107,14 @@ def _columns(rows: list[tuple[int, ...]], count: int) -> np.ndarray:
 
 _PICKLE = re.compile(r"\.(pkl|pickle)$", re.IGNORECASE)
 _SPLIT_LIST = re.compile(r"(?:^|.*/)(train|val|valid|validation|test)_pieces\.pkl")
-_SPLITS = {"train": "train", "test": "test"}  # all else is validation
+_SPLITS = {"train": "train", "test": "test"}  # any other is validation
 _ROOT = rb"(?:[A-G]#?|N)"
 _CHORD_MARKER = re.compile(
     rb"(?:Chord-)?" + _ROOT + rb"_(?:M7?|m7?|/?o7|o|\+|7|sus[24]|N)(?:_" + _ROOT + rb")?"
 )
 _LAST_STAGE = "midi_analyzed"
-_LOOKED_AT = 8  # files, to tell what a folder is
-LIST_SECONDS, LIST_BYTES = 10.0, 1 << 29  # more than a list of pieces takes to read
+_SAMPLED = 8  # files that are examined to recognise the source
+LIST_SECONDS, LIST_BYTES = 10.0, 1 << 29  # limits on reading a list of pieces
 
 
 class PopPiano(Source):
@@ -133,22 +131,22 @@ class PopPiano(Source):
         files = self._midi_files(listing)
         if not files:
             return any(_PICKLE.search(file) for file in listing.files)
-        spread = files[:: max(1, len(files) // _LOOKED_AT)][:_LOOKED_AT]
-        marked = sum(bool(_CHORD_MARKER.search(_beginning(listing.path(f)))) for f in spread)
-        return 2 * marked > len(spread)
+        sample = files[:: max(1, len(files) // _SAMPLED)][:_SAMPLED]
+        marked = sum(bool(_CHORD_MARKER.search(_beginning(listing.path(f)))) for f in sample)
+        return 2 * marked > len(sample)
 
     def find(self, listing: Listing, validation: float) -> Found:
         files = self._midi_files(listing)
         pickles = [f for f in listing.files if _PICKLE.search(f) and not _SPLIT_LIST.fullmatch(f)]
         remarks = []
         if files and pickles:
-            remarks.append(f"{len(pickles)} pickles are not read: the MIDI files hold the songs.")
+            remarks.append(f"{len(pickles)} pickles are not read, since there are MIDI files.")
         listed = _listed_splits(listing)
         if listed:
             remarks.append("The splits are those of the lists of pieces next to the files.")
         pieces = []
         for file in files or pickles:
-            stem = PurePosixPath(file).stem  # the same from whatever folder above it is read
+            stem = PurePosixPath(file).stem  # does not depend on the folder that is given
             split = listed.get(stem) or split_by_name(stem, validation=validation)
             pieces.append(listing.piece(file, split))
         return Found(pieces=pieces, remarks=remarks)
@@ -161,13 +159,13 @@ class PopPiano(Source):
         return [language.arrange(with_chords(score))]
 
     def _midi_files(self, listing: Listing) -> list[str]:
-        """Return the MIDI files, of several stages those of the last."""
+        """Return the MIDI files of the last stage of processing."""
         files = listing.midi_files
         return [file for file in files if _LAST_STAGE in file.split("/")] or files
 
 
 def with_chords(score: Score) -> Score:
-    """Return the score with those markers alone that are chords, without the bass `A_m7_A` ends in."""
+    """Return the score with only its chord markers, without the bass notes in names such as `A_m7_A`."""
     markers = []
     for marker in score.markers:
         name = "_".join(marker.text.split("_")[:2])
@@ -177,7 +175,7 @@ def with_chords(score: Score) -> Score:
 
 
 def _beginning(path: Path) -> bytes:
-    """Return enough of a file to find a marker in; nothing of one that cannot be read."""
+    """Return the beginning of a file, long enough to hold a marker; empty if it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(1 << 20)
@@ -186,9 +184,9 @@ def _beginning(path: Path) -> bytes:
 
 
 def _listed_splits(listing: Listing) -> dict[str, str]:
-    """Return the split of each piece that the release's lists of pieces name.
+    """Return the splits given by the release's lists of pieces, by the pieces' names.
 
-    Another process reads them: a few bytes of a pickle can ask for much memory or time.
+    They are read in another process, since a few bytes of a pickle can take much memory or time.
     """
     splits: dict[str, str] = {}
     lists = {file: named[1] for file in listing.files if (named := _SPLIT_LIST.fullmatch(file))}
@@ -199,9 +197,7 @@ def _listed_splits(listing: Listing) -> dict[str, str]:
             if isinstance(names, Failed):
                 raise ValueError(names.reason)
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-                raise ValueError(
-                    f"{listing.path(file)} is not a list of names, as a list of pieces is"
-                )
+                raise ValueError(f"{listing.path(file)} is not a list of names of pieces")
             split = _SPLITS.get(named, "validation")
             splits |= {PurePosixPath(name).stem: split for name in names}
     return splits

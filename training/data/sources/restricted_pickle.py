@@ -1,7 +1,7 @@
-"""Pickles of plain data, read without running what a pickle may otherwise run.
+"""Read pickles of plain data safely.
 
-A pickle is a program that can import and call anything. Here it can build containers, numbers and
-strings; numpy's numbers, which event files hold, become Python's by way of stand-ins of our own.
+A pickle is a program that can import and call anything. Here it can only build containers, numbers and strings; numpy's
+numbers, which event files contain, become Python's by way of harmless stand-ins.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import struct
 from pathlib import Path
 from typing import Any
 
-MOST_BYTES = 1 << 26  # a long song's events take a hundredth of that
+MOST_BYTES = 1 << 26  # a hundred times the events of a long song
 _NUMBERS = {
     **{"b1": "?", "i1": "b", "i2": "h", "i4": "i", "i8": "q"},
     **{"u1": "B", "u2": "H", "u4": "I", "u8": "Q", "f2": "e", "f4": "f", "f8": "d"},
 }
-# What the standard reader raises, now this and now that, where the bytes are no pickle.
+# What the standard library's unpickler can raise on damaged data.
 _DAMAGE = (
     pickle.UnpicklingError,
     struct.error,
@@ -33,15 +33,15 @@ _DAMAGE = (
 
 
 class RestrictedPickleError(ValueError):
-    """A pickle that is damaged, or holds more than plain data."""
+    """A pickle is damaged, or holds more than plain data."""
 
 
 def read_pickle(path: Path) -> Any:
-    """Return a pickle's plain data; any other content raises RestrictedPickleError."""
+    """Return the plain data in a pickle; raises RestrictedPickleError for anything else."""
     size = path.stat().st_size
     if size > MOST_BYTES:
         raise RestrictedPickleError(
-            f"{path} has {size / 1e6:.0f} MB; pickles of up to {MOST_BYTES / 1e6:.0f} MB are read"
+            f"{path} has {size / 1e6:.0f} MB; the limit for pickles is {MOST_BYTES / 1e6:.0f} MB"
         )
     try:
         return _Reader(io.BytesIO(path.read_bytes())).load()
@@ -53,35 +53,35 @@ def read_pickle(path: Path) -> Any:
 
 
 class _StandIn:
-    """What a pickle gets in place of what it names; without attributes that it could set."""
+    """Replaces a function or class that a pickle imports; it has no attributes that the pickle could set."""
 
     __slots__ = ()
 
 
 class _Codec(_StandIn):
-    """For `_codecs.encode`, by which old protocols write bytes."""
+    """Replaces `_codecs.encode`, with which old protocols write bytes."""
 
     def __call__(self, text: str, codec: str = "latin1") -> bytes:
         if codec != "latin1":
-            raise RestrictedPickleError(f"uses the codec {codec!r}; bytes are written as latin1")
+            raise RestrictedPickleError(f"uses the codec {codec!r}; only latin1 is allowed")
         return text.encode("latin1")
 
 
 class _NumberType:
-    """For an instance of `numpy.dtype`: the form of a number."""
+    """Replaces an instance of `numpy.dtype` for numbers."""
 
-    __slots__ = ("_form", "_order")
+    __slots__ = ("_format", "_order")
 
     def __init__(self, name: str) -> None:
         if name not in _NUMBERS:
             raise RestrictedPickleError(f"holds numpy data of the type {name!r}, not numbers")
-        self._form, self._order = _NUMBERS[name], "<"
+        self._format, self._order = _NUMBERS[name], "<"
 
     def __setstate__(self, state: tuple) -> None:
         self._order = ">" if state[1] == ">" else "<"
 
     def number(self, data: bytes) -> int | float | bool:
-        return struct.unpack(self._order + self._form, data)[0]
+        return struct.unpack(self._order + self._format, data)[0]
 
 
 class _MakeNumberType(_StandIn):
@@ -90,16 +90,16 @@ class _MakeNumberType(_StandIn):
 
 
 class _MakeNumber(_StandIn):
-    """For numpy's `scalar`."""
+    """Replaces numpy's `scalar`."""
 
     def __call__(self, kind: _NumberType, data: bytes) -> int | float | bool:
         if not isinstance(kind, _NumberType):
-            raise RestrictedPickleError("holds a number of no type")
+            raise RestrictedPickleError("holds a number without a type")
         return kind.number(data)
 
 
 class _Reader(pickle.Unpickler):
-    """Admits by name what plain data needs, and refuses every other name."""
+    """Allows only the imports that plain data needs."""
 
     def find_class(self, module: str, name: str) -> Any:
         match module, name:
@@ -116,6 +116,6 @@ class _Reader(pickle.Unpickler):
             case "numpy.core.multiarray" | "numpy._core.multiarray", "scalar":
                 return _MakeNumber()
         raise RestrictedPickleError(
-            f"asks for {module}.{name}; only containers, numbers and strings are read, as a pickle "
-            "that builds more can run any program"
+            f"imports {module}.{name}; only containers, numbers and strings are read, since other "
+            "pickles can run any code"
         )

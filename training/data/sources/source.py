@@ -1,4 +1,4 @@
-"""The contract of a source: which files of a folder are pieces, where they belong, how they are read."""
+"""The interface of a source: which files of a folder are pieces, their splits, and how they are read."""
 
 from __future__ import annotations
 
@@ -19,43 +19,41 @@ from tokenization.language import Language
 from tokenization.prepared import SPLITS
 from tokenization.score import Score, Track
 
-# Which split a piece belongs to: a hash of its name decides, so that more files move no piece.
-
 
 def split_by_name(name: str, *, validation: float, test: float = 0.0) -> str:
-    """Return the split of a name; the two shares are those of names held out, on average."""
+    """Return the split of a name, given the expected fractions of names to hold out."""
     return split_of(name, {"validation": validation, "test": test})
 
 
-def split_of(name: str, shares: Mapping[str, float]) -> str:
-    """Return the split of a name where so large shares of all names are held out, in this order."""
+def split_of(name: str, fractions: Mapping[str, float]) -> str:
+    """Return the split of a name by its hash, so that adding files moves no piece to another split.
+
+    The fractions are those of the held-out splits; their order matters.
+    """
     digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()
     place = int.from_bytes(digest[:8], "big") / 2**64
-    for split, share in shares.items():
-        if place < share:
+    for split, fraction in fractions.items():
+        if place < fraction:
             return split
-        place -= share
+        place -= fraction
     return "train"
 
 
 def check_styles(pieces: Iterable[tuple[str, str]]) -> None:
-    """Raise ValueError if a style, of (style, split) pairs, lies in two splits."""
+    """Raise ValueError if a style is in two splits, given (style, split) pairs."""
     seen: dict[str, str] = {}
     for style, split in pieces:
         if style and seen.setdefault(style, split) != split:
             both = " and ".join(name for name in SPLITS if name in {split, seen[style]})
             raise ValueError(
-                f"the style {style} lies in {both}, so what is held out would not be new; "
-                "move its files into one of the two"
+                f"the style {style} is in both {both}, so held-out styles would not be new; "
+                "move its files into one of them"
             )
-
-
-# The files of a source folder, by their paths below it.
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """A file or folder that is not in the prepared set, and why."""
+    """A file or folder that is left out of the prepared set, and the reason."""
 
     name: str
     reason: str
@@ -63,7 +61,7 @@ class Skipped:
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """All files below a folder, in a fixed order; hidden ones are left out."""
+    """All files below a folder in a fixed order, except hidden ones."""
 
     root: Path
     files: tuple[str, ...]  # with forward slashes
@@ -71,57 +69,57 @@ class Listing:
 
     @property
     def midi_files(self) -> list[str]:
-        """The files that are named like MIDI files."""
+        """The files with a MIDI extension."""
         return [file for file in self.files if file.lower().endswith(MIDI_ENDINGS)]
 
     @property
     def music_files(self) -> list[str]:
-        """The files that are named like MIDI, MusicXML or ABC files."""
+        """The files with a MIDI, MusicXML or ABC extension."""
         return [file for file in self.files if file.lower().endswith(ENDINGS)]
 
     def path(self, file: str) -> Path:
-        """Return where a file lies."""
+        """Return the path of a file."""
         return self.root / file
 
     def piece(self, file: str, split: str, **more: Any) -> Piece:
-        """Return a file as a piece that is called as it."""
-        return Piece(name=shown(file), path=self.path(file), split=split, **more)
+        """Return a piece named after its file."""
+        return Piece(name=printable(file), path=self.path(file), split=split, **more)
 
 
 def list_files(root: Path) -> Listing:
-    """Walk through a folder; what cannot be read below it is listed with the reason."""
+    """Return the files below a folder, and what cannot be read there, with reasons."""
     if not root.exists():
         raise FileNotFoundError(f"there is no folder or archive {root} to read music from")
     if not root.is_dir():
         raise ValueError(
             f"{root} is neither a folder nor an archive; give one that holds the music"
         )
-    os.listdir(root)  # no permission here is an error, not a skipped folder
+    os.listdir(root)  # raises an error if the folder itself cannot be read
     files: list[str] = []
     unreadable: list[Skipped] = []
 
     def note(error: OSError) -> None:
         below = os.path.relpath(error.filename, root)
-        unreadable.append(Skipped(shown(below), f"the folder cannot be read: {error.strerror}"))
+        unreadable.append(Skipped(printable(below), f"the folder cannot be read: {error.strerror}"))
 
     for folder, folders, names in os.walk(root, onerror=note):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         here, below = Path(folder), Path(folder).relative_to(root)
         for name in folders:
             if (here / name).is_symlink():
-                reason = "it is a link to a folder, and such links are not followed"
-                unreadable.append(Skipped(shown((below / name).as_posix()), reason))
+                reason = "links to folders are not followed"
+                unreadable.append(Skipped(printable((below / name).as_posix()), reason))
         for name in sorted(name for name in names if not name.startswith(".")):
             file = (below / name).as_posix()
             if (here / name).is_file():
                 files.append(file)
-            else:  # to open a pipe would be to wait for somebody to write into it
-                unreadable.append(Skipped(shown(file), "it is not a file, or a link to nothing"))
+            else:  # opening a pipe would block
+                unreadable.append(Skipped(printable(file), "it is not a file, or a broken link"))
     return Listing(root=root, files=tuple(sorted(files)), unreadable=tuple(unreadable))
 
 
-def shown(name: str) -> str:
-    """Return a file's name as text: bytes that are no text are written out."""
+def printable(name: str) -> str:
+    """Return a file's name as text, with undecodable bytes escaped."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
@@ -129,18 +127,18 @@ def shown(name: str) -> str:
 class Piece:
     """A file or folder that is read as a piece."""
 
-    name: str  # its own in the source, and the same wherever the source lies
+    name: str  # within the source
     path: Path
     split: str
     style: str = ""
-    work: str = ""  # its work's name in the source; empty where the source has a split of its own
-    metre: str = "4/4"  # where the source says it
-    tune: int | None = None  # which one, of a book of tunes in ABC
+    work: str = ""  # the name of its work in the source; empty if the source has splits of its own
+    metre: str = "4/4"  # if the source states it
+    tune: int | None = None  # its number in an ABC file of several tunes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What a source has for us."""
+    """The pieces of a source, with skipped files and remarks."""
 
     pieces: list[Piece]
     skipped: list[Skipped] = field(default_factory=list)
@@ -148,43 +146,43 @@ class Found:
 
 
 class Source(ABC):
-    """A kind of data set that people have."""
+    """A kind of data set."""
 
     name: str
-    title: str  # what it is called
-    shape: str  # what its folder holds, to end a sentence
-    language: str  # the language it is spelled in, if nobody says otherwise
+    title: str
+    shape: str  # the contents of its folder, as a phrase
+    language: str  # the default
     licence: str
-    languages: tuple[str, ...] = ()  # that it can be spelled in; all if there are none
-    style: str | None = None  # that its pieces name in the ensemble language
-    file: re.Pattern[str]  # how its files are named, unless it says otherwise what fits
-    by_name = False  # whether the names of works decide what is held out, not how they begin
+    languages: tuple[str, ...] = ()  # possible languages; empty: all
+    style: str | None = None  # of its pieces in the ensemble language
+    file: re.Pattern[str]  # matches the names of its music files, as `fits` needs it
+    by_name = False  # whether works are split by their names rather than their openings
 
     def fits(self, listing: Listing) -> bool:
-        """Say whether a folder looks like this source: most of its files of music are named so."""
+        """Return whether a folder looks like this source, by the names of most of its music files."""
         files = listing.music_files
         return 2 * sum(bool(self.file.fullmatch(file)) for file in files) > len(files)
 
     @abstractmethod
     def find(self, listing: Listing, validation: float) -> Found:
-        """Return the pieces, with a share held out for validation where the source has no split."""
+        """Return the pieces; if the source has no split, a fraction is held out for validation."""
 
     def scores(self, piece: Piece, language: Language) -> list[Score]:
-        """Read a piece as one or more arranged scores, of which training draws one at a time."""
+        """Read a piece as one or more arranged scores, one of which is drawn each time in training."""
         return arranged(read(piece), language)
 
     def titles(self, piece: Piece) -> list[str]:
-        """Return the keys by which a piece's work is known (works.py) besides how it begins."""
+        """Return the title keys of a piece's work (works.py)."""
         return []
 
 
 def read(piece: Piece, *, staves: bool = False) -> Score:
-    """Read a piece's file; errors call it `it`, since its name stands before them."""
+    """Read a piece's file; error messages call it `it`, as they follow its name in reports."""
     return read_file(piece.path, name="it", tune=piece.tune, staves=staves)
 
 
 def arranged(score: Score, language: Language) -> list[Score]:
-    """Return a score as a language spells it: each of its trios, or else all of it."""
+    """Arrange a score for a language: each of its trios for groove, otherwise the whole."""
     if language.name == "groove":
         return trios(score)
     return [language.arrange(score)]
@@ -193,9 +191,9 @@ def arranged(score: Score, language: Language) -> list[Score]:
 def joined(
     score: Score, groups: Sequence[Sequence[int]], track: Track | None = None
 ) -> list[Score]:
-    """Return an arranged score with each group of its tracks as one, the first of them or a given one.
+    """Return a score with each group of tracks joined into the group's first track, or into a given one.
 
-    Where no group has several, there is nothing to join, and no score.
+    Returns no score if no group has several tracks.
     """
     groups = [group for group in groups if len(group)]
     if all(len(group) == 1 for group in groups):

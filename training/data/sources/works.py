@@ -1,7 +1,7 @@
-"""Which pieces are one work, and the split of each: editions, movements and arrangements of a work go into one.
+"""Splits by works, so that all editions, movements and arrangements of a work are in the same split.
 
-A work is known by keys: its composer and title where a source knows them, and its opening, which is the same in
-every key. Pieces that share a key are one work, and so are those that share one with a third.
+A work is identified by keys: its composer and title, if the source has them, and its opening, independent of
+transposition. Pieces that share a key, directly or through other pieces, are one work.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tokenization.score import Score, steps_of
 from training.data.sources.source import split_of
 
 STEPS_PER_BEAT = 24
-OPENING, OPENING_PITCHES = 16, 24  # onsets of the highest line, with their rhythm and without
-FEWEST_PITCHES = 5  # in an opening, which is as long as it takes: a repeated note is nobody's
+OPENING, OPENING_PITCHES = 16, 24  # least onsets of the highest line, with rhythm and without
+FEWEST_PITCHES = 5  # in an opening, which is extended to reach it: repeated notes identify no work
 
 
 def opening(score: Score) -> list[str]:
-    """Return the keys of how a piece begins: its highest line with its rhythm, and further on without."""
+    """Return the keys of a piece's opening: the intervals of its highest line with rhythm, and longer without."""
     notes = score.pitched
     onset = steps_of(notes.onset_ticks, score.ticks_per_beat, STEPS_PER_BEAT)
     order = np.lexsort((notes.pitch, onset))
@@ -44,7 +44,7 @@ def opening(score: Score) -> list[str]:
 
 
 def title(composer: str, name: str) -> list[str]:
-    """Return the key of a composer and a title, however they are written; nothing where one is not known."""
+    """Return the key of a composer and a title, normalised; none if either is missing."""
     if not _words(composer) or not _words(name):
         return []
     return [f"title {' '.join(sorted(_words(composer)))}: {' '.join(_words(name))}"]
@@ -56,13 +56,14 @@ def _words(text: str) -> list[str]:
 
 
 def split_works(
-    names: Sequence[str], works: Sequence[Sequence[str]], share: float, *, by_name: bool
+    names: Sequence[str], works: Sequence[Sequence[str]], fraction: float, *, by_name: bool
 ) -> list[str]:
-    """Return the split of each piece, by its name in its source and the keys of its work; a share is held out twice.
+    """Return the split of each piece, given its name in the source and its work's keys.
 
-    A hash decides: of the work's first key, so that it is the same in every set, or else of its name.
+    The fraction is held out for validation and for test. A work's split follows from a hash: of its first key, so that
+    it is the same in every set, or of its name.
     """
-    from scipy.cluster.hierarchy import DisjointSet  # takes a second to import
+    from scipy.cluster.hierarchy import DisjointSet  # here, as the import takes a second
 
     known = [[f"name {name}", *keys] for name, keys in zip(names, works, strict=True)]
     joined = DisjointSet(key for keys in known for key in keys)
@@ -74,6 +75,7 @@ def split_works(
     for group, name, keys in zip(groups, names, works, strict=True):
         own = name if by_name or not keys else keys[0]
         first[group] = min(first.get(group, own), own)
-    # The names that earlier languages held out for validation are tested on: no model of theirs learned from them.
+    # Test first: it then has the names that sets in other languages hold out for validation, so that no model of
+    # theirs was trained on them.
     order = ("test", "validation")
-    return [split_of(first[group], dict.fromkeys(order, share)) for group in groups]
+    return [split_of(first[group], dict.fromkeys(order, fraction)) for group in groups]

@@ -23,7 +23,7 @@ def saved(tmp_path: Path):
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_plain_data_comes_back_with_numbers_as_python_has_them(saved, protocol: int):
+def test_plain_data_is_read_with_python_numbers(saved, protocol: int):
     numbers = [np.int64(-5), np.uint8(200), np.float32(2.5), np.bool_(True)]
     content = {
         "numbers": (1, -5, 2.5, True, None, 1 << 70),
@@ -37,7 +37,7 @@ def test_plain_data_comes_back_with_numbers_as_python_has_them(saved, protocol: 
     assert type(found[1][4]["value"]) is int
 
 
-class Runs:
+class Calls:
     def __init__(self, function, *arguments):
         self.call = (function, arguments)
 
@@ -46,30 +46,30 @@ class Runs:
 
 
 @pytest.mark.parametrize("protocol", [0, 2, 4])
-def test_nothing_a_pickle_asks_for_is_run(saved, tmp_path: Path, protocol: int):
+def test_no_import_of_a_pickle_is_run(saved, tmp_path: Path, protocol: int):
     marker = tmp_path / "ran"
-    asks = [
-        Runs(os.system, f"touch {marker}"),
-        Runs(subprocess.Popen, ["touch", str(marker)]),
-        Runs(eval, f"open('{marker}', 'w')"),
-        Runs(np.load, str(marker)),
+    imports = [
+        Calls(os.system, f"touch {marker}"),
+        Calls(subprocess.Popen, ["touch", str(marker)]),
+        Calls(eval, f"open('{marker}', 'w')"),
+        Calls(np.load, str(marker)),
     ]
     written = b"c__builtin__\ngetattr\n(cos\nsystem\nS'x'\ntR."
     objects = (Counter("ab"), Fraction(1, 2), np.arange(3), Path("x"), object())
-    says = r"piece\.pkl asks for [\w.]+.*only containers, numbers and strings"
-    for content in (*([ask] for ask in asks), written, *objects):
+    message = r"piece\.pkl imports [\w.]+.*only containers, numbers and strings"
+    for content in (*([one] for one in imports), written, *objects):
         path = saved(content, protocol)
-        with pytest.raises(RestrictedPickleError, match=says):
+        with pytest.raises(RestrictedPickleError, match=message):
             read_pickle(path)
         assert not marker.exists()
 
 
-def test_numpy_data_that_is_no_number_is_refused(saved):
+def test_numpy_data_other_than_numbers_are_refused(saved):
     with pytest.raises(RestrictedPickleError, match="type 'O8', not numbers"):
         read_pickle(saved(b"cnumpy\ndtype\n(S'O8'\nI00\nI01\ntR."))
 
 
-def test_cut_or_altered_pickles_are_read_or_refused_in_a_sentence(saved):
+def test_truncated_or_altered_pickles_are_read_or_refused_cleanly(saved):
     whole = pickle.dumps(events())
     cut = [whole[:length] for length in range(0, len(whole), 7)]
     for data in (*cut, b"MThd\0\0\0\6", b"\x80\x04", b"\x80\xff.", b"(" * 99 + b"."):

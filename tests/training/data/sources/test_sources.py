@@ -1,4 +1,4 @@
-"""Data sets are read as each source has them; what is held out is held out by name, by style and by work, for ever."""
+"""Each source is read correctly, and held-out names, styles and works stay held out."""
 
 import os
 import pickle
@@ -15,7 +15,7 @@ from tokenization.language import language
 from tokenization.score import Notes, Score, Track
 from training.data.sources import SOURCES, recognise
 from training.data.sources.groove import paper_split
-from training.data.sources.pop909 import in_three_ways
+from training.data.sources.pop909 import arrangements
 from training.data.sources.pop_piano import score_of_events
 from training.data.sources.source import Found, joined, list_files, split_by_name
 from training.data.sources.works import opening, split_works
@@ -33,9 +33,9 @@ def splits(found: Found) -> dict[str, str]:
     return {piece.name: piece.split for piece in found.pieces}
 
 
-def scores(name: str, folder: Path, spoken: str, number: int = 0) -> list[Score]:
+def scores(name: str, folder: Path, target: str, number: int = 0) -> list[Score]:
     """Return the rows of a piece."""
-    return SOURCES[name].scores(find(name, folder).pieces[number], language(spoken))
+    return SOURCES[name].scores(find(name, folder).pieces[number], language(target))
 
 
 def test_listing_is_sorted_without_hidden_files_and_opens_no_pipe(tmp_path: Path):
@@ -43,7 +43,7 @@ def test_listing_is_sorted_without_hidden_files_and_opens_no_pipe(tmp_path: Path
     for name in ("b.mid", "a.mid", "._a.mid", ".git/c.mid", "sub/c.KAR"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    os.mkfifo(tmp_path / "pipe.mid")  # to open it would be to wait for ever
+    os.mkfifo(tmp_path / "pipe.mid")  # opening it would block
     (tmp_path / "lost.mid").symlink_to("nowhere.mid")
     (tmp_path / "linked").symlink_to("songs")
     listing = list_files(tmp_path)
@@ -52,7 +52,7 @@ def test_listing_is_sorted_without_hidden_files_and_opens_no_pipe(tmp_path: Path
     assert {skipped.name: skipped.reason[:17] for skipped in listing.unreadable} == {
         "lost.mid": "it is not a file,",
         "pipe.mid": "it is not a file,",
-        "linked": "it is a link to a",
+        "linked": "links to folders ",
     }
     assert recognise(listing) is SOURCES["midi"]
     os.rename(tmp_path / "a.mid", os.fsencode(tmp_path) + b"/\xff.mid")
@@ -63,7 +63,7 @@ def test_listing_is_sorted_without_hidden_files_and_opens_no_pipe(tmp_path: Path
         list_files(tmp_path / "nowhere")
 
 
-def test_folder_has_all_extensions_and_more_files_or_formats_move_no_piece(tmp_path: Path):
+def test_all_extensions_are_found_and_added_files_change_no_split(tmp_path: Path):
     few = splits(find("midi", disk.midi_folder(tmp_path, 20), 0.3))
     assert [*few][:2] == ["deep/er/song1.MIDI", "deep/er/song11.kar"]
     assert {name.rpartition(".")[2] for name in few} == {"mid", "MIDI", "kar"}
@@ -77,7 +77,7 @@ def test_folder_has_all_extensions_and_more_files_or_formats_move_no_piece(tmp_p
     assert {*more.values()} == {"train", "validation"}
 
 
-def test_folder_has_scores_and_every_tune_of_a_book(tmp_path: Path):
+def test_scores_and_all_tunes_of_an_abc_file_are_found(tmp_path: Path):
     disk.midi_folder(tmp_path, 1)
     book = "".join(f"X:{n}\nM:4/4\nL:1/4\nK:C\n{'CDE'[n]}4|\n\n" for n in range(3))
     (tmp_path / "book.abc").write_text(book)
@@ -91,11 +91,11 @@ def test_folder_has_scores_and_every_tune_of_a_book(tmp_path: Path):
     assert not any("first is read" in remark for row in rows for remark in row.remarks)
 
 
-def test_human_drums_are_listed_and_odd_ones_are_refused(tmp_path: Path):
+def test_listed_drums_are_found_and_unusable_ones_refused(tmp_path: Path):
     disk.human_drums(tmp_path, odd=True)
     found = find("human-drums", tmp_path)
-    told = " ".join(piece.split for piece in found.pieces)
-    assert told == "train train validation test train train"
+    listed = " ".join(piece.split for piece in found.pieces)
+    assert listed == "train train validation test train train"
     [skipped] = found.skipped
     assert (skipped.name[9:10], skipped.reason) == ("6", "it is listed, but missing")
     source = SOURCES["human-drums"]
@@ -105,16 +105,16 @@ def test_human_drums_are_listed_and_odd_ones_are_refused(tmp_path: Path):
     (score,) = source.scores(waltz, language("ensemble"))
     assert (score.meters.numerator, score.meters.denominator) == (3, 4)
     fill = next(piece for piece in found.pieces if "fill" in piece.name)
-    with pytest.raises(ValueError, match="it is a fill or break of 1 bar; 4 make a piece"):
+    with pytest.raises(ValueError, match="it is a fill or break of 1 bar; a piece has 4 or more"):
         source.scores(fill, language("groove"))
     (score,) = scores("human-drums", tmp_path, "groove")
     assert {score.tracks[i].name for i in score.notes.track} == {"Drums"}
     assert {*score.notes.pitch.tolist()} == {36, 38, 42, 46}
-    assert len(score.notes) == 32  # played beside the beats, and not moved by an estimate
+    assert len(score.notes) == 32  # off the beats, and not moved to estimated ones
     assert score.ticks_per_beat == 480
 
 
-def test_grooves_have_splits_by_folder_and_styles_by_name(tmp_path: Path):
+def test_grooves_have_splits_from_folders_and_styles_from_names(tmp_path: Path):
     disk.groove(tmp_path)
     write_score(tmp_path / "train" / "song.mid", disk.band(98))
     write_score(tmp_path / "pop9.libz_z.mid", disk.band(99))
@@ -126,27 +126,27 @@ def test_grooves_have_splits_by_folder_and_styles_by_name(tmp_path: Path):
     ]
     assert {skipped.name: skipped.reason for skipped in found.skipped} == {
         "train/song.mid": "it is not named CHART.STYLE.mid",
-        "pop9.libz_z.mid": "it lies in none of the folders train, val and test",
+        "pop9.libz_z.mid": "it is in none of the folders train, val and test",
     }
     rows = scores("groove", tmp_path, "groove")
     assert [[t.program for t in row.tracks] for row in rows] == [[33, 0, 0], [33, 0, 25]]
     write_score(tmp_path / "test" / "pop9.liba_a.mid", disk.band(99))
-    with pytest.raises(ValueError, match="the style liba_a lies in train and test"):
+    with pytest.raises(ValueError, match="the style liba_a is in both train and test"):
         find("groove", tmp_path)
 
 
-def test_groove2groove_is_split_as_the_paper_did():
+def test_groove2groove_is_split_as_in_the_paper():
     families = [f"S{number:04d}" for number in range(1436)]
     found = paper_split(families[::-1])
     assert found == paper_split(families)
     counts = {split: [*found.values()].count(split) for split in {*found.values()}}
     assert counts == {"train": 1386, "validation": 25, "test": 25}
-    # The first ones that scikit-learn's train_test_split draws after numpy.random.seed(0).
+    # The first that scikit-learn's train_test_split draws after numpy.random.seed(0).
     assert {found[name] for name in ("S0651", "S0411", "S0342", "S1298", "S0483")} == {"test"}
     assert {found[name] for name in ("S0143", "S0914", "S0565", "S0747", "S0552")} == {"validation"}
 
 
-def test_pop_piano_is_read_at_its_last_stage_with_markers_as_chords(tmp_path: Path):
+def test_pop_piano_is_read_at_its_last_stage_with_chord_markers(tmp_path: Path):
     disk.pop_piano_midi(tmp_path / "above" / "set", 30)
     here = find("pop-piano", tmp_path / "above" / "set", 0.3)
     assert all(name.startswith("midi_analyzed/") for name in names(here))
@@ -158,7 +158,7 @@ def test_pop_piano_is_read_at_its_last_stage_with_markers_as_chords(tmp_path: Pa
     assert chords == [(0, "A_m7"), (960, "N_N"), (1920, "C_M")]
 
 
-def test_lists_of_pieces_decide_the_split(tmp_path: Path):
+def test_lists_of_pieces_determine_the_splits(tmp_path: Path):
     disk.pop_piano_events(tmp_path)
     for split, listed in {"train": ["0.pkl"], "val": ["1.pkl"], "test": ["2.pkl"]}.items():
         (tmp_path / f"{split}_pieces.pkl").write_bytes(pickle.dumps(listed))
@@ -167,7 +167,7 @@ def test_lists_of_pieces_decide_the_split(tmp_path: Path):
     (tmp_path / "val_pieces.pkl").write_bytes(pickle.dumps({"a": 1}))
     with pytest.raises(ValueError, match=r"val_pieces\.pkl is not a list of names"):
         find("pop-piano", tmp_path)
-    remembered = (1 << 26).to_bytes(4, "little")  # places that Python's reader lays out
+    remembered = (1 << 26).to_bytes(4, "little")  # memo entries that Python's unpickler allocates
     (tmp_path / "train_pieces.pkl").write_bytes(b"\x80\x02]r" + remembered + b".")
     with pytest.raises(ValueError, match=r"train_pieces\.pkl is not a readable pickle"):
         find("pop-piano", tmp_path)
@@ -189,14 +189,14 @@ BAR = {"name": "Bar", "value": None}
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"Bar": 1}, r"no \(bar positions"),
-        (({}, {}), r"no \(bar positions"),
-        ([BAR, {"name": "Beat", "value": 16}], "event 1 is Beat 16; 0 to 15"),
+        ({"Bar": 1}, r"does not hold \(bar positions"),
+        (({}, {}), r"does not hold \(bar positions"),
+        ([BAR, {"name": "Beat", "value": 16}], "event 1 is Beat 16; expected 0 to 15"),
         ([BAR, {"name": "Tempo", "value": 1e400}], "event 1 is Tempo inf"),
-        ([BAR, {"name": "Note_Pitch", "value": 60}], "event 2 is the end where Note_Vel"),
+        ([BAR, {"name": "Note_Pitch", "value": 60}], "event 2 is the end; expected Note_Vel"),
     ],
 )
-def test_other_events_are_refused_by_their_place(content: object, message: str):
+def test_invalid_event_is_named_by_its_number(content: object, message: str):
     with pytest.raises(ValueError, match=message):
         score_of_events(content)
 
@@ -204,8 +204,8 @@ def test_other_events_are_refused_by_their_place(content: object, message: str):
 NUMBERS = [f"{number:03}" for number in range(2000)]
 
 
-def test_split_of_a_name_is_fixed_and_a_larger_share_moves_it_into_validation_alone():
-    # Were the hash to change, data sets prepared anew would test on what models were trained on.
+def test_split_of_a_name_is_stable_and_a_larger_fraction_only_adds_to_validation():
+    # With another hash, sets prepared again would test on what models were trained on.
     halves = [split_by_name(name, validation=0.5) for name in ("001", "042", "097", "128", "909")]
     assert halves == ["validation"] * 4 + ["train"]
     splits = [split_by_name(name, validation=0.05, test=0.1) for name in NUMBERS]
@@ -216,7 +216,7 @@ def test_split_of_a_name_is_fixed_and_a_larger_share_moves_it_into_validation_al
         assert large == "validation" or small == large
 
 
-def test_opening_is_that_of_a_piece_in_every_key_and_resolution():
+def test_opening_does_not_depend_on_key_and_resolution():
     piece = disk.piano(1, bars=8)
     notes = piece.notes
     higher = piece.replace(notes=notes.replace(pitch=notes.pitch + 5))
@@ -249,27 +249,27 @@ def names_of(found: list[Score]) -> list[list[str]]:
     return [[track.name for track in one.tracks] for one in found]
 
 
-def test_styles_are_those_that_the_language_can_say():
+def test_styles_of_sources_are_in_the_language():
     named = {name: source.style for name, source in SOURCES.items()}
     assert {*named.values()} <= {*STYLES, None}
     assert named["midi"] is None
 
 
-def test_song_comes_in_as_many_ways_as_it_has_parts_with_the_same_notes():
+def test_arrangements_of_a_song_have_the_same_notes():
     tracks = (Track("MELODY"), Track("BRIDGE"), Track("PIANO"))
     band = disk.band(names=("Piano", "Guitar", "Strings")).replace(tracks=tracks)
-    found = in_three_ways(ENSEMBLE.arrange(band))
+    found = arrangements(ENSEMBLE.arrange(band))
     assert names_of(found) == [["MELODY", "BRIDGE", "PIANO"], ["MELODY", "PIANO"], ["Piano"]]
     for one in found:
         assert np.array_equal(np.sort(one.notes.pitch), np.sort(band.notes.pitch))
         assert one.markers == ENSEMBLE.arrange(band).markers
     duo = disk.band(names=("Piano", "Guitar"))
-    ways = in_three_ways(duo.replace(tracks=tracks[::2]))
+    ways = arrangements(duo.replace(tracks=tracks[::2]))
     assert names_of(ways) == [["MELODY", "PIANO"], ["Piano"]]
     assert joined(duo, [[0], [], [1]]) == []  # each track is alone
 
 
-def test_lied_has_a_voice_and_two_hands(tmp_path: Path):
+def test_lied_has_a_voice_and_two_staves_of_piano(tmp_path: Path):
     high = note("C", 5, 8, "<staff>1</staff>") + "<backup><duration>8</duration></backup>"
     hands = bars(*(high + note(step, 3, 8, "<staff>2</staff>") for step in "CDEF"))
     listed = "".join(
@@ -284,4 +284,4 @@ def test_lied_has_a_voice_and_two_hands(tmp_path: Path):
     whole = ["Singstimme", "Piano", "Piano (staff 2)"]
     assert names_of(found) == [whole, ["Singstimme", "Piano"], ["Piano"]]
     assert [track.program for track in found[0].tracks] == [52, 0, 0]
-    assert all(FLAT in ENSEMBLE.encode(one).ids for one in found)  # it says nothing of loudness
+    assert all(FLAT in ENSEMBLE.encode(one).ids for one in found)  # the score has no dynamics
