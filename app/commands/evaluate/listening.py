@@ -15,10 +15,10 @@ was chosen to a file. Of each pair of sources this counts who preferred which.
 example:
   musicgen evaluate listening anna.json ben.json
 
-  How often each side of a pair was preferred without knowing whose it was; the
-  share is of those who preferred one, with its 95 % interval (Wilson).
-  pair             heard  first  second  equal        share of first
-  ensemble / real     24      8      12      4  0.400 [0.219, 0.613]
+  How often each side of a pair was preferred in n blind comparisons. fraction
+  first: of the comparisons with a preference, with its 95 % interval (Wilson).
+  pair              n  first  second  equal        fraction first
+  ensemble / real  24      8      12      4  0.400 [0.219, 0.613]
 """
 
 
