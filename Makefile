@@ -1,4 +1,4 @@
-# Each command sets up what it needs in .venv and costs seconds when nothing is missing.
+# Each target first sets up .venv; if nothing is missing, this takes seconds.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,42 +8,42 @@ COUNTS ?= build/fuzz.json
 
 WORK ?= build/models
 
-# The tests start hundreds of processes, which need not compile the sources each.
+# The tests start hundreds of processes; let them share compiled bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help app test test-all test-profile test-kernels test-matrix smoke lint lint-page format fuzz bench model \
   install fast-transformers vendor clean
 
-help: ## say what can be made
+help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
 
 app: $(INSTALLED) ## open the web app
 	$(BIN)/musicgen app
 
-test: $(INSTALLED) ## run the tests that take minutes
+test: $(INSTALLED) ## run the tests, in minutes
 	$(BIN)/python -m pytest
 
-test-all: $(INSTALLED) ## run all tests: kills, long trainings, long sequences, the whole page in a browser
+test-all: $(INSTALLED) ## run all tests, with the slow ones: kills, trainings, long sequences, the whole page in a browser
 	$(BIN)/python -m pytest -m ""
 
 test-profile: $(INSTALLED) ## run the tests and print the slowest (ARGS=-m\ long)
 	$(BIN)/python -m pytest --durations=50 $(ARGS)
 
-# Other kernels, more threads than cores, a locale without UTF-8, another order.
+# Other kernels, more threads than cores, a locale without UTF-8, a random order.
 KERNELS = ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE $(BIN)/python -m pytest
 NUMERIC = tests/musicgen tests/evaluation tests/training
 
-test-kernels: $(INSTALLED) ## run the tests of the model's arithmetic with the kernels of an old processor
+test-kernels: $(INSTALLED) ## run the numerical tests with the kernels of an old processor
 	$(KERNELS) tests/musicgen/test_attention.py tests/musicgen/test_features.py tests/musicgen/test_linear.py tests/musicgen/test_metre.py \
 	  tests/musicgen/generation
 
-test-matrix: $(INSTALLED) ## run the tests as on other machines: other kernels, threads, locale and order
+test-matrix: $(INSTALLED) ## run the tests with other kernels, threads, locales and orders
 	$(KERNELS) -m "" $(NUMERIC)
 	OMP_NUM_THREADS=4 MKL_NUM_THREADS=4 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(NUMERIC)
 	LANG=C LC_ALL=C PYTHONCOERCECLOCALE=0 PYTHONUTF8=0 $(BIN)/python -m pytest -m "" tests/app tests/training
 	TESTS_SHUFFLED=1 $(BIN)/python -m pytest -m ""
 
-smoke: ## build the wheel, install it into a fresh environment, use it from there (PYTHON=python3.13)
+smoke: ## build the wheel, install it into a fresh environment and use it there (PYTHON=python3.13)
 	$(PYTHON) -m tests.tools.smoke
 
 lint: $(INSTALLED) lint-page ## check style and types
@@ -51,7 +51,7 @@ lint: $(INSTALLED) lint-page ## check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright
 
-# The page's scripts and styles, where npx is and has its packages, or a network that it gets them by.
+# The page's scripts and styles; needs npx with its packages installed or a network.
 PRETTIER = npx --yes prettier@3.6.2
 ESLINT = npx --yes eslint@9.36.0
 PAGE = "app/assets/**/*.{js,css}" "!app/assets/vendor/**"
@@ -63,18 +63,18 @@ lint-page: ## check the style of the page's scripts
 	  $(PRETTIER) --log-level warn --check $(PAGE) && $(ESLINT) --ignore-pattern "app/assets/vendor/**" "app/assets/**/*.js"; \
 	else echo "The page's scripts are not checked: npx, or a package that it runs, is missing."; fi
 
-format: $(INSTALLED) ## put the code into form
+format: $(INSTALLED) ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	@if $(HAS_NPX); then $(PRETTIER) --log-level warn --write $(PAGE); fi
 
-fuzz: $(INSTALLED) ## mutate MIDI, MusicXML and ABC through readers, languages and writers (SECONDS=600)
+fuzz: $(INSTALLED) ## feed mutated MIDI, MusicXML and ABC to readers, languages and writers (SECONDS=600)
 	$(BIN)/python -m tests.tools.fuzz --seconds $(SECONDS) --counts $(COUNTS)
 
-bench: $(INSTALLED) ## speed and memory of this machine
+bench: $(INSTALLED) ## measure speed and memory on this machine
 	$(BIN)/musicgen bench
 
-# The sets that the model `ensemble` learns from, and where the raw data of each is: a folder or an archive.
+# The training sets of the model `ensemble`, and the variable that names each one's raw data: a folder or an archive.
 SETS = pop909 lieder quartets polish-keyboard groove groove-songs human-drums
 data/pop909/meta.json: RAW = POP909
 data/lieder/meta.json: RAW = LIEDER
@@ -86,21 +86,21 @@ data/groove-songs/meta.json: RAW = SONGS
 data/human-drums/meta.json: RAW = DRUMS
 
 data/%/meta.json: | $(INSTALLED)
-	@test -n "$($(RAW))" || { echo "make model $(RAW)=…: where is the raw data of $*?" >&2; exit 2; }
+	@test -n "$($(RAW))" || { echo "The raw data of $* is missing: make model $(RAW)=FOLDER" >&2; exit 2; }
 	$(BIN)/musicgen data $* "$($(RAW))" $(@D) --language ensemble $(ABOUT)
 
-# Interrupted, it goes on where it was.
-model: $(INSTALLED) $(SETS:%=data/%/meta.json) ## train the model that ships (POP909=… LIEDER=… QUARTETS=… KEYBOARD=… GROOVE=… SONGS=… DRUMS=…: the raw data)
+# An interrupted training resumes.
+model: $(INSTALLED) $(SETS:%=data/%/meta.json) ## train the bundled model from raw data (POP909=… LIEDER=… QUARTETS=… KEYBOARD=… GROOVE=… SONGS=… DRUMS=…)
 	$(BIN)/musicgen train models/ensemble --resume --set run=$(WORK)/ensemble
 	$(BIN)/python -m training.publish $(WORK)/ensemble musicgen/pretrained/ensemble
 
-# The page's scripts that are not ours: their packages at these versions, a file each, and their licences.
+# Third-party scripts of the page, one file per package, with their licences.
 VENDOR := app/assets/vendor
 VENDORED := spessasynth_lib@4.3.14 spessasynth_core@4.3.22 opensheetmusicdisplay@2.1.3 esbuild@0.28.2
 WITHIN_SCORE := opensheetmusicdisplay vexflow typescript-collections loglevel jszip pako lie immediate setimmediate
 BUNDLE = node_modules/.bin/esbuild --bundle --format=esm --minify --legal-comments=none
 
-vendor: ## build the page's synthesizer and engraver from their npm packages (takes npm and a network)
+vendor: ## build the page's synthesizer and score renderer from npm packages (needs npm and a network)
 	rm -rf build/vendor && mkdir -p build/vendor
 	cd build/vendor && npm install --no-audit --no-fund --no-save --prefix . $(VENDORED)
 	cd build/vendor && echo 'export { WorkletSynthesizer } from "spessasynth_lib";' | $(BUNDLE) --outfile=synthesizer.js
@@ -115,9 +115,9 @@ vendor: ## build the page's synthesizer and engraver from their npm packages (ta
 	  echo "$$name"; echo; sed '/^GPL version 3/,$$d' $$name/[lL][iI][cC]*; echo; done > ../LICENSE
 	cp build/vendor/LICENSE $(VENDOR)/osmd/LICENSE
 
-install: $(INSTALLED) ## the set-up alone
+install: $(INSTALLED) ## set up .venv only
 
-# pip writes INSTALLER last: a package without it was cut off, though pip takes it for whole.
+# pip writes INSTALLER last: a package without it is incomplete, although pip considers it installed.
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 WHOLE := $(BIN)/python -I -c 'from importlib.metadata import distributions as d, version as v; v("pip"); \
   exit(any(p.read_text("INSTALLER") is None for p in d()))' 2>/dev/null
@@ -125,8 +125,8 @@ ifneq ($(shell $(WHOLE) && echo whole),whole)
 .PHONY: $(INSTALLED)
 endif
 
-# torch goes first. The one of PyPI for Linux brings CUDA, 2.7 GB: without an NVIDIA GPU it comes from PyTorch's index
-# for CPUs, as PyTorch documents it, unless pip is configured to look elsewhere.
+# torch goes first. PyPI's build for Linux brings CUDA, 2.7 GB; without an NVIDIA GPU it comes from PyTorch's CPU index,
+# unless pip is configured with another index.
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; make PYTHON=python3.12 names another")'
 	$(WHOLE) || $(PYTHON) -m venv --clear $(VENV)
@@ -136,8 +136,9 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-# The package builds against the torch at hand (no build isolation), for some minutes. It takes an nvcc on the PATH for a
-# CUDA build, which fails where torch is a CPU build: a folder with nvcc is then replaced by links to all else in it.
+# The package builds against the installed torch (no build isolation), in some minutes. If it finds nvcc on the PATH it
+# builds for CUDA, which fails with a CPU build of torch: each folder with nvcc is then replaced by links to its other
+# files.
 fast-transformers: $(INSTALLED) ## compile the optional attention kernels of pytorch-fast-transformers
 	$(PIP) install --quiet setuptools wheel
 	set -e; shadow=$$(mktemp -d); trap 'rm -rf "$$shadow"' EXIT; path=$$PATH; \
@@ -154,5 +155,5 @@ fast-transformers: $(INSTALLED) ## compile the optional attention kernels of pyt
 	PATH=$$path $(PIP) install --no-build-isolation \
 	  --constraint constraints.txt --editable '.[fast-transformers]'
 
-clean: ## remove the set-up
+clean: ## remove .venv
 	rm -rf $(VENV) *.egg-info

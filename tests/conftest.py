@@ -1,4 +1,4 @@
-"""What all tests need of the process they run in."""
+"""Set up the process that runs the tests."""
 
 import gc
 import os
@@ -11,27 +11,27 @@ from itertools import groupby
 import hypothesis
 import pytest
 
-# A busy machine is slow, not wrong.
+# A busy machine is slow; that is no failure.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
-# One thread each: tests run side by side, and threads that wait for each other cost more than they bring.
+# One thread per process: tests run in parallel, and waiting threads cost more than they gain.
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
-# What is measured once a machine and stored is neither read from nor left in the home of who runs the tests.
+# Neither read nor write the cache in the user's home.
 if "XDG_CACHE_HOME" not in os.environ:
     _cache = tempfile.TemporaryDirectory(prefix="musicgen-tests-")
-    os.environ["XDG_CACHE_HOME"] = _cache.name  # the processes that run the tests inherit it
+    os.environ["XDG_CACHE_HOME"] = _cache.name  # inherited by the test processes
 
-# A shell's background job ignores Ctrl-C, and so would every program that the tests start and interrupt.
+# Background jobs of a shell ignore Ctrl-C, and so would the programs that the tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Import the tests without a look for garbage, which there is none of, and never look through them again."""
+    """Import the tests without garbage collection, and exclude them from later collections."""
     gc.disable()
     try:
         return (yield)
@@ -41,7 +41,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Take the files, and the tests of each, in another order, if one is asked for: `make test-matrix` does."""
+    """Shuffle the files, and the tests in each, if TESTS_SHUFFLED is set, as `make test-matrix` does."""
     seed = os.environ.get("TESTS_SHUFFLED")
     if seed is None:
         return

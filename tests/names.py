@@ -1,8 +1,8 @@
-"""Names of files that hold more than ASCII, on machines whose locale knows ASCII alone too."""
+"""File names that are not ASCII, for all locales."""
 
 import os
 
 
 def on_disk(name: str) -> str:
-    """Return what Python calls a file here that has this name in UTF-8: the name, or its bytes escaped."""
+    """Return Python's name here for a file with this name in UTF-8: the name, or its escaped bytes."""
     return os.fsdecode(name.encode("utf-8", "surrogateescape"))

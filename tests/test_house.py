@@ -1,4 +1,4 @@
-"""The house stands as drawn: imports go down only, a file holds one thought, CONTRIBUTING.md draws the tree on disk."""
+"""The rules of the code base: imports go downwards, files are short and documented, CONTRIBUTING.md shows the tree."""
 
 import ast
 import re
@@ -10,20 +10,20 @@ from packaging.utils import canonicalize_name
 
 from tests.tools.house import ROOT, circles, imported, module_arrows, room_arrows, sources
 
-# Each package and those it may import, of torch and ours.
+# The packages, ours and torch, that each package may import.
 FLOORS = {
     "tokenization": set(),
-    "musicgen": {"tokenization", "torch"},  # of the first only the top makes use, below
+    "musicgen": {"tokenization", "torch"},  # tokenization only at its top, see below
     "training": {"tokenization", "musicgen", "torch"},
     "evaluation": {"tokenization", "musicgen", "torch"},
     "app": {"tokenization", "musicgen", "training", "evaluation", "torch"},
 }
-# The floors of `musicgen`, from the ground up: a room imports from those before it.
+# The layers of `musicgen` from the bottom up: each imports only from those before it.
 MUSICGEN_FLOORS = (
     "common", "linear", "loops", "features", "attention", "position", "metre", "recall", "drums", "config", "performer",
     "generation", "checkpoint", "pieces", "continuation", "completion", "playable",
 )  # fmt: skip
-# What lies on the lowest floor for all to use, and knows no music either.
+# Modules of the lowest layer that are not about music, for all to use.
 WITHOUT_MUSIC = {"tokenization.grammar", "tokenization.records", "tokenization.whole_file"}
 MOST_LINES = 500  # of a file
 SOURCES = sources()
@@ -31,7 +31,7 @@ TOOLS = [path for path in (ROOT / "tests/tools").rglob("*.py") if "test_" not in
 
 
 def test_imports_go_down_only():
-    """And `tokenization` knows no torch."""
+    """`tokenization` does not import torch."""
     offenders = []
     for path in SOURCES:
         own = path.relative_to(ROOT).parts[0]
@@ -71,8 +71,7 @@ def test_no_import_goes_in_a_circle():
     assert circles(room_arrows()) == []
 
 
-def test_a_file_holds_one_thought():
-    """Its docstring says which; past 500 lines it has two."""
+def test_files_are_documented_and_at_most_500_lines():
     offenders = []
     for path in [*SOURCES, *TOOLS]:
         source = path.read_text(encoding="utf-8")
@@ -83,7 +82,7 @@ def test_a_file_holds_one_thought():
 
 
 def test_the_tree_of_the_guide_is_the_tree_on_disk():
-    """Each folder and each file beside folders stands in it, and nothing else."""
+    """It lists each folder, and each file in a folder with subfolders."""
     block = re.search(
         r"```\n(tokenization/.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.S
     )
@@ -114,12 +113,12 @@ def test_nothing_unpickles_but_the_restricted_reader():
 
 
 def test_dependencies_are_those_that_are_used():
-    """Each is imported, or kept for what its package holds; nothing is imported that comes with none of them."""
+    """Each dependency is imported, and every import belongs to a dependency."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     block = re.search(r"^dependencies = \[\n(.*?)^\]", text, re.S | re.M)
     assert block
     lines = [re.fullmatch(r' +"([\w-]+)[^"]*", +# \S.+', line) for line in block[1].splitlines()]
-    assert all(lines), "each line says why it is there"
+    assert all(lines), "each line has a comment with its purpose"
     declared = {canonicalize_name(line[1]) for line in lines if line}
     tops = {name.split(".")[0] for path in SOURCES for name in imported(path)}
     foreign = tops - set(FLOORS) - sys.stdlib_module_names

@@ -1,8 +1,7 @@
-"""The README's commands and calls do what it says, word by word: what is run here is read out of it, and of the table
-of all that was measured (evaluation/README.md).
+"""Run the commands and calls of the README, the pages in docs/, and the tables of evaluation/README.md.
 
-Data and training are small; a command's words stay as they are. Where the README names a run of the paper's model, its
-own configuration is read and then made small; where it names the bench, its works are asked for and not measured.
+Commands are taken from the pages word for word. Data and models are small: where the README trains the paper's model,
+its configuration is read and then reduced; workloads of the bench are requested but not measured.
 """
 
 from __future__ import annotations
@@ -42,18 +41,18 @@ HELD_OUT_SONG = 57  # whose name falls among those for validation
 
 
 def section(title: str) -> str:
-    """Return what stands under a heading."""
+    """Return the text under a heading."""
     return README.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
 def block_lines(text: str) -> list[str]:
-    """Return the lines of the indented blocks, without remarks."""
+    """Return the lines of indented blocks without comments."""
     lines = re.findall(r"^    (\S.*)$", re.sub(r"```.*?```", "", text, flags=re.S), re.M)
     return [line.partition(" #")[0].strip() for line in lines]
 
 
 def quoted(text: str) -> list[str]:
-    """Return what stands between backquotes, on one line or two, outside of fenced blocks."""
+    """Return the inline code of a page, outside fenced blocks."""
     prose = re.sub(r"```.*?```", "", text, flags=re.S)
     return [" ".join(words.split()) for words in re.findall(r"`([^`]+)`", prose)]
 
@@ -72,12 +71,12 @@ RESEARCH = [line for line in SHOWN if not line.startswith("musicgen bench")]
 
 
 def of(beginning: str, among: list[str] = RUN) -> list[str]:
-    """Return the commands that begin with some words."""
+    """Return the commands that start with some words."""
     return [line for line in among if f"{line} ".startswith(f"{beginning} ")]
 
 
 def expanded(line: str) -> list[str]:
-    """Return the words of a command of ours as a shell gives them to it."""
+    """Return the arguments of a `musicgen` command as the shell expands them."""
     words = []
     for word in shlex.split(line):
         is_pattern = "*" in word and f"'{word}'" not in line
@@ -87,12 +86,12 @@ def expanded(line: str) -> list[str]:
 
 
 def musicgen(line: str) -> None:
-    """Run a line of the README in this process."""
+    """Run a command of the README in this process."""
     assert main(expanded(line)) == 0, line
 
 
 def small(config: RunConfig) -> RunConfig:
-    """Return a configuration that trains two steps; the model's encoding stays as it was, its size does not."""
+    """Return a configuration that trains a tiny model with the same encoding for two steps."""
     size = {"layers": 1, "width": 32, "heads": 4, "feedforward": 24, "chunk": 8}
     return replace(
         config,
@@ -108,7 +107,7 @@ def small(config: RunConfig) -> RunConfig:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand in a folder with what the README takes for given: a song, raw data, and what earlier commands left."""
+    """Enter a folder with the files that the README's commands assume: a song and raw data."""
     monkeypatch.chdir(tmp_path)
     train = app.commands.train.train
     for module in ("train", "compare"):
@@ -121,7 +120,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_every_command_is_known_and_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_every_command_can_be_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "output").mkdir()
     for name in ("song.mid", "output/song.mid"):
@@ -136,14 +135,14 @@ def test_every_command_is_known_and_understood(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("line", of("make"))
-def test_make_knows_what_to_do(line: str):
+def test_make_targets_exist(line: str):
     done = subprocess.run([*shlex.split(line), "-n"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert {"app": "musicgen app", "test": "-m pytest"}[line.split()[1]] in done.stdout
 
 
 @pytest.mark.long
-def test_a_piece_is_made(place: Path, capsys: pytest.CaptureFixture[str]):
+def test_making_a_piece(place: Path, capsys: pytest.CaptureFixture[str]):
     for line in PIECE:
         musicgen(line)
     assert "ensemble (the default)" in capsys.readouterr().out
@@ -154,7 +153,7 @@ def test_a_piece_is_made(place: Path, capsys: pytest.CaptureFixture[str]):
 
 
 @pytest.mark.long
-def test_a_researcher_gets_from_raw_data_to_a_report(place: Path, monkeypatch):
+def test_from_raw_data_to_a_report(place: Path, monkeypatch):
     install_mma(place, monkeypatch)
     (place / "output").mkdir()
     shutil.copy("song.mid", "output/another.mid")
@@ -174,7 +173,7 @@ def test_a_researcher_gets_from_raw_data_to_a_report(place: Path, monkeypatch):
 @pytest.mark.long
 @pytest.mark.parametrize("line", of("musicgen benchmark"))
 def test_the_benchmarks_print_their_tables(line: str, place: Path, monkeypatch, capsys):
-    """Of models that are trained two steps on a few examples, and of their encodings two."""
+    """Models train for two steps on a few examples, with two encodings."""
     read = evaluation.benchmarks.tasks.recipe
 
     def tiny(name: str) -> Recipe:
@@ -188,14 +187,14 @@ def test_the_benchmarks_print_their_tables(line: str, place: Path, monkeypatch, 
     (place / "texts" / "a.txt").write_text("So it goes on and on. " * 1000)
     musicgen(line)
     said = capsys.readouterr().out
-    words = {*said.split()}  # those of a head stand in lines of their own
+    words = {*said.split()}  # column headings are wrapped
     assert {"Liutkus", "et", "al.", "2021:"} <= words or {"Choromanski", "al.", "2023:"} <= words
     assert all(f"\n{name} " in said for name in ("none", "sine_spe"))
 
 
 @pytest.mark.parametrize("line", of("musicgen bench"))
-def test_the_bench_knows_the_works(line: str, monkeypatch: pytest.MonkeyPatch, capsys):
-    """Each work is asked for; what a process of its own would find is said here."""
+def test_the_bench_has_the_workloads(line: str, monkeypatch: pytest.MonkeyPatch, capsys):
+    """Each workload is requested; its measurement is replaced."""
     asked = []
 
     def found(name: str) -> dict[str, object]:
@@ -211,7 +210,7 @@ def test_the_bench_knows_the_works(line: str, monkeypatch: pytest.MonkeyPatch, c
     assert all(isinstance(WORKLOADS[name], Workload) for name in asked)
 
 
-def test_what_the_text_names_is_there():
+def test_commands_named_in_the_text_exist():
     named = [words.split() for words in quoted(README) if words.startswith(("musicgen ", "make "))]
     assert named
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)

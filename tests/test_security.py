@@ -1,4 +1,4 @@
-"""SECURITY.md: each promise names its tests, and they are there."""
+"""SECURITY.md names existing tests for each promise."""
 
 import re
 from pathlib import Path
@@ -10,24 +10,24 @@ TEST = re.compile(r"^ *(async )?def test_|^  (async )?\"[^\"]+\"\(|^if __name__ 
 
 
 def promises() -> list[str]:
-    """Return the rows of all tables, without their heads."""
+    """Return the rows of all tables without headers."""
     lines = [line for line in TEXT.splitlines() if line.startswith("|")]
     return [line for line in lines if not re.match(r"\| ?(promise|---)", line)]
 
 
 def script(name: str) -> Path:
-    """Return the file that `python -m` runs."""
+    """Return the file that `python -m NAME` runs."""
     path = ROOT / name.replace(".", "/")
     return path / "__main__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 def named(text: str) -> list[Path]:
-    """Return the files of tests that a text names."""
+    """Return the test files that a text names."""
     files = [ROOT / "tests" / path for path in re.findall(r"`([\w/]+\.(?:py|js))`", text)]
     return files + [script(name) for name in re.findall(r"`?python -m (tests[\w.]+)", text)]
 
 
-def test_each_promise_names_tests_and_they_are_there():
+def test_each_promise_names_existing_tests():
     assert len(promises()) > 20
     for promise in promises():
         assert named(promise.strip("| ").rpartition(" | ")[2]), promise

@@ -1,4 +1,4 @@
-"""What a stranger gets: the torch of their machine, a set-up that mends an interrupted one, a whole source package."""
+"""Installation: the right torch, recovery from an interrupted set-up, and a complete source distribution."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ import pytest
 from tests.tools.house import ROOT
 
 CPU = "--index-url https://download.pytorch.org/whl/cpu"
-# A Python that writes down what it is called with; a venv of it is a copy of it.
+# A fake Python that logs its arguments; `-m venv` copies it.
 STAND_IN = """#!/bin/sh
 echo "$@" >> {log}
 case "$*" in
@@ -37,7 +37,7 @@ def made(clone: Path, *arguments: str, **environment: str) -> str:
     return done.stdout
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is one torch")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have one build of torch")
 @pytest.mark.parametrize(
     ("gpu", "configured", "index"),
     [
@@ -47,7 +47,9 @@ def made(clone: Path, *arguments: str, **environment: str) -> str:
         (False, "global.find-links='/wheels'", ""),
     ],
 )
-def test_torch_is_for_the_cpu_without_a_gpu_or_an_index_of_ones_own(clone, gpu, configured, index):
+def test_torch_comes_from_the_cpu_index_unless_there_is_a_gpu_or_another_index(
+    clone, gpu, configured, index
+):
     programs = clone / "programs"
     programs.mkdir()
     for name in ("make", "uname", "grep", "mkdir", "cp", "touch", *(["true"] if gpu else [])):
@@ -60,7 +62,7 @@ def test_torch_is_for_the_cpu_without_a_gpu_or_an_index_of_ones_own(clone, gpu, 
     assert " ".join(line.partition("--quiet")[2].split()[:-1]) == index
 
 
-def test_a_set_up_that_was_cut_off_begins_from_nothing(clone: Path):
+def test_an_interrupted_set_up_starts_over(clone: Path):
     venv = clone / ".venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
     (packages,) = venv.glob("lib/python*/site-packages")
@@ -69,7 +71,7 @@ def test_a_set_up_that_was_cut_off_begins_from_nothing(clone: Path):
     for name in ("pip", "numpy"):
         (packages / f"{name}-1.dist-info").mkdir()
         (packages / f"{name}-1.dist-info" / "METADATA").write_text(f"Name: {name}\nVersion: 1\n")
-        assert "-m venv --clear" in made(clone, "-n"), f"half of {name}"
+        assert "-m venv --clear" in made(clone, "-n"), f"incomplete {name}"
         (packages / f"{name}-1.dist-info" / "INSTALLER").write_text("pip\n")
         assert "-m venv" not in made(clone, "-n")
     for link in (venv / "bin").glob("python*"):
@@ -78,11 +80,11 @@ def test_a_set_up_that_was_cut_off_begins_from_nothing(clone: Path):
     assert "-m venv --clear" in made(clone, "-n"), "its Python is gone"
 
 
-def test_the_source_package_holds_what_the_repository_does(tmp_path: Path):
+def test_the_source_distribution_is_complete(tmp_path: Path):
     pytest.importorskip("setuptools")
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode:
-        pytest.skip("this is no clone")
+        pytest.skip("not a git clone")
     ours = {name for name in listed.stdout.splitlines() if (ROOT / name).is_file()}
     for name in ours:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

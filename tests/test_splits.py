@@ -1,4 +1,4 @@
-"""Three splits: models learn from the first, choices are made on the second, and the third is what is reported."""
+"""Models are trained on the first split and chosen on the second, and results are reported on the third."""
 
 import argparse
 import re
@@ -14,16 +14,16 @@ from tests.training.makers import Heard, prepared_set, toy_config, toy_run
 from tokenization.prepared import SPLITS, Prepared
 
 RESULTS = (Path(__file__).parent.parent / "docs" / "results.md").read_text(encoding="utf-8")
-CHOICES = "Chosen on validation pieces"  # the heading under which numbers of that split stand
+CHOICES = "Chosen on validation pieces"  # the heading of numbers from that split
 
 
 def commands(text: str) -> list[str]:
-    """Return the commands in a page that measure with pieces of a set."""
+    """Return the commands of a page that measure on a prepared set."""
     return [words for words in quoted(text) if re.match(r"(musicgen|python) .* --data ", words)]
 
 
 def split_of(command: str) -> str:
-    """Return the split that a command takes its pieces from."""
+    """Return the split that a command uses."""
     program, *words = shlex.split(command)
     if program == "python":
         return words[words.index("--split") + 1]
@@ -31,14 +31,14 @@ def split_of(command: str) -> str:
     return parsed.split
 
 
-def test_what_is_reported_is_measured_on_the_last_split():
+def test_results_are_reported_on_the_test_split():
     reported, _, chosen = RESULTS.partition(f"\n## {CHOICES}\n")
     assert len(commands(reported)) >= 8
     assert [line for line in commands(reported) if split_of(line) != "test"] == []
     assert {split_of(line) for line in commands(chosen)} == {"validation"}
 
 
-def test_training_reads_no_piece_of_the_last_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_training_reads_no_test_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     data = prepared_set(tmp_path / "data", "remi", train=4, tested=4)
     read: set[str] = set()
     ids = Prepared.ids

@@ -1,15 +1,14 @@
-"""The product in figures: files and lines a folder, circles of imports, and the walks of four requests.
+"""Measure the code base: files and lines per folder, import cycles, and the code that four requests enter.
 
-python -m tests.tools.house             all of it
-python -m tests.tools.house --walk      the walks alone; with --list, also the files that each enters
+python -m tests.tools.house             everything
+python -m tests.tools.house --walk      only the walks; --list adds the files that each enters
 
-A room is a folder of modules. A module beside folders is a room of its own, so that what stands on top of a package
-(`musicgen/playable.py`) is not taken for what lies at its bottom. Imports count wherever they stand: at the top of a
-file, inside a function, and for types alone.
+A room is a folder of modules. A module in a folder with subfolders is a room of its own, because it may be the top of
+a package (`musicgen/playable.py`) or its bottom. All imports count: at the top of a file, inside functions, and for
+types only.
 
-A walk is the set of the product's files and functions that one request enters (sys.setprofile, in all threads). What
-runs while a module is imported is not counted, nor what numba has compiled. Each walk has a process of its own, so that
-nothing is cached but what lies on the disk.
+A walk is the set of the product's files and functions that a request enters (sys.setprofile, in all threads), without
+code that runs at import or is compiled by numba. Each walk runs in a new process, so that only files are cached.
 """
 
 import argparse
@@ -37,19 +36,19 @@ Arrows = dict[str, set[str]]
 
 
 def sources() -> list[Path]:
-    """Return all files of the product's code."""
+    """Return the product's source files."""
     return sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 
 def module_of(path: Path) -> str:
-    """Return the dotted name under which a file is imported."""
+    """Return the dotted name of a module."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 @cache
 def imported(path: Path) -> set[str]:
-    """Return the full names of all that a file imports, also inside functions; of `from a import b`, both a and a.b."""
+    """Return the full names that a file imports anywhere; for `from a import b`, both a and a.b."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -63,12 +62,12 @@ def imported(path: Path) -> set[str]:
 
 @cache
 def module_arrows() -> Arrows:
-    """Return which modules of the house each module imports."""
+    """Return the product's modules that each module imports."""
     modules = {module_of(path): path for path in sources()}
     found = {}
     for name, path in modules.items():
         reached = imported(path) & set(modules)
-        # `from a import b` of a module b is an arrow to b, not to the package a.
+        # `from a import b` of a module b is an import of b, not of the package a.
         inner = {full.rpartition(".")[0] for full in reached}
         plain = {full for full in reached if full not in inner or not _is_package(modules[full])}
         found[name] = plain - {name}
@@ -80,7 +79,7 @@ def _is_package(path: Path) -> bool:
 
 
 def room_of(name: str) -> str:
-    """Return the room of a module: its folder, or the module itself where it stands beside folders."""
+    """Return the room of a module: its folder, or the module itself if its folder has subfolders."""
     path = ROOT / name.replace(".", "/")
     if path.is_dir():
         return f"{name}.__init__" if _holds_folders(path) else name
@@ -92,7 +91,7 @@ def _holds_folders(folder: Path) -> bool:
 
 
 def room_arrows() -> Arrows:
-    """Return which rooms each room imports from."""
+    """Return the rooms that each room imports from."""
     found: Arrows = {}
     for name, reached in module_arrows().items():
         own = room_of(name)
@@ -101,27 +100,27 @@ def room_arrows() -> Arrows:
 
 
 def circles(arrows: Arrows) -> list[list[str]]:
-    """Return the sets of two or more that all reach one another."""
+    """Return the cycles: the sets of two or more nodes that all reach one another."""
     found = networkx.strongly_connected_components(networkx.DiGraph(arrows))
     return sorted(sorted(circle) for circle in found if len(circle) > 1)
 
 
 class Walk:
-    """Notes which functions of the product are entered while it is told to."""
+    """Records the product's functions that are entered while `recording` is set."""
 
     def __init__(self) -> None:
         self.entered: set[tuple[str, str, int]] = set()  # file, function, line
-        self.noting = False
+        self.recording = False
         self._importing = threading.local()
         self._folders = tuple(f"{ROOT / package}{os.sep}" for package in PACKAGES)
-        threading.setprofile(self._note)
-        sys.setprofile(self._note)
+        threading.setprofile(self._profile)
+        sys.setprofile(self._profile)
 
-    def _note(self, frame: FrameType, event: str, argument: Any) -> None:
+    def _profile(self, frame: FrameType, event: str, argument: Any) -> None:
         code, depth = frame.f_code, getattr(self._importing, "depth", 0)
         if code.co_name == "<module>":
             self._importing.depth = depth + {"call": 1, "return": -1}.get(event, 0)
-        elif self.noting and event == "call" and depth == 0:
+        elif self.recording and event == "call" and depth == 0:
             self._add(code)
 
     def _add(self, code: CodeType) -> None:
@@ -130,18 +129,18 @@ class Walk:
             self.entered.add((file, code.co_name, code.co_firstlineno))
 
 
-Request = Callable[[], Any]  # what is walked through, after all that it needs is there
+Request = Callable[[], Any]  # ready to run
 
 
 def continue_a_bar(folder: Path) -> Request:
-    """Continue four bars of a groove by one, with the model that is taken where none is named."""
+    """Continue four bars of a groove by one, with the default model."""
     return _command(
         "continue", ROOT / "tests" / "seeds" / "groove_short.mid", "--bars", 1, "-o", folder
     )
 
 
 def train_three_steps(folder: Path) -> Request:
-    """Train a toy for three steps, validated and saved once."""
+    """Train a toy model for three steps with one validation and one checkpoint."""
     from tests.training.makers import prepared_set, toy_file
 
     data = prepared_set(folder / "set", "remi")
@@ -151,7 +150,7 @@ def train_three_steps(folder: Path) -> Request:
 
 
 def evaluate_form(folder: Path) -> Request:
-    """Continue two small pieces by three bars, and measure their form, in one process."""
+    """Continue two small pieces by three bars and measure their form, in one process."""
     from tests.training.makers import prepared_set
 
     data = prepared_set(folder / "set", "ensemble", train=2)
@@ -160,10 +159,10 @@ def evaluate_form(folder: Path) -> Request:
 
 
 def click_on_continue(folder: Path) -> Request:
-    """Go on with a groove by one bar as the page asks for it: from its values to the last view of the take.
+    """Continue a groove by one bar as the page does, from the request's values to the last view of the take.
 
-    gradio's part is left out. The process that composes is a thread here, and the file is read in the server's own
-    process, so that their work is counted too.
+    gradio is left out. A thread replaces the composing process, and the server's process reads the file, so that their
+    work is counted too.
     """
     from app.web import actions
     from app.web.composing import composer
@@ -172,7 +171,7 @@ def click_on_continue(folder: Path) -> Request:
 
     class Composing(threading.Thread):
         def __init__(self, target: Any, args: Any, daemon: bool) -> None:
-            pipe, share = args  # it is closed where it came from
+            pipe, share = args  # the caller closes the original
             args = (Connection(os.dup(pipe.fileno())), share)
             super().__init__(target=target, args=args, daemon=daemon)
 
@@ -216,26 +215,26 @@ def _command(*words: object) -> Request:
 
 
 def _walk(name: str) -> None:
-    """Walk through one request and print what it entered, as JSON."""
+    """Run one request and print the functions that it entered as JSON."""
     walk = Walk()
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     code = 1
     try:
         with TemporaryDirectory() as folder:
             request = WALKS[name](Path(folder))
-            walk.noting = True
+            walk.recording = True
             request()
-            walk.noting = False
+            walk.recording = False
         print(json.dumps(sorted(walk.entered)), file=sys.__stdout__, flush=True)
         code = 0
     except BaseException:
         traceback.print_exc(file=sys.__stderr__)
     finally:
-        os._exit(code)  # a thread that composes still waits
+        os._exit(code)  # the composing thread is still waiting
 
 
 def print_walks(with_files: bool) -> None:
-    """Print how many files and functions each request enters."""
+    """Print the number of files and functions that each request enters."""
     print(f"{'walk':36}{'files':>6}{'functions':>10}")
     for name in WALKS:
         command = [sys.executable, "-m", "tests.tools.house", "--one", name]
@@ -248,7 +247,7 @@ def print_walks(with_files: bool) -> None:
 
 
 def print_figures() -> None:
-    """Print files and lines by folder, and circles."""
+    """Print files and lines by folder, and import cycles."""
     files, lines = Counter[str](), Counter[str]()
     for path in sources():
         folder = str(path.parent.relative_to(ROOT))
@@ -259,13 +258,13 @@ def print_figures() -> None:
         print(f"{folder:36}{files[folder]:6}{lines[folder]:8}")
     print(f"{'together':36}{sum(files.values()):6}{sum(lines.values()):8}\n")
     for kind, arrows in (("files", module_arrows()), ("rooms", room_arrows())):
-        print(f"circles of {kind}: {circles(arrows)}")
+        print(f"import cycles of {kind}: {circles(arrows)}")
 
 
 def main() -> None:
-    """Print the figures of the tree."""
+    """Print the figures and the walks."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--walk", action="store_true", help="print the walks alone")
+    parser.add_argument("--walk", action="store_true", help="print only the walks")
     parser.add_argument("--list", action="store_true", help="list the files that each walk enters")
     parser.add_argument("--one", choices=WALKS, help=argparse.SUPPRESS)
     given = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What the command line of a tool says."""
+"""The command line of a tool."""
 
 import argparse
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Any
 def options(
     doc: str | None, *places: str, words: Sequence[str] | None = None, **defaults: Any
 ) -> Any:
-    """Return paths by their place, several of a name in the plural, and options with the types of their defaults."""
+    """Parse positional paths (a plural name takes several) and options, whose types are those of their defaults."""
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )

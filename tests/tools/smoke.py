@@ -1,8 +1,7 @@
 """Build the wheel, install it into a fresh environment, and use it from another folder: python -m tests.tools.smoke.
 
-All that pip chooses is the newest that pyproject.toml allows; torch alone is the tested one, which a machine's own
-package index may have for its processor alone (--torch torch takes the newest). This needs nothing but Python and a
-package index, so any Python can be tried: make smoke PYTHON=python3.13.
+pip installs the newest versions that pyproject.toml allows, but the tested torch, for which a local index may have only
+a CPU build (--torch torch takes the newest). It needs only Python and a package index: make smoke PYTHON=python3.13.
 """
 
 import argparse
@@ -21,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("musicgen", "tokenization", "training", "evaluation", "app")
-# What lies in a package's folder for those who read the source, and is used by no program.
+# Files in the packages' folders for readers of the source, not in the wheel.
 FOR_READERS = {
     "app/page.png", "evaluation/README.md", "evaluation/benchmarks/README.md", "musicgen/position/README.md",
     "training/configs/README.md",
@@ -48,7 +47,7 @@ print(json.dumps([paths, facts, client.predict(handle_file(paths[0]), api_name="
 
 
 def built(place: Path) -> Path:
-    """Build the wheel of a clean copy: what an old build has left behind is not packed."""
+    """Build the wheel from a clean copy, so that leftovers of old builds are not packed."""
     source = place / "source"
     source.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
@@ -63,7 +62,7 @@ def built(place: Path) -> Path:
 
 
 def installed(place: Path, *packages: str) -> Path:
-    """Return the folder of programs of a fresh environment with packages in it, one after the other."""
+    """Install packages into a new environment and return its folder of programs."""
     venv.create(place / "environment", with_pip=True)
     programs = place / "environment" / ("Scripts" if os.name == "nt" else "bin")
     pip = [str(programs / "python"), "-m", "pip", "--disable-pip-version-check", "install"]
@@ -73,13 +72,13 @@ def installed(place: Path, *packages: str) -> Path:
 
 
 def tested_torch() -> str:
-    """Return torch with the version in constraints.txt."""
+    """Return the requirement of torch in constraints.txt."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     return next(line for line in lines if line.startswith("torch=="))
 
 
 class Smoke:
-    """An installed musicgen, used from a folder that knows nothing of the source."""
+    """An installed musicgen, used from a folder without the source."""
 
     def __init__(self, programs: Path, place: Path) -> None:
         place.mkdir()
@@ -89,7 +88,7 @@ class Smoke:
         self.programs, self.place, self.around = programs, place, {"cwd": place, "env": known}
 
     def run(self, program: str, *arguments: str) -> str:
-        """Return what a program of the environment prints, or end with what it said."""
+        """Return the output of a program of the environment, or exit with its error."""
         words = [str(self.programs / program), *arguments]
         done = subprocess.run(words, **self.around, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -97,7 +96,7 @@ class Smoke:
         return done.stdout
 
     def holds_all(self) -> None:
-        """Compare the files that are installed with those of the source."""
+        """Compare the installed files with the source."""
         ours = {
             path.relative_to(ROOT).as_posix()
             for name in PACKAGES
@@ -108,11 +107,11 @@ class Smoke:
         strange = {p for p in theirs if not p.startswith((*PACKAGES, "symbolic_musicgen-", ".."))}
         missing = ours - theirs - FOR_READERS
         if strange or missing:
-            sys.exit(f"the wheel holds {sorted(strange)} as well, or lacks {sorted(missing)}")
-        print(f"files: {len(ours - FOR_READERS)}, all there", flush=True)
+            sys.exit(f"the wheel has unexpected files {sorted(strange)} or lacks {sorted(missing)}")
+        print(f"files: all {len(ours - FOR_READERS)} installed", flush=True)
 
     def continues(self) -> None:
-        """List the models, and let each continue a song with sound."""
+        """Continue a song with each model, with sound."""
         for model in json.loads(self.run("musicgen", "models", "--json")):
             name = model["name"]
             asked = ("--model", name, "--bars", "2", "--audio", "-o", name, "--json")
@@ -124,7 +123,7 @@ class Smoke:
             print(f"musicgen continue --model {name}: {told}", flush=True)
 
     def answers(self) -> None:
-        """Open the page, fetch what it is made of, and press Continue as a program does."""
+        """Load the page with its files, and call the endpoints of Continue and sound."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -151,18 +150,18 @@ def _read(url: str) -> bytes:
 
 
 def _page(server: subprocess.Popen, address: str) -> str:
-    """Return the page as soon as it answers."""
+    """Wait for the page and return it."""
     late = time.monotonic() + READY_SECONDS
     while server.poll() is None and time.monotonic() < late:
         try:
             return _read(address).decode()
         except OSError:
             time.sleep(0.2)
-    sys.exit("the page did not come up; the server's words stand above")
+    sys.exit("the page did not start; see the server's output above")
 
 
 def main() -> None:
-    """Build, install, use."""
+    """Build, install and use the wheel."""
     parser = argparse.ArgumentParser(prog="python -m tests.tools.smoke", description=__doc__)
     parser.add_argument("--torch", default=tested_torch(), help="default: %(default)s")
     torch = parser.parse_args().torch
@@ -173,7 +172,7 @@ def main() -> None:
         smoke.holds_all()
         smoke.continues()
         smoke.answers()
-    print("all of it works")
+    print("everything works")
 
 
 if __name__ == "__main__":

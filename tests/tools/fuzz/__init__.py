@@ -1,1 +1,1 @@
-"""Damaged files without end, through readers, languages and writers: python -m tests.tools.fuzz."""
+"""Fuzz readers, languages and writers with damaged files: python -m tests.tools.fuzz."""

@@ -1,4 +1,4 @@
-"""python -m tests.tools.fuzz: apart from what it runs, since new processes do not import a package's __main__ again."""
+"""python -m tests.tools.fuzz; a separate file because worker processes do not import a package's __main__."""
 
 import sys
 

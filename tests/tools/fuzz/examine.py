@@ -1,7 +1,6 @@
-"""What must become of any file: it is read, spelled in each language, decoded and written, or refused in a sentence.
+"""Check one file: it must be read, encoded in each language, decoded and written, or refused with a message.
 
-All of this depends on nothing but the music. So of two files with the same music, the second one's is not looked at
-again.
+The outcome depends on the music alone, so each piece of music is examined once.
 """
 
 import re
@@ -18,34 +17,34 @@ from tokenization.midi.writing import write_midi
 from tokenization.score import Score
 
 LANGUAGES = ("remi", "groove")
-# A tempo past a language's range becomes the nearest in it, so that a piece may last much longer than it did.
+# A tempo outside a language's range is clipped, so a piece can become much longer.
 ROOMY = Limits(bytes=64 << 20, seconds=48 * 3600, beats=50_000)
-MOST_NOTED_BEATS = 500  # in all parts together
+MOST_NOTATED_BEATS = 500  # over all parts
 READ = "read"
 MOST_REMEMBERED = 100_000  # pieces of music: some 20 MB
 
-_outcomes: dict[bytes, str] = {}  # of music that was read
+_outcomes: dict[bytes, str] = {}  # by the digest of the music
 
 
 def examine(data: bytes, suffix: str, languages: Sequence[Language]) -> str:
-    """Return what becomes of a file of a format; raises where that is none of the promised outcomes."""
+    """Return the outcome for a file of a format; raises if it is not one of those promised."""
     try:
         score = read_file(data, limits=UPLOAD, name="it", suffix=suffix)
     except MidiError as error:
         return f"refused: {_kind(error)}"
     read = _digest(score)
     if read not in _outcomes:
-        _note_down(score)
+        _check_notation(score)
         if len(_outcomes) > MOST_REMEMBERED:
             _outcomes.clear()
-        _outcomes[read] = _spelled(score, languages)
+        _outcomes[read] = _encoded(score, languages)
     return _outcomes[read]
 
 
-def _note_down(score: Score) -> None:
-    """Write a score, unless it has very many bars, and read it back."""
+def _check_notation(score: Score) -> None:
+    """Write a score as MusicXML, unless it is very long, and read it back."""
     beats = score.end_ticks / score.ticks_per_beat
-    if beats * len(score.tracks) < MOST_NOTED_BEATS:
+    if beats * len(score.tracks) < MOST_NOTATED_BEATS:
         try:
             read_file(musicxml(score), limits=ROOMY, name="it")
         except ValueError as error:
@@ -53,8 +52,8 @@ def _note_down(score: Score) -> None:
                 raise
 
 
-def _spelled(score: Score, languages: Sequence[Language]) -> str:
-    """Return what becomes of a score in each language."""
+def _encoded(score: Score, languages: Sequence[Language]) -> str:
+    """Return the outcome for a score in each language."""
     refusals = []
     for spoken in languages:
         try:
@@ -68,16 +67,16 @@ def _spelled(score: Score, languages: Sequence[Language]) -> str:
             continue
         music = spoken.decode(encoded.ids, encoded.setting)
         decoded = music.notes
-        # The velocities of groove stand beside its tokens.
+        # The velocities of groove are stored apart from its tokens.
         if decoded.replace(velocity=spelled.velocity) != spelled:
-            raise AssertionError(f"{spoken.name} reads back other notes than it has spelled")
+            raise AssertionError(f"{spoken.name} decodes other notes than it encoded")
         if len(decoded) and len(read_midi(write_midi(music), limits=ROOMY).notes) != len(decoded):
-            raise AssertionError(f"{spoken.name} is written with other notes than it has")
+            raise AssertionError(f"{spoken.name}: the MIDI file has other notes than the score")
     return "; ".join([READ, *refusals])
 
 
 def _digest(score: Score) -> bytes:
-    """Return what two scores have in common only if they are the same music."""
+    """Return a digest of the music."""
     digest = blake2b(digest_size=16)
     for part in (score.notes, score.tempos, score.meters, score.pedals):
         for column in part.columns:
@@ -89,10 +88,10 @@ def _digest(score: Score) -> bytes:
 
 
 def _is_stated(error: ValueError) -> bool:
-    """Say whether an error was raised on purpose, not by a library that got nonsense."""
+    """Return whether an error was raised on purpose, not by a library on nonsensical input."""
     return (traceback.extract_tb(error.__traceback__)[-1].line or "").startswith("raise ")
 
 
 def _kind(error: ValueError) -> str:
-    """Return the part of a sentence that is the same for all files with one flaw."""
+    """Return the part of a message that is the same for all files with this flaw."""
     return re.sub(r"\d[\d,.]*", "#", str(error).split(":")[0])

@@ -1,4 +1,4 @@
-"""Damaged files of every format without end: each a pure function of a seed and its number."""
+"""Damaged files of every format; each is a pure function of a seed and its number."""
 
 import re
 from collections.abc import Callable
@@ -16,16 +16,16 @@ FORMATS = (".mid", ".musicxml", ".mxl", ".abc")
 TELLING_BYTES = (0x00, 0x01, 0x2F, 0x51, 0x7F, 0x80, 0x90, 0xB0, 0xC0, 0xF0, 0xF7, 0xFF)
 TRACK = b"MTrk"
 MOST_CHANGES = 4
-SHORT_BYTES = 400  # of MIDI files that are seeds as scores, too, which are sixty times as long
+SHORT_BYTES = 400  # MIDI files up to here are also seeds as MusicXML, sixty times as long
 
-Find = Callable[[bytes | bytearray, Random], tuple[int, int]]  # where a piece begins and ends
+Find = Callable[[bytes | bytearray, Random], tuple[int, int]]  # start and end of a piece
 Mutation = Callable[[bytearray, Random, Find, list[bytes]], None]
 
 
 def seed_files() -> dict[str, list[bytes]]:
-    """Return the files that are damaged, by format: real ones, their beginnings, and some with what is odd and legal.
+    """Return the seeds by format: real files, their beginnings, and some that are unusual but valid.
 
-    Scores are those of our writer, and some with every sign that is read; a compressed one lies here as its text.
+    Scores come from our writer, and some use every element that is read. Compressed scores are stored as text.
     """
     made = (midi_files.sixteen_channels(), midi_files.karaoke(), midi_files.drums_by_name())
     midi = [path.read_bytes() for path in sorted(SEEDS.glob("*.mid"))] + list(made)
@@ -36,15 +36,14 @@ def seed_files() -> dict[str, list[bytes]]:
 
 
 def format_of(number: int) -> str:
-    """Return the format of a mutant: each comes in turn."""
+    """Return the format of a mutant; the formats take turns."""
     return FORMATS[number % len(FORMATS)]
 
 
 def mutant(files: dict[str, list[bytes]], seed: int, number: int) -> bytes:
-    """Return one damaged file; the same arguments give the same bytes on any machine.
+    """Return a damaged file; the same arguments give the same bytes on any machine.
 
-    The shorter a file, the more often it is taken: of each, as many bytes are looked at. Of compressed scores, most are
-    damaged before they are compressed.
+    Seeds are drawn with weights inverse to their length. Most compressed scores are damaged before compression.
     """
     random, kind = Random(f"{seed} {number}"), format_of(number)
     seeds = files[kind]
@@ -56,20 +55,20 @@ def mutant(files: dict[str, list[bytes]], seed: int, number: int) -> bytes:
         mutations, finds = BYTES + MIDI + PIECES, (_some_bytes, _chunk)
     elif is_packed or not random.randrange(3):
         mutations, finds = BYTES + PIECES, (_some_bytes,)
-    else:  # most changes of a byte leave no XML
+    else:  # most byte changes break the XML
         mutations, finds = (_extreme_number, *PIECES), (_sign,)
     for _ in range(random.randint(1, MOST_CHANGES)):
         random.choice(mutations)(data, random, random.choice(finds), seeds)
     return compressed(bytes(data)) if kind == ".mxl" and not is_packed else bytes(data)
 
 
-# Pieces: bytes, as long as an event or some; a chunk; of a text a sign, a line, or an element with all that is in it.
+# Pieces: some bytes, a chunk, or of text a token, a line or an element with its contents.
 
 _ELEMENT = re.compile(rb"<([\w-]+)[^>]*?(?:/>|>.*?</\1>)", re.DOTALL)
 _SIGN = re.compile(rb"[^\n]*\n|\[[^\]\n]*\]|\{[^}\n]*\}|\"[^\"\n]*\"|[A-Za-z][,'/\d]*|[|:]+|\S")
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?")
 EXTREMES = (*b"0 -1 1 2 99 9999 999999999 0.000000001 1e9".split(), b"9" * 400, b"")
-MOST_COPIES, MOST_REPEATED = 300, 1000  # of pieces up to so many bytes
+MOST_COPIES, MOST_REPEATED = 300, 1000  # copies; bytes of a piece with many copies
 
 
 def _place(data: bytes | bytearray, random: Random) -> int:
@@ -82,7 +81,7 @@ def _some_bytes(data: bytes | bytearray, random: Random) -> tuple[int, int]:
 
 
 def _chunk(data: bytes | bytearray, random: Random) -> tuple[int, int]:
-    """Return where a chunk begins, and some place after that; where there is none any more, the end."""
+    """Return the start of a chunk and a later offset; the end of the data if no chunk follows."""
     start = data.find(TRACK, _place(data, random))
     return (start, random.randint(start, len(data))) if start >= 0 else (len(data), len(data))
 
@@ -114,7 +113,7 @@ def _move(data: bytearray, random: Random, find: Find, _: list[bytes]) -> None:
 
 
 def _splice(data: bytearray, random: Random, find: Find, files: list[bytes]) -> None:
-    """Put a piece of another file here."""
+    """Insert a piece of another file."""
     other, place = random.choice(files), find(data, random)[0]
     start, stop = find(other, random)
     data[place:place] = other[start:stop]

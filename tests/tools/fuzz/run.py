@@ -1,10 +1,9 @@
-"""Mutated files of every format through readers, languages and writers, in processes that may die.
+"""Fuzz readers, languages and writers with mutated files of every format, in separate processes.
 
     python -m tests.tools.fuzz --seconds 600 [--mutants N] [--counts FILE] [--limit S] [--seed S] [--processes P]
 
-A mutant is read, or refused in a sentence. Any other error, a crash, 2 s of processor time or
-a gigabyte of memory is a failure: the mutant is kept in a file, and the exit code is 1.
-With --counts, a run goes on after the mutants of the one before, and adds to what became of them.
+A mutant must be read or refused with a message. Any other error, a crash, 2 s of processor time or a gigabyte of memory
+is a failure: the mutant is saved and the exit code is 1. With --counts, a run continues the previous one.
 """
 
 import os
@@ -24,8 +23,8 @@ from tokenization.language import Language, language
 from tokenization.records import json_of
 from tokenization.whole_file import write_json
 
-HANG_SECONDS = 2.0  # of processor time, so that a busy machine makes no hangs
-# What does not end within this is ended; the first mutant of a process waits for the languages.
+HANG_SECONDS = 2.0  # of processor time, so that a busy machine does not count as a hang
+# Hard limits; the first mutant of a process includes the loading of the languages.
 BOUNDS = Bounds(seconds=60, memory_bytes=1 << 30)
 WRITE_EVERY = 200
 MOST_FAILURES = 20
@@ -36,7 +35,7 @@ Examiner = Callable[[bytes, str, Sequence[Language]], str]
 
 @cache
 def _material() -> tuple[dict[str, list[bytes]], list[Language]]:
-    """Return the whole files and the languages, each of which has been used."""
+    """Return the seed files and the languages, warmed up."""
     files, languages = seed_files(), [language(name) for name in LANGUAGES]
     for suffix, seeds in files.items():
         for file in seeds:
@@ -45,7 +44,7 @@ def _material() -> tuple[dict[str, list[bytes]], list[Language]]:
 
 
 def _examined(examiner: Examiner, seed: int, number: int) -> tuple[str, float]:
-    """Return what becomes of a mutant, and how many seconds of processor time it takes."""
+    """Return the outcome for a mutant and its processor time in seconds."""
     files, languages = _material()
     data, suffix = mutant(files, seed, number), format_of(number)
     begun = time.process_time()
@@ -54,7 +53,7 @@ def _examined(examiner: Examiner, seed: int, number: int) -> tuple[str, float]:
 
 
 class Tally:
-    """What became of mutants, and of which the next run begins; a file keeps it, if one is given."""
+    """The outcomes so far and the number of the next mutant, optionally saved in a file."""
 
     def __init__(self, path: Path | None, seed: int) -> None:
         self.outcomes, self.failures = Counter[str](), list[tuple[int, str]]()
@@ -69,7 +68,7 @@ class Tally:
         self._begun = time.monotonic() - self.seconds
 
     def add(self, answer: tuple[str, float] | Failed, limit: float) -> None:
-        """Take in what became of the next mutant."""
+        """Add the outcome for the next mutant."""
         if isinstance(answer, Failed):
             outcome, seconds, why = FAILED, 0.0, answer.reason
         else:
@@ -84,7 +83,7 @@ class Tally:
             self.write()
 
     def write(self) -> None:
-        """Keep what there is so far."""
+        """Save the counts."""
         self.seconds = time.monotonic() - self._begun
         if self._path is not None:
             kept = {name: value for name, value in vars(self).items() if name[0] != "_"}
@@ -102,9 +101,9 @@ def fuzz(
     counts: Path | None = None,
     examiner: Examiner = examine,
 ) -> Tally:
-    """Examine mutants till one of the limits; those that fail are kept in a folder.
+    """Examine mutants until a limit is reached, and save those that fail in a folder.
 
-    With a file of counts, those of earlier runs with this seed are gone on from, and added to.
+    With a file of counts, continue the earlier runs with this seed.
     """
     deadline, tally = time.monotonic() + seconds, Tally(counts, seed)
 
@@ -128,7 +127,7 @@ def fuzz(
 
 
 def report(tally: Tally, keep: Path) -> str:
-    """Return what a person wants to know."""
+    """Return a readable summary."""
     total = tally.outcomes.total()
     read = Counter[str]()
     for outcome, count in tally.outcomes.items():
@@ -142,7 +141,7 @@ def report(tally: Tally, keep: Path) -> str:
         *(f"{count:9,}  {outcome}" for outcome, count in tally.outcomes.most_common()),
         *(f"FAILURE {number}: {what}" for number, what in tally.failures),
     ]
-    return "\n".join(lines + [f"the mutants that failed are in {keep}"] * bool(tally.failures))
+    return "\n".join(lines + [f"the failed mutants are in {keep}"] * bool(tally.failures))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

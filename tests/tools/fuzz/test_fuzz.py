@@ -1,4 +1,4 @@
-"""Thousands of damaged files; and the fuzzer itself finds what it is there to find."""
+"""The fuzzer on thousands of damaged files, and its detection of failures."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ def test_damaged_files_are_read_or_refused():
 
 @pytest.mark.long
 def test_thousands_of_damaged_files_are_read_or_refused(tmp_path: Path, capsys):
-    """In a process whose memory is limited; a minute each is an endless loop, on any machine."""
+    """Memory is limited; a minute for one file is an endless loop on any machine."""
     limits = ["--mutants", "2000", "--limit", "60", "--seconds", "3600"]
     code = main([*limits, "--processes", "1", "--keep", str(tmp_path)])
     said = capsys.readouterr().out
@@ -72,7 +72,7 @@ def stumble(data: bytes, *_: object) -> str:
         (stumble, "KeyError"),
     ],
 )
-def test_what_must_not_happen_is_found(examiner, find: str, tmp_path: Path, monkeypatch):
+def test_failures_are_detected(examiner, find: str, tmp_path: Path, monkeypatch):
     monkeypatch.setattr("tests.tools.fuzz.run.BOUNDS", Bounds(seconds=10, memory_bytes=1 << 30))
     tally = fuzz(seconds=600, mutants=2, seed=7, processes=2, keep=tmp_path, examiner=examiner)
     assert sorted(number for number, _ in tally.failures) == [0, 1]

@@ -1,10 +1,10 @@
-"""Kill commands at random moments, run each again until it is done, and compare with one that was left alone.
+"""Kill commands at random moments, rerun each until it finishes, and compare with an undisturbed run.
 
     python -m tests.tools.kill.run --times 20 [--only train data evaluate continue]
 
-Every other kill comes at a moment of the clock, the rest right before one of the file operations, where there is most
-to break. After each kill, all that is on the disk must be whole; at the end, every file must be that of the undisturbed
-run. (What was being written lies next to them under a hidden name, .….part.)
+Half of the kills happen at a random time, the others just before a file operation, where most can break. After each
+kill every file must be complete, and in the end equal to that of the undisturbed run. (A file that was being written
+has a hidden name, .….part.)
 """
 
 import os
@@ -36,16 +36,16 @@ OPERATIONS = {"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """A command that writes into `out`, and where it goes on when it is run again."""
+    """A command that writes into `out`."""
 
     words: tuple[str, ...]
-    material: Callable[[Path], None]  # puts what it reads into a folder
-    operations: int  # it dies at one of so many times that it opens, renames or deletes
-    seconds: float  # or within so long
-    goes_on: bool = True  # else what is there stays, and a second run would number its files on
+    material: Callable[[Path], None]  # writes its input into a folder
+    operations: int  # it is killed before one of its first file operations
+    seconds: float  # or within this time
+    resumes: bool = True  # otherwise a second run would write new files
 
     def contents(self, folder: Path) -> dict[str, Any]:
-        """Return the files of a folder, by path, without what was being written, and how long it took."""
+        """Return the finished files of a folder by path, without the seconds recorded in them."""
         files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".part")
         return {
             str(path.relative_to(folder)): re.sub(rb'"seconds": [\d.]+', b"", path.read_bytes())
@@ -53,22 +53,22 @@ class Command:
         }
 
     def check_whole(self, place: Path, whole: dict[str, Any]) -> int:
-        """Compare the files that are there with those of the undisturbed command; return how far it has come."""
+        """Check that the files equal those of the undisturbed run; return the progress."""
         left = self.contents(place / OUT)
-        torn = [path for path, held in left.items() if path in whole and held != whole[path]]
-        assert not torn, f"torn: {torn}"
+        damaged = [path for path, held in left.items() if path in whole and held != whole[path]]
+        assert not damaged, f"damaged: {damaged}"
         return 0
 
 
 class Training(Command):
-    """A run that saves nearly as often as it learns; its files grow."""
+    """A run that saves at nearly every step; its files grow."""
 
     def contents(self, folder: Path) -> dict[str, Any]:
         files = outcome(folder)
         return {name: held for name, held in files.items() if not name.endswith(".part")}
 
     def check_whole(self, place: Path, whole: dict[str, Any]) -> int:
-        """Load everything that a killed run left; return the step it goes on from."""
+        """Load everything that a killed run left; return the step from which it resumes."""
         run, found = place / OUT, [0]
         for saved in (run / run_folder.CHECKPOINTS).glob("[0-9]*"):
             fresh = toy_run(toy_config(place, place / "data", **CHANGES))
@@ -93,17 +93,17 @@ def toy_training(folder: Path) -> None:
 
 
 def songs(folder: Path) -> None:
-    """Write what is prepared."""
+    """Write songs to prepare."""
     disk.midi_folder(folder / "songs", 6)
 
 
 def song(folder: Path) -> None:
-    """Write what is continued."""
+    """Write a song to continue."""
     shutil.copy(SEEDS / "pop909_001.mid", folder / "song.mid")
 
 
 def grooves(folder: Path) -> None:
-    """Write what is evaluated."""
+    """Write grooves to evaluate."""
     (folder / "grooves").mkdir()
     for name in ("a", "b"):
         shutil.copy(SEEDS / "groove.mid", folder / "grooves" / f"{name}.mid")
@@ -129,13 +129,13 @@ COMMANDS = {
             "continue", "song.mid", "--model", "untrained:tiny", "--bars", "2", "--variations", "2",
             "--score", "--seed", "7", "-o", OUT,
         ),
-        material=song, operations=40, seconds=4.0, goes_on=False,
+        material=song, operations=40, seconds=4.0, resumes=False,
     ),
 }  # fmt: skip
 
 
 def die_at_operation(number: int) -> None:
-    """Kill this process right before one of its next operations on the files of its result."""
+    """Kill this process just before one of its next file operations in `out`."""
     left = number
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -149,9 +149,9 @@ def die_at_operation(number: int) -> None:
 
 
 def run(command: Command, folder: Path, *, seconds: float = 0.0, operation: int = 0) -> int:
-    """Run a command in a copy of this process that dies when it is time; return its exit code, of a signal minus it."""
+    """Run a command in a fork that is killed as requested; return the exit code, negative for a signal."""
     sys.stdout.flush()
-    child = os.fork()  # to start an interpreter for each would take longer than what is tried
+    child = os.fork()  # much faster than a new interpreter
     if not child:
         code = 70
         try:
@@ -170,12 +170,14 @@ def run(command: Command, folder: Path, *, seconds: float = 0.0, operation: int 
 
 
 def kill(command: Command, folder: Path, times: int, chance: random.Random) -> list[int]:
-    """Return how the killed runs ended; raises AssertionError where something is torn or lost."""
+    """Return the exit codes of the killed runs; raises AssertionError if a file is damaged or progress lost."""
     alone, place, endings, reached = folder / "alone", folder / "killed", [], 0
     for one in (alone, place):
         one.mkdir()
         command.material(one)
-    assert run(command, alone) == 0, f"it fails undisturbed: {Path(f'{alone}.errors').read_text()}"
+    assert run(command, alone) == 0, (
+        f"the undisturbed run fails: {Path(f'{alone}.errors').read_text()}"
+    )
     whole = command.contents(alone / OUT)
     for number in range(times):
         if number % 2:
@@ -183,10 +185,10 @@ def kill(command: Command, folder: Path, times: int, chance: random.Random) -> l
         else:
             moment = {"seconds": chance.uniform(0.01, command.seconds)}
         endings.append(run(command, place, **moment))
-        assert endings[-1] in (0, -signal.SIGKILL), f"it ended by itself with {endings[-1]}"
+        assert endings[-1] in (0, -signal.SIGKILL), f"it ended with {endings[-1]}"
         before, reached = reached, command.check_whole(place, whole)
-        assert reached >= before, f"killed at {moment}, it has lost what was saved"
-        if not command.goes_on or endings[-1] == 0:
+        assert reached >= before, f"progress was lost by the kill at {moment}"
+        if not command.resumes or endings[-1] == 0:
             finish(command, place, whole)
             reached = 0
     finish(command, place, whole)
@@ -194,30 +196,32 @@ def kill(command: Command, folder: Path, times: int, chance: random.Random) -> l
 
 
 def finish(command: Command, place: Path, whole: dict[str, Any]) -> None:
-    """Run a command to its end, and compare what it leaves; the next starts from scratch."""
-    if not command.goes_on:
+    """Run a command to its end, compare its files, and delete them."""
+    if not command.resumes:
         shutil.rmtree(place / OUT, ignore_errors=True)
     there = {path.name for path in place.iterdir()} | {OUT}
-    assert run(command, place) == 0, f"it does not go on: {Path(f'{place}.errors').read_text()}"
+    assert run(command, place) == 0, f"it does not resume: {Path(f'{place}.errors').read_text()}"
     left = command.contents(place / OUT)
     assert left.keys() == whole.keys(), left.keys() ^ whole.keys()
     differ = [path for path in whole if left[path] != whole[path]]
-    assert not differ, f"{differ} are others than of the undisturbed command"
+    assert not differ, f"{differ} differ from the undisturbed run"
     assert {path.name for path in place.iterdir()} == {n for n in there if n != f".{OUT}.part"}
     shutil.rmtree(place / OUT)
 
 
 def main() -> int:
-    """Kill and compare."""
+    """Kill, rerun and compare each command."""
     given = options(__doc__, times=20, only=[*COMMANDS], seed=0)
-    os.environ["OMP_NUM_THREADS"] = "1"  # a process with threads is not to be copied
+    os.environ["OMP_NUM_THREADS"] = "1"  # a process with threads cannot be forked safely
     for name in given.only:
         with tempfile.TemporaryDirectory() as folder:
             chance = random.Random(f"{given.seed} {name}")
             endings = kill(COMMANDS[name], Path(folder), given.times, chance)
         killed = endings.count(-signal.SIGKILL)
         done = len(endings) - killed
-        print(f"{name}: killed {killed} times, done before in {done}; all files equal, none torn.")
+        print(
+            f"{name}: killed {killed} times, finished first {done} times; all files complete and equal"
+        )
     return 0
 
 

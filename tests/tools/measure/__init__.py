@@ -1,1 +1,1 @@
-"""Measurements, a command each, behind the numbers of the READMEs."""
+"""Commands that measure the numbers in docs/data.md."""

@@ -1,10 +1,9 @@
-"""Say what languages cost and lose of a data set: python -m tests.tools.measure.languages SOURCE FOLDER --every 20.
+"""Measure languages on a data set: python -m tests.tools.measure.languages SOURCE FOLDER --every 20.
 
-A piece is taken as the ensemble language arranges it, on its own bars and with all its tracks, before anything goes on
-a grid. Each language spells it and reads it back. A note is lost if no note of its pitch begins within half a beat of
-it; an onset is off if the note is there, and further away than 1/48 of a beat, half a step of 24 to the beat. Tokens
-are counted for each note that is there. MidiTok's REMI has its default configuration, in which each track is a
-sequence of its own, without its instrument.
+Each piece, arranged by the ensemble language but not yet quantised, is encoded and decoded by each language. A note is
+lost if no decoded note of its pitch starts within half a beat; its onset is off if it moved by more than 1/48 beat,
+half a step of 24 per beat. Tokens are counted per kept note. MidiTok's REMI has its default configuration: one sequence
+per track, without the instrument.
 """
 
 from collections import Counter
@@ -27,12 +26,12 @@ from training.data.sources.source import list_files
 
 NEAR_BEATS, GRID_BEATS, TOLERANCE = 0.5, 1 / 48, 1e-6
 ENSEMBLE = language("ensemble")
-SHIFTS = np.arange(-32, 33) / 4  # beats by which a language may lay a piece later
+SHIFTS = np.arange(-32, 33) / 4  # beats by which a language may shift a piece
 Notes = tuple[np.ndarray, np.ndarray]  # (N,) key: pitch, and 128 more on drums; (N,) onset in beats
 
 
 def notes_of(score: Score) -> Notes:
-    """Return the notes by what is compared, sorted by key and onset."""
+    """Return the notes' keys and onsets, sorted by both."""
     key = score.notes.pitch + 128 * score.on_drums
     onset = score.notes.onset_ticks / score.ticks_per_beat
     order = np.lexsort((onset, key))
@@ -40,9 +39,9 @@ def notes_of(score: Score) -> Notes:
 
 
 def paired(notes: Notes, read: Notes) -> np.ndarray:
-    """Return how far each note is from the one that stands for it, infinite if none does: (N,).
+    """Return the distance of each note from its decoded partner in beats, infinite without one: (N,).
 
-    Notes of a key are paired in order, first those that are near enough, then what is left of both.
+    Notes of a key are paired in order: first those within the tolerance, then the rest.
     """
     away = np.full(len(notes[0]), np.inf)
     for key in np.unique(notes[0]):
@@ -62,21 +61,21 @@ def paired(notes: Notes, read: Notes) -> np.ndarray:
 
 
 def best_pairing(notes: Notes, read: Notes) -> np.ndarray:
-    """Return the pairing where the music that was read lies as much later as fits best."""
+    """Return the distances for the shift of the decoded music that fits best."""
     fine = [{*(256 * np.rint(onset * 12) + key).tolist()} for key, onset in (notes, read)]
     common = [len(fine[1] & {at + 12 * 256 * shift for at in fine[0]}) for shift in SHIFTS]
     shift = SHIFTS[np.lexsort((np.abs(SHIFTS), -np.array(common)))[0]]
     return paired(notes, (read[0], read[1] - shift))
 
 
-def spelled(score: Score) -> tuple[int, Score]:
-    """Spell a score in our language, in so many tokens, and read it."""
+def round_trip(score: Score) -> tuple[int, Score]:
+    """Encode and decode a score; return the number of tokens and the result."""
     ids = ENSEMBLE.encode(ENSEMBLE.arrange(score)).ids
     return len(ids), ENSEMBLE.decode(ids)
 
 
 def miditok_remi() -> Callable[[Score], tuple[int, Score]]:
-    """Return how MidiTok's REMI does."""
+    """Return the round trip of MidiTok's REMI."""
     tokenizer = REMI()
 
     def spell(score: Score) -> tuple[int, Score]:
@@ -91,14 +90,14 @@ def miditok_remi() -> Callable[[Score], tuple[int, Score]]:
 
 
 def measure(source: str, folder: Path, every: int) -> tuple[int, dict[str, Counter[str]]]:
-    """Return how many pieces were measured, and the counts of each language."""
-    kind, spellers = SOURCES[source], {"ensemble": spelled, "MidiTok REMI": miditok_remi()}
+    """Return the number of pieces and the counts for each language."""
+    kind, spellers = SOURCES[source], {"ensemble": round_trip, "MidiTok REMI": miditok_remi()}
     counts, pieces = {name: Counter[str]() for name in spellers}, 0
     for piece in kind.find(list_files(folder), 0.05).pieces[::every]:
         try:
             score = kind.scores(piece, ENSEMBLE)[0].replace(beats_known=True)
         except ValueError:
-            continue  # a piece that no set has
+            continue  # left out of prepared sets too
         pieces += 1
         notes = notes_of(score)
         for name, spell in spellers.items():
@@ -117,11 +116,11 @@ def measure(source: str, folder: Path, every: int) -> tuple[int, dict[str, Count
 
 
 def main() -> None:
-    """Print the table."""
+    """Measure a data set and print the table."""
     given = options(__doc__, "source", "folder", every=20)
     pieces, counts = measure(str(given.source), given.folder, given.every)
     rows: list[tuple[object, ...]] = [
-        ("language", "tokens a note", "notes lost", "onsets off", "refused")
+        ("language", "tokens per note", "notes lost", "onsets off", "refused")
     ]
     for name, count in counts.items():
         kept, lost = max(count["kept"], 1), count["lost"] / count["notes"]

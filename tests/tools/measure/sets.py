@@ -1,6 +1,6 @@
-"""Say what prepared sets hold, and read every row back: python -m tests.tools.measure.sets FOLDER ….
+"""Print statistics of prepared sets and check round trips: python -m tests.tools.measure.sets FOLDER ….
 
-Every row is decoded and spelled again, which has to give its tokens.
+Each row is decoded and encoded again, which must give the same tokens.
 """
 
 import numpy as np
@@ -10,13 +10,21 @@ from tests.tools.options import options
 from tokenization.prepared import SPLITS, Prepared
 
 HEAD = (
-    *("set", "files train/validation/test", "rows", "notes", "tokens", "tokens a note", "a bar"),
-    *("not read back", "MB"),
+    *(
+        "set",
+        "files train/validation/test",
+        "rows",
+        "notes",
+        "tokens",
+        "tokens per note",
+        "per bar",
+    ),
+    *("changed", "MB"),
 )
 
 
 def changed(prepared: Prepared) -> list[str]:
-    """Return the names of the rows that are spelled otherwise once they are read."""
+    """Return the names of the rows that a round trip changes."""
     language = prepared.language
     found = []
     for row in range(len(prepared)):
@@ -27,7 +35,7 @@ def changed(prepared: Prepared) -> list[str]:
 
 
 def row_of(prepared: Prepared) -> tuple[object, ...]:
-    """Return a set's row of the table."""
+    """Return the row of a set in the table."""
     counts = prepared.meta["counts"]
     total = {key: sum(counts[split][key] for split in SPLITS) for key in counts["train"]}
     return (
@@ -53,7 +61,7 @@ def main() -> None:
             skipped[kind] = skipped.get(kind, 0) + 1
         output.write(f"{one.folder.name}: {one.meta['source']['licence']}")
         output.write(f"  notes of all rows: {one.meta['losses']}")
-        output.write(f"  left out: {skipped}")
+        output.write(f"  skipped: {skipped}")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
 """From the click on Continue to the first note, in a real browser: python -m tests.tools.page.first_note --clicks 20.
 
-One user presses Continue as the page offers it, on one example after the other, and stops at the first note; the
-first clicks of a model are waited for to their end. With --look 3 each piece is looked at for three seconds before the
-click, in which the server reads it ahead. Printed are the times to the first new note that is painted, on a warm page
-and once on a server that has just come up; and of the whole ones how fast the music came: its seconds by its own tempo
-over the seconds from the click to the end, and how far the notes on the page were ahead of a listener who began with
-the first of them, at the moment when that was least.
+A user clicks Continue with the default settings, on one example after another, and stops at the first note; the first
+clicks run to the end. With --look 3, each piece is on the page for three seconds before the click, while the server
+reads it in advance. Prints the times to the first new note painted, on a warm page and once on a new server. For the
+complete runs, prints the speed as a multiple of real time, and the smallest lead of the notes on the page over a
+listener who starts at the first one.
 """
 
 from collections import namedtuple
@@ -20,7 +19,7 @@ from tokenization.analysis.beats import tempo_map
 from tokenization.midi.reading import read_midi
 
 WAIT = 120_000  # milliseconds
-# Resolves when the run is over. A frame is painted when the next one begins, so times are taken there.
+# Resolves at the end. A frame has been painted when the next begins, so times are taken there.
 WATCH = """(whole) => new Promise((done) => {
   const before = new Set(document.querySelectorAll(".mg-take"));
   document.querySelector("#mg-go").addEventListener("click", () => {
@@ -46,12 +45,11 @@ WATCH = """(whole) => new Promise((done) => {
 
 
 Click = namedtuple("Click", "first whole music ahead")
-"""What one click brought: seconds to the first note and to the end, those of one variation's new bars, and the least
-that the page was ahead of who listens from the first note on."""
+"""One click: seconds to the first note and to the end, seconds of new music, and the smallest lead over a listener."""
 
 
 def click(page: Page, *, whole: bool) -> Click:
-    """Press Continue and wait for the end, or stop at the first note."""
+    """Click Continue and wait for the end, or stop at the first note."""
     found = page.evaluate(WATCH, whole)
     bars = int(page.locator("#mg-bars input[type=number]").input_value())
     prompt_bars = int(page.locator("#mg-prompt-bars input[type=number]").input_value())
@@ -65,9 +63,9 @@ def click(page: Page, *, whole: bool) -> Click:
 def measured(
     browser: Browser, model: str, clicks: int, whole: int, look: float
 ) -> tuple[Click, list[Click]]:
-    """Return what the first click on a new server brought, and those after it, the first of them whole.
+    """Return the first click on a new server and the later ones, `whole` of which run to the end.
 
-    A piece is looked at for some seconds before each click but the first.
+    Before each of the later clicks the piece is on the page for `look` seconds.
     """
     names = [*EXAMPLES]
     with serving("--model", model) as address:
@@ -89,8 +87,8 @@ def measured(
 def main() -> None:
     """Measure and print."""
     given = options(__doc__, clicks=20, whole=3, look=0.0, model=[*OfferedModels().languages])
-    print("seconds to the first note, and how many times as fast as it plays the music came")
-    names = ("n", "p50", "p95", "most", "cold", "× p50", "× least", "ahead, s")
+    print("seconds to the first note, and speed as a multiple of real time")
+    names = ("n", "p50", "p95", "max", "cold", "× p50", "× min", "lead, s")
     print(f"{'model':<24}", *(f"{name:>8}" for name in names))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS)

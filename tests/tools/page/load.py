@@ -1,9 +1,8 @@
-"""Many visitors at once, on this machine alone: python -m tests.tools.page.load --users 20 --seconds 300.
+"""Load test with many visitors on this machine: python -m tests.tools.page.load --users 20 --seconds 300.
 
-Each opens an example as the page does, continues it, waits for the end, has the sound made as a file, and begins
-again. Printed are the times they waited, what went wrong, and what all processes of the server take of the memory: the
-means of five parts of the time, and how it grows in the second half. With --bars 1 there are many requests in a short
-time, by which growth a request shows soonest.
+Each visitor opens an example as the page does, continues it, waits for the end, requests the sound file, and starts
+over. Prints waiting times, errors, and the memory of all server processes: means over five parts of the time, and the
+growth in the second half. --bars 1 makes many short requests, which shows growth per request soonest.
 """
 
 import asyncio
@@ -25,8 +24,8 @@ from app.web.offered_models import EXAMPLES
 from tests.app.web.browser import serving
 from tests.tools.options import options
 
-READINGS = 200  # of the memory
-PARTS = 5  # of the time, each told by its mean
+READINGS = 200  # of memory
+PARTS = 5  # of the time
 FIRST, WHOLE = "click to first note", "click to end"
 OPENED, SOUND = "open a piece", "sound as a file"
 WISH = {
@@ -39,7 +38,7 @@ Times = defaultdict[str, list[float]]
 
 @asynccontextmanager
 async def visitor_from(address: str, number: int) -> AsyncIterator[httpx.AsyncClient]:
-    """Give a client with an address of its own below 127, as from another machine."""
+    """Return a client with its own loopback address, like another machine."""
     local = f"127.0.{number // 250}.{2 + number % 250}" if sys.platform == "linux" else None
     limits = httpx.Limits(max_connections=None)
     transport = httpx.AsyncHTTPTransport(local_address=local, limits=limits)
@@ -48,7 +47,7 @@ async def visitor_from(address: str, number: int) -> AsyncIterator[httpx.AsyncCl
 
 
 class Visitor:
-    """One user of the page, through the same requests that the page sends."""
+    """One user of the page, who sends the same requests."""
 
     def __init__(self, client: httpx.AsyncClient, times: Times, bars: int) -> None:
         self.client, self.times, self.bars = client, times, bars
@@ -64,7 +63,7 @@ class Visitor:
         return answer.content
 
     async def round(self) -> None:
-        """Open an example, continue it, and have the sound made of the result."""
+        """Open an example, continue it, and request the sound of the result."""
         begun = time.monotonic()
         what = {"example": random.choice(list(EXAMPLES))}
         opened = json.loads(await self.asked("open", what))
@@ -80,8 +79,8 @@ class Visitor:
                 last = json.loads(line)
                 if "error" in last:
                     raise RuntimeError(f"the server answered {last}")
-                said += bool(last["takes"])  # without any, it tells the place in line
-                # The first answer is the prompt alone; this one has the first note.
+                said += bool(last["takes"])  # without takes, it is the position in the queue
+                # The first answer has only the prompt; this one has the first note.
                 if said == 2 and last["takes"]:
                     self.timed(FIRST, begun)
         self.timed(WHOLE, begun)
@@ -94,7 +93,7 @@ class Visitor:
 async def visit(
     address: str, users: int, seconds: float, bars: int, times: Times, errors: list[str]
 ) -> None:
-    """Let users come again and again for so long."""
+    """Run users for some seconds."""
     late = time.monotonic() + seconds
 
     async def stay(number: int) -> None:
@@ -111,22 +110,22 @@ async def visit(
 
 
 def row(name: str, values: list[float]) -> str:
-    """Return a line of the table of times."""
+    """Return a row of the table of times."""
     cells = "".join(f"{np.quantile(values or [np.nan], q):9.2f}" for q in (0.5, 0.95, 1))
     return f"{name:<32}{len(values):>6}{cells}"
 
 
-HEAD = f"{'seconds':<32}{'n':>6}{'p50':>9}{'p95':>9}{'most':>9}"
+HEAD = f"{'seconds':<32}{'n':>6}{'p50':>9}{'p95':>9}{'max':>9}"
 
 
 def counted(errors: list[str]) -> str:
-    """Return the errors, each once."""
+    """Return the errors with their counts."""
     lines = [f"{errors.count(error)} × {error[:200]}" for error in dict.fromkeys(errors)]
     return "\n".join([f"{len(errors)} errors", *lines])
 
 
 def memory_bytes(processes: list[psutil.Process]) -> int:
-    """Return what processes take, of pages that several share their part; 0 of one that is gone."""
+    """Return the proportional set size of processes; 0 for one that has ended."""
     taken = 0
     for process in processes:
         with suppress(psutil.NoSuchProcess):
@@ -135,7 +134,7 @@ def memory_bytes(processes: list[psutil.Process]) -> int:
 
 
 async def watch(readings: list[tuple[float, float]], seconds: float) -> None:
-    """Take down the seconds, and the MB that all processes take that this one has started."""
+    """Record the time and the MB of all child processes periodically."""
     while True:
         children = psutil.Process().children(recursive=True)
         taken = await asyncio.to_thread(memory_bytes, children)
@@ -144,18 +143,16 @@ async def watch(readings: list[tuple[float, float]], seconds: float) -> None:
 
 
 def grown(readings: list[tuple[float, float]]) -> str:
-    """Return the means of each part of the time, and the slope of the second half."""
+    """Return mean memory by part of the time, and the slope of the second half."""
     seconds, taken = np.array(readings).T
     means = " ".join(f"{part.mean():.0f}" for part in np.array_split(taken, PARTS))
     half = seconds >= (seconds[0] + seconds[-1]) / 2
     slope = 60 * np.polyfit(seconds[half], taken[half], 1)[0]
-    return (
-        f"memory, MB, in each fifth of the time: {means}; {slope:+.1f} a minute in its second half"
-    )
+    return f"memory, MB, in each fifth of the time: {means}; {slope:+.1f} per minute in the second half"
 
 
 async def measure(address: str, given: Any) -> None:
-    """Let the visitors loose, and print what they met."""
+    """Run the visitors and print the measurements."""
     times, errors, readings = defaultdict(list), [], []
     watching = asyncio.create_task(watch(readings, given.seconds / READINGS))
     await visit(address, given.users, given.seconds, given.bars, times, errors)
@@ -166,7 +163,7 @@ async def measure(address: str, given: Any) -> None:
 
 
 def main() -> None:
-    """Start a server of our own, and visit it."""
+    """Start a server and measure it."""
     given = options(__doc__, users=20, seconds=60.0, bars=8, model="")
     with serving(*(["--model", given.model] if given.model else [])) as address:
         asyncio.run(measure(address, given))

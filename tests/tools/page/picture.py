@@ -1,6 +1,6 @@
-"""The picture of the page for the README: python -m tests.tools.page.picture app/page.png.
+"""Make the README's picture of the page: python -m tests.tools.page.picture app/page.png.
 
-An example and two variations that go on from there, as somebody sees them at a desk, two dots a pixel.
+It shows an example and two continuations at desk width, at two device pixels per CSS pixel.
 """
 
 import io
@@ -17,7 +17,7 @@ COLOURS = 128
 
 
 def continued(page: Page, address: str, seed: int) -> None:
-    """Open an example and have it continued."""
+    """Open an example and continue it."""
     page.set_default_timeout(WAIT)
     page.goto(address)
     page.locator("[data-example=piano-g-minor]").click()

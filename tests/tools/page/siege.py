@@ -1,10 +1,10 @@
-"""Honest visitors beside hostile ones, on this machine alone: python -m tests.tools.page.siege --minutes 30.
+"""Load test with honest and hostile visitors on this machine: python -m tests.tools.page.siege --minutes 30.
 
-Honest ones use the page as those of load.py do, first alone, then beside hostile ones, which send what is too
-large, wrong, half or never asked for again. Each comes from an address of its own below 127, as from another machine.
-Printed are the honest ones' waits in both parts, what the hostile ones were answered, and the server's memory, threads
-and open files at the start and at the end. The exit code is 1 if an honest one met an error, or waited more than twice
-as long for the first note, by the median, as alone; or if the server is gone, or has told of a fault in its log.
+Honest visitors use the page as in load.py, first alone, then together with hostile ones, whose requests are too large,
+wrong, incomplete or abandoned. Each visitor has its own loopback address. Prints the honest visitors' waiting times in
+both parts, the answers to the hostile ones, and the server's memory, threads and open files at the start and the end.
+The exit code is 1 if an honest visitor met an error, if the median time to the first note more than doubled, if the
+server has died, or if its log has a traceback.
 """
 
 import asyncio
@@ -32,17 +32,17 @@ from tests.tools.page.load import FIRST, visitor_from
 API = "/gradio_api"
 FILE = {"meta": {"_type": "gradio.FileData"}}
 MOST_RATIO = 2.0
-LONG = [None, "", 0, 128, 8, 1, 0.95, 0, 0.02, 1, False, ""]  # the longest continuation there is
-PAUSE_SECONDS = 0.05  # of a hostile one, between two requests
+LONG = [None, "", 0, 128, 8, 1, 0.95, 0, 0.02, 1, False, ""]  # the longest continuation allowed
+PAUSE_SECONDS = 0.05  # between the requests of a hostile visitor
 SLOW = scores.compressed(scores.score(scores.bars(*["<note><rest/></note>" * 9900] * 40)))
-HALVES = 200  # connections with half a request
+HALVES = 200  # connections with an incomplete request
 
 
 Client = httpx.AsyncClient
 
 
 async def breaks_off(client: Client) -> httpx.Response:
-    """Upload, and hang up in the middle."""
+    """Disconnect in the middle of an upload."""
 
     async def half() -> AsyncIterator[bytes]:
         yield b'--x\r\nContent-Disposition: form-data; name="files"; filename="a.mid"\r\n\r\n'
@@ -54,7 +54,7 @@ async def breaks_off(client: Client) -> httpx.Response:
 
 
 async def wrong_values(client: Client) -> httpx.Response:
-    """Ask with values that are none, and read the answer."""
+    """Send invalid values and read the answer."""
     asked = await client.post(
         f"{API}/call/read", json={"data": [{"path": "/etc/passwd", **FILE}, 7]}
     )
@@ -64,7 +64,7 @@ async def wrong_values(client: Client) -> httpx.Response:
 
 
 async def slow_to_read(client: Client) -> httpx.Response:
-    """Send a score of as many elements as can be, and never read what it was found to be."""
+    """Send a score with as many elements as allowed and never read the answer."""
     sent = await client.post(f"{API}/upload", files={"files": ("a.mxl", SLOW)})
     if sent.status_code != 200:
         return sent
@@ -91,7 +91,7 @@ HOSTILE: dict[str, Callable[[Client], Awaitable[httpx.Response]]] = {
 
 
 async def molest(address: str, number: int, late: float, met: Counter[str]) -> None:
-    """Be hostile in one way until it is late."""
+    """Send one kind of hostile request until the deadline."""
     name, act = [*HOSTILE.items()][number % len(HOSTILE)]
     async with visitor_from(address, 100 + number) as client:
         while time.monotonic() < late:
@@ -103,7 +103,7 @@ async def molest(address: str, number: int, late: float, met: Counter[str]) -> N
 
 
 async def hold(address: str, late: float, met: Counter[str]) -> None:
-    """Keep many connections with half a request, and open new ones for those that are closed."""
+    """Keep many connections open with an incomplete request, and replace those that are closed."""
     host, port = address.removeprefix("http://").split(":")
 
     async def one() -> None:
@@ -121,7 +121,7 @@ async def hold(address: str, late: float, met: Counter[str]) -> None:
 
 
 def held_by(server: Server) -> str:
-    """Return what the server has of the machine."""
+    """Return the resources that the server uses."""
     process = psutil.Process(server.process.pid)
     processes, threads, files = [process, *process.children(recursive=True)], 0, 0
     for one in processes:
@@ -133,7 +133,7 @@ def held_by(server: Server) -> str:
 
 
 def attack(address: str, count: int, seconds: float) -> Counter:
-    """Let the hostile ones loose; returns what they met."""
+    """Run the hostile visitors; return the answers they got."""
     met, late = Counter(), time.monotonic() + seconds
 
     async def all_of_them() -> None:
@@ -145,47 +145,47 @@ def attack(address: str, count: int, seconds: float) -> Counter:
 
 
 async def besiege(server: Server, given: Any) -> int:
-    """Run both parts, and print."""
-    alone, beside, errors = defaultdict(list), defaultdict(list), []
+    """Run both parts and print the measurements."""
+    alone, besieged, errors = defaultdict(list), defaultdict(list), []
 
     def honest(seconds: float, times: dict, errors: list[str] = errors) -> Awaitable[None]:
         return load.visit(server.address, given.honest, seconds, given.bars, times, errors)
 
-    await honest(20, defaultdict(list), [])  # until it is warm
+    await honest(20, defaultdict(list), [])  # warm up
     print(f"at the start: {held_by(server)}", flush=True)
     seconds = 60 * given.minutes
     await honest(0.25 * seconds, alone)
-    # In a process of their own: in this one, the honest ones would wait for what the others are at.
+    # In a separate process, so that the hostile visitors do not slow down the honest ones here.
     with ProcessPoolExecutor(1, mp_context=CONTEXT) as pool:
         attacked = pool.submit(attack, server.address, given.hostile, 0.75 * seconds)
-        await honest(0.75 * seconds, beside)
+        await honest(0.75 * seconds, besieged)
         met = await asyncio.wrap_future(attacked)
-    await asyncio.sleep(min(60, 0.1 * seconds))  # for what is left to be swept away
+    await asyncio.sleep(min(60, 0.1 * seconds))  # let the server clean up
     print(f"at the end:   {held_by(server)}", load.HEAD, sep="\n")
     for name in (load.OPENED, FIRST, load.WHOLE):
         print(
             load.row(f"{name}, alone", alone[name]),
-            load.row(f"{name}, besieged", beside[name]),
+            load.row(f"{name}, under siege", besieged[name]),
             sep="\n",
         )
-    waits = [float(np.median(times[FIRST] or [np.nan])) for times in (alone, beside)]
+    waits = [float(np.median(times[FIRST] or [np.nan])) for times in (alone, besieged)]
     ratio = waits[1] / waits[0]
     print(
-        f"first note alone and besieged: {waits[0]:.2f} and {waits[1]:.2f} s, {ratio:.2f} times as long"
+        f"first note alone and under siege: {waits[0]:.2f} and {waits[1]:.2f} s, a ratio of {ratio:.2f}"
     )
     print("honest visitors met", load.counted(errors))
     for what, count in sorted(met.items()):
         print(f"{count:>8} × {what}")
     faults = server.said().partition("Traceback")
     print(
-        f"the server's log tells of {'a fault: ' if faults[1] else 'no fault'}{''.join(faults[1:])[:3000]}"
+        f"the server's log has {'a traceback: ' if faults[1] else 'no traceback'}{''.join(faults[1:])[:3000]}"
     )
     is_well = server.process.poll() is None and not errors and not faults[1]
     return 0 if is_well and ratio <= MOST_RATIO else 1
 
 
 def main() -> int:
-    """Start a server of our own, and besiege it."""
+    """Start a server and run the siege."""
     hostile = 2 * len(HOSTILE)
     given = options(__doc__, minutes=30.0, honest=2, hostile=hostile, bars=4, model="ensemble")
     with started("--model", given.model) as server:

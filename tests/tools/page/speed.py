@@ -1,8 +1,8 @@
 """How fast the page is, in a real browser: python -m tests.tools.page.speed --visits 5.
 
-Printed are, of first visits with nothing kept: the seconds from the address to the page that shows a piece, what was
-fetched until then and by the soundfont after it; from pressing play to the first sound; how many frames a second
-are painted while a piece of 5,000 notes is scrolled through, and while it plays.
+For first visits with an empty cache, prints the seconds from the address to a page that shows a piece, the bytes
+fetched until then and by the soundfont afterwards, the seconds from play to the first sound, and the frames per second
+while a piece of 5,000 notes scrolls and while it plays.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from tests.tools.options import options
 SHOWN = "() => document.querySelector('.mg-stage .mg-facts')?.textContent.includes('bars')"
 BYTES = """() => performance.getEntriesByType("resource")
   .map(({ name, encodedBodySize: size, responseEnd }) => [name, size, responseEnd])"""
-# From the press to the first samples that are not silent.
+# From the click to the first samples that are not silent.
 SOUND = """async () => {
   const { player } = musicgen;
   await player.synth.ready;
@@ -30,7 +30,7 @@ SOUND = """async () => {
   player.pause();
   return (performance.now() - begun) / 1000;
 }"""
-# A frame's time while something is done in each of 120 frames.
+# The times of 120 frames while scrolling or playing.
 FRAMES = """async (playing) => {
   const { desk, player, rolls } = musicgen, notes = Int32Array.from({ length: 25000 }, (_, n) => {
     const i = Math.floor(n / 5);
@@ -60,7 +60,7 @@ FRAMES = """async (playing) => {
 
 
 def visited(browser: Browser, address: str) -> tuple[Page, float, str]:
-    """Open the page as somebody new; returns it, its seconds, and what was fetched before they were over and after."""
+    """Open the page as a new visitor; return it, its load time in seconds, and what was fetched before and after."""
     page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
     page.goto(address)
     page.wait_for_function(SHOWN)
@@ -88,7 +88,7 @@ def main() -> None:
             played += page.evaluate(FRAMES, True)
             page.context.close()
         browser.close()
-    print(f"{given.visits} first visits{'':<32}{'p50':>8}{'most':>9}")
+    print(f"{given.visits} first visits{'':<32}{'p50':>8}{'max':>9}")
     for what, values in (
         ("from the address to a piece on the page, s", ready),
         ("from pressing play to the first sound, s", sounds),
@@ -97,7 +97,7 @@ def main() -> None:
     ):
         print(f"{what:<44}{np.median(values):9.2f}{max(values):9.2f}")
     for what, times in (("scrolled", scrolled), ("playing", played)):
-        print(f"frames a second, {what}: {1000 / np.mean(times):.0f}")
+        print(f"frames per second, {what}: {1000 / np.mean(times):.0f}")
     print(f"fetched until then: {fetched}")
 
 
