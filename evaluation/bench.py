@@ -25,7 +25,7 @@ from torch.profiler import ProfilerActivity, profile
 from musicgen.attention import attend
 from musicgen.common.processes import module_command
 from musicgen.config import ModelConfig
-from musicgen.generation.batch import Batch, RowsAlone, batch_of
+from musicgen.generation.batch import Batch, EagerBatch, batch_of
 from musicgen.performer import Performer, State
 from musicgen.playable import load
 from musicgen.position.base import Position
@@ -324,7 +324,7 @@ def shipped_step(name: str, *, loops: bool, rows: int = 2, count: int = 32) -> T
     """Return `count` tokens of a model that comes along, on one thread as on the page, by loops or by torch."""
     torch.set_num_threads(1)
     model = load(name).performer
-    batch = batch_of(model) if loops else RowsAlone(model)
+    batch = batch_of(model) if loops else EagerBatch(model)
     return tokens_after(batch, rows, short_prompt(model), count)
 
 

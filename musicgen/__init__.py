@@ -1,4 +1,4 @@
-"""Music that goes on: models of symbolic music as a library.
+"""Symbolic music generation with Transformers: continue, rewrite and accompany music in MIDI, MusicXML and ABC.
 
     import musicgen
 
@@ -6,9 +6,11 @@
     takes = model.continue_("song.mid", prompt_bars=8, bars=16, variations=2, seed=7)
     takes[0].save("out.mid")
 
-What to read: `playable.py` is a model with its language; `continuation.py` is how music is generated with it;
-`performer.py` is the network, ids to logits, which sees music as tokens alone. Everything is imported when it is
-used.
+`load` returns a `Playable`: `continue_` continues a piece or writes one from nothing, `infill` rewrites bars,
+`accompany` adds parts, and each returns a list of `Take`. `read` returns the `Piece` that the model receives.
+
+Where to read on in the source: `playable.py` has the models, `continuation.py` generation, and `performer.py` the
+network, from ids to logits. Names are imported when they are first used, so `import musicgen` is fast.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ __all__ = [
     "language", "load", "models",
 ]  # fmt: skip
 
-_PLACES = {
+_MODULES = {
     "musicgen.continuation": ("Take",),
     "musicgen.generation.sampling": ("Sampling",),
     "musicgen.playable": ("Playable", "find", "load", "models"),
@@ -48,13 +50,13 @@ _PLACES = {
 
 
 def _check_own_package() -> None:
-    """Refuse another package in the place of ours: Python looks first where the script lies that runs."""
+    """Refuse another module named tokenization: Python finds one in the folder of the running script first."""
     ours, found = Path(__file__).parents[1] / "tokenization", find_spec("tokenization")
     places = [*(found.submodule_search_locations or [found.origin])] if found else []
     if [Path(str(place)).resolve() for place in places] != [ours.resolve()]:
         raise ImportError(
             f"musicgen needs its own package in {ours}, but Python finds {', '.join(map(str, places)) or 'none'}: "
-            "give what lies there another name than tokenization"
+            "rename that module, which is not part of musicgen"
         )
 
 
@@ -62,9 +64,10 @@ _check_own_package()
 
 
 def __getattr__(name: str) -> Any:
-    for place, names in _PLACES.items():
+    """Import a public name when it is first used."""
+    for module, names in _MODULES.items():
         if name in names:
-            return getattr(import_module(place), name)
+            return getattr(import_module(module), name)
     raise AttributeError(f"module 'musicgen' has no attribute {name!r}")
 
 

@@ -1,15 +1,17 @@
-"""Causal linear attention in several forms that compute the same numbers, with one state between them.
+"""Causal linear attention: exact, blockwise and recurrent forms of the same sum, which share one state.
 
-B batch, T time, H heads, M features, D value width. For positive features φ, here handed in as fq and fk,
+B batch, T time, H heads, M features, D value width. For positive features fq_i = φ(q_i) and fk_j = φ(k_j),
 
     out_i = Σ_{j≤i} r^(i−j) (fq_i·fk_j) v_j / Σ_{j≤i} r^(i−j) (fq_i·fk_j)
 
-(Katharopoulos et al. 2020; the decay r: PermuteFormer). The backend "exact" is the definition, for tests, pictures and
-short sequences; "chunked" takes time and memory linear in T, for training and prompts; "recurrent" is for generation.
-Each takes and returns the same state, so a sequence may be cut anywhere and continued by another.
+This is causally masked linear attention (Katharopoulos et al. 2020, equations 8–12) with the decay r of PermuteFormer
+(Chen 2021). The backend "exact" builds the (T, T) matrix, for tests, figures and short sequences; "chunked" is linear
+in T in time and memory, for training and prompts; "recurrent" is the RNN of equations 16–20, for generation. All take
+and return the same state, so that a sequence can be cut anywhere and continued by another backend.
 
-All compute y_i = Σ_{j≤i} r^(i−j) (q_i·k_j) v_j = q_i S_i from the state S_i = Σ_{j≤i} r^(i−j) k_j v_jᵀ, (B, H, M, D).
-Blocks are n of c positions. Powers of r are taken of differences i − j ≥ 0 only, which stay in (0, 1] at any length.
+All compute y_i = Σ_{j≤i} r^(i−j) (q_i·k_j) v_j = q_i S_i from the state S_i = Σ_{j≤i} r^(i−j) k_j v_jᵀ, (B, H, M, D);
+the denominator Z_i of the paper is one more column of S_i. A sequence has n blocks of c positions. Only powers r^(i−j)
+with i ≥ j are formed, which stay in (0, 1] at any length.
 """
 
 from __future__ import annotations
@@ -33,12 +35,12 @@ Sums = Callable[[Tensor, Tensor, Tensor, Tensor | None, Tensor], tuple[Tensor, T
 
 
 class _Weights(NamedTuple):
-    """Powers of the decay in a block of c positions; None stands for ones."""
+    """Weights in a block of c positions, powers of the decay; None means ones."""
 
-    within: Tensor  # r^(i−j) where j ≤ i, else 0: (H, c, c), or (1, c, c) without decay
-    entering: Tensor | None  # r^(i+1), how position i sees the state before the block: (H, c, 1)
-    leaving: Tensor | None  # r^(c−1−j), how the state after the block sees position j: (H, c, 1)
-    whole: Tensor | None  # r^c: (H, 1, 1)
+    within: Tensor  # r^(i−j) for j ≤ i, else 0: (H, c, c), or (1, c, c) without decay
+    entering: Tensor | None  # r^(i+1), of the state before the block at position i: (H, c, 1)
+    leaving: Tensor | None  # r^(c−1−j), of position j in the state after the block: (H, c, 1)
+    whole: Tensor | None  # r^c, of the state before the block in the state after it: (H, 1, 1)
 
 
 def _weights(length: int, decay: Tensor | None, like: Tensor) -> _Weights:
@@ -51,27 +53,27 @@ def _weights(length: int, decay: Tensor | None, like: Tensor) -> _Weights:
     return _Weights(*(part.to(like.dtype) for part in parts))
 
 
-def _times(x: Tensor, weight: Tensor | None) -> Tensor:
+def _scaled(x: Tensor, weight: Tensor | None) -> Tensor:
     return x if weight is None else x * weight
 
 
 def _block(q: Tensor, k: Tensor, v: Tensor, state: Tensor, w: _Weights) -> tuple[Tensor, Tensor]:
-    """One block, (B, H, c, ·), seen as a masked matrix inside and as a state from before."""
-    own = k.mT @ _times(v, w.leaving)  # (B, H, M, D)
-    return _outputs(q, k, v, state, w), _times(state, w.whole) + own
+    """Compute one block, (B, H, c, ·): return its outputs, (B, H, c, D), and the state after it."""
+    own = k.mT @ _scaled(v, w.leaving)  # (B, H, M, D)
+    return _outputs(q, k, v, state, w), _scaled(state, w.whole) + own
 
 
 def _outputs(q: Tensor, k: Tensor, v: Tensor, before: Tensor, w: _Weights) -> Tensor:
-    """Return what a block's positions see, (…, c, D): of the block, and of the state before it, (…, M, D)."""
+    """Return y of a block, (…, c, D): a masked matrix within the block plus the state before it, (…, M, D)."""
     scores = (q @ k.mT) * w.within  # (…, c, c)
-    past = _times(q @ before.to(q.dtype), w.entering)
+    past = _scaled(q @ before.to(q.dtype), w.entering)
     return (scores @ v).to(before.dtype) + past
 
 
 def exact_sums(
     q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Take the whole sequence as one masked (T, T) matrix."""
+    """Compute the sums by one masked (T, T) matrix."""
     y, state = _block(_heads(q), _heads(k), _heads(v), state, _weights(q.shape[1], decay, q))
     return y.transpose(1, 2), state
 
@@ -79,13 +81,13 @@ def exact_sums(
 def step_sums(
     q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Go token by token, in few calls; without gradients the state handed in is updated in place, not copied."""
+    """Compute the sums token by token (equations 16–20); without gradients the given state is updated in place."""
     r = None if decay is None else decay.to(state.dtype).view(-1, 1, 1)
     ys = []
     by_token = (_heads(x).split(1, 2) for x in (q, k, v))  # (B, H, 1, ·) each
     for query, key, value in zip(*by_token, strict=True):
         if torch.is_grad_enabled():
-            state = torch.addcmul(_times(state, r), key.mT, value)
+            state = torch.addcmul(_scaled(state, r), key.mT, value)
         else:
             state = (state if r is None else state.mul_(r)).addcmul_(key.mT, value)
         ys.append(_heads(query @ state))
@@ -95,7 +97,7 @@ def step_sums(
 def chunked_sums(
     q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor, *, chunk: int = CHUNK
 ) -> tuple[Tensor, Tensor]:
-    """Go by blocks, in time and memory linear in T, in the way that suits the device."""
+    """Compute the sums by blocks, linear in T in time and memory, in the way that suits the device."""
     learned_decay = decay is not None and decay.requires_grad
     sums = blockwise_sums if eager_on_cpu(v) and not learned_decay else parallel_sums
     return sums(q, k, v, decay, state, chunk=chunk)
@@ -104,12 +106,12 @@ def chunked_sums(
 def parallel_sums(
     q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor, *, chunk: int
 ) -> tuple[Tensor, Tensor]:
-    """Take all blocks in the same few batched products: for GPUs and compilers, which want few large kernels.
+    """Compute all blocks in a few batched products: for GPUs and compilers, which want few large kernels.
 
-    Plain autograd goes through it. A tail shorter than a block comes last, by itself: padding would age the state.
+    Plain autograd differentiates it. A shorter last block is computed by itself, since padding would decay the state.
     """
     width = v.shape[-1]
-    v, state = (functional.pad(x, (0, -width % 8)) for x in (v, state))  # as tensor cores like it
+    v, state = (functional.pad(x, (0, -width % 8)) for x in (v, state))  # for tensor cores
     full = q.shape[1] - q.shape[1] % chunk
     parts = []
     if full:
@@ -119,7 +121,7 @@ def parallel_sums(
         y, state = exact_sums(q[:, full:], k[:, full:], v[:, full:], decay, state)
         parts.append(y)
     y = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
-    return y[..., :width], state[..., :width].contiguous()  # not a view that keeps all states
+    return y[..., :width], state[..., :width].contiguous()  # a view would keep all states in memory
 
 
 def _all_blocks(
@@ -128,14 +130,14 @@ def _all_blocks(
     within, *others = _weights(chunk, decay, q)
     w = _Weights(within.unsqueeze(1), *(x if x is None else x.unsqueeze(1) for x in others))
     q, k, v = (x.unflatten(1, (-1, chunk)).permute(0, 3, 1, 2, 4) for x in (q, k, v))  # (B,H,n,c,·)
-    own = k.mT @ _times(v, w.leaving)  # (B, H, n, M, D)
-    states = _running(torch.cat([state.unsqueeze(2), own], dim=2), decay, chunk)
+    own = k.mT @ _scaled(v, w.leaving)  # (B, H, n, M, D)
+    states = _decayed_cumsum(torch.cat([state.unsqueeze(2), own], dim=2), decay, chunk)
     y = _outputs(q, k, v, states[:, :, :-1], w)  # (B, H, n, c, D)
     return y.permute(0, 2, 3, 1, 4).flatten(1, 2), states[:, :, -1]
 
 
-def _running(own: Tensor, decay: Tensor | None, chunk: int) -> Tensor:
-    """Σ_{j≤i} r^(chunk·(i−j)) own_j along the blocks: (B, H, n + 1, M, D) → the same."""
+def _decayed_cumsum(own: Tensor, decay: Tensor | None, chunk: int) -> Tensor:
+    """Return Σ_{j≤i} r^(chunk·(i−j)) own_j for each block i: (B, H, n + 1, M, D) → (B, H, n + 1, M, D)."""
     if decay is None:
         return own.cumsum(2)
     between = _weights(own.shape[2], decay.to(own.dtype) ** chunk, own).within  # (H, n + 1, n + 1)
@@ -145,10 +147,11 @@ def _running(own: Tensor, decay: Tensor | None, chunk: int) -> Tensor:
 def blockwise_sums(
     q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor, *, chunk: int
 ) -> tuple[Tensor, Tensor]:
-    """Go block by block: for CPUs, where a block's matrices stay in the cache.
+    """Compute the sums block by block: for CPUs, where a block's matrices stay in the cache.
 
-    Its own backward keeps the inputs and a state a block. At B1 H8 M128 D64 T2048 that is 13 MB, and 65 ms forward and
-    backward on one core; autograd through `parallel_sums` keeps 61 MB and takes 93 ms. The decay gets no gradient here.
+    A custom backward pass stores the inputs and one state per block. With B = 1, H = 8, M = 128, D = 64 and T = 2,048
+    it takes 13 MB, and 65 ms forward and backward on one core; autograd through `parallel_sums` takes 61 MB and 93 ms.
+    The decay gets no gradient here.
     """
     y, state = _Blockwise.apply(q, k, v, decay, state, chunk)
     return y, state
@@ -167,7 +170,7 @@ class _Blockwise(torch.autograd.Function):
             block = slice(start, start + chunk)
             states.append(state)
             qs, ks, vs = (_heads(x[:, block]).contiguous() for x in (q, k, v))
-            w = _shortened(weights, qs.shape[2], decay, q)
+            w = _weights_of(weights, qs.shape[2], decay, q)
             out, state = _block(qs, ks, vs, state, w)
             y[:, block] = _heads(out)
         if any(ctx.needs_input_grad):
@@ -176,7 +179,7 @@ class _Blockwise(torch.autograd.Function):
         return y, state
 
     @staticmethod
-    @once_differentiable  # the states are saved without their own history
+    @once_differentiable  # the states are saved without their autograd history
     def backward(ctx: Any, dy: Tensor, dstate: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
         q, k, v, decay, *states = ctx.saved_tensors
         dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
@@ -184,7 +187,7 @@ class _Blockwise(torch.autograd.Function):
         for start in reversed(range(0, q.shape[1], ctx.chunk)):
             block = slice(start, start + ctx.chunk)
             qs, ks, vs, dys = (_heads(x[:, block]).contiguous() for x in (q, k, v, dy))
-            w = _shortened(weights, qs.shape[2], decay, q)
+            w = _weights_of(weights, qs.shape[2], decay, q)
             dqs, dks, dvs, dstate = _block_backward(qs, ks, vs, dys, states.pop(), dstate, w)
             dq[:, block], dk[:, block], dv[:, block] = _heads(dqs), _heads(dks), _heads(dvs)
         return dq, dk, dv, None, dstate, None
@@ -193,17 +196,17 @@ class _Blockwise(torch.autograd.Function):
 def _block_backward(
     q: Tensor, k: Tensor, v: Tensor, dy: Tensor, state: Tensor, dnext: Tensor, w: _Weights
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of `_block` to q, k, v and the state before, from those to y and to the state after."""
+    """Return the gradients of `_block` for q, k, v and the state before it, given those for y and the state after."""
     scores, dscores = (q @ k.mT) * w.within, (dy @ v.mT) * w.within  # (B, H, c, c)
-    seen = _times(dy, w.entering)
-    dq = dscores @ k + seen @ state.mT
-    dk = dscores.mT @ q + _times(v @ dnext.mT, w.leaving)
-    dv = scores.mT @ dy + _times(k @ dnext, w.leaving)
-    return dq, dk, dv, _times(dnext, w.whole) + q.mT @ seen
+    entering = _scaled(dy, w.entering)
+    dq = dscores @ k + entering @ state.mT
+    dk = dscores.mT @ q + _scaled(v @ dnext.mT, w.leaving)
+    dv = scores.mT @ dy + _scaled(k @ dnext, w.leaving)
+    return dq, dk, dv, _scaled(dnext, w.whole) + q.mT @ entering
 
 
-def _shortened(weights: _Weights, length: int, decay: Tensor | None, like: Tensor) -> _Weights:
-    """Return the weights of the last block, which may be shorter."""
+def _weights_of(weights: _Weights, length: int, decay: Tensor | None, like: Tensor) -> _Weights:
+    """Return the weights of a block of this length: the given ones, unless it is a shorter last block."""
     return weights if length == weights.within.shape[-1] else _weights(length, decay, like)
 
 
@@ -215,17 +218,17 @@ def _heads(x: Tensor) -> Tensor:
 def fast_transformers_sums(
     q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Use the compiled product of pytorch-fast-transformers, an optional extra.
+    """Compute the sums by the compiled kernel of pytorch-fast-transformers, an optional extra.
 
-    It knows float32 alone, and neither a state, which is added here, nor a decay, which is refused.
+    The kernel supports float32 only, and no initial state, which is added here. Raises ValueError for a decay.
     """
     if decay is not None:
         raise ValueError(
-            "the fast-transformers backend knows no decay, which horizons or this positional encoding ask for: "
+            "the fast-transformers backend does not support decay, which horizons or this positional encoding need: "
             "use backend 'chunked'"
         )
     try:
-        # An extra: type checkers need not have it.
+        # Imported by name, since type checkers may not have the extra.
         product = import_module("fast_transformers.causal_product").causal_dot_product
     except ImportError as error:
         raise ValueError(
@@ -237,21 +240,21 @@ def fast_transformers_sums(
     return y.transpose(1, 2), state + (k.mT @ v).to(state.dtype)
 
 
-# Added to the denominator, so that 0/0 is 0. It lies below every sum of the features of `features.py`, which stay above
-# 1e-27; the 1e-6 of the papers' code would swallow FAVOR+ keys of a large norm.
+# Added to the denominator, so that 0/0 is 0. All sums of the features of `features.py` are above 1e-27; the 1e-6 of the
+# papers' code would swamp FAVOR+ keys of a large norm.
 GUARD = 1e-30
 
 
 class AttentionState(NamedTuple):
-    """All that attention remembers of the past: the same size at any position, in float32 or float64."""
+    """The recurrent state of an attention layer, of constant size, in float32 or float64."""
 
-    sums: Tensor  # Σ r^(i−j) fk_j [v_j, 1]ᵀ: (B, H, M, D + 1); without the 1, (B, H, M, D), where there is a normaliser
-    normaliser: Tensor | None = None  # Σ r^(i−j) gk_j of a normaliser (gq, gk): (B, H, Mn, 1)
-    metre: Tensor | None = None  # memory of metric heads (metre.py): (B, R, M, D + 1)
+    sums: Tensor  # S and Z: Σ r^(i−j) fk_j [v_j, 1]ᵀ, (B, H, M, D + 1); with a normaliser, S alone, (B, H, M, D)
+    normaliser: Tensor | None = None  # Z of a normaliser (gq, gk): Σ r^(i−j) gk_j, (B, H, Mn, 1)
+    metre: Tensor | None = None  # memory of the metric heads (metre.py): (B, R, M, D + 1)
 
 
-def mapped(state: Any, function: Callable[[Tensor], Tensor]) -> Any:
-    """Apply a function to each tensor of a layer's state."""
+def map_state(state: Any, function: Callable[[Tensor], Tensor]) -> Any:
+    """Return a layer's state with a function applied to each of its tensors."""
     return type(state)(*(None if x is None else function(x) for x in state))
 
 
@@ -274,13 +277,13 @@ def attend(
     backend: str | Sums = "chunked",
     chunk: int = CHUNK,
 ) -> tuple[Tensor, AttentionState]:
-    """Attend by the named backend, or by sums of one's own, or by "recurrent" where one token continues a state.
+    """Compute causal linear attention: return the output, (B, T, H, D), and the state after the last position.
 
-    fq, fk are (B, T, H, M) and v is (B, T, H, D); decay is r in (0, 1] a head, (H,). A normaliser (gq, gk), each
-    (B, T, H, Mn), gives the denominator other features than the numerator; the decay applies to both. Returns the
-    output (B, T, H, D) and the state after the last position.
+    fq, fk are (B, T, H, M) and v is (B, T, H, D); decay is r in (0, 1] per head, (H,). A normaliser (gq, gk), each
+    (B, T, H, Mn), gives the denominator features of its own; the decay applies to both. The backend is a name or a
+    function; a single token that continues a state always uses "recurrent".
 
-    Where gradients are off, "recurrent" UPDATES THE STATE IN PLACE and returns it, which halves the time of a step.
+    Without gradients, "recurrent" UPDATES THE STATE IN PLACE and returns it, which halves the time of a step.
     """
     sums = BACKENDS[backend] if isinstance(backend, str) else backend
     sums = step_sums if state is not None and fq.shape[1] == 1 else sums
@@ -291,7 +294,7 @@ def attend(
     before = (None, None) if state is None else (state.sums, state.normaliser)
     with without_autocast(v.device):
         if normaliser is None:
-            # A column of ones after the values: the denominator comes with the numerator.
+            # A column of ones after the values gives the denominator along with the numerator.
             v_and_one = functional.pad(v, (0, 1), value=1.0)
             y, after = _sums_from(sums, fq, fk, v_and_one, decay, before[0], dtype)
             out = _quotient(y[..., :width], y[..., width:] + GUARD)
@@ -311,7 +314,7 @@ class _Quotient(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, y: Tensor, total: Tensor) -> Tensor:
         out = y / total
-        ctx.save_for_backward(out, total)  # `out` is kept in any case: the layer after needs it
+        ctx.save_for_backward(out, total)  # the next layer keeps `out` anyway
         return out
 
     @staticmethod
@@ -340,10 +343,10 @@ def _sums_from(
 
 
 def _product_dtype(sums: Sums, *tensors: Tensor) -> torch.dtype:
-    """Return the precision of the matrix products; states and sums between blocks are float32 at least.
+    """Return the precision of the matrix products; states and sums between blocks are at least float32.
 
-    Products are bfloat16 where a GPU's autocast or the inputs ask for it. float16 has no room for exponentials, and one
-    step at a time or on a CPU bfloat16 gains nothing.
+    Products are bfloat16 on a GPU if autocast or the inputs ask for it. The range of float16 is too small for
+    exponentials, and for single steps or on a CPU bfloat16 gains nothing.
     """
     device = tensors[0].device.type
     dtype = reduce(torch.promote_types, (tensor.dtype for tensor in tensors))

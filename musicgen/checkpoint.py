@@ -1,7 +1,7 @@
-"""A model as a folder: config.json (all that is known of it), model.safetensors (its weights), README.md (for people).
+"""Model folders: config.json (configuration and card), model.safetensors (weights) and README.md (for people).
 
-Nothing is pickled. At any moment the folder holds one whole model, old or new: the new weights are complete under
-another name before config.json, which states their hash, is replaced, and take their place after it.
+Nothing is pickled. Saving is atomic: the folder always holds one complete model, the old or the new one. The weights
+are written under another name; then config.json, which states their hash, is replaced, and then they are renamed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from musicgen.config import ModelConfig
-from musicgen.linear import quantise, restore
+from musicgen.linear import dequantise, quantise
 from musicgen.performer import Performer, parameter_count
 from musicgen.position import POSITIONS
 from musicgen.recall import MATCHED_LEVELS, PLANNED_LEVELS
@@ -30,26 +30,26 @@ from tokenization.records import from_plain, json_of
 from tokenization.whole_file import is_text, sync, write_whole
 
 FORMAT = 1
-AGAIN = "; copy or save the model again"  # what to do about a damaged one
+AGAIN = "; copy or save the model again"  # advice in errors about damage
 CONFIG, WEIGHTS, NEW_WEIGHTS = "config.json", "model.safetensors", "model.safetensors.new"
 DTYPES = ("float32", "bfloat16", "int8")
-LONGEST_NAME_BYTES = 200  # a file's name ends in more, and has room for 255
-LONGEST_HEADER_BYTES = 1 << 22  # of the weights: there they name some ten thousand tensors
-LONGEST_SEQUENCE = 1 << 24  # tokens that a model was trained on at a time
-MOST_DRAWN = 1 << 12  # realisations or random features; the papers have some dozens
-# The numbers of an encoding's configuration, multiplied: a tensor has so many a channel at most.
+LONGEST_NAME_BYTES = 200  # file names allow 255, and a suffix follows
+LONGEST_HEADER_BYTES = 1 << 22  # of the weights file: enough for about ten thousand tensors
+LONGEST_SEQUENCE = 1 << 24  # tokens, of `Card.trained_length`
+MOST_DRAWN = 1 << 12  # realisations or random features; the papers use dozens
+# An encoding whose sizes multiply to at most this is built on the CPU to check the shapes of its tensors.
 SMALL_POSITION = 1 << 12
 _OMEGA = "blocks.0.attention.features.omega"
-_SCALE = ".scale"  # of an int8 matrix, after its name
+_SCALE = ".scale"  # suffix for the scales of an int8 matrix
 
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """What is known of a model besides its configuration and weights; `save` fills the last four fields."""
+    """The metadata of a model; `save` fills in the last four fields."""
 
     name: str
-    language: dict[str, Any]  # the spec of its token language, as the language gave it
-    trained_length: int  # tokens a training sequence; 0 for an untrained model
+    language: dict[str, Any]  # the spec of its token language
+    trained_length: int  # tokens per training sequence; 0 for an untrained model
     training: dict[str, Any] = field(default_factory=dict)  # data, licence, steps, losses, …
     parameters: int = 0
     dtype: str = "float32"
@@ -58,16 +58,16 @@ class Card:
 
 
 def save(folder: str | Path, model: Performer, card: Card, dtype: str = "float32") -> Card:
-    """Write a model, and return its completed card.
+    """Save a model and return its completed card.
 
-    `dtype` is that of the matrices of linear layers and embeddings; everything else keeps its own.
+    `dtype` applies to the matrices of linear layers and embeddings; all other tensors keep their own.
     """
     if dtype not in DTYPES:
-        raise ValueError(f"weights are stored as {', '.join(DTYPES)}, not as {dtype!r}")
+        raise ValueError(f"weights cannot be stored as {dtype!r}; choose {', '.join(DTYPES)}")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    _settle(folder)
-    # One entry, since several would come in an order that differs from time to time, and so would the hash.
+    _finish_interrupted_save(folder)
+    # A single metadata entry: the order of several varies from run to run, and the hash with it.
     weights = safetensors.torch.save(_stored(model, dtype), {"format": "pt"})
     card = replace(
         card,
@@ -87,7 +87,7 @@ def save(folder: str | Path, model: Performer, card: Card, dtype: str = "float32
 
 
 def load(folder: str | Path, device: str | torch.device = "cpu") -> tuple[Performer, Card]:
-    """Return a saved model, in evaluation mode, and its card."""
+    """Load a saved model in evaluation mode, and its card."""
     folder = Path(folder)
     config, card = read_card(folder)
     path = _weights_path(folder, card)
@@ -99,18 +99,16 @@ def load(folder: str | Path, device: str | torch.device = "cpu") -> tuple[Perfor
 
 
 def read_card(folder: str | Path) -> tuple[ModelConfig, Card]:
-    """Return configuration and card of a saved model without touching its weights."""
+    """Return the configuration and card of a saved model without reading its weights."""
     path = Path(folder) / CONFIG
     if not path.is_file():
-        raise FileNotFoundError(f"{folder} is not a model: it holds no {CONFIG}")
+        raise FileNotFoundError(f"{folder} is not a model: it has no {CONFIG}")
     try:
         content = json_of(path)
     except ValueError as error:
         raise ValueError(f"{error}{AGAIN}") from None
     if not isinstance(content, dict) or {"format", "model", "card"} - content.keys():
-        raise ValueError(
-            f"{path} does not describe a model: format, model and card are wanted in it"
-        )
+        raise ValueError(f"{path} does not describe a model: it needs format, model and card")
     if content["format"] != FORMAT:
         raise ValueError(
             f"{path} has format {content['format']!r}, but this version reads {FORMAT}"
@@ -121,18 +119,18 @@ def read_card(folder: str | Path) -> tuple[ModelConfig, Card]:
         raise ValueError(
             f"{path}: card: trained_length is {card.trained_length}; it must be 0 to {LONGEST_SEQUENCE}"
         )
-    return config, replace(card, name=_plain_name(card.name))
+    return config, replace(card, name=_safe_name(card.name))
 
 
-def _plain_name(name: str) -> str:
-    """Return the name that a model gives itself, fit to be a file's: seen, no folder, no command to a terminal."""
-    fit = "".join(c if c.isprintable() and c not in "/\\" else "_" for c in name)
-    fit = fit if fit and fit[0] != "." else f"model{fit}"
-    return fit.encode()[:LONGEST_NAME_BYTES].decode(errors="ignore")
+def _safe_name(name: str) -> str:
+    """Return a model's name made safe as a file name: visible, without path separators or terminal escapes."""
+    safe = "".join(c if c.isprintable() and c not in "/\\" else "_" for c in name)
+    safe = safe if safe and safe[0] != "." else f"model{safe}"
+    return safe.encode()[:LONGEST_NAME_BYTES].decode(errors="ignore")
 
 
 def _stored(model: Performer, dtype: str) -> dict[str, Tensor]:
-    """Return the tensors that go into the file."""
+    """Return a model's tensors as they are stored in the file."""
     matrices = _matrices(model)
     stored: dict[str, Tensor] = {}
     for name, tensor in model.state_dict().items():
@@ -151,21 +149,21 @@ def _matrices(model: nn.Module) -> set[str]:
 
 
 def _tensors_of(path: Path) -> dict[str, Tensor]:
-    """Return the tensors of a file; each that it names costs time, so its header, which names them, is short."""
+    """Read the tensors of a file; its header is limited, since each tensor named there takes time."""
     with path.open("rb") as file:
         header_bytes = int.from_bytes(file.read(8), "little")
     try:
         if header_bytes > LONGEST_HEADER_BYTES:
             raise SafetensorError(f"its header is longer than {LONGEST_HEADER_BYTES:,} bytes")
-        if not is_text(path):  # which cannot be mapped
+        if not is_text(path):  # safetensors can map only paths that are text
             return safetensors.torch.load(path.read_bytes())
         return safetensors.torch.load_file(path)
-    except (SafetensorError, KeyError) as error:  # the last of a type that torch lacks
+    except (SafetensorError, KeyError) as error:  # KeyError for a data type that torch lacks
         raise ValueError(f"{path} is not a safetensors file ({error}){AGAIN}") from None
 
 
 def _check_sizes(config: ModelConfig, stored: Mapping[str, Tensor], path: Path) -> None:
-    """Compare what takes the memory of a model with the weights at hand, before any is taken."""
+    """Check that the stored tensors fit the sizes of a configuration before memory is allocated for a model."""
     layers = len({name.split(".")[1] for name in stored if name.startswith("blocks.")})
     rows = {"embedding": config.vocabulary_size}  # of matrices, each as wide as the model
     if config.goals is not None:
@@ -178,14 +176,14 @@ def _check_sizes(config: ModelConfig, stored: Mapping[str, Tensor], path: Path) 
         outputs["attention.metre.qkv"] = len(metre.bars) * (2 * metre.features + config.head_width)
     for layer in range(min(layers + 1, config.layers)):
         rows |= {f"blocks.{layer}.{name}": count for name, count in outputs.items()}
-    wanted = {f"{name}.weight": (count, config.width) for name, count in rows.items()}
-    missing = [name for name in wanted if name not in stored]
+    expected = {f"{name}.weight": (count, config.width) for name, count in rows.items()}
+    missing = [name for name in expected if name not in stored]
     columns = stored[_OMEGA].numel() if _OMEGA in stored else config.width
     if config.attention == "linear" and (config.features.features or 0) > 4 * columns:
         missing.append(_OMEGA)
     if missing:
         raise ValueError(_does_not_belong(path, "lacks", missing[0]))
-    for name, shape in wanted.items():
+    for name, shape in expected.items():
         _check_shape(path, name, stored[name], shape)
     _check_position(config, stored, path)
 
@@ -196,10 +194,10 @@ def _check_position(config: ModelConfig, stored: Mapping[str, Tensor], path: Pat
             raise ValueError(
                 f"{path.parent / CONFIG} asks for {asked} {name}; at most {MOST_DRAWN} can be used"
             )
-    # Sums on the device without memory import torch's compiler, 100 MB of it: it is for what might not be had.
+    # For large sizes only: the meta device allocates nothing, but its arithmetic imports 100 MB of torch's compiler.
     sizes = math.prod(n for n in vars(config.position).values() if type(n) is int and n > 0)
     device = torch.device("cpu" if sizes <= SMALL_POSITION else "meta")
-    with device, torch.random.fork_rng([]), suppress(NotImplementedError):  # one may compute there
+    with device, torch.random.fork_rng([]), suppress(NotImplementedError):  # on meta
         position = POSITIONS[config.position_name][1](config.position, config.shape())
         for name, empty in position.state_dict(prefix="position.").items():
             if name not in stored:
@@ -214,26 +212,26 @@ def _does_not_belong(path: Path, has: str, name: str) -> str:
 def _check_shape(path: Path, name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
     if tuple(tensor.shape) != shape:
         raise ValueError(
-            f"{path} has {name!r} in shape {tuple(tensor.shape)}, where {CONFIG} says {shape}"
+            f"{path} has {name!r} in shape {tuple(tensor.shape)}, but {CONFIG} says {shape}"
         )
 
 
 def _check_type(path: Path, name: str, tensor: Tensor, *types: torch.dtype) -> None:
     if tensor.dtype not in types:
         raise ValueError(
-            f"{path} has {name!r} in {tensor.dtype}, which nothing here stores it in{AGAIN}"
+            f"{path} has {name!r} in {tensor.dtype}, which is not a type for this tensor{AGAIN}"
         )
 
 
 def _fill(model: Performer, stored: dict[str, Tensor], path: Path) -> None:
-    """Copy the stored tensors into a model, which must be exactly those that it has."""
-    wanted = model.state_dict()
+    """Copy the stored tensors into a model; raise ValueError unless they are exactly those of the model."""
+    expected = model.state_dict()
     matrices = _matrices(model) & stored.keys()
     scales = {n: stored.pop(n + _SCALE) for n in matrices if n + _SCALE in stored}
-    for name in sorted(wanted.keys() ^ stored.keys()):
-        has = "lacks" if name in wanted else "has a superfluous"
+    for name in sorted(expected.keys() ^ stored.keys()):
+        has = "lacks" if name in expected else "has a superfluous"
         raise ValueError(_does_not_belong(path, has, name))
-    for name, tensor in wanted.items():
+    for name, tensor in expected.items():
         _check_shape(path, name, stored[name], tuple(tensor.shape))
         if name in scales:
             _check_shape(path, name + _SCALE, scales[name], tuple(tensor.shape[:1]))
@@ -241,32 +239,31 @@ def _fill(model: Performer, stored: dict[str, Tensor], path: Path) -> None:
         others = (torch.bfloat16, torch.float64) if tensor.is_floating_point() else ()
         types = (torch.int8,) if name in scales else (tensor.dtype, *others)
         _check_type(path, name, stored[name], *types)
-    tensors = {n: restore(t, scales[n]) if n in scales else t for n, t in stored.items()}
-    # Copied, not assigned: the file's tensors lie in memory as they come, and on another alignment
-    # some kernels add up in another order.
+    tensors = {n: dequantise(t, scales[n]) if n in scales else t for n, t in stored.items()}
+    # Copied, not assigned: a file's tensors have any alignment, on which the summation order of some kernels depends.
     model.load_state_dict(tensors)
-    for name, tensor in wanted.items():  # which is of the model, and now holds what was copied
+    for name, tensor in expected.items():  # the model's own tensors, filled by now
         if not tensor.isfinite().all():
-            raise ValueError(f"{path} has numbers in {name!r} that are not finite")
+            raise ValueError(f"{path} has values in {name!r} that are not finite")
 
 
 def _weights_path(folder: Path, card: Card) -> Path:
-    """Return the file that holds the weights that the card states."""
+    """Return the file with the weights that the card describes."""
     for path in (folder / WEIGHTS, folder / NEW_WEIGHTS):
         if path.is_file() and path.stat().st_size == card.bytes and _hash(path) == card.sha256:
             return path
     path = folder / WEIGHTS
     if not path.is_file():
-        raise FileNotFoundError(f"{folder} is an incomplete model: it holds no {WEIGHTS}")
+        raise FileNotFoundError(f"{folder} is an incomplete model: it has no {WEIGHTS}")
     if (size := path.stat().st_size) != card.bytes:
         raise ValueError(f"{path} has {size} bytes of the {card.bytes} stated in {CONFIG}{AGAIN}")
-    raise ValueError(f"{path} is damaged: its SHA-256 is not the one stated in {CONFIG}{AGAIN}")
+    raise ValueError(f"{path} is damaged: its SHA-256 is not the one in {CONFIG}{AGAIN}")
 
 
-def _settle(folder: Path) -> None:
-    """Finish a save that was cut off between its two renames, so that its weights are not overwritten."""
+def _finish_interrupted_save(folder: Path) -> None:
+    """Finish a save that was interrupted between its two renames, so that its weights are not overwritten."""
     if (folder / NEW_WEIGHTS).is_file():
-        with suppress(ValueError, FileNotFoundError):  # no whole model there: nothing to keep
+        with suppress(ValueError, FileNotFoundError):  # there is no complete model to keep
             os.replace(_weights_path(folder, read_card(folder)[1]), folder / WEIGHTS)
 
 

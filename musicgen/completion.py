@@ -1,4 +1,4 @@
-"""A piece that a model completes towards a goal: some bars rewritten, or some parts written to the others."""
+"""Completing a piece towards a goal: rewriting some of its bars, or writing some parts to the others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from musicgen.continuation import Generation, MusicGeneration, Player, Take
 from musicgen.generation.request import Request
-from musicgen.pieces import Piece, edit_of, heard_facts
+from musicgen.pieces import Piece, edit_of, input_facts
 from tokenization.analysis.chords import guessed_before, known_from
 from tokenization.analysis.metres import bar_lines
 from tokenization.edit import Written
@@ -18,7 +18,7 @@ from tokenization.records import whole_number
 
 
 class Completion(MusicGeneration):
-    """A piece on its way to a goal."""
+    """The generation that completes a piece."""
 
     def __init__(
         self,
@@ -29,25 +29,22 @@ class Completion(MusicGeneration):
         written: dict[str, Any],
         where: Written,
     ) -> None:
-        """Take a goal of the piece in the model's language.
+        """Take a goal for the piece in the model's language.
 
-        `written` says in a file what was asked for, `where` which notes of a whole piece the model wrote, be they the
-        same as those that stood there.
+        `written` records in files what was requested; `where` says which notes of the whole piece count as new, even if
+        they equal those that were replaced.
         """
-        known = {
-            "elsewhere": tuple(goal.elsewhere.tolist()),
-            "unlike": tuple(goal.replaced.tolist()),
-        }
-        super().__init__(model, goal.prompt, goal.grammar, request, **known)
+        elsewhere, unlike = tuple(goal.elsewhere.tolist()), tuple(goal.replaced.tolist())
+        recalled = {"elsewhere": elsewhere, "unlike": unlike}
+        super().__init__(model, goal.prompt, goal.grammar, request, **recalled)
         self.piece, self.goal, self._written, self._where = piece, goal, written, where
         self._edit = edit_of(piece.original, piece.score, model.language, **vars(where))
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
         score = self.model.language.decode(self.goal.whole(ids), self.piece.encoded.setting)
-        # The chords are those of the piece, or written as a part.
+        # Chords are those of the piece, unless they are a part to write.
         known = 0 if self.goal.writes_chords else known_from(self.piece.score.markers)
         score = guessed_before(score, known)
-        facts = self._provenance(number)
         return Take(
             number=number,
             ids=ids,
@@ -56,9 +53,9 @@ class Completion(MusicGeneration):
             continuation=self._where.new_in(score),
             edit=self._edit,
             provenance={
-                **facts,
+                **self._provenance(number),
                 "piece": self.piece.name,
-                **heard_facts(self.piece.encoded.ids, self.piece.tracks),
+                **input_facts(self.piece.encoded.ids, self.piece.tracks),
                 **self._written,
                 **({"plan": self.request.plan} if self.request.plan else {}),
             },
@@ -66,26 +63,28 @@ class Completion(MusicGeneration):
 
 
 class WholeIds(Generation):
-    """The tokens of a piece on their way to a goal of it, drawn as `Completion` is."""
+    """The completion of a piece given as tokens alone."""
 
     def __init__(self, model: Player, goal: Goal, request: Request) -> None:
-        """Take a goal in the model's language."""
+        """Take a goal for the piece in the model's language."""
         elsewhere = tuple(goal.elsewhere.tolist())
         super().__init__(model, goal.prompt, goal.grammar, request, elsewhere=elsewhere)
         self.goal = goal
 
     def whole(self) -> np.ndarray:
-        """Return the tokens of the whole piece; what ended the work is raised, if that was an error."""
+        """Return the tokens of the whole piece; raises the error that ended the work, if any."""
         self.check()
         return self.goal.whole(self.sequences()[0])
 
 
 def infilling(model: Player, piece: Piece, bars: tuple[int, int], request: Request) -> Completion:
-    """Return the work to rewrite the bars from the first to the last one, counted from 1."""
+    """Return the generation that rewrites the bars from the first to the last, counted from 1."""
     try:
         first, last = bars
     except (TypeError, ValueError):
-        raise ValueError(f"bars is {bars!r}, where the first and the last one are wanted") from None
+        raise ValueError(
+            f"bars is {bars!r}; give the first and the last bar, such as (5, 8)"
+        ) from None
     first, last = (whole_number(bar, "a bar to rewrite") for bar in (first, last))
     plan = _plan(model, request, piece.bars, first - 1, last)
     goal = model.language.infilling(piece.encoded.ids, first - 1, last, plan=plan)
@@ -97,7 +96,7 @@ def infilling(model: Player, piece: Piece, bars: tuple[int, int], request: Reque
 def _plan(
     model: Player, request: Request, bars: int, first: int, stop: int
 ) -> dict[str, np.ndarray] | None:
-    """Return the plan of a piece of so many bars, of which some are asked for something."""
+    """Return the plan of a piece, with the request's levels in the bars first … stop − 1 and free bars elsewhere."""
     if not request.plan:
         return None
     plan = {}
@@ -110,7 +109,7 @@ def _plan(
 def accompaniment(
     model: Player, piece: Piece, write: Collection[str], request: Request
 ) -> Completion:
-    """Return the work to write some parts to the others."""
+    """Return the generation that writes some parts to the others."""
     plan = _plan(model, request, piece.bars, 0, piece.bars)
     goal = model.language.accompanying(piece.encoded.ids, write, plan=plan)
     where = Written(tracks=goal.tracks)

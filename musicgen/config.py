@@ -1,7 +1,7 @@
-"""The configuration of a model: one frozen dataclass that nests those of its feature map and its encoding of position.
+"""The configuration of a model: a frozen dataclass that nests those of the feature map and the positional encoding.
 
-As plain data (JSON, YAML) a nested part is its name alone, or a mapping of its name and what differs from its defaults:
-`position: {name: sine_spe, realisations: 64}`.
+In plain data (JSON, YAML) a nested configuration is its name, or a mapping of its name and the values that differ from
+the defaults: `position: {name: sine_spe, realisations: 64}`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from musicgen.position import POSITIONS, Position, Shape
 from musicgen.recall import RecallConfig
 from tokenization.records import check_fields, from_plain, from_yaml, suggestion
 
-LARGEST = 1 << 20  # of all sizes; no computer holds a model that has one beyond
+LARGEST = 1 << 20  # of all sizes; no computer has the memory for more
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """All that determines a model but its weights; `features` and `position` may be given by name."""
+    """The hyperparameters of a model; `features` and `position` can be given by name."""
 
     vocabulary_size: int
     layers: int = 24
@@ -31,24 +31,23 @@ class ModelConfig:
     heads: int = 8
     feedforward: int = 2048
     dropout: float = 0.1
-    norm: Literal["pre", "post"] = "pre"  # where a block normalises
+    norm: Literal["pre", "post"] = "pre"  # layer norm before or after each residual branch
     activation: Literal["gelu", "relu"] = "gelu"
     attention: Literal["linear", "softmax"] = "linear"
-    # How linear attention is computed in training.
+    # How linear attention is computed over sequences.
     backend: Literal["exact", "chunked", "recurrent", "fast-transformers"] = "chunked"
-    chunk: int = 128  # positions a block of the chunked backend
+    chunk: int = 128  # positions per block of the chunked backend
     features: Any = "favor"  # the feature map of linear attention
-    position: Any = "none"
-    # Tokens that heads remember, the shortest and the longest; null: all, or the encoding's.
+    position: Any = "none"  # the positional encoding
+    # Shortest and longest horizon of the heads in tokens; null: no decay, or the encoding's own.
     horizons: tuple[float, ...] | None = None
-    metre: MetreConfig | None = None  # further heads, which remember by the place in the bar
-    clock: Clock | None = None  # how the language's tokens move time: what the metre needs to know
-    # Goal tokens of the language, if each position is told them.
-    goals: tuple[int, ...] | None = None
-    recall: RecallConfig | None = None  # what tokens mean to one who recalls, if the model does
+    metre: MetreConfig | None = None  # additional heads that attend by the place in the bar
+    clock: Clock | None = None  # how the language's tokens move musical time
+    goals: tuple[int, ...] | None = None  # goal tokens of the language; null: not embedded
+    recall: RecallConfig | None = None  # the kinds of tokens; null: the model does not recall
     tie_embeddings: bool = False  # one matrix for the embedding and the logits
-    checkpoint_activations: bool = False  # recompute each block in the backward pass: less memory
-    initial_deviation: float = 0.02  # of the weights of linear layers
+    checkpoint_activations: bool = False  # recompute blocks in the backward pass to save memory
+    initial_deviation: float = 0.02  # standard deviation of the initial weights of linear layers
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", _part("features", FEATURES, self.features))
@@ -57,30 +56,30 @@ class ModelConfig:
         for part in (self.features, self.position, self.metre, self.clock, self):
             for name, size in () if part is None else vars(part).items():
                 if isinstance(size, int) and size > LARGEST:
-                    raise ValueError(f"{name} is {size}; sizes here go to {LARGEST}")
+                    raise ValueError(f"{name} is {size}; it must be at most {LARGEST}")
         if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout is {self.dropout}; it lies in 0 ≤ dropout < 1")
+            raise ValueError(f"dropout is {self.dropout}; it must be at least 0 and below 1")
         if self.initial_deviation < 0:
             raise ValueError(f"initial_deviation is {self.initial_deviation}; it must be 0 or more")
         if self.width % self.heads:
             raise ValueError(
-                f"width {self.width} does not divide into {self.heads} heads; "
-                f"{self.width - self.width % self.heads or self.heads} would"
+                f"width {self.width} cannot be divided among {self.heads} heads; "
+                f"{self.width - self.width % self.heads or self.heads} can"
             )
         if self.attention == "softmax" and needs_linear_attention(POSITIONS[self.position_name][1]):
             raise ValueError(
                 f"position {self.position_name!r} acts on the features of linear attention, which softmax "
-                f"attention has not; choose attention: linear, or another encoding"
+                f"attention does not have; choose attention: linear, or another encoding"
             )
-        self._check_memory()
+        self._check_decay()
         self._check_time()
 
-    def _check_memory(self) -> None:
-        """Check how heads forget."""
+    def _check_decay(self) -> None:
+        """Check horizons and metre, which let heads forget."""
         for name, given in (("horizons", self.horizons), ("a metre", self.metre)):
             if given is not None and self.attention == "softmax":
                 raise ValueError(
-                    f"softmax attention remembers everything; {name} goes with attention: linear"
+                    f"{name} cannot be used with softmax attention; choose attention: linear"
                 )
         if self.horizons is None:
             return
@@ -90,57 +89,55 @@ class ModelConfig:
             )
 
     def _check_time(self) -> None:
-        """Check what needs the clock, and the tokens that it and the goals name."""
+        """Check the clock, the goals, and that there is a clock for whatever needs one."""
         musical = getattr(self.position, "time", "tokens") == "music"
-        wanted = {
+        needs_clock = {
             "a metre": self.metre is not None,
             "a position in musical time": musical,
             "a list of goals": self.goals is not None,
         }
         if self.clock is None:
-            for name, is_wanted in wanted.items():
-                if is_wanted:
-                    raise ValueError(
-                        f"{name} needs the clock of the language whose tokens are learned"
-                    )
+            for name, is_used in needs_clock.items():
+                if is_used:
+                    raise ValueError(f"{name} needs the clock of the token language")
             return
         if self.metre is not None:
             self.metre.periods(self.clock)
         last = max((token for token, *_ in self.clock.moves), default=0)
         if last >= self.vocabulary_size:
             raise ValueError(
-                f"the clock moves by token {last}, but there are {self.vocabulary_size} tokens, from 0"
+                f"the clock has token {last}, but the vocabulary ends at token {self.vocabulary_size - 1}"
             )
         if self.goals is None:
             return
-        known = len(set(self.goals)) == len(self.goals) > 0
-        if not known or not all(0 <= token < self.vocabulary_size for token in self.goals):
+        distinct = len(set(self.goals)) == len(self.goals) > 0
+        if not distinct or not all(0 <= token < self.vocabulary_size for token in self.goals):
             raise ValueError(
-                f"goals are {list(self.goals)}; different tokens below {self.vocabulary_size} are wanted"
+                f"goals are {list(self.goals)}; give distinct tokens below {self.vocabulary_size}"
             )
 
     @property
     def head_width(self) -> int:
-        """Width of one head's values."""
+        """Width of a head's values, D."""
         return self.width // self.heads
 
     @property
     def longest(self) -> int | None:
-        """The tokens past which there is no position; None where there is one at any place."""
+        """The maximum length of a sequence in tokens, or None if the encoding sets none."""
         return getattr(self.position, "max_length", None)
 
     @property
     def features_name(self) -> str:
-        """The feature map's name in FEATURES."""
+        """The name of the feature map in FEATURES."""
         return _name_of(FEATURES, self.features)
 
     @property
     def position_name(self) -> str:
-        """The encoding's name in POSITIONS."""
+        """The name of the encoding in POSITIONS."""
         return _name_of(POSITIONS, self.position)
 
     def shape(self) -> Shape:
-        """Return the sizes an encoding is built for."""
+        """Return the sizes that a positional encoding needs to know."""
         return Shape(
             layers=self.layers,
             heads=self.heads,
@@ -152,7 +149,7 @@ class ModelConfig:
         )
 
     def plain(self) -> dict[str, Any]:
-        """Return the configuration as plain data, complete; `read` is the way back."""
+        """Return the complete configuration as plain data; `read` is the inverse."""
         data = asdict(self)
         data["features"] = {"name": self.features_name, **data["features"]}
         data["position"] = {"name": self.position_name, **data["position"]}
@@ -160,12 +157,12 @@ class ModelConfig:
 
     @classmethod
     def read(cls, data: Mapping[str, Any], where: str = "the model's config") -> ModelConfig:
-        """Build a configuration from plain data; `where` names its source in errors."""
+        """Build a configuration from plain data; `where` names its source in error messages."""
         return from_plain(cls, data, where)
 
     @classmethod
     def preset(cls, name: str, **overrides: Any) -> ModelConfig:
-        """Return a preset of the package by name, with some fields set otherwise (vocabulary_size is always needed)."""
+        """Return a preset by name with some fields overridden; vocabulary_size must always be given."""
         folder = files("musicgen") / "presets"
         names = sorted(file.name.removesuffix(".yaml") for file in folder.iterdir())
         if name not in names:
@@ -177,18 +174,18 @@ class ModelConfig:
         """Return this configuration with another number of realisations of a stochastic encoding."""
         if not hasattr(self.position, "realisations"):
             raise ValueError(
-                f"position {self.position_name!r} is not stochastic: it has no realisations to choose"
+                f"position {self.position_name!r} is not stochastic: it has no realisations"
             )
         return replace(self, position=replace(self.position, realisations=realisations))
 
 
 def needs_linear_attention(encoding: type[Position]) -> bool:
-    """Tell whether an encoding acts after the feature map, where softmax attention has nothing to act on."""
+    """Return whether an encoding acts after the feature map, so that it cannot be used with softmax attention."""
     return encoding.features is not Position.features or encoding.decay is not Position.decay
 
 
-def check_sense(config: ModelConfig) -> None:
-    """Refuse what can be computed but does not mean what its name says; asked before training, not of saved models."""
+def check_compatible(config: ModelConfig) -> None:
+    """Raise ValueError for a combination that runs but makes no sense; called before training, not for saved models."""
     estimates = config.attention == "softmax" or config.features_name == "favor"
     if POSITIONS[config.position_name][1].wants_softmax_kernel and not estimates:
         raise ValueError(
@@ -198,12 +195,12 @@ def check_sense(config: ModelConfig) -> None:
 
 
 def _part(field: str, registry: Mapping[str, tuple[Any, Any]], value: Any) -> Any:
-    """Return a nested configuration given as itself, by its name, or as a mapping with its name."""
+    """Return a nested configuration, given as such, by name, or as a mapping with a name."""
     if isinstance(value, tuple(config for config, _ in registry.values())):
         return value
     values = {"name": value} if isinstance(value, str) else value
     if not isinstance(values, Mapping) or "name" not in values:
-        raise ValueError(f"{field} is {value!r}, where a name, or a mapping with a name, is wanted")
+        raise ValueError(f"{field} is {value!r}; give a name, or a mapping with a name")
     name, rest = values["name"], {key: values[key] for key in values if key != "name"}
     if name not in registry:
         raise ValueError(f"{field} {name!r} is unknown{suggestion(name, registry)}")
@@ -211,7 +208,7 @@ def _part(field: str, registry: Mapping[str, tuple[Any, Any]], value: Any) -> An
     if field == "position" and "time" in rest and "time" not in config.__dataclass_fields__:
         able = [n for n, (c, _) in registry.items() if "time" in c.__dataclass_fields__]
         raise ValueError(
-            f"position {name!r} cannot count musical time; {', '.join(able)} can, or leave out its time"
+            f"position {name!r} cannot count musical time; choose {', '.join(able)}, or leave out time"
         )
     return from_plain(config, rest, f"{field} {name!r}")
 

@@ -1,7 +1,7 @@
-"""Continuing a prompt: the request, its generation, and the variations that result.
+"""Continuing a prompt: the request, its generation, and the resulting takes.
 
-The one way to generate music: commands, page, evaluations and the samples of a training run all come through here; the
-groove experiment, which counts tokens and compares them, through `Generation` alone.
+All music is generated here: commands, page, evaluations and the samples of a training run use these classes. Only the
+groove experiment, which counts and compares tokens, uses `Generation` alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from musicgen.common.processes import program
 from musicgen.generation.request import Order, Progress, Request, order
 from musicgen.generation.sampling import Kinds
-from musicgen.pieces import Prompt, decode_begun, edit_of, heard_facts
+from musicgen.pieces import Prompt, decode_partial, edit_of, input_facts
 from tokenization.analysis.chords import guessed_before, known_from
 from tokenization.edit import Edit
 from tokenization.formats import WithMidi, file_of, write_score
@@ -31,90 +31,89 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Player:
-    """A model that writes music in its language, and its weights when they are needed."""
+    """A model with its language; its weights are read when they are first needed."""
 
-    name: str  # by which tables and files call it
+    name: str  # in tables and files
     language: Language
-    weights: Callable[[], Performer]  # reads them; can be pickled, for other processes to read them
-    trained_length: int = 0  # tokens; 0 of an untrained one
-    sha256: str = ""  # of its weights; empty for an untrained one
-    longest_ticks: list[int] | None = None  # of notes in its training data, if it keeps to them
-    given: str = ""  # the name or path by which it was found
+    weights: Callable[[], Performer]  # reads them; can be pickled for other processes
+    trained_length: int = 0  # tokens; 0 for an untrained model
+    sha256: str = ""  # of its weights; empty for an untrained model
+    longest_ticks: list[int] | None = None  # longest note of each track in its training data
+    given: str = ""  # the name or path that was asked for
 
     @cached_property
     def performer(self) -> Performer:
-        """The network, ready to compute."""
+        """The network, with its weights."""
         return self.weights()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the weights out of what goes to another process, which reads them when it needs them."""
+        """Pickle all but the weights; another process reads them when it needs them."""
         return {name: value for name, value in vars(self).items() if name != "performer"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Take(WithMidi):
-    """One variation: the whole piece and, by itself, what is new."""
+    """One variation: the whole piece, and the new notes by themselves."""
 
-    number: int
-    ids: np.ndarray  # of prompt and continuation
-    tokens: int  # of the continuation
+    number: int  # of the variation, from 0
+    ids: np.ndarray  # tokens of the prompt and the continuation
+    tokens: int  # the number of tokens of the continuation
     score: Score  # the whole piece
-    continuation: Score  # what is new in it
+    continuation: Score  # the new notes alone
     provenance: dict[str, Any]  # how it was made
-    edit: Edit | None = None  # of the file that it was written to, which is kept
+    edit: Edit | None = None  # how the original file is changed, if the piece was read from one
 
     @property
     def midi(self) -> bytes:
-        """The whole piece as a MIDI file that says how it was made."""
+        """The whole piece as a MIDI file, with its provenance."""
         return self.file(".mid")[0]
 
     def file(self, suffix: str, title: str = "") -> tuple[bytes, str]:
-        """Return the whole piece as a file, and why the file that it was written to is not kept, if it is not."""
+        """Return the whole piece as a file, and a sentence on why it is not the edited original, if it is not."""
         return file_of(suffix, self.score, title, self.provenance, self.edit)
 
     def save(self, path: str | Path) -> str:
-        """Write the whole piece, as MIDI or MusicXML, by how the name ends: into the file that it was written to.
+        """Write the whole piece as MIDI or MusicXML, by the suffix of the name.
 
-        A file of the other format, or one that is damaged, is written from the notes; what is returned says so.
+        The new notes are written into the original file. If that is of another format, or damaged, the file is made
+        from the notes alone, and the returned sentence says so.
         """
         return write_score(Path(path), self.score, self.provenance, edit=self.edit)
 
 
 class Generation:
-    """Music being drawn for one request: iterate to do the work; there are sequences at any time."""
+    """The generation for one request: iterate to do the work; the sequences so far are available at any time."""
 
     def __init__(
         self, model: Player, ids: np.ndarray, grammar: Grammar, request: Request, **more: Any
     ) -> None:
-        """Go on from ids by a grammar, until the end token or what else is to stop it; `more` is the Order's."""
+        """Continue tokens under a grammar; `more` are further fields of the `Order`, such as where to stop."""
         sampling = request.sampling
         if sampling.by_kind is None:
             sampling = replace(sampling, by_kind=model.language.draws_by_kind)
         self.model, self.request = model, replace(request, sampling=sampling)
         self._ids, self._grammar, self._more = ids, grammar, more
-        self.job = Progress(request.variations)  # what has come so far, of a job that is at work
+        self.job = Progress(request.variations)  # replaced by the job once the work begins
 
     def order(self) -> Order:
-        """Return what is to be written, for a process that has the model."""
-        language = self.model.language
-        by_kind = self.request.sampling.by_kind
-        kinds = Kinds(language.kinds(), language.plan_tokens()) if by_kind else None
+        """Return the order for a process that has the model."""
+        language, sampling = self.model.language, self.request.sampling
+        kinds = Kinds(language.kinds(), language.plan_tokens()) if sampling.by_kind else None
         ids = self._ids.astype(np.int64)
-        asked = [name for name, value in (self.request.plan or {}).items() if value is not None]
-        if self.request.sampling.guidance == 1:
-            asked = []
-        guiding = tuple(language.plan_tokens(asked))
+        plan = {} if sampling.guidance == 1 else self.request.plan or {}
+        requested = [name for name, value in plan.items() if value is not None]
+        guiding = tuple(language.plan_tokens(requested))
         more = {"end": language.end, "kinds": kinds, "guiding": guiding, **self._more}
         return order(self.request, ids, self._grammar, valid=True, **more)
 
     def __iter__(self) -> Iterator[int]:
-        """Generate; yields the number of steps so far. To stop early, stop iterating."""
+        """Generate, yielding the number of steps so far. To stop early, stop iterating."""
         for _ in together([self]):
             yield self.job.steps
         self.check()
 
     def check(self) -> None:
-        """Raise what ended the work, if that was an error."""
+        """Raise the error that ended the work, if any."""
         self.job.check()
 
     def finish(self) -> Self:
@@ -124,21 +123,20 @@ class Generation:
         return self
 
     def sequences(self) -> list[np.ndarray]:
-        """Return the variations as far as they have come, each with what it goes on from at its beginning."""
+        """Return the tokens of each variation so far, with those of the prompt."""
         ids = self._ids.astype(np.uint16)
         return [np.concatenate([ids, np.array(row[:], np.uint16)]) for row in self.job.rows]
 
 
 def together(works: Sequence[Generation]) -> Iterator[None]:
-    """Do works of one model in one batch; yields now and then. What ended one of them, its `check` raises."""
+    """Run generations of one model in one batch, yielding after each step; `check` raises the error of a failed one."""
     from musicgen.generation.engine import Engine, one_thread  # torch comes with it
     from musicgen.generation.job import Job
 
-    model = works[0].model.performer
-    engine = Engine(model)
+    engine = Engine(works[0].model.performer)
     for work in works:
         try:
-            job = Job(work.model.performer, work.order())
+            job = Job(engine.model, work.order())
             work.job = job
             engine.add(job)
         except ValueError as error:
@@ -147,33 +145,34 @@ def together(works: Sequence[Generation]) -> Iterator[None]:
     with one_thread():
         while engine.work():
             yield
-    yield  # also where none could begin
+    yield  # also if none could begin
 
 
 class MusicGeneration(Generation):
-    """A generation whose sequences are music."""
+    """A generation whose sequences are decoded to takes."""
 
     def takes(self) -> list[Take]:
-        """Return the variations as far as they have come."""
+        """Return the variations so far."""
         takes = [self._take(number, ids) for number, ids in enumerate(self.sequences())]
         return [replace(take, score=take.score.remark(*self.remarks)) for take in takes]
 
     def check(self) -> None:
-        """Raise what ended the work, if that was an error; music that met a bound stands, and `remarks` say so."""
+        """Raise the error that ended the work, if any; music cut short by a bound is kept, with a remark."""
         if self.job.error is not None:
             raise self.job.error
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What is to be said of the takes."""
+        """Remarks on the takes, for the user."""
         bound = self.job.bound
-        return () if bound is None else (f"the music ends before its length: {bound}",)
+        return () if bound is None else (f"the music is shorter than requested: {bound}",)
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
+        """Return a variation as a take."""
         raise NotImplementedError
 
     def _provenance(self, number: int) -> dict[str, Any]:
-        """Return what a variation's file says of how it was made."""
+        """Return how a variation was made, for its file."""
         return {
             "model": self.model.name,
             "weights_sha256": self.model.sha256,
@@ -185,29 +184,31 @@ class MusicGeneration(Generation):
 
 
 class Continuation(MusicGeneration):
-    """A prompt that goes on."""
+    """The generation that continues a prompt."""
 
     def __init__(self, model: Player, prompt: Prompt, request: Request) -> None:
-        """Refuse at once what the model's language has no words for, and what is no length."""
+        """Check the request; raises ValueError for what the model's language cannot express."""
         self.prompt = prompt
         by_bars = request.tokens is None
         if by_bars and request.bars < 1:
-            raise ValueError(f"bars is {request.bars}; to continue at all it is 1 or more")
+            raise ValueError(f"bars is {request.bars}; it must be 1 or more")
         if request.ends and not by_bars:
-            raise ValueError("music ends with a bar: to have it end, give bars and not tokens")
-        ids, said = prompt.ids, model.language.plan_tokens()
+            raise ValueError("an end needs a length in bars; give bars instead of tokens")
+        ids, plan_tokens = prompt.ids, model.language.plan_tokens()
         if not request.planned:
             if request.plan or request.ends:
-                raise ValueError("a plan, and an end, are asked of bars that state a plan")
-            ids = ids[~np.isin(ids, said)]
-        closed = model.language.close(ids, prompt.bars)  # what sounds at its end, too
+                raise ValueError(
+                    "a plan or an end needs bars that state their plan; leave out planned=False"
+                )
+            ids = ids[~np.isin(ids, plan_tokens)]
+        closed = model.language.close(ids, prompt.bars)  # with notes that still sound at its end
         plan, sources = None, dict[int, int]()
         if request.plan:
             if not by_bars:
-                raise ValueError("a plan is for bars: give the length in bars, not in tokens")
+                raise ValueError("a plan needs a length in bars; give bars instead of tokens")
             plan = model.language.plan(request.plan, request.bars)
             back = model.language.bars_back(request.plan, request.bars)
-            sources = {bar: bar - far for bar, far in enumerate(back, prompt.bars) if far}
+            sources = {bar: bar - k for bar, k in enumerate(back, prompt.bars) if k}
         grammar = continuing(
             model.language,
             ids,
@@ -219,20 +220,15 @@ class Continuation(MusicGeneration):
             plan=plan,
             **({"bars": request.bars} if by_bars else {}),
         )
+        if not request.planned:
+            grammar = Excluding(grammar, plan_tokens)
         before_bar = prompt.bars + request.bars if by_bars and not request.ends else None
-        super().__init__(
-            model,
-            ids,
-            grammar if request.planned else Without(grammar, said),
-            request,
-            sources=sources,
-            before_bar=before_bar,
-        )
+        super().__init__(model, ids, grammar, request, sources=sources, before_bar=before_bar)
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
         prompt, request = self.prompt, self.request
         bars = None if request.tokens else prompt.bars + request.bars
-        score = decode_begun(self.model.language, ids, bars, prompt.setting)
+        score = decode_partial(self.model.language, ids, bars, prompt.setting)
         score = guessed_before(score, min(prompt.ticks, known_from(prompt.score.markers)))
         return Take(
             number=number,
@@ -251,7 +247,7 @@ class Continuation(MusicGeneration):
                 **self._provenance(number),
                 "prompt": prompt.name or None,
                 "prompt_bars": [1, prompt.bars] if prompt.bars else None,
-                **heard_facts(prompt.ids, prompt.tracks),
+                **input_facts(prompt.ids, prompt.tracks),
                 "length": request.length(),
                 **({"idea": prompt.idea} if prompt.idea else {}),
                 **({"chords": request.chords} if request.chords else {}),
@@ -261,19 +257,19 @@ class Continuation(MusicGeneration):
 
 
 def longest_ticks(model: Player, ids: np.ndarray, score: Score) -> list[int] | None:
-    """Return how long notes of each track may last: as in the training data, and after a piece, closed, as in that.
+    """Return the longest allowed note of each track: as in the training data and as in the prompt (`ids`, closed).
 
-    After staccato a model that forgets one note-off would hold the note for bars. A beat is always free.
+    After staccato, a model that misses one note-off would hold the note for bars. A beat is always allowed.
     """
-    known = model.longest_ticks
-    if known is None or not len(score.notes):
-        return known
-    lengths, beat = model.language.longest([ids]) or known, score.ticks_per_beat
-    return [min(most, max(here, beat)) for most, here in zip(known, lengths, strict=True)]
+    trained = model.longest_ticks
+    if trained is None or not len(score.notes):
+        return trained
+    prompted, beat = model.language.longest([ids]) or trained, score.ticks_per_beat
+    return [min(most, max(own, beat)) for most, own in zip(trained, prompted, strict=True)]
 
 
-class Without(Grammar):
-    """Another grammar without some tokens, such as the end where the length was asked for."""
+class Excluding(Grammar):
+    """A grammar with some tokens forbidden, such as the end token where the length is given."""
 
     def __init__(self, grammar: Grammar, tokens: Sequence[int]) -> None:
         self._grammar, self._tokens = grammar, tuple(tokens)
@@ -297,7 +293,7 @@ class Without(Grammar):
         self._grammar.take(ids)
 
 
-MOST_BARS = 512  # that are scripted where the length is given in tokens
+MOST_BARS = 512  # for which chords and a plan are prepared if the length is given in tokens
 
 
 def continuing(
@@ -310,14 +306,14 @@ def continuing(
     bars: int = MOST_BARS,
     **known: Any,
 ) -> Grammar:
-    """Return the grammar of sequences that begin with a prompt; it stands before the prompt's first token.
+    """Return the grammar of sequences that begin with a prompt, before the prompt's first token.
 
-    What is asked of the new bars, and what else is `known`, is that of `Language.grammar`. `Language.close` completes
-    what is generated so. Where the music `ends`, with the last of so many bars, the prompt has begun the first of them.
+    The keywords are those of `Language.grammar`. `Language.close` completes the sequences generated under it. If the
+    music `ends` with the last of `bars`, the prompt has already begun the first of them.
     """
     if ends and "end" not in language.abilities:
-        raise language.lacks("in which an end cannot be asked for")
+        raise language.lacks("which has no tokens for an end")
     if chords is not None and "chords" not in language.abilities:
         raise language.lacks("which names no chords")
     grammar = language.grammar(prompt, bars=bars, ends=ends, chords=chords, **known)
-    return grammar if may_end or grammar.counts_bars else Without(grammar, [language.end])
+    return grammar if may_end or grammar.counts_bars else Excluding(grammar, [language.end])

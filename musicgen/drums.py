@@ -1,59 +1,59 @@
-"""Drums keep to a pattern that they have held: what would break it is drawn less often.
+"""Keep drums to their pattern: tokens that would break it become less probable.
 
-Drums repeat their bars after one, two, four or eight of them. Where the last bars have most of their hits in common
-with those so many bars before, the next bar is expected to have the hits of the bar that it would repeat. The returns
-of a plan do not do this: they are those of whole bars, which differ as soon as the chords do.
+Drums repeat themselves after one, two, four or eight bars. Where most hits of the last bars recur at such a period, the
+next bar is expected to have the hits of the bar one period before. The returns of a plan cannot do this: they are
+returns of whole bars, which differ as soon as the chords do.
 
-A hit is one number, of its place in the bar and its drum; the hits of a bar are an array of them, in order.
+A hit is an onset in the bar and a drum, packed into one integer; the hits of a bar are a sorted array of them.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from musicgen.recall import BAR, NOTE, PART, PLACE, VALUES, Recollection
+from musicgen.recall import BAR, NOTE, ONSET, PART, VALUES, Recollection
 
-BROKEN = 3.0  # nats by which a token that breaks the pattern is less likely
+PENALTY = 3.0  # nats by which tokens that break the pattern become less probable
 PERIODS = (1, 2, 4, 8)  # bars
-COMPARED = 8  # last bars, at most, that are compared with those a period before
-HELD = 0.7  # of their hits have to be the same on average …
-MORE = 0.02  # … and so many more than with a shorter period
-NOTHING = np.zeros(0, np.int64)
+COMPARED = 8  # last bars that are compared with those one period before
+MIN_SHARED = 0.7  # mean fraction of hits that these pairs of bars must share
+MARGIN = 0.02  # by which a longer period must exceed the shorter ones
+NO_HITS = np.zeros(0, np.int64)
 
 
 def breaking(sequence: Recollection) -> np.ndarray | None:
-    """Return which tokens would break the pattern of the drums that play now, (V,); None where there is none."""
-    if sequence.drums < 0 or sequence.part() != sequence.drums or not sequence.bars():
+    """Return which tokens would break the drums' pattern, (V,) bool, or None outside drums or without a pattern."""
+    if sequence.drums < 0 or sequence.current_part() != sequence.drums or not sequence.bars():
         return None
     expected = _expected(sequence)
     if not len(expected):
         return None
     size, (kinds, values) = sequence.kinds.shape[1], sequence.kinds
-    ids = sequence.said_in(sequence.bars()[-1])
-    ids = ids[np.flatnonzero(kinds[ids] == PART)[-1] :]  # of the part that plays now
+    ids = sequence.tokens_of(sequence.bars()[-1])
+    ids = ids[np.flatnonzero(kinds[ids] == PART)[-1] :]  # of the current part
     kind = kinds[ids]
-    places = np.flatnonzero(kind == PLACE)
-    now = int(values[ids[places[-1]]]) if len(places) else -1
-    here = expected[expected // size == now] % size
-    left = np.setdiff1d(here, ids[places[-1] :]) if len(places) else NOTHING
-    later = expected[expected >= (now + 1) * size] // size
+    onsets = np.flatnonzero(kind == ONSET)
+    now = int(values[ids[onsets[-1]]]) if len(onsets) else -1
+    here = expected[expected // size == now] % size  # drums expected at this onset
+    missing = np.setdiff1d(here, ids[onsets[-1] :]) if len(onsets) else NO_HITS
+    later = expected[expected >= (now + 1) * size] // size  # onsets
     broken = np.zeros(size, bool)
-    if kind[-1] in (PART, NOTE) and not len(left):  # to the next place, or to the end of the part
-        broken |= (kinds == PLACE) & (values != later[0] if len(later) else True)
+    if kind[-1] in (PART, NOTE) and not len(missing):  # the onset is complete
+        broken |= (kinds == ONSET) & (values != later[0] if len(later) else True)
         if kind[-1] == NOTE and len(here):
             broken |= (kinds == NOTE) | (kinds >= VALUES)
-    if kind[-1] == NOTE and (len(left) or len(later)):
+    if kind[-1] == NOTE and (len(missing) or len(later)):
         broken |= (kinds == PART) | (kinds == BAR)
-    if len(left):
+    if len(missing):
         broken |= kinds == NOTE
-        broken[left] = False
+        broken[missing] = False
         if kind[-1] == NOTE:
-            broken |= kinds == PLACE
+            broken |= kinds == ONSET
     return broken
 
 
 def _expected(sequence: Recollection) -> np.ndarray:
-    """Return the hits that the bar which has begun is expected to have; none where no pattern is held."""
+    """Return the expected hits of the current bar, computed once per bar; empty without a pattern."""
     *past, now = sequence.bars()
     if sequence.expected[0] != now:
         hits = [_hits(sequence, bar) for bar in past[-COMPARED - PERIODS[-1] :]]
@@ -62,28 +62,30 @@ def _expected(sequence: Recollection) -> np.ndarray:
 
 
 def _hits(sequence: Recollection, bar: int) -> np.ndarray:
-    ids = sequence.said_in(bar)
+    """Return the hits of a bar."""
+    ids = sequence.tokens_of(bar)
     kind, value = sequence.kinds[:, ids]
-    positions = np.arange(len(ids))
-    part, place = (
-        np.maximum.accumulate(np.where(kind == one, positions, -1)) for one in (PART, PLACE)
+    indices = np.arange(len(ids))
+    part, onset = (
+        np.maximum.accumulate(np.where(kind == one, indices, -1)) for one in (PART, ONSET)
     )
-    hit = (kind == NOTE) & (part >= 0) & (place > part) & (ids[part] == sequence.drums)
-    return np.unique(value[place[hit]] * sequence.kinds.shape[1] + ids[hit])
+    hit = (kind == NOTE) & (part >= 0) & (onset > part) & (ids[part] == sequence.drums)
+    return np.unique(value[onset[hit]] * sequence.kinds.shape[1] + ids[hit])
 
 
 def pattern(bars: list[np.ndarray]) -> np.ndarray:
-    """Return the hits that are expected after bars of hits: those of the bar a period before, if a period is held."""
-    best, chosen = HELD - MORE, 0
+    """Return the hits expected after these bars: those of the bar one period before, or none without a period."""
+    best, chosen = MIN_SHARED - MARGIN, 0
     for period in PERIODS:
         compared = range(max(period, len(bars) - COMPARED), len(bars))
         pairs = [(bars[bar], bars[bar - period]) for bar in compared]
-        shares = [_common(*pair) for pair in pairs if len(pair[0]) or len(pair[1])]
-        if shares and np.mean(shares) > best + MORE:
-            best, chosen = float(np.mean(shares)), period
-    return bars[-chosen] if chosen else NOTHING
+        shared = [_shared(*pair) for pair in pairs if len(pair[0]) or len(pair[1])]
+        if shared and np.mean(shared) > best + MARGIN:
+            best, chosen = float(np.mean(shared)), period
+    return bars[-chosen] if chosen else NO_HITS
 
 
-def _common(hits: np.ndarray, others: np.ndarray) -> float:
+def _shared(hits: np.ndarray, others: np.ndarray) -> float:
+    """Return the fraction of all hits of two bars that both have."""
     both = len(np.intersect1d(hits, others, assume_unique=True))
     return both / (len(hits) + len(others) - both)

@@ -1,9 +1,9 @@
-"""Feature maps φ: attention weights are dot products φ(q)·φ(k) of features that are positive.
+"""Feature maps φ with positive values; linear attention weights a key by φ(q)·φ(k).
 
 B batch, T time, H heads, W width of queries and keys, M features.
 
-A feature map sees one position at a time: whatever it subtracts or rescales depends on that position alone, so a whole
-sequence and one step give the same numbers. All are computed in float32 (or float64) also under autocast.
+A feature map sees one position at a time. Whatever it subtracts or rescales depends on that position alone, so that a
+whole sequence and single steps give the same numbers. Features are float32 (or float64) even under autocast.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from musicgen.linear import without_autocast
 
 
 def orthogonal_gaussian(width: int, columns: int, generator: Generator) -> Tensor:
-    """Draw Gaussian vectors that are orthogonal in blocks of `width`: (width, columns), float32.
+    """Draw the orthogonal random features of FAVOR+: Gaussian vectors, orthogonal within blocks of `width`.
 
-    Each column is distributed as a standard Gaussian vector: a uniform direction times a norm drawn apart (Choromanski
-    et al. 2021, section 3.2).
+    Returns (width, columns), float32. Each column is distributed like a standard Gaussian vector: its direction is
+    uniform, and its norm is drawn separately (Choromanski et al. 2021).
     """
     directions = orthogonal_matrices(-(-columns // width), width, generator)
     drawn = torch.randn(width, columns, generator=generator, device=generator.device)
@@ -33,18 +33,18 @@ def orthogonal_gaussian(width: int, columns: int, generator: Generator) -> Tenso
 
 
 def orthogonal_matrices(count: int, width: int, generator: Generator) -> Tensor:
-    """Draw orthogonal matrices, uniformly: (count, width, width), float32."""
+    """Draw uniformly distributed orthogonal matrices: (count, width, width), float32."""
     drawn = torch.randn(count, width, width, generator=generator, device=generator.device)
     directions, r = torch.linalg.qr(drawn)
-    # QR as computed prefers some signs; with these it is uniform (Mezzadri 2007).
+    # QR favours some signs; these correct it to the uniform (Haar) distribution (Mezzadri 2007).
     return directions * r.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
 
 
 class FeatureMap(nn.Module, ABC):
-    """The contract: features of queries and of keys, (B, T, H, W) → (B, T, H, M).
+    """Interface of a feature map: features of queries and of keys, (B, T, H, W) → (B, T, H, M).
 
-    A random projection is the buffer `omega`, (W, columns), which is saved with the model and first drawn from torch's
-    default generator.
+    The buffer `omega`, (W, columns), holds the random projection, if there is one. It is saved with the model, and
+    initialised from torch's default generator.
     """
 
     omega: Tensor | None
@@ -59,35 +59,35 @@ class FeatureMap(nn.Module, ABC):
         self.register_buffer("omega", omega)
 
     def redraw(self, generator: Generator) -> None:
-        """Redraw the projection in place; where nothing is random, do nothing."""
+        """Redraw the random projection in place, if there is one."""
         if self.omega is not None:
             self.omega.copy_(orthogonal_gaussian(self.width, self.omega.shape[1], generator))
 
     @abstractmethod
     def queries(self, x: Tensor) -> Tensor:
-        """Return the features of queries; a factor of a position's own cancels in attention and is free."""
+        """Return the features of queries; each position may have any positive factor, which cancels in attention."""
 
     def keys(self, x: Tensor) -> Tensor:
-        """Return the features of keys: those of queries, unless a map tells them apart."""
+        """Return the features of keys, by default computed like those of queries."""
         return self.queries(x)
 
     def _projected(self, x: Tensor) -> Tensor:
-        """(B, T, H, W) → (B, T, H, columns), in float32 at least."""
+        """Return ωx, (B, T, H, W) → (B, T, H, columns), at least in float32; without a projection, x."""
         dtype = torch.promote_types(x.dtype, torch.float32)
         if x.dtype is not dtype:
             x = x.to(dtype)
         return x if self.omega is None else x @ self.omega.to(dtype)
 
 
-LARGEST_NORM, LARGEST_PROJECTION = 8.0, 24.0  # of what `Favor` takes exponentials of
+LARGEST_NORM, LARGEST_PROJECTION = 8.0, 24.0  # |x| and |ωx| in the exponents of `Favor`
 PROJECTION_OVER_NORM = LARGEST_PROJECTION / LARGEST_NORM
 
 
 @dataclass(frozen=True, kw_only=True)
 class FavorConfig:
-    """FAVOR+, which estimates the softmax kernel exp(q·k / √W)."""
+    """FAVOR+, an estimate of the softmax kernel exp(q·k / √W)."""
 
-    features: int = 128  # M: half of them with each sign
+    features: int = 128  # M: half of them for each sign
 
     def __post_init__(self) -> None:
         if self.features < 2 or self.features % 2:
@@ -95,14 +95,17 @@ class FavorConfig:
 
 
 class Favor(FeatureMap):
-    """φ(x) = exp(±ωx − |x|²/2) / √M for x scaled by W^(−1/4), both signs of M/2 random ω (FAVOR+, hyperbolic).
+    """φ(x) = exp(±ωx − |x|²/2) / √M for x scaled by W^(−1/4), with both signs of M/2 random projections ω.
 
-    For queries the largest exponent of a position is subtracted, which cancels. For keys nothing may be subtracted that
-    differs between positions, and far out all exponents fall below float32. So queries and keys are pulled back, along
-    their own direction, to |x| ≤ 8 and |ωx| ≤ 24. Nothing is lost: the estimate's relative deviation, exp(|q + k|²/2) /
-    √M (Choromanski et al. 2021, lemma 2), makes it useless at half of that. Then key features lie in e^−56 … e^24, and
-    a query's weights sum to e^−56 / M at least: room in float32's e^±87 for sums over any length and for gradients. The
-    factor of the pull is constant in the backward pass, so that the gradient can shorten a vector that lies outside.
+    These are the positive random features of FAVOR+ in their hyperbolic form (Choromanski et al. 2021, lemma 1).
+
+    For queries, the largest exponent of each position is subtracted, which cancels. For keys, nothing that differs
+    between positions can be subtracted, and at large norms all exponents underflow in float32. So queries and keys are
+    clipped, keeping their direction, to |x| ≤ 8 and |ωx| ≤ 24. This loses nothing: the relative deviation of the
+    estimate, exp(|q + k|²/2) / √M (lemma 2), makes it useless at half of that. Key features are then in e^−56 … e^24,
+    and the weights of a query sum to e^−56 / M or more, which leaves room in the e^±87 of float32 for sums of any
+    length and for gradients. The clipping factor is constant in the backward pass, so that the gradient can shorten a
+    vector outside the bounds.
     """
 
     signs: Tensor
@@ -115,52 +118,53 @@ class Favor(FeatureMap):
         self.register_buffer("signs", torch.tensor([[1.0], [-1.0]]), persistent=False)
 
     def queries(self, x: Tensor) -> Tensor:
-        """Return φ(q) over its largest entry: |q|² cancels, and exponents are zero or less."""
+        """Return φ(q) less the largest exponent of each position: |q|² cancels, and no exponent is above zero."""
         with without_autocast(x.device):
             u = self._projected(x)
-            _, largest, pull = self._extent(x, u)
+            _, largest, factor = self._bounded(x, u)
             return _exponentials(
-                u, pull.unsqueeze(-1) * self.signs, -(largest * pull) - self.log_scale
+                u, factor.unsqueeze(-1) * self.signs, -(largest * factor) - self.log_scale
             )
 
     def keys(self, x: Tensor) -> Tensor:
         with without_autocast(x.device):
             u = self._projected(x)
-            norm, _, pull = self._extent(x, u)
-            offset = (norm * pull).square() / -2 - self.log_scale
-            return _exponentials(u, pull.unsqueeze(-1) * self.signs, offset)
+            norm, _, factor = self._bounded(x, u)
+            offset = (norm * factor).square() / -2 - self.log_scale
+            return _exponentials(u, factor.unsqueeze(-1) * self.signs, offset)
 
     @property
     def bounds(self) -> tuple[float, float, float, float]:
-        """Return what the loops take exponentials by: the least bound, what it becomes of |x| and of ωx, the offset.
+        """Return the constants of `loops.Features`: the bound before scaling, those of |x| and ωx after, the offset.
 
-        With ω over 3, |x| and ±ωx have one bound. No exponent is taken from queries there: 24 leaves room.
+        The loops divide ω by 3, so that |x| and |ωx| share a bound. They subtract no largest exponent from queries:
+        e^24 is in range.
         """
         return LARGEST_NORM / self.temperature, LARGEST_NORM, LARGEST_PROJECTION, -self.log_scale
 
-    def _extent(self, x: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return |x|, max |ωx| and the factor on both, temperature included: (B, T, H, 1) each.
+    def _bounded(self, x: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return |x|, max |ωx| and the factor that scales and clips both: (B, T, H, 1) each.
 
-        The last two are constants to autograd.
+        The last two are constants for autograd.
         """
         norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=u.dtype)
         largest = u.detach().abs().amax(-1, keepdim=True)
-        # Norms stay within theirs, too, where the projection is scaled to the largest allowed.
+        # Both bounds hold once the larger of the two, in units of the projection, is scaled to its bound.
         limit = torch.maximum(norm.detach() * PROJECTION_OVER_NORM, largest)
         limit = limit.clamp_(min=LARGEST_PROJECTION / self.temperature)
         return norm, largest, LARGEST_PROJECTION / limit
 
 
 def _exponentials(u: Tensor, factors: Tensor, offset: Tensor) -> Tensor:
-    """exp(u · both factors + offset): (..., M/2), (..., 2, 1), (..., 1) → (..., M)."""
+    """Return exp(u · factor + offset) for both factors: (..., M/2), (..., 2, 1), (..., 1) → (..., M)."""
     return torch.addcmul(offset.unsqueeze(-1), u.unsqueeze(-2), factors).exp_().flatten(-2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReluConfig:
-    """ReLU features, of the input itself or of a random projection."""
+    """ReLU features of the input or of a random projection of it."""
 
-    features: int | None = None  # M of a random projection; null: the input's own width
+    features: int | None = None  # M of a random projection; null: none, and M = W
     floor: float = 1e-3  # keeps every weight positive
 
     def __post_init__(self) -> None:
@@ -175,13 +179,13 @@ class ReluConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class EluConfig(ReluConfig):
-    """elu(x) + 1 (Katharopoulos et al. 2020), of the input itself or of a random projection."""
+    """elu(x) + 1 (Katharopoulos et al. 2020, equation 7) of the input or of a random projection of it."""
 
     floor: float = 1e-6  # float32 rounds elu(x) + 1 to zero below x = −17
 
 
 class Relu(FeatureMap):
-    """φ(x) = relu(x) + floor, of x or of ωx; PermuteFormer's LRA runs take M = 4 W."""
+    """φ(x) = relu(x) + floor, of x or of ωx; PermuteFormer's LRA experiments use M = 4 W."""
 
     def __init__(self, config: ReluConfig, width: int) -> None:
         super().__init__(width, config.features or width, config.features)

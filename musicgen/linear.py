@@ -1,7 +1,4 @@
-"""Linear layers, GELU and dropout, for training on a CPU and for a few rows at a time.
-
-Precision is here too: float32 where exponentials and long sums need it, and matrices stored as int8.
-"""
+"""Linear layers, GELU and dropout that are fast on a CPU, int8 weights, and a guard against autocast."""
 
 from __future__ import annotations
 
@@ -13,13 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-_LEVELS = 1 << 16  # a probability of dropout is rounded to so many
+_LEVELS = 1 << 16  # dropout probabilities are rounded to multiples of 1 / _LEVELS
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
-    """Return a context in which tensors keep their own precision.
+    """Return a context with autocast off, for exponentials and long sums that need float32.
 
-    Where autocast is off anyway it costs next to nothing: a generated token enters it twice a layer.
+    It costs next to nothing where autocast is off already: each generated token enters it twice per layer.
     """
     if torch.is_autocast_enabled(device.type):
         return torch.autocast(device.type, enabled=False)
@@ -27,46 +24,46 @@ def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
 
 
 def eager_on_cpu(x: Tensor) -> bool:
-    """Say whether a function written for a CPU's caches and memory is better than torch's own, which compilers know."""
+    """Return whether to use a function optimised for CPU caches instead of torch's own, which compilers understand."""
     return x.is_cpu and not torch.compiler.is_compiling()
 
 
-# Matrices as 8-bit integers with one scale a row: a quarter of float32, on disk and in what a step reads.
+# Matrices as 8-bit integers with one scale per row take a quarter of the space of float32, on disk and in the memory
+# that a step reads.
 
 
 def quantise(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a matrix (O, I) as int8 in −127 … 127 and float32 scales (O,): weight ≈ int8 · scale."""
+    """Quantise a matrix (O, I) to int8 in −127 … 127 and float32 scales (O,): weight ≈ int8 · scale."""
     weight = weight.detach().float()
     scale = weight.abs().amax(dim=1) / 127
     scale = torch.where(scale > 0, scale, torch.ones_like(scale))
     return (weight / scale[:, None]).round().to(torch.int8), scale
 
 
-def restore(quantised: Tensor, scale: Tensor) -> Tensor:
-    """Return the float32 matrix that int8 and scales stand for."""
+def dequantise(quantised: Tensor, scale: Tensor) -> Tensor:
+    """Return the float32 matrix of int8 values and scales."""
     return quantised.float() * scale[:, None]
 
 
-def codes_of(weight: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Return int8 and scales that a matrix is made of to the last bit, as one that was stored so is; or None."""
+def exact_codes(weight: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Return the int8 values and scales that restore a matrix exactly; None for a matrix that has no such values."""
     codes, scale = quantise(weight)
     found = torch.zeros(len(scale), dtype=torch.bool)
     exact = torch.ones_like(scale)
-    # A row's largest number, 127 · scale, was rounded: divided by 127 it may come back as a neighbour of the scale.
+    # The largest value of a row, 127 · scale, was rounded, so that a division by 127 can give a neighbour of the scale.
     for near in (scale, torch.nextafter(scale, scale * 2), torch.nextafter(scale, scale * 0)):
-        fits = (restore(codes, near) == weight).all(1) & ~found
+        fits = (dequantise(codes, near) == weight).all(1) & ~found
         exact, found = torch.where(fits, near, exact), found | fits
     return (codes, exact) if bool(found.all()) else None
 
 
 class Dropout(nn.Dropout):
-    """Dropout in a third of the time and a quarter of the memory of torch's own, on a CPU.
+    """Dropout that takes a third of the time and a quarter of the memory of torch's own on a CPU.
 
-    Four numbers share a random word of 64 bits, and a byte of each is kept for the backward pass.
+    Each random 64-bit word serves four elements, and one byte per element is kept for the backward pass.
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return any shape → the same."""
         dropped = round(self.p * _LEVELS)
         if not self.training or dropped == 0:
             return input
@@ -78,7 +75,7 @@ class Dropout(nn.Dropout):
 class _Dropped(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, dropped: int) -> Tensor:
-        """Drop `dropped` of 65,536 numbers."""
+        """Drop elements with probability `dropped` / _LEVELS."""
         words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(1 << 63), None)
         levels = words.view(torch.int16)[: x.numel()].view(x.shape)  # uniform in ±2^15
         kept = levels > dropped - _LEVELS // 2 - 1
@@ -93,30 +90,29 @@ class _Dropped(torch.autograd.Function):
         return (gradient * kept).mul_(ctx.scale), None
 
 
-MOST = 8  # rows of which each is computed as if it were alone
+_MIN_ROWS = 8
 
 
 class Linear(nn.Linear):
-    """A linear layer that computes a row alike, to the last bit, alone or among up to seven others."""
+    """A linear layer that gives each row the same result, to the last bit, alone and among up to seven others."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return (B, T, I) → (B, T, O)."""
         return linear(input, self.weight, self.bias)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return F.linear, (B, T, I) → (B, T, O), of never fewer than eight rows, for which kernels add up alike."""
+    """Return F.linear, (B, T, I) → (B, T, O), padded to eight rows: for fewer, kernels sum in another order."""
     rows = x.shape[0] * x.shape[1]
-    if rows >= MOST:
+    if rows >= _MIN_ROWS:
         return F.linear(x, weight, bias)
-    filled = F.pad(x.flatten(0, 1), (0, 0, 0, MOST - rows))
-    return F.linear(filled, weight, bias).narrow(0, 0, rows).unflatten(0, x.shape[:2])
+    padded = F.pad(x.flatten(0, 1), (0, 0, 0, _MIN_ROWS - rows))
+    return F.linear(padded, weight, bias).narrow(0, 0, rows).unflatten(0, x.shape[:2])
 
 
 def gelu_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Return GELU(x) Wᵀ + b, (..., I) → (..., O), and keep x alone for the backward pass.
+    """Return GELU(x) Wᵀ + b, (..., I) → (..., O), keeping only x for the backward pass.
 
-    To compute GELU again takes 4 ms of the 850 of a step of six layers of the paper's size, for 48 MB less.
+    Recomputing GELU takes 4 of the 850 ms of a training step with six layers of the paper's size, and saves 48 MB.
     """
     if not eager_on_cpu(x) or torch.is_autocast_enabled("cpu"):
         return F.linear(F.gelu(x), weight, bias)

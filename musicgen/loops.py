@@ -1,13 +1,14 @@
-"""Compute one generated token of many sequences in loops that numba compiles.
+"""One generation step of many sequences, in loops compiled by numba.
 
-A token of a narrow, deep model is hundreds of small products, each of which would take microseconds to begin in torch.
-These loops take all layers in one call and each row by itself: what a row gets does not depend, to the last bit, on
-which others there are. They compute what `Performer.step` does, to rounding.
+A token of a narrow, deep model takes hundreds of small products, and torch would spend microseconds on launching each.
+These loops run all layers in one call. They compute each row by itself, so that its results do not depend, to the last
+bit, on the other rows of the batch. They equal `Performer.step` up to rounding.
 
-Compiled for a model's types when first asked for, in some seconds, and stored in the user's cache folder.
+Numba compiles them on first use, in a few seconds for each combination of types, and stores the result in the user's
+cache folder.
 
-B rows, L layers, C model width, I and O widths of a matrix, H heads, D head width, W width of positioned queries, M
-features, N features of metric heads, V vocabulary. Queries and keys are 2H heads, the queries' first.
+B rows, L layers, C model width, I and O widths of a matrix, H heads, D head width, W width of encoded queries, M
+features, N features of metric heads, V vocabulary. Queries and keys are 2H heads, queries first.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from musicgen.common.processes import cache_folder
 if cache_folder().is_absolute() and not config.CACHE_DIR:  # pyright: ignore[reportAttributeAccessIssue]
     config.CACHE_DIR = str(cache_folder() / "compiled")  # pyright: ignore[reportAttributeAccessIssue]
 _ZERO, _ONE, _HALF = np.float32(0), np.float32(1), np.float32(0.5)
-COPY, CONTRACT, ROTATE = range(3)  # what an encoding does to queries and keys
-RELU, ELU, FAVOR, GELU = range(4)  # feature maps, and activations
+COPY, CONTRACT, ROTATE = range(3)  # how queries and keys are encoded: not at all, by SPE, by RoPE
+RELU, ELU, FAVOR, GELU = range(4)  # feature maps and activations
 
 
 class Matrices(NamedTuple):
-    """A linear layer of each layer: weight = codes · scale, transposed."""
+    """A linear layer of all layers, transposed: weight = codes · scale."""
 
     codes: Any  # int8, or float32 with a scale of 1: (L, I, O)
     scale: Any  # (L, O)
@@ -38,83 +39,83 @@ class Matrices(NamedTuple):
 
 
 class Norms(NamedTuple):
-    """The two layer norms of each layer and the last one."""
+    """The two layer norms of each layer, and the final one."""
 
     first: Any  # weight and bias, (L, 2, C)
     second: Any  # (L, 2, C)
     last: Any  # (2, C)
-    least: Any  # what keeps it from 0/0
-    come_first: Any  # whether a branch is normalised before it
+    least: Any  # epsilon, added to the variance
+    come_first: Any  # whether the model is pre-norm
 
 
 class Features(NamedTuple):
     """The feature map."""
 
     kind: Any
-    omega: Any  # (L, W, columns); no columns: features of the queries themselves
+    omega: Any  # (L, W, columns); without columns, there is no projection
     floor: Any  # of relu and elu
-    least: Any  # of favor, as in features.py: the least bound, what it becomes of a norm …
-    norm: Any
-    projection: Any  # … and of a projection
-    offset: Any  # in all exponents
+    bound: Any  # of favor (`Favor.bounds`): of |x| and |ωx| before scaling,
+    norm: Any  # of |x| after scaling,
+    projection: Any  # of |ωx| after scaling,
+    offset: Any  # and a term of all exponents
 
 
 class Encoding(NamedTuple):
-    """What the encoding of position does to queries and keys in this step."""
+    """The positional encoding of queries and keys in this step; fields of other kinds are empty."""
 
     kind: Any
-    gains: Any  # of a code's sides, (L, 2H, K, D)
-    codes: Any  # (1 or L, B, 2H, K·D, W); others are empty where they are not used
-    cosine: Any  # (B, 2H, D/2)
+    gains: Any  # of SPE: √(1 − δ) and √δ where gated, (L, 2H, K, D) with K = 2, else 1
+    codes: Any  # of SPE, (1 or L, B, 2H, K·D, W)
+    cosine: Any  # of RoPE, (B, 2H, D/2)
     sine: Any
 
 
 class Places(NamedTuple):
-    """Where the rows' states are."""
+    """The places of the rows' states in the common arrays."""
 
     slots: Any  # (B,)
-    key_rows: Any  # in the memory of metric heads, (B·N heads,)
+    key_rows: Any  # memory rows of metric heads, (B · metric heads,)
     query_rows: Any
-    fading: Any
+    decay: Any  # of the key rows
 
 
 class Heads(NamedTuple):
-    """How heads attend; of one type for weights of any, so that it is compiled once for all."""
+    """The attention heads. The type is the same for float32 and int8 weights, so that it is compiled once for both."""
 
     features: Features
     decay: Any  # (H,)
-    metric: Any  # heads, features and what a feature is at least: 3 numbers
+    metric: Any  # number of metric heads, of their features, and the minimum of a feature
     guard: Any
 
 
 class Model(NamedTuple):
-    """All that does not change from token to token."""
+    """Everything that is constant from token to token."""
 
-    qkv: Matrices  # with those of metric heads after the others
+    qkv: Matrices  # with those of the metric heads after the others
     output: Matrices
     inner: Matrices
     outer: Matrices
-    head: Matrices  # of one layer
+    head: Matrices  # with L = 1
     norms: Norms
     heads: Heads
     activation: Any
 
 
 def compiled(function: Any, *, in_order: bool = False) -> Any:
-    """Compile a function; unless `in_order`, sums may be added up in any order, the same at each call."""
+    """Compile a function by numba; unless `in_order`, sums may be reordered, in the same way at each call."""
     fast = {"contract", "nsz"} if in_order else {"reassoc", "contract", "nsz"}
     options = {"fastmath": fast, "error_model": "numpy", "nogil": True}
     try:
         return numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # there is no place to store it
+    except RuntimeError:  # no writable place for the cache
         return numba.njit(**options)(function)
 
 
 _in_order = partial(compiled, in_order=True)
 
 
-# A matrix is read four rows at a time, and for four rows of the batch where there are so many: in between, sums stay
-# in registers, and what is read is converted once. Each sum is added up in the order of i, in company and alone.
+# Matrices are read four rows at a time, and for four rows of the batch together if there are that many, so that sums
+# stay in registers and weights are converted once. Each sum is added up in the order of i, alone and together.
 
 
 @_in_order
@@ -138,7 +139,7 @@ def accumulate(matrix: Any, x: Any, out: Any) -> None:
 
 @_in_order
 def _accumulate_four(matrix: Any, x: Any, out: Any) -> None:
-    """Do the same for four rows, (4, I) and (4, O), of an I that four divides."""
+    """Do the same for four rows of the batch, (4, I) and (4, O); I is a multiple of four."""
     a, b, c, d = out[0], out[1], out[2], out[3]
     for i in range(0, x.shape[1], 4):
         row0, row1, row2, row3 = matrix[i], matrix[i + 1], matrix[i + 2], matrix[i + 3]
@@ -157,7 +158,7 @@ def _accumulate_four(matrix: Any, x: Any, out: Any) -> None:
 
 @compiled
 def product(codes: Any, scale: Any, bias: Any, x: Any, out: Any) -> None:
-    """Multiply rows (B, I) by a matrix (I, O) and add a bias, to (B, O)."""
+    """Write x · codes · scale + bias to `out`: x (B, I), codes (I, O), out (B, O)."""
     rows, size = x.shape
     together = 0 if size % 4 else rows - rows % 4
     out[:] = _ZERO
@@ -172,7 +173,7 @@ def product(codes: Any, scale: Any, bias: Any, x: Any, out: Any) -> None:
 
 @compiled
 def normalise(x: Any, norm: Any, least: Any, out: Any) -> None:
-    """Write the layer norm of x, (B, C) both, by weight and bias, (2, C)."""
+    """Write the layer norm of x to `out`, (B, C) both; `norm` is weight and bias, (2, C)."""
     width = x.shape[1]
     for row in range(x.shape[0]):
         total = _ZERO
@@ -187,8 +188,8 @@ def normalise(x: Any, norm: Any, least: Any, out: Any) -> None:
 
 
 @compiled
-def place(encoding: Encoding, layer: int, row: int, h: int, x: Any, out: Any) -> None:
-    """Position one head's query or key, (D,) → (W,)."""
+def encode(encoding: Encoding, layer: int, row: int, h: int, x: Any, out: Any) -> None:
+    """Apply the positional encoding to one head's query or key, (D,) → (W,)."""
     width = x.shape[0]
     if encoding.kind == COPY:
         for w in range(width):
@@ -202,17 +203,17 @@ def place(encoding: Encoding, layer: int, row: int, h: int, x: Any, out: Any) ->
     else:
         code = encoding.codes[layer if encoding.codes.shape[0] > 1 else 0, row, h]
         gains = encoding.gains[layer, h]
-        shares = np.empty(gains.size, np.float32)
-        for side in range(gains.shape[0]):
+        gated = np.empty(gains.size, np.float32)
+        for part in range(gains.shape[0]):
             for w in range(width):
-                shares[side * width + w] = x[w] * gains[side, w]
+                gated[part * width + w] = x[w] * gains[part, w]
         out[:] = _ZERO
-        accumulate(code, shares, out)
+        accumulate(code, gated, out)
 
 
 @compiled
 def feature(features: Features, omega: Any, is_key: bool, x: Any, out: Any) -> None:
-    """Write the features of a positioned query or key, (W,) → (M,)."""
+    """Write the features of an encoded query or key, (W,) → (M,)."""
     width, columns = omega.shape
     if features.kind == FAVOR:
         _favor(features, omega, is_key, x, out)
@@ -234,14 +235,14 @@ def feature(features: Features, omega: Any, is_key: bool, x: Any, out: Any) -> N
 
 @compiled
 def _favor(features: Features, omega: Any, is_key: bool, x: Any, out: Any) -> None:
-    """Write the features of FAVOR+: `omega` is scaled so that |x| and ±ωx have one bound (features.py)."""
+    """Write the features of FAVOR+; `omega` is scaled so that |x| and |ωx| share a bound (features.py)."""
     width, columns = omega.shape
     squares = _ZERO
     for w in range(width):
         squares += x[w] * x[w]
     out[:columns] = _ZERO
     accumulate(omega, x, out[:columns])
-    bound = max(features.least, np.sqrt(squares))
+    bound = max(features.bound, np.sqrt(squares))
     for m in range(columns):
         bound = max(bound, abs(out[m]))
     first = features.offset
@@ -256,76 +257,76 @@ def _favor(features: Features, omega: Any, is_key: bool, x: Any, out: Any) -> No
 
 @compiled
 def attend(fq: Any, fk: Any, v: Any, decay: Any, guard: Any, sums: Any, out: Any) -> None:
-    """Take one token into the sums of a head, (M, D + 1), and write what it attends to, (D,)."""
+    """Add one token to the sums of a head, (M, D + 1), and write the head's output, (D,)."""
     width = v.shape[0]
-    found = np.zeros(width + 1, np.float32)
+    y = np.zeros(width + 1, np.float32)
     for m in range(fq.shape[0]):
         q, k = fq[m], fk[m]
         for d in range(width):
-            kept = sums[m, d] * decay + k * v[d]
-            sums[m, d] = kept
-            found[d] += q * kept
-        kept = sums[m, width] * decay + k
-        sums[m, width] = kept
-        found[width] += q * kept
+            total = sums[m, d] * decay + k * v[d]
+            sums[m, d] = total
+            y[d] += q * total
+        total = sums[m, width] * decay + k
+        sums[m, width] = total
+        y[width] += q * total
     for d in range(width):
-        out[d] = found[d] / (found[width] + guard)
+        out[d] = y[d] / (y[width] + guard)
 
 
 @compiled
-def attend_by_metre(how: Heads, qkv: Any, memory: Any, at: int, places: Places, out: Any) -> None:
-    """File one token in the memory of a metric head, (rows, N, D + 1), and write what is found there, (D,)."""
-    features, least = int(how.metric[1]), how.metric[2]
+def metric_attend(heads: Heads, qkv: Any, memory: Any, at: int, places: Places, out: Any) -> None:
+    """Add one token to the memory of a metric head, (rows, N, D + 1), and write the head's output, (D,)."""
+    features, least = int(heads.metric[1]), heads.metric[2]
     width = out.shape[0]
-    filed, read = memory[places.key_rows[at]], memory[places.query_rows[at]]
-    fading = places.fading[at]
+    key_row, query_row = memory[places.key_rows[at]], memory[places.query_rows[at]]
+    decay = places.decay[at]
     for m in range(features):
         k = max(qkv[features + m], least)
         for d in range(width):
-            filed[m, d] = filed[m, d] * fading + k * qkv[2 * features + d]
-        filed[m, width] = filed[m, width] * fading + k
-    found = np.zeros(width + 1, np.float32)
+            key_row[m, d] = key_row[m, d] * decay + k * qkv[2 * features + d]
+        key_row[m, width] = key_row[m, width] * decay + k
+    y = np.zeros(width + 1, np.float32)
     for m in range(features):
         q = max(qkv[m], least)
         for d in range(width + 1):
-            found[d] += q * read[m, d]
+            y[d] += q * query_row[m, d]
     for d in range(width):
-        out[d] = found[d] / (found[width] + how.guard)
+        out[d] = y[d] / (y[width] + heads.guard)
 
 
 @compiled
 def attention(
-    how: Heads, encoding: Encoding, places: Places, layer: int, qkv: Any, sums: Any, memory: Any,
+    heads: Heads, encoding: Encoding, places: Places, layer: int, qkv: Any, sums: Any, memory: Any,
     out: Any,
 ) -> None:  # fmt: skip
-    """Let all heads of a layer attend: (B, 3C + metric) → (B, C + metric); the states change in place."""
-    heads, width = sums.shape[1], sums.shape[3] - 1
-    placed = np.empty((2, how.features.omega.shape[1]), np.float32)
+    """Write the output of all heads of a layer, (B, 3C + metric) → (B, C + metric), and update the states in place."""
+    number, width = sums.shape[1], sums.shape[3] - 1
+    encoded = np.empty((2, heads.features.omega.shape[1]), np.float32)
     features = np.empty((2, sums.shape[2]), np.float32)
-    omega = how.features.omega[layer]
-    metric = int(how.metric[0])
+    omega = heads.features.omega[layer]
+    metric = int(heads.metric[0])
     for row in range(qkv.shape[0]):
-        for h in range(heads):
-            for side in range(2):
-                h_of_both = side * heads + h
-                x = qkv[row, h_of_both * width : (h_of_both + 1) * width]
-                place(encoding, layer, row, h_of_both, x, placed[side])
-                feature(how.features, omega, side == 1, placed[side], features[side])
-            v = qkv[row, (2 * heads + h) * width : (2 * heads + h + 1) * width]
+        for h in range(number):
+            for side in range(2):  # query and key
+                side_h = side * number + h
+                x = qkv[row, side_h * width : (side_h + 1) * width]
+                encode(encoding, layer, row, side_h, x, encoded[side])
+                feature(heads.features, omega, side == 1, encoded[side], features[side])
+            v = qkv[row, (2 * number + h) * width : (2 * number + h + 1) * width]
             own = sums[places.slots[row], h]
-            found = out[row, h * width : (h + 1) * width]
-            attend(features[0], features[1], v, how.decay[h], how.guard, own, found)
+            y = out[row, h * width : (h + 1) * width]
+            attend(features[0], features[1], v, heads.decay[h], heads.guard, own, y)
         if metric:
-            first, size = 3 * heads * width, 2 * int(how.metric[1]) + width
+            first, size = 3 * number * width, 2 * int(heads.metric[1]) + width
             for h in range(metric):
-                given = qkv[row, first + h * size : first + (h + 1) * size]
-                found = out[row, (heads + h) * width : (heads + h + 1) * width]
-                attend_by_metre(how, given, memory, row * metric + h, places, found)
+                own_qkv = qkv[row, first + h * size : first + (h + 1) * size]
+                y = out[row, (number + h) * width : (number + h + 1) * width]
+                metric_attend(heads, own_qkv, memory, row * metric + h, places, y)
 
 
 @compiled
 def activate(kind: int, x: Any) -> None:
-    """Apply the activation of the feed-forward part in place, (B, O)."""
+    """Apply the activation of the feed-forward network in place, (B, O)."""
     for row in range(x.shape[0]):
         if kind == RELU:
             for i in range(x.shape[1]):
@@ -348,34 +349,34 @@ def add(branch: Any, x: Any) -> None:
 def step(
     model: Model, encoding: Encoding, places: Places, x: Any, sums: Any, memory: Any, logits: Any
 ) -> None:
-    """Take embeddings, (B, C), through all layers to logits, (B, V); the states change in place.
+    """Write the logits, (B, V), of embeddings, (B, C), which are overwritten, and update the states in place.
 
     `sums` are (L, slots, H, M, D + 1), and `memory` (L, slots · R, N, D + 1).
     """
     batch, width = x.shape
-    norms, first, m = model.norms, model.norms.come_first, model
+    norms, pre, m = model.norms, model.norms.come_first, model
     normed, branch = np.empty((batch, width), np.float32), np.empty((batch, width), np.float32)
     qkv = np.empty((batch, m.qkv.codes.shape[2]), np.float32)
     found = np.empty((batch, m.output.codes.shape[1]), np.float32)
     inner = np.empty((batch, m.inner.codes.shape[2]), np.float32)
-    given = normed if first else x
+    branch_in = normed if pre else x
     for layer in range(sums.shape[0]):
-        if first:
+        if pre:
             normalise(x, norms.first[layer], norms.least, normed)
-        product(m.qkv.codes[layer], m.qkv.scale[layer], m.qkv.bias[layer], given, qkv)
+        product(m.qkv.codes[layer], m.qkv.scale[layer], m.qkv.bias[layer], branch_in, qkv)
         attention(m.heads, encoding, places, layer, qkv, sums[layer], memory[layer], found)
         product(m.output.codes[layer], m.output.scale[layer], m.output.bias[layer], found, branch)
         add(branch, x)
-        if first:
+        if pre:
             normalise(x, norms.second[layer], norms.least, normed)
         else:
             normalise(x, norms.first[layer], norms.least, x)
-        product(m.inner.codes[layer], m.inner.scale[layer], m.inner.bias[layer], given, inner)
+        product(m.inner.codes[layer], m.inner.scale[layer], m.inner.bias[layer], branch_in, inner)
         activate(m.activation, inner)
         product(m.outer.codes[layer], m.outer.scale[layer], m.outer.bias[layer], inner, branch)
         add(branch, x)
-        if not first:
+        if not pre:
             normalise(x, norms.second[layer], norms.least, x)
-    if first:
+    if pre:
         normalise(x, norms.last, norms.least, normed)
-    product(m.head.codes[0], m.head.scale[0], m.head.bias[0], given, logits)
+    product(m.head.codes[0], m.head.scale[0], m.head.bias[0], branch_in, logits)

@@ -1,24 +1,24 @@
-"""Heads that remember by the place in the metre: relative positions in musical time, exact, at linear cost.
+"""Metric heads: attention by the place in the bar, with exact relative positions in musical time and linear cost.
 
-Accompaniments repeat: nine of ten drum notes of a groove come again in four bars. An attention over tokens has to find
-them, though bars differ in length and linear attention has few features. But time is known from the tokens (`Clock`).
-So with t_i the time after token i (where the next one stands) and s_j the time before token j (where it stood itself),
-a head of period P has
+Accompaniments repeat: nine in ten drum notes of a groove recur within four bars. Attention over tokens has to find them
+although bars differ in their number of tokens and linear attention has few features. But the time of each token is
+known (`Clock`). Let t_i be the time after token i, where the next token starts, and s_j the time before token j, where
+token j itself starts. A head of period P computes
 
     w_ij = [t_i ≡ s_j mod P] r^((t_i − s_j) / P) φ(q_i)·φ(k_j),   out_i = Σ_{j≤i} w_ij v_j / Σ_{j≤i} w_ij
 
-It sees what stood at the same place of this period and earlier ones, the latest with most weight. The kernel depends on
-t_i − s_j alone: it is the comb that encodings in musical time make of waves (position/base.py). And it is linear
-attention: φ(k_j) is filed under the row s_j mod P of a memory of P rows, and a query reads the row t_i mod P.
+It attends to the tokens at the same place in this period and earlier ones, the latest with the largest weight. The
+kernel depends on t_i − s_j alone: it is the comb that encodings in musical time build from waves (position/base.py). It
+is also linear attention: φ(k_j) v_jᵀ is added to row s_j mod P of a memory of P rows, and a query reads row t_i mod P.
 
-A row fades only when it is written to: its newest entry has the weight 1, and `newest` says of which period that was.
-A query weighs from the newest entry that it sees on, which cancels in the fraction: so weights never vanish together,
-however long a row was silent.
+A row decays only when it is written to, so that its newest entry always has weight 1; `newest` holds the number of that
+entry's period. Each query counts its weights from the newest entry that it sees. The common factor cancels in the
+fraction, so that weights never underflow together, however long a row was silent.
 
-Some tokens move a language's time, by (steps, tick): on by so many whole steps, then to that tick of the step. A step
-is a beat of a groove, or a bar of REMI. Time is counted in ticks from the first token.
+A move (token, steps, tick) says that the token advances time by whole steps and then sets the tick within the step. A
+step is a beat in the groove language and a bar in REMI. Time is counted in ticks from the first token.
 
-B batch, T time, H metric heads, M features, D value width, c positions of a stretch, R rows of all heads together.
+B batch, T time, H metric heads, M features, D value width, c positions of a chunk, R memory rows of all heads together.
 """
 
 from __future__ import annotations
@@ -37,52 +37,51 @@ from torch.autograd.function import once_differentiable
 from musicgen.attention import GUARD
 from musicgen.linear import Linear, eager_on_cpu, without_autocast
 
-FADED = 1e-20  # what no weight falls below: far from GUARD, and far below what float32 can add to 1
-MOST_BARS = 64  # of a period: a memory has a row a tick of it
-MOST_ROWS = 1 << 16  # of all heads of a layer
-# Positions a stretch: in the cache of the one, and large kernels for the other.
-CHUNKS = {"cpu": 128, "cuda": 256}
-MOST_STEPS = 1 << 20  # that a token goes on by
+MIN_WEIGHT = 1e-20  # of powers of r: well above GUARD, and too small to change a float32 of 1
+MAX_BARS = 64  # of a period: the memory has one row per tick
+MAX_ROWS = 1 << 16  # of all heads of a layer
+CHUNKS = {"cpu": 128, "cuda": 256}  # positions: few fit a CPU's cache, a GPU wants large kernels
+MAX_STEPS = 1 << 20  # of one move
 
 
 @dataclass(frozen=True, kw_only=True)
 class Clock:
-    """How the tokens of a language move its time."""
+    """How the tokens of a language move musical time."""
 
     bar_ticks: int
-    step_ticks: int  # of the steps that moves count
+    step_ticks: int  # ticks per step
     moves: tuple[tuple[int, ...], ...]  # (token, steps, tick) of each token that moves time
 
     def __post_init__(self) -> None:
         if min(self.bar_ticks, self.step_ticks) < 1:
             raise ValueError(
-                f"a bar has {self.bar_ticks} ticks and a step {self.step_ticks}; both are at least 1"
+                f"a bar has {self.bar_ticks} ticks and a step {self.step_ticks}; both must be at least 1"
             )
         for move in self.moves:
             if len(move) != 3 or min(move) < 0 or move[2] >= self.step_ticks:
                 raise ValueError(
-                    f"{list(move)} is not a move: a token, steps, and a tick below {self.step_ticks} are wanted"
+                    f"{list(move)} is not a move; give a token, steps, and a tick below {self.step_ticks}"
                 )
-            if move[1] > MOST_STEPS:
-                raise ValueError(f"{list(move)} goes on by more than {MOST_STEPS} steps")
+            if move[1] > MAX_STEPS:
+                raise ValueError(f"{list(move)} moves time by more than {MAX_STEPS} steps")
 
 
 class Times(NamedTuple):
-    """How far each sequence is, in musical time and towards its goal."""
+    """The current musical time and goal of each sequence."""
 
-    ticks: Tensor  # after the last token: (B,)
-    newest: Tensor  # what metric heads keep: (B, R), R = 0 without any
-    goal: Tensor  # which one stands (performer.py), 0 before the first: (B,)
+    ticks: Tensor  # the time after the last token: (B,)
+    newest: Tensor  # period of each memory row's newest entry: (B, R); R = 0 without metric heads
+    goal: Tensor  # number of the current goal (performer.py), 0 before the first: (B,)
 
 
-def latest(before: Tensor, given: Tensor, counts: Tensor) -> Tensor:
-    """Return the latest value that counts at each place, (B, T), and the one before the first, (B, 1), until then."""
-    place = torch.arange(1, given.shape[1] + 1, device=given.device) * counts
-    return torch.cat([before, given], 1).gather(1, place.cummax(1).values)
+def forward_fill(initial: Tensor, values: Tensor, valid: Tensor) -> Tensor:
+    """Return the last valid value up to each place, (B, T); `initial`, (B, 1), comes before the first."""
+    place = torch.arange(1, values.shape[1] + 1, device=values.device) * valid
+    return torch.cat([initial, values], 1).gather(1, place.cummax(1).values)
 
 
 class Timekeeper(nn.Module):
-    """Reads the time off tokens, any number at once."""
+    """Computes musical time from tokens by a language's clock."""
 
     steps: Tensor
     tick: Tensor
@@ -98,14 +97,14 @@ class Timekeeper(nn.Module):
         self.register_buffer("tick", tick, persistent=False)
 
     def after(self, tokens: Tensor, ticks: Tensor) -> Tensor:
-        """Return the time after each token, (B, T), of sequences that stand at `ticks`, (B,).
+        """Return the time after each token, (B, T); `ticks`, (B,), is the time before the first.
 
-        It may go back inside a step: the parts of a bar stand one after the other.
+        Time can go back within a step, as when a bar is written part after part.
         """
         ticks = ticks.unsqueeze(1)
         steps = ticks // self.step_ticks + self.steps[tokens].cumsum(1)
         tick = self.tick[tokens]
-        return latest(ticks, steps * self.step_ticks + tick, tick >= 0)
+        return forward_fill(ticks, steps * self.step_ticks + tick, tick >= 0)
 
     def around(self, tokens: Tensor, ticks: Tensor) -> Tensor:
         """Return the times after and before each token, (2, B, T)."""
@@ -115,21 +114,21 @@ class Timekeeper(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class MetreConfig:
-    """A metric head for each of `bars`."""
+    """The metric heads of a layer, one for each of `bars`."""
 
-    bars: tuple[float, ...] = (1, 1, 2, 4)  # its period
-    remembers: tuple[float, ...] = (2, 8, 8, 8)  # periods; r is 1 − 1 / this
+    bars: tuple[float, ...] = (1, 1, 2, 4)  # the period of each head
+    remembers: tuple[float, ...] = (2, 8, 8, 8)  # its horizon in periods: r = 1 − 1 / horizon
     features: int = 4  # M
 
     def __post_init__(self) -> None:
         if not self.bars or len(self.bars) != len(self.remembers):
             raise ValueError(
-                f"bars are {list(self.bars)} and remembers {list(self.remembers)}; each head has one of both"
+                f"bars are {list(self.bars)} and remembers {list(self.remembers)}; give one of each per head"
             )
-        possible = all(0 < bars <= MOST_BARS for bars in self.bars)
+        possible = all(0 < bars <= MAX_BARS for bars in self.bars)
         if not possible or not all(1 < n < math.inf for n in self.remembers) or self.features < 1:
             raise ValueError(
-                f"bars are {list(self.bars)} (above 0, {MOST_BARS} at most), remembers {list(self.remembers)} "
+                f"bars are {list(self.bars)} (above 0, {MAX_BARS} at most), remembers {list(self.remembers)} "
                 f"(above 1) and features {self.features} (at least 1)"
             )
 
@@ -139,58 +138,58 @@ class MetreConfig:
         for bars, period in zip(self.bars, ticks, strict=True):
             if period != int(period):
                 raise ValueError(
-                    f"{bars} bars are {period} ticks; a metric head's period is a whole number of them"
+                    f"{bars} bars are {period} ticks; the period of a metric head must be a whole number of ticks"
                 )
-        if sum(ticks) > MOST_ROWS:
+        if sum(ticks) > MAX_ROWS:
             raise ValueError(
-                f"the periods of metric heads are {int(sum(ticks))} ticks together; {MOST_ROWS} at most have a row each"
+                f"the periods of the metric heads are {int(sum(ticks))} ticks together; at most {MAX_ROWS} are possible"
             )
         return [int(period) for period in ticks]
 
 
-# The sums over whole sequences in training: the same numbers as those by stretches, below, without a memory of rows.
+# Sums over whole sequences in training: the same numbers as by chunks, below, without a memory of rows.
 #
-# A head sorts the times of a sequence by their row and then by their order. What one row holds is then one stretch, and
-# the sum over it is a linear attention with decay, in blocks as in attention.py. Only the row that a block ends in can
-# go on in the next, so that a block leaves one state. T tokens have T + 1 times: time e has the key of token e and the
-# query of token e − 1. A layer forward and backward takes 22 ms so and 81 ms by stretches, which copy a memory of all
-# rows each: on a CPU, 2 × 1,024 tokens, six heads of 32 values, one thread.
+# Each head sorts the times of a sequence by row, and within a row by order. The entries of a row are then consecutive,
+# and the sum over them is linear attention with decay, computed in blocks as in attention.py. Only the last row of a
+# block can continue in the next one, so that a block passes on one state. T tokens have T + 1 times: time e is that
+# of the key of token e and of the query of token e − 1. Forward and backward through a layer take 22 ms, and 81 ms by
+# chunks, each of which copies the memory of all rows (one CPU thread, 2 × 1,024 tokens, six heads of 32 values).
 #
-# n blocks of c places with E = n·c ≥ T + 1; values have a 1 after them.
+# n blocks of c places with E = n·c ≥ T + 1; a column of ones follows the values.
 
 BLOCKS = {"cpu": 32, "cuda": 64}  # places
 
 
-class Sorted(NamedTuple):
-    """The times of a head sorted by row, and how a query at one place sees a key at another."""
+class SortedTimes(NamedTuple):
+    """The times of each head sorted by row, and the weights between queries and keys at the sorted places."""
 
-    order: Tensor  # which time stands at a place, numbered through all heads: (B·H·E,)
-    place: Tensor  # at which place a time stands: (B·H·E,)
-    within: Tensor  # how a query sees a key of its block: (B, H, n, c, c)
-    entering: Tensor  # … and the state before it: (B, H, n, c, 1)
-    leaving: Tensor  # how the state after a block sees its keys: (B, H, n, c, 1)
-    between: Tensor  # how the state before a block sees what each block left: (B, H, n, n)
+    order: Tensor  # the time at each place, numbered across all heads: (B·H·E,)
+    place: Tensor  # the place of each time, the inverse of `order`: (B·H·E,)
+    within: Tensor  # weight of a key for a query of the same block: (B, H, n, c, c)
+    entering: Tensor  # weight of the state before the block for a query: (B, H, n, c, 1)
+    leaving: Tensor  # weight of a key in the state after its block: (B, H, n, c, 1)
+    between: Tensor  # weight of each block's own state in the state before a block: (B, H, n, n)
 
 
-def sorted_times(rows: Tensor, periods: Tensor, ratios: Tensor) -> Sorted:
-    """Sort times, given by their rows and the numbers of their periods, (B, H, T + 1) each; ratios are (H,).
+def sort_times(rows: Tensor, periods: Tensor, ratios: Tensor) -> SortedTimes:
+    """Sort times, given by their memory rows and period numbers, (B, H, T + 1) each; ratios are (H,).
 
-    Weights count from the newest key that a query sees.
+    The weights of a query count from the newest key that it sees.
     """
     batch, heads, times = rows.shape
     block = BLOCKS.get(rows.device.type, BLOCKS["cuda"])
     number = -(-times // block)
-    more = number * block - times
-    rows = F.pad(rows, (0, more), value=torch.iinfo(torch.int32).max)  # behind all others
-    periods = F.pad(periods, (0, more))
+    padding = number * block - times
+    rows = F.pad(rows, (0, padding), value=torch.iinfo(torch.int32).max)  # sorted last
+    periods = F.pad(periods, (0, padding))
     count = torch.arange(number * block, device=rows.device)
-    order = (rows * len(count) + count).argsort(-1)  # none are equal
+    order = (rows * len(count) + count).argsort(-1)  # by unique keys
     place = torch.empty_like(order).scatter_(-1, order, count.expand_as(order))
     rows, periods = (x.gather(-1, order) for x in (rows, periods))
-    newest = F.pad(periods[..., :-1], (1, 0))  # … at the place before, if the row is the same
+    newest = F.pad(periods[..., :-1], (1, 0))  # of the place before, used only within a row
     row, period, newest = (x.unflatten(-1, (number, block)) for x in (rows, periods, newest))
 
-    def seen(same: Tensor, passed: Tensor) -> Tensor:
+    def weights(same: Tensor, passed: Tensor) -> Tensor:
         return _power(ratios.view(-1, *[1] * (passed.ndim - 2)), passed.clamp(min=0)) * same
 
     earlier = torch.ones(block, block, dtype=torch.bool, device=rows.device).tril(-1)
@@ -200,71 +199,71 @@ def sorted_times(rows: Tensor, periods: Tensor, ratios: Tensor) -> Sorted:
     before_period = F.pad(last_period[:, :, :-1], (0, 0, 1, 0))
     ended = torch.ones(number, number, dtype=torch.bool, device=rows.device).tril(-1)
     first = (torch.arange(batch * heads, device=rows.device) * len(count)).view(batch, heads, 1)
-    return Sorted(
+    return SortedTimes(
         order=(order + first).flatten(),
         place=(place + first).flatten(),
-        within=seen(same, newest.unsqueeze(-1) - period.unsqueeze(-2)),
-        entering=seen(row == before_row, newest - before_period).unsqueeze(-1),
-        leaving=seen(row == last_row, last_period - period).unsqueeze(-1),
-        between=seen(ended & (before_row == last_row.mT), before_period - last_period.mT),
+        within=weights(same, newest.unsqueeze(-1) - period.unsqueeze(-2)),
+        entering=weights(row == before_row, newest - before_period).unsqueeze(-1),
+        leaving=weights(row == last_row, last_period - period).unsqueeze(-1),
+        between=weights(ended & (before_row == last_row.mT), before_period - last_period.mT),
     )
 
 
-def sorted_sums(q: Tensor, k: Tensor, v: Tensor, times: Sorted) -> Tensor:
-    """Return the weighted means of values, (B, T, H, D − 1), from q and k, (B, T, H, M), and v, (B, T, H, D).
+def sorted_attend(q: Tensor, k: Tensor, v: Tensor, times: SortedTimes) -> Tensor:
+    """Return weighted means of values, (B, T, H, D − 1), from q and k, (B, T, H, M), and v, (B, T, H, D).
 
-    The last column of the values is the 1 whose sum is the denominator.
+    The last column of `v` is ones, whose weighted sum is the denominator.
     """
     length, sizes = q.shape[1], (q.shape[-1], k.shape[-1], v.shape[-1])
     batch, heads, number, block, _ = times.within.shape
-    more = number * block - length
-    q = F.pad(q, (0, 0, 0, 0, 1, more - 1))  # aligned with the key of the token after
-    k, v = (F.pad(x, (0, 0, 0, 0, 0, more)) for x in (k, v))
-    given = torch.cat([q, k, v], -1).transpose(1, 2).flatten(0, 2)  # (B·H·E, 2M + D)
-    there = _Moved.apply(given, times.order, times.place)
-    q, k, v = there.view(batch, heads, number, block, -1).split(sizes, -1)
+    padding = number * block - length
+    q = F.pad(q, (0, 0, 0, 0, 1, padding - 1))  # aligned with the key of the next token
+    k, v = (F.pad(x, (0, 0, 0, 0, 0, padding)) for x in (k, v))
+    unsorted = torch.cat([q, k, v], -1).transpose(1, 2).flatten(0, 2)  # (B·H·E, 2M + D)
+    by_row = _Permute.apply(unsorted, times.order, times.place)
+    q, k, v = by_row.view(batch, heads, number, block, -1).split(sizes, -1)
     own = (k * times.leaving).mT @ v  # (B, H, n, M, D)
     states = (times.between.to(own.dtype) @ own.flatten(3)).view(own.shape)
     y = ((q @ k.mT) * times.within) @ v + (q * times.entering) @ states
     out = (y[..., :-1] / (y[..., -1:] + GUARD)).flatten(0, 3)
-    back = _Moved.apply(out, times.place, times.order)
-    return back.view(batch, heads, number * block, -1)[:, :, 1 : length + 1].transpose(1, 2)
+    out = _Permute.apply(out, times.place, times.order)
+    return out.view(batch, heads, number * block, -1)[:, :, 1 : length + 1].transpose(1, 2)
 
 
-class _Moved(torch.autograd.Function):
-    """Rows moved to other places, and their gradients back: each is read once, and none added to another."""
+class _Permute(torch.autograd.Function):
+    """Permute rows; the gradient is gathered by the inverse, where autograd of an index would scatter-add."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, order: Tensor, place: Tensor) -> Tensor:
-        ctx.save_for_backward(place)
+    def forward(ctx: Any, x: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
+        ctx.save_for_backward(inverse)
         return x.index_select(0, order)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
-        (place,) = ctx.saved_tensors
-        return dy.index_select(0, place), None, None
+        (inverse,) = ctx.saved_tensors
+        return dy.index_select(0, inverse), None, None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stretch:
-    """What all layers need to know of the times in a stretch of c positions."""
+class Chunk:
+    """The memory rows and weights of the times in a chunk of c positions; all layers share them."""
 
     positions: slice
-    within: Tensor  # how a query sees a key of the stretch: (B, H, c, c)
+    within: Tensor  # weight of a key for a query of the same chunk: (B, H, c, c)
     query_rows: Tensor  # in a memory of B·R rows: (B·c·H,)
-    query_weights: Tensor  # how it sees the row as the stretch before left it: (B, c, H, 1)
+    query_weights: Tensor  # weight of the row before the chunk for a query: (B, c, H, 1)
     key_rows: Tensor  # (B·c·H,)
-    key_weights: Tensor  # how the row sees a key after the stretch: (B, c, H, 1)
-    fading: Tensor  # … and its earlier entries: (B·R, 1)
+    key_weights: Tensor  # weight of a key in its row after the chunk: (B, c, H, 1)
+    decay: Tensor  # weight of a row before the chunk in the row after it: (B·R, 1)
 
 
-Stretches = list[Stretch] | Sorted
-"""All stretches of a pass; of whole sequences that are learned from, and of any on a GPU, all times sorted."""
+MetreLayout = list[Chunk] | SortedTimes
+"""The places of a pass in the metre: chunks, or sorted times for whole sequences in training or on a GPU."""
 
 
 class Metre(nn.Module):
-    """What metric heads share in all layers: rows and periods."""
+    """The memory rows and periods of the metric heads, which all layers share."""
 
     periods: Tensor
     ratios: Tensor
@@ -283,100 +282,97 @@ class Metre(nn.Module):
         self.register_buffer("row_ratios", by_row, persistent=False)
 
     def start(self, batch: int) -> Tensor:
-        """Return the number of the period in which each row was last written to, before the first token: (B, R)."""
+        """Return `newest` before the first token: zeros, (B, R)."""
         return torch.zeros(batch, self.rows, device=self.periods.device)
 
-    def stretches(
-        self, after: Tensor, before: Tensor, newest: Tensor
-    ) -> tuple[list[Stretch], Tensor]:
-        """Say where tokens stand, stretch by stretch, by the time after and before each, (B, T) both.
+    def split(self, after: Tensor, before: Tensor, newest: Tensor) -> tuple[list[Chunk], Tensor]:
+        """Split tokens into chunks, given the times after and before each, (B, T) both.
 
         Takes and returns the period of each row's newest entry, (B, R) float32.
         """
         size = CHUNKS.get(after.device.type, CHUNKS["cuda"])
-        stretches = []
+        chunks = []
         for start in range(0, after.shape[1], size):
             at = slice(start, min(start + size, after.shape[1]))
-            stretch, newest = self._stretch(at, after[:, at], before[:, at], newest)
-            stretches.append(stretch)
-        return stretches, newest
+            chunk, newest = self._chunk(at, after[:, at], before[:, at], newest)
+            chunks.append(chunk)
+        return chunks, newest
 
-    def whole(self, after: Tensor, before: Tensor) -> Sorted | None:
-        """Say the same of whole sequences, from which none goes on: where sorted times pay, so not of a few tokens.
+    def sort_whole(self, after: Tensor, before: Tensor) -> SortedTimes | None:
+        """Return the sorted times of whole sequences that are not continued, or None to use chunks.
 
-        What lies in a block depends on all tokens, and with it the last bit; so on a CPU they are for training alone.
+        The block of an entry depends on later tokens, and with it the last bit of sums. So on a CPU, sorted times are
+        used only in training.
         """
         if eager_on_cpu(after) and not torch.is_grad_enabled():
             return None
         rows, periods = self._rows(torch.cat([before[:, :1], after], 1))
-        return sorted_times(rows.mT, periods.mT, self.ratios)
+        return sort_times(rows.mT, periods.mT, self.ratios)
 
     def step(
-        self, after: Tensor, before: Tensor, newest: Tensor, places: Tensor
+        self, after: Tensor, before: Tensor, newest: Tensor, slots: Tensor
     ) -> tuple[tuple[np.ndarray, ...], Tensor]:
-        """Say of one more token a row, (B,) both, by which rows and fading loops find it in memories at these places.
+        """Return key rows, query rows and key decays of one token per sequence, (B·H,) each, and the new `newest`.
 
-        The rows are those of its key and of what follows it, the fading is that of the key's row: (B·H,) each.
+        `newest` is (B, R), the other inputs are (B,). Rows are numbered across the memories of all slots (loops.py).
         """
         keys, periods = self._rows(before)
         queries, _ = self._rows(after)
-        fading = _power(self.ratios, periods - _at(newest, keys))
-        found = (self._flat(keys, places), self._flat(queries, places), fading.flatten())
+        decay = _power(self.ratios, periods - _look_up(newest, keys))
+        found = (self._flat(keys, slots), self._flat(queries, slots), decay.flatten())
         return tuple(x.numpy() for x in found), newest.scatter(1, keys, periods)
 
-    def _stretch(
+    def _chunk(
         self, positions: slice, after: Tensor, before: Tensor, newest: Tensor
-    ) -> tuple[Stretch, Tensor]:
+    ) -> tuple[Chunk, Tensor]:
         queries, now = self._rows(after)  # (B, c, H) each
         keys, then = self._rows(before)
         past = torch.ones(2 * (after.shape[1],), dtype=torch.bool, device=after.device).tril()
-        seen = past & _each_with_each(torch.eq, queries, keys)
-        passed = _each_with_each(torch.sub, now, then)  # periods: (B, H, c, c)
-        since = now - _at(newest, queries)  # … since the row was written to: (B, c, H)
+        seen = past & _pairwise(torch.eq, queries, keys)
+        passed = _pairwise(torch.sub, now, then)  # in periods: (B, H, c, c)
+        since = now - _look_up(newest, queries)  # since the last entry before the chunk: (B, c, H)
         to_newest = passed.masked_fill(~seen, math.inf).amin(-1).mT.minimum(since)
         passed = (passed - to_newest.mT.unsqueeze(-1)).clamp(min=0)
         newer = newest.scatter_reduce(1, keys.flatten(1), then.flatten(1), "amax")
-        stretch = Stretch(
+        chunk = Chunk(
             positions=positions,
             within=_power(self.ratios.view(-1, 1, 1), passed) * seen,
             query_rows=self._flat(queries),
             query_weights=_power(self.ratios, since - to_newest).unsqueeze(-1),
             key_rows=self._flat(keys),
-            key_weights=_power(self.ratios, _at(newer, keys) - then).unsqueeze(-1),
-            fading=_power(self.row_ratios, newer - newest).view(-1, 1),
+            key_weights=_power(self.ratios, _look_up(newer, keys) - then).unsqueeze(-1),
+            decay=_power(self.row_ratios, newer - newest).view(-1, 1),
         )
-        return stretch, newer
+        return chunk, newer
 
     def _rows(self, ticks: Tensor) -> tuple[Tensor, Tensor]:
-        """Return each head's row at these times, and the number of its period: (…) → (…, H) each."""
+        """Return each head's memory row and period number at these times: (…) → (…, H) each."""
         ticks = ticks.unsqueeze(-1)
         return self.first + ticks % self.periods, (ticks // self.periods).float()
 
-    def _flat(self, rows: Tensor, places: Tensor | None = None) -> Tensor:
-        """Number the rows of a batch's memories through: (B, …) → (·,)."""
-        batch = torch.arange(len(rows), device=rows.device) if places is None else places
+    def _flat(self, rows: Tensor, slots: Tensor | None = None) -> Tensor:
+        """Number rows across the memories of a batch, or of these slots: (B, …) → (·,)."""
+        batch = torch.arange(len(rows), device=rows.device) if slots is None else slots
         batch = batch * self.rows
         return (rows + batch.view(-1, *[1] * (rows.ndim - 1))).flatten()
 
 
 def _power(ratio: Tensor, exponent: Tensor) -> Tensor:
     ratio = ratio.to(torch.promote_types(ratio.dtype, torch.float32))
-    return (ratio**exponent).clamp(min=FADED)
+    return (ratio**exponent).clamp(min=MIN_WEIGHT)
 
 
-def _each_with_each(
-    compare: Callable[[Tensor, Tensor], Tensor], queries: Tensor, keys: Tensor
-) -> Tensor:
+def _pairwise(compare: Callable[[Tensor, Tensor], Tensor], queries: Tensor, keys: Tensor) -> Tensor:
     """Compare each query with each key: (B, c, H) both → (B, H, c, c)."""
     return compare(queries.mT.unsqueeze(-1), keys.mT.unsqueeze(-2))
 
 
-def _at(newest: Tensor, rows: Tensor) -> Tensor:
-    """Look up each row's newest entry: (B, …) → (B, …)."""
+def _look_up(newest: Tensor, rows: Tensor) -> Tensor:
+    """Return the period of the newest entry of each of these rows: (B, R) and (B, …) → (B, …)."""
     return newest.gather(1, rows.flatten(1)).view(rows.shape)
 
 
-LEAST = 1e-2  # of a feature: a row that was written to is never empty
+MIN_FEATURE = 1e-2  # keeps the weight of every entry in the memory above 0
 
 
 class MetricHeads(nn.Module):
@@ -388,56 +384,59 @@ class MetricHeads(nn.Module):
         self.qkv = Linear(width, self.heads * (2 * config.features + head_width))
 
     def forward(
-        self, x: Tensor, stretches: Stretches, memory: Tensor | None
+        self, x: Tensor, layout: MetreLayout, memory: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """Return (B, T, C) → (B, T, H·D), and the memory after it: (B, R, M, D + 1), but for sorted times."""
+        """Return the heads' output, (B, T, C) → (B, T, H·D), and the memory after it, (B, R, M, D + 1).
+
+        With sorted times there is no memory: None.
+        """
         qkv = self.qkv(x)
         with without_autocast(x.device):
             q, k, v = self._split(qkv.to(torch.promote_types(qkv.dtype, torch.float32)))
-            if isinstance(stretches, Sorted):
-                out = sorted_sums(q, k, v, stretches)
+            if isinstance(layout, SortedTimes):
+                out = sorted_attend(q, k, v, layout)
                 return out.flatten(2).to(qkv.dtype), None
-            batch, rows = len(x), len(stretches[0].fading)
+            batch, rows = len(x), len(layout[0].decay)
             if memory is None:
                 memory = v.new_zeros(batch, rows // batch, self.features, v.shape[-1])
-            table, found = memory.view(rows, -1), []
-            for stretch in stretches:
-                y, table = self._stretch(q, k, v, stretch, table)
-                found.append(y)
-            y = torch.cat(found, 1)
+            table, sums = memory.view(rows, -1), []
+            for chunk in layout:
+                y, table = self._chunk(q, k, v, chunk, table)
+                sums.append(y)
+            y = torch.cat(sums, 1)
             out = y[..., :-1] / (y[..., -1:] + GUARD)
         return out.flatten(2).to(qkv.dtype), table.view(batch, rows // batch, self.features, -1)
 
     def _split(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return features of queries and keys, (B, T, H, M), and values with a 1 after them, (B, T, H, D + 1)."""
+        """Return features of queries and keys, (B, T, H, M), and values with a column of ones, (B, T, H, D + 1)."""
         sizes = [self.features, self.features, self.head_width]
         q, k, v = qkv.unflatten(-1, (self.heads, -1)).split(sizes, -1)
-        return q.clamp(min=LEAST), k.clamp(min=LEAST), F.pad(v, (0, 1), value=1.0)
+        return q.clamp(min=MIN_FEATURE), k.clamp(min=MIN_FEATURE), F.pad(v, (0, 1), value=1.0)
 
-    def _stretch(
-        self, q: Tensor, k: Tensor, v: Tensor, stretch: Stretch, table: Tensor
+    def _chunk(
+        self, q: Tensor, k: Tensor, v: Tensor, chunk: Chunk, table: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return the sums of one stretch, (B, c, H, D + 1), and the memory after it, (B·R, M·(D + 1))."""
-        q, k, v = (x[:, stretch.positions] for x in (q, k, v))
-        weights = torch.einsum("bihm,bjhm->bhij", q, k) * stretch.within
-        read = _taken(table, stretch.query_rows).view(*q.shape, -1)  # (B, c, H, M, D + 1)
-        # Matrix products this thin are slower than this sum.
-        past = ((q * stretch.query_weights).unsqueeze(-1) * read).sum(-2)
+        """Return the sums of one chunk, (B, c, H, D + 1), and the memory after it, (B·R, M·(D + 1))."""
+        q, k, v = (x[:, chunk.positions] for x in (q, k, v))
+        weights = torch.einsum("bihm,bjhm->bhij", q, k) * chunk.within
+        read = _gather_rows(table, chunk.query_rows).view(*q.shape, -1)  # (B, c, H, M, D + 1)
+        # Faster than a matrix product, which would be too thin.
+        past = ((q * chunk.query_weights).unsqueeze(-1) * read).sum(-2)
         y = torch.einsum("bhij,bjhd->bihd", weights, v) + past
-        filed = ((k * stretch.key_weights).unsqueeze(-1) * v.unsqueeze(-2)).flatten(3).flatten(0, 2)
-        return y, _added(table * stretch.fading, stretch.key_rows, filed)
+        entries = ((k * chunk.key_weights).unsqueeze(-1) * v.unsqueeze(-2)).flatten(3).flatten(0, 2)
+        return y, _add_to_rows(table * chunk.decay, chunk.key_rows, entries)
 
 
-# Gradients of rows that are taken, and entries of rows, are added up in the same order each time.
+# Both operations, and their gradients, add up in a deterministic order.
 
 
-def _taken(table: Tensor, rows: Tensor) -> Tensor:
-    """Return some rows of the table, (·, M·(D + 1))."""
+def _gather_rows(table: Tensor, rows: Tensor) -> Tensor:
+    """Return these rows of the table, (·, M·(D + 1))."""
     return table.index_select(0, rows) if table.device.type == "cpu" else table[rows]
 
 
-def _added(table: Tensor, rows: Tensor, entries: Tensor) -> Tensor:
-    """Return the table with entries added to rows."""
+def _add_to_rows(table: Tensor, rows: Tensor, entries: Tensor) -> Tensor:
+    """Return the table with entries added to rows; a row can be named more than once."""
     if table.device.type == "cpu":
         return table.index_add(0, rows, entries)
-    return table.index_put((rows,), entries, accumulate=True)  # sorted; index_add on CUDA is not
+    return table.index_put((rows,), entries, accumulate=True)  # sorts on CUDA, unlike index_add

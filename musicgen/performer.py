@@ -1,16 +1,18 @@
-"""A causal Transformer over tokens, linear in length: the file to read first.
+"""The Performer, a causal Transformer language model with linear attention. Start reading here.
 
     tokens → embedding → (attention, feed-forward) × layers → logits
 
-What is unusual about it:
-- Attention keeps a state of constant size instead of all keys and values (attention.py): whole sequences are computed
-  in blocks and single tokens from the state, with the same numbers.
-- One encoding of position serves all layers (position/base.py). It may count musical time instead of tokens, as metric
+It differs from a standard decoder as follows:
+- Linear attention (attention.py; Katharopoulos et al. 2020) of random features (features.py; Choromanski et al. 2021)
+  keeps a state of constant size instead of all keys and values. Training runs over a sequence in blocks, generation
+  token by token from the state; both give the same numbers.
+- All layers share one positional encoding (position/base.py). It can count musical time instead of tokens, as metric
   heads do (metre.py).
-- Every position may be given a goal (`Goals`), and what came next when the piece was last here (recall.py).
-- What a stochastic encoding draws is the `code` of a sequence: `begin` draws it from an explicit generator, once a
-  batch in training, once a piece in generation.
-- The module keeps no state: `State` is passed in and returned.
+- Stochastic positional encoding (SPE; Liutkus et al. 2021) draws noise, the `code` of a sequence: `begin` draws it from
+  an explicit generator, once per batch in training, once per piece in generation.
+- Each position can be given the current goal (`Goals`) and a guess of the next token copied from earlier in the piece
+  (recall.py).
+- The module is stateless: `State` is passed in and returned.
 
 B batch, T time, H heads, D head width, M features, C model width, V vocabulary.
 """
@@ -28,20 +30,20 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from musicgen.attention import Sums, attend, mapped
+from musicgen.attention import Sums, attend, map_state
 from musicgen.common.learning import generator_from
 from musicgen.config import ModelConfig
 from musicgen.features import FEATURES, FeatureMap
 from musicgen.linear import Dropout, Linear, gelu_linear, linear
-from musicgen.metre import Metre, MetricHeads, Stretches, Timekeeper, Times, latest
+from musicgen.metre import Metre, MetreLayout, MetricHeads, Timekeeper, Times, forward_fill
 from musicgen.position import POSITIONS, Position
-from musicgen.recall import Recall, Recollection, heard
+from musicgen.recall import Recall, Recollection, recall_rows
 
-# Exact causal softmax attention, at quadratic cost: what linear attention is compared with.
+# Exact causal softmax attention at quadratic cost, the baseline for linear attention (Vaswani et al. 2017, equation 1).
 
 
 class SoftmaxState(NamedTuple):
-    """The keys and values of all positions so far, (B, T, H, D) each."""
+    """The cache of keys and values of all positions so far, (B, T, H, D) each."""
 
     keys: Tensor
     values: Tensor
@@ -50,7 +52,7 @@ class SoftmaxState(NamedTuple):
 def softmax_attend(
     q: Tensor, k: Tensor, v: Tensor, *, state: SoftmaxState | None = None
 ) -> tuple[Tensor, SoftmaxState]:
-    """Weight values by the softmax of q·k/√D over the positions so far: (B, T, H, D) each → the same and the state."""
+    """Return softmax(q·kᵀ/√D) v over the positions so far, (B, T, H, D) each → (B, T, H, D), and the new cache."""
     if state is not None:
         k, v = torch.cat([state.keys, k], 1), torch.cat([state.values, v], 1)
     length, total = q.shape[1], k.shape[1]
@@ -68,28 +70,26 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F
 
 @dataclass(frozen=True, kw_only=True)
 class Passage:
-    """Where the tokens of one pass stand: the same for all layers."""
+    """The inputs of one forward pass, besides the embeddings, that all layers share."""
 
     position: Position
-    code: Any  # of the encoding, made ready for these positions
+    code: Any  # of the positional encoding, as `cover` returned it for these positions
     start: int  # position of the first token
-    metre: Stretches | None  # their places in the metre, where the model has metric heads
-    goals: Tensor | None = None  # which goal stands at each, (B, T), where the model is told
-    # What is recalled after each, (B, T, 4), where the model recalls.
-    recalled: Tensor | None = None
-    strength: Tensor | None = None  # by which that counts, (B,), if not fully
-    whole: bool = False  # nobody goes on from here: no state is returned
-    # By which hooks find the layer's part of the code; None: its own number.
-    layer: int | None = None
+    metre: MetreLayout | None  # the tokens' places in the metre; None without metric heads
+    goals: Tensor | None = None  # number of the current goal, (B, T); None without goals
+    recalled: Tensor | None = None  # recalled tokens and their levels, (B, T, 4), from recall.py
+    strength: Tensor | None = None  # weight of the recalled tokens, (B,); None means 1
+    whole: bool = False  # whole sequences that are not continued: layers return no state
+    layer: int | None = None  # index of the layer in `code`; None means the layer's own number
 
     def of_layer(self, layer: int) -> Passage:
-        """Return what one layer of a whole pass needs to know."""
-        code, found = self.position.of_layer(self.code, layer)
-        return replace(self, code=code, layer=found, whole=True)
+        """Return the passage for one layer of a pass over whole sequences."""
+        code, index = self.position.of_layer(self.code, layer)
+        return replace(self, code=code, layer=index, whole=True)
 
 
 class Attention(nn.Module):
-    """Multi-head causal self-attention; without a feature map it is softmax attention."""
+    """Multi-head causal self-attention: linear with a feature map, softmax attention without one."""
 
     def __init__(self, config: ModelConfig, layer: int, features: FeatureMap | None) -> None:
         super().__init__()
@@ -106,19 +106,19 @@ class Attention(nn.Module):
         self.output = Linear(config.width + metric_width, config.width)
 
     def forward(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
-        """Return (B, T, C) → (B, T, C), and the state after the last token."""
-        out, after = self._by_tokens(x, passage, state)
+        """Return the attention output, (B, T, C) → (B, T, C), and the state after the last token."""
+        out, after = self._token_heads(x, passage, state)
         if self.metre is not None:
-            assert passage.metre is not None, "a model with metric heads knows the metre"
+            assert passage.metre is not None, "a model with metric heads needs places in the metre"
             memory = None if state is None else state.metre
-            by_metre, memory = self.metre(x, passage.metre, memory)
-            out = torch.cat([out, by_metre], -1)
+            metric_out, memory = self.metre(x, passage.metre, memory)
+            out = torch.cat([out, metric_out], -1)
             if memory is not None and not passage.whole:
                 after = after._replace(metre=memory)
         return self.output(out), None if passage.whole else after
 
-    def _by_tokens(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
-        """Return what the heads find that count tokens, (B, T, C) → (B, T, C), and the state after."""
+    def _token_heads(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
+        """Return the output of all heads but the metric ones, (B, T, C) → (B, T, C), and the new state."""
         q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(2)  # (B, T, H, D) each
         layer = self.layer if passage.layer is None else passage.layer
         q, k = passage.position.qk(q, k, passage.code, passage.start, layer)
@@ -132,7 +132,10 @@ class Attention(nn.Module):
     def attend(
         self, x: Tensor, fq: Tensor, fk: Tensor, v: Tensor, passage: Passage, state: Any
     ) -> tuple[Tensor, Any]:
-        """Weigh values by features, (B, T, H, ·) → (B, T, H, D), and the state after; other mixers differ."""
+        """Return the linear attention of features and values, (B, T, H, ·) → (B, T, H, D), and the new state.
+
+        Subclasses override it to mix tokens in other ways (evaluation/benchmarks/mixers.py).
+        """
         position = passage.position
         layer = self.layer if passage.layer is None else passage.layer
         placed_fq, placed_fk = position.features(fq, fk, passage.code, passage.start, layer)
@@ -149,7 +152,7 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Two linear layers, on each position by itself."""
+    """The position-wise feed-forward network: two linear layers with an activation between them."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -158,7 +161,6 @@ class FeedForward(nn.Module):
         self.output = Linear(config.feedforward, config.width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return (B, T, C) → (B, T, C)."""
         inner = self.inner(x)
         if self.training and self.activation is F.gelu:
             return gelu_linear(inner, self.output.weight, self.output.bias)
@@ -166,7 +168,7 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and feed-forward, each added to what came in, normalised before or after."""
+    """Attention and feed-forward as residual branches with a layer norm each, in pre-norm or post-norm order."""
 
     def __init__(self, config: ModelConfig, attention: Attention, feedforward: FeedForward) -> None:
         super().__init__()
@@ -177,7 +179,7 @@ class Block(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
-        """Return (B, T, C) → (B, T, C), and the attention's state."""
+        """Return the block's output, (B, T, C) → (B, T, C), and the new state of its attention."""
         if self.pre:
             y, state = self.attention(self.attention_norm(x), passage, state)
             x = x + self.dropout(y)
@@ -191,7 +193,10 @@ class Block(nn.Module):
 def draw_weights(
     modules: Iterable[tuple[str, nn.Module | None]], config: ModelConfig, generator: Generator
 ) -> None:
-    """Draw the weights of linear layers: normal, the last of each residual branch smaller by √(number of branches)."""
+    """Draw the weights of linear layers from a normal distribution, and set their biases to zero.
+
+    The last layer of each residual branch is scaled by 1/√(number of branches), as in GPT-2.
+    """
     for name, module in modules:
         if isinstance(module, nn.Linear):
             scale = 1 / math.sqrt(2 * config.layers) if name.endswith(".output") else 1.0
@@ -201,71 +206,71 @@ def draw_weights(
 
 
 def redraw_features(model: nn.Module, generator: Generator) -> None:
-    """Redraw the random features of every layer."""
+    """Redraw the random projections of all feature maps."""
     for module in model.modules():
         if isinstance(module, FeatureMap):
             module.redraw(generator)
 
 
 class Goals(nn.Module):
-    """Adds to each position an embedding, zeros at first, of the latest goal token: bars left, or a gap to be filled.
+    """An embedding of the latest goal token, such as the bars left or the gap to fill, for every position.
 
-    A goal comes once a bar, and linear attention hardly retrieves one token among thousands: in the last bar of songs
-    the countdown was worth 0.07 nats a token of 2.4.
+    The embeddings start at zero. A goal token comes once per bar, and linear attention hardly retrieves one token among
+    thousands: in the last bar of songs, giving the countdown to every position was worth 0.07 nats per token, of 2.4.
     """
 
-    number: Tensor
+    number: Tensor  # of each token as a goal, counted from 1; 0 for other tokens: (V,)
 
     def __init__(self, tokens: Sequence[int], vocabulary_size: int, width: int) -> None:
         super().__init__()
         number = torch.zeros(vocabulary_size, dtype=torch.long)
         number[list(tokens)] = torch.arange(1, len(tokens) + 1)
-        self.register_buffer("number", number, persistent=False)  # 0 of what is no goal
+        self.register_buffer("number", number, persistent=False)
         self.vectors = nn.Embedding(len(tokens), width)
         nn.init.zeros_(self.vectors.weight)
 
-    def standing(self, tokens: Tensor, goal: Tensor) -> Tensor:
-        """Return the goal at each token, itself included, (B, T), of sequences that stand at `goal`, (B,)."""
+    def current(self, tokens: Tensor, goal: Tensor) -> Tensor:
+        """Return the number of the current goal at each token, (B, T); `goal`, (B,), is the one before them."""
         number = self.number[tokens]
-        return latest(goal.unsqueeze(1), number, number > 0)
+        return forward_fill(goal.unsqueeze(1), number, number > 0)
 
-    def forward(self, standing: Tensor) -> Tensor:
-        """Return the vectors of goals, (…,) → (…, C)."""
+    def forward(self, goals: Tensor) -> Tensor:
+        """Return the embeddings of goal numbers, (…,) → (…, C); zeros for number 0."""
         weight = self.vectors.weight
         vectors = torch.cat([weight.new_zeros(1, weight.shape[1]), weight])
-        # Not by an index: its gradient adds thousands of positions to a vector one after the other on a GPU.
-        return F.embedding(standing, vectors, padding_idx=0)
+        # The gradient of plain indexing would be summed position by position on a GPU.
+        return F.embedding(goals, vectors, padding_idx=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """What generation carries from token to token; with linear attention its size does not grow."""
+    """The recurrent state of a sequence between tokens; its size is constant with linear attention."""
 
-    layers: tuple[Any, ...]  # the state of each layer's attention; None before the first token
-    code: Any  # what the encoding of position drew for this sequence
+    layers: tuple[Any, ...]  # of each layer's attention; None before the first token
+    code: Any  # of the positional encoding
     position: int  # of the next token
-    times: Times | None = None  # in musical time, where the model counts that
-    # What each row recalls; () before the first token, None where nothing is recalled.
+    times: Times | None = None  # None if the model does not track musical time
+    # One per row, () before the first token; None if the model does not recall.
     recalls: tuple[Recollection, ...] | None = None
 
 
 class Performer(nn.Module):
-    """The language model. `seed` determines its initial weights; None leaves them to be loaded.
+    """The language model. `seed` sets its initial weights; pass None if they will be loaded.
 
-    Training calls `begin` and `forward`, or `follow` from window to window by `go_on`; generation calls `start`,
-    `prefill` and `step`; measurements call `start` and `follow`.
+    Training calls `begin` and `forward`, or `go_on` and `follow` to carry the state from window to window. Generation
+    calls `start`, `prefill` and `step`; evaluation calls `start` and `follow`.
     """
 
     def __init__(self, config: ModelConfig, seed: int | None = 0) -> None:
         super().__init__()
         self.config = config
-        with torch.random.fork_rng(devices=[]):  # parts that draw without being given a generator
-            # torch.manual_seed would set the generators of devices too, which nobody puts back.
+        with torch.random.fork_rng(devices=[]):  # for submodules that draw from torch's generator
+            # torch.manual_seed would also seed the devices' generators, which fork_rng does not restore here.
             torch.default_generator.manual_seed(generator_from(seed or 0).initial_seed())
             self.position = POSITIONS[config.position_name][1](config.position, config.shape())
             self.time, self.metre, self.goals = None, None, None
             if config.metre is not None or config.goals is not None or self.position.musical:
-                assert config.clock is not None, "ModelConfig sees to it"
+                assert config.clock is not None, "ModelConfig checks this"
                 self.time = Timekeeper(config.clock, config.vocabulary_size)
                 self.metre = None if config.metre is None else Metre(config.metre, config.clock)
             if config.goals is not None:
@@ -296,13 +301,13 @@ class Performer(nn.Module):
         return Block(config, Attention(config, layer, features), FeedForward(config))
 
     def begin(self, generator: Generator) -> Any:
-        """Draw the code that a batch of sequences shares: a new one for each training step."""
+        """Draw the code of a batch of sequences; training draws a new one for each step."""
         return self.position.begin(generator)
 
     def forward(self, tokens: Tensor, code: Any = None, recalled: Tensor | None = None) -> Tensor:
-        """Return the logits of what follows each token, (B, T) → (B, T, V); `code` comes from `begin`.
+        """Return the logits of the token after each position, (B, T) → (B, T, V); `code` comes from `begin`.
 
-        `recalled`, (B, T, 4), is what a model that recalls would find in the tokens.
+        `recalled`, (B, T, 4), replaces what a model with recall would find in the tokens (recall.py).
         """
         if code is None and type(self.position).begin is not Position.begin:
             raise ValueError(
@@ -311,36 +316,37 @@ class Performer(nn.Module):
         return self._logits(self._hidden(tokens, self._start(code), recalled, whole=True)[0])
 
     def start(self, generator: Generator) -> State:
-        """Return the state before a sequence's first token."""
+        """Draw a code, and return the state before a sequence's first token."""
         return self._start(self.begin(generator))
 
     def follow(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Absorb many tokens and say what follows each: (B, T) → logits (B, T, V), and the state after them."""
+        """Process tokens that continue a state: return their logits, (B, T) → (B, T, V), and the new state."""
         x, state = self._hidden(tokens, state)
         return self._logits(x), state
 
     def go_on(self, state: State | None, code: Any) -> State:
-        """Return a state to go on from in training, or the first one: what computed it gets no gradient.
+        """Return a detached state for truncated backpropagation through time; None gives the initial state.
 
-        The code is that of the sequence, drawn again: what `cover` made of it was a function of the weights of then.
+        Pass the sequence's code again, drawn from the same seed: the covered code in the state depends on the weights
+        of the step before.
         """
         if state is None:
             return self._start(code)
         return replace(
-            state, layers=tuple(mapped(x, Tensor.detach) for x in state.layers), code=code
+            state, layers=tuple(map_state(x, Tensor.detach) for x in state.layers), code=code
         )
 
     @torch.inference_mode()
     def prefill(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Absorb many tokens in one pass: (B, T) → the logits after the last of them, (B, V), and the state there."""
+        """Process a prompt in one pass: return the logits after its last token, (B, T) → (B, V), and the new state."""
         x, state = self._hidden(tokens, state)
         return self._logits(x[:, -1:])[:, 0], state
 
     @torch.inference_mode()
-    def prefill_in_pieces(
+    def prefill_by_layer(
         self, tokens: Tensor, state: State
     ) -> Steps[None, None, tuple[Tensor, State]]:
-        """Return what `prefill` returns, to the last bit; yields after each layer, for something else to be done."""
+        """Run `prefill`, with identical results, and yield between layers so that other work can be interleaved."""
         passage, after = self.passage(tokens, state)
         x, layers = self.embed(tokens, passage), []
         for block, layer in zip(self.blocks, state.layers, strict=True):
@@ -351,19 +357,19 @@ class Performer(nn.Module):
 
     @torch.inference_mode()
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Absorb one token a row, (B,) → (B, V): the definition of what generation/batch.py computes faster."""
+        """Process one token per row, (B,) → (B, V): the reference for the faster code of generation/batch.py."""
         return self.prefill(tokens[:, None], state)
 
     def with_realisations(self, realisations: int, seed: int = 0) -> Performer:
-        """Return this model, sharing its weights, with another number of realisations of its stochastic encoding.
+        """Return a model with the same weights and another number of realisations of its stochastic encoding.
 
-        The random features take the width of the encoded queries, so they are redrawn, from the seed.
+        The random features are redrawn from the seed, since their input width is the number of realisations.
         """
         other = Performer(self.config.with_realisations(realisations), seed)
         other.to(self.embedding.weight.device)
         fresh = other.state_dict()
-        own = {name: t for name, t in self.state_dict().items() if t.shape == fresh[name].shape}
-        other.load_state_dict({**fresh, **own}, assign=True)
+        same = {name: t for name, t in self.state_dict().items() if t.shape == fresh[name].shape}
+        other.load_state_dict({**fresh, **same}, assign=True)
         return other.train(self.training)
 
     def _start(self, code: Any) -> State:
@@ -371,16 +377,11 @@ class Performer(nn.Module):
         return State(layers=(None,) * self.config.layers, code=code, position=0, recalls=recalls)
 
     def passage(
-        self,
-        tokens: Tensor,
-        state: State,
-        recalled: Tensor | None = None,
-        *,
-        whole: bool = False,
+        self, tokens: Tensor, state: State, recalled: Tensor | None = None, *, whole: bool = False
     ) -> tuple[Passage, State]:
-        """Say where tokens stand, (B, T), that come after a state; and the state after them but for its layers.
+        """Return the passage of tokens (B, T) that follow a state, and the state after them with the old layers.
 
-        From what is whole nobody goes on, so that layers need not say what they remember.
+        `whole` says that the sequences will not be continued, so that no layer needs to return its state.
         """
         start, stop = state.position, state.position + tokens.shape[1]
         around, metre, goals, times = None, None, None, state.times
@@ -388,11 +389,11 @@ class Performer(nn.Module):
             ticks, newest, goal = times or self._first_times(len(tokens))
             around = self.time.around(tokens, ticks)
             if self.metre is not None:
-                metre = self.metre.whole(around[0], around[1]) if whole else None
+                metre = self.metre.sort_whole(around[0], around[1]) if whole else None
                 if metre is None:
-                    metre, newest = self.metre.stretches(around[0], around[1], newest)
+                    metre, newest = self.metre.split(around[0], around[1], newest)
             if self.goals is not None:
-                goals = self.goals.standing(tokens, goal)
+                goals = self.goals.current(tokens, goal)
                 goal = goals[:, -1]
             times = Times(around[0, :, -1], newest, goal)
         code = self.position.cover(state.code, start, stop, around)
@@ -400,7 +401,7 @@ class Performer(nn.Module):
         if self.recall is not None and recalls is not None and recalled is None:
             recalls = recalls or tuple(self.recall.begin() for _ in tokens)
             recalls = tuple(one.copy() for one in recalls)
-            recalled, strength = heard(recalls, tokens)
+            recalled, strength = recall_rows(recalls, tokens)
         passage = Passage(
             position=self.position, code=code, start=start, metre=metre, goals=goals,
             recalled=recalled, strength=strength,
@@ -414,23 +415,18 @@ class Performer(nn.Module):
         return Times(ticks, none if self.metre is None else self.metre.start(batch), ticks.clone())
 
     def embed(self, tokens: Tensor, passage: Passage) -> Tensor:
-        """Return what the first layer is given, (B, T) → (B, T, C)."""
+        """Return the input of the first layer, (B, T) → (B, T, C)."""
         x = self.embedding(tokens)
         if self.goals is not None:
-            assert passage.goals is not None, "a model that is told of goals is told which stands"
+            assert passage.goals is not None, "a model with goals needs the current goals"
             x = x + self.goals(passage.goals)
         if self.recall is not None and passage.recalled is not None:
             x = x + self.recall(passage.recalled, passage.strength)
-        x = x * math.sqrt(self.config.width)  # unit variance, as position's
+        x = x * math.sqrt(self.config.width)  # unit variance, like that of an added encoding
         return self.dropout(self.position.embed(x, passage.start))
 
     def _hidden(
-        self,
-        tokens: Tensor,
-        state: State,
-        recalled: Tensor | None = None,
-        *,
-        whole: bool = False,
+        self, tokens: Tensor, state: State, recalled: Tensor | None = None, *, whole: bool = False
     ) -> tuple[Tensor, State]:
         passage, after = self.passage(tokens, state, recalled, whole=whole)
         x = self.embed(tokens, passage)
@@ -449,5 +445,5 @@ class Performer(nn.Module):
 
 
 def parameter_count(model: nn.Module) -> int:
-    """Return the number of learned numbers."""
+    """Return the number of weights in all parameters."""
     return sum(p.numel() for p in model.parameters())

@@ -1,4 +1,4 @@
-"""A piece in a model's language, and its first bars as a prompt."""
+"""Pieces in a model's language, and prompts made of their first bars."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from tokenization.whole_file import write_whole
 
 @dataclass(frozen=True, kw_only=True)
 class Prompt:
-    """The first bars of a piece, which are continued; no bars at all to start from nothing."""
+    """The first bars of a piece, to be continued; without bars, a piece begins from nothing."""
 
     name: str
     ids: np.ndarray
     bars: int
-    setting: Any  # what the language keeps apart from the tokens
-    score: Score  # these bars as the model hears them
+    setting: Any  # what the language keeps besides the tokens
+    score: Score  # these bars as encoded
     remarks: tuple[str, ...] = ()
     tracks: Any = None
-    original: bytes | None = None  # the file that the piece came from
-    idea: Mapping[str, Any] = field(default_factory=dict)  # what is asked of a piece from nothing
+    original: bytes | None = None  # the file that the piece was read from
+    idea: Mapping[str, Any] = field(default_factory=dict)  # requested of a piece from nothing
 
     @property
     def ticks(self) -> int:
@@ -43,24 +43,23 @@ class Prompt:
 
 @dataclass(frozen=True, kw_only=True)
 class Piece(WithMidi):
-    """A whole piece in a model's language; any first bars of it can be the prompt."""
+    """A whole piece in a model's language; its first bars can be a prompt."""
 
     name: str
     language: Language
     encoded: Encoded
-    score: Score  # all of it as a model hears it
+    score: Score  # the piece as encoded, which can differ from the file
     remarks: tuple[str, ...] = ()
-    tracks: Any = None  # the file's that were chosen, as the language takes them; None where it chose by itself
-    # The file that it came from, which is kept in what is written to it.
-    original: bytes | None = None
+    tracks: Any = None  # the tracks of the file that were chosen; None if the language chose
+    original: bytes | None = None  # the file that it was read from, into which new music is written
 
     @property
     def bars(self) -> int:
-        """How many bars it has."""
+        """The number of bars."""
         return len(self.encoded.bars)
 
     def prompt(self, bars: int | None = None) -> Prompt:
-        """Return the first bars, or all, as a prompt."""
+        """Return the first bars, or the whole piece, as a prompt."""
         bars = None if bars is None else whole_number(bars, "prompt_bars")
         if bars is not None and not 1 <= bars <= self.bars:
             raise ValueError(
@@ -69,8 +68,8 @@ class Piece(WithMidi):
         bars = bars or self.bars
         whole = bars == self.bars
         ids = self.encoded.ids[:-1] if whole else self.encoded.ids[: self.encoded.bars[bars]]
-        decoded = decode_begun(self.language, ids, bars, self.encoded.setting)
-        if self.language.bar is not None:  # begun, so that nothing is added to the last bar
+        decoded = decode_partial(self.language, ids, bars, self.encoded.setting)
+        if self.language.bar is not None:  # begin the next bar: the last one is complete
             ids = np.append(ids, np.array([self.language.bar], dtype=ids.dtype))
         return Prompt(
             name=self.name,
@@ -84,16 +83,16 @@ class Piece(WithMidi):
         )
 
     def _original(self, kind: str) -> bytes | None:
-        """Return the file that it came from, if that is of a kind."""
+        """Return the original file if it is of this kind."""
         return self.original if self.original and kind_of(self.original) == kind else None
 
     @property
     def midi(self) -> bytes:
-        """The MIDI file that it came from, as it was; of another one, the piece as it was heard."""
+        """The original file if that is MIDI, else the piece as a MIDI file."""
         return self._original("midi") or file_of(".mid", self.score)[0]
 
     def save(self, path: str | Path) -> None:
-        """Write the file that it came from, as it was; in another format, the piece as it was heard."""
+        """Write the original file unchanged if its format is that of the name, else the piece as MIDI or MusicXML."""
         path = Path(path)
         kind = "midi" if path.suffix.lower() in (".mid", ".midi") else "musicxml"
         if original := self._original(kind):
@@ -103,11 +102,7 @@ class Piece(WithMidi):
 
 
 def read_piece(
-    language: Language,
-    source: bytes | str | Path,
-    *,
-    name: str,
-    tracks: Any = None,
+    language: Language, source: bytes | str | Path, *, name: str, tracks: Any = None
 ) -> Piece:
     """Read a file of music as a piece in a language."""
     data = opened(source, GENEROUS, name)[1]
@@ -119,7 +114,7 @@ def read_piece(
 def piece_of(
     language: Language, score: Score, name: str, tracks: Any = None, original: bytes | None = None
 ) -> Piece:
-    """Return a score, perhaps that of a file, as a piece in a language."""
+    """Return a score as a piece in a language; `original` is the file that it was read from, if any."""
     tracks = _plain(tracks)
     arranged = language.arrange(score, tracks)
     encoded = language.encode_for_model(arranged, score)
@@ -135,7 +130,7 @@ def piece_of(
 
 
 def in_file(score: Score, arranged: Score) -> Score:
-    """Return a score that was decoded, with the file's times and tracks, and with guessed chords marked as such."""
+    """Give a decoded score the file's times and tracks, and mark its guessed chords."""
     tracks = [
         replace(track, sources=before.sources)
         for track, before in zip(score.tracks, arranged.tracks, strict=False)
@@ -147,7 +142,7 @@ def in_file(score: Score, arranged: Score) -> Score:
 
 
 def edit_of(original: bytes | None, heard: Score, language: Language, **where: Any) -> Edit | None:
-    """Return music that is written to a file as an edit of it; nothing of a piece that came from none."""
+    """Return new music as an edit of the original file, or None for a piece that was not read from a file."""
     if original is None:
         return None
     kind, steps = kind_of(original), language.onset_steps
@@ -155,18 +150,18 @@ def edit_of(original: bytes | None, heard: Score, language: Language, **where: A
 
 
 def _plain(tracks: Any) -> Any:
-    """Return chosen tracks as what a file can say of itself: sets, arrays and iterators are lists."""
+    """Return a choice of tracks as JSON data: sets, arrays and iterators become lists."""
     if isinstance(tracks, np.ndarray | np.generic):
         return tracks.tolist()
     if tracks is None or isinstance(tracks, str | int):
         return tracks
     if isinstance(tracks, Mapping):
-        return {role: _plain(choice) for role, choice in tracks.items()}
+        return {part: _plain(choice) for part, choice in tracks.items()}
     return [_plain(choice) for choice in tracks]
 
 
-def heard_facts(ids: np.ndarray, tracks: Any) -> dict[str, Any]:
-    """Return what a file says of the music that a model heard: its tokens as a digest, and the tracks if chosen."""
+def input_facts(ids: np.ndarray, tracks: Any) -> dict[str, Any]:
+    """Return the provenance of the model's input: a digest of its tokens, and the tracks if they were chosen."""
     digest = hashlib.sha256(ids.astype("<u2").tobytes()).hexdigest()
     return {"heard_sha256": digest, **({} if tracks is None else {"tracks": tracks})}
 
@@ -176,9 +171,9 @@ def no_prompt(
     asked: Mapping[str, Any] | None = None,
     plan: Mapping[str, Any] | None = None,
 ) -> Prompt:
-    """Return the beginning of a piece, in the style, key, tempo, metre and parts that are asked for.
+    """Return the prompt of a piece from nothing, with the requested style, key, tempo, metre and parts.
 
-    Where it says what its first bar is like, that is as the plan asks.
+    Where it states attributes of the first bar, they are those of `plan`.
     """
     idea = dict(asked or {})
     ids, setting = language.beginning(idea, plan)
@@ -186,8 +181,8 @@ def no_prompt(
     return Prompt(name="", ids=ids, bars=0, setting=setting, score=score, idea=idea)
 
 
-def decode_begun(language: Language, ids: np.ndarray, bars: int | None, setting: Any) -> Score:
-    """Return the music of a piece that may be broken off, up to so many bars."""
+def decode_partial(language: Language, ids: np.ndarray, bars: int | None, setting: Any) -> Score:
+    """Decode the first bars of a piece that may be unfinished."""
     closed = language.close(ids, bars)
-    heard = closed if len(closed) > 2 else closed[:1]  # begin, end: none
+    heard = closed if len(closed) > 2 else closed[:1]  # begin and end alone: no music
     return language.decode(heard, setting)

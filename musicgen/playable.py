@@ -1,4 +1,4 @@
-"""A model with its language: it reads music and goes on from it; models are found by name."""
+"""Models for users: found by name, they read music and continue, rewrite or accompany it."""
 
 from __future__ import annotations
 
@@ -28,24 +28,30 @@ if TYPE_CHECKING:
 
 
 Source: TypeAlias = "bytes | str | Path | Score | Piece | PrettyMIDI | Music"
-"""Music from anywhere: a file's path or bytes (MIDI, MusicXML, ABC), a score, a piece, or an object of pretty_midi or
-muspy."""
+"""The path or the bytes of a file (MIDI, MusicXML, ABC), a score, a piece, or an object of pretty_midi or muspy."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Playable(Player):
-    """A model as the library has it: what else is known of it, and what it can be asked to do."""
+    """A model that reads music and continues, rewrites or accompanies it; `musicgen.load` returns one.
 
-    encoding: str = ""  # of position, with the choices that the papers tell variants by
+    `language` is its token language, and `performer` its network. `language.abilities` names what it can do.
+    """
+
+    encoding: str = ""  # the positional encoding with its variant, as the papers name them
     parameters: int | None = None
     config: dict[str, Any] = field(default_factory=dict)
-    training: dict[str, Any] = field(default_factory=dict)  # what its card says of that
-    number: int = 0  # among models that are compared: it looks the same in every figure
+    training: dict[str, Any] = field(default_factory=dict)  # how it was trained, from its card
+    number: int = 0  # among compared models: its colour in every figure
 
     def read(self, source: Source, *, tracks: Any = None) -> Piece:
-        """Return a piece as this model hears it; `remarks` say what was assumed."""
+        """Read music as a piece in the model's language; its `remarks` say what was assumed or changed.
+
+        `source` is the path or the bytes of a file (MIDI, MusicXML, ABC), a Score, a Piece, or an object of pretty_midi
+        or muspy. `tracks` chooses tracks by index or name; for the language groove, as {"bass": …, "drums": …}.
+        """
         if isinstance(source, Piece):
-            return self._heard(source, tracks)
+            return self._reencoded(source, tracks)
         if isinstance(source, Score):
             return piece_of(self.language, source, "", tracks)
         if not isinstance(source, bytes | str | Path):
@@ -53,11 +59,11 @@ class Playable(Player):
         name = "" if isinstance(source, bytes) else Path(source).name
         return read_piece(self.language, source, name=name, tracks=tracks)
 
-    def _heard(self, piece: Piece, tracks: Any) -> Piece:
-        """Return a piece that was read before, perhaps by a model of another language, which has other tokens."""
+    def _reencoded(self, piece: Piece, tracks: Any) -> Piece:
+        """Return a piece in this model's language; it may have been read by a model of another."""
         if tracks is not None:
             raise ValueError(
-                f"{piece.name or 'the piece'} was read with the tracks that it has; read its file with others"
+                f"{piece.name or 'the piece'} was read with its tracks; to choose others, read the file again"
             )
         if piece.language.name == self.language.name:
             return piece
@@ -82,21 +88,27 @@ class Playable(Player):
         plan: dict[str, Any] | None = None,
         idea: dict[str, Any] | None = None,
     ) -> list[Take]:
-        """Return variations that go on from the first bars of a piece, or from all of it; from nothing without one.
+        """Continue a piece, or write one from nothing, and return the variations.
 
-        From nothing, an `idea` may say how: {"style": "song", "key": "G minor", "tempo": 90, "metre": "3/4", "parts":
-        ["flute", "piano"]}.
+        - `source`: the music to continue, as `read` takes it; None to begin from nothing.
+        - `prompt_bars`: continue the first bars; by default, the whole piece.
+        - `bars` or `tokens`: the length of the continuation; by default, 16 bars.
+        - `variations`: the number of takes to return.
+        - `seed`: the same request with the same seed gives the same takes.
+        - `sampling`: how freely tokens are chosen, such as Sampling(temperature=0.9).
+        - `may_end`: the music can end before this length. `ends`: it ends with the last bar.
+        - `chords`: the chords of each bar, repeated until the end, such as "C | G7 | Am F | C".
+        - `plan`: attributes of the new bars, such as {"density": 4, "register": [60, 60, 72, 72], "loudness": 80,
+          "players": 3, "form": "A A B A"}; a list has one value per bar.
+        - `idea`: what a piece from nothing is to be, such as {"style": "song", "key": "G minor", "tempo": 90,
+          "metre": "3/4", "parts": ["flute", "piano"]}.
 
-        The length is `bars`, 16 where nothing is said, or `tokens` instead. `chords` is a line such as
-        "C | G7 | Am F | C", a bar between bars, kept to over and over. `plan` says what
-        the new bars are to be like: {"density": 4, "form": "A A B A"} (tokenization/ensemble/plans.py).
+        Raises ValueError for what the model's language cannot express.
         """
         from tokenization.analysis.chords import read_chords
 
         if bars is not None and tokens is not None:
-            raise ValueError(
-                f"bars is {bars} and tokens is {tokens}; give one of them as the length"
-            )
+            raise ValueError(f"bars is {bars} and tokens is {tokens}; give only one of them")
         request = Request(
             bars=Request.bars if bars is None else bars,
             tokens=tokens,
@@ -111,7 +123,7 @@ class Playable(Player):
         if source is None:
             prompt = no_prompt(self.language, idea, plan)
         elif idea:
-            raise ValueError("an idea is for a piece from nothing: leave it out, or the piece")
+            raise ValueError("an idea is for a piece from nothing; give either an idea or a piece")
         else:
             prompt = self.read(source, tracks=tracks).prompt(prompt_bars)
         return Continuation(self, prompt, request).finish().takes()
@@ -127,7 +139,10 @@ class Playable(Player):
         sampling: Sampling = Request.sampling,
         plan: dict[str, Any] | None = None,
     ) -> list[Take]:
-        """Return the piece with its bars from the first to the last one rewritten, counted from 1."""
+        """Rewrite the bars from the first to the last of `bars`, counted from 1, and return the variations.
+
+        All other notes are kept. The other arguments are those of `continue_`.
+        """
         request = Request(variations=variations, seed=seed, sampling=sampling, plan=plan)
         return infilling(self, self.read(source, tracks=tracks), bars, request).finish().takes()
 
@@ -142,28 +157,32 @@ class Playable(Player):
         sampling: Sampling = Request.sampling,
         plan: dict[str, Any] | None = None,
     ) -> list[Take]:
-        """Return the piece with some parts written to the rest: instruments, or bass, drums and other of a groove."""
+        """Write parts to the other parts of a piece, and return the variations.
+
+        `write` names the parts: instruments such as "piano" or "drums", or "chords"; for the language groove, "bass",
+        "drums" or "other". Parts that have such a name are replaced. The other arguments are those of `continue_`.
+        """
         request = Request(variations=variations, seed=seed, sampling=sampling, plan=plan)
         parts = [write] if isinstance(write, str) else [*dict.fromkeys(write)]
         piece = self.read(source, tracks=tracks)
         return accompaniment(self, piece, parts, request).finish().takes()
 
 
-# Models by name: those in the package, any folder by its path, and untrained ones as `untrained:PRESET[:LANGUAGE]`.
+# A model's name is that of one in the package, the path of a folder, or `untrained:PRESET[:LANGUAGE]`.
 
 UNTRAINED = "untrained"
 DEFAULT = "ensemble"
 
 
 def shipped() -> dict[str, Path]:
-    """Return the models inside the package, name → folder."""
+    """Return the models in the package: name → folder."""
     root = Path(str(files("musicgen") / "pretrained"))
     found = sorted(p for p in root.glob("*") if (p / "config.json").is_file())
     return {path.name: path for path in found}
 
 
 def folder_of(name: str) -> Path:
-    """Return the folder of a model given by name or path."""
+    """Return the folder of a model by name or path."""
     by_name = shipped()
     if name in by_name:
         return by_name[name]
@@ -173,20 +192,24 @@ def folder_of(name: str) -> Path:
     if (path / "model" / "config.json").is_file():  # the folder of a training run
         return path / "model"
     raise FileNotFoundError(
-        f"there is no model {name!r}: it is neither the name of one in the package nor a folder with a config.json"
+        f"there is no model {name!r}: it is neither a model of the package nor a folder with a config.json"
         f"{suggestion(name, by_name)}"
     )
 
 
 def load(name: str | Path = DEFAULT, device: str = "auto") -> Playable:
-    """Return a model by name or path, its weights read."""
+    """Return a model with its weights.
+
+    `name` is that of a model in the package (`musicgen.models()` lists them), the folder of a model or of a training
+    run, or "untrained:PRESET" for random weights. `device` is cpu, cuda or mps; auto takes a GPU if there is one.
+    """
     model = find(name, device)
-    model.performer  # noqa: B018  what is wrong with its weights is to be known now
+    model.performer  # noqa: B018  reads the weights, so that errors in them are raised here
     return model
 
 
 def find(name: str | Path, device: str = "auto") -> Playable:
-    """Return a model by name or path; its weights are read when they are first needed."""
+    """Return a model as `load` does, but read its weights only when they are first needed."""
     name = str(name)
     if name.split(":")[0] == UNTRAINED:
         return _untrained(name, device)
@@ -195,16 +218,16 @@ def find(name: str | Path, device: str = "auto") -> Playable:
     folder = folder_of(name)
     config, card = read_card(folder)
     where, stored = f"{folder}: longest_ticks", card.training.get("longest_ticks")
-    speaks = language_from_spec(card.language)
+    model_language = language_from_spec(card.language)
     longest = value_of(tuple[int, ...] | None, stored, where)
-    speaks.grammar(longest_ticks=longest)  # which refuses what is none
-    if (size := config.vocabulary_size) != len(speaks.vocabulary):
+    model_language.grammar(longest_ticks=longest)  # raises ValueError if they are not valid
+    if (size := config.vocabulary_size) != len(model_language.vocabulary):
         raise ValueError(
-            f"{folder} has {size} tokens, but its language has {len(speaks.vocabulary)}; save the model again"
+            f"{folder} has {size} tokens and its language {len(model_language.vocabulary)}; save the model again"
         )
     return Playable(
         name=card.name,
-        language=speaks,
+        language=model_language,
         weights=partial(_read_weights, folder, device, card.sha256),
         trained_length=card.trained_length,
         sha256=card.sha256,
@@ -218,7 +241,7 @@ def find(name: str | Path, device: str = "auto") -> Playable:
 
 
 def language_of(name: str) -> Language:
-    """Return the language of a model without its weights, and without importing torch."""
+    """Return the language of a model, without reading weights or importing torch."""
     if name.split(":")[0] == UNTRAINED:
         return language(name.split(":")[2] if name.count(":") > 1 else "remi")
     path = folder_of(name) / "config.json"
@@ -232,12 +255,12 @@ def language_of(name: str) -> Language:
 
 
 def models() -> list[dict[str, Any]]:
-    """Return what is known of each model in the package, without reading weights."""
+    """Describe each model in the package, without reading weights."""
     return [described(name, folder) for name, folder in shipped().items()]
 
 
 def described(name: str, folder: Path) -> dict[str, Any]:
-    """Return what `musicgen models` says of one model."""
+    """Describe a model for `musicgen models`."""
     found = find(folder)
     return {
         "name": name,
@@ -253,7 +276,7 @@ def described(name: str, folder: Path) -> dict[str, Any]:
 
 
 def device_of(name: str) -> str:
-    """Return a device of torch; `auto` takes a GPU where there is one."""
+    """Return the name of a torch device; `auto` takes a GPU if there is one."""
     import torch
 
     available = {
@@ -262,18 +285,18 @@ def device_of(name: str) -> str:
         "cpu": True,
     }
     if name == "auto":
-        return next(device for device, here in available.items() if here)
+        return next(device for device, found in available.items() if found)
     if name not in available:
-        raise ValueError(f"there is no device {name!r}; there are auto, {', '.join(available)}")
+        raise ValueError(f"there is no device {name!r}; choose from auto, {', '.join(available)}")
     if not available[name]:
         raise ValueError(
-            f"device {name} is not at hand on this machine; --device auto finds one that is"
+            f"device {name} is not available on this machine; --device auto chooses one that is"
         )
     return name
 
 
 def encoding_of(config: ModelConfig) -> str:
-    """Return the encoding's name, with the choices that the papers tell variants by."""
+    """Return the name of the positional encoding with its variant, as the papers name them."""
     position = config.position
     ungated = getattr(position, "gated", True) is False
     variant = getattr(position, "type", None) or getattr(position, "mask", None)
@@ -284,28 +307,28 @@ def encoding_of(config: ModelConfig) -> str:
 
 
 def _read_weights(folder: Path, device: str, sha256: str) -> Performer:
-    """Return the weights with this hash: what is said to come of a model does not come of one saved since."""
+    """Read the weights, and check their hash: a file must not name a model that has been saved again since."""
     from musicgen.checkpoint import load as load_checkpoint
 
     performer, card = load_checkpoint(folder, device_of(device))
     if card.sha256 != sha256:
-        raise ValueError("this model was saved again since it was found; start again")
+        raise ValueError("this model was saved again after it was found; load it again")
     return performer
 
 
 def _untrained(name: str, device: str) -> Playable:
-    """Return a preset with random weights: it writes valid music that makes no sense."""
+    """Return a preset with random weights, which writes valid but meaningless music."""
     from musicgen.config import ModelConfig
     from musicgen.performer import Performer, parameter_count
 
-    speaks = language_of(name)
+    model_language = language_of(name)
     preset = name.split(":")[1] if ":" in name else ""
     config = ModelConfig.preset(
-        preset or "tiny", vocabulary_size=len(speaks.vocabulary), position="sine_spe"
+        preset or "tiny", vocabulary_size=len(model_language.vocabulary), position="sine_spe"
     )
     return Playable(
         name=name,
-        language=speaks,
+        language=model_language,
         weights=partial(_random_weights, config, device),
         given=name,
         encoding=encoding_of(config),

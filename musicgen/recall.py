@@ -1,14 +1,14 @@
-"""What came next when the piece was last here: given to the network with each token, so that music can return.
+"""Recall: with each token, show the network what followed when the piece was last at this point.
 
-A state of constant size cannot bring back the notes of an earlier bar; a list of tokens can. So with each token the
-network is given two guesses of what comes next, and how each was found:
+A state of constant size cannot reproduce the notes of an earlier bar; a list of tokens can. So the network receives
+with each token two guesses of the next one, each with a level that says how it was found:
 
-- *planned*: where the plan has a bar return to an earlier one, the next token of that bar. A bar that departs from its
-  source is kept aligned with it by part, by place in the bar and by pitch.
-- *matched*: what followed the last tokens where they stood before, if ORDER or more of them are the same.
+- *planned*: where the plan has a bar return to an earlier one (its source), the next token of the source. A bar that
+  departs from its source is kept aligned with it by part, by onset and by pitch.
+- *matched*: the token that followed the latest earlier occurrence of the last tokens, if MIN_MATCH or more agree.
 
-It is prediction by partial matching (Cleary and Witten 1984); caches mix it into the output (Grave et al. 2017). The
-network learns when to trust a guess.
+This is prediction by partial matching (Cleary and Witten 1984); neural caches mix such guesses into the output (Grave
+et al. 2017). Here the network learns when to trust a guess.
 
 B batch, T time, V vocabulary, C model width.
 """
@@ -27,67 +27,80 @@ from torch import Tensor, nn
 
 from musicgen.loops import compiled
 
-ORDER = 4  # tokens that have to be the same
-LONGEST = 64  # tokens that are compared
-TABLE = 1 << 14  # places of the latest ORDER tokens, by their hash
-PHRASE = 4  # bars
-NEAR = 8  # bars back, up to which a return has a name or is none
-AGREES = 3  # last tokens of a bar that are those of its source, from which on it is a copy
-COPIED = 8  # levels of plans that it counts for to follow a bar that was copied
-# Nats by which, in a bar that is drawn to return, the next token of its source is likelier: before FOUND tokens are
-# those of the source, and after them, since songs vary their bars; where the source has a name, and where it is
-# guessed. Chosen on validation songs (docs/results.md).
-FOUND = 4
-TO_NAMED, TO_GUESSED = (0.8, 0.0), (5.0, 0.9)
-TO_KNOWN = 3.0
-TIMES = 4  # that the notes of a bar may be said: nine real pieces in ten say none oftener (docs/results.md)
-MANY = 1 << 30
+MIN_MATCH = 4  # tokens
+MAX_COMPARED = 64  # tokens, when a match is looked up
+TABLE_SIZE = 1 << 14  # of the hash table of contexts of MIN_MATCH tokens
+REPEAT_LIMIT = 4  # occurrences of a bar's notes; most real songs stay within it (docs/results.md)
+PHRASE = 4  # bars within which a repetition counts twice
+NEAR = 8  # bars; a return without a name goes back further
+MIN_COPIED = 3  # agreeing tokens at the end of a bar that make it a copy of its source
+COPY_BONUS = 8  # equal plan levels that continuing a copy is worth
 
-# Kinds of tokens. From VALUES on a token sets a value of the notes after it, and each block is a kind.
-OTHER, BAR, PART, PLACE, NOTE, SAID, PLAN, RETURN, RESTART, VALUES = range(10)
+# In a bar that returns, the nats added to the logit of the source's next token: at first, and once ALIGNED tokens in a
+# row agree with the source (less, as songs vary what they repeat). The plan names the source, or it is guessed; where
+# the request sets it, the boost is constant. Chosen on validation songs (docs/results.md).
+ALIGNED = 4
+NAMED_BOOST, GUESSED_BOOST, REQUESTED_BOOST = (0.8, 0.0), (5.0, 0.9), 3.0
 
-# What was asked of the bar that has begun.
-NOTHING, NEW, NAMED, UNNAMED_RETURN = range(4)
-# How a guess was found: level 0 stands for no guess.
-# None, new, lost; then 5 of a named return and 5 of another, by how long it has agreed.
-PLANNED_LEVELS = 13
-MATCHED_LEVELS = 8  # by how many tokens are the same
+INFINITE = 1 << 30  # occurrences
 
-# Columns of what is recalled; tokens are counted from 1.
+# Kinds of tokens. From VALUES on, each is a block of tokens that set a value of the notes that follow.
+OTHER, BAR, PART, ONSET, NOTE, ANNOTATION, PLAN, RETURN, RESTART, VALUES = range(10)
+
+# What the plan says of a bar: nothing; it is new; it returns to the bar k bars back; to an earlier one without a name.
+UNPLANNED, NEW, NAMED, UNNAMED = range(4)
+
+# Planned: 0 no plan, 1 a new bar, 2 no aligned source, then five for a named source and five for another, by the number
+# of tokens that have agreed. Matched: 0 no match, then by its length.
+PLANNED_LEVELS, MATCHED_LEVELS = 13, 8
+
+# Columns of the guesses. Tokens are counted from 1; 0 is none.
 PLANNED, PLANNED_LEVEL, MATCHED, MATCHED_LEVEL = range(4)
 
-# Where a sequence stands, by its place in one array.
-TOKENS, MATCH, LENGTH, BACK, AGREED, BARS, FIRST, ASKED, SOURCE, LAST, PART_NOW, MOST, STATES = (
-    range(13)
-)
-# What is known of each bar: where it begins, which bar it is known to return to, what it says, how many have said that
-# by then, and its plan.
-BEGINS, KNOWN, SAYS, SAID_TIMES, OF_PLAN = range(5)
+# The state of a sequence, an array of integers; −1 is none.
+(
+    LENGTH,  # sounding tokens so far
+    MATCH,  # the index among them at which the match continues
+    MATCH_LENGTH,
+    CURSOR,  # the index at which the source bar continues
+    AGREED,  # tokens in a row that agree with the source
+    BARS,  # begun so far
+    FIRST_BAR,  # that can be a source
+    RETURN_KIND,  # of the current bar, as the plan says
+    SOURCE,  # the bar that the current one returns to
+    LAST_COPIED,  # the source of the previous bar, if that is a copy
+    CURRENT_PART,
+    LIMIT,  # occurrences of its notes from which on a bar is not recalled
+    STATE_SIZE,
+) = range(13)
+# Columns of the table of bars: index of the first token, source set by the request, hash of the notes, occurrences
+# of these notes up to this bar, and a level for each family of the plan.
+START, REQUESTED_SOURCE, NOTES_HASH, COUNT, PLAN_LEVELS = range(5)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecallConfig:
-    """What tokens mean to one who recalls, as a language says it: stretches of ids, each [start, stop)."""
+    """The roles of a language's tokens; ranges of ids are [start, stop)."""
 
     bar: int
-    restart: int  # the end of what was given ahead: no bar returns to what stands before
+    restart: int  # ends what was given ahead: no later bar returns to a bar before it
     parts: tuple[int, int]
-    places: tuple[int, int]  # in the bar
+    places: tuple[int, int]  # of onsets in the bar
     notes: tuple[tuple[int, int], ...]
     values: tuple[tuple[int, int], ...]  # of notes, such as lengths
-    said: int  # from here on tokens say nothing that sounds
+    said: int  # ids from here on are annotations, which make no sound
     plan: tuple[tuple[int, int], ...]
-    # (token, bars back): 0 for a new bar, −1 for an earlier one without a name.
+    # (token, bars back): 0 for a new bar, −1 for a return to a bar that is not named.
     returns: tuple[tuple[int, int], ...]
     drums: int = -1  # the part that keeps to its patterns (musicgen/drums.py); −1 for none
 
     def kinds(self, vocabulary: int) -> np.ndarray:
-        """Return the kind of each token, and its value: (2, V)."""
+        """Return the kind of each token, and its value within that kind: (2, V)."""
         kinds = np.zeros((2, vocabulary), np.int64)
-        kinds[:, self.said :] = [[SAID], [0]]
-        blocks = ((PART, [self.parts]), (PLACE, [self.places]), (NOTE, self.notes))
-        for kind, stretches in blocks:
-            for start, stop in stretches:
+        kinds[:, self.said :] = [[ANNOTATION], [0]]
+        blocks = ((PART, [self.parts]), (ONSET, [self.places]), (NOTE, self.notes))
+        for kind, ranges in blocks:
+            for start, stop in ranges:
                 kinds[0, start:stop] = kind
                 kinds[1, start:stop] = np.arange(stop - start)
         for number, (start, stop) in enumerate(self.values):
@@ -102,102 +115,105 @@ class RecallConfig:
 
 
 class Recollection:
-    """What one sequence recalls; it takes its tokens one after the other."""
+    """The recall of one sequence, which takes the tokens as they come."""
 
-    def __init__(self, kinds: np.ndarray, families: int, strength: float = 1.0) -> None:
-        """Stand before the first token; what is recalled counts `strength` times."""
-        self.kinds, self.strength, self.drums = kinds, strength, -1  # and the part of drums, if any
-        self.expected: tuple[int, np.ndarray] = (-1, np.zeros(0))  # a bar, the hits of its drums
+    def __init__(
+        self, kinds: np.ndarray, families: int, *, strength: float = 1.0, drums: int = -1
+    ) -> None:
+        """Begin before the first token; `strength` scales the effect of recall, and `drums` is the part of drums."""
+        self.kinds, self.strength, self.drums = kinds, strength, drums
+        self.expected: tuple[int, np.ndarray] = (-1, np.zeros(0))  # a bar, its expected drum hits
         named = np.flatnonzero((kinds[0] == RETURN) & (kinds[1] > 0))
         self._returns = [(int(token), int(kinds[1, token])) for token in named]
-        self._named = np.unique(kinds[1, named])
-        self._at = np.zeros(STATES, np.int64)
-        self._at[[MATCH, BACK, SOURCE, LAST, PART_NOW]] = -1
-        self._at[MOST] = TIMES
-        self._avoided = np.zeros(0, np.int32)  # what bars say that are not to be recalled
-        self._table = np.zeros(TABLE, np.int32)
-        self._ids = np.zeros(0, np.int32)
-        self._bars = np.zeros((0, OF_PLAN + families), np.int32)
+        self._named = np.unique(kinds[1, named])  # bars back
+        self._state = np.zeros(STATE_SIZE, np.int64)
+        self._state[[MATCH, CURSOR, SOURCE, LAST_COPIED, CURRENT_PART]] = -1
+        self._state[LIMIT] = REPEAT_LIMIT
+        self._avoided = np.zeros(0, np.int32)  # hashes of the notes of bars that are not recalled
+        self._table = np.zeros(TABLE_SIZE, np.int32)
+        self._ids = np.zeros(0, np.int32)  # the sounding tokens
+        self._bars = np.zeros((0, PLAN_LEVELS + families), np.int32)
 
-    def part(self) -> int:
-        """Return the part that plays now, −1 before the first of a bar."""
-        return int(self._at[PART_NOW])
+    def current_part(self) -> int:
+        """Return the token of the current part, −1 before the first of a bar."""
+        return int(self._state[CURRENT_PART])
 
     def bars(self) -> range:
-        """Return the numbers of the bars that have begun, without those that were given ahead."""
-        return range(int(self._at[FIRST]), int(self._at[BARS]))
+        """Return the numbers of the bars begun so far, without those that were given ahead."""
+        return range(int(self._state[FIRST_BAR]), int(self._state[BARS]))
 
-    def said_in(self, bar: int) -> np.ndarray:
-        """Return the tokens of a bar that has begun, without those about it."""
-        last = bar == self._at[BARS] - 1
-        stop = self._at[TOKENS] if last else self._bars[bar + 1, BEGINS] - 1
-        return self._ids[self._bars[bar, BEGINS] : stop]
+    def tokens_of(self, bar: int) -> np.ndarray:
+        """Return the tokens of a bar so far, without annotations."""
+        last = bar == self._state[BARS] - 1
+        stop = self._state[LENGTH] if last else self._bars[bar + 1, START] - 1
+        return self._ids[self._bars[bar, START] : stop]
 
-    def worn(self) -> list[int]:
-        """Return the tokens that would have this bar return to one that has been said too often."""
-        now, most = int(self._at[BARS]) - 1, self._at[MOST]
+    def exhausted_returns(self) -> list[int]:
+        """Return the tokens that would have this bar return to one whose notes have reached the limit."""
+        now, limit = int(self._state[BARS]) - 1, self._state[LIMIT]
         return [
             token
             for token, back in self._returns
-            if back <= now and self._bars[now - back, SAID_TIMES] >= most
+            if back <= now and self._bars[now - back, COUNT] >= limit
         ]
 
-    def followed(self) -> tuple[int, float]:
-        """Return the next token of the bar that this one returns to, or −1, and by how many nats it is likelier."""
-        back = int(self._at[BACK])
-        if back < 0 or not self.strength:
+    def source_boost(self) -> tuple[int, float]:
+        """Return the source's next token and the nats to add to its logit; (−1, 0) without an aligned source."""
+        cursor = int(self._state[CURSOR])
+        if cursor < 0 or not self.strength:
             return -1, 0.0
-        if self._bars[self._at[BARS] - 1, KNOWN] >= 0:
-            likelier = TO_KNOWN
+        if self._bars[self._state[BARS] - 1, REQUESTED_SOURCE] >= 0:
+            boost = REQUESTED_BOOST
         else:
-            lost, found = TO_NAMED if self._at[ASKED] == NAMED else TO_GUESSED
-            likelier = lost if self._at[AGREED] < FOUND else found
-        return int(self._ids[back]), likelier * self.strength
+            before, after = NAMED_BOOST if self._state[RETURN_KIND] == NAMED else GUESSED_BOOST
+            boost = before if self._state[AGREED] < ALIGNED else after
+        return int(self._ids[cursor]), boost * self.strength
 
     def copy(self) -> Self:
-        """Return one that goes on for itself."""
+        """Return an independent copy."""
         other = copy(self)
-        other._at, other._table = self._at.copy(), self._table.copy()
+        other._state, other._table = self._state.copy(), self._table.copy()
         other._ids, other._bars = self._ids.copy(), self._bars.copy()
         return other
 
-    def return_to(self, sources: Mapping[int, int]) -> None:
-        """Have bars return to earlier ones, both counted from here on, where a plan has them return."""
-        now = int(self._at[BARS])
-        self._make_room(now + max(sources, default=0) + 1)
+    def set_sources(self, sources: Mapping[int, int]) -> None:
+        """Set the source of bars that the plan has return, bar → source; both are counted from the next bar."""
+        now = int(self._state[BARS])
+        self._reserve(now + max(sources, default=0) + 1)
         for bar, source in sources.items():
-            self._bars[bar + now, KNOWN] = source + now
+            self._bars[bar + now, REQUESTED_SOURCE] = source + now
 
     def avoid(self, other: Self) -> None:
-        """Recall no bar whose notes are those of a bar that another one has taken, the last one closed."""
-        self._avoided = other._bars[: max(int(other._at[BARS]) - 1, 0), SAYS].copy()
+        """Recall no bar with the notes of a bar that another sequence has completed."""
+        self._avoided = other._bars[: max(int(other._state[BARS]) - 1, 0), NOTES_HASH].copy()
 
-    def get_used(self) -> None:
-        """Let bars be said as often as one has been; in a piece that mostly says one bar, as often as may be."""
-        times = self._bars[: max(int(self._at[BARS]) - 1, 0), SAID_TIMES]
-        most = int(times[times < MANY].max(initial=0))
-        self._at[MOST] = MANY if 2 * most > len(times) > 1 else max(TIMES, most)
+    def adapt_limit(self) -> None:
+        """Raise the limit on repetition to that of the piece so far; lift it if one bar makes up most of the piece."""
+        counts = self._bars[: max(int(self._state[BARS]) - 1, 0), COUNT]
+        most = int(counts[counts < INFINITE].max(initial=0))
+        one_bar = 2 * most > len(counts) > 1
+        self._state[LIMIT] = INFINITE if one_bar else max(REPEAT_LIMIT, most)
 
     def take(self, tokens: np.ndarray) -> np.ndarray:
-        """Take tokens, (T,), and return what is recalled after each: (T, 4) int16."""
+        """Append tokens, (T,), and return the guesses after each: (T, 4) int16."""
         tokens = np.ascontiguousarray(tokens, np.int64)
-        self._ids = _with_room(self._ids, int(self._at[TOKENS]) + len(tokens) + 1)
-        self._make_room(int(self._at[BARS] + (self.kinds[0, tokens] == BAR).sum()) + 1)
-        found = np.zeros((len(tokens), 4), np.int16)
-        _follow(
-            tokens, self.kinds, self._named, self._avoided, self._at, self._ids, self._table,
-            self._bars, found,
+        self._ids = _with_capacity(self._ids, int(self._state[LENGTH]) + len(tokens) + 1)
+        self._reserve(int(self._state[BARS] + (self.kinds[0, tokens] == BAR).sum()) + 1)
+        guesses = np.zeros((len(tokens), 4), np.int16)
+        _take(
+            tokens, self.kinds, self._named, self._avoided, self._state, self._ids, self._table,
+            self._bars, guesses,
         )  # fmt: skip
-        return found
+        return guesses
 
-    def _make_room(self, bars: int) -> None:
+    def _reserve(self, bars: int) -> None:
         had = len(self._bars)
-        self._bars = _with_room(self._bars, bars)
-        self._bars[had:, KNOWN:] = -1
+        self._bars = _with_capacity(self._bars, bars)
+        self._bars[had:, REQUESTED_SOURCE:] = -1
 
 
-def _with_room(array: np.ndarray, rows: int) -> np.ndarray:
-    """Return an array with room for so many rows: twice as many as there were, if they are too few."""
+def _with_capacity(array: np.ndarray, rows: int) -> np.ndarray:
+    """Return an array with at least this many rows, at least doubling one that is too short."""
     if rows <= len(array):
         return array
     larger = np.zeros((max(rows, 2 * len(array), 64), *array.shape[1:]), array.dtype)
@@ -206,104 +222,97 @@ def _with_room(array: np.ndarray, rows: int) -> np.ndarray:
 
 
 @compiled
-def _follow(
-    tokens: Any,
-    kinds: Any,
-    named: Any,
-    avoided: Any,
-    at: Any,
-    ids: Any,
-    table: Any,
-    bars: Any,
-    found: Any,
-) -> None:
-    """Take tokens and say what is recalled after each."""
-    families = bars.shape[1] - OF_PLAN
+def _take(
+    tokens: Any, kinds: Any, named: Any, avoided: Any, state: Any, ids: Any, table: Any, bars: Any,
+    guesses: Any,
+) -> None:  # fmt: skip
+    """Append tokens and write the guesses after each."""
+    families = bars.shape[1] - PLAN_LEVELS
     for step in range(len(tokens)):
         token = tokens[step]
         kind, value = kinds[0, token], kinds[1, token]
-        bar = at[BARS] - 1
+        bar = state[BARS] - 1
         if kind == RESTART:
-            at[FIRST], at[ASKED], at[SOURCE], at[BACK], at[LAST] = at[BARS], NOTHING, -1, -1, -1
+            state[FIRST_BAR], state[RETURN_KIND] = state[BARS], UNPLANNED
+            state[SOURCE], state[CURSOR], state[LAST_COPIED] = -1, -1, -1
         elif kind == RETURN and bar >= 0:
-            at[ASKED] = NEW if value == 0 else (NAMED if value > 0 else UNNAMED_RETURN)
-            at[SOURCE] = -1
-            if value and bars[bar, KNOWN] >= 0:
-                at[ASKED], at[SOURCE] = NAMED, min(bars[bar, KNOWN], bar - 1)
+            state[RETURN_KIND] = NEW if value == 0 else (NAMED if value > 0 else UNNAMED)
+            state[SOURCE] = -1
+            if value and bars[bar, REQUESTED_SOURCE] >= 0:
+                state[RETURN_KIND], state[SOURCE] = NAMED, min(bars[bar, REQUESTED_SOURCE], bar - 1)
             elif value > 0:
-                at[SOURCE] = bar - value
+                state[SOURCE] = bar - value
             elif value < 0:
-                at[SOURCE] = _likest(bar, at, bars, named)
-            _go_back(at, bars)
+                state[SOURCE] = _most_similar(bar, state, bars, named)
+            _go_to_source(state, bars)
         elif kind == PLAN and bar >= 0:
-            bars[bar, OF_PLAN + value % families] = value // families
-            if at[ASKED] == UNNAMED_RETURN:
-                at[SOURCE] = _likest(bar, at, bars, named)
-                _go_back(at, bars)
-        elif kind < SAID or kind >= VALUES:
+            bars[bar, PLAN_LEVELS + value % families] = value // families
+            if state[RETURN_KIND] == UNNAMED:
+                state[SOURCE] = _most_similar(bar, state, bars, named)
+                _go_to_source(state, bars)
+        elif kind < ANNOTATION or kind >= VALUES:
             if kind == BAR:
-                copied = at[ASKED] > NEW and at[AGREED] >= AGREES
-                at[LAST] = at[SOURCE] if copied else -1
-                at[ASKED], at[SOURCE], at[BACK], at[PART_NOW] = NOTHING, -1, -1, -1
+                copied = state[RETURN_KIND] > NEW and state[AGREED] >= MIN_COPIED
+                state[LAST_COPIED] = state[SOURCE] if copied else -1
+                state[RETURN_KIND] = UNPLANNED
+                state[SOURCE], state[CURSOR], state[CURRENT_PART] = -1, -1, -1
                 if bar >= 0:
-                    _count(bar, kinds, avoided, at, ids, bars)
-                bars[at[BARS], BEGINS] = at[TOKENS] + 1
-                at[BARS] += 1
-            elif at[SOURCE] >= 0:
-                _align(token, kinds, at, ids, bars)
+                    _count_repeats(bar, kinds, avoided, state, ids, bars)
+                bars[state[BARS], START] = state[LENGTH] + 1
+                state[BARS] += 1
+            elif state[SOURCE] >= 0:
+                _align(token, kinds, state, ids, bars)
             if kind == PART:
-                at[PART_NOW] = token
-            _match(token, at, ids, table)
-        _say(found[step], at, ids, bars)
+                state[CURRENT_PART] = token
+            _match(token, state, ids, table)
+        _write_guesses(guesses[step], state, ids, bars)
 
 
 @compiled
-def _go_back(at: Any, bars: Any) -> None:
-    """Stand at the beginning of the bar that this one returns to."""
-    at[BACK], at[AGREED] = -1, 0
-    if at[SOURCE] < at[FIRST] or bars[at[SOURCE], SAID_TIMES] >= at[MOST]:
-        at[SOURCE] = -1
+def _go_to_source(state: Any, bars: Any) -> None:
+    """Set the cursor to the beginning of the source, or drop a source that cannot be recalled."""
+    state[CURSOR], state[AGREED] = -1, 0
+    if state[SOURCE] < state[FIRST_BAR] or bars[state[SOURCE], COUNT] >= state[LIMIT]:
+        state[SOURCE] = -1
     else:
-        at[BACK] = bars[at[SOURCE], BEGINS]
+        state[CURSOR] = bars[state[SOURCE], START]
 
 
 @compiled
-def _count(bar: int, kinds: Any, avoided: Any, at: Any, ids: Any, bars: Any) -> None:
-    """Count how often the notes of a bar have been said, as it ends: twice within a phrase; silence is not counted."""
-    number = 0
-    for place in range(bars[bar, BEGINS], at[TOKENS]):
-        if PART <= kinds[0, ids[place]] <= NOTE:
-            number = (number * 1000003 + ids[place]) & 0x3FFFFFFF
-    bars[bar, SAYS], bars[bar, SAID_TIMES] = number, 1
-    if number == 0:
+def _count_repeats(bar: int, kinds: Any, avoided: Any, state: Any, ids: Any, bars: Any) -> None:
+    """Count the occurrences of a bar's notes, as the bar ends.
+
+    A repetition within a phrase counts twice. A silent bar always counts once.
+    """
+    notes = 0
+    for index in range(bars[bar, START], state[LENGTH]):
+        if PART <= kinds[0, ids[index]] <= NOTE:
+            notes = (notes * 1000003 + ids[index]) & 0x3FFFFFFF
+    bars[bar, NOTES_HASH], bars[bar, COUNT] = notes, 1
+    if notes == 0:
         return
-    for said in avoided:
-        if said == number:
-            bars[bar, SAID_TIMES] = MANY
-            return
+    if notes in avoided:
+        bars[bar, COUNT] = INFINITE
+        return
     for other in range(bar - 1, -1, -1):
-        if bars[other, SAYS] == number:
-            bars[bar, SAID_TIMES] = bars[other, SAID_TIMES] + (2 if bar - other <= PHRASE else 1)
+        if bars[other, NOTES_HASH] == notes:
+            bars[bar, COUNT] = bars[other, COUNT] + (2 if bar - other <= PHRASE else 1)
             break
 
 
 @compiled
-def _likest(bar: int, at: Any, bars: Any, named: Any) -> int:
-    """Return the bar whose plan is the most like this bar's, of those that have no name; −1 if there is none.
+def _most_similar(bar: int, state: Any, bars: Any, named: Any) -> int:
+    """Return the bar with the most plan levels in common with this one, −1 for none; bars with a name are left out.
 
-    The plans of the bars before the two are compared too. A bar that follows one that was copied is preferred.
+    The plans of the two bars before them are compared too. The bar after the source of a copy is preferred.
     """
     best, chosen = 0, -1
-    for other in range(at[FIRST], bar - NEAR):
-        back = bar - other
-        has_name = False
-        for one in named:
-            has_name |= one == back
-        if has_name or bars[other, SAID_TIMES] >= at[MOST]:
+    for other in range(state[FIRST_BAR], bar - NEAR):
+        if bar - other in named or bars[other, COUNT] >= state[LIMIT]:
             continue
-        common = COPIED if at[LAST] >= 0 and other == at[LAST] + 1 else 0
-        for before in range(2 if other > at[FIRST] else 1):
-            for family in range(OF_PLAN, bars.shape[1]):
+        common = COPY_BONUS if state[LAST_COPIED] >= 0 and other == state[LAST_COPIED] + 1 else 0
+        for before in range(2 if other > state[FIRST_BAR] else 1):
+            for family in range(PLAN_LEVELS, bars.shape[1]):
                 level = bars[bar - before, family]
                 if level >= 0 and level == bars[other - before, family]:
                     common += 1
@@ -313,119 +322,107 @@ def _likest(bar: int, at: Any, bars: Any, named: Any) -> int:
 
 
 @compiled
-def _align(token: int, kinds: Any, at: Any, ids: Any, bars: Any) -> None:
-    """Move on in the bar that is followed, by a token of this one."""
+def _align(token: int, kinds: Any, state: Any, ids: Any, bars: Any) -> None:
+    """Advance the cursor in the source bar past a token of the current bar."""
     kind, value = kinds[0, token], kinds[1, token]
-    start, stop = bars[at[SOURCE], BEGINS], bars[at[SOURCE] + 1, BEGINS] - 1
-    back = at[BACK]
-    agrees = back >= 0 and ids[back] == token
-    at[AGREED] = at[AGREED] + 1 if agrees else 0
+    start, stop = bars[state[SOURCE], START], bars[state[SOURCE] + 1, START] - 1
+    cursor = state[CURSOR]
+    agrees = cursor >= 0 and ids[cursor] == token
+    state[AGREED] = state[AGREED] + 1 if agrees else 0
     if agrees:
-        at[BACK] = back + 1
+        state[CURSOR] = cursor + 1
         return
-    if kind == PART:
-        at[BACK] = -1
-        first = start if back < 0 else back
-        for turn in range(stop - start):
-            place = first + turn
-            if place >= stop:
-                place -= stop - start
-            if ids[place] == token:
-                at[BACK] = place + 1
+    if kind == PART:  # the same part of the source: first after the cursor, then before it
+        state[CURSOR] = -1
+        first = start if cursor < 0 else cursor
+        for offset in range(stop - start):
+            index = start + (first - start + offset) % (stop - start)
+            if ids[index] == token:
+                state[CURSOR] = index + 1
                 return
         return
-    if back < 0:
+    if cursor < 0:
         return
-    if kind == PLACE:
-        place = back
-        while place < stop and kinds[0, ids[place]] != PART:
-            if kinds[0, ids[place]] == PLACE and kinds[1, ids[place]] >= value:
-                at[BACK] = place + (ids[place] == token)
+    if kind == ONSET:  # the same onset of the part, or the next one
+        index = cursor
+        while index < stop and kinds[0, ids[index]] != PART:
+            if kinds[0, ids[index]] == ONSET and kinds[1, ids[index]] >= value:
+                state[CURSOR] = index + (ids[index] == token)
                 return
-            place += 1
-        at[BACK] = place
+            index += 1
+        state[CURSOR] = index
         return
-    # Later in the same onset, instead of what stands there, or in front of it.
-    place = back
-    while place < stop and kinds[0, ids[place]] != PART and kinds[0, ids[place]] != PLACE:
-        if ids[place] == token:
-            at[BACK] = place + 1
+    # The same token later in the onset; else this one replaces the token at the cursor, or is inserted before it.
+    index = cursor
+    while index < stop and kinds[0, ids[index]] != PART and kinds[0, ids[index]] != ONSET:
+        if ids[index] == token:
+            state[CURSOR] = index + 1
             return
-        place += 1
-    if back < stop and kinds[0, ids[back]] == kind:
-        passed = kind != NOTE or kinds[1, ids[back]] <= value
-        at[BACK] = back + (kind >= VALUES or (kind == NOTE and passed))
-    elif kind == OTHER and at[PART_NOW] >= 0:  # the number of a part of the same instrument
-        at[BACK] = -1
-        for place in range(start, stop - 1):
-            if ids[place] == at[PART_NOW] and ids[place + 1] == token:
-                at[BACK] = place + 2
+        index += 1
+    if cursor < stop and kinds[0, ids[cursor]] == kind:
+        passed = kind != NOTE or kinds[1, ids[cursor]] <= value
+        state[CURSOR] = cursor + (kind >= VALUES or (kind == NOTE and passed))
+    elif kind == OTHER and state[CURRENT_PART] >= 0:  # which of the parts of one instrument it is
+        state[CURSOR] = -1
+        for index in range(start, stop - 1):
+            if ids[index] == state[CURRENT_PART] and ids[index + 1] == token:
+                state[CURSOR] = index + 2
                 return
 
 
 @compiled
-def _match(token: int, at: Any, ids: Any, table: Any) -> None:
-    """Take a token, and find where the last ones stood before."""
-    match = at[MATCH]
+def _match(token: int, state: Any, ids: Any, table: Any) -> None:
+    """Append a token; continue the match, or find the latest earlier occurrence of the last tokens."""
+    match = state[MATCH]
     if match >= 0 and ids[match] == token:
-        at[MATCH], at[LENGTH] = match + 1, at[LENGTH] + 1
+        state[MATCH], state[MATCH_LENGTH] = match + 1, state[MATCH_LENGTH] + 1
     else:
-        at[MATCH], at[LENGTH] = -1, 0
-    ids[at[TOKENS]] = token
-    at[TOKENS] += 1
-    here = at[TOKENS]
-    if here < ORDER:
+        state[MATCH], state[MATCH_LENGTH] = -1, 0
+    ids[state[LENGTH]] = token
+    state[LENGTH] += 1
+    now = state[LENGTH]
+    if now < MIN_MATCH:
         return
-    number = 0
-    for place in range(here - ORDER, here):
-        number = (number * 1000003 + ids[place]) & 0x3FFFFFFF
-    slot = (number ^ (number >> 15)) % TABLE
-    place = table[slot]
-    table[slot] = here
-    if at[MATCH] >= 0 or place < ORDER:
+    context = 0
+    for index in range(now - MIN_MATCH, now):
+        context = (context * 1000003 + ids[index]) & 0x3FFFFFFF
+    slot = (context ^ (context >> 15)) % TABLE_SIZE
+    earlier = table[slot]
+    table[slot] = now
+    if state[MATCH] >= 0 or earlier < MIN_MATCH:
         return
-    length = 0
-    while length < LONGEST and place > length and ids[place - 1 - length] == ids[here - 1 - length]:
+    length, most = 0, min(MAX_COMPARED, earlier)
+    while length < most and ids[earlier - 1 - length] == ids[now - 1 - length]:
         length += 1
-    if length >= ORDER:
-        at[MATCH], at[LENGTH] = place, length
+    if length >= MIN_MATCH:
+        state[MATCH], state[MATCH_LENGTH] = earlier, length
 
 
 @compiled
-def _bar_of(place: int, at: Any, bars: Any) -> int:
-    """Return the bar that a token is in, of those that have begun: 0 before the first."""
-    low, high = 0, max(at[BARS] - 1, 0)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if bars[middle, BEGINS] <= place:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-@compiled
-def _say(found: Any, at: Any, ids: Any, bars: Any) -> None:
-    """Write down what is recalled."""
-    if at[ASKED] == NEW:
-        found[PLANNED_LEVEL] = 1
-    elif at[BACK] >= 0:
-        agreed, level = at[AGREED], 0
+def _write_guesses(guesses: Any, state: Any, ids: Any, bars: Any) -> None:
+    """Write the guesses of the next token, and their levels."""
+    if state[RETURN_KIND] == NEW:
+        guesses[PLANNED_LEVEL] = 1
+    elif state[CURSOR] >= 0:
+        agreed, level = state[AGREED], 0  # 0 to 4: 0, 1, 2 to 3, 4 to 7, 8 or more tokens
         while agreed and level < 4:
             agreed, level = agreed >> 1, level + 1
-        found[PLANNED] = ids[at[BACK]] + 1
-        found[PLANNED_LEVEL] = (3 if at[ASKED] == NAMED else 8) + level
-    elif at[ASKED] != NOTHING:
-        found[PLANNED_LEVEL] = 2
-    if at[MATCH] >= 0 and bars[_bar_of(at[MATCH], at, bars), SAID_TIMES] < at[MOST]:
-        length = at[LENGTH]
+        guesses[PLANNED] = ids[state[CURSOR]] + 1
+        guesses[PLANNED_LEVEL] = (3 if state[RETURN_KIND] == NAMED else 8) + level
+    elif state[RETURN_KIND] != UNPLANNED:
+        guesses[PLANNED_LEVEL] = 2
+    if state[MATCH] < 0:
+        return
+    bar = np.searchsorted(bars[: state[BARS], START], state[MATCH], side="right") - 1
+    if bars[max(bar, 0), COUNT] < state[LIMIT]:
+        length = state[MATCH_LENGTH]
         level = 1 + (length > 5) + (length > 7) + (length > 11) + (length > 15)
-        found[MATCHED] = ids[at[MATCH]] + 1
-        found[MATCHED_LEVEL] = level + (length > 23) + (length > 39)
+        guesses[MATCHED] = ids[state[MATCH]] + 1
+        guesses[MATCHED_LEVEL] = level + (length > 23) + (length > 39)
 
 
 class Recall(nn.Module):
-    """Adds what is recalled to the embeddings of tokens: zeros before it has learned."""
+    """Turns guesses into vectors that are added to the embeddings of tokens; before training they are zeros."""
 
     def __init__(self, config: RecallConfig, vocabulary: int, width: int) -> None:
         super().__init__()
@@ -433,7 +430,7 @@ class Recall(nn.Module):
         self._bar, self._restart, self._drums = config.bar, config.restart, config.drums
         self.planned, self.matched = (nn.Embedding(vocabulary, width) for _ in range(2))
         levels = PLANNED_LEVELS + MATCHED_LEVELS
-        self.trust = nn.Embedding(levels, width)  # by which a guess counts, for each level
+        self.trust = nn.Embedding(levels, width)  # scales the vector of a guess, per level
         self.level = nn.Embedding(levels, width)
         with torch.no_grad():
             for part in (self.planned, self.matched, self.level):
@@ -448,27 +445,26 @@ class Recall(nn.Module):
         sources: Mapping[int, int] | None = None,
         strength: float = 1.0,
     ) -> Recollection:
-        """Return what a sequence recalls before its first token; `Order` explains the arguments."""
-        found = Recollection(self._kinds, self._families, strength)
-        found.drums = self._drums
+        """Return the recall of a sequence before its first token; `Order` explains the arguments."""
+        recall = Recollection(self._kinds, self._families, strength=strength, drums=self._drums)
         if len(unlike):
             other = Recollection(self._kinds, self._families)
             other.take(np.array([*unlike, self._bar]))
-            found.avoid(other)
+            recall.avoid(other)
         if len(elsewhere):
-            found.take(np.array([*elsewhere, self._restart]))
-        found.return_to(sources or {})
-        return found
+            recall.take(np.array([*elsewhere, self._restart]))
+        recall.set_sources(sources or {})
+        return recall
 
     def recalled(self, tokens: np.ndarray) -> np.ndarray:
-        """Return what whole sequences recall after each token, (B, T) → (B, T, 4)."""
+        """Return the guesses after each token of whole sequences: (B, T) → (B, T, 4)."""
         return np.stack([self.begin().take(np.maximum(row, 0)) for row in tokens])
 
     def forward(self, recalled: Tensor, strength: Tensor | None = None) -> Tensor:
-        """Return the vectors of what is recalled, (B, …, 4) → (B, …, C), which may count less: strength (B,)."""
+        """Return the vectors of guesses, scaled by the strength of each row, (B,): (B, …, 4) → (B, …, C)."""
         planned, level, matched, matched_level = recalled.long().unbind(-1)
         levels = PLANNED_LEVELS + MATCHED_LEVELS
-        # A product, since the gradient of 21 vectors by their index takes turns on a GPU.
+        # A product with one-hot rows: on a GPU, the gradient of indexing 21 vectors would be serialised.
         of_planned = F.one_hot(level, levels).to(self.level.weight.dtype)
         of_matched = F.one_hot(matched_level + PLANNED_LEVELS, levels).to(self.level.weight.dtype)
         x = _rows(self.planned, planned) * (of_planned @ self.trust.weight)
@@ -477,17 +473,22 @@ class Recall(nn.Module):
         return x if strength is None else x * strength.view(-1, *[1] * (x.ndim - 1))
 
 
-def heard(recalls: Sequence[Recollection], tokens: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Take tokens, (B, T); return what is recalled after each, (B, T, 4), and how much it counts; None: fully."""
+def recall_rows(recalls: Sequence[Recollection], tokens: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Append tokens, (B, T), to the recall of each row; return the guesses, (B, T, 4), and the strengths, (B,).
+
+    The strengths are None if all of them are 1.
+    """
     rows = zip(recalls, tokens.cpu().numpy(), strict=True)
-    found = torch.from_numpy(np.stack([one.take(row) for one, row in rows])).to(tokens.device)
-    if all(one.strength == 1 for one in recalls):
+    guesses = np.stack([recall.take(row) for recall, row in rows])
+    found = torch.from_numpy(guesses).to(tokens.device)
+    strengths = [recall.strength for recall in recalls]
+    if all(strength == 1 for strength in strengths):
         return found, None
-    return found, torch.tensor([one.strength for one in recalls], device=tokens.device)
+    return found, torch.tensor(strengths, device=tokens.device)
 
 
 def _rows(embedding: nn.Embedding, tokens: Tensor) -> Tensor:
-    """Return the vectors of tokens that are counted from 1, and zeros for 0."""
+    """Return the vectors of tokens counted from 1, and zeros for 0."""
     weight = embedding.weight
     padded = torch.cat([weight.new_zeros(1, weight.shape[1]), weight])
     return F.embedding(tokens, padded, padding_idx=0)

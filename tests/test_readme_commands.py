@@ -236,7 +236,7 @@ def page():
 def test_the_page_is_called(language: str, page: str, place: Path):
     if language == "bash" and shutil.which("curl") is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("there is no curl to call with")
-    text = section("The page's actions for programs")
+    text = section("Endpoints")
     code, *more = re.findall(rf"```{language}\n(.*?)```", text, re.S)
     assert code.count("http://127.0.0.1:7860") == 1
     code = code.replace("http://127.0.0.1:7860", page)

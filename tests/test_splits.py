@@ -10,7 +10,7 @@ import pytest
 
 from app.cli import build_parser
 from tests.test_readme_commands import quoted
-from tests.training.makers import Heard, prepared_set, toy_config, toy_run
+from tests.training.makers import RecordingListener, prepared_set, toy_config, toy_run
 from tokenization.prepared import SPLITS, Prepared
 
 RESULTS = (Path(__file__).parent.parent / "docs" / "results.md").read_text(encoding="utf-8")
@@ -48,5 +48,5 @@ def test_training_reads_no_test_piece(tmp_path: Path, monkeypatch: pytest.Monkey
         return ids(prepared, row)
 
     monkeypatch.setattr(Prepared, "ids", noted)
-    toy_run(toy_config(tmp_path, data)).fit(Heard())
+    toy_run(toy_config(tmp_path, data)).fit(RecordingListener())
     assert read == {"train", "validation"}

@@ -1,4 +1,4 @@
-"""The contract of a grammar: which tokens may come next, and what happens when one does."""
+"""The interface of a grammar: which tokens can come next, and how its state advances."""
 
 from __future__ import annotations
 
@@ -11,39 +11,37 @@ import numpy as np
 
 
 class Grammar(ABC):
-    """What may follow: a state machine over a batch of B prefixes, array look-ups only."""
+    """A state machine over a batch of B prefixes, with arrays as state."""
 
-    counts_bars = (
-        False  # whether it leads to the end token by itself, with the last of so many bars
-    )
+    counts_bars = False  # whether it ends the music by itself after a number of bars
 
     @property
     @abstractmethod
     def bars(self) -> np.ndarray:
-        """How many bars each row has begun, to stop by: (B,)."""
+        """The number of bars so far, including the current one: (B,)."""
 
     @abstractmethod
     def allowed(self) -> np.ndarray:
-        """Return which tokens may come next: (B, V) bool, not to be written into."""
+        """Return the mask of the tokens that can come next: (B, V) bool, read-only."""
 
     @abstractmethod
     def advance(self, tokens: np.ndarray) -> None:
-        """Take one more token a row: (B,) ids that `allowed` allowed."""
+        """Append one token to each row: (B,) allowed ids."""
 
     def take(self, ids: np.ndarray) -> None:
-        """Take the tokens of a valid prompt, where there is one row."""
+        """Advance past a valid prompt; the grammar has one row."""
         for place in range(len(ids)):
             self.advance(ids[place : place + 1])
 
     def instead(self, tokens: np.ndarray) -> np.ndarray:
-        """Return what a row takes in place of an allowed token that was drawn: as a rule, the token."""
+        """Return the tokens to append instead of the sampled ones; by default, these."""
         return tokens
 
     def select(self, rows: np.ndarray) -> Self:
-        """Return a grammar of copies of the given rows: to drop some, or to vary one prefix."""
+        """Return a copy with the given rows, to drop some or to repeat one."""
         chosen = copy(self)
         for name, value in vars(self).items():
-            if isinstance(value, np.ndarray):  # with a row for each prefix: (B, …)
+            if isinstance(value, np.ndarray):  # (B, …)
                 setattr(chosen, name, value[rows])
             elif isinstance(value, Grammar):
                 setattr(chosen, name, value.select(rows))
@@ -51,11 +49,11 @@ class Grammar(ABC):
 
     @property
     def shared(self) -> Hashable:
-        """What grammars must have in common that can be `joined`: all but the rows."""
+        """All state except the rows. Grammars can be `joined` if it is equal."""
         return type(self), *((name, _shared(value)) for name, value in vars(self).items())
 
     def joined(self, others: Sequence[Self]) -> Self:
-        """Return one grammar of the rows of several, one after the other."""
+        """Return one grammar with the rows of several."""
         together = copy(self)
         for name, value in vars(self).items():
             theirs = [vars(other)[name] for other in others]

@@ -1,9 +1,8 @@
-"""The contract of a token language, music to ids and back; and the languages by name.
+"""The interface of a token language, which converts scores to token ids and back, and the registry of languages.
 
-A language speaks only of scores on its own grid. `arrange` brings any score there (a choice of
-tracks, the beat grid, recognised chords) and explains in the score's remarks what it did; `encode`
-spells, and has exactly one spelling for a score as tokens can say it: decode(encode(x)) is x on the grid to the
-last tick, and encode(decode(t)) = t for every valid sequence t.
+A language represents scores on its own grid. `arrange` brings any score there (selected tracks, beats, chords) and adds
+remarks on what it did. `encode` converts an arranged score to ids. The encoding is unique: decode(encode(x)) is x
+rounded to the grid, and encode(decode(t)) = t for every valid sequence t.
 """
 
 from __future__ import annotations
@@ -23,12 +22,10 @@ from tokenization.grammar import Grammar
 from tokenization.score import Score
 from tokenization.wording import counted, listed
 
-# A vocabulary: named blocks of consecutive ids; nobody else computes an offset.
-
 
 @dataclass(frozen=True)
 class Block:
-    """A family of tokens with the ids start … stop − 1, one a name."""
+    """A family of tokens with consecutive ids, one per name."""
 
     name: str
     start: int
@@ -36,22 +33,22 @@ class Block:
 
     @property
     def stop(self) -> int:
-        """The first id after the block."""
+        """The id after the last one."""
         return self.start + len(self.names)
 
     def __len__(self) -> int:
         return len(self.names)
 
     def holds(self, ids: np.ndarray) -> np.ndarray:
-        """Say of each id whether it belongs to this block."""
+        """Return the mask of the ids that belong to this block."""
         return (ids >= self.start) & (ids < self.stop)
 
 
 class Vocabulary:
-    """Blocks laid end to end from id 0."""
+    """Consecutive blocks of tokens, from id 0."""
 
     def __init__(self, families: Sequence[tuple[str, Sequence[str]]]) -> None:
-        """Lay out (block name, token names) pairs in the order given."""
+        """Build the blocks from pairs of block name and token names, in this order."""
         self.blocks: dict[str, Block] = {}
         start = 0
         for name, names in families:
@@ -61,7 +58,7 @@ class Vocabulary:
             n for block in self.blocks.values() for n in block.names
         )
         if len(set(self.names)) != len(self.names) or len(self.blocks) != len(families):
-            raise ValueError("every block and every token of a vocabulary needs a name of its own")
+            raise ValueError("the names of the blocks and tokens of a vocabulary must be unique")
 
     def __len__(self) -> int:
         return len(self.names)
@@ -75,7 +72,7 @@ class Vocabulary:
         return {name: index for index, name in enumerate(self.names)}
 
     def id(self, name: str) -> int:
-        """Return the id of a token name; an unknown name raises ValueError."""
+        """Return the id of a token; raise ValueError for an unknown name."""
         try:
             return self.ids[name]
         except KeyError:
@@ -84,7 +81,7 @@ class Vocabulary:
             ) from None
 
     def table(self, block: str, values: ArrayLike) -> np.ndarray:
-        """Return a number for each token: its own for those of a block, 0 for all others. (V,)"""
+        """Return one number per token, (V,): the values for the tokens of a block, 0 for all others."""
         numbers = np.zeros(len(self), dtype=np.int64)
         numbers[self[block].start : self[block].stop] = values
         return numbers
@@ -98,12 +95,12 @@ class Vocabulary:
 
 
 def transposed(vocabulary: Vocabulary, ids: np.ndarray, semitones: int) -> np.ndarray | None:
-    """Return ids with pitches, chords and keys moved by semitones, or None where a pitch would leave the range."""
+    """Transpose the pitches, chords and keys of a sequence; return None if a pitch leaves the range."""
     moved = np.arange(len(vocabulary))  # (V,)
     pitch, chord = vocabulary["pitch"], vocabulary["chord"]
     pitches = moved[pitch.start : pitch.stop] + semitones
     moved[pitch.start : pitch.stop] = np.where(pitch.holds(pitches), pitches, -1)
-    chords = moved[chord.start : chord.stop - 1].reshape(12, -1)  # by root; the last is none
+    chords = moved[chord.start : chord.stop - 1].reshape(12, -1)  # by root, without "no chord"
     moved[chord.start : chord.stop - 1] = np.roll(chords, -semitones, axis=0).ravel()
     if key := vocabulary.blocks.get("key"):
         keys = moved[key.start : key.stop].reshape(2, 12)  # major, minor
@@ -112,20 +109,19 @@ def transposed(vocabulary: Vocabulary, ids: np.ndarray, semitones: int) -> np.nd
     return None if (result < 0).any() else result.astype(ids.dtype)
 
 
-# Goals a model can be given: to end in a certain bar, to fill a gap, to write some parts; and the tokens for them.
+# Goals of a model: to end after a number of bars, to fill a gap, or to write some parts.
 #
-# A language that has goals has these tokens. A sequence without them is a plain piece. With them, the given notes come
-# first, the written ones follow, and each written bar counts down to the goal, right after the token that begins it:
+# A sequence without goal tokens is a plain piece. With them, the given notes come first, then the ones to write, and
+# each bar to write counts down to the goal, right after its bar token:
 #
 #     an ending    … bar left_3 … bar left_2 … bar left_1 … end
 #     a gap        begin after <bars after the gap> before <bars before it> bar seam_2 … bar seam_1 … end
 #
-# A countdown starts at COUNTED at most: bars further away say nothing. The bars after a gap are given first, closed
-# by `before` (suffix, prefix, middle: Bavarian et al., "Efficient training of language models to fill in the middle",
-# 2022).
+# Only the last COUNTED bars have a countdown. The order of a gap is suffix, prefix, middle (Bavarian et al., "Efficient
+# training of language models to fill in the middle", 2022).
 
-COUNTED = 16  # the bars before a goal that say how far it is
-PERIOD = 4  # bars: as metric heads look back by 1, 2 and 4, what is given stands in phase with what is written
+COUNTED = 16  # bars with a countdown
+PERIOD = 4  # bars; metric heads look back by 1, 2 and 4, so the bars of a prompt are kept in phase
 LEFT, SEAM, MARKER = "left", "seam", "marker"  # the names of these families in a vocabulary
 GOAL_FAMILIES: list[tuple[str, list[str]]] = [
     (LEFT, [f"left_{bars}" for bars in range(1, COUNTED + 1)]),  # bars left, this one included
@@ -136,144 +132,143 @@ GOAL_FAMILIES: list[tuple[str, list[str]]] = [
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Goal:
-    """A piece to be completed: what a model is given first, and by which rules it writes the rest.
+    """A piece to complete: the prompt, the grammar of the rest, and how to assemble the result.
 
-    Writing goes on until the end token, which the grammar allows where the goal is reached and nowhere else.
+    The grammar allows the end token when the goal is reached, and only then.
     """
 
-    prompt: np.ndarray  # ids before the first one that is drawn
-    grammar: Grammar  # stands before the prompt's first token
+    prompt: np.ndarray  # ids
+    grammar: Grammar  # at the start, before the prompt
     whole: Callable[[np.ndarray], np.ndarray]
-    """Reads prompt and what was written, also where it is broken off: the plain ids of the whole piece, closed."""
+    """Turns the prompt and its continuation, complete or not, into the plain ids of the whole piece."""
     elsewhere: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    """What else of the piece is known, ids that the prompt leaves out; music may recall it."""
+    """Ids of the bars of the piece that the prompt leaves out. A model with recall can copy from them."""
     replaced: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    """The bars that stood where writing begins: they are to be others."""
+    """Ids of the original bars of a gap. The new ones should differ from them."""
     tracks: tuple[int, ...] = ()
-    """The tracks of the whole piece that are written, where some parts are written to others."""
-    writes_chords: bool = False  # as one of these parts
+    """The tracks of the whole piece that are written, if the goal is to write parts."""
+    writes_chords: bool = False  # whether the chords are one of the written parts
 
 
-def given_until(stop: int, bars_before: int) -> int:
-    """Return the first bar after a gap that a prompt does not give, of a gap that ends before the bar `stop`.
+def suffix_stop(stop: int) -> int:
+    """Return the end of the bars after a gap that a prompt includes; the gap ends before bar `stop`.
 
-    As many bars are given as bring what stands before the gap, so many bars, to the same place of the period.
+    There are PERIOD of them, plus the number that puts the bars before the gap, which follow, in phase with them.
     """
-    return stop + PERIOD + -bars_before % PERIOD
+    return stop + PERIOD + -stop % PERIOD
 
 
 def check_gap(start: int, stop: int, bars: int) -> None:
-    """Refuse the bars start … stop − 1 of a piece of so many where they cannot be filled."""
+    """Raise ValueError if the bars start … stop − 1 of a piece with this number of bars cannot be filled."""
     if not 0 <= start < stop <= bars:
         raise ValueError(
             f"bars {start + 1} to {stop} cannot be filled in a piece that has {counted(bars, 'bar')}"
         )
     if stop - start > COUNTED:
         raise ValueError(
-            f"bars {start + 1} to {stop} are {stop - start}; {COUNTED} at most can be filled at once"
+            f"bars {start + 1} to {stop} are {stop - start} bars; at most {COUNTED} can be filled at once"
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
-    """A spelled piece, and what spelling it cost."""
+    """A score as tokens, with the losses of the conversion."""
 
     ids: np.ndarray  # (T,) uint16
-    bars: np.ndarray  # the offset in ids at which each bar starts
-    notes: int  # in the tokens
+    bars: np.ndarray  # the offset of each bar in `ids`
+    notes: int  # number of notes in the tokens
     losses: dict[str, int] = field(default_factory=dict)  # reason → notes left out or changed
-    setting: Any = None  # what a language keeps apart from its tokens, for `decode` to put back
+    setting: Any = None  # details that the tokens do not carry, for `decode`
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a token sequence is not valid: the first offending position, and a sentence."""
+    """Why a token sequence is invalid: the first wrong position, and an explanation."""
 
     position: int
     reason: str
 
 
 class Language(ABC):
-    """One token language."""
+    """A token language."""
 
     name: str
     vocabulary: Vocabulary
-    begin: int  # ids that every language has
-    end: int
-    onset_steps: int  # of a beat: notes begin on them
-    rules: Callable[[], Grammar]  # makes the grammar of all pieces, each in its one spelling
-    details: ClassVar[Mapping[str, Any]]  # what else of it could differ, as plain data
-    bar: int | None = None  # a token that begins every bar, where the language has one
-    every_metre = False  # whether its bars are of other metres than 4/4 too
-    draws_by_kind = False  # within kinds of tokens (musicgen/generation/sampling.py)
-    parts: tuple[str, ...] = ()  # that can be given to have others written to them
-    # What models of it can be asked for, by the names of commands and of what they take.
-    abilities: tuple[str, ...] = ("continue",)
+    begin: int  # id
+    end: int  # id
+    onset_steps: int  # positions per beat at which notes can start
+    rules: Callable[[], Grammar]  # returns the grammar of all valid sequences
+    details: ClassVar[Mapping[str, Any]]  # other parameters for `spec`, as plain data
+    bar: int | None = None  # the id that begins every bar, if the language has one
+    every_metre = False  # whether it has metres other than 4/4
+    draws_by_kind = False  # whether to sample within kinds (musicgen/generation/sampling.py)
+    parts: tuple[str, ...] = ()  # names of the parts that can be written or given
+    abilities: tuple[str, ...] = ("continue",)  # of its models: names of commands and options
 
     @staticmethod
     @abstractmethod
     def arrange(score: Score, tracks: Any = None) -> Score:
-        """Bring any score onto this grid and these tracks, explained in its remarks.
+        """Bring a score onto the grid of this language, with remarks on what was changed.
 
         `tracks` overrides the choice of tracks.
         """
 
     @abstractmethod
     def encode(self, score: Score) -> Encoded:
-        """Spell an arranged score, from the begin token to the end token."""
+        """Convert an arranged score to tokens, from `begin` to `end`."""
 
     def encode_for_model(self, arranged: Score, score: Score) -> Encoded:
-        """Spell an arranged score, which was `score`, for a model to go on with."""
+        """Convert the arranged form of a score to tokens, adapted as a prompt for a model."""
         return self.encode(arranged)
 
     @abstractmethod
     def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
-        """Read a valid sequence or a prefix of one; a note broken off at its end is left out.
+        """Convert a valid sequence or prefix to a score; an incomplete note at the end is left out.
 
-        `setting` is that of the piece these ids spell or continue. Ids from elsewhere than `encode` and a grammar are
-        checked by `validate` before.
+        `setting` comes from the piece that the ids encode or continue. Ids that come neither from `encode` nor from a
+        grammar need `validate` first.
         """
 
     def close(self, ids: np.ndarray, bars: int | None = None) -> np.ndarray:
-        """Bring a valid prefix to a good end, after so many bars at the latest.
+        """Complete a valid prefix and cut it after a number of bars.
 
-        Where a note has begun and only lacks its end, it ends there, so that `decode` keeps it.
+        A note that only lacks its end is ended, so that `decode` keeps it.
         """
         starts = self.bars(ids)
         return ids if bars is None or bars >= len(starts) else ids[: starts[bars]]
 
     def described(self, ids: np.ndarray) -> np.ndarray:
-        """Return the beginning of a piece with what the language says about music besides its notes, if anything."""
+        """Return the beginning of a piece with the key and plan added, if the language has them."""
         return ids
 
     def lacks(self, what: str) -> ValueError:
-        """Return the error that says what a model of this language cannot do."""
+        """Return the error for an ability that this language does not have."""
         return ValueError(
             f"this model uses the language {self.name}, {what}; choose one that uses ensemble"
         )
 
     def plan(self, asked: Mapping[str, Any], bars: int, /) -> Mapping[str, np.ndarray]:
-        """Return the plan of so many bars by what is asked of them, or say what cannot be."""
+        """Return the plan of the bars that a user asks for; raise ValueError if it is not possible."""
         raise self.lacks("in which bars have no plan")
 
     def beginnings(self) -> dict[str, list[str]]:
-        """Return what may be asked of a piece from nothing, each with the names to choose from."""
+        """Return the attributes that a new piece can have, each with its choices."""
         return {}
 
     def beginning(
         self, asked: Mapping[str, Any], plan: Mapping[str, Any] | None = None, /
     ) -> tuple[np.ndarray, Any]:
-        """Return the beginning of a piece from nothing, with its setting, by what is asked of it and its bars."""
+        """Return the prompt and the setting of a new piece with the given attributes and plan."""
         if asked:
             raise self.lacks("which begins without a style or key")
         return np.array([self.begin]), None
 
     def bars_back(self, asked: Mapping[str, Any], bars: int, /) -> list[int]:
-        """Return how many bars back each of so many bars is asked to return; 0 for what is new or left open."""
+        """Return how many bars back each bar of a requested form returns; 0 for new bars and without a form."""
         return [0] * bars
 
     def part_names(self, ids: np.ndarray) -> tuple[str, ...]:
-        """Return the name of each track of a piece, by which `accompanying` knows it."""
+        """Return the name of each track, as `accompanying` takes it."""
         return self.parts
 
     def infilling(
@@ -284,7 +279,7 @@ class Language(ABC):
         *,
         plan: Mapping[str, np.ndarray] | None = None,
     ) -> Goal:
-        """Return the goal to rewrite the bars start … stop − 1 of a piece; every note outside stays."""
+        """Return the goal to rewrite the bars start … stop − 1 of a piece; all other notes stay."""
         raise self.lacks("in which no gap can be filled")
 
     def accompanying(
@@ -294,7 +289,7 @@ class Language(ABC):
         *,
         plan: Mapping[str, np.ndarray] | None = None,
     ) -> Goal:
-        """Return the goal to write some parts of a piece to the others, which stay note for note."""
+        """Return the goal to write parts that go with the others of a piece, which stay unchanged."""
         raise self.lacks("in which no part can be written to others")
 
     def grammar(
@@ -308,25 +303,25 @@ class Language(ABC):
         plan: Mapping[str, np.ndarray] | None = None,
         longest_ticks: Sequence[int] | None = None,
     ) -> Grammar:
-        """Return the grammar by which a prompt goes on, before the begin token; by default that of all pieces.
+        """Return the grammar for continuing a prompt, before its first token; by default `rules`.
 
-        It may leave to `close` what music does not hear. The prompt fills so many bars; with the last of so many new
-        ones the music `ends`. They keep to the `chords` of each bar, over and over, and to a `plan`, if the language
-        can. `longest_ticks` is what `longest` found in the data that the model learned from.
+        It may allow sequences that sound the same as a valid one, which `close` corrects. `prompt_bars` is the length
+        of the prompt. The new `bars` follow the `plan` and, repeated as often as needed, the `chords` of each bar. With
+        `ends`, the piece ends after them. `longest_ticks` is the result of `longest` for the training data.
         """
         return self.rules()
 
     def longest(self, pieces: Iterable[np.ndarray]) -> list[int] | None:
-        """Return how many ticks notes last at most in pieces, for `grammar`; None where it has no use for that."""
+        """Return the longest durations in some pieces in ticks, or None if `grammar` does not use them."""
         return None
 
     def bars(self, ids: np.ndarray) -> np.ndarray:
-        """Return the token offset at which each bar starts."""
-        assert self.bar is not None, "a language without a token for bars finds them otherwise"
+        """Return the offset of each bar."""
+        assert self.bar is not None, "a language without a bar token overrides this method"
         return np.flatnonzero(np.asarray(ids) == self.bar)
 
     def spec(self) -> dict[str, Any]:
-        """Return name and full configuration as plain data, to go with data sets and models."""
+        """Return the full configuration as plain data, which is stored with data sets and models."""
         return {
             "language": self.name,
             "tokens": len(self.vocabulary),
@@ -338,37 +333,35 @@ class Language(ABC):
     def clock(self) -> dict[str, Any]:
         """Return how tokens move time, as plain data.
 
-        `bar_ticks`; `step_ticks`; and `moves`, (token, steps, tick) of each token that goes on by so many whole steps,
-        then to that tick of the step.
+        `bar_ticks` and `step_ticks` are lengths. `moves` lists (token, steps, tick): the token moves forward by whole
+        steps, then to this tick of the step.
         """
 
     def kinds(self) -> np.ndarray:
-        """Return the kind of each token, as a number: pitches, bar lines and so on, each block by default. (V,)"""
+        """Return the kind of each token as a number, (V,); by default, one kind per block."""
         blocks = self.vocabulary.blocks.values()
         return np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])
 
     def plan_tokens(self, asked: Collection[str] | None = None) -> list[int]:
-        """Return the tokens of whole kinds that say what bars are to be like: all, or those of what is asked for."""
+        """Return the plan tokens, all or only those of the attributes in `asked`; always whole kinds."""
         return []
 
     def recalled(self) -> dict[str, Any] | None:
-        """Return what tokens mean to a model that recalls (musicgen/recall.py), or None without returns."""
+        """Return the roles of tokens for a model with recall (musicgen/recall.py), or None without returns."""
         return None
 
     def goal_tokens(self) -> list[int]:
-        """Return the tokens that tell a model what to arrive at, and where (`Goal`): the last ones of a language."""
-        return (
-            [*range(self.vocabulary[LEFT].start, len(self.vocabulary))]
-            if "end" in self.abilities
-            else []
-        )
+        """Return the tokens for goals, which are the last ones of a vocabulary."""
+        if "end" not in self.abilities:
+            return []
+        return [*range(self.vocabulary[LEFT].start, len(self.vocabulary))]
 
     def validate(self, ids: Iterable[int]) -> Fault | None:
-        """Return the first fault of a sequence (complete, or a prefix), or None where `encode` spells so."""
+        """Return the first fault of a sequence or prefix, or None if it is valid."""
         grammar, names, previous = self.rules(), self.vocabulary.names, ""
         for position, token in enumerate(ids):
             if not 0 <= token < len(names):
-                reason = f"{token} is not an id of this language, which has {len(names)}"
+                reason = f"{token} is not an id of this language, which has {len(names)} tokens"
                 return Fault(position, reason)
             allowed = grammar.allowed()[0]
             if not allowed[token]:
@@ -380,14 +373,14 @@ class Language(ABC):
         return None
 
     def _named(self, ids: np.ndarray) -> str:
-        """Return tokens by name: of each run of them, such as pitch_60 … pitch_71, the first and the last."""
+        """List tokens by name, with runs of them abbreviated, such as pitch_60 … pitch_71."""
         ends_run = (np.diff(ids) != 1) | (np.diff(self.kinds()[ids]) != 0)
         runs = np.split(ids, np.flatnonzero(ends_run) + 1) if len(ids) else []
         ends = [dict.fromkeys(run[[0, -1]].tolist()) for run in runs]
         return listed([" … ".join(self.vocabulary.names[token] for token in each) for each in ends])
 
     def text(self, ids: np.ndarray) -> str:
-        """Return the tokens by name, a line a bar."""
+        """Return the token names, one line per bar."""
         starts = [0, *(int(b) for b in self.bars(ids) if b > 0), len(ids)]
         names = self.vocabulary.names
         return "\n".join(
@@ -395,7 +388,7 @@ class Language(ABC):
         )
 
 
-# What music of each is made of, in words.
+# Each language, with a short description.
 LANGUAGES = {
     "remi": "one piano with chords, in 4/4",
     "groove": "bass, drums and one more",
@@ -404,16 +397,17 @@ LANGUAGES = {
 
 
 def language(name: str) -> Language:
-    """Return a language by name, imported on demand, so that a command loads that of its model alone."""
+    """Return a language by name. It is imported on demand, so that a command loads only the one of its model."""
     if name not in LANGUAGES:
         raise ValueError(f"there is no language {name!r}; there are {' and '.join(LANGUAGES)}")
     return getattr(import_module(f"tokenization.{name}.language"), name.capitalize())()
 
 
 def with_meanings(model: Mapping[str, Any], language: Language) -> dict[str, Any]:
-    """Return a model, as plain data, with what it needs to know of its language's tokens.
+    """Add to a model's configuration what it needs to know about the tokens of its language.
 
-    One that counts musical time is given the clock, and one that says `goals: true` or `recall: true` those tokens.
+    `goals: true` and `recall: true` are replaced by the roles of the tokens. A model that uses musical time gets the
+    clock.
     """
     known, position = dict(model), model.get("position")
     meanings = {
@@ -434,13 +428,12 @@ def with_meanings(model: Mapping[str, Any], language: Language) -> dict[str, Any
 
 
 def language_from_spec(spec: dict[str, Any]) -> Language:
-    """Return the language of a model or data set, or say how it differs from the one at hand."""
+    """Return the language of a model or data set; raise ValueError if this program's version differs."""
     found = language(str(spec.get("language")))
-    if found.spec() != spec:
+    own = found.spec()
+    if own != spec:
+        different = [key for key in sorted({*own, *spec}) if own.get(key) != spec.get(key)]
         raise ValueError(
-            f"this {spec.get('language')} differs from the one at hand in "
-            + ", ".join(
-                sorted(k for k in {*found.spec(), *spec} if found.spec().get(k) != spec.get(k))
-            )
+            f"the language {found.name} differs from that of this program in {', '.join(different)}"
         )
     return found

@@ -1,11 +1,11 @@
-"""A prepared data set: its description, its tokens mapped into memory, and where each piece lies in them.
+"""Read a prepared data set: its description, its memory-mapped tokens, and the index of its pieces.
 
-    tokens.bin   all pieces end to end, 16 bits a token, little-endian
-    pieces.npz   where the pieces lie, by the names of the fields of `Pieces`
+    tokens.bin   the tokens of all pieces, 16 bits each, little-endian
+    pieces.npz   the index: one array per field of `Pieces`
     meta.json    the language and its vocabulary, the source, counts, skipped files, checksum
 
-A row is what a model is trained on. A file may have several rows, of which one is drawn at a time:
-those of a groove file are its bass and drums with each of the other tracks in turn.
+A row is one piece to train on. A file can have several rows, of which training samples one at a time: a groove file has
+one for each track besides bass and drums.
 """
 
 from __future__ import annotations
@@ -23,23 +23,22 @@ import numpy as np
 from tokenization.language import Language, language_from_spec
 from tokenization.records import from_json
 
-# The description of a prepared data set, meta.json: nothing relies on it before it has the right shape.
-
 FORMAT = 1
 META_FILE = "meta.json"
 SPLITS = ("train", "validation", "test")
-# What may be left unsaid of a set that was not made from files.
-UNSAID = {"notes": [], "losses": {}, "remarks": [], "skipped": []}
-UNSAID_OF_SOURCE = {"title": "", "folder": "", "licence": ""}
-# What every description says, among other things: types of values, one for all in a list or, under ANY, in a mapping.
-ANY = ""
+# Optional entries of the description, for sets that were not made from files.
+_DEFAULTS = {"notes": [], "losses": {}, "remarks": [], "skipped": []}
+_DEFAULTS_OF_SOURCE = {"title": "", "folder": "", "licence": ""}
+# The required entries of the description, with their types. A list has one type for all its elements, a mapping with
+# the key _ANY one for all its values.
+_ANY = ""
 _COUNTED = ("files", "pieces", "tokens", "bars", "notes")
 _SHAPE = {
     "source": {"title": str, "folder": str, "licence": str},
     "language": {"language": str, "tokens": int},
     "vocabulary": [{"name": str, "start": int, "stop": int, "tokens": [str]}],
     "notes": [str],
-    "losses": {ANY: int},
+    "losses": {_ANY: int},
     "remarks": [{"example": str, "files": int}],
     "skipped": [{"name": str, "reason": str}],
     "counts": {split: dict.fromkeys(_COUNTED, int) for split in SPLITS},
@@ -50,10 +49,10 @@ _SHAPE = {
 
 
 def _check(value: Any, shape: Any, where: str) -> None:
-    """Raise where plain data is not of a shape, or has a number below 0: all of them count something."""
+    """Raise ValueError if plain data does not have a shape, or contains a negative number."""
     if isinstance(shape, dict) and isinstance(value, dict):
-        for name in value if ANY in shape else shape:
-            _check(value.get(name), shape[ANY if ANY in shape else name], f"{where}: {name}")
+        for name in value if _ANY in shape else shape:
+            _check(value.get(name), shape[_ANY if _ANY in shape else name], f"{where}: {name}")
     elif isinstance(shape, list) and isinstance(value, list):
         for one in value:
             _check(one, shape[0], where)
@@ -67,16 +66,16 @@ def _check_vocabulary(meta: dict[str, Any]) -> None:
         block["start"] != start or len(block["tokens"]) != stop - start
         for block, (start, stop) in zip(meta["vocabulary"], pairwise(borders), strict=True)
     ):
-        raise ValueError("vocabulary does not name each token once, block after block")
+        raise ValueError("the blocks of the vocabulary are not consecutive or not complete")
 
 
 def family_of(style: str) -> str:
-    """Return the family of a style: what is before the last `_` of its name."""
+    """Return the family of a style: its name up to the last `_`."""
     return style.rpartition("_")[0] or style
 
 
 def read_meta(folder: Path) -> dict[str, Any]:
-    """Return a prepared folder's description; a folder that is none raises ValueError."""
+    """Return the description of a prepared data set; raise ValueError if the folder is not one."""
     if not folder.is_dir():
         raise FileNotFoundError(
             f"there is no prepared data set {folder}; `musicgen data` prepares one"
@@ -93,10 +92,10 @@ def read_meta(folder: Path) -> dict[str, Any]:
         version, meta = FORMAT, {}
     if version != FORMAT:
         raise ValueError(
-            f"{folder} has format {version}, this program reads format {FORMAT}; prepare it again"
+            f"{folder} has format {version}, but this program reads format {FORMAT}; prepare it again"
         )
     if isinstance(source := meta.get("source"), dict):
-        meta = {**UNSAID, **meta, "source": {**UNSAID_OF_SOURCE, **source}}
+        meta = {**_DEFAULTS, **meta, "source": {**_DEFAULTS_OF_SOURCE, **source}}
     try:
         _check(meta, _SHAPE, path.name)
         _check_vocabulary(meta)
@@ -108,24 +107,27 @@ def read_meta(folder: Path) -> dict[str, Any]:
 TOKENS_FILE, PIECES_FILE = "tokens.bin", "pieces.npz"
 TOKEN_TYPE = np.dtype("<u2")
 NO_STYLE = -1
-FREE_BYTES, MOST_TIMES = 1 << 28, 100  # columns that are packed to less than this are none
+# Limits on the size of the unpacked index: this many bytes, and more if it is compressed by at most this factor.
+FREE_BYTES, MOST_TIMES = 1 << 28, 100
 _BLOCK_BYTES = 1 << 22
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pieces:
-    """Where R rows of F files lie in the tokens; offsets are in tokens."""
+    """The index of R rows from F files; offsets are in tokens."""
 
     start: np.ndarray  # (R,) int64
     length: np.ndarray  # (R,) int64
     notes: np.ndarray  # (R,) int64
     bar_start: np.ndarray  # (R + 1,) int64: row r has bars[bar_start[r] : bar_start[r + 1]]
-    bars: np.ndarray  # (all bars,) uint32: where each bar starts, counted from the row's start
-    file: np.ndarray  # (R,) int64: rows of one file have one number
+    bars: np.ndarray  # (all bars,) uint32: the offset of each bar from the start of its row
+    file: np.ndarray  # (R,) int64: index into names and works
     split: np.ndarray  # (R,) uint8: index into SPLITS
     style: np.ndarray  # (R,) int32: index into the meta's styles, or NO_STYLE
     names: np.ndarray  # (F,) the name of each file
-    works: np.ndarray  # (F,) the keys of each file's work, a line each; empty in sets that were not held out by works
+    works: (
+        np.ndarray
+    )  # (F,) the keys of each file's work, one per line; empty in sets not split by works
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -139,7 +141,7 @@ class Prepared:
 
     @classmethod
     def open(cls, folder: str | Path) -> Prepared:
-        """Open a prepared folder, or say what is wrong with it."""
+        """Open a prepared folder; raise an error that explains what is wrong with it."""
         folder = Path(folder)
         meta = read_meta(folder)
         tokens, size = folder / TOKENS_FILE, meta["tokens"] * TOKEN_TYPE.itemsize
@@ -157,35 +159,35 @@ class Prepared:
         return len(self.pieces.start)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Prepared.open, (self.folder,)  # another process maps the file, it gets no copy
+        return Prepared.open, (self.folder,)  # another process maps the file instead of copying it
 
     @cached_property
     def language(self) -> Language:
-        """The language of the tokens; a ValueError where it differs from the one at hand."""
+        """The language of the tokens; ValueError if this program's version differs."""
         return language_from_spec(self.meta["language"])
 
     def ids(self, row: int) -> np.ndarray:
-        """Return a row's tokens, a view into the file: (length,)."""
+        """Return the tokens of a row, (length,), as a view of the file."""
         start = self.pieces.start[row]
         return self.tokens[start : start + self.pieces.length[row]]
 
     def bars(self, row: int) -> np.ndarray:
-        """Return the offsets in a row's tokens at which its bars start."""
+        """Return the offset of each bar in a row's tokens."""
         first, last = self.pieces.bar_start[row : row + 2]
         return self.pieces.bars[first:last]
 
     def rows(self, split: str) -> np.ndarray:
-        """Return the numbers of the rows of a split, ascending."""
+        """Return the indices of the rows of a split, ascending."""
         if split not in SPLITS:
             raise ValueError(f"there is no split {split!r}; there are {', '.join(SPLITS)}")
         return np.flatnonzero(self.pieces.split == SPLITS.index(split))
 
     def name(self, row: int) -> str:
-        """Return the name of the file that a row comes from."""
+        """Return the name of a row's file."""
         return str(self.pieces.names[self.pieces.file[row]])
 
     def verify(self) -> None:
-        """Raise ValueError if the tokens are not those that were written, or are none of their language."""
+        """Raise ValueError if the checksum of the tokens is wrong, or one is outside the vocabulary."""
         digest, highest = hashlib.sha256(), 0
         with (self.folder / TOKENS_FILE).open("rb") as file:
             while block := file.read(_BLOCK_BYTES):
@@ -198,32 +200,33 @@ class Prepared:
             )
         if highest >= self.meta["language"]["tokens"]:
             raise ValueError(
-                f"{self.folder / TOKENS_FILE} has a token {highest}, of which its language has "
-                f"{self.meta['language']['tokens']}; prepare the set again"
+                f"{self.folder / TOKENS_FILE} contains token {highest}, but its language has only "
+                f"{self.meta['language']['tokens']} tokens; prepare the set again"
             )
 
 
 def _read_pieces(path: Path, meta: dict[str, Any]) -> Pieces:
     try:
         if not path.is_file():
-            raise OSError("a pipe would be waited for")
+            raise OSError("not a file")  # reading a pipe could block
         with np.load(path, allow_pickle=False) as columns:
             unpacked = sum(column.file_size for column in columns.zip.infolist())
             if unpacked > FREE_BYTES + MOST_TIMES * path.stat().st_size:
-                raise ValueError("a bomb")
-            named = (field.name for field in fields(Pieces))
-            found = {name: columns[name] for name in named if name in columns}
-            found.setdefault("works", np.zeros_like(found["names"], dtype="U1"))  # of earlier sets
+                raise ValueError("a zip bomb")
+            names = (field.name for field in fields(Pieces))
+            found = {name: columns[name] for name in names if name in columns}
+            # Sets that were prepared by earlier versions have no works.
+            found.setdefault("works", np.zeros_like(found["names"], dtype="U1"))
             pieces = Pieces(**found)
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
         raise ValueError(f"{path} is missing or damaged; prepare the set again") from None
     if not _fit(pieces, meta["tokens"], len(meta["styles"])):
-        raise ValueError(f"{path} does not belong to the tokens of the set; prepare the set again")
+        raise ValueError(f"{path} does not match the tokens of the set; prepare the set again")
     return pieces
 
 
 def _fit(pieces: Pieces, tokens: int, styles: int) -> bool:
-    """Say whether columns belong to each other and to so many tokens and styles: all that is taken lies within."""
+    """Return whether the columns match each other and the numbers of tokens and styles."""
     columns = vars(pieces)
     of_rows = ("start", "length", "notes", "file", "split", "style")
     numbers = ("start", "length", "notes", "bar_start", "bars", "file", "split", "style")
@@ -233,17 +236,16 @@ def _fit(pieces: Pieces, tokens: int, styles: int) -> bool:
     if any(len(columns[name]) != rows for name in of_rows) or len(bars) != rows + 1:
         return False
     kinds = [columns[name].dtype for name in numbers]
-    # Of 64 bits without a sign, numpy would make numbers with a point.
+    # NumPy would convert unsigned 64-bit integers to floats.
     if any(kind.kind not in "iu" or not np.can_cast(kind, np.int64) for kind in kinds):
         return False
     if {pieces.names.dtype.kind, pieces.works.dtype.kind} != {"U"}:
         return False
     if len(pieces.works) != len(pieces.names):
         return False
-    lies = np.array_equal(pieces.start, np.cumsum(pieces.length) - pieces.length)
     return bool(
-        lies
-        and rows
+        rows
+        and np.array_equal(pieces.start, np.cumsum(pieces.length) - pieces.length)
         and int(pieces.length.sum()) == tokens
         and (pieces.length >= 0).all()
         and bars[0] == 0

@@ -1,1 +1,1 @@
-"""From folders of MIDI files to prepared data, and from prepared data to trained models."""
+"""Prepares data sets from folders of music, and trains models on them."""

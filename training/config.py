@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from musicgen.config import ModelConfig, check_sense
+from musicgen.config import ModelConfig, check_compatible
 from tokenization.language import Language, with_meanings
 from tokenization.records import check_fields, from_plain, from_yaml, nearest, yaml_of
 from tokenization.whole_file import is_text
@@ -42,21 +42,15 @@ class DataConfig:
     windows: int = 1  # of that length per sequence, one step each (loop.py)
     batch: int = 4  # sequences per step, over all devices together
     transpose: int = 6  # at most, in semitones up or down
-    drop_track: float = 0.0  # groove: probability that a track is silenced (never all)
-    mix_drums: float = (
-        0.0  # groove: probability that the drums are replaced by those of another piece
-    )
+    drop_track: float = 0.0  # groove, ensemble: probability that a track is left out (never all)
+    mix_drums: float = 0.0  # groove: probability that another piece's drums replace its own
     mix_styles: float = 0.0  # ensemble: probability that a band plays in a new style
     # ensemble: the fractions of sequences with a goal (data/ensemble_examples.py).
     endings: float = 0.0  # a countdown to the end of the piece
     gaps: float = 0.0  # a gap to be filled
     accompaniments: float = 0.0  # parts to be written to given ones, which come first
-    skip_chance: float = (
-        1.0  # probability that a sequence starts at a random bar, not at the beginning
-    )
-    skip_step: int = (
-        1  # bars; above 1, random starts are multiples of it in the first half of the piece
-    )
+    skip_chance: float = 1.0  # probability of a random start bar instead of the first
+    skip_step: int = 1  # bars: above 1, starts are multiples of it in the first half
     prefetch: int = 4  # batches prepared ahead
     workers: int = 0  # processes that prepare them; 0: a thread
 
@@ -102,9 +96,7 @@ class DataConfig:
 class OptimiserConfig:
     """Adam or Muon with decoupled weight decay, the learning rate's schedule, and the length of the run."""
 
-    method: Literal["adam", "muon"] = (
-        "adam"  # muon: for the layers' matrices, with Adam for the rest
-    )
+    method: Literal["adam", "muon"] = "adam"  # muon: for the layers' matrices; Adam for the rest
     learning_rate: float = 2e-4
     schedule: Literal["cosine", "hold"] = "cosine"  # after warm-up; hold: constant until the tail
     tail: float = 0.2  # the last fraction of the run, in which a held rate falls
@@ -117,15 +109,11 @@ class OptimiserConfig:
     beta1: float = 0.9
     beta2: float = 0.99
     epsilon: float = 1e-8
-    goal_rate: float = (
-        1.0  # multiplies the rate of the goal embeddings, which are rare and start at zero
-    )
-    position_rate: float = 1.0  # multiplies the rate of the positional encoding's parameters
+    goal_rate: float = 1.0  # rate factor of the goal embeddings, which are rare and start at zero
+    position_rate: float = 1.0  # rate factor of the positional encoding's parameters
     clip: float = 1.0  # norm of the gradient
     accumulate: int = 1  # micro-batches per step
-    redraw: float = (
-        0.05  # probability of new random features per step, or per sequence of several windows
-    )
+    redraw: float = 0.05  # probability of new random features per step, with windows per sequence
     redraw_every: int | None = None  # steps between redraws, instead of by chance
 
     def __post_init__(self) -> None:
@@ -223,7 +211,7 @@ class RunConfig:
             values = with_meanings(values, language)
         preset = values.pop("preset", None)
         config = ModelConfig.preset(preset, **values) if preset else ModelConfig.read(values)
-        check_sense(config)
+        check_compatible(config)
         return config
 
 

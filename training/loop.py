@@ -2,7 +2,7 @@
 
 All randomness is a function of (seed, step, purpose): the batch, the noise of a stochastic encoding, dropout, and when
 the random features are redrawn. A run resumed from a checkpoint therefore continues bit for bit, and several processes
-that share a batch see the sequences that one process would. The loop waits for the device only to log, validate or
+that share a batch train on the same sequences as one. The loop waits for the device only to log, validate or
 save; it then also checks that every loss so far was finite.
 
 Long sequences can be trained on in windows, one step each: attention passes its state from window to window, so the
@@ -122,9 +122,7 @@ class Run:
         if wanted is False or (wanted is None and self.fabric.device.type != "cuda"):
             return []
         if self.config.data.windows > 1:
-            return [
-                "The layers are not compiled: that is not supported for sequences in several windows."
-            ]
+            return ["The layers are not compiled: this needs sequences of one window."]
         for block in self.model.blocks:
             block.forward = torch.compile(block.forward, dynamic=False)
         try:
@@ -181,16 +179,17 @@ class Run:
 
     def _take_steps(self, listener: Listener, loader: Loader, sums: StepSums, log: Log) -> str:
         """Take the remaining steps, each followed by the actions that are due; return how the run ended."""
-        if self._is_out_of_patience():  # already before it was resumed
+        if self._is_out_of_patience():  # already when it was resumed
             return OUT_OF_PATIENCE
         for data in loader:
-            # If a long step uses up the tail's time, the tail has no steps; its model is written all the same.
-            if data.window == 0 and self.schedule.enters_tail(self.state.step):
-                with sums.paused():
-                    self._save(sums)
-                log.move(self.folder / TAIL, self.state.step)
-            if data.window == 0 and self.schedule.is_over:
-                return FINISHED
+            if data.window == 0:
+                if self.schedule.enters_tail(self.state.step):
+                    with sums.paused():
+                        self._save(sums)
+                    log.move(self.folder / TAIL, self.state.step)
+                # Perhaps at once, if a long step used up the tail's time: the model is written all the same.
+                if self.schedule.is_over:
+                    return FINISHED
             rate = self._take_step(data, sums)
             self.state.step = data.step + 1
             if self.config.data.windows > 1 or self.state.batches is not None:
@@ -230,15 +229,13 @@ class Run:
             self._carried = [None] * count
         for number, rows in enumerate(micro_batches):
             tokens = to_device(rows, self.fabric.device)
-            recalled = None
+            recall = None
             if data.recalled is not None:
-                recalled = to_device(np.array_split(data.recalled, count)[number], tokens.device)
+                recall = to_device(np.array_split(data.recalled, count)[number], tokens.device)
             with self.fabric.no_backward_sync(self.module, enabled=number + 1 < count):
                 inputs = tokens[:, :-1].clamp(min=0)
                 if data.windows == 1:
-                    compute = partial(
-                        Performer.__call__, tokens=inputs, code=code, recalled=recalled
-                    )
+                    compute = partial(Performer.__call__, tokens=inputs, code=code, recalled=recall)
                 else:
                     compute = partial(self._next_window, inputs, code, number)
                 logits = self.module(compute)
@@ -256,7 +253,7 @@ class Run:
         return rate
 
     def _recalled(self, data: StepData) -> np.ndarray:
-        """Return what is recalled after each token but the last; nothing in some rows, so the model learns both."""
+        """Return what is recalled after each token but the last; in some rows nothing, so that it stays optional."""
         assert self.model.recall is not None, "called only for a model with recall"
         found = self.model.recall.recalled(data.tokens[:, :-1])
         process = self.fabric.global_rank
@@ -274,16 +271,11 @@ class Run:
         return generator_of(self.config.seed, *purpose)
 
     def _is_due(self, every: int, since: int | None = None) -> bool:
-        """Return whether a periodic action is due at this step, or became due after step `since`.
-
-        After the last step every action is due.
-        """
+        """Return whether a periodic action is due: at this step, since another, or as the run ends."""
         step = self.state.step
         return step // every > (step - 1 if since is None else since) // every or step == self.steps
 
-    def _log(
-        self, log: Log, listener: Listener, sums: StepSums, rate: float, waiting: float
-    ) -> None:
+    def _log(self, log: Log, listener: Listener, sums: StepSums, rate: float, wait: float) -> None:
         self._check(sums)
         loss, gradient, tokens, steps = self._total(sums)
         new_tokens, seconds, processor_seconds = sums.speed()
@@ -297,14 +289,14 @@ class Run:
             step=self.state.step,
             learning_rate=rate,
             gradient_norm=gradient / max(1.0, steps),
-            loader_share=waiting,
+            loader_share=wait,
             processor_seconds=processor_seconds,
             **values,
         )
         if self.fabric.is_global_zero:
             step, validation = self.state.step, self.state.validation_loss
-            steps = self.schedule.expected_steps(step)
-            listener.progress(Progress(step=step, steps=steps, validation=validation, **values))
+            expected = self.schedule.expected_steps(step)
+            listener.progress(Progress(step=step, steps=expected, validation=validation, **values))
 
     def _total(self, sums: StepSums) -> list[float]:
         """Return the sums over all processes; every process has to call this."""
@@ -400,10 +392,7 @@ class Run:
         return self.state.stale >= patience
 
     def _is_stopped(self, since: int) -> bool:
-        """Return whether to stop after the batch that began after step `since`.
-
-        Several processes decide together, and only where they wait for each other anyway: when a log is due.
-        """
+        """Return whether to stop after this batch; several processes agree on it only when a log is due."""
         asked = self._stopping.is_set()
         if self.fabric.world_size == 1:
             return asked

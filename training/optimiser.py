@@ -164,7 +164,9 @@ class Schedule:
 
     def __init__(self, settings: OptimiserConfig, batches: Batches, limit: Limit | None) -> None:
         if limit is not None and settings.schedule != "hold":
-            raise ValueError("a timed run holds its rate; add --set optimiser.schedule=hold")
+            raise ValueError(
+                "a timed run holds its learning rate; add --set optimiser.schedule=hold"
+            )
         if limit is not None and batches.processes > 1:
             raise ValueError(
                 "a timed run needs a single device, since the clocks of several differ"

@@ -73,7 +73,7 @@ def draw_abilities(player: Playable, batches: Batches, folder: Path, step: int) 
 
 
 def _held_out_excerpt(batches: Batches, language: Language) -> np.ndarray:
-    """Return the first BARS bars of the first held-out piece that has as many, or else the piece with the most."""
+    """Return the first BARS bars of the first held-out piece long enough, or else the longest piece."""
     rows = batches.shards.rows("validation")
     row = max(rows, key=lambda one: min(len(batches.shards.bars(int(one))), BARS))
     ids = batches.shards.ids(int(row)).astype(np.int64)

@@ -28,9 +28,8 @@ class Measured:
     inside: float
     beyond: float | None
     sequences: int
-    rows: list[
-        tuple[int, int, float, float, int]
-    ]  # start, stop, mean and deviation over n sequences, n
+    # start, stop, mean, deviation, n; the last three over sequences
+    rows: list[tuple[int, int, float, float, int]]
 
 
 class Validation:
@@ -42,9 +41,8 @@ class Validation:
         limit = model.config.longest
         if limit is not None and config.validation.length is None:
             self.length = min(self.length, limit)
-        model.position.check(
-            max(self.length, self.trained)
-        )  # fails now, not at the first validation
+        # Now, and not only at the first validation.
+        model.position.check(max(self.length, self.trained))
         self.batch = config.validation.batch
         self.sequences = batches.validation(config.validation.sequences, self.length)
 

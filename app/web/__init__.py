@@ -1,1 +1,1 @@
-"""The page, and its actions for programs."""
+"""The web page and the endpoints for programs."""

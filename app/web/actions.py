@@ -1,7 +1,7 @@
-"""What the page asks of the server: hear a piece, write to it, stop.
+"""The actions of the page on the server: open a piece, write music, stop.
 
-No gradio here: actions take plain values and return what the page shows as plain data. Nothing of a visitor stays: the
-desk lies in the browser, which sends the piece with each request.
+They take plain values and return plain data, independent of gradio. The server stores nothing of a visitor: the browser
+keeps the project and sends the piece with each request.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from typing import Any
 from app.web.composing.composer import Composer, RemoteJob
 from app.web.composing.opened_files import (
     FileReader,
-    after_rest,
     made_here,
     notices,
+    with_leading_rest,
 )
 from app.web.composing.requests import MusicRequest, streamed_takes
-from app.web.composing.streamed_takes import StreamedTakes, picture
+from app.web.composing.streamed_takes import StreamedTakes, piece_data
 from app.web.offered_models import EXAMPLES, OfferedModels, example
 from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
 from musicgen.pieces import no_prompt
 
-LONGEST_SECONDS = 600  # of work on one request
-MOST_TOKENS = 1 << 15  # of a variation, in which a model may never come to the next bar
-FIRST_SECONDS = 0.02  # between two looks for the first note, and …
-PAUSE_SECONDS = 0.2  # … two views of the music as it grows; more where many look:
+LONGEST_SECONDS = 600  # per request
+MOST_TOKENS = 1 << 15  # per variation: a model might never reach the next bar
+FIRST_SECONDS = 0.02  # between checks for the first note
+PAUSE_SECONDS = 0.2  # between views of growing music, or more with many requests:
 PAUSE_A_REQUEST = 0.05
 LONGEST_NAME = 64  # of a job
 
 
 class PageActions:
-    """The actions, over the models."""
+    """The actions of the page."""
 
     def __init__(
         self,
@@ -49,26 +49,26 @@ class PageActions:
         self.models, self.composer = models, composer or Composer()
         self.reader = reader or FileReader()
         self._jobs: dict[str, threading.Event] = {}
-        self._ahead: RemoteJob | None = None  # reads a prompt before it is wanted
-        self._examples: dict[tuple[str, str], dict[str, Any]] = {}  # as the page shows them
+        self._ahead: RemoteJob | None = None  # the last prompt that was read ahead
+        self._examples: dict[tuple[str, str], dict[str, Any]] = {}  # opened
 
     def warm(self) -> None:
-        """Open what the page begins with, and play two notes: who comes first waits for no import and no weights."""
+        """Open the first example and write two tokens, so that no visitor waits for imports and weights."""
         self.open_example(next(iter(EXAMPLES)), "")
-        with suppress(ValueError):  # of a model that is gone by now: who asks for it is told
+        with suppress(ValueError):  # the model is gone by now: its first request reports that
             model = self.models.find(self.models.first)
             work = Continuation(model, no_prompt(model.language), Request(tokens=2))
             self.composer.take(model, work.order())
 
     def open(self, data: bytes, name: str, model: str, client: str = "") -> dict[str, Any]:
-        """Return a file as the page shows it: as the model hears it."""
+        """Return a file as the page shows it, as read in the language of a model."""
         opened = self.reader.open(data, name, self.models.language(model), client)
         piece, made = opened.piece, made_here(data)
         shown = notices(opened)
         return {
             "title": piece.name,
             "model": model or self.models.first,
-            "piece": picture(piece.score, piece.bars),
+            "piece": piece_data(piece.score, piece.bars),
             "chosen": piece.bars,
             "notices": [{"text": text} for text in shown],
             "remarks": [remark for remark in piece.remarks if remark not in shown],
@@ -77,39 +77,39 @@ class PageActions:
         }
 
     def open_example(self, name: str, model: str) -> dict[str, Any]:
-        """Return one of the examples, with its file."""
+        """Return an opened example with its file."""
         key = name, model
-        if key not in self._examples:  # every first visit asks for one
+        if key not in self._examples:  # every first visit opens one
             data = example(name)
             opened = self.open(data, f"{EXAMPLES[name]}.mid", model)
             self._examples[key] = {**opened, "file": base64.b64encode(data).decode()}
         return self._examples[key]
 
     def nothing(self, model: str) -> dict[str, Any]:
-        """Return the empty beginning of a piece."""
+        """Return an empty piece for a new idea."""
         return {
             "title": "New idea",
             "model": model or self.models.first,
-            "piece": picture(no_prompt(self.models.language(model)).score, 16),
+            "piece": piece_data(no_prompt(self.models.language(model)).score, 16),
             "chosen": 0,
             "notices": [],
             "remarks": [],
         }
 
     def stop(self, job: str) -> None:
-        """End a request; what there is stays."""
+        """Stop a request; the notes so far are kept."""
         if found := self._jobs.get(job[:LONGEST_NAME]):
             found.set()
 
     def write(
         self, client: str, request: MusicRequest, data: bytes | None, name: str, job: str
     ) -> Iterator[dict[str, Any]]:
-        """Do what is asked for; yields the variations as they grow, and at last with all there is to them."""
+        """Write music; yield views of the growing variations, and finally the complete ones."""
         with self._stoppable(job) as stop:
             yield from self._play(self._streamed(client, request, data, name), stop, client)
 
     def read_ahead(self, client: str, request: MusicRequest, data: bytes, name: str) -> None:
-        """Have the prompt of a request read while nobody waits, so that its music can begin at once."""
+        """Read the prompt of an expected request while the server is idle, so that its first note comes at once."""
         self._stop_reading_ahead()
         stopped = self._ahead is not None and not self._ahead.ended.is_set()
         if self.composer.requests > stopped:
@@ -118,7 +118,7 @@ class PageActions:
         self._ahead = self.composer.take(work.model, work.order(), owner=client, most_tokens=1)
 
     def _stop_reading_ahead(self) -> None:
-        """Let whoever waits go first; work on the same prompt goes on from what has been read."""
+        """Stop reading ahead for the sake of a request; one for the same prompt continues from what has been read."""
         if self._ahead is not None:
             self._ahead.cancelled = lambda: True
 
@@ -130,8 +130,10 @@ class PageActions:
         if data is not None:
             piece = self.reader.open(data, name, model.language, client=client).piece
         if piece and request.rest:
-            piece = after_rest(piece, request.rest)
-        if piece and request.prompt_bars:  # a piece drawn by hand may end in bars that nobody hears
+            piece = with_leading_rest(piece, request.rest)
+        if (
+            piece and request.prompt_bars
+        ):  # an edited piece may end in empty bars, which are not read
             request = replace(request, prompt_bars=min(request.prompt_bars, piece.bars))
         return streamed_takes(model, piece, request)
 
@@ -155,14 +157,14 @@ class PageActions:
                     many = PAUSE_A_REQUEST * self.composer.requests
                     pause = max(PAUSE_SECONDS, 4 * spent, many)
             spent = time.monotonic() - begun
-            state = "stopped" if stop.is_set() else ending(job, spent)
+            state = "stopped" if stop.is_set() else end_state(job, spent)
         yield streamed.finished(state, spent, partial(self.reader.files, client=client))
 
     @contextmanager
     def at_work(
         self, streamed: StreamedTakes, client: str, stop: threading.Event
     ) -> Iterator[RemoteJob]:
-        """Have it done until it is told to stop, as it is by whatever ends this; the error of the work is raised."""
+        """Run a job until it ends or `stop` is set, which leaving the context does; raise the error of the job."""
         self._stop_reading_ahead()
         work, late = streamed.work, time.monotonic() + LONGEST_SECONDS
         job = self.composer.take(
@@ -182,7 +184,7 @@ class PageActions:
     @contextmanager
     def _stoppable(self, job: str) -> Iterator[threading.Event]:
         stop, name = threading.Event(), job[:LONGEST_NAME]
-        if name:  # without one it could be stopped by whoever gives none either
+        if name:  # a job without a name could be stopped by anybody
             self._jobs[name] = stop
         try:
             yield stop
@@ -191,25 +193,25 @@ class PageActions:
                 del self._jobs[name]
 
 
-def ending(job: RemoteJob, seconds: float) -> str:
-    """Say how work ended that nobody stopped: "done", "late" at what a request may take, "bound" at a model's."""
+def end_state(job: RemoteJob, seconds: float) -> str:
+    """Return how a job ended by itself: "done", "late" (limit of time or tokens), or "bound" (model's length)."""
     if job.bound is not None:
         return "bound"
     return "late" if seconds > LONGEST_SECONDS or job.steps >= MOST_TOKENS else "done"
 
 
 def _region(made: dict[str, Any] | None, bars: int) -> dict[str, Any] | None:
-    """Return which bars of a file that was written here are new, so that they are shown as such again."""
+    """Return the new bars of a file that was written here, from its provenance."""
     if made is None:
         return None
-    if (written := _two(made.get("written_bars"))) and written[0] <= bars:
+    if (written := _bar_range(made.get("written_bars"))) and written[0] <= bars:
         return {"first": written[0] - 1, "stop": min(written[1], bars), "tracks": None}
-    if (prompt := _two(made.get("prompt_bars"))) and prompt[1] < bars:
+    if (prompt := _bar_range(made.get("prompt_bars"))) and prompt[1] < bars:
         return {"first": prompt[1], "stop": bars, "tracks": None}
     return None
 
 
-def _two(value: Any) -> list[int] | None:
-    """Return the first and the last bar that a file names."""
+def _bar_range(value: Any) -> list[int] | None:
+    """Return a valid pair of the first and the last bar, or None."""
     fits = isinstance(value, list) and len(value) == 2 and all(type(one) is int for one in value)
     return value if fits and 1 <= value[0] <= value[1] else None

@@ -1,4 +1,4 @@
-"""The endpoints for programs: the page's actions by name, for gradio's clients, curl, and assistants (MCP)."""
+"""The endpoints for programs: the actions of the page for gradio clients, curl and assistants (MCP)."""
 
 import functools
 import inspect
@@ -14,7 +14,7 @@ import gradio as gr
 from gradio.data_classes import FileData
 
 from app.audio import render_to
-from app.web.actions import PageActions, ending
+from app.web.actions import PageActions, end_state
 from app.web.composing.opened_files import title_of
 from app.web.composing.requests import KINDS, request_from, streamed_takes
 from app.web.composing.streamed_takes import likeness
@@ -26,35 +26,35 @@ from musicgen.pieces import Piece
 from tokenization.whole_file import write_whole
 from tokenization.wording import sentence
 
-FAULT = "The server failed at this request; its log says how."
-UNSET = ("recall", "guidance")  # sampling that is of the piece
-LOOK_SECONDS = 0.25  # between two looks for who reads, and for the end of what is composed
+FAULT = "The server failed on this request; its log has the details."
+UNSET = ("recall", "guidance")  # sampling parameters that endpoints do not offer
+LOOK_SECONDS = 0.25  # between checks of the client and of the job
 LOG = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
-Drawn = dict[str, Any]  # how notes are drawn, by name, and the seed
+Drawn = dict[str, Any]  # sampling parameters and the seed, by name
 NOTHING: Drawn = {}
 Files = tuple[list[FileData], list[dict[str, Any]]]
 
 
-def is_of_full_disk(error: Exception) -> bool:
-    """Say whether there was no room to write."""
+def is_disk_full(error: Exception) -> bool:
+    """Return whether an error was caused by a full disk."""
     return isinstance(error, OSError) and error.errno in FULL
 
 
-def told(error: Exception) -> str:
-    """Return what went wrong as one sentence for who asked; a fault of ours is logged."""
+def error_message(error: Exception) -> str:
+    """Describe an error for the user in one sentence; faults of the server are logged instead."""
     if isinstance(error, Refused):
         return error.sentence
     if isinstance(error, ValueError):
         return sentence(str(error))
-    if is_of_full_disk(error):
+    if is_disk_full(error):
         return FULL_DISK
     LOG.error("A request failed", exc_info=error)
     return FAULT
 
 
 class Api:
-    """What the endpoints do; files that were sent, and answers, lie in one folder, which is swept."""
+    """The work of the endpoints; uploads and answers are in one folder, which is cleaned up."""
 
     def __init__(
         self, actions: PageActions, room: Room, files: Path, soundfont: Path | None = None
@@ -62,7 +62,7 @@ class Api:
         self.actions, self.room, self.files, self.soundfont = actions, room, files, soundfont
 
     def answering(self, action: Callable[..., Answer]) -> Callable[..., Answer]:
-        """Let an action take a place among those at work; turn what is wrong into one sentence."""
+        """Wrap an action: count it among the running requests, and turn errors into one sentence."""
 
         @functools.wraps(action)
         def answered(*values: Any, **named: Any) -> Answer:
@@ -72,21 +72,21 @@ class Api:
             try:
                 client = client_of(request)
                 with self.room.place(client):
-                    # What is never fetched would slow down those who listen.
-                    while not self.room.is_read(client):
+                    # Work for answers that are never fetched would slow down other clients.
+                    while not self.room.is_reading(client):
                         if self.room.is_gone(client):
-                            raise ValueError("nobody was there to take the answer; send it again")
+                            raise ValueError("the answer was not fetched; send the request again")
                         time.sleep(LOOK_SECONDS)
                     return action(*values, **named)
             except Exception as error:
-                raise gr.Error(told(error), print_exception=False) from None
+                raise gr.Error(error_message(error), print_exception=False) from None
 
         return answered
 
     def written(
         self, file: Any, plain: dict[str, Any], kind: str, request: gr.Request | None
     ) -> Files:
-        """Write music: a MIDI file a variation, and what is known of each."""
+        """Write music: one MIDI file per variation, and the facts of each."""
         wanted = request_from({"variations": 1, "bars": 1, **plain})
         client = client_of(request)
         piece = self.piece(file, wanted.model, client) if file or wanted.kind != KINDS[0] else None
@@ -103,7 +103,7 @@ class Api:
         takes = [take for take in streamed.chosen() if len(take.score.notes)]
         if not takes:
             raise ValueError(
-                "no note was written; more bars, another seed or a higher temperature may help"
+                "the model wrote no notes; try more bars, another seed or a higher temperature"
             )
         folder, paths, facts = self.folder(), [], []
         for number, take in enumerate(takes):
@@ -117,7 +117,7 @@ class Api:
                     "tokens": take.tokens,
                     "notes": len(take.continuation.notes),
                     "seconds": round(seconds, 3),
-                    "state": ending(job, seconds),
+                    "state": end_state(job, seconds),
                     "similarity": likeness(prompt, take.continuation) if prompt else [],
                     **({"not_kept": said} if said else {}),
                     **take.provenance,
@@ -126,45 +126,43 @@ class Api:
         return paths, facts
 
     def piece(self, file: Any, model: str, client: str) -> Piece:
-        """Return a file as a model hears it."""
+        """Return a file as a piece in the language of a model."""
         language = self.actions.models.language(model)
         return self.actions.reader.open(*self.sent(file), language, client=client).piece
 
     def sent(self, file: Any) -> tuple[bytes, str]:
-        """Return the bytes and the name of a file that was sent to this server."""
+        """Return the bytes and the name of an uploaded file."""
         if not file:
-            raise ValueError(
-                "there is no file: send one, or leave it out of /continue to begin from nothing"
-            )
+            raise ValueError("a file is missing: send one; only /continue can do without")
         if not isinstance(file, dict):
-            raise ValueError("a file is not one that was sent to this server: upload it first")
-        path = Path(file["path"])  # which the guard has looked at
+            raise ValueError("this file was not sent to this server: upload it first")
+        path = Path(file["path"])  # checked by the guard
         return path.read_bytes(), path.name
 
     def folder(self) -> Path:
         """Return a new folder for answers."""
         make_room(self.files)
-        self.files.mkdir(mode=0o700, exist_ok=True)  # the system may have removed it as an old one
+        self.files.mkdir(mode=0o700, exist_ok=True)  # the system may have deleted it as old
         return Path(tempfile.mkdtemp(dir=self.files))
 
 
 def client_of(request: Any) -> str:
-    """Return the address that a request of starlette's or gradio's came from."""
+    """Return the address of the client of a starlette or gradio request."""
     return request.client.host if request is not None and request.client else ""
 
 
 def _handed_out(path: Path) -> Any:
-    """Return a file as gradio sends it, with an address."""
+    """Return a file in the form that gradio sends as a URL."""
     return {"path": str(path), "orig_name": path.name, "meta": {"_type": "gradio.FileData"}}
 
 
 def _file_name(title: str) -> str:
-    """Return a title as a name that any file system takes."""
+    """Turn a title into a file name that is valid on any system."""
     return "".join(c if c.isalnum() or c in "-_ " else "_" for c in title)[:60].strip() or "music"
 
 
 def with_sampling(action: Callable[..., Answer]) -> Callable[..., Answer]:
-    """Let an endpoint take its `sampling` value by value, under their names; programs do not set those of the piece."""
+    """Replace the parameter `sampling` of an endpoint by one parameter per value, and the seed."""
     signature = inspect.signature(action)
     drawn = {name: getattr(MUSICAL, name) or 0 for name in CONTROLS if name not in UNSET}
     parameters: list[inspect.Parameter] = []
@@ -186,11 +184,11 @@ def with_sampling(action: Callable[..., Answer]) -> Callable[..., Answer]:
 
 
 def add_api(server: gr.Server, api: Api) -> None:
-    """Declare the endpoints; gradio reads what they take from their signatures."""
+    """Register the endpoints; gradio reads their parameters from the signatures."""
     actions, first_model = api.actions, api.actions.models.first
 
     def models(request: gr.Request | None = None) -> list[dict[str, Any]]:
-        """List the models that can be asked for, with what is known of them."""
+        """List the available models with their facts."""
         known = {row["name"]: row for row in playable.models()}
         return [
             known.get(name, {"name": name, "language": language.name})
@@ -200,7 +198,7 @@ def add_api(server: gr.Server, api: Api) -> None:
     def read(
         file: FileData, model: str = first_model, request: gr.Request | None = None
     ) -> dict[str, Any]:
-        """Say what a file of music is to a model: its bars, notes and tracks, and remarks."""
+        """Read a music file as a model does: its bars, notes, tracks and remarks."""
         piece = api.piece(file, model, client_of(request))
         return {
             "title": piece.name,
@@ -218,7 +216,7 @@ def add_api(server: gr.Server, api: Api) -> None:
         variations: int = 1, sampling: Drawn = NOTHING, ends: bool = False, chords: str = "",
         request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
-        """Continue a file of music after its first prompt_bars (0: all), or begin from nothing."""
+        """Continue a music file after its first prompt_bars (0: all), or start a new piece."""
         wanted = {
             "model": model, "promptBars": prompt_bars, "bars": bars, "variations": variations,
             "sampling": sampling, "ends": ends, "chords": chords,
@@ -231,7 +229,7 @@ def add_api(server: gr.Server, api: Api) -> None:
         parts: str = "", form: str = "", bars: int = 16, variations: int = 1, sampling: Drawn = NOTHING,
         ends: bool = False, chords: str = "", request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
-        """Begin a piece from nothing, in a style, key, tempo, metre, parts and form; what is empty is left open."""
+        """Write a new piece in a style, key, tempo, metre, parts and form; the model chooses what is empty."""
         wanted = {
             "model": model, "bars": bars, "variations": variations, "ends": ends, "chords": chords,
             "sampling": sampling,
@@ -256,7 +254,7 @@ def add_api(server: gr.Server, api: Api) -> None:
         file: FileData, model: str = first_model, parts: str = "drums", variations: int = 1,
         sampling: Drawn = NOTHING, request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
-        """Write parts of a file, such as "bass drums", to its other parts, which stay note for note."""
+        """Write parts of a file, such as "bass drums", to its other parts, which stay unchanged."""
         wanted = {
             "kind": "accompany", "model": model, "parts": str(parts or "").replace(",", " ").split(),
             "variations": variations, "sampling": sampling,
@@ -264,7 +262,7 @@ def add_api(server: gr.Server, api: Api) -> None:
         return api.written(file, wanted, "accompany", request)
 
     def sound(file: FileData, request: gr.Request | None = None) -> FileData:
-        """Play a file of music: a WAV file."""
+        """Render a music file as WAV."""
         data, name = api.sent(file)
         data = actions.reader.as_midi(data, name, client_of(request))
         path = api.folder() / f"{_file_name(title_of(name))}.wav"
@@ -272,7 +270,7 @@ def add_api(server: gr.Server, api: Api) -> None:
         return _handed_out(path)
 
     def score(file: FileData, request: gr.Request | None = None) -> FileData:
-        """Write a file of music as MusicXML, for programs that print it; a score stays as it is."""
+        """Convert a music file to MusicXML for notation programs; MusicXML stays as it is."""
         data, name = api.sent(file)
         written = actions.reader.notated(data, name, client_of(request))
         path = api.folder() / f"{_file_name(title_of(name))}.musicxml"
@@ -282,11 +280,11 @@ def add_api(server: gr.Server, api: Api) -> None:
     def similarity(
         file: FileData, output: FileData, request: gr.Request | None = None
     ) -> list[dict[str, Any]]:
-        """Compare the style of a piece with a reference's, quarter by quarter."""
+        """Compare the style of a piece with that of a reference, quarter by quarter."""
         client = client_of(request)
         both = [actions.reader.read(*api.sent(one), client) for one in (file, output)]
         return actions.reader.apart(client, "one of these files", likeness, *both)
 
-    go_on.__name__ = "continue"  # which assistants know it by, too
+    go_on.__name__ = "continue"  # the name of the endpoint and of the tool for assistants
     for action in (models, read, go_on, begin, infill, accompany, sound, score, similarity):
         server.api(api.answering(action), name=action.__name__, concurrency_limit=None)

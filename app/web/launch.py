@@ -1,8 +1,7 @@
-"""The server of the page: what a browser loads, what the page's scripts ask for, and how all of it starts.
+"""The server of the page: the files for the browser, the endpoints of the page's scripts, and the start.
 
-The server is gradio's (`gradio.Server`, a FastAPI application). Programs call it by gradio's endpoints (api.py); the
-page is our own HTML, and its scripts send each request with the file that it is about: the server keeps nothing of a
-visitor.
+It is a `gradio.Server`, a FastAPI application. Programs call gradio's endpoints (api.py). The page is our own HTML; its
+scripts send the file along with each request, since the server stores nothing of a visitor.
 """
 
 from __future__ import annotations
@@ -38,26 +37,26 @@ from starlette.staticfiles import StaticFiles
 
 from app.audio import AudioError, default_soundfont, render_to
 from app.web.actions import PageActions
-from app.web.api import FAULT, Api, add_api, client_of, is_of_full_disk, told
+from app.web.api import FAULT, Api, add_api, client_of, error_message, is_disk_full
 from app.web.composing.composer import Composer
 from app.web.composing.requests import (
     MOST_BARS,
     MOST_VARIATIONS,
     MusicRequest,
-    lacking,
     request_from,
+    unsupported,
 )
 from app.web.guard import DESK, FULL_DISK, MOST_AT_WORK, UPLOAD_BYTES, Guard, Names, Room, make_room
 from app.web.offered_models import EXAMPLES, OfferedModels
 from musicgen.generation.sampling import CONTROLS, MUSICAL
 from tokenization.wording import sentence
 
-KEPT = "public, max-age=31536000, immutable"  # what lies there never changes under its address
-THREADS = MOST_AT_WORK + 48  # each request at work holds one, and others are answered meanwhile
-VISITORS_OF_GRADIO = 200  # of which it keeps a record, 0.1 MB each; calls of programs are some
+KEPT = "public, max-age=31536000, immutable"  # for files whose URL changes with their content
+THREADS = MOST_AT_WORK + 48  # one per running request, and some for quick answers
+VISITORS_OF_GRADIO = 200  # sessions that gradio keeps, 0.1 MB each; calls of programs count, too
 
 
-# What a browser loads: the page, its files, and the soundfont that it plays with.
+# What a browser loads: the page, its files, and the soundfont.
 
 TITLE = "musicgen"
 ASSETS = Path(__file__).parent.parent / "assets"
@@ -66,13 +65,13 @@ STYLES = ("tokens", "page", "roll", "desk", "small")  # in the order of use
 
 
 def version() -> str:
-    """Return a name of what the assets hold: with it in their addresses, a browser keeps none beyond an update."""
+    """Return a hash of the assets; in their URLs, it makes browsers load them again after an update."""
     files = sorted(path for path in ASSETS.rglob("*") if path.is_file())
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
 
 def html(address: str, models: OfferedModels) -> str:
-    """Return the page; modules are named early, or each would wait for the one before."""
+    """Return the page; all modules are preloaded, so that nested imports load in parallel."""
     facts = json.dumps(page_facts(models, address)).replace("<", "\\u003c")
     scripts = sorted(
         path.relative_to(ASSETS).as_posix()
@@ -91,7 +90,7 @@ def html(address: str, models: OfferedModels) -> str:
 
 
 def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
-    """Return what the page's scripts need to know from the start."""
+    """Return the data that the page's scripts need at the start."""
     return {
         "assets": address,
         "models": [
@@ -101,7 +100,7 @@ def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
                 "language": language.name,
                 "idea": language.beginnings() or None,
                 "parts": [*language.parts],
-                "lacks": lacking(language),
+                "lacks": unsupported(language),
             }
             for name, language in models.languages.items()
         ],
@@ -117,10 +116,10 @@ def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
 
 
 class KeptFiles(StaticFiles):
-    """Files under an address that changes with them."""
+    """Files whose URL changes with their content."""
 
     def file_response(self, *values, **named) -> Response:
-        """Return a file for the browser to keep."""
+        """Return a file that the browser may cache."""
         response = super().file_response(*values, **named)
         response.headers["Cache-Control"] = KEPT
         return response
@@ -148,13 +147,13 @@ def add_page(server: gr.Server, models: OfferedModels, soundfont: Path | None) -
     server.mount(f"/{address}", KeptFiles(directory=ASSETS))
 
 
-# What the page's scripts ask for: a form of what is asked, in JSON, and of the file that it is about.
+# The endpoints of the page's scripts: each takes a form with a JSON request and an optional file.
 
-Asked = tuple[dict[str, Any], bytes, str]  # what is asked; the file, or nothing, and its name
+Form = tuple[dict[str, Any], bytes, str]  # the request; the content of the file and its name
 
 
-async def asked(request: Request) -> Asked:
-    """Return what a form asks for."""
+async def read_form(request: Request) -> Form:
+    """Return the request and the file in a form."""
     async with request.form(max_files=1, max_fields=1, max_part_size=UPLOAD_BYTES) as form:
         said, file = form.get("ask", "{}"), form.get("file")
         data = b"" if file is None or isinstance(file, str) else await file.read()
@@ -164,19 +163,19 @@ async def asked(request: Request) -> Asked:
     except orjson.JSONDecodeError:
         plain = None
     if not isinstance(plain, dict):
-        raise HTTPException(400, "What is asked for is no JSON object with names and values.")
+        raise HTTPException(400, "The request is not a JSON object.")
     return plain, data, name
 
 
 class Desk:
-    """The endpoints of the page's scripts, over the page's actions."""
+    """The endpoints of the page's scripts."""
 
     def __init__(self, actions: PageActions, soundfont: Path | None, files: Path) -> None:
         self.actions, self.soundfont, self.files = actions, soundfont, files
 
     async def open(self, request: Request) -> Response:
-        """Return a file, an example or nothing, as the page shows it."""
-        what, data, name = await asked(request)
+        """Open a file, an example or a new idea."""
+        what, data, name = await read_form(request)
         model, example = str(what.get("model") or ""), str(what.get("example") or "")
         if data:
             of_file = data, name or "it", model, client_of(request)
@@ -189,90 +188,90 @@ class Desk:
         return Response(plain, media_type="application/json")
 
     async def write(self, request: Request) -> Response:
-        """Give music as it is written, a view a line; the one who hangs up ends it."""
-        plain, data, name = await asked(request)
+        """Stream music as it is written, one view per line; a disconnect stops it."""
+        plain, data, name = await read_form(request)
         wanted, job = request_from(plain), str(plain.get("job") or "")
         title = _title(wanted, name)
         views = self.actions.write(client_of(request), wanted, data or None, title, job)
         return StreamingResponse(_lines(views), media_type="application/x-ndjson")
 
     async def ahead(self, request: Request) -> Response:
-        """Read what may be written to next."""
-        plain, data, name = await asked(request)
+        """Read the prompt of an expected request ahead."""
+        plain, data, name = await read_form(request)
         wanted = request_from(plain)
         of_prompt = client_of(request), wanted, data, _title(wanted, name)
         await run_in_threadpool(self.actions.read_ahead, *of_prompt)
         return Response(status_code=204)
 
     async def stop(self, request: Request) -> Response:
-        """End a request; what there is stays."""
-        self.actions.stop(str((await asked(request))[0].get("job") or ""))
+        """Stop a request; the notes so far are kept."""
+        self.actions.stop(str((await read_form(request))[0].get("job") or ""))
         return Response(status_code=204)
 
     async def sound(self, request: Request) -> Response:
-        """Play a file of music: a WAV file."""
-        _, data, name = await asked(request)
+        """Render a music file as WAV."""
+        _, data, name = await read_form(request)
         as_midi = self.actions.reader.as_midi
         data = await run_in_threadpool(as_midi, data, name, client_of(request))
         await run_in_threadpool(make_room, self.files)
         path = self.files / f"{uuid.uuid4().hex}.wav"
         await run_in_threadpool(render_to, path, data, self.soundfont)
-        gone = BackgroundTask(path.unlink, missing_ok=True)  # but for one that is hung up on
+        gone = BackgroundTask(path.unlink, missing_ok=True)  # unless the client disconnects
         return FileResponse(path, media_type="audio/wav", background=gone)
 
     async def score(self, request: Request) -> Response:
-        """Write a file of music as MusicXML; a score stays as it is."""
-        _, data, name = await asked(request)
+        """Convert a music file to MusicXML; MusicXML stays as it is."""
+        _, data, name = await read_form(request)
         notated = self.actions.reader.notated
         written = await run_in_threadpool(notated, data, name, client_of(request))
         return Response(written, media_type="application/vnd.recordare.musicxml+xml")
 
 
 def _title(wanted: MusicRequest, name: str) -> str:
-    """Return what the piece is called now, of the kind that its file was sent as: a tune stays one."""
+    """Return the current title of the piece with the suffix of its file, by which ABC is recognised."""
     return f"{wanted.title or 'Your file'}{Path(name).suffix or '.'}"
 
 
 def _lines(views: Iterator[dict[str, Any]]) -> Iterator[bytes]:
-    """Yield views as lines of JSON, and at last what went wrong."""
+    """Yield views as lines of JSON, and an error as the last line."""
     try:
         for view in views:
             yield orjson.dumps(view, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n"
     except Exception as error:
-        yield orjson.dumps({"error": told(error)}) + b"\n"
+        yield orjson.dumps({"error": error_message(error)}) + b"\n"
 
 
-async def _tell_fault(_: Request, error: Exception) -> JSONResponse:
-    """Answer a request that failed for a fault of ours, or for want of room."""
-    full = is_of_full_disk(error)
+async def _answer_fault(_: Request, error: Exception) -> JSONResponse:
+    """Answer a request that failed by a fault of the server or a full disk."""
+    full = is_disk_full(error)
     return JSONResponse({"detail": FULL_DISK if full else FAULT}, 507 if full else 500)
 
 
 async def _refuse_work(request: Request, error: Exception) -> JSONResponse:
-    """Tell the page's scripts what is wrong with what they ask for."""
+    """Tell the page's scripts what is wrong with their request."""
     if not request.url.path.startswith("/desk/"):
         raise error
-    return JSONResponse({"detail": told(error)}, 400)
+    return JSONResponse({"detail": error_message(error)}, 400)
 
 
 async def _refuse_values(_: Request, error: Any) -> JSONResponse:
-    """Answer a request whose names or values are not those that are wanted, without repeating them."""
-    return JSONResponse({"detail": "The request lacks a value, or has a wrong one."}, 422)
+    """Answer a request with missing or invalid values, without repeating them."""
+    return JSONResponse({"detail": "The request lacks a value or has an invalid one."}, 422)
 
 
 async def _refuse(_: Request, error: Any) -> Response:
-    """Answer who asks for what there is not, or is not for them, without repeating the name."""
+    """Answer a request for something missing or forbidden, without repeating its name."""
     said = str(error.detail)
     if error.status_code in (403, 404) or "\x1b" in said or len(said) > 150:
-        said = "There is nothing at this address, or nothing that is given out."
+        said = "There is nothing available at this address."
     return JSONResponse({"detail": said}, error.status_code)
 
 
 async def _refuse_names(request: Request, error: Exception) -> JSONResponse:
-    """Answer a call by names, of the endpoint and its values, that gradio trips over."""
+    """Answer a call with wrong names of an endpoint or its parameters, on which gradio raises."""
     if not request.url.path.startswith("/gradio_api/"):
-        return await _tell_fault(request, error)
-    message = "There is no endpoint of that name, or it takes values of other names."
+        return await _answer_fault(request, error)
+    message = "There is no endpoint with that name, or its parameters have other names."
     return JSONResponse({"detail": message}, 404)
 
 
@@ -283,14 +282,14 @@ HANDLERS: dict[Any, Any] = {
     ValueError: _refuse_work,
     KeyError: _refuse_names,
     TypeError: _refuse_names,
-    OSError: _tell_fault,
-    Exception: _tell_fault,
+    OSError: _answer_fault,
+    Exception: _answer_fault,
 }
 
 
 @asynccontextmanager
 async def _with_threads(_: Any) -> AsyncIterator[None]:
-    """Give requests as many threads as can be at work."""
+    """Allow one thread per concurrent request."""
     anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
     yield
 
@@ -299,7 +298,7 @@ def open_page(
     composer: Composer, files: Path, *, model: str | None, host: str, port: int | None, names: Names,
     soundfont: Path | None, browser: bool, share: bool, mcp: bool,
 ) -> tuple[PageActions, str, str | None]:  # fmt: skip
-    """Start to serve; return the actions, the page's address, and its public one, if it was asked for and given."""
+    """Start the server; return the actions, the URL of the page, and its public URL if there is one."""
     actions, room = PageActions(OfferedModels(model), composer), Room()
     files.mkdir(mode=0o700, exist_ok=True)
     guard = Middleware(Guard, names=names, room=room, files=files)
@@ -312,7 +311,7 @@ def open_page(
     for name in DESK:
         server.add_route(f"/desk/{name}", getattr(desk, name), methods=["POST"])
     add_api(server, Api(actions, room, files, soundfont))
-    # gradio prints several lines on a tunnel that cannot be opened; that there is none is enough.
+    # gradio prints several lines if a tunnel cannot be opened; `musicgen app` reports it in one.
     with redirect_stdout(io.StringIO()):
         _, address, public = server.launch(
             server_name=host,

@@ -1,4 +1,4 @@
-"""What the page offers: its models, found at the start and known when first wanted, and pieces to try it with."""
+"""The models and the example pieces that the page offers."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ EXAMPLES = {
 def example(name: str) -> bytes:
     """Return the file of an example."""
     if name not in EXAMPLES:
-        raise ValueError(f"there is no example of that name; there are {', '.join(EXAMPLES)}")
+        raise ValueError(f"there is no example with that name; there are {', '.join(EXAMPLES)}")
     return (Path(str(files("app") / "examples")) / f"{name}.mid").read_bytes()
 
 
-UNTRAINED = f"{playable.UNTRAINED}:tiny:ensemble"  # where none is installed
+UNTRAINED = f"{playable.UNTRAINED}:tiny:ensemble"  # if no trained model is installed
 
 
 class OfferedModels:
-    """Models by name; `first` is offered first."""
+    """The models by name, opened when first used; `first` is offered first."""
 
     def __init__(self, first: str | None = None) -> None:
         names = [*([first] if first else []), *(playable.shipped() or [UNTRAINED])]
@@ -42,25 +42,25 @@ class OfferedModels:
 
     @property
     def first(self) -> str:
-        """The model to begin with."""
+        """The default model."""
         return next(iter(self.languages))
 
     def language(self, name: str) -> Language:
-        """Return the language of a model that is offered; no name means the first."""
+        """Return the language of a model; no name means the first."""
         if (name or self.first) not in self.languages:
             raise ValueError(
-                f"there is no model of that name here; there are {', '.join(self.languages)}"
+                f"there is no model with that name; there are {', '.join(self.languages)}"
             )
         return self.languages[name or self.first]
 
     def find(self, name: str) -> Playable:
-        """Return a model that is offered, without its weights."""
+        """Return a model without its weights."""
         self.language(name)
         name = name or self.first
-        with self._lock:  # the second to want it waits for the first
+        with self._lock:  # concurrent requests for it wait for the first
             if name not in self._found:
                 try:
                     self._found[name] = playable.find(name)
-                except OSError:  # its folder was moved or deleted since the server began
-                    raise ValueError("this model is not there any more; choose another") from None
+                except OSError:  # its folder was moved or deleted since the start
+                    raise ValueError("this model no longer exists; choose another") from None
             return self._found[name]

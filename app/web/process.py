@@ -1,6 +1,6 @@
-"""The process of a server: quiet to the outside, flat in memory, and ended in order.
+"""The server process: no requests to the outside, stable memory, and an orderly end.
 
-Its folder is locked while it runs, so that the next start knows which ones were left behind.
+Its folder is locked while it runs, so that the next start can tell abandoned folders.
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
-from musicgen.common.processes import CAN_LOCK, locked
+from musicgen.common.processes import CAN_LOCK, open_locked
 
 M_ARENA_MAX, M_MMAP_THRESHOLD = -8, -3  # of mallopt
-LARGE_BYTES = 1 << 21  # given back the moment it is free; with 128 KB, a prompt takes 0.1 s longer
-GIVE_BACK_SECONDS = 10  # between two times at which memory is given back, a millisecond …
-COLLECTED = 3  # … of which each third looks for rings first
+LARGE_BYTES = (
+    1 << 21
+)  # larger blocks are returned when freed; with 128 KB, a prompt takes 0.1 s longer
+GIVE_BACK_SECONDS = 10  # between returns of freed memory, which take a millisecond
+COLLECTED = 3  # of these, every third collects reference cycles first
 PREFIX = "musicgen-app-"
 LOCK = "in-use.lock"
 
 
 def be_quiet_outside(folder: Path, host: str = "127.0.0.1") -> None:
-    """Let gradio ask nobody outside, and keep its files in a folder of ours; call before importing it."""
-    # It asks its own page whether it is up, and would ask a proxy for it.
+    """Keep gradio from contacting other servers, and set its folder for files; call before importing it."""
+    # It checks that its own page is up, and would do so through a proxy.
     direct = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
     for name in ("no_proxy", "NO_PROXY"):
         os.environ[name] = ",".join(filter(None, (direct, "127.0.0.1", "localhost", "::1", host)))
@@ -43,12 +45,12 @@ def be_quiet_outside(folder: Path, host: str = "127.0.0.1") -> None:
 
 
 def keep_memory_flat() -> None:
-    """Let threads share two heaps, and now and then give back what nobody holds any more.
+    """Let threads share two heaps, and return freed memory to the system from time to time.
 
-    Each with its own heap, freed memory would stay with threads that are gone. Music that comes and
-    goes leaves holes that are too small for the next: the heaps grew by a megabyte a request. And a
-    request that is over lies in rings of objects, which Python by itself looks for only once they are
-    a quarter of all that it holds: with the libraries and models here, that is after thousands.
+    With a heap per thread, freed memory would stay with finished threads, and fragmentation made the
+    heaps grow by a megabyte per request. Finished requests are reference cycles, which Python collects
+    by itself only when they are a quarter of all objects: with the libraries and models here, after
+    thousands of requests.
     """
     glibc = ctypes.CDLL(None) if sys.platform == "linux" else None
     tune, trim = getattr(glibc, "mallopt", None), getattr(glibc, "malloc_trim", None)
@@ -62,7 +64,7 @@ def keep_memory_flat() -> None:
             if times % COLLECTED == 0:
                 gc.collect()
             if times == COLLECTED:
-                gc.freeze()  # what is there to stay is not looked through again: 0.1 s each time
+                gc.freeze()  # exempt long-lived objects, whose traversal takes 0.1 s each time
             if trim is not None:
                 trim(0)
 
@@ -70,7 +72,7 @@ def keep_memory_flat() -> None:
 
 
 def free(host: str, port: int) -> bool:
-    """Say whether a port can be served at."""
+    """Return whether a port can be bound."""
     kind = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(kind) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -81,14 +83,14 @@ def free(host: str, port: int) -> bool:
     return True
 
 
-class _OfOneThread:
-    """A stream that writes what one thread says, and drops what others do."""
+class _SingleThreadStream:
+    """A stream that drops what other threads than its creator write."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._speaker = stream, threading.get_ident()
 
     def write(self, text: str) -> int:
-        """Write a text, or seem to."""
+        """Write a text, or pretend to."""
         mine = threading.get_ident() == self._speaker
         return self._stream.write(text) if mine else len(text)
 
@@ -97,15 +99,15 @@ class _OfOneThread:
 
 
 def silence_other_threads() -> None:
-    """Let the calling thread alone write, as before an end: the others lose what they work with, and fail anyhow."""
-    logging.disable()  # its handlers keep the streams that they began with
-    sys.stdout, sys.stderr = _OfOneThread(sys.stdout), _OfOneThread(sys.stderr)  # type: ignore[assignment]
+    """Drop the output of all other threads, whose work fails during a shutdown."""
+    logging.disable()  # its handlers keep the original streams
+    sys.stdout, sys.stderr = _SingleThreadStream(sys.stdout), _SingleThreadStream(sys.stderr)  # type: ignore[assignment]
 
 
 def leave(code: int) -> NoReturn:
-    """End this process, whatever its other threads are in the middle of.
+    """End this process without waiting for its other threads.
 
-    The interpreter's own end stops them wherever they are; inside a library in C++, that aborts the process.
+    A normal exit of the interpreter would stop them anywhere; inside a C++ library, that aborts the process.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -113,13 +115,13 @@ def leave(code: int) -> NoReturn:
 
 
 class ServerFolder:
-    """A folder for this process alone, until it is closed; `path` is where."""
+    """A temporary folder for this process, deleted by `close`."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
-        # The lock has its name only when it is held, and nobody takes it for one let go.
+        # Give the lock its name only once it is held, so that it never looks abandoned.
         early = self.path / f"{LOCK}.new"
-        self._lock = locked(early, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        self._lock = open_locked(early, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         if self._lock is not None:
             os.replace(early, self.path / LOCK)
 
@@ -134,17 +136,17 @@ class ServerFolder:
 def delete_left_behind() -> None:
     """Delete the folders of servers that were killed.
 
-    The system lets go of a lock when its process ends, however it ends. Without a lock in it, or of
-    another user, a folder is none of ours.
+    The system releases a lock when its process ends, however it ends. Folders without a lock file, and
+    those of other users, are left alone.
     """
-    if not CAN_LOCK:  # not a Unix: what a killed server leaves is left to the system
+    if not CAN_LOCK:  # not Unix: cleaning up is left to the system
         return
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with suppress(OSError):  # locked, another's, or gone by now
+        with suppress(OSError):  # locked, not ours, or gone by now
             found = folder.lstat()
             if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
                 continue
-            lock = locked(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            lock = open_locked(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
             if lock is None:
                 continue
             try:
@@ -154,7 +156,7 @@ def delete_left_behind() -> None:
 
 
 def _delete(folder: Path) -> None:
-    """Delete a folder, its lock last: interrupted, the next start goes on with it."""
+    """Delete a folder, its lock last, so that the next start can finish an interrupted deletion."""
     with suppress(FileNotFoundError):
         for entry in folder.iterdir():
             if entry.is_dir() and not entry.is_symlink():

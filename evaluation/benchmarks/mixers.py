@@ -15,7 +15,7 @@ from musicgen.config import ModelConfig
 from musicgen.features import FeatureMap
 from musicgen.linear import Linear
 from musicgen.performer import Attention, Passage
-from musicgen.position.base import ratios
+from musicgen.position.base import horizon_decays
 
 # Linear attention without the causal mask: every position sees the whole sequence, at the same linear cost.
 #
@@ -178,7 +178,7 @@ class TokenDecayAttention(Attention):
         self.gate = Linear(config.width, config.heads)
         nn.init.zeros_(self.gate.weight)
         with torch.no_grad():
-            self.gate.bias.copy_(ratios(DECAYS, config.heads).logit())
+            self.gate.bias.copy_(horizon_decays(DECAYS, config.heads).logit())
 
     def attend(
         self, x: Tensor, fq: Tensor, fk: Tensor, v: Tensor, passage: Passage, state: Any

@@ -11,7 +11,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from musicgen.position.base import Position, Shape, Window
-from musicgen.position.flt import AppendedFeatures, FltCode, weighted
+from musicgen.position.flt import AppendedFeatures, FltCode, mask_features
 from musicgen.position.permuteformer import PermutationPowers, permuted
 from musicgen.position.spe.base import Placement, SpeConfig, StochasticPosition, contract
 from tokenization.records import check_fields
@@ -254,5 +254,5 @@ class SpaceFlt(AppendedFeatures):
         density = torch.exp(-xi.square().sum(-1) / 2) / math.sqrt(2 * math.pi) ** self.config.axes
         ratio = self.mask.transform(xi) / density  # (H, r)
         waves = torch.cat([angles.cos(), angles.sin()], -1)  # (B, T, H, 2r)
-        sides = weighted(waves, ratio, self.qk_width)
+        sides = mask_features(waves, ratio, self.qk_width)
         return FltCode(noise=xi, window=Window(start=start, rows=sides, axis=1))

@@ -15,7 +15,7 @@ from evaluation.benchmarks.positions import (
     SpaceFlt,
     SpaceFltConfig,
 )
-from musicgen.config import ModelConfig, check_sense
+from musicgen.config import ModelConfig, check_compatible
 from musicgen.performer import Attention, Block, Performer
 from musicgen.position import POSITIONS, Position
 from tokenization.language import Language, with_meanings
@@ -132,7 +132,7 @@ def model_config(
     elif values.get("metre") or values.get("recall"):
         raise ValueError("metric heads and recall are for tokens of music: use the task music")
     config = ModelConfig.read(values, "the benchmark's model")
-    check_sense(config)
+    check_compatible(config)
     if chosen.position == "flt_space" and config.features_name != "favor":
         raise ValueError(
             "flt adds a mask to the exponent of the softmax kernel; choose features: favor"

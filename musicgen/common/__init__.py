@@ -1,1 +1,1 @@
-"""What several packages use: processes and workers, seeds, means over seeds, and the machine's name."""
+"""Shared by several packages: processes and workers, seeds and learning rates, intervals of means."""

@@ -1,4 +1,4 @@
-"""The mean of a few runs from different seeds, with the interval that it lies in."""
+"""Means of a few runs with different seeds, and their confidence intervals."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ CONFIDENCE = 0.95
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float | None]:
-    """Return the mean of one value or more, and half the width of its 95 % interval (Student's); one has none."""
+    """Return the mean of values and half the width of its 95 % interval (Student's t); the latter is None if n < 2."""
     deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
     return float(np.mean(values)), half_interval(deviation, len(values))
 
 
 def half_interval(deviation: float | None, n: int) -> float | None:
-    """Return half the width of the 95 % interval of the mean of n values; None where they have no deviation."""
+    """Return half the width of the 95 % interval of the mean of n values, given their standard deviation."""
     return None if deviation is None else _student(n) * deviation / float(np.sqrt(n))
 
 
 def jackknife_half(values: Sequence[float]) -> float | None:
-    """Return half the width of the 95 % interval of a number, of what it is without each part; one part tells none."""
+    """Return half the width of a 95 % interval from n leave-one-out estimates (jackknife); None if n < 2."""
     n = len(values)
     return _student(n) * float(np.std(values) * np.sqrt(n - 1)) if n > 1 else None
 
 
 def _student(n: int) -> float:
-    """Return how many standard errors to either side hold 95 %, as known from n values."""
-    from scipy.stats import t  # takes a second to import
+    """Return half the width of the 95 % interval in standard errors, for n values."""
+    from scipy.stats import t  # imported here because it takes a second
 
     return float(t.ppf((1 + CONFIDENCE) / 2, n - 1))

@@ -1,4 +1,4 @@
-"""What models that learn need, of music or of a benchmark: seeds, learning rates, and which parameters decay."""
+"""Seeds, learning rate schedules and weight decay, for music models and benchmarks alike."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from torch import Generator, Tensor
 
 
 def seed_of(*parts: int) -> int:
-    """Return one seed for a tuple of numbers."""
+    """Hash numbers to one seed."""
     return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> 1)
 
 
 def generator_of(*purpose: int) -> Generator:
-    """Return the generator of a purpose, on the CPU."""
+    """Return a CPU generator with a seed hashed from numbers that identify its purpose."""
     return Generator().manual_seed(seed_of(*purpose))
 
 
 def generator_from(seed: int) -> Generator:
-    """Return the generator of a seed that a person gives, on the CPU, where torch takes 32 bits: of more, all count."""
+    """Return a CPU generator with a user's seed, hashed if it has more than the 32 bits that torch uses."""
     return Generator().manual_seed(int(seed) if seed < 1 << 32 else seed_of(seed) & 0xFFFFFFFF)
 
 
 def learning_rate(step: int, *, peak: float, floor: float, warmup: int, total: int) -> float:
-    """Fall from `peak`, once it is warm, to `floor` along half a cosine."""
+    """Return the learning rate at a step: cosine decay from `peak`, after the warm-up, to `floor`."""
     progress = min(1.0, (step - warmup) / max(1, total - warmup))
     return floor + (peak - floor) * (1 + math.cos(math.pi * progress)) / 2
 
 
 def held_rate(step: int, *, peak: float, floor: float, total: int | None, tail: float) -> float:
-    """Stay at `peak`, and fall linearly to `floor` over the last share of `total` steps; without a total, stay."""
+    """Return the rate at a step: `peak`, then linear decay to `floor` over the last fraction `tail` of `total`."""
     if total is None or tail == 0:
         return peak
     left = (total - 1 - step) / max(1.0, tail * total)  # 0 at the last step
@@ -40,7 +40,7 @@ def held_rate(step: int, *, peak: float, floor: float, total: int | None, tail: 
 
 
 def decayed(parameters: Iterable[Tensor], weight_decay: float) -> list[dict[str, Any]]:
-    """Return the groups of an optimiser's parameters: matrices decay, the rest does not."""
+    """Return an optimiser's parameter groups: weight decay for matrices, none for vectors."""
     every = [*parameters]
     return [
         {"params": [p for p in every if p.ndim > 1], "weight_decay": weight_decay},

@@ -1,4 +1,4 @@
-"""This machine and its processes: how many, how they start and end, files that one of them holds; and the program."""
+"""Processors, child processes, file locks, full disks, the cache folder and the version of the program."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pathlib import Path
 
 
 def machine() -> str:
-    """Return the device, or the processor with the cores at hand, and the version of torch."""
-    import torch  # here, since processes that only wait start without it
+    """Describe the machine: the GPU, or the processor and its available cores, and the version of torch."""
+    import torch  # imported here, since processes that only wait start faster without it
 
     if torch.cuda.is_available():
         device = torch.cuda.get_device_name()
@@ -30,27 +30,27 @@ def machine() -> str:
 
 
 def _described(key: str) -> str:
-    """Return what Linux says of the first processor; nothing elsewhere."""
-    described = Path("/proc/cpuinfo")
-    for line in described.read_text().splitlines() if described.exists() else ():
+    """Return a value of Linux's description of the first processor; empty on other systems."""
+    info = Path("/proc/cpuinfo")
+    for line in info.read_text().splitlines() if info.exists() else ():
         name, _, value = line.partition(":")
         if name.strip() == key:
             return value.strip()
     return ""
 
 
-# As Linux names them. Other processors imitate bfloat16: matrices take ten times as long as in float32.
+# With Linux's names. Other processors emulate bfloat16, and multiply matrices ten times more slowly than in float32.
 _BFLOAT16 = {"AMX": "amx_bf16", "AVX-512 BF16": "avx512_bf16"}
 
 
 def multiplies_bfloat16() -> str | None:
-    """Return the instructions by which the processor multiplies bfloat16; None where none is known."""
+    """Return the name of the processor's instructions for bfloat16, or None if it has none or they are unknown."""
     flags = _described("flags").split()
     return next((name for name, flag in _BFLOAT16.items() if flag in flags), None)
 
 
 def cache_folder() -> Path:
-    """Return the user's folder for what this machine has found out; of who has no home it is no absolute path."""
+    """Return the user's cache folder; the path is relative if the user has no home."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     root = Path(base) if os.path.isabs(base) else Path(os.path.expanduser("~/.cache"))
     return root / "musicgen"
@@ -58,27 +58,27 @@ def cache_folder() -> Path:
 
 @cache
 def program() -> str:
-    """Return the name and the version."""
+    """Return the program's name and version."""
     try:
         return f"musicgen {version('symbolic-musicgen')}"
     except PackageNotFoundError:
-        return "musicgen from source"  # without an installation
+        return "musicgen from source"  # not installed
 
 
-# A file that is held by one process at a time. The system lets go of a lock when its process ends.
+# Locks on files, each held by one process at a time. The system releases a lock when its process ends.
 
 try:
     import fcntl
-except ImportError:  # Windows: nothing is locked there
+except ImportError:  # Windows, where nothing is locked
     fcntl = None
 
 CAN_LOCK = fcntl is not None
 
 
-def locked(path: Path, flags: int) -> int | None:
-    """Open a file or folder and hold it until the returned descriptor is closed; None where nothing can be held.
+def open_locked(path: Path, flags: int) -> int | None:
+    """Open and lock a file or folder; closing the returned descriptor releases it. None if locks are not supported.
 
-    Where another process holds it, BlockingIOError says so.
+    Raises BlockingIOError if another process holds the lock.
     """
     if fcntl is None:
         return None
@@ -89,47 +89,44 @@ def locked(path: Path, flags: int) -> int | None:
         os.close(descriptor)
         if isinstance(error, BlockingIOError):
             raise
-        return None  # a file system without locks
+        return None  # the file system does not support locks
     return descriptor
 
 
 ROOT = str(Path(__file__).parents[2])
-# Python looks for modules neither where somebody stands nor where PYTHON… variables say.
-ISOLATED = "-I"
-SAFE_PATH = (
-    "PYTHONSAFEPATH"  # a variable for its first half: what multiprocessing starts begins with `-c`
-)
-THREADS = "OMP_NUM_THREADS"  # torch reads it when it is imported
+ISOLATED = "-I"  # no modules from the current folder or from PYTHON… variables
+SAFE_PATH = "PYTHONSAFEPATH"  # the first half of that, for children that multiprocessing starts
+THREADS = "OMP_NUM_THREADS"  # torch reads it on import
 _ENTER = (
     "import os, runpy, sys; "
     "sys.path[:0] = [p for p in sys.argv.pop(1).split(os.pathsep) if p not in sys.path]; "
     "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
 )
 
-# A new interpreter a process: one that is forked from threads, as torch and C++ libraries start them, may hang.
+# Each process starts a new interpreter: forks of a process with threads, as of torch and C++ libraries, can hang.
 CONTEXT = multiprocessing.get_context("spawn")
 
 
 def processors() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def module_command(module: str, *arguments: str) -> list[str]:
-    """Return the command that runs a module of ours as a program: nothing of the current folder is imported.
+    """Return the command that runs one of our modules as a program, importing nothing from the current folder.
 
-    `python -m` would take an app.py, or a numpy.py, of whatever folder somebody stands in.
+    `python -m` would import an app.py or numpy.py from whatever folder the user is in.
     """
     here = None
     with suppress(FileNotFoundError):  # the folder has been deleted
         here = os.path.realpath(os.curdir)
-    known = (path for path in sys.path if os.path.isabs(path) and os.path.realpath(path) != here)
-    places = os.pathsep.join(dict.fromkeys([ROOT, *known]))
-    # Whether bytecode is stored is as here: a variable that says so does not reach an isolated process.
+    paths = (path for path in sys.path if os.path.isabs(path) and os.path.realpath(path) != here)
+    search_path = os.pathsep.join(dict.fromkeys([ROOT, *paths]))
+    # PYTHONDONTWRITEBYTECODE does not reach an isolated process, so that -B replaces it.
     flags = [ISOLATED, "-B"] if sys.dont_write_bytecode else [ISOLATED]
-    return [sys.executable, *flags, "-c", _ENTER, places, module, *arguments]
+    return [sys.executable, *flags, "-c", _ENTER, search_path, module, *arguments]
 
 
 _STARTING = threading.Lock()
@@ -137,23 +134,24 @@ _STARTING = threading.Lock()
 
 @contextmanager
 def started_apart(threads: int | None = None) -> Iterator[None]:
-    """Keep the current folder's modules from processes started within, and Ctrl-C, which a terminal sends to all.
+    """Shield processes started in this context from the modules of the current folder and from Ctrl-C.
 
-    They compute in so many threads, unless the user has said how many, or None is said.
+    A terminal sends Ctrl-C to all processes. The children use `threads` threads, unless that is None or the user has
+    set OMP_NUM_THREADS.
     """
     masked = hasattr(signal, "pthread_sigmask")
-    # Of two threads, the later would find the variables of the earlier.
+    # The lock keeps one thread from saving, and later restoring, the variables that another has set.
     with _STARTING, ExitStack() as after:
         variables = {SAFE_PATH: "1"}
         if threads is not None and THREADS not in os.environ:
             variables[THREADS] = str(threads)
         for name, value in variables.items():
-            said, os.environ[name] = os.environ.get(name), value
-            if said is None:
+            old, os.environ[name] = os.environ.get(name), value
+            if old is None:
                 after.callback(os.environ.pop, name, None)
             else:
-                after.callback(os.environ.__setitem__, name, said)
-        # Or the first start would run it, and unblock what is blocked here.
+                after.callback(os.environ.__setitem__, name, old)
+        # Otherwise the first start of a process would run it, and unblock the signal that is blocked here.
         resource_tracker.ensure_running()
         if masked:
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -162,14 +160,14 @@ def started_apart(threads: int | None = None) -> Iterator[None]:
 
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-THREAD_SECONDS = 1  # to end in, for one that may have met a full disk too
+THREAD_SECONDS = 1  # grace period for a thread that may have met the full disk too
 
 
 @contextmanager
 def full_disk_named(folder: Path, advice: str) -> Iterator[None]:
-    """Raise an OSError with a sentence where writing below a folder fails for want of space.
+    """Raise an OSError with a readable message if a write below a folder fails for lack of space.
 
-    A thread that is started within, as TensorBoard's is, may meet the same: that is said once.
+    Threads started in this context, such as TensorBoard's, can fail the same way; the message is given once.
     """
     before, hook = {*threading.enumerate()}, threading.excepthook
     threading.excepthook = lambda args: None if _is_full(args.exc_value) else hook(args)
@@ -190,11 +188,11 @@ def _is_full(error: BaseException | None) -> bool:
 
 
 def held(folder: Path, taken: str) -> int | None:
-    """Hold a folder until the returned descriptor is closed, or this process ends however it may.
+    """Lock a folder until the returned descriptor is closed or this process ends.
 
-    Where another one holds it, ValueError says that it is `taken`.
+    Raises ValueError with the message `taken` if another process holds it.
     """
     try:
-        return locked(folder, os.O_RDONLY)
+        return open_locked(folder, os.O_RDONLY)
     except BlockingIOError:
         raise ValueError(taken) from None

@@ -1,10 +1,10 @@
-"""Work spread over processes, of this machine or of a cluster, where the end of a process costs only its own task.
+"""Parallel work over processes, on this machine or a cluster, where a process that dies costs only its own task.
 
-An executor of the standard library drops all tasks under way when a process dies, and does not say which one ended it.
-Here every process holds one task at a time, and ends when the one that started it does.
+When a process dies, an executor of the standard library drops all running tasks, and does not say which one killed it.
+Here every process has one task at a time, and ends when its parent ends.
 
-On many machines the workers of a dask scheduler do the work (https://distributed.dask.org). Each hands its tasks to
-a process of its own, so that a task fails as on one machine. If a worker is lost, dask gives its tasks to another.
+On several machines, the workers of a dask scheduler do the work (https://distributed.dask.org). Each passes its tasks
+to a process of its own, so that a task fails as it would on one machine. If a worker is lost, dask reassigns its tasks.
 """
 
 from __future__ import annotations
@@ -29,49 +29,49 @@ from typing import Any, Generic, TypeVar
 
 from musicgen.common.processes import CONTEXT, processors, started_apart
 
-LOOK_SECONDS = 1.0  # a task is looked at this often; more between two looks is not held against it
+LOOK_SECONDS = 1.0  # between two checks of a task; a longer gap counts as this
 
 
 class TaskClock:
-    """Measures what a task has taken: the processor time of its process, and how long that stood still.
+    """Measures the processor time that a task has used, and for how long it has been idle.
 
-    By the clock on the wall, a machine that was suspended or busy would give up files that another machine prepares.
+    Wall-clock time would fail tasks on a suspended or busy machine that succeed on another.
     """
 
     def __init__(self, process: int) -> None:
         self._process = process
-        self._begun = self._used = processor_seconds(process)
-        self._looked, self._still = time.monotonic(), 0.0
+        self._start = self._used = processor_seconds(process)
+        self._checked, self._idle = time.monotonic(), 0.0
 
     def is_late(self, seconds: float) -> bool:
-        """Say whether the task has had so much processor time, or has not moved for as long."""
+        """Return whether the task has used this much processor time, or has been idle for this long."""
         used, now = processor_seconds(self._process), time.monotonic()
-        self._still = (
-            0.0 if used != self._used else self._still + min(now - self._looked, LOOK_SECONDS)
+        self._idle = (
+            0.0 if used != self._used else self._idle + min(now - self._checked, LOOK_SECONDS)
         )
-        self._used, self._looked = used, now
-        return used - self._begun > seconds or self._still > seconds
+        self._used, self._checked = used, now
+        return used - self._start > seconds or self._idle > seconds
 
 
 def processor_seconds(process: int) -> float:
-    """Return the processor time of a process; 0 where the system does not tell, which is anywhere but on Linux."""
+    """Return the processor time of a process; 0 if it has ended, and on any system but Linux."""
     if sys.platform != "linux":
         return 0.0
     try:
         return time.clock_gettime(~process << 3 | 2)  # clock_getcpuclockid(3)
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return 0.0
 
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
-TRIES = 2  # what ends a process so often is the task's fault; once may be anybody's, as where memory runs out
+TRIES = 2  # a task that kills its process this often is at fault; once can have another cause, such as lack of memory
 
 
 @dataclass(frozen=True)
 class Failed:
-    """What stands for the answer to a task that failed, ended its process or took too long."""
+    """The answer to a task that failed, killed its process or took too long."""
 
     reason: str
     is_fault: bool = field(default=False, compare=False)  # of this program, not of the task
@@ -79,17 +79,17 @@ class Failed:
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """What a task may take, beyond which it is given up."""
+    """The limits of a task, beyond which it fails."""
 
-    seconds: float | None = None  # of processor time, or without any
-    memory_bytes: int | None = None  # beyond what the program takes
+    seconds: float | None = None  # of processor time, or of idle time
+    memory_bytes: int | None = None  # in addition to what the program itself takes
 
 
 UNBOUNDED = Bounds()
 
 
 class Worker(Generic[Task, Answer]):
-    """A process, and the task it is at."""
+    """A process and its current task."""
 
     def __init__(
         self,
@@ -115,25 +115,25 @@ class Worker(Generic[Task, Answer]):
         self.connection, self._process = ours, process
 
     def give(self, task: Task) -> None:
-        """Let it do a task."""
+        """Start a task."""
         self._task, self._tries = task, 0
         self._send()
 
     def _send(self) -> None:
         self._tries += 1
         self._clock = TaskClock(self._process.pid or 0)
-        with suppress(OSError):  # it died idle; `take` finds that out
+        with suppress(OSError):  # the process died while idle, which `take` will notice
             self.connection.send(self._task)
 
     def ask(self, task: Task) -> Answer | Failed:
-        """Return the answer to a task, or why there is none."""
+        """Do a task and return its answer."""
         self.give(task)
         while not (answers := self.take()):
             wait([self.connection], timeout=LOOK_SECONDS)
         return answers[0]
 
     def take(self) -> list[Answer | Failed]:
-        """Return the answer that is ready, or why there will be none; nothing where that is not known yet."""
+        """Return the answer in a list if it is ready or the task has failed, else an empty list."""
         if not self.connection.poll():
             seconds = self._bounds.seconds
             if seconds is None or not self._clock.is_late(seconds):
@@ -150,29 +150,29 @@ class Worker(Generic[Task, Answer]):
                 self._send()
                 return []
             how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
-            return [Failed(f"working on it ended the process twice ({how})")]
+            return [Failed(f"it ended the process twice ({how})")]
 
     def _restart(self) -> None:
         self.stop()
         self._start()
 
     def stop(self) -> None:
-        """End the process, whatever it is at; once it has ended, as after a start that failed, this does nothing."""
+        """Kill the process, whatever it is doing; do nothing if it has ended, as after a failed restart."""
         self.connection.close()
-        with suppress(ValueError):  # it is closed
+        with suppress(ValueError):  # already closed
             self._process.kill()
             self._process.join()
             self._process.close()
 
 
 def attempt(function: Callable[[Task], Answer], task: Task) -> Answer | Failed:
-    """Return the answer to a task; whatever goes wrong fails this task alone and is reported."""
+    """Return the answer to a task, or `Failed` with the reason for any exception."""
     try:
         return function(task)
     except (ValueError, OSError) as error:
         return Failed(" ".join(str(error).split()))
     except MemoryError:
-        return Failed("it takes more memory than there is")
+        return Failed("it takes more memory than is available")
     except Exception as error:
         return Failed(f"a fault of this program: {type(error).__name__}: {error}", is_fault=True)
 
@@ -184,7 +184,7 @@ def _serve(
     idle_seconds: float | None,
     connection: Connection,
 ) -> None:
-    """Answer tasks until the process that sends them is gone, or has sent none for long."""
+    """Answer tasks until the connection closes, or none has come for `idle_seconds`."""
     end_with_parent()
     if folder is not None:
         os.chdir(folder)
@@ -196,53 +196,53 @@ def _serve(
 
 
 def end_with_parent() -> None:
-    """End this process with the one that started it."""
+    """End this process when its parent ends."""
     parent = multiprocessing.parent_process()
-    assert parent is not None, "only a started process calls this"
+    assert parent is not None, "only child processes call this"
 
-    def end_after_it() -> None:
+    def end_after_parent() -> None:
         parent.join()
         os._exit(1)
 
-    Thread(target=end_after_it, daemon=True).start()
+    Thread(target=end_after_parent, daemon=True).start()
 
 
-def _bound_memory(beyond: int) -> None:
-    """Let a task that asks for too much fail, not the machine; only Linux can tell what is in use."""
+def _bound_memory(extra: int) -> None:
+    """Limit the memory of this process to what it has and `extra` bytes; only on Linux, which reports its memory."""
     statistics = Path("/proc/self/statm")
     if not statistics.exists():
         return
     import resource
 
-    limit = int(statistics.read_text().split()[0]) * resource.getpagesize() + beyond
+    limit = int(statistics.read_text().split()[0]) * resource.getpagesize() + extra
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(
         resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(hard, limit), hard)
     )
 
 
-Workers = int | str  # how many processes of this machine, or the address of a scheduler of others
+Workers = int | str  # a number of processes on this machine, or the address of a scheduler
 
-AHEAD = 32  # tasks a process may be ahead of the slowest: it bounds the answers that wait
+AHEAD = 32  # tasks per process that can be started beyond the oldest unfinished one, which bounds the waiting answers
 
-SUBMITTED = 256  # tasks that are with the scheduler, beyond the oldest that is not done
+SUBMITTED = 256  # the same for all tasks submitted to a scheduler
 ADDRESS = re.compile(r"(tcp|tls)://(\[[\da-fA-F:]+\]|[\w.-]+):\d{1,5}")
 CONNECT_SECONDS = 15
-IDLE_SECONDS = 60  # after which a process ends that is given no task
+IDLE_SECONDS = 60  # without a task, after which a process of a dask worker ends
 
 
-class _OfThread(local):
-    """A run, and the process that works for it."""
+class _ThreadState(local):
+    """The current run of a dask worker's thread, and its process."""
 
     run = ""
     process: Any = None
 
 
-_of_thread = _OfThread()
+_thread_state = _ThreadState()
 
 
 def at_most(workers: Workers, tasks: int) -> Workers:
-    """Return as many workers as have something to do; a single one is this process."""
+    """Limit the number of processes to the number of tasks; 0 means this process, which does a single task."""
     if isinstance(workers, str):
         return workers
     return min(workers, tasks) if min(workers, tasks) > 1 else 0
@@ -257,13 +257,13 @@ def in_order(
 ) -> Generator[Answer | Failed, None, None]:
     """Yield function(task) for each task, in the order of the tasks; see `as_done`."""
     waiting: dict[int, Answer | Failed] = {}
-    following = 0
+    next_index = 0
     with closing(as_done(function, tasks, workers=workers, bounds=bounds)) as running:
         for index, answer in running:
             waiting[index] = answer
-            while following in waiting:
-                yield waiting.pop(following)
-                following += 1
+            while next_index in waiting:
+                yield waiting.pop(next_index)
+                next_index += 1
 
 
 def as_done(
@@ -273,84 +273,84 @@ def as_done(
     workers: Workers,
     bounds: Bounds = UNBOUNDED,
 ) -> Generator[tuple[int, Answer | Failed], None, None]:
-    """Yield the number of a task and function(task) as soon as that is there.
+    """Yield the index of each task and function(task) as soon as it is done.
 
-    With no workers it runs in this process, where nothing guards against a death, and an error is one here.
+    With 0 workers, tasks run in this process: errors are raised, and a crash is not contained.
     """
     numbered = enumerate(tasks)
     if isinstance(workers, str):
-        yield from as_done_elsewhere(function, numbered, workers, bounds)
+        yield from _on_scheduler(function, numbered, workers, bounds)
     elif workers < 1:
         yield from ((index, function(task)) for index, task in numbered)
     else:
-        yield from _here(function, numbered, workers, bounds)
+        yield from _on_this_machine(function, numbered, workers, bounds)
 
 
-def _here(
+def _on_this_machine(
     function: Callable[[Task], Answer],
     tasks: Iterator[tuple[int, Task]],
     workers: int,
     bounds: Bounds,
 ) -> Iterator[tuple[int, Answer | Failed]]:
     threads = max(1, processors() // workers)
-    under_way: dict[int, Worker[Task, Answer]] = {}
-    given = 0
+    running: dict[int, Worker[Task, Answer]] = {}
+    started = 0
     with ExitStack() as pool:
         idle = []
         for _ in range(workers):
             idle.append(Worker(function, bounds, threads=threads))
             pool.callback(idle[-1].stop)
         while True:
-            ahead = given - min(under_way, default=given)
+            ahead = started - min(running, default=started)
             for index, task in islice(tasks, min(len(idle), AHEAD * workers - ahead)):
-                under_way[index] = worker = idle.pop()
+                running[index] = worker = idle.pop()
                 worker.give(task)
-                given = index + 1
-            if not under_way:
+                started = index + 1
+            if not running:
                 return
-            wait([worker.connection for worker in under_way.values()], timeout=LOOK_SECONDS)
-            for index, worker in [*under_way.items()]:
+            wait([worker.connection for worker in running.values()], timeout=LOOK_SECONDS)
+            for index, worker in [*running.items()]:
                 for answer in worker.take():
-                    idle.append(under_way.pop(index))
+                    idle.append(running.pop(index))
                     yield index, answer
 
 
-def as_done_elsewhere(
+def _on_scheduler(
     function: Callable[[Task], Answer],
     tasks: Iterator[tuple[int, Task]],
     address: str,
     bounds: Bounds,
 ) -> Iterator[tuple[int, Answer | Failed]]:
-    """Yield the number of a task and function(task) as soon as that is there."""
+    """Do what `as_done` does, on the workers of a scheduler."""
     run, folder = uuid.uuid4().hex, os.getcwd()
     with _client(address) as client:
         from distributed import KilledWorker, as_completed
 
-        under_way: dict[Any, int] = {}
+        running: dict[Any, int] = {}
         completed = as_completed(loop=client.loop)
-        given = 0
+        started = 0
         try:
             while True:
-                ahead = given - min(under_way.values(), default=given)
+                ahead = started - min(running.values(), default=started)
                 for index, task in islice(tasks, SUBMITTED - ahead):
                     future = client.submit(do, run, function, bounds, folder, task, pure=False)
-                    under_way[future] = index
+                    running[future] = index
                     completed.add(future)
-                    given = index + 1
-                if not under_way:
+                    started = index + 1
+                if not running:
                     return
                 future = next(completed)
-                index = under_way.pop(future)
+                index = running.pop(future)
                 try:
                     answer = future.result()
                 except KilledWorker:
-                    answer = Failed("the workers that had it were lost, one after the other")
+                    answer = Failed("all workers that had it were lost, one after another")
                 except CancelledError as error:
-                    raise ConnectionError(f"the scheduler at {address} is gone") from error
+                    raise ConnectionError(f"the scheduler at {address} was lost") from error
                 yield index, answer
         finally:
-            with suppress(Exception):  # there may be no scheduler any more
-                client.cancel([*under_way], force=True)
+            with suppress(Exception):  # the scheduler may have ended
+                client.cancel([*running], force=True)
 
 
 def do(
@@ -360,17 +360,17 @@ def do(
     folder: str,
     task: Task,
 ) -> Answer | Failed:
-    """Do a task in the process that this thread of a worker has for a run; it goes on to the run's next tasks."""
+    """Do a task on a dask worker, in a process that each of its threads keeps for all tasks of a run."""
     if not os.path.isdir(folder):
-        raise FileNotFoundError(f"a worker does not see {folder}; with a scheduler, all see it")
-    # Dask's workers are daemons, which may have no children; these end by themselves when their parent does.
+        raise FileNotFoundError(f"a worker cannot find {folder}; all must share it")
+    # Dask's workers are daemons, which may not have children; ours end by themselves when their parent does.
     multiprocessing.current_process().daemon = False
-    if _of_thread.run != run:
-        if _of_thread.process is not None:
-            _of_thread.process.stop()
+    if _thread_state.run != run:
+        if _thread_state.process is not None:
+            _thread_state.process.stop()
         process = Worker(function, bounds, folder=folder, idle_seconds=IDLE_SECONDS)
-        _of_thread.run, _of_thread.process = run, process
-    return _of_thread.process.ask(task)
+        _thread_state.run, _thread_state.process = run, process
+    return _thread_state.process.ask(task)
 
 
 @contextmanager
@@ -379,24 +379,24 @@ def _client(address: str) -> Iterator[Any]:
         import distributed
     except ModuleNotFoundError as error:
         raise ValueError(
-            "a scheduler takes dask: run pip install '.[cluster]' in the clone of musicgen"
+            "a scheduler needs dask: run pip install '.[cluster]' in the clone of musicgen"
         ) from error
     if not ADDRESS.fullmatch(address):
-        raise ValueError(f"{address} is no address of a scheduler; tcp://HOST:8786 is one")
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said here
+        raise ValueError(f"{address} is not the address of a scheduler, as tcp://HOST:8786 is")
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are reported here
     _check_answer(address)
     with distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False) as client:
         try:
             client.wait_for_workers(1, timeout=CONNECT_SECONDS)
         except TimeoutError as error:
             raise ValueError(
-                f"the scheduler at {address} has no workers: dask worker {address}"
+                f"the scheduler at {address} has no workers; start some by: dask worker {address}"
             ) from error
         yield client
 
 
 def _check_answer(address: str) -> None:
-    """Refuse an address where no scheduler answers: dask's client would wait for ever for what says nothing."""
+    """Raise ValueError if no scheduler answers at an address, where dask's client would wait for ever."""
     from distributed.core import rpc
     from distributed.security import Security
 
@@ -407,5 +407,5 @@ def _check_answer(address: str) -> None:
 
     try:
         asyncio.run(asyncio.wait_for(ask(), 2 * CONNECT_SECONDS))
-    except Exception as error:  # of bytes that are none of dask's, it raises anything
+    except Exception as error:  # dask raises all kinds when other programs answer
         raise ValueError(f"no scheduler answers at {address}") from error

@@ -1,1 +1,1 @@
-"""From a model to tokens: continue a prompt, one token quickly, sampling, likelihood."""
+"""Generation: requests, their batched execution, sampling, and likelihoods."""

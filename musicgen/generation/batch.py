@@ -1,11 +1,11 @@
-"""Rows of many sequences that take their steps together, whatever their positions, codes and musical times.
+"""Batches of generated sequences, one row each, whatever their positions, codes and musical times.
 
-Rows join and leave between steps, and some may stand still while the others go on. A row's numbers do not depend, to
-the last bit, on which others there are: the compiled loops (loops.py) take each row by itself. They know models in
-float32 on a CPU with linear attention and no encoding, SPE, rotations, or vectors added to the embeddings (`supports`).
-Rows of other models take their steps one after the other, by `Performer.step`.
+Rows join and leave between steps, and some may pause while others advance. The compiled loops (loops.py) compute each
+row by itself, so that a row's results do not depend, to the last bit, on the other rows. They support models in float32
+on a CPU with linear attention, without an encoding or with SPE, rotations, or vectors added to the embeddings
+(`supports`). Rows of other models advance one after the other, by `Performer.step`.
 
-B rows, L layers, H heads, D head width, R realisations.
+B rows, L layers, H heads, D head width, M features, N features of metric heads, R rows of a metric memory, V tokens.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from musicgen import loops
-from musicgen.attention import GUARD, mapped
+from musicgen.attention import GUARD, map_state
 from musicgen.config import ModelConfig
-from musicgen.drums import BROKEN, breaking
+from musicgen.drums import PENALTY, breaking
 from musicgen.features import PROJECTION_OVER_NORM, Elu, Favor, Relu
-from musicgen.linear import codes_of, quantise, restore, without_autocast
-from musicgen.metre import LEAST, Times
+from musicgen.linear import dequantise, exact_codes, quantise, without_autocast
+from musicgen.metre import MIN_FEATURE, Times
 from musicgen.performer import Performer, State
 from musicgen.position import Position
 from musicgen.position.rope import Rope
 from musicgen.position.spe.base import StochasticPosition
-from musicgen.recall import Recollection, heard
+from musicgen.recall import Recollection, recall_rows
 
-WORN = 30.0  # nats by which a return to a bar that was said too often is less likely
+EXHAUSTED_PENALTY = 30.0  # nats subtracted from returns to a bar that has been repeated too often
 Array = np.ndarray[Any, Any]
 _FEATURES = {Relu: loops.RELU, Elu: loops.ELU, Favor: loops.FAVOR}
 
 
 def supports(model: Performer) -> bool:
-    """Return whether the loops can take this model's steps."""
+    """Return whether the compiled loops support a model."""
     position = model.position
     plain = type(position).qk is Position.qk or isinstance(position, StochasticPosition | Rope)
     untouched = type(position).features is Position.features and position.normaliser_is_positioned
@@ -54,12 +54,12 @@ def supports(model: Performer) -> bool:
 
 
 def _packed(model: Performer) -> loops.Model:
-    """Return a model's weights as the loops read them; they are copied, so they are those of this moment."""
+    """Return a copy of a model's weights in the layout of the loops."""
     blocks: list[Any] = list(model.blocks)
     attentions = [block.attention for block in blocks]
     metre = attentions[0].metre
     qkv = [[one.qkv] if metre is None else [one.qkv, one.metre.qkv] for one in attentions]
-    metric = (0, 0, 0) if metre is None else (metre.heads, metre.features, LEAST)
+    metric = (0, 0, 0) if metre is None else (metre.heads, metre.features, MIN_FEATURE)
     position = model.position
     decay = torch.ones(model.config.heads) if position.decay is None else position.decay
     head = model.embedding if model.head is None else model.head
@@ -80,7 +80,7 @@ def _packed(model: Performer) -> loops.Model:
     )
 
 
-_NOWHERE = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32)
+_NO_METRE = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32)
 
 
 def _array(x: Tensor) -> Array:
@@ -88,13 +88,13 @@ def _array(x: Tensor) -> Array:
 
 
 def _matrices(layers: Sequence[Sequence[Any]]) -> loops.Matrices:
-    """Return the linear layers of all layers, those of one layer one after the other: by codes if all have some."""
+    """Stack linear layers over the model's layers, those of one layer concatenated; as 8-bit codes if all have them."""
 
     def weight(each: Sequence[Any]) -> Tensor:
         return torch.cat([one.weight.detach() for one in each])
 
     biases = [torch.cat([_bias(one) for one in each]) for each in layers]
-    found = [codes_of(weight(each)) for each in layers]
+    found = [exact_codes(weight(each)) for each in layers]
     coded = [one for one in found if one is not None]
     if len(coded) == len(found):
         codes, scales = (torch.stack(part) for part in zip(*coded, strict=True))
@@ -126,7 +126,7 @@ def _norms(model: Performer) -> loops.Norms:
 
 
 def _features(attentions: Sequence[Any]) -> loops.Features:
-    """Return the feature map: for FAVOR+, what bounds a vector in terms that all bounds have in common."""
+    """Return the feature map; for FAVOR+, the projection is scaled so that norms and projections share one bound."""
     first = attentions[0].features
     kind = _FEATURES[type(first)]
     if first.omega is None:
@@ -142,14 +142,17 @@ def _features(attentions: Sequence[Any]) -> loops.Features:
     return loops.Features(kind, _array(omega), floor, *favor)
 
 
-class RowsTogether:
-    """Rows whose states lie in common arrays: sums (L, slots, H, M, D + 1), metric memory (L, slots, R, N, D + 1)."""
+class CompiledBatch:
+    """A batch computed by the compiled loops, with the states of all rows in shared arrays.
+
+    Sums are (L, slots, H, M, D + 1), metric memories (L, slots, R, N, D + 1).
+    """
 
     def __init__(self, model: Performer) -> None:
         self._model = model
         self._packed: loops.Model | None = None
         self._gains: Array | None = None
-        self._states: dict[int, State] = {}  # by slot, without what lies in the arrays
+        self._states: dict[int, State] = {}  # by slot, without what the arrays hold
         self._sums = self._memory = torch.empty(0, 0)
         self._times: Times | None = None
 
@@ -162,7 +165,7 @@ class RowsTogether:
 
     @torch.inference_mode()
     def join(self, state: State, copies: int) -> list[int]:
-        """Take in so many rows that go on from the state of one sequence, and return their numbers."""
+        """Add rows that continue from a copy of one state, and return their numbers."""
         if self._packed is None:
             self._packed = _packed(self._model)
         if len(self) + copies > self._slots:
@@ -175,30 +178,30 @@ class RowsTogether:
                 self._memory[layer, numbers] = own.metre
         if self._times is not None:
             assert state.times is not None, "all sequences of a model have times, or none"
-            for to, of in zip(self._times, state.times, strict=True):
-                to[numbers] = of
+            for mine, given in zip(self._times, state.times, strict=True):
+                mine[numbers] = given
         for number in numbers:
             recalls = tuple(one.copy() for one in state.recalls or ())
             self._states[number] = replace(state, layers=(), times=None, recalls=recalls)
         return numbers
 
     def leave(self, numbers: Sequence[int]) -> None:
-        """Drop rows; they cost no more."""
+        """Remove rows."""
         for number in numbers:
             del self._states[number]
-        if not self._states:  # nothing is held while nobody is here
+        if not self._states:  # free the memory of an empty batch
             self._times = None
             self._sums = self._memory = torch.empty(0, 0)
 
     @torch.inference_mode()
     def step(self, numbers: Sequence[int], tokens: Tensor) -> Tensor:
-        """Absorb one token in each of these rows, (B,) → (B, V), while the others stand still."""
+        """Append one token to each of these rows and return the next logits, (B,) → (B, V); other rows pause."""
         model, slots = self._model, torch.tensor(numbers)
         states = [self._states[number] for number in numbers]
         positions = torch.tensor([state.position for state in states]).unsqueeze(1)
         recalls = [one for state in states for one in state.recalls or ()]
         with without_autocast(tokens.device):
-            x, around, metre = model.embedding(tokens), None, _NOWHERE
+            x, around, metre = model.embedding(tokens), None, _NO_METRE
             if model.time is not None:
                 assert self._times is not None, "a model that counts musical time has times"
                 ticks, newest, goal = (each[slots] for each in self._times)
@@ -207,12 +210,12 @@ class RowsTogether:
                 if model.metre is not None:
                     metre, newest = model.metre.step(after, ticks, newest, slots)
                 if model.goals is not None:
-                    goal = model.goals.standing(tokens.unsqueeze(1), goal)[:, 0]
+                    goal = model.goals.current(tokens.unsqueeze(1), goal)[:, 0]
                     x = x + model.goals(goal)
                 for mine, new in zip(self._times, (after, newest, goal), strict=True):
                     mine[slots] = new
             if model.recall is not None and recalls:
-                x = x + model.recall(*heard(recalls, tokens.unsqueeze(1))).squeeze(1)
+                x = x + model.recall(*recall_rows(recalls, tokens.unsqueeze(1))).squeeze(1)
             x = (x * math.sqrt(model.config.width)).unsqueeze(1)
             x = model.position.embed(x, positions).squeeze(1)
             codes = [state.code for state in states]
@@ -229,12 +232,12 @@ class RowsTogether:
             )
         for number, state, code in zip(numbers, states, codes, strict=True):
             self._states[number] = replace(state, code=code, position=state.position + 1)
-        return _returning(logits, recalls) if recalls else logits
+        return _adjusted(logits, recalls) if recalls else logits
 
     def _encoding(
         self, codes: Sequence[Any], positions: Tensor, around: Tensor | None
     ) -> tuple[loops.Encoding, Sequence[Any]]:
-        """Make the encoding ready for one token a row, and return what each row's sequence goes on with."""
+        """Return the encoding of one token per row, and the codes with which the rows continue."""
         position, shape = self._model.position, self._model.position.shape
         places = around if position.musical and around is not None else positions.unsqueeze(0)
         heads = 2 * shape.heads
@@ -263,7 +266,7 @@ class RowsTogether:
         return loops.Encoding(kind, gains, stacked, *waves), codes
 
     def _grow(self, like: State, copies: int) -> None:
-        """Make room: twice as much as there was, or as is wanted."""
+        """Add slots: double their number, or more if `copies` need more."""
         had, first = self._slots, like.layers[0]
         more = max(had, len(self) + copies - had)
         self._sums = _with_slots(self._sums, first.sums, len(like.layers), more)
@@ -275,39 +278,40 @@ class RowsTogether:
 
 
 def _with_slots(array: Tensor, like: Tensor | None, layers: int, more: int) -> Tensor:
-    """Return an array with so many more slots, zeros, of what a layer of a sequence remembers, (1, …)."""
+    """Return an array with `more` slots of zeros, each shaped like the state of one layer, (1, …)."""
     fresh = torch.zeros(layers, more, *((0, 0, 0) if like is None else like.shape[1:]))
     return torch.cat([array, fresh], 1) if array.ndim > 2 else fresh
 
 
-def _returning(logits: Tensor, recalls: Sequence[Recollection]) -> Tensor:
-    """Return logits of rows, (B, V), by which bars that return follow their source, and no bar returns too often."""
+def _adjusted(logits: Tensor, recalls: Sequence[Recollection]) -> Tensor:
+    """Return logits, (B, V), that favour the sources of returns and the pattern of drums, and limit repetition."""
     logits = logits.clone()
-    for row, one in enumerate(recalls):
-        token, likelier = one.followed()
+    for row, recall in enumerate(recalls):
+        token, nats = recall.source_boost()
         if token >= 0:
-            logits[row, token] += likelier
-        if one.strength:
-            logits[row, one.worn()] -= WORN  # still drawn where nothing else may come
-            if (broken := breaking(one)) is not None:
-                logits[row, torch.from_numpy(broken)] -= BROKEN * one.strength
+            logits[row, token] += nats
+        if recall.strength:
+            # Finite, as such a return can be all that is allowed.
+            logits[row, recall.exhausted_returns()] -= EXHAUSTED_PENALTY
+            if (broken := breaking(recall)) is not None:
+                logits[row, torch.from_numpy(broken)] -= PENALTY * recall.strength
     return logits
 
 
 def compile_ahead() -> None:
-    """Compile the loops for 8-bit weights, or load what was compiled, before somebody waits for a note."""
+    """Compile the loops for 8-bit weights, or load them from the cache, before the first request needs them."""
     config = ModelConfig.preset("tiny", vocabulary_size=2, layers=1, position="none")
     model, token = Performer(config, 0).eval(), torch.zeros(1, dtype=torch.long)
     with torch.no_grad():
         for weight in model.parameters():
             if weight.ndim == 2:
-                weight.copy_(restore(*quantise(weight)))
-    batch = RowsTogether(model)
+                weight.copy_(dequantise(*quantise(weight)))
+    batch = CompiledBatch(model)
     batch.step(batch.join(model.step(token, model.start(torch.Generator()))[1], 1), token)
 
 
-class RowsAlone:
-    """The same for a model that the loops do not take: each row takes its step by itself."""
+class EagerBatch:
+    """A batch for any model: rows advance one after the other, by `Performer.step`."""
 
     def __init__(self, model: Performer) -> None:
         self._model = model
@@ -319,7 +323,7 @@ class RowsAlone:
         numbers = [*range(self._next, self._next + copies)]
         self._next += copies
         for number in numbers:  # a step changes the state in place
-            layers = tuple(mapped(layer, Tensor.clone) for layer in state.layers)
+            layers = tuple(map_state(layer, Tensor.clone) for layer in state.layers)
             self._states[number] = replace(state, layers=layers)
         return numbers
 
@@ -332,20 +336,20 @@ class RowsAlone:
         for number, token in zip(numbers, tokens.split(1), strict=True):
             found, self._states[number] = self._model.step(token, self._states[number])
             recalls = self._states[number].recalls
-            logits.append(_returning(found, recalls) if recalls else found)
+            logits.append(_adjusted(found, recalls) if recalls else found)
         return torch.cat(logits)
 
 
-Batch = RowsTogether | RowsAlone
-"""The rows; each is known by a number of its own for as long as it is here."""
+Batch = CompiledBatch | EagerBatch
+"""Rows of sequences, each with a number of its own from `join` to `leave`."""
 
 
 def batch_of(model: Performer) -> Batch:
-    """Return a batch without rows."""
-    return RowsTogether(model) if supports(model) else RowsAlone(model)
+    """Return an empty batch for a model."""
+    return CompiledBatch(model) if supports(model) else EagerBatch(model)
 
 
-def bytes_of_a_row(state: State) -> int:
-    """Return how much memory a row's state takes."""
+def row_bytes(state: State) -> int:
+    """Return the size of a row's state in bytes."""
     tensors = [x for layer in state.layers for x in layer if isinstance(x, Tensor)]
     return sum(x.numel() * x.element_size() for x in tensors) // len(tensors[0])

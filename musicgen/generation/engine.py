@@ -1,14 +1,15 @@
-"""Many requests to one model at once: all their rows go through one step together.
+"""The engine: many requests to one model at once, with all their rows in one batch.
 
 A step of eight rows costs little more than a step of one. Requests join and leave between steps, and prompts are read
-in pieces between them.
+in pieces between steps.
 
-On one machine and device the same request gives the same music, and variation i is the same however many are asked
-for, whatever else the model is asked meanwhile: to the last bit, since each row is computed by itself (batch.py).
-Between machines it is the same to rounding: sooner or later another token is drawn.
+On one machine and device the same request always gives the same music, and variation i is the same whatever the number
+of variations and whatever else the model is asked meanwhile: to the last bit, since each row is computed by itself
+(batch.py). Between machines, results are the same up to rounding: sooner or later another token is drawn.
 
-Where there is no room for all, those are served who had least of the machine's time. Where somebody listens, rows take
-their first steps before all others, and rows that are bars ahead of what is heard wait for those that are not.
+Where there is not room for all, the owners who have had the least of the machine's time are served first. With
+listeners, rows take their first steps before all others, and rows that are bars ahead of their listeners wait for rows
+that are not.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from musicgen.generation.batch import batch_of, bytes_of_a_row
+from musicgen.generation.batch import batch_of, row_bytes
 from musicgen.generation.job import Job, ReadPrompt, Row, Stage, state_after_a_token
 from musicgen.generation.sampling import draw, probabilities
 from musicgen.performer import Performer, State
@@ -32,9 +33,9 @@ from musicgen.performer import Performer, State
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let a model write on one thread.
+    """Run torch on one thread.
 
-    A second one gains less than a third on two quiet cores, and where something else takes one of them, a token takes
+    On two idle cores, a second thread gains less than a third; if another process takes one of them, a token takes
     forty times as long.
     """
     before = torch.get_num_threads()
@@ -48,12 +49,12 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-# A grammar costs by the call and hardly by the row. So rows whose grammars differ in their rows alone are joined for as
-# long as they take their steps together.
+# The cost of a grammar grows with the number of calls and hardly with rows. So rows whose grammars are instances of one
+# grammar share a joint one while they advance together.
 
 
 class JointDraw:
-    """Rows that draw together: sampled alike, by one grammar of B rows."""
+    """Rows with the same sampling settings and a joint grammar of B rows."""
 
     def __init__(self, rows: list[Row]) -> None:
         first, *others = rows
@@ -62,7 +63,7 @@ class JointDraw:
         self._grammar = first.grammar.joined([row.grammar for row in others])
 
     def draw(self) -> list[Row]:
-        """Draw a token a row, and drop and return the rows that have ended, as those do for which nothing may come."""
+        """Draw a token for each row; drop and return the rows that have ended or have no token allowed."""
         if not self.rows:
             return []
         allowed = self._grammar.allowed()  # (B, V)
@@ -82,38 +83,42 @@ class JointDraw:
         """Keep some rows, (B,) bool, and return the others."""
         if kept.all():
             return []
-        gone = [row for row, stays in zip(self.rows, kept, strict=True) if not stays]
+        dropped = [row for row, stays in zip(self.rows, kept, strict=True) if not stays]
         self.rows = [row for row, stays in zip(self.rows, kept, strict=True) if stays]
         self._grammar = self._grammar.select(np.flatnonzero(kept))
-        return gone
+        return dropped
 
-    def part(self) -> None:
-        """Give each row its own row of the grammar back."""
+    def split(self) -> None:
+        """Give each row its own grammar again."""
         for number, row in enumerate(self.rows):
             row.grammar = self._grammar.select(np.array([number]))
 
 
 def _joint(rows: Iterable[Row]) -> list[JointDraw]:
-    alike: dict[Any, list[Row]] = defaultdict(list)
+    """Group rows that can draw together."""
+    groups: dict[Any, list[Row]] = defaultdict(list)
     for row in rows:
-        alike[row.job.request.sampling, row.grammar.shared].append(row)
-    return [JointDraw(part) for part in alike.values()]
+        groups[row.job.request.sampling, row.grammar.shared].append(row)
+    return [JointDraw(group) for group in groups.values()]
 
 
-MOST_ROWS = 256  # that are here, as far as memory goes
-MOST_BYTES = 3 << 29  # of their states, where this is the one engine
-STEP_ROWS = 64  # in one step: more are no cheaper a row, and each waits the longer
-KEPT_PROMPTS = 4  # that nobody wants now, so that another take of one begins at once …
-KEPT_BYTES = 1 << 25  # … with states up to this size
-READ_SECONDS = 0.2  # of reading prompts before others get a step
-TURN_STEPS = 16  # for which the same rows go on, where not all can
-FIRST_STEPS = 12  # of a row, which reach its first note and go before all others
-FIRST_SECONDS = 1.0  # by which an owner may have had more than others, to go first
-AHEAD_BARS = 2  # of what is heard: more can wait
+MOST_ROWS = 256  # in the batch, if memory allows
+MOST_BYTES = 3 << 29  # of their states, for the only engine of a process
+STEP_ROWS = 64  # per step: more rows are no cheaper per row, and each waits longer
+KEPT_PROMPTS = 4  # read prompts without a request, kept so that another take can begin at once …
+KEPT_BYTES = 1 << 25  # … if their states are no larger
+READ_SECONDS = 0.2  # of reading prompts before other rows get a step
+TURN_STEPS = 16  # for which the same rows advance, where there is not room for all
+FIRST_STEPS = 12  # of a row: enough to reach its first note, they come before all others …
+FIRST_SECONDS = 1.0  # … unless its owner has had more time than another by this much
+AHEAD_BARS = 2  # of what is heard: rows further ahead can wait
 
 
 class Engine:
-    """The requests to one model; `add` may be called by any thread, `work` by one. `listeners`: somebody hears it."""
+    """Serves the requests to one model: `add` can be called from any thread, `work` from one.
+
+    With `listeners`, requests are heard while they are written, and rows are scheduled so that each keeps ahead.
+    """
 
     def __init__(
         self, model: Performer, *, listeners: bool = False, most_bytes: int = MOST_BYTES
@@ -124,20 +129,20 @@ class Engine:
         self._batch = batch_of(model)
         self._most = MOST_ROWS if listeners else STEP_ROWS
         self._prompts: OrderedDict[Hashable, ReadPrompt] = OrderedDict()
-        self._room = 0  # rows; not known yet
-        # Seconds that each owner had, of those who are here and of those who left with more than the others had.
-        self._had: dict[str, float] = {}
-        self._least = 0.0  # that somebody here has had: with so much, newcomers begin
-        self._turn: list[JointDraw] = []  # whose turn it is, for so many steps more
+        self._capacity = 0  # rows; 0 until it is known
+        # Seconds of work per owner, of those with a job and of those who left with more than a newcomer is given.
+        self._seconds: dict[str, float] = {}
+        self._least = 0.0  # seconds with which newcomers begin: the least of those with a job
+        self._turn: list[JointDraw] = []  # the rows that advance, for `_turn_steps` more steps
         self._turn_steps = 0
 
     def add(self, job: Job) -> None:
-        """Take in a request."""
+        """Add a request."""
         self._new.append(job)
 
     @property
     def idle(self) -> bool:
-        """Whether nobody is here."""
+        """Whether there is no request."""
         return not self._jobs and not self._new
 
     @property
@@ -148,16 +153,16 @@ class Engine:
         return [row for row in self._rows if row.stage is stage]
 
     def place(self, job: Job) -> int:
-        """Return how many requests stand in line before one; 0 if it is at work."""
-        line = list(dict.fromkeys(row.job for row in self._ranked(self._at(Stage.WAITING))))
-        return line.index(job) + 1 if job in line else 0
+        """Return the place of a request in the queue, from 1; 0 if it is not waiting."""
+        queue = list(dict.fromkeys(row.job for row in self._ranked(self._at(Stage.WAITING))))
+        return queue.index(job) + 1 if job in queue else 0
 
     def work(self) -> bool:
-        """Do a little for those who are here: some reading, and one step. Says whether there was anything to do."""
+        """Read some of the prompts and take one step; return whether there was anything to do."""
         if self.idle:
             return False
-        self._welcome()
-        self._dismiss()
+        self._take_new()
+        self._end_cancelled()
         self._admit()
         if not self._beginning():
             self._read()
@@ -165,36 +170,36 @@ class Engine:
         return True
 
     def fail(self, error: Exception) -> None:
-        """End everybody's work by an error that is nobody's own."""
-        self._welcome()
+        """End all requests with an error that none of them caused."""
+        self._take_new()
         for job in list(self._jobs):
             self._fail(job, error)
 
-    def _welcome(self) -> None:
+    def _take_new(self) -> None:
         while self._new:
             job = self._new.popleft()
-            self._had[job.owner] = max(self._had.get(job.owner, 0.0), self._least)
+            self._seconds[job.owner] = max(self._seconds.get(job.owner, 0.0), self._least)
             self._jobs.append(job)
 
-    def _dismiss(self) -> None:
+    def _end_cancelled(self) -> None:
         for job in list(self._jobs):
             with self._blaming(job):
                 if job.cancelled():
                     self._end(job)
 
     def _admit(self) -> None:
-        """Let in who has had least, for as long as there is room."""
-        here = sum(row.size for row in self._rows if row.stage is not Stage.WAITING)
+        """Admit waiting rows while there is room, those of the owners who have had the least first."""
+        admitted = sum(row.size for row in self._rows if row.stage is not Stage.WAITING)
         for row in self._ranked(self._at(Stage.WAITING)):
-            if here and not self._room:  # who is alone need not know
-                self._room = self._room_for(state_after_a_token(self.model))
-            if here and here + row.size > self._room:
+            if admitted and not self._capacity:  # the first row is always admitted
+                self._capacity = self._capacity_for(state_after_a_token(self.model))
+            if admitted and admitted + row.size > self._capacity:
                 return
-            here += row.size
+            admitted += row.size
             row.stage = Stage.READING
 
     def _read(self) -> None:
-        """Read on in prompts, the shortest first: for a moment where others play, else to the end of one."""
+        """Read prompts, the shortest first: for READ_SECONDS if other rows are playing, else to the end of one."""
         begun = time.monotonic()
         while reading := self._at(Stage.READING):
             job = self._ranked(reading, lambda row: len(row.job.ids))[0].job
@@ -206,42 +211,42 @@ class Engine:
             if playing and (time.monotonic() > begun + READ_SECONDS or self._beginning()):
                 return
             if not playing:
-                self._dismiss()
+                self._end_cancelled()
 
     def _read_piece(self, job: Job, reading: Iterable[Row]) -> None:
-        if job.prompt not in self._prompts:
-            self._prompts[job.prompt] = ReadPrompt(self.model, job.order)
-        prompt = self._prompts[job.prompt]
-        self._prompts.move_to_end(job.prompt)
+        if job.prompt_key not in self._prompts:
+            self._prompts[job.prompt_key] = ReadPrompt(self.model, job.order)
+        prompt = self._prompts[job.prompt_key]
+        self._prompts.move_to_end(job.prompt_key)
         if prompt.after is None:
             prompt.go_on()
         else:
             self._start([row for row in reading if row.job is job], *prompt.after)
 
     def _start(self, rows: Sequence[Row], logits: Tensor, state: State) -> None:
-        """Let rows of one job stand after its prompt."""
+        """Let rows of one job begin after its prompt."""
         scores = _scores(logits)[0]
         _check_finite(scores)
         numbers = iter(self._batch.join(state, sum(row.size for row in rows)))
         for row in rows:
             row.stage, row.numbers = Stage.PLAYING, [*islice(numbers, row.size)]
             row.scores = row.unguided = scores
-        self._room = self._room_for(state)
+        self._capacity = self._capacity_for(state)
         self._turn_steps = 0
 
-    def _room_for(self, state: State) -> int:
-        """Return how many rows of such states there is room for."""
-        return max(1, min(self._most, self._most_bytes // max(1, bytes_of_a_row(state))))
+    def _capacity_for(self, state: State) -> int:
+        """Return the number of rows that fit, each with a state of this size."""
+        return max(1, min(self._most, self._most_bytes // max(1, row_bytes(state))))
 
     def _step(self) -> None:
-        """Give each row of those whose turn it is one token more."""
+        """Append one token to each row of the current turn."""
         begun = time.monotonic()
         self._take_turns(begun)
         for joint in list(self._turn):
             jobs = {row.job for row in joint.rows}
             try:
                 self._drop(joint.draw())
-            except Exception as error:  # of all that draw together
+            except Exception as error:  # concerns all rows that draw together
                 self._turn = [other for other in self._turn if other is not joint]
                 for job in jobs:
                     self._fail(job, error)
@@ -262,14 +267,14 @@ class Engine:
             self._charge(row.job.owner, spent * row.size / size)
 
     def _charge(self, owner: str, seconds: float) -> None:
-        self._had[owner] = self._had.get(owner, 0.0) + seconds
+        self._seconds[owner] = self._seconds.get(owner, 0.0) + seconds
 
     @property
     def _rows_of_turn(self) -> list[Row]:
         return [row for joint in self._turn for row in joint.rows]
 
     def _end_at_bounds(self) -> None:
-        """End rows where the encoding has no further position."""
+        """End rows for which the encoding has no further position."""
         for row in self._rows_of_turn:
             try:
                 self.model.position.check(len(row.job.ids) + len(row.tokens))
@@ -287,12 +292,12 @@ class Engine:
                     _check_finite(own)
 
     def _take_turns(self, now: float) -> None:
-        """Let those whose turn it is draw together."""
+        """Count the steps of a turn, and choose the rows of the next one."""
         if self._turn_steps <= 0:
             rows = self._next_turn(now)
             if {*rows} != {*self._rows_of_turn}:
                 for joint in self._turn:
-                    joint.part()
+                    joint.split()
                 self._turn = _joint(rows)
             self._turn_steps = FIRST_STEPS if self._beginning() else TURN_STEPS
         self._turn_steps -= 1
@@ -315,22 +320,22 @@ class Engine:
         return turn
 
     def _beginning(self) -> list[Row]:
-        """Return whose first note somebody waits for, but for owners who had much more than others."""
+        """Return the rows whose first note is awaited, except those of owners who have had much more than others."""
         playing = self._at(Stage.PLAYING)
         beginning = [row for row in playing if len(row.tokens) < FIRST_STEPS]
         if not self._listeners or not beginning:
             return []
-        most = min(self._had[row.job.owner] for row in playing) + FIRST_SECONDS
-        return [row for row in beginning if self._had[row.job.owner] <= most]
+        most = min(self._seconds[row.job.owner] for row in playing) + FIRST_SECONDS
+        return [row for row in beginning if self._seconds[row.job.owner] <= most]
 
     def _ranked(
         self, rows: Iterable[Row], then: Callable[[Row], float] = lambda _: 0.0
     ) -> list[Row]:
-        """Return rows in the order of service: by what their owners had, `then` by what is given."""
-        return sorted(rows, key=lambda row: (self._had[row.job.owner], then(row)))
+        """Sort rows for service: by the seconds that their owners have had, `then` by a key."""
+        return sorted(rows, key=lambda row: (self._seconds[row.job.owner], then(row)))
 
     def _drop(self, rows: Iterable[Row]) -> None:
-        """Let rows go that have ended, and what they belonged to if they were the last."""
+        """Remove rows that have ended, and end a job with its last row."""
         for row in rows:
             self._batch.leave(row.numbers)
             self._turn_steps = 0
@@ -348,7 +353,7 @@ class Engine:
         self._end(job)
 
     def _end(self, job: Job) -> None:
-        """Let a job go, done or not."""
+        """End a job, completed or not."""
         self._leave_turn(job.writing)
         for row in job.writing:
             self._batch.leave(row.numbers)
@@ -358,29 +363,33 @@ class Engine:
             self._jobs.remove(job)
             self._forget_owners()
         if job.error is not None:
-            self._prompts.pop(job.prompt, None)
+            self._prompts.pop(job.prompt_key, None)
         self._forget_prompts()
         job.ended.set()
 
     def _forget_owners(self) -> None:
-        """Forget who is not here, and had no more than newcomers are given."""
-        here = {job.owner for job in self._jobs}
-        if here:
-            self._least = max(self._least, min(self._had[owner] for owner in here))
-        self._had = {one: had for one, had in self._had.items() if one in here or had > self._least}
+        """Forget owners without a job who have had no more than a newcomer is given."""
+        owners = {job.owner for job in self._jobs}
+        if owners:
+            self._least = max(self._least, min(self._seconds[owner] for owner in owners))
+        self._seconds = {
+            owner: seconds
+            for owner, seconds in self._seconds.items()
+            if owner in owners or seconds > self._least
+        }
 
     def _forget_prompts(self) -> None:
-        """Keep the last few prompts of those that nobody wants now, unless their states are large."""
-        wanted = {job.prompt for job in self._jobs}
+        """Of the prompts without a request, keep the last few whose states are small."""
+        wanted = {job.prompt_key for job in self._jobs}
         unwanted = [key for key in self._prompts if key not in wanted]
         for number, key in enumerate(reversed(unwanted)):
             after = self._prompts[key].after
-            if number >= KEPT_PROMPTS or (after and bytes_of_a_row(after[1]) > KEPT_BYTES):
+            if number >= KEPT_PROMPTS or (after and row_bytes(after[1]) > KEPT_BYTES):
                 del self._prompts[key]
 
     @contextmanager
     def _blaming(self, job: Job) -> Iterator[None]:
-        """Let what goes wrong end this job, and no other."""
+        """Let an exception end this job and no other."""
         try:
             yield
         except Exception as error:
@@ -388,7 +397,7 @@ class Engine:
 
 
 def _scores(logits: Tensor) -> np.ndarray:
-    """Return the logits, (rows, V): the one wait for the device in a step."""
+    """Return the logits as an array, (rows, V): the only time in a step that the device is waited for."""
     return logits.float().cpu().numpy()
 
 

@@ -1,4 +1,4 @@
-"""A request at work: what it asked for, what has come of it, and its variations that are being written."""
+"""A request that the engine works on: its order, its progress, and a row for each variation still being written."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from musicgen.common.learning import generator_from
 from musicgen.generation.request import Order, Progress
 from musicgen.performer import Performer, State
 
-WINDOW = 1024  # tokens read by the same products: bounds the memory of any prompt
+WINDOW = 1024  # tokens of a prompt read at once: bounds the memory that any prompt takes
 
 After = tuple[Tensor, State]  # the logits after the last token, (1, V), and the state there
 
 
 def noise_of(ids: np.ndarray) -> torch.Generator:
-    """Return what an encoding of position draws from after a prompt: whatever the seed, requests share its state."""
+    """Return the generator of the encoding's noise for a prompt: the same for every seed, so that states are shared."""
     return generator_from(crc32(ids.astype(np.int64).tobytes()))
 
 
 class ReadPrompt:
-    """A prompt that is being read, and the state after it, which requests with the same prompt share."""
+    """A prompt that is read in pieces; all requests with this prompt share the state after it."""
 
     def __init__(self, model: Performer, wanted: Order) -> None:
         self._pieces = self._read(model, wanted)
         self.after: After | None = None
 
     def go_on(self) -> None:
-        """Read a window of the prompt in one more layer; at the end there is the state `after` it."""
+        """Compute one more layer of the current window; at the end of the prompt, set `after`."""
         next(self._pieces, None)
 
     def _read(self, model: Performer, wanted: Order) -> Iterator[None]:
-        """Read a prompt in pieces, between which others get their steps.
+        """Read a prompt in pieces, between which other rows can take their steps.
 
-        Pieces are layers: cut in time, products would have other sizes, and with them other last bits.
+        A piece is one layer of a window. Shorter windows would change the sizes of products, and so their last bits.
         """
         tokens = torch.from_numpy(wanted.ids).to(model.embedding.weight.device)[None]
         state = model.start(noise_of(wanted.ids))
@@ -52,16 +52,16 @@ class ReadPrompt:
             state = replace(state, recalls=(recalls,))
         logits = None
         for window in tokens.split(WINDOW, dim=1):
-            logits, state = yield from model.prefill_in_pieces(window, state)
+            logits, state = yield from model.prefill_by_layer(window, state)
         assert logits is not None, "a checked prompt has at least one token"
-        for recalled in state.recalls or ():
-            recalled.get_used()
+        for recall in state.recalls or ():
+            recall.adapt_limit()
         self.after = logits, state
 
 
 @torch.inference_mode()
 def state_after_a_token(model: Performer) -> State:
-    """Return the state of a row as it is at first; that of a softmax grows."""
+    """Return the state of a row after one token; with softmax attention, states grow from there."""
     token = torch.zeros(1, 1, dtype=torch.long, device=model.embedding.weight.device)
     return model.prefill(token, model.start(torch.Generator().manual_seed(0)))[1]
 
@@ -70,17 +70,17 @@ BAR_SECONDS = 2.0  # how long a bar of four takes at 120 beats a minute
 
 
 def checked(model: Performer, prompt: Any) -> np.ndarray:
-    """Return a prompt's tokens, or say what is wrong with them."""
+    """Return a prompt's tokens; raises ValueError if the model cannot continue them."""
     ids = np.asarray(prompt).astype(np.int64)
     size = model.config.vocabulary_size
     if ids.ndim != 1:
         raise ValueError(f"the prompt has {ids.ndim} dimensions; it must be one sequence of tokens")
     if not len(ids):
-        raise ValueError("the prompt is empty; give at least one token, the begin token say")
+        raise ValueError("the prompt is empty; give at least one token, such as the begin token")
     if ids.min() < 0 or ids.max() >= size:
         wrong = ids[(ids < 0) | (ids >= size)][0]
         raise ValueError(
-            f"the prompt has token {wrong}, but the model knows 0 … {size - 1}; is it of another language?"
+            f"the prompt has token {wrong}, but the model's tokens are 0 … {size - 1}; is it in another language?"
         )
     if model.training:
         raise ValueError("the model is in training mode; call its eval() before generating")
@@ -88,7 +88,7 @@ def checked(model: Performer, prompt: Any) -> np.ndarray:
 
 
 class Job(Progress):
-    """A request at work."""
+    """A request that the engine works on."""
 
     def __init__(
         self,
@@ -97,12 +97,12 @@ class Job(Progress):
         cancelled: Callable[[], bool] = lambda: False,
         owner: str = "",
     ) -> None:
-        """Refuse a prompt of another language."""
+        """Check the prompt. The machine's time is shared equally among owners."""
         variations = wanted.request.variations
         super().__init__(variations)
         self.ids, self.order, self.request = checked(model, wanted.ids), wanted, wanted.request
         self.cancelled, self.owner = cancelled, owner
-        self.prompt = wanted.prompt
+        self.prompt_key = wanted.prompt_key
         self.writing = [Row(self, variation) for variation in range(variations)]
         self._seen = [0] * variations
 
@@ -111,18 +111,18 @@ class Job(Progress):
         return min((row.bars for row in self.writing), default=0)
 
     def let_go(self) -> None:
-        """Keep only the result: states, and rows that refer back to the job, would wait for a collector."""
+        """Keep only the result; rows refer back to the job, so their states would wait for the garbage collector."""
         self.writing, self.cancelled = [], lambda: False
 
     def fresh(self) -> list[list[int]]:
-        """Return what is new in each variation since the last time."""
+        """Return the tokens of each variation that are new since the last call."""
         new = [row[seen:] for row, seen in zip(self.rows, self._seen, strict=True)]
         self._seen = [seen + len(more) for seen, more in zip(self._seen, new, strict=True)]
         return new
 
 
 class Stage(Enum):
-    """What a row does: it waits for room, then for its prompt to be read, then it is written."""
+    """The stages of a row: it waits for room, then its prompt is read, then its tokens are drawn."""
 
     WAITING = 0
     READING = 1
@@ -135,38 +135,38 @@ class Row:
     def __init__(self, job: Job, variation: int) -> None:
         seed = job.request.seed
         self.job, self.tokens = job, job.rows[variation]
-        # Its own grammar, while it does not draw with others.
+        # Its own grammar; a joint one replaces it while the row draws with others.
         self.grammar = job.order.grammar.select(np.zeros(1, np.int64))
         self.stage = Stage.WAITING
-        # Of the batch's rows; guided music has a twin row that does not see what guides it.
+        # Its rows in the batch: with guidance, a second one (the twin) is not given the guiding tokens.
         self.numbers: list[int] = []
-        # The logits of what comes next, (V,), and the twin's.
+        # Logits of the next token, (V,), and the twin's.
         self.scores = self.unguided = np.empty(0)
-        self.drawn = 0  # the token that is to be absorbed
-        self.heard_since: float | None = None  # when there was something to hear
-        low, high = seed & 0xFFFFFFFF, seed >> 32  # apart: numpy takes numbers 32 bits at a time
+        self.drawn = 0  # the latest token, which the batch takes next
+        self.heard_since: float | None = None  # when it was first a bar ahead
+        low, high = seed & 0xFFFFFFFF, seed >> 32  # numpy takes seeds as 32-bit words
         self.random = np.random.default_rng([low, variation, high])
         self._begun = self._first = int(self.grammar.bars[0])
 
     @property
     def size(self) -> int:
-        """How many rows of the batch it takes."""
+        """The number of rows of the batch that it takes."""
         return 2 if self.job.order.guiding else 1
 
     @property
     def bars(self) -> int:
-        """How many bars have begun since the first token."""
+        """The number of bars begun since its first token."""
         return self._begun - self._first
 
     def lead(self, now: float) -> float:
-        """Return how many bars it is ahead of what is heard of it."""
+        """Return the number of bars that it is ahead of the listener."""
         if self.bars < 1:
             return 0.0
         self.heard_since = self.heard_since or now
         return self.bars - (now - self.heard_since) / BAR_SECONDS
 
     def take(self, token: int, begun: int) -> bool:
-        """Take a token, with which so many bars have begun, and say whether there are more to come."""
+        """Append a token, after which `begun` bars have begun, and return whether the row goes on."""
         order = self.job.order
         self.drawn, self._begun = token, begun
         if order.before_bar is not None and begun > order.before_bar:
@@ -176,11 +176,11 @@ class Row:
 
     @property
     def twin_follows(self) -> bool:
-        """Whether the twin takes the token that was drawn."""
+        """Whether the twin is given the token that was drawn."""
         return len(self.numbers) > 1 and self.drawn not in self.job.order.guiding
 
     def guide(self) -> None:
-        """Let the music keep to what the twin does not see."""
+        """Extrapolate the logits away from the twin's (classifier-free guidance)."""
         if len(self.numbers) > 1:
             more = self.job.request.sampling.guidance - 1
             self.scores = self.scores + more * (self.scores - self.unguided)

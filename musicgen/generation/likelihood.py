@@ -1,4 +1,4 @@
-"""How well a model predicts the tokens of a piece, position by position, at any length."""
+"""The loss of a model at each position of a piece of any length."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import torch.nn.functional as F
 from musicgen.common.learning import generator_from
 from musicgen.performer import Performer
 
-WINDOW = 1024  # tokens read at once: bounds the memory of any piece
+WINDOW = 1024  # tokens read at once: bounds the memory that any piece takes
 
 
 @torch.inference_mode()
 def position_losses(model: Performer, ids: np.ndarray, seed: int) -> np.ndarray:
-    """Return −log p of each token given all before it, in nats: (T + 1,) ids → (T,) float64.
+    """Return −log p of each token given all tokens before it, in nats: (T + 1,) ids → (T,) float64.
 
-    A stochastic encoding is drawn once, from the seed, as it is for a piece that is generated.
+    The noise of a stochastic encoding is drawn once for the piece, from the seed.
     """
     device = model.embedding.weight.device
     tokens = torch.from_numpy(ids.astype(np.int64)).to(device)[None]

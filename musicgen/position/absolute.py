@@ -1,4 +1,4 @@
-"""Absolute sinusoidal encoding, added to the embeddings (Vaswani et al., 2017, section 3.5)."""
+"""Absolute sinusoidal encoding added to the embeddings (Vaswani et al., 2017, section 3.5)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from musicgen.position.base import Position, Shape, geometric, waves
 
 @dataclass(frozen=True, kw_only=True)
 class AbsoluteConfig:
-    """Sines and cosines with wave lengths from 2π to 2π · `base` tokens."""
+    """Sines and cosines with wavelengths from 2π to 2π · `base` tokens."""
 
     base: float = 10_000.0
 
@@ -23,7 +23,7 @@ class AbsoluteConfig:
 
 
 class Absolute(Position):
-    """Add to the embedding a sine and a cosine of each of C/2 frequencies."""
+    """Adds a sine and a cosine of each of C/2 frequencies to the embedding."""
 
     frequencies: Tensor
 
@@ -33,7 +33,7 @@ class Absolute(Position):
         self.register_buffer("frequencies", angles / (2 * math.pi), persistent=False)
 
     def embed(self, x: Tensor, start: int | Tensor) -> Tensor:
-        """Add the code of positions from `start`: (B, T, C) → (B, T, C)."""
+        """Add the encoding of positions from `start` on: (B, T, C) → (B, T, C)."""
         places = torch.arange(x.shape[1]) + start
         cosine, sine = waves(self.frequencies, places, like=x)  # (T, C/2), or (B, T, C/2)
         table = torch.stack([sine, cosine], -1).flatten(-2)[..., : x.shape[2]]  # (…, T, C)

@@ -1,8 +1,8 @@
 """FourierLearner (FLT; Choromanski et al., 2023): an additive mask f(m − n) by appended features.
 
-softmax(q·k/√D + f(m − n)): with a frequency ξ ~ p and g the Fourier transform of f,
-f(m − n) = E[g(ξ)/p(ξ) · cos 2πξ(m − n)] (equation 4), a product of features of m and features of n.
-These are appended to queries and keys in front of a feature map of the softmax kernel.
+Attention becomes softmax(q·k/√D + f(m − n)). With frequencies ξ ~ p and the Fourier transform g of f,
+f(m − n) = E[g(ξ)/p(ξ) · cos 2πξ(m − n)] (equation 4), which is a product of features of m and of n. These are appended
+to queries and keys before a feature map of the softmax kernel.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from musicgen.position.base import Position, Shape, Window, exact, waves
+from musicgen.position.base import Position, Shape, Window, as_float64, waves
 from tokenization.records import check_fields
 
-_SAFE = 1e-6  # keeps the gradient of √|g/p| finite where g = 0; it cancels in the product
+_SAFE = 1e-6  # keeps the gradient of √|g/p| finite at g = 0; it cancels in the product
 
 
 @dataclass(frozen=True, kw_only=True)
 class FltConfig:
-    """`mask` chooses the family of f; `kernel` its member where the family is shift_invariant.
+    """`mask` chooses the family of f, and `kernel` its member if the family is shift_invariant.
 
-    `frequencies` are those of the mask `local`: normal, as in the paper, with which the variance of its estimate is
-    infinite, or folded, with which it is not (LocalMask).
+    `frequencies` applies to the mask `local`: normal as in the paper, for which the variance of the estimate is
+    infinite, or folded, for which it is finite (LocalMask).
     """
 
     mask: Literal["gaussian", "local", "tent", "shift_invariant"] = "gaussian"
@@ -39,33 +39,33 @@ class FltConfig:
         check_fields(self, "random_features", "components")
         if self.frequencies == "folded" and self.mask != "local":
             raise ValueError(
-                f"frequencies: folded goes with mask: local; the estimate of mask {self.mask} has a finite "
-                "variance as it is"
+                f"frequencies: folded needs mask: local; the estimate of mask {self.mask} already has a "
+                "finite variance"
             )
 
 
 def _draw(density: str, noise: Tensor, generator: Generator) -> None:
-    """Draw from a density into noise."""
+    """Fill a tensor with draws from a density."""
     if density == "normal":
         noise.normal_(generator=generator)
     elif density == "cauchy":
         noise.cauchy_(generator=generator)
     elif density == "uniform":
         noise.uniform_(-0.5, 0.5, generator=generator)
-    else:  # Laplace's: the difference of two exponentials
+    else:  # Laplace: the difference of two exponential variables
         noise.exponential_(generator=generator)
         noise -= torch.empty_like(noise).exponential_(generator=generator)
 
 
-# What the frequencies ξ of a mask are made of is drawn from its `density`; its spectrum returns ξ and the ratios g/p,
-# (H, r) each; called at lags, (N,), it returns f, (H, N).
+# Each mask names the `density` of the noise of its frequencies. `spectrum` maps this noise to frequencies ξ and ratios
+# g/p, (H, r) each; `forward` maps lags, (N,), to f, (H, N).
 
 
 class GaussianMask(nn.Module):
     """g(ξ) = Σ_t w_t exp(−(ξ − μ_t)²/2σ_t²) (equation 6), with ξ ~ N(0, 1).
 
-    Positions are whole numbers, so a frequency beyond ½ is the alias of one below: μ stays in
-    [0, ½] and σ in [0, 1], which also keeps the variance of g/p finite.
+    Positions are integers, so that a frequency above ½ is an alias of one below: μ is limited to [0, ½] and σ to
+    [0, 1], which also keeps the variance of g/p finite.
     """
 
     density = "normal"
@@ -74,7 +74,7 @@ class GaussianMask(nn.Module):
         super().__init__()
         size = (heads, config.components)
         self.weights = nn.Parameter(torch.randn(size) / config.components**0.5)
-        self.raw_centres = nn.Parameter(torch.randn(size) - 3)  # low: slow changes along the piece
+        self.raw_centres = nn.Parameter(torch.randn(size) - 3)  # low frequencies, for long range
         self.raw_widths = nn.Parameter(torch.randn(size) - 1)
 
     def _centres_widths(self) -> tuple[Tensor, Tensor]:
@@ -94,12 +94,12 @@ class GaussianMask(nn.Module):
 
 
 class LocalMask(nn.Module):
-    """f(z) = Σ_t w_t 1[|z| ≤ v_t], g(ξ) = Σ_t w_t sin(2πv_tξ)/(πξ) (13, 14), with ξ ~ N(0, 1).
+    """f(z) = Σ_t w_t 1[|z| ≤ v_t], g(ξ) = Σ_t w_t sin(2πv_tξ)/(πξ) (equations 13, 14), with ξ ~ N(0, 1).
 
-    The variance of g/p is infinite, by any density p: ∫ g²/p ≥ (∫ |g|)², and g of a function that jumps is not
-    integrable. So the mean of any number of draws is now and then far off. As positions are whole numbers, frequencies
-    a whole number apart are one, and g may be folded: ξ uniform in [−½, ½] with Σ_t w_t Σ_{|z| ≤ v_t} cos 2πzξ, which
-    is bounded (`frequencies: folded`). Of a v_t between n and n + 1, lag n + 1 then has the fraction v_t − n.
+    The variance of g/p is infinite for every density p: ∫ g²/p ≥ (∫ |g|)², and the g of a function with jumps is not
+    integrable. So the mean of any number of draws is occasionally far off. As positions are integers, frequencies that
+    differ by an integer are equivalent, and g can be folded: ξ uniform in [−½, ½] with Σ_t w_t Σ_{|z| ≤ v_t} cos 2πzξ,
+    which is bounded (`frequencies: folded`). For v_t between n and n + 1, the weight of lag n + 1 is then v_t − n.
     """
 
     def __init__(self, config: FltConfig, heads: int) -> None:
@@ -134,7 +134,7 @@ class LocalMask(nn.Module):
 class TentMask(nn.Module):
     """f(z) = Σ_t w_t max(0, 1 − |z|/v_t), g(ξ) = Σ_t w_t v_t sinc²(v_tξ) (equation 12, k = 2), with ξ ~ Cauchy(0, 1).
 
-    It is continuous, so g falls as 1/ξ², and with a density that falls no faster the variance of g/p is finite.
+    As f is continuous, g falls as 1/ξ². The density falls no faster, so that the variance of g/p is finite.
     """
 
     density = "cauchy"
@@ -148,8 +148,8 @@ class TentMask(nn.Module):
 
     def spectrum(self, noise: Tensor) -> tuple[Tensor, Tensor]:
         widths = self.log_widths.exp().unsqueeze(1)  # (H, 1, T)
-        waves_of_each = widths * torch.sinc(widths * noise.unsqueeze(-1)).square()
-        g = (self.weights.unsqueeze(1) * waves_of_each).sum(-1)
+        components = widths * torch.sinc(widths * noise.unsqueeze(-1)).square()
+        g = (self.weights.unsqueeze(1) * components).sum(-1)
         return noise, g * math.pi * (1 + noise.square())
 
     def forward(self, lags: Tensor) -> Tensor:
@@ -160,7 +160,7 @@ class TentMask(nn.Module):
 class ShiftInvariantMask(nn.Module):
     """f = C · kernel(z/ℓ), C > 0 (equation 7).
 
-    Frequencies are drawn from the kernel's own density: g/p = C, and learning ℓ scales them.
+    Frequencies are drawn from the kernel's own spectral density, so that g/p = C; the learned ℓ scales them.
     """
 
     def __init__(self, config: FltConfig, heads: int) -> None:
@@ -168,12 +168,12 @@ class ShiftInvariantMask(nn.Module):
         self.kernel = config.kernel
         self.density = {"gaussian": "normal", "laplace": "cauchy", "cauchy": "laplace"}[self.kernel]
         self.log_height = nn.Parameter(torch.zeros(heads))  # log C
-        lengths = torch.linspace(math.log(4), math.log(64), heads)  # short to long memory, by head
+        lengths = torch.linspace(math.log(4), math.log(64), heads)  # from short to long range
         self.log_length = nn.Parameter(lengths)  # log ℓ
 
     def spectrum(self, noise: Tensor) -> tuple[Tensor, Tensor]:
-        scales = 2 * math.pi * exact(self.log_length).exp().unsqueeze(-1)
-        frequencies = exact(noise) / scales
+        scales = 2 * math.pi * as_float64(self.log_length).exp().unsqueeze(-1)
+        frequencies = as_float64(noise) / scales
         return frequencies, self.log_height.exp().unsqueeze(-1).expand_as(noise)
 
     def forward(self, lags: Tensor) -> Tensor:
@@ -196,77 +196,78 @@ _MASK_CLASSES = {
 
 @dataclass(frozen=True, kw_only=True)
 class FltCode:
-    """What was drawn, and the features made of it for the covered positions."""
+    """The noise of a sequence, and the features of the covered positions."""
 
     noise: Tensor  # (H, r)
     window: Window | None = None  # features of query and key, (T, H, 2r) or (B, T, H, 2r) each
 
 
 class AppendedFeatures(Position):
-    """Append a mask's random features, shared by the layers, to queries and keys."""
+    """Appends a mask's random features, which all layers share, to queries and keys."""
 
     wants_softmax_kernel = True
 
     @property
     def qk_width(self) -> int:
-        """A cosine and a sine of each random frequency stand after the head's own width."""
+        """The head width, plus a cosine and a sine for each random frequency."""
         return self.shape.head_width + 2 * self.config.random_features
 
     def qk(
         self, q: Tensor, k: Tensor, code: FltCode, start: int, layer: int
     ) -> tuple[Tensor, Tensor]:
-        """Append: (B, T, H, D) → (B, T, H, D + 2r), so that the map's kernel is exp(q·k/√D + f).
+        """Append the features, (B, T, H, D) → (B, T, H, D + 2r), so that the map's kernel is exp(q·k/√D + f).
 
-        The feature map will divide by the fourth root of the new width instead of that of the own one.
+        The feature map will divide by the fourth root of the new width, so q and k are scaled to correct for it.
         """
         assert code.window is not None, "`cover` comes before `qk`"
         features = code.window.at(start, q.shape[1])  # (T, H, 2r) or (B, T, H, 2r) each
-        own = (self.qk_width / q.shape[-1]) ** 0.25
-        placed_q, placed_k = (
-            torch.cat([x * own, f.to(x.dtype).expand(len(x), -1, -1, -1)], -1)
+        scale = (self.qk_width / q.shape[-1]) ** 0.25
+        encoded_q, encoded_k = (
+            torch.cat([x * scale, f.to(x.dtype).expand(len(x), -1, -1, -1)], -1)
             for x, f in zip((q, k), features, strict=True)
         )
-        return placed_q, placed_k
+        return encoded_q, encoded_k
 
 
 class Flt(AppendedFeatures):
-    """The features of positions in a sequence."""
+    """FLT over the positions of a sequence."""
 
     def __init__(self, config: FltConfig, shape: Shape) -> None:
         super().__init__(config, shape)
         self.mask = _MASK_CLASSES[config.mask](config, shape.heads)
 
     def begin(self, generator: Generator) -> FltCode:
-        """Draw what the frequencies are made of."""
+        """Draw the noise from which the mask computes frequencies."""
         size = (self.shape.heads, self.config.random_features)
         noise = torch.empty(size, device=generator.device)
         _draw(self.mask.density, noise, generator)
         return FltCode(noise=noise.to(next(self.parameters())))
 
     def cover(self, code: FltCode, start: int, stop: int, times: Tensor | None = None) -> FltCode:
-        """Return the draw with the features of the window's positions."""
+        """Return the code with the features of the window's positions."""
         frequencies, ratio = self.mask.spectrum(code.noise)  # (H, r) each
         places = self.places(start, stop, times)
         # (T, H, 2r) or (2, B, T, H, 2r)
         features = torch.cat(waves(frequencies, places, like=ratio), -1)
-        sides = weighted(features, ratio, self.qk_width, apart=self.musical)
+        sides = mask_features(features, ratio, self.qk_width, apart=self.musical)
         window = Window(start=start, rows=sides, axis=int(self.musical))
         return FltCode(noise=code.noise, window=window)
 
 
-def weighted(
+def mask_features(
     features: Tensor, ratio: Tensor, width: int, *, apart: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Return the features of queries and keys, (…, H, 2r) each, whose mean product is the mask: waves with ratios g/p.
+    """Return features of queries and keys, (…, H, 2r) each, whose expected product is the mask.
 
-    Waves are cosines and sines side by side, with `apart` those of queries and of keys (2, …); ratios are (H, r).
+    `features` are cosines and sines, concatenated, (…, H, 2r), or with `apart` those of queries and of keys,
+    (2, …, H, 2r); `ratio` is g/p, (H, r).
     """
-    # The feature map multiplies by width^-1/4 on either side, which the mask must not feel.
+    # Compensates for the factor width^-1/4 of the feature map on either side.
     features = features * (width**0.25 / ratio.shape[-1] ** 0.5)
     of_queries, of_keys = features if apart else (features, features)
     root = (ratio.abs() + _SAFE).sqrt()
-    share = ratio / root
-    return of_queries * torch.cat([share, share], -1), of_keys * torch.cat([root, root], -1)
+    signed = ratio / root
+    return of_queries * torch.cat([signed, signed], -1), of_keys * torch.cat([root, root], -1)
 
 
 def _normal_density(x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Absolute learned encoding: a vector a position, up to a maximal length."""
+"""Absolute learned encoding: one vector per position, up to a maximum length."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tokenization.records import check_fields
 
 @dataclass(frozen=True, kw_only=True)
 class LearnedConfig:
-    """One learned vector a position; there are none past `max_length`."""
+    """One learned vector for each of `max_length` positions."""
 
     max_length: int = 2048
     initial_deviation: float = 0.02
@@ -25,7 +25,7 @@ class LearnedConfig:
 
 
 class Learned(Position):
-    """Add to the embedding the vector of its position."""
+    """Adds the learned vector of the position to the embedding."""
 
     def __init__(self, config: LearnedConfig, shape: Shape) -> None:
         super().__init__(config, shape)
@@ -33,16 +33,15 @@ class Learned(Position):
         self.table = nn.Parameter(table)
 
     def embed(self, x: Tensor, start: int | Tensor) -> Tensor:
-        """Add the vectors of positions from `start`: (B, T, C) → (B, T, C)."""
+        """Add the vectors of positions from `start` on: (B, T, C) → (B, T, C)."""
         places = torch.arange(x.shape[1]) + start  # (T,), or (B, T)
         self.check(int(places.max()) + 1)
         return x + self.table[places.to(self.table.device)].to(x.dtype)
 
     def check(self, stop: int) -> None:
-        """Refuse a sequence past the last vector."""
         if stop > len(self.table):
             raise ValueError(
-                f"the sequence reaches {stop} tokens, but the learned encoding of position has a "
-                f"maximal length of {len(self.table)}; shorten the sequence, or choose an encoding "
-                f"without one, such as rope or sine_spe"
+                f"the sequence reaches {stop} tokens, but the learned positional encoding has a "
+                f"maximum length of {len(self.table)}; shorten the sequence, or choose an encoding "
+                f"without a limit, such as rope or sine_spe"
             )

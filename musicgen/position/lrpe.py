@@ -1,9 +1,9 @@
-"""LRPE (Qin et al., 2023): multiply the features by a unitary matrix that depends on position.
+"""LRPE (Qin et al., 2023): linearised relative positional encoding by a unitary matrix that depends on position.
 
-W_s = Pᴴ Λ⁽ˢ⁾ P. As W_sᴴ W_t = W_{t−s}, similarities depend on the distance alone, and Pᴴ cancels
-in them, so that features are encoded by Λ⁽ˢ⁾ P. Encoded features may be negative: attention's
-denominator is computed from the features before. In musical time s is a tick, and α starts at
-harmonics of bars (base.py).
+W_s = Pᴴ Λ⁽ˢ⁾ P. As W_sᴴ W_t = W_{t−s}, similarities depend on the distance alone. Pᴴ cancels in them, so that features
+are encoded by Λ⁽ˢ⁾ P. Encoded features can be negative, so that the denominator of attention is computed from the
+features before encoding. In musical time s is a tick, and the angles α are initialised with harmonics of bars
+(base.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from musicgen.position.base import (
     Position,
     Shape,
     Window,
-    exact,
+    as_float64,
     geometric,
     waves,
 )
@@ -31,9 +31,9 @@ from tokenization.records import check_fields
 
 @dataclass(frozen=True, kw_only=True)
 class LrpeConfig:
-    """`type` chooses Λ (the paper's solutions 1 to 3, and mixed, which turns half of the features), `core` chooses P.
+    """`type` chooses Λ (the paper's solutions 1 to 3, and mixed, which rotates half of the features), `core` P.
 
-    The other choices are those of the paper's code: angles are learned, or fixed (a falls geometrically, b rises
+    The other options are those of the paper's code: angles are learned, or fixed (a falls geometrically, b rises
     linearly to a quarter turn, c falls from there as 1/k), and Householder vectors are fixed or learned.
     """
 
@@ -48,20 +48,20 @@ class LrpeConfig:
         check_fields(self)
         if self.core == "fourier" and self.type != "unitary":
             raise ValueError(
-                f"core fourier makes complex features, which type {self.type} cannot turn; "
+                f"core fourier makes complex features, which type {self.type} cannot rotate; "
                 f"choose type unitary, or another core"
             )
         if self.learned_core and self.core != "householder":
-            raise ValueError(f"core {self.core} has nothing to learn; only householder has")
+            raise ValueError(f"core {self.core} has no parameters to learn; householder has")
         if self.angles != "learned" and (self.type == "permutation" or self.time == "music"):
             raise ValueError(
-                f"angles {self.angles} are numbers of turns a token, which type permutation and "
-                "time music do not have; leave them learned"
+                f"angles {self.angles} are per token, which type permutation and time music do not "
+                "have; choose angles: learned"
             )
 
 
 class Lrpe(Position):
-    """Mix a head's features by P, then turn or permute them according to their position."""
+    """Mixes each head's features by P, and rotates or permutes them according to the position."""
 
     normaliser_is_positioned = False
 
@@ -73,8 +73,8 @@ class Lrpe(Position):
         heads, width = shape.heads, shape.features
         if config.type == "orthogonal" and width % 2:
             raise ValueError(
-                f"lrpe of type orthogonal rotates pairs, so it needs an even number of features, "
-                f"not {width}"
+                f"lrpe of type orthogonal rotates pairs of features, so it needs an even number of "
+                f"them, not {width}"
             )
         if config.core == "householder":
             vectors = torch.randn(heads, width, generator=Generator().manual_seed(config.seed))
@@ -97,19 +97,19 @@ class Lrpe(Position):
             self.angles = nn.Parameter(angles, requires_grad=config.angles == "learned")
 
     def window(self, places: Tensor, start: int) -> Window:
-        """Return Λ: powers (T, H, M), or cosines and sines of sα (T, H, ·); of times, (2, B, T, H, ·)."""
+        """Return Λ: powers, (T, H, M), or cosines and sines of sα, (T, H, ·); in musical time (2, B, T, H, ·)."""
         if self.config.type == "permutation":
             rows: tuple[Tensor, ...] = (self.powers(places),)
         elif self.musical:
             rows = waves(self.learned(), places, like=self.learned.offsets)
         else:
-            rows = waves(exact(self.angles) / (2 * math.pi), places, like=self.angles)
+            rows = waves(as_float64(self.angles) / (2 * math.pi), places, like=self.angles)
         return Window(start=start, rows=rows, axis=places.ndim - 1)
 
     def features(
         self, fq: Tensor, fk: Tensor, code: Window, start: int, layer: int
     ) -> tuple[Tensor, Tensor]:
-        """Return Λ⁽ˢ⁾ P of the features: (B, T, H, M) → (B, T, H, M), or 2M of type unitary."""
+        """Return Λ⁽ˢ⁾ P φ: (B, T, H, M) → (B, T, H, M), or (B, T, H, 2M) for type unitary."""
         both = torch.stack([fq, fk])
         encoded = self._encode(both, code.at(start, fq.shape[1])).to(fq.dtype)
         return encoded[0], encoded[1]
@@ -117,28 +117,28 @@ class Lrpe(Position):
     def _encode(self, x: Tensor, rows: tuple[Tensor, ...]) -> Tensor:
         if self.config.core == "fourier":
             mixed = torch.fft.fft(x.to(torch.promote_types(x.dtype, torch.float32)), norm="ortho")
-            return _turn(mixed.real, mixed.imag, *rows)
+            return _rotate_complex(mixed.real, mixed.imag, *rows)
         mixed = self._mix(x)
         if self.config.type == "permutation":
             return mixed.gather(-1, rows[0].expand_as(mixed))
         if self.config.type == "orthogonal":
             return rotate(mixed, *rows)
         if self.config.type == "mixed":
-            turned = 2 * rows[0].shape[-1]
-            return torch.cat([rotate(mixed[..., :turned], *rows), mixed[..., turned:]], -1)
+            half = 2 * rows[0].shape[-1]
+            return torch.cat([rotate(mixed[..., :half], *rows), mixed[..., half:]], -1)
         cosine, sine = rows
         return torch.cat([mixed * cosine, mixed * sine], -1)  # real and imaginary part
 
     def _mix(self, x: Tensor) -> Tensor:
         """Return P x for a real P: (B, T, H, M) → (B, T, H, M)."""
         if self.config.core == "householder":
-            v = self.householder  # equation 73; it may be stored in low precision, off unit length
+            v = self.householder  # equation 73; stored in low precision, |v| can differ from 1
             return x - (x * v).sum(-1, keepdim=True) * (2 * v / v.square().sum(-1, keepdim=True))
         return x[..., self.odd_even] if self.config.core == "odd_even" else x
 
 
 def _angles(kind: str, count: int, width: int) -> Tensor:
-    """Return the angles that a head begins with, or has: (count,)."""
+    """Return the initial or fixed angles of a head: (count,)."""
     number = torch.arange(1, count + 1)
     if kind == "b":
         return math.pi / 2 * number / count
@@ -151,6 +151,6 @@ def odd_even(width: int) -> Tensor:
     return torch.where(index % 2 == 0, index // 2, index // 2 + (width + 1) // 2)
 
 
-def _turn(real: Tensor, imaginary: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Multiply complex numbers by exp(i·angle): real and imaginary parts side by side."""
+def _rotate_complex(real: Tensor, imaginary: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Multiply complex numbers by exp(i·angle), and concatenate the real and imaginary parts."""
     return torch.cat([real * cosine - imaginary * sine, real * sine + imaginary * cosine], -1)

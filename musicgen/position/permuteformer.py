@@ -1,8 +1,8 @@
-"""PermuteFormer (Chen, 2021): permute the features, position by position, and forget by distance.
+"""PermuteFormer (Chen, 2021): position-aware permutation of the features, and decay with distance.
 
-φ(q_i) ← rⁱ πⁱ φ(q_i) and φ(k_j) ← r⁻ʲ πʲ φ(k_j) (equation 11), with a permutation π and a ratio r a head. The powers
-of r are left to attention, as a decay of its state: r⁻ʲ overflows float32 near position 700. In musical time the
-exponent of π is the tick, and of r still the token.
+φ(q_i) ← rⁱ πⁱ φ(q_i) and φ(k_j) ← r⁻ʲ πʲ φ(k_j) (equation 11), with a permutation π and a ratio r for each head. Powers
+of r are left to attention, as the decay of its state, since r⁻ʲ overflows float32 near position 700. In musical time
+the exponent of π is the tick; that of r is still the token number.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from tokenization.records import check_fields
 
 
 class PermutationPowers(nn.Module):
-    """One permutation a head, and its powers by walking along its cycles.
+    """One permutation per head, and its powers, computed from its cycles.
 
-    πⁱ moves a feature i places on in its cycle, modulo the cycle's length. `permutation` is drawn from the seed and
-    saved with the model, as generators may differ between versions of torch.
+    πⁱ moves a feature by i places in its cycle, modulo the cycle's length. `permutation` is drawn from the seed and
+    saved with the model, since generators can differ between versions of torch.
     """
 
     permutation: Tensor  # (H, M)
     members: Tensor  # (H, M), the features listed cycle after cycle
-    cycle_start: Tensor  # (H, M), of each feature: where in `members` its cycle begins,
-    cycle_length: Tensor  # … how long that cycle is,
-    cycle_index: Tensor  # … and the feature's own place in it
+    cycle_start: Tensor  # (H, M), the index in `members` at which each feature's cycle starts
+    cycle_length: Tensor  # (H, M), the length of that cycle
+    cycle_index: Tensor  # (H, M), the feature's own index in the cycle
 
     def __init__(self, heads: int, features: int, seed: int) -> None:
         super().__init__()
@@ -41,29 +41,29 @@ class PermutationPowers(nn.Module):
         self.register_load_state_dict_post_hook(lambda module, _: module.find_cycles())
 
     def find_cycles(self) -> None:
-        """Derive the cycles from `permutation`, on its device."""
+        """Compute the cycles of `permutation` on its device."""
         permutation, features = self.permutation.tolist(), range(self.permutation.shape[1])
         if any(sorted(row) != [*features] for row in permutation):  # as in a damaged file
-            raise ValueError(f"a permutation of {len(features)} features does not hold each once")
+            raise ValueError(f"a permutation must contain each of {len(features)} features once")
         found = torch.tensor([_cycles(row) for row in permutation]).to(self.permutation.device)
         self.members, self.cycle_start, self.cycle_length, self.cycle_index = found.unbind(1)
 
     def forward(self, places: Tensor) -> Tensor:
-        """Return πⁱ for places i, (T,) or (2, B, T), as indices to gather with: (*, H, M)."""
+        """Return πⁱ for places i, (T,) or (2, B, T), as indices for `gather`: (*, H, M)."""
         exponents = places.to(self.permutation.device)[..., None, None]
         found = self.cycle_start + (self.cycle_index + exponents) % self.cycle_length
         return self.members.expand_as(found).gather(-1, found)  # (*, H, M)
 
 
 def permuted(fq: Tensor, fk: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
-    """Return features of queries and keys, (B, T, H, M) each, gathered by powers of permutations, (*, H, M)."""
+    """Permute features of queries and keys, (B, T, H, M) each, by powers of permutations, (*, H, M)."""
     both = torch.stack([fq, fk])
     found = both.gather(-1, indices.expand_as(both))
     return found[0], found[1]
 
 
 def _cycles(permutation: list[int]) -> list[list[int]]:
-    """Return members, and each element's cycle start, cycle length and place in its cycle."""
+    """Return the members of all cycles, and for each element the start and length of its cycle and its index there."""
     size = len(permutation)
     members: list[int] = []
     start, length, index = [-1] * size, [0] * size, [0] * size
@@ -81,7 +81,7 @@ def _cycles(permutation: list[int]) -> list[list[int]]:
 
 @dataclass(frozen=True, kw_only=True)
 class PermuteformerConfig:
-    """Fixed random permutations, drawn from `seed`; the paper's two ablations are the flags."""
+    """Fixed random permutations drawn from `seed`; the flags are the paper's two ablations."""
 
     with_decay: bool = True
     with_permutation: bool = True
@@ -93,13 +93,13 @@ class PermuteformerConfig:
 
 
 class Permuteformer(Position):
-    """Permute queries' and keys' features by the position's power of a permutation, a head."""
+    """Permutes the features of queries and keys by a power, the position, of each head's permutation."""
 
     ratio: Tensor
 
     def __init__(self, config: PermuteformerConfig, shape: Shape) -> None:
         super().__init__(config, shape)
-        # The authors' values.
+        # The values of the authors' code.
         ratio = torch.sigmoid(3 * torch.arange(shape.heads) / shape.heads + 2)
         self.register_buffer("ratio", ratio, persistent=False)
         if config.with_permutation:
@@ -107,13 +107,13 @@ class Permuteformer(Position):
 
     @property
     def decay(self) -> Tensor | None:
-        """The ratio r a head, (H,): that of the model's horizons, else the authors', or none."""
+        """The ratio r of each head, (H,): that of the model's horizons, or else the authors', or None."""
         if self.forgetting is not None:
             return self.forgetting
         return self.ratio if self.config.with_decay else None
 
     def window(self, places: Tensor, start: int) -> Window | None:
-        """Return the powers of the permutations, (T, H, M); of times, (2, B, T, H, M)."""
+        """Return the powers of the permutations, (T, H, M); in musical time (2, B, T, H, M)."""
         if not self.config.with_permutation:
             return None
         return Window(start=start, rows=(self.powers(places),), axis=places.ndim - 1)
@@ -121,13 +121,12 @@ class Permuteformer(Position):
     def features(
         self, fq: Tensor, fk: Tensor, code: Window | None, start: int, layer: int
     ) -> tuple[Tensor, Tensor]:
-        """Permute: (B, T, H, M) → (B, T, H, M)."""
         if code is None:
             return fq, fk
         if fq.shape[-1] != self.shape.features:
             raise ValueError(
-                f"the permutations are of {self.shape.features} features, but the feature map "
-                f"gives {fq.shape[-1]}; build the encoding with that number"
+                f"the permutations have {self.shape.features} features, but the feature map "
+                f"returns {fq.shape[-1]}; build the encoding with that number"
             )
         (indices,) = code.at(start, fq.shape[1])
         return permuted(fq, fk, indices)

@@ -1,6 +1,6 @@
 """Rotary encoding of queries and keys (RoPE; Su et al., 2021), before the feature map.
 
-In musical time the angles are learned, from harmonics of bars on (base.py).
+In musical time the angles are initialised with harmonics of bars, and learned (base.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tokenization.records import check_fields
 
 @dataclass(frozen=True, kw_only=True)
 class RopeConfig:
-    """Rotations with angles a token from 1 down to 1 / `base`."""
+    """Rotations by angles per token that fall from 1 towards 1 / `base`."""
 
     base: float = 10_000.0
     time: Literal["tokens", "music"] = "tokens"
@@ -30,14 +30,14 @@ class RopeConfig:
 
 
 def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Turn each pair (x₂ᵢ, x₂ᵢ₊₁) by its angle: (..., 2P) with angles (..., P)."""
+    """Rotate each pair (x₂ᵢ, x₂ᵢ₊₁) by its angle: (..., 2P) with angles (..., P)."""
     even, odd = x[..., 0::2], x[..., 1::2]
-    turned = [even * cosine - odd * sine, even * sine + odd * cosine]
-    return torch.stack(turned, -1).flatten(-2)
+    rotated = [even * cosine - odd * sine, even * sine + odd * cosine]
+    return torch.stack(rotated, -1).flatten(-2)
 
 
 class Rope(Position):
-    """Rotate queries and keys by angles proportional to their position."""
+    """Rotates queries and keys by angles proportional to their position."""
 
     frequencies: Tensor
 
@@ -56,7 +56,7 @@ class Rope(Position):
         self.register_buffer("frequencies", angles / (2 * math.pi), persistent=False)
 
     def window(self, places: Tensor, start: int) -> Window:
-        """Return cosine and sine of the angles, (T, 1, D/2); in musical time (2, B, T, H, D/2)."""
+        """Return the cosines and sines of the angles, (T, 1, D/2); in musical time (2, B, T, H, D/2)."""
         if self.musical:
             rows = waves(self.learned(), places, like=self.learned.offsets)
         else:
@@ -67,6 +67,5 @@ class Rope(Position):
     def qk(
         self, q: Tensor, k: Tensor, code: Window, start: int, layer: int
     ) -> tuple[Tensor, Tensor]:
-        """Rotate: (B, T, H, D) → (B, T, H, D)."""
         rotated = rotate(torch.stack([q, k]), *code.at(start, q.shape[1])).to(q.dtype)
         return rotated[0], rotated[1]

@@ -91,10 +91,10 @@ def test_a_configuration_that_is_none_is_named(tmp_path: Path, refused):
     os.mkfifo(tmp_path / "pipe")
     began = time.monotonic()
     for text, says in (
-        (DEEP, "500 brackets are read"),
-        ("[" * 501, "500 brackets are read"),
+        (DEEP, "and 500 brackets"),
+        ("[" * 501, "and 500 brackets"),
         ("{a: " * 100_000, "mine.yaml"),
-        (BOMB, "aliases; 20 can be followed"),
+        (BOMB, "aliases; the limit is 20"),
         ("\x00", "mine.yaml"),
         ("run: 2026-99-99", "mine.yaml"),
         ("run: !!python/name:os.system", "mine.yaml"),

@@ -11,7 +11,7 @@ from musicgen.generation.sampling import MUSICAL
 from musicgen.playable import Playable
 from tests.evaluation.scores import BASS, DRUMS, piano_of, trio
 from tests.evaluation.toys import sure_playable, toy_playable
-from tokenization.language import given_until, language
+from tokenization.language import language, suffix_stop
 from tokenization.score import Score
 
 
@@ -26,7 +26,7 @@ def test_a_gap_is_filled_and_by_recalling_as_the_piece_has_it_far_after_it():
     spoken = language("ensemble")
     bars = np.random.default_rng(0).integers(40, 60, (20, 8))
     bars[15:18] = bars[1:4]  # the third and fourth bar come again
-    assert given_until(4, 4) <= 15
+    assert suffix_stop(4) <= 15
     notes = [(6 * n, 6, int(pitch)) for n, pitch in enumerate(bars.flat)]
     model, ids = toy_playable(spoken), spoken.encode(spoken.arrange(piano_of(notes))).ids
     recalling = sure_playable(model.language)

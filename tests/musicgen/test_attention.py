@@ -1,4 +1,4 @@
-"""Every form of attention against the double sum of its definition, and against one another where that is too slow."""
+"""Every form of attention against the double sum that defines it, or against another form where that is too slow."""
 
 import sys
 from functools import partial
@@ -14,7 +14,7 @@ from musicgen.attention import (
     attend,
     blockwise_sums,
     exact_sums,
-    mapped,
+    map_state,
     parallel_sums,
     step_sums,
 )
@@ -24,7 +24,7 @@ from tests.musicgen.toys import generator
 CHUNK = 8
 LENGTHS = (1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK, 3 * CHUNK + 5)
 
-# All forms, and both ways of computing blocks, whichever device chooses which.
+# All backends, and both ways of computing blocks, whichever the device would choose.
 BACKENDS = ("exact", "chunked", "recurrent")
 FORMS = {name: partial(attend, backend=name, chunk=CHUNK) for name in BACKENDS}
 SUMS: dict[str, Sums] = {
@@ -37,7 +37,7 @@ DECAY = torch.tensor([0.6, 0.97, 1.0], dtype=torch.float64)
 
 
 def draw(length: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> tuple[Tensor, ...]:
-    """Positive features of queries and keys and some values: B = 2, H = 3, M = 6, D = 4."""
+    """Draw positive features of queries and keys, and values: B = 2, H = 3, M = 6, D = 4."""
     source = generator(seed)
     fq, fk = (torch.rand(2, length, 3, 6, generator=source, dtype=torch.float64) for _ in "qk")
     v = torch.randn(2, length, 3, 4, generator=source, dtype=torch.float64)
@@ -45,7 +45,7 @@ def draw(length: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> tupl
 
 
 def options_of(variant: str, length: int) -> dict[str, Any]:
-    """What a form is called with beside queries, keys and values."""
+    """Return the keyword arguments of a variant of attention."""
     options: dict[str, Any] = {"decay": DECAY} if "decay" in variant else {}
     if "normaliser" in variant:
         options["normaliser"] = draw(length, seed=1)[:2]
@@ -53,16 +53,16 @@ def options_of(variant: str, length: int) -> dict[str, Any]:
 
 
 def by_definition(fq: Tensor, fk: Tensor, v: Tensor, decay=None, normaliser=None) -> Tensor:
-    """Σ_j r^(i−j) (fq_i·fk_j) v_j / Σ_j r^(i−j) (gq_i·gk_j), a position at a time."""
+    """Compute Σ_j r^(i−j) (fq_i·fk_j) v_j / Σ_j r^(i−j) (gq_i·gk_j), one position at a time."""
     r = torch.ones(fq.shape[2], dtype=fq.dtype) if decay is None else decay
     gq, gk = normaliser or (fq, fk)
     out = torch.zeros_like(v)
     for i in range(v.shape[1]):
         total = torch.zeros(v.shape[0], v.shape[2], 1, dtype=v.dtype)
         for j in range(i + 1):
-            age = (r ** (i - j)).unsqueeze(-1)
-            out[:, i] += age * (fq[:, i] * fk[:, j]).sum(-1, keepdim=True) * v[:, j]
-            total += age * (gq[:, i] * gk[:, j]).sum(-1, keepdim=True)
+            weight = (r ** (i - j)).unsqueeze(-1)
+            out[:, i] += weight * (fq[:, i] * fk[:, j]).sum(-1, keepdim=True) * v[:, j]
+            total += weight * (gq[:, i] * gk[:, j]).sum(-1, keepdim=True)
         out[:, i] /= total
     return out
 
@@ -70,7 +70,7 @@ def by_definition(fq: Tensor, fk: Tensor, v: Tensor, decay=None, normaliser=None
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-4)])
 @pytest.mark.parametrize("with_decay", [False, True])
 @pytest.mark.parametrize("sums", SUMS)
-def test_values_states_and_gradients_are_equal(sums, with_decay, dtype, tolerance):
+def test_outputs_states_and_gradients_equal_the_exact_ones(sums, with_decay, dtype, tolerance):
     decay = DECAY.to(dtype) if with_decay else None
     for length in LENGTHS:
         q, k, v = inputs = [x.requires_grad_() for x in draw(length, dtype)]
@@ -78,7 +78,7 @@ def test_values_states_and_gradients_are_equal(sums, with_decay, dtype, toleranc
         results = []
         for form in (exact_sums, SUMS[sums]):
             y, state = form(q, k, v, decay, start)
-            # A loss that looks at the outputs and at the state, as a split sequence does.
+            # The loss depends on the outputs and on the state, as when a sequence is cut.
             loss = (y * y).sum() + state.sin().sum()
             results.append([y, state, *torch.autograd.grad(loss, [*inputs, start])])
         for found, expected in zip(results[1], results[0], strict=True):
@@ -86,7 +86,7 @@ def test_values_states_and_gradients_are_equal(sums, with_decay, dtype, toleranc
             assert (found - expected).abs().max() <= tolerance * scale, (sums, length)
 
 
-def test_a_learned_decay_gets_the_gradient_of_the_definition():
+def test_the_gradient_of_a_learned_decay_equals_that_of_the_definition():
     given, decay = draw(19), DECAY.clone().requires_grad_()
     out, _ = attend(*given, decay=decay, chunk=CHUNK)
     (found,) = torch.autograd.grad(out.square().sum(), decay)
@@ -95,7 +95,7 @@ def test_a_learned_decay_gets_the_gradient_of_the_definition():
 
 
 @pytest.mark.parametrize("variant", ["plain", "decay", "normaliser", "decay and normaliser"])
-def test_a_sequence_may_be_cut_anywhere_and_continued_by_any_form(variant: str):
+def test_a_sequence_can_be_cut_anywhere_and_continued_by_any_backend(variant: str):
     length = 21
     given, options = draw(length), options_of(variant, length)
     whole, last = attend(*given, **options, backend="exact")
@@ -122,7 +122,7 @@ def softmax(fq: Tensor, fk: Tensor, v: Tensor, **_: Any) -> Any:
 
 
 @pytest.mark.parametrize("form", [*FORMS.values(), linear_parallel, softmax])
-def test_later_tokens_change_nothing_to_the_last_bit(form: Any):
+def test_outputs_do_not_depend_on_later_tokens_to_the_last_bit(form: Any):
     length = 21
     given, options = draw(length), options_of("decay and normaliser", length)
     before, _ = form(*given, **options)
@@ -135,7 +135,7 @@ def test_later_tokens_change_nothing_to_the_last_bit(form: Any):
         before = after
 
 
-def test_softmax_attention_is_its_formula_whole_and_continued():
+def test_softmax_attention_equals_its_formula_whole_and_continued():
     source = generator()
     q, k, v = (torch.randn(2, 11, 3, 4, generator=source, dtype=torch.float64) for _ in "qkv")
     scores = torch.einsum("bihd,bjhd->bhij", q, k) / 2
@@ -150,18 +150,18 @@ def test_softmax_attention_is_its_formula_whole_and_continued():
 
 
 @pytest.mark.parametrize("decay", [None, DECAY], ids=["plain", "decay"])
-def test_products_in_bfloat16_have_sums_in_float32(decay: Tensor | None):
+def test_products_in_bfloat16_are_summed_in_float32(decay: Tensor | None):
     q, k, v = draw(64 * CHUNK + 3)
     expected, last = exact_sums(q, k, v, decay, torch.zeros(2, 3, 6, 4, dtype=torch.float64))
     q, k, v = (x.bfloat16() for x in (q, k, v))
     y, state = parallel_sums(q, k, v, decay, torch.zeros(2, 3, 6, 4), chunk=CHUNK)
     assert y.dtype is state.dtype is torch.float32
-    # bfloat16 has 8 bits; over 64 blocks its errors do not pile up.
+    # The errors of bfloat16, which has 8 bits, do not accumulate over 64 blocks.
     for found, exactly in ((y, expected), (state, last)):
         assert (found - exactly).abs().max() < 0.02 * exactly.abs().max()
 
 
-def test_no_weight_at_all_gives_zero():
+def test_zero_weights_give_zero():
     fq, fk, v = draw(9, torch.float32)
     fk[:, :4] = 0
     inputs = [x.requires_grad_() for x in (fq, fk, v)]
@@ -172,11 +172,11 @@ def test_no_weight_at_all_gives_zero():
         assert all(g.isfinite().all() for g in torch.autograd.grad(out.sum(), inputs))
 
 
-def test_one_step_is_taken_in_place_only_without_gradients():
+def test_a_step_updates_the_state_in_place_only_without_gradients():
     given = draw(12)
     whole, _ = attend(*given, backend="exact")
     _, state = attend(*(x[:, :11] for x in given), chunk=CHUNK)
-    kept = mapped(state, torch.clone)
+    kept = map_state(state, torch.clone)
     last = [x[:, 11:] for x in given]
     out, after = attend(*last, state=state)
     torch.testing.assert_close(out, whole[:, 11:])
@@ -186,13 +186,13 @@ def test_one_step_is_taken_in_place_only_without_gradients():
     torch.testing.assert_close(out, whole[:, 11:])
     torch.testing.assert_close(again.sums, after.sums)
     assert again.sums.data_ptr() == state.sums.data_ptr()
-    learned = mapped(after, lambda x: x.clone().requires_grad_())
-    assert not mapped(learned, Tensor.detach).sums.requires_grad
+    learned = map_state(after, lambda x: x.clone().requires_grad_())
+    assert not map_state(learned, Tensor.detach).sums.requires_grad
 
 
-def test_the_kernels_of_fast_transformers_are_ours_or_the_extra_is_named(monkeypatch):
+def test_fast_transformers_equals_the_exact_form_and_a_missing_extra_is_named(monkeypatch):
     inputs = [x.float().requires_grad_() for x in draw(37)]
-    with pytest.raises(ValueError, match=r"knows no decay.*use backend 'chunked'"):
+    with pytest.raises(ValueError, match=r"does not support decay.*use backend 'chunked'"):
         attend(*inputs, decay=DECAY, backend="fast-transformers")
     if find_spec("fast_transformers") is not None:
         for options in ({}, {"normaliser": draw(37, torch.float32, seed=1)[:2]}):

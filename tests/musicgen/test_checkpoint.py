@@ -1,4 +1,4 @@
-"""A model as a folder."""
+"""Saving and loading model folders, damaged ones included."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def logits(model: Any) -> torch.Tensor:
 @pytest.mark.parametrize(
     "parts", [*({"position": one} for one in POSITIONS), {"metre": METRE, "goals": (7, 9)}], ids=str
 )
-def test_float32_comes_back_bit_for_bit(tmp_path: Path, parts: dict[str, Any]):
+def test_float32_round_trips_bit_for_bit(tmp_path: Path, parts: dict[str, Any]):
     model = toy_model(seed=3, layers=2, **parts)
     redraw_features(model, generator(8))
     saved = save(tmp_path / "toy", model, CARD)
@@ -47,16 +47,16 @@ def test_float32_comes_back_bit_for_bit(tmp_path: Path, parts: dict[str, Any]):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "share", "error"), [("bfloat16", 0.55, 0.02), ("int8", 0.35, 0.05)]
+    ("dtype", "fraction", "error"), [("bfloat16", 0.55, 0.02), ("int8", 0.35, 0.05)]
 )
 @pytest.mark.parametrize("parts", [{}, {"tie_embeddings": True}, {"metre": METRE, "goals": (7, 9)}])
-def test_smaller_weights_are_close(tmp_path, dtype, share, error, parts):
+def test_smaller_weights_are_close(tmp_path, dtype, fraction, error, parts):
     model = toy_model(width=64, feedforward=128, **parts)
     whole = save(tmp_path / "whole", model, CARD)
     small = save(tmp_path / "small", model, CARD, dtype)
     loaded, card = load(tmp_path / "small")
     assert (card.dtype, card.parameters) == (dtype, whole.parameters)
-    assert small.bytes < share * whole.bytes
+    assert small.bytes < fraction * whole.bytes
     difference = (logits(loaded) - logits(model)).abs().max() / logits(model).abs().max()
     assert 0 < difference < error
     with safe_open(tmp_path / "small" / WEIGHTS, framework="pt") as file:
@@ -66,7 +66,7 @@ def test_smaller_weights_are_close(tmp_path, dtype, share, error, parts):
 
 
 def fail_at(patch: pytest.MonkeyPatch, cut: int) -> None:
-    """Let the n-th operation on the disk fail."""
+    """Make the disk operation with this number fail, counted from 0."""
     operations = iter(range(100))
 
     def failing(work: Any) -> Any:
@@ -82,7 +82,7 @@ def fail_at(patch: pytest.MonkeyPatch, cut: int) -> None:
 
 
 @pytest.mark.parametrize("cut", range(7))
-def test_a_save_cut_off_anywhere_leaves_one_whole_model(tmp_path, monkeypatch, cut: int):
+def test_an_interrupted_save_leaves_one_complete_model(tmp_path, monkeypatch, cut: int):
     models = [toy_model(seed=seed) for seed in range(3)]
     save(tmp_path, models[0], CARD)
     with monkeypatch.context() as patch:
@@ -108,7 +108,7 @@ def rewritten(file: str, change: Callable[[bytes], bytes]) -> Damage:
 
 
 def stated(part: str, **values: object) -> Damage:
-    """Let config.json say something else: at its top, of the card or of the model."""
+    """Change values in config.json: in its card or model, or at the top level if `part` is empty."""
 
     def change(folder: Path) -> None:
         content = json.loads((folder / CONFIG).read_bytes())
@@ -119,7 +119,7 @@ def stated(part: str, **values: object) -> Damage:
 
 
 def replaced(write: Callable[[Path], object]) -> Damage:
-    """Write other weights, and let config.json say that they are these."""
+    """Write other weights, and state their size and hash in config.json."""
 
     def change(folder: Path) -> None:
         write(folder / WEIGHTS)
@@ -130,7 +130,7 @@ def replaced(write: Callable[[Path], object]) -> Damage:
 
 
 def with_tensors(**tensors: torch.Tensor) -> Damage:
-    """Change tensors of the weights, or add some; __ stands for a dot."""
+    """Change or add tensors; __ in a name stands for a dot."""
     named = {name.replace("__", "."): tensor for name, tensor in tensors.items()}
     return replaced(lambda file: save_file({**load_file(file), **named}, file))
 
@@ -151,7 +151,7 @@ FLOAT8 = torch.float8_e4m3fn
 
 
 def scaled(codes: torch.dtype, scale: torch.dtype) -> dict[str, torch.Tensor]:
-    """Return the embedding as codes with scales."""
+    """Return the embedding as quantised values and scales of these types."""
     kinds = {"embedding__weight": codes, "embedding__weight__scale": scale}
     shapes = ((11, 16), (11,))
     return {n: torch.ones(s).to(k) for (n, k), s in zip(kinds.items(), shapes, strict=True)}
@@ -165,8 +165,8 @@ LONG_HEADER = (1 << 23).to_bytes(8, "little") + b" " * (1 << 23)
     [
         (rewritten(WEIGHTS, lambda x: x[:-100]), r"tensors has \d+ bytes of the \d+ stated"),
         (rewritten(WEIGHTS, lambda x: x[:-1] + bytes([x[-1] ^ 1])), r"is damaged: its SHA-256"),
-        (lambda folder: (folder / WEIGHTS).unlink(), r"holds no model.safetensors"),
-        (lambda folder: (folder / CONFIG).unlink(), r"is not a model: it holds no config.json"),
+        (lambda folder: (folder / WEIGHTS).unlink(), r"has no model.safetensors"),
+        (lambda folder: (folder / CONFIG).unlink(), r"is not a model: it has no config.json"),
         (rewritten(CONFIG, lambda x: x[:-20]), r"config.json is not JSON"),
         (rewritten(CONFIG, lambda _: b"[]"), r"config.json does not describe a model"),
         (stated("", format=2), r"config.json has format 2, but this version reads 1"),
@@ -177,11 +177,11 @@ LONG_HEADER = (1 << 23).to_bytes(8, "little") + b" " * (1 << 23)
         (replaced(lambda file: torch.save({}, file)), r"is not a safetensors file"),
         (replaced(lambda file: file.write_bytes(LONG_HEADER)), r"\(its header is longer than"),
         (replaced(lambda file: save_file({"x": torch.zeros(1)}, file)), r"lacks tensor"),
-        (with_tensors(embedding__weight__scale=torch.zeros(0)), r"in shape \(0,\), where"),
+        (with_tensors(embedding__weight__scale=torch.zeros(0)), r"in shape \(0,\), but config"),
         (both(stated("model", width=1 << 12), with_tensors(**THIN)), r"in shape \(48, 16\)"),
         (with_tensors(norm__weight__scale=torch.ones(16)), r"superfluous .* 'norm.weight.scale'"),
-        (with_tensors(**CUBE), r"has 'head.weight' in shape \(1048576, 1, 1\), where"),
-        (with_tensors(embedding__weight=torch.zeros(11, 16).int()), r"int32, which nothing"),
+        (with_tensors(**CUBE), r"has 'head.weight' in shape \(1048576, 1, 1\), but config"),
+        (with_tensors(embedding__weight=torch.zeros(11, 16).int()), r"int32, which is not a type"),
         (with_tensors(embedding__weight=torch.ones(11, 16).to(FLOAT8)), r"weight' in torch.float8"),
         (with_tensors(**scaled(torch.uint8, torch.float32)), r"weight' in torch.uint8, which"),
         (with_tensors(**scaled(torch.int8, FLOAT8)), r"weight.scale' in torch.float8\w+, which"),
@@ -189,10 +189,10 @@ LONG_HEADER = (1 << 23).to_bytes(8, "little") + b" " * (1 << 23)
         (with_tensors(**{"\x1b[2J": torch.zeros(1)}), r"has a superfluous tensor '\\x1b\[2J'"),
     ],
 )
-def test_a_damaged_model_is_named(tmp_path: Path, damage: Damage, message: str):
+def test_damage_gives_a_message_of_one_line(tmp_path: Path, damage: Damage, message: str):
     save(tmp_path, toy_model(), CARD)
     damage(tmp_path)
-    missing = "holds no" in message
+    missing = "has no" in message
     error = FileNotFoundError if missing else ValueError
     with pytest.raises(error, match=message) as caught:
         load(tmp_path)
@@ -200,7 +200,7 @@ def test_a_damaged_model_is_named(tmp_path: Path, damage: Damage, message: str):
 
 
 def test_other_dtypes_are_refused(tmp_path: Path):
-    with pytest.raises(ValueError, match="stored as float32, bfloat16, int8, not as 'float16'"):
+    with pytest.raises(ValueError, match=r"stored as 'float16'; choose float32, bfloat16, int8$"):
         save(tmp_path, toy_model(), CARD, "float16")
     assert not (tmp_path / NEW_WEIGHTS).exists()
 
@@ -215,10 +215,10 @@ def test_other_dtypes_are_refused(tmp_path: Path):
         ({"position": "flt"}, "position", {"random_features": 1 << 20}),
     ],
 )
-def test_sizes_that_no_tensor_has_are_bounded_too(tmp_path, monkeypatch, model, part, change):
+def test_sizes_that_no_tensor_shows_are_bounded_too(tmp_path, monkeypatch, model, part, change):
     save(tmp_path, toy_model(**model), CARD)
     content = json.loads((tmp_path / CONFIG).read_bytes())
     stated("model", **{part: {**content["model"][part], **change}})(tmp_path)
-    monkeypatch.setattr("musicgen.checkpoint.Performer", None)  # memory is taken there
+    monkeypatch.setattr("musicgen.checkpoint.Performer", None)  # which would allocate the memory
     with pytest.raises(ValueError, match=r"config\.json|model\.safetensors"):
         load(tmp_path)

@@ -1,4 +1,4 @@
-"""What breaks the pattern of drums: known bars, by hand."""
+"""Tokens that break the pattern of the drums, for bars made by hand."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ FILL = "drums at_24 loudness_8 drum_45 "
 
 
 def broken(text: str) -> set[str]:
-    """Return which of some tokens would break the pattern after some tokens."""
+    """Return which of a few tokens would break the pattern after a text."""
     sequence = RECALL.begin()
     sequence.take(np.array([VOCABULARY.id(name) for name in text.split()]))
     found = breaking(sequence)
@@ -35,10 +35,10 @@ def broken(text: str) -> set[str]:
 
 
 def bars(count: int, every: int = 1) -> str:
-    """Return so many bars of drums after a piano, no two as loud, each `every`-th another one."""
-    said = (FILL if every > 1 and n % every == 0 else BEAT.format(n) for n in range(count))
+    """Return bars of piano and drums, each with its own loudness; every `every`-th has a fill."""
+    drums = (FILL if every > 1 and n % every == 0 else BEAT.format(n) for n in range(count))
     return "begin piano drums " + "".join(
-        f"bar piano at_0 pitch_{40 + n} {x}" for n, x in enumerate(said)
+        f"bar piano at_0 pitch_{40 + n} {x}" for n, x in enumerate(drums)
     )
 
 
@@ -54,11 +54,11 @@ def bars(count: int, every: int = 1) -> str:
         ("bar drums at_0 drum_36 drum_42", "at_0 at_24 drum_36 drum_38 drum_42 loudness_3 drums bar"),
         ("bar drums at_0 drum_36 drum_42 at_48 drum_38",
          "at_0 at_24 at_48 drum_36 drum_38 drum_42 loudness_3"),
-        ("bar drums at_24 drum_36", "at_0 at_24 drums bar"),  # a hit more
+        ("bar drums at_24 drum_36", "at_0 at_24 drums bar"),  # an added hit
         ("bar drums at_0 drum_36 drum_42 piano", ""),
     ],
 )  # fmt: skip
-def test_what_breaks_a_pattern(then: str, breaks: str) -> None:
+def test_tokens_that_break_the_pattern(then: str, breaks: str) -> None:
     assert broken(bars(8) + then) == set(breaks.split())
 
 
@@ -66,13 +66,15 @@ def test_what_breaks_a_pattern(then: str, breaks: str) -> None:
     ("count", "every", "starts"),
     [(2, 1, "at_0"), (1, 1, ""), (4, 3, ""), (12, 4, "at_24"), (13, 4, "at_0")],
 )
-def test_a_pattern_is_held_where_bars_agree(count: int, every: int, starts: str) -> None:
+def test_the_pattern_has_the_period_at_which_bars_agree(
+    count: int, every: int, starts: str
+) -> None:
     found = broken(bars(count, every) + "bar drums")
     places = {"at_0", "at_24", "at_48"}
     assert places - found == ({starts} if starts else places)
 
 
-def test_what_was_given_ahead_is_no_pattern() -> None:
+def test_bars_given_ahead_make_no_pattern() -> None:
     sequence = RECALL.begin(elsewhere=[VOCABULARY.id(name) for name in bars(8).split()])
     assert breaking(sequence) is None
     sequence.take(np.array([VOCABULARY.id(name) for name in ["begin", "drums", "bar", "drums"]]))

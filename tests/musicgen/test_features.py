@@ -1,4 +1,4 @@
-"""Feature maps: the golden features, the softmax kernel they estimate, and range at any activation."""
+"""Feature maps: the authors' numbers, the distribution of the projections, and range for any activation."""
 
 import numpy as np
 import pytest
@@ -36,22 +36,22 @@ def test_favor_equals_the_golden_features_and_attention():
     favor.omega.copy_(theirs["omega"])
     fq, fk = favor.queries(theirs["queries"]), favor.keys(theirs["keys"])
     torch.testing.assert_close(fk, theirs["k_features"], rtol=1e-5, atol=1e-5)
-    # Queries are equal up to a factor a position, which cancels.
-    shares = [x / x.sum(-1, keepdim=True) for x in (fq, theirs["q_features"])]
-    torch.testing.assert_close(*shares, rtol=1e-5, atol=1e-5)
+    # Queries are equal up to a factor per position, which cancels.
+    normalised = [x / x.sum(-1, keepdim=True) for x in (fq, theirs["q_features"])]
+    torch.testing.assert_close(*normalised, rtol=1e-5, atol=1e-5)
     for backend in ("exact", "chunked", "recurrent"):
         out, _ = attend(fq, fk, theirs["values"], backend=backend)
         torch.testing.assert_close(out, theirs["output"], rtol=1e-5, atol=1e-5)
 
 
-def test_random_vectors_are_orthogonal_in_blocks_and_gaussian():
+def test_random_projections_are_orthogonal_in_blocks_and_gaussian():
     omega = orthogonal_gaussian(8, 20, generator())
     assert omega.shape == (8, 20)
     for block in (omega[:, :8], omega[:, 8:16], omega[:, 16:]):
         gram = block.T @ block
         torch.testing.assert_close(gram, torch.diag(gram.diagonal()), rtol=0, atol=1e-4)
     many = torch.stack([orthogonal_gaussian(8, 8, generator(seed)) for seed in range(2000)])
-    # Mean 0, variance 1, and a fourth moment of 3, in every entry, within five deviations of their estimates.
+    # Every entry has mean 0, variance 1 and fourth moment 3, within five standard errors.
     assert many.mean(0).abs().max() < 5 / 2000**0.5
     assert (many.square().mean(0) - 1).abs().max() < 5 * (2 / 2000) ** 0.5
     assert (many.pow(4).mean(0) - 3).abs().max() < 5 * (96 / 2000) ** 0.5
@@ -60,7 +60,7 @@ def test_random_vectors_are_orthogonal_in_blocks_and_gaussian():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("norm", [0.0, 5.0, 1000.0])
 @pytest.mark.parametrize("length", [512, pytest.param(16_384, marks=pytest.mark.long)])
-@pytest.mark.parametrize("decay", [None, torch.tensor([0.88])])  # of which powers underflow
+@pytest.mark.parametrize("decay", [None, torch.tensor([0.88])])  # whose powers underflow
 @pytest.mark.parametrize("name", FEATURES)
 def test_attention_is_finite_for_any_activation(name, decay, length, norm, dtype):
     features = make(name, 64, features=128)
@@ -74,12 +74,12 @@ def test_attention_is_finite_for_any_activation(name, decay, length, norm, dtype
         out, _ = attend(fq, fk, inputs[2], decay=decay)
     gradients = torch.autograd.grad(out.float().square().sum(), inputs)
     assert all(x.isfinite().all() for x in (out, *gradients))
-    # Nothing has underflown: the first output is the first value, whatever its weight.
+    # Nothing has underflowed: the first output equals the first value, whatever its weight.
     torch.testing.assert_close(out[:, 0], inputs[2][:, 0], rtol=1e-3, atol=1e-3)
     assert (gradients[2].abs().amax(-1) > 0).all()
 
 
-def test_pointwise_features_of_the_input_itself():
+def test_features_without_a_projection_are_pointwise():
     x = torch.tensor([[[[-2.0, 0.0, 3.0]]]])
     relu = Relu(ReluConfig(), 3)
     assert relu.features == 3

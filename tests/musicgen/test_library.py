@@ -1,4 +1,4 @@
-"""The library as the README shows it, what it continues, and what comes without torch."""
+"""The library: the snippet of the README, the calls of a model, errors, and what works without torch."""
 
 import json
 import os
@@ -40,9 +40,9 @@ def piece(model):
 
 
 @pytest.mark.parametrize("other", ["tokenization.py", "tokenization/__init__.py"])
-def test_a_module_of_ones_own_with_a_name_of_ours_is_named(tmp_path: Path, other: str):
+def test_another_module_named_tokenization_is_reported(tmp_path: Path, other: str):
     (tmp_path / "song.py").write_text("import musicgen")
-    for name in ("app.py", "training.py", "evaluation.py"):  # which the library does not import
+    for name in ("app.py", "training.py", "evaluation.py"):  # the library does not import these
         (tmp_path / name).write_text("raise SystemError")
     command = [sys.executable, str(tmp_path / "song.py")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -68,7 +68,7 @@ def test_the_snippet_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.Monk
     assert b'"model": "ensemble"' in (tmp_path / "out.mid").read_bytes()
 
 
-def test_takes_differ_and_the_seed_decides_whatever_numbers_and_files_are(model, piece):
+def test_the_seed_decides_the_takes_for_all_types_of_numbers_and_sources(model, piece):
     asked = {"prompt_bars": 2, "bars": 2, "variations": 2, "seed": 7}
     first, second = model.continue_(GROOVE, **asked)
     numbers = {name: np.int64(number) for name, number in asked.items()}
@@ -81,8 +81,8 @@ def test_takes_differ_and_the_seed_decides_whatever_numbers_and_files_are(model,
     assert model.infill(piece, (np.int64(2), np.int64(2)))[0].midi.startswith(b"MThd")
 
 
-def test_a_file_says_all_that_decided_its_music(model):
-    """What is asked for otherwise is written otherwise; the parts of a groove by name, the music heard by a digest."""
+def test_provenance_has_all_that_decided_the_music(model):
+    """Different requests have different provenance: parts of a groove by name, the input by a digest."""
     asked = [
         {"bars": 1}, {"bars": 2}, {"bars": 2, "ends": True}, {"bars": 2, "may_end": True}, {"tokens": 9},
         {"bars": 1, "prompt_bars": 2}, {"bars": 1, "tracks": {"drums": None}}, {"bars": 1, "seed": 3},
@@ -98,8 +98,8 @@ def test_a_file_says_all_that_decided_its_music(model):
     assert len(filled.provenance["heard_sha256"]) == 64
 
 
-def test_what_was_written_is_new_also_where_it_is_as_before(model, piece):
-    """A bar of one note, say, that comes again: it counts as written, and a part that stays as it was is no failure."""
+def test_written_notes_count_as_new_even_if_they_equal_the_replaced_ones(model, piece):
+    """A repeated bar of one note, for example; a part that comes out unchanged is not an error."""
     [filled] = model.infill(piece, (2, 2), seed=3)
     assert filled.provenance["written_bars"] == [2, 2]
     [again] = model.infill(model.read(filled.score), (2, 2), seed=3)
@@ -117,7 +117,9 @@ def test_what_was_written_is_new_also_where_it_is_as_before(model, piece):
     assert len(again.continuation.notes) == again.score.on_drums.sum() > 0
 
 
-def test_a_take_is_saved_in_the_format_of_its_name_and_threads_stay_as_they_are(tmp_path: Path):
+def test_a_take_is_saved_in_the_format_of_its_name_and_the_number_of_threads_is_kept(
+    tmp_path: Path,
+):
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
@@ -133,7 +135,7 @@ def test_a_take_is_saved_in_the_format_of_its_name_and_threads_stay_as_they_are(
         take.save(tmp_path / "out.wav")
 
 
-def test_all_names_are_there_and_none_costs_torch_before_it_is_used():
+def test_public_names_exist_and_are_imported_without_torch_where_possible():
     assert {*musicgen.__all__} <= {*dir(musicgen)}
     for name in musicgen.__all__:
         assert getattr(musicgen, name)
@@ -150,21 +152,21 @@ def test_all_names_are_there_and_none_costs_torch_before_it_is_used():
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"prompt_bars": 2.5}, "prompt_bars is 2.5, where a whole number is wanted"),
-        ({"bars": "3"}, "bars is '3', where a whole number is wanted"),
-        ({"tokens": 9.0}, "tokens is 9.0, where a whole number is wanted"),
-        ({"seed": 1.5}, "seed is 1.5, where a whole number is wanted"),
+        ({"prompt_bars": 2.5}, "prompt_bars is 2.5; it must be a whole number"),
+        ({"bars": "3"}, "bars is '3'; it must be a whole number"),
+        ({"tokens": 9.0}, "tokens is 9.0; it must be a whole number"),
+        ({"seed": 1.5}, "seed is 1.5; it must be a whole number"),
         ({"bars": 1, "variations": 0}, "variations is 0; it must be 1 or more"),
-        ({"bars": 0}, "bars is 0; to continue at all it is 1 or more"),
-        ({"bars": -1}, "bars is -1; to continue at all it is 1 or more"),
-        ({"tokens": 0}, "tokens is 0; to continue at all it is 1 or more"),
+        ({"bars": 0}, "bars is 0; it must be 1 or more"),
+        ({"bars": -1}, "bars is -1; it must be 1 or more"),
+        ({"tokens": 0}, "tokens is 0; it must be 1 or more"),
         (
             {"tokens": 9, "ends": True},
-            "music ends with a bar: to have it end, give bars and not tokens",
+            "an end needs a length in bars; give bars instead of tokens",
         ),
     ],
 )
-def test_what_cannot_be_asked_for_is_said_in_a_sentence(model, asked: dict, said: str):
+def test_invalid_requests_are_refused(model, asked: dict, said: str):
     with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
         model.continue_(GROOVE, **asked)
     if "seed" in asked:
@@ -172,33 +174,33 @@ def test_what_cannot_be_asked_for_is_said_in_a_sentence(model, asked: dict, said
             model.infill(GROOVE, (2, 2), **asked)
 
 
-def test_what_a_piece_does_not_have_cannot_be_asked_for(model, piece):
-    with pytest.raises(ValueError, match=r"groove\.mid was read with the tracks that it has"):
+def test_requests_that_do_not_fit_the_piece_are_refused(model, piece):
+    with pytest.raises(ValueError, match=r"groove\.mid was read with its tracks"):
         model.continue_(piece, tracks={"bass": 0}, bars=1)
     with pytest.raises(ValueError, match=r"^the piece has \d+ bars, so the prompt cannot be"):
         model.continue_(GROOVE.read_bytes(), prompt_bars=999)
     for bars in (2, (2,), (2, 3, 4)):
-        with pytest.raises(ValueError, match=r"where the first and the last one are"):
+        with pytest.raises(ValueError, match=r"give the first and the last bar"):
             model.infill(piece, bars)
-    with pytest.raises(ValueError, match=r"^a bar to rewrite is 1\.5, where a whole number is"):
+    with pytest.raises(ValueError, match=r"^a bar to rewrite is 1\.5; it must be a whole number"):
         model.infill(piece, (1.5, 2))
 
 
-def test_a_model_is_a_folder_whose_weights_stay_where_they_are(model, tmp_path: Path):
+def test_weights_are_read_when_needed_and_must_be_those_that_were_found(model, tmp_path: Path):
     assert "performer" not in vars(musicgen.find("untrained:tiny"))
     assert len(pickle.dumps(musicgen.load("untrained:tiny"))) < 100_000
     card = Card(name="x", language=model.language.spec(), trained_length=8)
     save(tmp_path, model.performer, card)
     assert musicgen.load(tmp_path).name == "x"
-    # Music never comes of a model that was saved since: its files would name the weights of before.
+    # A model saved again is refused: files would name the earlier weights.
     found = musicgen.find(str(tmp_path))
     save(tmp_path, Performer(model.performer.config, seed=1), card)
-    with pytest.raises(ValueError, match="was saved again since it was found"):
+    with pytest.raises(ValueError, match="was saved again after it was found"):
         found.performer  # noqa: B018
 
 
-def test_music_goes_to_pretty_midi_and_muspy_and_comes_back(model):
-    """Notes, a tempo that changes and a metre other than 4/4."""
+def test_music_converts_to_pretty_midi_and_muspy_and_back(model):
+    """With a tempo change and a metre other than 4/4."""
     score = Score(
         ticks_per_beat=24,
         notes=Notes([0, 24, 72, 96], [24, 12, 24, 48], [60, 64, 38, 67], [80, 90, 100, 70], [0, 0, 1, 0]),
@@ -223,7 +225,7 @@ LONGEST = [7, 1, 30]
 PROMPT_BARS = 2
 
 
-def test_a_groove_keeps_to_its_prompt_and_to_notes_as_long_as_its_model_knows():
+def test_a_groove_keeps_its_prompt_and_the_longest_notes_of_prompt_and_training():
     model = replace(load("untrained:tiny:groove"), longest_ticks=LONGEST)
     prompt = read_piece(model.language, GROOVE, name="groove.mid").prompt(PROMPT_BARS)
     closed = model.language.close(prompt.ids, PROMPT_BARS)
@@ -240,7 +242,7 @@ def test_a_groove_keeps_to_its_prompt_and_to_notes_as_long_as_its_model_knows():
         np.testing.assert_array_equal(found, given)  # onsets, pitches and tracks
 
 
-def test_music_that_meets_a_bound_of_its_encoding_stands_and_says_so():
+def test_music_cut_short_by_the_encoding_is_kept_with_a_remark():
     made = load("untrained:tiny:groove")
     config = ModelConfig(
         vocabulary_size=len(made.language.vocabulary), layers=1, width=16, heads=2, feedforward=16,
@@ -252,4 +254,6 @@ def test_music_that_meets_a_bound_of_its_encoding_stands_and_says_so():
     for take in takes:
         assert len(take.score.notes)
         [remark] = take.score.remarks
-        assert remark.startswith("the music ends before its length: the sequence reaches 61 tokens")
+        assert remark.startswith(
+            "the music is shorter than requested: the sequence reaches 61 tokens"
+        )

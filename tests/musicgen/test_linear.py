@@ -5,15 +5,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from musicgen.linear import Dropout, Linear, gelu_linear, quantise, restore, without_autocast
+from musicgen.linear import Dropout, Linear, dequantise, gelu_linear, quantise, without_autocast
 from tests.musicgen.toys import generator
 
-SIZE = 400_003  # no multiple of the four numbers that share a random word
+SIZE = 400_003  # not a multiple of four, the elements that share a random word
 
 
 @pytest.mark.parametrize(("shape", "rows"), [((1, 1), 8), ((7, 1), 8), ((4, 2), 8), ((2, 9), 18)])
 @pytest.mark.parametrize("bias", [True, False])
-def test_it_is_a_linear_layer_of_eight_rows_at_least(shape, rows, bias, monkeypatch):
+def test_a_linear_layer_multiplies_at_least_eight_rows(shape, rows, bias, monkeypatch):
     layer = Linear(16, 24, bias=bias)
     x = torch.randn(*shape, 16, generator=generator(), requires_grad=True)
     product, seen = F.linear, []
@@ -28,7 +28,7 @@ def test_it_is_a_linear_layer_of_eight_rows_at_least(shape, rows, bias, monkeypa
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
 
 
-def test_products_keep_their_precision_from_autocast():
+def test_without_autocast_products_keep_their_precision():
     x, cpu = torch.ones(2, 2), torch.device("cpu")
     with torch.autocast("cpu", torch.bfloat16):
         with without_autocast(cpu):
@@ -38,7 +38,7 @@ def test_products_keep_their_precision_from_autocast():
         assert (x @ x).dtype is torch.float32
 
 
-def test_gelu_linear_is_the_two_layers_and_keeps_one_wide_array():
+def test_gelu_linear_equals_the_two_layers_and_keeps_one_wide_tensor():
     torch.manual_seed(0)
     sizes = ((2, 5, 100), (3, 100), (3,))
     given = x, weight, bias = [torch.randn(size, requires_grad=True) for size in sizes]
@@ -56,7 +56,7 @@ def test_gelu_linear_is_the_two_layers_and_keeps_one_wide_array():
 
 
 @pytest.mark.parametrize("p", [0.1, 0.9])
-def test_dropout_drops_as_many_as_were_asked_for(p: float):
+def test_dropout_has_the_given_probability_and_scale(p: float):
     torch.manual_seed(1)
     y = Dropout(p)(torch.ones(SIZE))
     kept = y != 0
@@ -66,7 +66,7 @@ def test_dropout_drops_as_many_as_were_asked_for(p: float):
     torch.testing.assert_close(y[kept], wanted, rtol=1e-4, atol=0)
 
 
-def test_the_gradient_passes_where_the_number_did_and_a_seed_fixes_where():
+def test_dropout_masks_the_gradient_alike_and_is_reproducible_by_seed():
     x = torch.randn(3, 5, 7, dtype=torch.float64, requires_grad=True)
     drawn = []
     for seed in (3, 3, 4):
@@ -79,13 +79,13 @@ def test_the_gradient_passes_where_the_number_did_and_a_seed_fixes_where():
     assert 0 < (gradient == 0).sum() < x.numel()
 
 
-def test_weights_of_8_bits_are_half_a_step_off_at_most_and_stay_as_they_are():
+def test_int8_weights_are_at_most_half_a_step_off_and_quantise_to_themselves():
     weight = torch.randn(40, 64, generator=generator()) * torch.logspace(-6, 6, 40)[:, None]
     weight[7] = 0
     whole, scale = quantise(weight)
     assert (whole.dtype, scale.dtype) == (torch.int8, torch.float32)
     assert whole.abs().amax(1).tolist() == [127] * 7 + [0] + [127] * 32
-    restored = restore(whole, scale)
+    restored = dequantise(whole, scale)
     assert ((restored - weight).abs() <= 0.5001 * scale[:, None]).all()
     again = quantise(restored)
     assert torch.equal(again[0], whole)

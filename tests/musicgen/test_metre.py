@@ -1,4 +1,4 @@
-"""Metric heads compute their definition, whole, cut anywhere and in steps; their clock reads what languages say."""
+"""Metric heads against their definition: whole sequences, cut anywhere and in steps; and the clocks of languages."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from musicgen import metre
-from musicgen.metre import LEAST, Clock, Metre, MetricHeads, Timekeeper
+from musicgen.metre import MIN_FEATURE, Clock, Metre, MetricHeads, Timekeeper
 from musicgen.performer import Performer
 from tests.musicgen.toys import CLOCK, METRE, VOCABULARY, generator, toy_model, toy_tokens, whole_of
 from tests.tokenization.ensemble.cases import walk as ensemble_walk
@@ -22,18 +22,18 @@ from tokenization.remi.spelling import BAR, SUBBEAT
 
 
 def toy(**changes: Any) -> Performer:
-    """Return a toy with metric heads."""
+    """Return a toy model with metric heads."""
     return toy_model(position="sine_spe", layers=2, metre=METRE, **changes)
 
 
 def music(length: int, seed: int = 0) -> Tensor:
-    """Return tokens of which a third move time, forward: (1, T)."""
+    """Return tokens of which about a third move time, always forward: (1, T)."""
     forward = torch.tensor([0, 4, 5, 2, 6, 7, 8, 9, 10, 4, 5])
     return forward[toy_tokens(1, length, seed)]
 
 
 def heads(width: int = 16) -> MetricHeads:
-    """Return the metric heads of a layer in double precision, their weights large."""
+    """Return the metric heads of a layer in double precision, with large weights."""
     torch.manual_seed(0)
     made = MetricHeads(METRE, width, 5).double()
     torch.nn.init.normal_(made.qkv.weight)
@@ -41,9 +41,9 @@ def heads(width: int = 16) -> MetricHeads:
 
 
 def by_definition(made: MetricHeads, x: Tensor, after: list[int], before: list[int]) -> Tensor:
-    """Return the equation at the head of metre.py, term by term, for one sequence: x (T, C) → (T, H, D)."""
+    """Compute the equation at the top of metre.py for one sequence, term by term: x (T, C) → (T, H, D)."""
     q, k, v = made.qkv(x[None])[0].unflatten(-1, (made.heads, -1)).split([3, 3, 5], -1)
-    q, k = q.clamp(min=LEAST), k.clamp(min=LEAST)
+    q, k = q.clamp(min=MIN_FEATURE), k.clamp(min=MIN_FEATURE)
     out = torch.zeros_like(v)
     for h, (period, long) in enumerate(zip(METRE.periods(CLOCK), METRE.remembers, strict=True)):
         r = float(np.float32(1 - 1 / long))
@@ -64,17 +64,17 @@ def times(tokens: torch.Tensor) -> torch.Tensor:
     return Timekeeper(CLOCK, VOCABULARY).around(tokens, torch.zeros(1, dtype=torch.long))
 
 
-def test_the_whole_is_the_definition(monkeypatch: pytest.MonkeyPatch):
+def test_chunks_of_a_sequence_equal_the_definition(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(metre.CHUNKS, "cpu", 16)
     shared, made, tokens = Metre(METRE, CLOCK), heads(), music(70)
     x = torch.randn(1, 70, 16, dtype=torch.float64, generator=generator())
     around = times(tokens) + 123_457  # only differences of time matter
-    stretches, _ = shared.stretches(*around, shared.start(1))
-    found, _ = made(x, stretches, None)
+    chunks, _ = shared.split(*around, shared.start(1))
+    found, _ = made(x, chunks, None)
     after = around[0, 0].tolist()
     wanted = by_definition(made, x[0], after, [123_457, *after[:-1]])
-    nothing_there = (wanted == 0).all(-1)
-    assert 0 < nothing_there.float().mean() < 0.5
+    empty = (wanted == 0).all(-1)
+    assert 0 < empty.float().mean() < 0.5
     torch.testing.assert_close(found[0], wanted.flatten(1), rtol=1e-6, atol=1e-9)  # r is float32
 
 
@@ -86,14 +86,14 @@ def test_the_whole_is_the_definition(monkeypatch: pytest.MonkeyPatch):
     ],
     ids=lambda both: str(both.shape[1]),
 )
-def test_sums_over_sorted_times_and_their_gradients_are_those_of_each_token(both: Tensor):
+def test_sorted_times_give_the_outputs_and_gradients_of_chunks(both: Tensor):
     shared, made = Metre(METRE, CLOCK), heads()
     around = torch.cat([times(both[:1]), times(both[1:]) + 17], 1)  # (2, B, T)
-    stretches, _ = shared.stretches(*around, shared.start(2))
+    chunks, _ = shared.split(*around, shared.start(2))
     found = []
-    for one in (stretches, shared.whole(*around)):
+    for layout in (chunks, shared.sort_whole(*around)):
         x = torch.randn(*both.shape, 16, dtype=torch.float64, generator=generator())
-        out, _ = made(x.requires_grad_(), one, None)
+        out, _ = made(x.requires_grad_(), layout, None)
         weights = torch.randn(out.shape, dtype=torch.float64, generator=generator())
         gradients = torch.autograd.grad((out * weights).sum(), [x, made.qkv.weight])
         found.append([out, *gradients])
@@ -113,7 +113,7 @@ def stepped(model: Performer, tokens: Tensor) -> Tensor:
     ("before", "bars"), [(2, 75), (130, 75), pytest.param(40, 1000, marks=pytest.mark.long)]
 )
 def test_after_a_long_silence_steps_equal_the_whole(before: int, bars: int, monkeypatch):
-    monkeypatch.setitem(metre.CHUNKS, "cpu", 512)  # so that it may lie within a stretch
+    monkeypatch.setitem(metre.CHUNKS, "cpu", 512)  # so that the silence can fit into one chunk
     model, silence = toy().double(), torch.zeros(1, bars, dtype=torch.long)
     tokens = torch.cat([toy_tokens(1, before), silence, toy_tokens(1, 60, 1)], 1)
     whole = whole_of(model, tokens)
@@ -121,13 +121,13 @@ def test_after_a_long_silence_steps_equal_the_whole(before: int, bars: int, monk
     torch.testing.assert_close(stepped(model, tokens), whole, rtol=1e-9, atol=1e-9)
 
 
-def test_steps_in_bfloat16_are_the_whole_to_its_precision():
+def test_steps_in_bfloat16_equal_the_whole_to_its_precision():
     model, tokens = toy().bfloat16(), toy_tokens(2, 60)
     found, whole = stepped(model, tokens).float(), whole_of(model, tokens).float()
     assert (found - whole).abs().mean() / whole.abs().mean() < 0.02
 
 
-def test_gradients_reach_every_learned_parameter_and_are_the_same_recomputed():
+def test_gradients_reach_every_parameter_and_are_the_same_with_checkpointing():
     gradients = []
     for recomputed in (False, True):
         model = toy(checkpoint_activations=recomputed).train()
@@ -141,18 +141,18 @@ def test_gradients_reach_every_learned_parameter_and_are_the_same_recomputed():
 
 
 def groove_times(ids: np.ndarray) -> np.ndarray:
-    """Return the times that the language itself reads."""
+    """Return the times that the language's own reader finds."""
     return Reading(ids).time_ticks
 
 
 def ensemble_times(ids: np.ndarray) -> np.ndarray:
-    """Return bars begun, of 48 ticks each, and the place in the last, which goes back for each part."""
+    """Return times from bars of 48 ticks and the place in the current bar, which goes back for each part."""
     reading = EnsembleReading(ids)
     return (reading.bar + 1) * 48 + (np.maximum(reading.step, 0) + 1) // 3
 
 
 def remi_times(ids: np.ndarray) -> np.ndarray:
-    """Return bars begun, of 16 sub-beats each, and the place in the last, one token after the other."""
+    """Return times from bars of 16 sub-beats and the place in the current bar, token by token."""
     bar, place, times = 0, 0, []
     for token in ids.tolist():
         if token == BAR:

@@ -1,4 +1,4 @@
-"""The model: its parts, its goals, and what must be true of it with every encoding that the registry brings in."""
+"""The model: its parts, its goals, and its properties with every registered encoding."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from musicgen.attention import mapped
+from musicgen.attention import map_state
 from musicgen.config import needs_linear_attention
 from musicgen.features import FEATURES
 from musicgen.metre import Times
@@ -33,25 +33,25 @@ PLAIN = torch.tensor([[4, 5, 0, 6, 8, 10, 4, 5]])
 
 
 def selected(state: State, rows: Tensor) -> State:
-    """Return the state of the given rows of the batch: to drop some, or to vary one."""
-    layers = tuple(mapped(layer, lambda x: x.index_select(0, rows)) for layer in state.layers)
+    """Return the state of these rows of a batch, to drop or repeat some."""
+    layers = tuple(map_state(layer, lambda x: x.index_select(0, rows)) for layer in state.layers)
     times = state.times and Times(*(x.index_select(0, rows) for x in state.times))
     recalls = state.recalls and tuple(state.recalls[row].copy() for row in rows)
     return replace(state, layers=layers, times=times, recalls=recalls)
 
 
-def test_the_last_goal_stands_until_the_next():
+def test_a_goal_is_current_until_the_next_one():
     goals = Goals(GOALS, 11, 4)
     tokens = torch.tensor([[4, 9, 0, 5, 7, 7, 3], [1, 2, 3, 4, 5, 6, 8]])
-    at = torch.tensor([0, 1])
-    found = goals.standing(tokens, at)
+    goal = torch.tensor([0, 1])
+    found = goals.current(tokens, goal)
     assert found.tolist() == [[0, 2, 2, 2, 1, 1, 1], [1, 1, 1, 1, 1, 1, 1]]
     for column, wanted in zip(tokens.T, found.T, strict=True):
-        at = goals.standing(column.unsqueeze(1), at).squeeze(1)
-        assert at.tolist() == wanted.tolist()
+        goal = goals.current(column.unsqueeze(1), goal).squeeze(1)
+        assert goal.tolist() == wanted.tolist()
 
 
-def test_without_a_goal_nothing_is_added_and_after_one_everything_is_changed():
+def test_a_goal_changes_all_logits_after_it_and_none_before():
     model, other = stirred(toy_model(goals=GOALS)), toy_model()
     other.load_state_dict({k: v for k, v in model.state_dict().items() if "goals" not in k})
     with_goal = torch.cat([PLAIN, torch.tensor([[9]]), PLAIN], 1)
@@ -62,7 +62,7 @@ def test_without_a_goal_nothing_is_added_and_after_one_everything_is_changed():
     assert ((here - there)[0, PLAIN.shape[1] :].abs().amax(1) > 1e-3).all()
 
 
-def test_a_language_names_its_goal_tokens():
+def test_languages_list_their_goal_tokens():
     spoken = language("ensemble")
     names = [spoken.vocabulary.names[token] for token in spoken.goal_tokens()]
     assert names[:16] == [f"left_{bars}" for bars in range(1, 17)]
@@ -71,7 +71,7 @@ def test_a_language_names_its_goal_tokens():
     assert not language("groove").goal_tokens()
 
 
-def test_the_seed_determines_the_weights_and_no_other_randomness_is_touched(monkeypatch):
+def test_the_seed_determines_the_weights_and_leaves_other_generators_alone(monkeypatch):
     monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: pytest.fail("it was seeded"))
     before = torch.get_rng_state()
     made = (Performer(toy_config(position="sine_spe"), seed) for seed in (1, 1, 2))
@@ -81,7 +81,7 @@ def test_the_seed_determines_the_weights_and_no_other_randomness_is_touched(monk
     assert any(not torch.equal(first[name], other[name]) for name in first)
 
 
-def test_a_stochastic_encoding_wants_a_code_and_its_code_matters():
+def test_a_stochastic_encoding_needs_a_code_on_which_its_output_depends():
     model, tokens = toy_model(position="sine_spe"), toy_tokens(1, 12)
     wanted = r"sine_spe draws a code for each sequence; pass code=model\.begin"
     with pytest.raises(ValueError, match=wanted):
@@ -104,7 +104,7 @@ def test_the_training_step_compiles_as_one_graph(variant: dict[str, Any]):
     torch.testing.assert_close(compiled(tokens, code=code), model(tokens, code=code))
 
 
-LENGTH = 37  # no multiple of the chunk
+LENGTH = 37  # not a multiple of the chunk
 AFTER_FEATURES = [x for x in ENCODINGS if needs_linear_attention(POSITIONS[x.split()[0]][1])]
 BEFORE_FEATURES = [one for one in ENCODINGS if one not in AFTER_FEATURES]
 every_encoding = pytest.mark.parametrize("position", ENCODINGS)
@@ -116,7 +116,7 @@ def model_of(position: str, **overrides: Any) -> Any:
 
 
 @pytest.mark.parametrize(("position", "features"), ENCODINGS_AND_MAPS)
-def test_all_ways_to_compute_agree(position: str, features: str):
+def test_all_backends_agree(position: str, features: str):
     outputs = {}
     for horizons in (None, (2, 20)):
         for backend in ("exact", "chunked", "recurrent"):
@@ -143,7 +143,7 @@ def test_all_ways_to_compute_agree(position: str, features: str):
     ids=str,
 )
 @pytest.mark.parametrize("cut", [1, 17])
-def test_prompt_and_steps_of_any_rows_equal_the_whole(parts: dict[str, Any], cut: int):
+def test_prefill_and_steps_equal_the_whole_pass_for_any_rows(parts: dict[str, Any], cut: int):
     model, tokens = stirred(toy_model(**parts)).double(), toy_tokens(3, LENGTH)
     whole, rows = whole_of(model, tokens), torch.arange(3)
     logits, state = model.prefill(tokens[:, :cut], model.start(generator()))
@@ -161,7 +161,7 @@ def test_prompt_and_steps_of_any_rows_equal_the_whole(parts: dict[str, Any], cut
 
 @every_encoding
 @pytest.mark.parametrize("metre", [None, METRE], ids=["", "metre"])
-def test_later_tokens_leave_earlier_outputs_alone_to_the_last_bit(position: str, metre: Any):
+def test_outputs_do_not_depend_on_later_tokens_to_the_last_bit(position: str, metre: Any):
     model = model_of(position, metre=metre).double()
     tokens = toy_tokens(2, 140 if metre else LENGTH)
     before = whole_of(model, tokens)
@@ -176,7 +176,7 @@ def test_later_tokens_leave_earlier_outputs_alone_to_the_last_bit(position: str,
 @pytest.mark.long
 @pytest.mark.parametrize("mixed", [False, True], ids=["float32", "bfloat16"])
 @every_encoding
-def test_long_sequences_stay_finite_forward_and_backward(position: str, mixed: bool):
+def test_long_sequences_are_finite_forward_and_backward(position: str, mixed: bool):
     model = model_of(position, chunk=128, metre=METRE).train()
     with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
         logits = model(toy_tokens(1, 16384), code=model.begin(generator()))
@@ -186,6 +186,6 @@ def test_long_sequences_stay_finite_forward_and_backward(position: str, mixed: b
 
 
 @pytest.mark.parametrize("position", AFTER_FEATURES)
-def test_softmax_attention_takes_what_acts_before_the_features(position: str):
+def test_softmax_attention_refuses_encodings_of_features(position: str):
     with pytest.raises(ValueError, match="choose attention: linear"):
         model_of(position, attention="softmax")

@@ -1,4 +1,4 @@
-"""What is recalled: against a plain search, the same in one go and token by token, and of no use to the past."""
+"""Recall: its guesses for known bars, against a plain search, and independent of later tokens."""
 
 from collections.abc import Callable
 
@@ -7,15 +7,15 @@ import pytest
 import torch
 
 from musicgen.recall import (
+    GUESSED_BOOST,
     MATCHED,
     MATCHED_LEVEL,
+    MIN_MATCH,
+    NAMED_BOOST,
     NEAR,
-    ORDER,
     PLANNED,
     PLANNED_LEVEL,
-    TIMES,
-    TO_GUESSED,
-    TO_NAMED,
+    REPEAT_LIMIT,
     Recall,
     RecallConfig,
 )
@@ -36,7 +36,7 @@ def ids(text: str) -> np.ndarray:
 
 
 def planned(text: str, **given: object) -> str | None:
-    """Return the name of the token that the plan's bar has next, after some tokens."""
+    """Return the name of the planned guess after some tokens."""
     found = RECALL.begin(**given).take(ids(text))[-1]  # type: ignore[arg-type]
     return VOCABULARY.names[found[PLANNED] - 1] if found[PLANNED] else None
 
@@ -52,38 +52,38 @@ FIRST = "begin piano bar piano at_0 length_24 loudness_8 pitch_60 pitch_64 at_24
         ("bar return_1 piano at_0 length_24", "loudness_8"),
         ("bar return_1 piano at_0 length_48", "loudness_8"),  # another length
         ("bar return_1 piano at_0 length_24 loudness_8 pitch_60", "pitch_64"),
-        ("bar return_1 piano at_0 length_24 loudness_8 pitch_64", "at_24"),  # one left out
-        ("bar return_1 piano at_0 length_24 loudness_8 pitch_59", "pitch_60"),  # a lower one more or instead
-        ("bar return_1 piano at_12 length_24", "at_24"),  # an onset more
+        ("bar return_1 piano at_0 length_24 loudness_8 pitch_64", "at_24"),  # a note is missing
+        ("bar return_1 piano at_0 length_24 loudness_8 pitch_59", "pitch_60"),  # an added or replaced note
+        ("bar return_1 piano at_12 length_24", "at_24"),  # an added onset
         ("bar return_1 piano at_24", "pitch_62"),
         ("bar return_1 piano at_30", "at_48"),
         ("bar return_1 piano at_0 length_24 loudness_8 pitch_60 pitch_64 at_24 pitch_62 at_48 pitch_67", "bar"),
-        ("bar return_1 flute", None),  # a part that the bar has not
+        ("bar return_1 flute", None),  # a part that the source lacks
         ("bar return_1 flute at_0 piano", "at_0"),
         ("bar return_new piano", None),
         ("bar piano", None),  # no plan
-        ("bar return_2", None),  # before the first
+        ("bar return_2", None),  # before the first bar
         ("bar piano bar return_2", "piano"),
         ("bar return_1 piano bar", None),
     ],
 )  # fmt: skip
-def test_a_planned_return_is_followed(then: str, expected: str | None) -> None:
+def test_the_planned_guess_is_aligned_with_the_source(then: str, expected: str | None) -> None:
     assert planned(FIRST + then) == expected
 
 
-def bars_of(count: int, flute: int, said: Callable[[int], str]) -> str:
-    """Return so many bars with what is said of each, one of which a flute plays, and some empty ones after them."""
-    bars = (f"bar return_new {said(n)} {'flute' if n == flute else 'piano'} " for n in range(count))
+def bars_of(count: int, flute: int, plan: Callable[[int], str]) -> str:
+    """Return bars with a plan each, one of them for flute and the others for piano, and NEAR empty bars after them."""
+    bars = (f"bar return_new {plan(n)} {'flute' if n == flute else 'piano'} " for n in range(count))
     return f"begin piano flute {''.join(bars)}{NEAR * 'bar '}"
 
 
-def test_a_return_without_a_name_goes_to_the_bar_with_the_likest_plan() -> None:
+def test_an_unnamed_return_goes_to_the_bar_with_the_most_similar_plan() -> None:
     text = bars_of(6, 3, lambda bar: f"density_{bar} register_{bar}") + "bar return_other "
     assert planned(text + "density_3 register_3") == "flute"
     assert planned(text + "density_1") == "piano"
 
 
-def test_a_return_without_a_name_goes_to_where_the_bars_before_are_alike_too() -> None:
+def test_an_unnamed_return_compares_the_bars_before_too() -> None:
     text = bars_of(12, 6, lambda bar: f"density_{bar if bar in (1, 5) else 3}")
     for density, found in ((5, "flute"), (1, "piano")):
         before = f"bar return_new density_{density} piano bar return_other density_3"
@@ -91,7 +91,7 @@ def test_a_return_without_a_name_goes_to_where_the_bars_before_are_alike_too() -
 
 
 @pytest.mark.parametrize("copied", [True, False])
-def test_a_return_without_a_name_goes_on_after_a_bar_that_was_copied(copied: bool) -> None:
+def test_an_unnamed_return_continues_a_copy(copied: bool) -> None:
     text = "begin piano flute "
     for number in range(6):
         notes = f"at_0 length_24 loudness_8 pitch_{60 + number} at_24 pitch_62"
@@ -99,32 +99,32 @@ def test_a_return_without_a_name_goes_on_after_a_bar_that_was_copied(copied: boo
         text += f"bar return_new density_{number} register_{number} {instrument} {notes} "
     copy, other = "at_0 length_24 loudness_8 pitch_61 at_24 pitch_62", "at_12 length_12 pitch_70"
     text += NEAR * "bar " + f"bar return_other density_1 piano {copy if copied else other} "
-    # Its plan is that of the fifth bar, which is not where the music was.
+    # The plan is that of the fifth bar, but the copy was of the second.
     found = planned(text + "bar return_other density_4 register_4")
     assert found == ("flute" if copied else "piano")
 
 
-def test_bars_that_are_known_to_return_do_so() -> None:
+def test_the_request_can_set_sources() -> None:
     text = "begin piano flute bar flute bar piano bar piano bar return_1"
     assert planned(text) == "piano"
     assert planned(text, sources={3: 0}) == "flute"
     assert planned(text, sources={3: 0}, elsewhere=ids("bar piano at_0 bar piano")) == "flute"
 
 
-def test_bars_that_were_given_ahead_are_not_counted() -> None:
+def test_bars_given_ahead_are_no_sources() -> None:
     text = "begin piano flute after bar flute before bar return_1"
     assert planned(text) is None
     assert planned(text + " bar piano bar return_1") == "piano"
 
 
 def random_music(seed: int, length: int = 400) -> np.ndarray:
-    """Return tokens that come again often: music of few tokens, with plans."""
-    few = ids(
+    """Return music of few tokens, with plans and many repetitions."""
+    tokens = ids(
         "bar piano flute at_0 at_24 length_24 loudness_8 pitch_60 pitch_62 pitch_64 "
         "return_1 return_2 return_new return_other density_2 density_3"
     )
     random = np.random.default_rng(seed)
-    music = random.choice(few, length)
+    music = random.choice(tokens, length)
     for _ in range(12):
         source, to = random.integers(0, length - 40, 2)
         music[to : to + 40] = music[source : source + 40].copy()
@@ -132,7 +132,7 @@ def random_music(seed: int, length: int = 400) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_match_is_a_place_where_the_last_tokens_stood(seed: int) -> None:
+def test_a_match_continues_an_earlier_occurrence(seed: int) -> None:
     music = random_music(seed)
     found = RECALL.begin().take(music)
     heard: list[int] = []
@@ -141,28 +141,28 @@ def test_a_match_is_a_place_where_the_last_tokens_stood(seed: int) -> None:
     for token, one in zip(music.tolist(), found, strict=True):
         if token < EXTRA_START:
             heard.append(token)
-            seen.add(tuple(heard[-ORDER - 1 :]))
+            seen.add(tuple(heard[-MIN_MATCH - 1 :]))
         if one[MATCHED]:
             matches += 1
-            assert (*heard[-ORDER:], int(one[MATCHED]) - 1) in seen
+            assert (*heard[-MIN_MATCH:], int(one[MATCHED]) - 1) in seen
         assert (one[MATCHED] > 0) == (one[MATCHED_LEVEL] > 0)
     assert matches > 40
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_in_parts_it_recalls_the_same_and_nothing_of_the_future(seed: int) -> None:
+def test_guesses_do_not_depend_on_later_tokens_or_on_how_tokens_are_cut(seed: int) -> None:
     music = random_music(seed)
     whole = RECALL.begin().take(music)
     one, parts = RECALL.begin(), []
     for cut in np.array_split(music, 90):
         other = one.copy()
         parts.append(one.take(cut))
-        np.testing.assert_array_equal(other.take(cut), parts[-1])  # a copy goes on for itself
+        np.testing.assert_array_equal(other.take(cut), parts[-1])  # a copy is independent
     np.testing.assert_array_equal(np.concatenate(parts), whole)
     assert (whole[:, PLANNED_LEVEL] > 2).any()
 
 
-def test_a_model_learns_from_what_it_recalls_by_itself() -> None:
+def test_a_model_computes_its_guesses_unless_they_are_given() -> None:
     model, music = toy_model(recall=TOY_RECALL), toy_tokens(2, 60)
     whole = model(music, model.begin(generator()))
     recalled = torch.from_numpy(model.recall.recalled(music.numpy()))  # type: ignore[union-attr]
@@ -171,7 +171,7 @@ def test_a_model_learns_from_what_it_recalls_by_itself() -> None:
     assert (nothing - whole).abs().max() > 0.01
 
 
-def test_before_it_has_learned_nothing_changes() -> None:
+def test_recall_adds_zeros_before_training() -> None:
     recall = Recall(CONFIG, SIZE, 8)
     found = torch.from_numpy(recall.recalled(random_music(0)[None]))
     assert found.any()
@@ -182,64 +182,66 @@ BAR = "bar piano at_0 length_24 loudness_8 pitch_60 at_24 pitch_62 at_48 pitch_6
 
 
 @pytest.mark.parametrize("times", [2, 3])
-def test_a_bar_that_has_been_said_too_often_is_recalled_no_more(times: int) -> None:
+def test_a_bar_is_no_longer_recalled_after_too_many_repetitions(times: int) -> None:
     one = RECALL.begin()
     found = one.take(ids("begin piano " + times * BAR + "bar return_1 piano at_0 length_24"))[-1]
-    again = 2 * times - 1 < TIMES  # within a phrase they count twice
+    again = 2 * times - 1 < REPEAT_LIMIT  # within a phrase a repetition counts twice
     assert (found[PLANNED] > 0, found[MATCHED] > 0) == (again, again)
-    token, likelier = one.followed()
-    assert (VOCABULARY.names[token], likelier) == (
-        ("loudness_8", TO_NAMED[0]) if again else (VOCABULARY.names[-1], 0)
+    token, nats = one.source_boost()
+    assert (VOCABULARY.names[token], nats) == (
+        ("loudness_8", NAMED_BOOST[0]) if again else (VOCABULARY.names[-1], 0)
     )
-    assert one.worn() == ([] if again else [VOCABULARY.id("return_1")])
+    assert one.exhausted_returns() == ([] if again else [VOCABULARY.id("return_1")])
     softer = BAR.replace("loudness_8", "loudness_5")
     found = RECALL.begin().take(ids("begin piano " + times * softer + "bar return_1"))[-1]
     assert (found[PLANNED] > 0) == again
 
 
 @pytest.mark.parametrize("others", [0, 20])
-def test_a_piece_that_says_one_bar_over_and_over_may_go_on(others: int) -> None:
+def test_the_limit_is_lifted_for_a_piece_that_mostly_repeats_one_bar(others: int) -> None:
     other = "".join(f"bar piano at_0 pitch_{pitch} " for pitch in range(40, 40 + others))
     one = RECALL.begin()
     one.take(ids("begin piano " + other + 6 * BAR + "bar"))
-    one.get_used()
+    one.adapt_limit()
     found = one.take(ids("return_1 piano at_0 length_24 loudness_8 pitch_60"))[-1]
     assert (found[PLANNED] > 0, found[MATCHED] > 0) == (others == 0,) * 2
 
 
 @pytest.mark.parametrize(
-    ("strength", "gain"), [(1.0, TO_NAMED[0]), (0.5, TO_NAMED[0] / 2), (0.0, 0.0)]
+    ("strength", "boost"), [(1.0, NAMED_BOOST[0]), (0.5, NAMED_BOOST[0] / 2), (0.0, 0.0)]
 )
-def test_the_source_of_a_bar_is_followed_as_strongly_as_is_recalled(strength, gain) -> None:
+def test_the_strength_scales_the_boost_of_the_source(strength, boost) -> None:
     one = RECALL.begin(strength=strength)
     one.take(ids("begin piano " + BAR + "bar return_1"))
-    token, more = one.followed()
-    assert more == gain
+    token, nats = one.source_boost()
+    assert nats == boost
     assert (token == VOCABULARY.id("piano")) == (strength > 0)
 
 
-def test_a_guessed_source_is_followed_more_strongly() -> None:
+def test_a_guessed_source_has_its_own_boost() -> None:
     one, bars = RECALL.begin(), "bar return_new density_3 piano at_0 " * 9
     one.take(ids(f"begin piano {bars} bar return_other density_3"))
-    assert one.followed() == (VOCABULARY.id("piano"), TO_GUESSED[0])
+    assert one.source_boost() == (VOCABULARY.id("piano"), GUESSED_BOOST[0])
 
 
-@pytest.mark.parametrize(("back", "nats"), [("return_1", TO_NAMED), ("return_other", TO_GUESSED)])
-def test_a_source_is_followed_less_once_it_is_found_and_more_where_it_is_left(back, nats):
+@pytest.mark.parametrize(
+    ("back", "nats"), [("return_1", NAMED_BOOST), ("return_other", GUESSED_BOOST)]
+)
+def test_the_boost_changes_when_the_bar_is_aligned_with_its_source(back, nats):
     one, first = RECALL.begin(), BAR.replace("bar", "bar return_new density_3")
     one.take(
         ids(
             f"begin piano {first} {'bar return_new ' * 8} {BAR} bar {back} density_3 piano at_0 length_24"
         )
     )
-    assert one.followed() == (VOCABULARY.id("loudness_8"), nats[0])
-    one.take(ids("loudness_8"))  # FOUND tokens are those of the source
-    assert one.followed() == (VOCABULARY.id("pitch_60"), nats[1])
+    assert one.source_boost() == (VOCABULARY.id("loudness_8"), nats[0])
+    one.take(ids("loudness_8"))  # now ALIGNED tokens in a row agree
+    assert one.source_boost() == (VOCABULARY.id("pitch_60"), nats[1])
     one.take(ids("pitch_61"))
-    assert one.followed() == (VOCABULARY.id("at_24"), nats[0])
+    assert one.source_boost() == (VOCABULARY.id("at_24"), nats[0])
 
 
-def test_bars_that_are_to_be_others_are_not_recalled() -> None:
+def test_replaced_bars_are_not_recalled() -> None:
     text = "begin piano " + BAR + BAR.replace("pitch_60", "pitch_48") + "bar return_2"
     replaced = ids(BAR.replace("loudness_8", "loudness_3"))
     assert planned(text) == "piano"

@@ -1,4 +1,4 @@
-"""Small models and a small grammar for the tests of this folder."""
+"""Small models and grammars for the tests of this folder."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +17,10 @@ from tokenization.grammar import Grammar
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 VOCABULARY = 11
-# Tokens 0 … 3 move time: a bar on, or to a tick of this bar of 6; where that is an earlier one, time stands still.
+# Tokens 0 … 3 move time in bars of 6 ticks: to the next bar, to tick 2, to tick 3 of the next bar, and to tick 5.
 CLOCK = Clock(bar_ticks=6, step_ticks=6, moves=((0, 1, 0), (1, 0, 2), (2, 1, 3), (3, 0, 5)))
 
-# Parts 1 and 2, places 3 to 5, notes 6 and 7; 8 has a bar return to the one before, 9 says something of it.
+# Parts 1 and 2, places 3 to 5, notes 6 and 7; 8 makes a bar return to the one before, 9 is part of its plan.
 RECALL = RecallConfig(
     bar=0, restart=10, parts=(1, 3), places=(3, 6), notes=((6, 8),), values=(), said=8, plan=((9, 10),),
     returns=((8, 1),),
@@ -30,20 +30,20 @@ METRE = MetreConfig(bars=(1, 0.5, 2), remembers=(2, 8, 3), features=3)
 
 MUSICAL = [name for name, (config, _) in POSITIONS.items() if hasattr(config, "time")]
 ENCODINGS = [*POSITIONS, *(f"{name} in music" for name in MUSICAL)]
-"""Every encoding by token number, and in musical time where it can."""
+"""Every encoding by token number, and also in musical time if it can count that."""
 
 
 def toy_config(**overrides: Any) -> ModelConfig:
-    """Return the configuration of a model of one layer that answers in milliseconds."""
+    """Return the configuration of a one-layer model that runs in milliseconds."""
     sizes = {"layers": 1, "width": 16, "heads": 2, "feedforward": 24, "chunk": 8}
     given = {**sizes, "dropout": 0.0, "clock": CLOCK, **overrides}
     return ModelConfig(vocabulary_size=VOCABULARY, **given)
 
 
 def toy_model(seed: int = 0, **overrides: Any) -> Performer:
-    """Return a toy in evaluation mode, its weights large enough to make tokens matter."""
+    """Return a toy model in evaluation mode, with weights large enough that tokens matter."""
     model = Performer(toy_config(**{"initial_deviation": 0.3, **overrides}), seed).eval()
-    if model.recall is not None:  # which begins as zeros
+    if model.recall is not None:  # whose embeddings are initially zero
         with torch.no_grad():
             for weight in model.recall.parameters():
                 weight.normal_(0, 0.3, generator=generator(seed))
@@ -51,7 +51,7 @@ def toy_model(seed: int = 0, **overrides: Any) -> Performer:
 
 
 def stirred(model: Performer) -> Performer:
-    """Return a model with all at random that begins as 0 and 1: biases, norms and goals."""
+    """Return a model with random biases, norms and goal embeddings, which are initially 0 or 1."""
     if model.goals is not None:
         torch.nn.init.normal_(model.goals.vectors.weight, 0, 0.3, generator=generator(3))
     with torch.no_grad():
@@ -62,7 +62,7 @@ def stirred(model: Performer) -> Performer:
 
 
 def unlimited(position: str, length: int = 32768) -> Any:
-    """Return the default configuration of an encoding of ENCODINGS, without a limit below `length`."""
+    """Return the default configuration of one of ENCODINGS, with any maximum length raised to `length`."""
     name, _, time = position.partition(" in ")
     config = POSITIONS[name][0](**({"time": time} if time else {}))
     return replace(config, max_length=length) if hasattr(config, "max_length") else config
@@ -80,7 +80,7 @@ def whole_of(model: Performer, tokens: torch.Tensor) -> torch.Tensor:
 
 
 def golden(name: str) -> dict[str, torch.Tensor]:
-    """Return the tensors that a paper's code gave."""
+    """Return reference tensors that a paper's code computed."""
     return {key: torch.from_numpy(value) for key, value in np.load(GOLDEN / name).items()}
 
 
@@ -89,7 +89,7 @@ def generator(seed: int = 0) -> Generator:
 
 
 class Anything(Grammar):
-    """A language in which any token may follow, without bars."""
+    """A grammar that allows every token, without bars."""
 
     bars = np.zeros(1, dtype=np.int64)
 
@@ -100,11 +100,11 @@ class Anything(Grammar):
         return np.ones((len(self.bars), VOCABULARY), bool)
 
     def advance(self, tokens: np.ndarray) -> None:
-        """Take a token a row, whatever it is."""
+        """Accept any token in each row."""
 
 
 class Alternating(Anything):
-    """A language in which odd and even tokens take turns, and each 0 begins a bar; after END nothing may follow."""
+    """A grammar in which odd and even tokens alternate, each 0 starts a bar, and END is last."""
 
     END = 10
 

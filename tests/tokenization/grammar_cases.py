@@ -1,4 +1,4 @@
-"""What the tests of every grammar have in common: tokens by name, damaged sequences, walks, and the long way."""
+"""Helpers for the tests of all grammars: tokens by name, damaged sequences, and random walks."""
 
 from functools import cache
 
@@ -14,19 +14,19 @@ from tokenization.score import Score
 
 
 def ids_of(language: Language, text: str) -> np.ndarray:
-    """Return the tokens that a text names, as `Language.text` writes them."""
+    """Return the tokens for a text in the format of `Language.text`."""
     return np.array([language.vocabulary.id(name) for name in text.split()], dtype=np.uint16)
 
 
 @cache
 def block_index(vocabulary: Vocabulary) -> np.ndarray:
-    """Return the number of each id's block, in the order of the blocks: (V,)."""
+    """Return the index of the block of each id: (V,)."""
     return np.repeat(np.arange(len(vocabulary.blocks)), [*map(len, vocabulary.blocks.values())])
 
 
 @st.composite
 def damages(draw, ids: list[int], tokens: int) -> list[int]:
-    """Return a sequence with one of so many tokens exchanged, added, lost or said twice, or its end reversed."""
+    """Draw a sequence with a token replaced, inserted, removed or repeated, or with its end reversed."""
     position = draw(st.integers(0, len(ids) - 1))
     other = draw(st.one_of(st.integers(0, tokens - 1), st.sampled_from(ids)))
     near = min(max(ids[position] + draw(st.integers(-3, 3)), 0), tokens - 1)
@@ -43,14 +43,14 @@ def damages(draw, ids: list[int], tokens: int) -> list[int]:
 
 
 def advance(grammar: Grammar, ids: np.ndarray, *, checked: bool = True) -> None:
-    """Let a grammar of one row take tokens, which it must allow if they are `checked`."""
+    """Advance a grammar of one row by tokens, which have to be allowed if `checked`."""
     for place, token in enumerate(np.asarray(ids, dtype=np.int64)):
         assert not checked or grammar.allowed()[0, token], (place, token)
         grammar.advance(np.array([token]))
 
 
 def take(grammar: Grammar, ids: np.ndarray) -> None:
-    """Let it take tokens that it must also leave as they are."""
+    """Advance a grammar by tokens that `instead` does not replace."""
     for place, token in enumerate(np.asarray(ids, dtype=np.int64)):
         assert grammar.instead(np.array([token]))[0] == token, (place, token)
         advance(grammar, np.array([token]))
@@ -61,15 +61,15 @@ def uniform(random: np.random.Generator, allowed: np.ndarray) -> int:
 
 
 def written(grammar: Grammar, prompt, seed, end, choose=uniform, most=20_000, checked=True):
-    """Return a prompt and what a model of no knowledge writes after it, to the end or to so many tokens.
+    """Return a prompt and a random continuation, up to the end or to `most` tokens.
 
-    A prompt that is `checked` consists of what may be written.
+    If `checked`, the tokens of the prompt have to be allowed.
     """
     random, ids = np.random.default_rng(seed), [int(token) for token in prompt]
     advance(grammar, prompt, checked=checked)
     while len(ids) < most and (not ids or ids[-1] != end):
         allowed = grammar.allowed()[0]
-        assert allowed.any(), "there is a way on"
+        assert allowed.any(), "the grammar has a dead end"
         token = grammar.instead(np.array([choose(random, np.flatnonzero(allowed))]))
         assert allowed[token[0]]
         grammar.advance(token)
@@ -78,10 +78,10 @@ def written(grammar: Grammar, prompt, seed, end, choose=uniform, most=20_000, ch
 
 
 def walk(grammar: Grammar, vocabulary: Vocabulary, seed, length, ways_out=(), most=20_000):
-    """Return a valid sequence: a random walk through a grammar, then a way out by the first blocks that may come."""
+    """Return a valid sequence: a random walk, then to the end by the first allowed block of `ways_out`."""
     random, blocks = np.random.default_rng(seed), block_index(vocabulary)
     end = vocabulary.id("end")
-    # Some walks rush and some pile up notes; few favourite keys make unisons and overlaps.
+    # Each walk prefers some blocks, and a few favourite keys lead to unisons and overlaps.
     taste = random.exponential(size=len(vocabulary.blocks))
     favourites = random.integers(384, size=random.integers(1, 7))
     favourite = np.isin(np.arange(len(vocabulary)) % 384, favourites)
@@ -108,7 +108,7 @@ def walk(grammar: Grammar, vocabulary: Vocabulary, seed, length, ways_out=(), mo
 
 
 def quantised(language: Language, score: Score) -> Score:
-    """Return an arranged score as a language's tokens can say it: decode(encode(score))."""
+    """Return an arranged score rounded to the grid of a language, without its tokens."""
     if isinstance(language, Remi):
         return to_grid(score)[0].score()
     return band_of(score).score(grid(score)[0])

@@ -1,4 +1,4 @@
-"""Grammars of batches, of prompts that go on, of scripts; and chances exchanged."""
+"""Grammars of batches, of continuations, and of scripts."""
 
 from collections.abc import Callable
 
@@ -19,24 +19,24 @@ EVERY = pytest.mark.parametrize("name", NAMES)
 
 
 def prompt_of(speaker: Language) -> np.ndarray:
-    """Return the first bars; a token that begins a bar is said already."""
+    """Return the first bars, and the next bar token if the language has one."""
     ids = speaker.encode(speaker.arrange(PIECE)).ids
     return ids[: speaker.bars(ids)[PROMPT_BARS] + (speaker.bar is not None)]
 
 
 def after(name: str, tokens: int, **wanted) -> Grammar:
-    """Return a grammar that has taken so many tokens of a prompt."""
+    """Return a grammar that has taken some tokens of a prompt."""
     speaker = language(name)
     prompt = prompt_of(speaker)
-    # An end is counted to from the last bar of the prompt.
-    said = prompt if "ends" in wanted else prompt[:tokens]
-    grammar = continuing(speaker, said, prompt_bars=PROMPT_BARS, **wanted)
+    # The countdown to an end starts at the last bar of the whole prompt.
+    start = prompt if "ends" in wanted else prompt[:tokens]
+    grammar = continuing(speaker, start, prompt_bars=PROMPT_BARS, **wanted)
     take(grammar, prompt[:tokens])
     return grammar
 
 
 def goal(name: str, **wanted) -> Callable[[int], Grammar]:
-    """Return the maker of a grammar that goes on by a goal."""
+    """Return a maker of grammars for a goal."""
 
     def make(tokens: int) -> Grammar:
         speaker = language(name)
@@ -59,12 +59,12 @@ GRAMMARS = {
 
 
 @pytest.mark.parametrize("make", GRAMMARS.values(), ids=GRAMMARS)
-def test_a_row_of_a_batch_is_as_it_is_alone(make: Callable[[int], Grammar]):
+def test_rows_of_a_batch_are_independent(make: Callable[[int], Grammar]):
     random = np.random.default_rng(0)
     alone = [make(tokens) for tokens in (8, 14, 25)]
     if len({grammar.shared for grammar in alone}) == 1:
         joined = alone[0].joined(alone[1:])
-    else:  # the script of each is its own
+    else:  # grammars with different scripts cannot be joined
         joined = alone[0].select(np.zeros(3, dtype=np.int64))
         alone = [alone[0].select(np.array([0])) for _ in range(3)]
     step = 0
@@ -72,24 +72,24 @@ def test_a_row_of_a_batch_is_as_it_is_alone(make: Callable[[int], Grammar]):
         allowed = joined.allowed()
         np.testing.assert_array_equal(allowed, np.concatenate([g.allowed() for g in alone]))
         if not allowed.any(axis=1).all():
-            break  # a goal is reached
+            break  # the goal is reached
         drawn = np.array([random.choice(np.flatnonzero(row)) for row in allowed])
         taken = joined.instead(drawn)
         before = joined.select(np.array([1]))
         joined.advance(taken)
-        np.testing.assert_array_equal(before.allowed()[0], allowed[1])  # a copy stays
+        np.testing.assert_array_equal(before.allowed()[0], allowed[1])  # a copy is unchanged
         for grammar, token, expected in zip(alone, drawn, taken, strict=True):
             assert grammar.instead(np.array([token])) == expected
             grammar.advance(np.array([expected]))
         assert joined.bars.tolist() == [grammar.bars[0] for grammar in alone]
-        if step % 50 == 25:  # a row leaves, and comes back
+        if step % 50 == 25:  # a row leaves and returns
             rest, row = joined.select(np.array([0, 2])), joined.select(np.array([1]))
             joined, alone = rest.joined([row]), [alone[0], alone[2], alone[1]]
     assert step > 20
 
 
 @EVERY
-def test_so_many_bars_are_written_and_the_prompt_stays(name: str):
+def test_bars_are_added_and_the_prompt_stays(name: str):
     speaker = language(name)
     prompt = prompt_of(speaker)
     grammar = continuing(speaker, prompt, prompt_bars=PROMPT_BARS, longest_ticks=[24, 4, 48])
@@ -106,11 +106,11 @@ def test_so_many_bars_are_written_and_the_prompt_stays(name: str):
 
 
 @EVERY
-def test_the_music_may_end_where_it_is_asked_to_and_nothing_else_changes(name: str):
+def test_may_end_only_masks_the_end_token(name: str):
     speaker = language(name)
     ids = speaker.encode(speaker.arrange(PIECE)).ids
-    said = (speaker, ids[:-1])
-    plain, endless = (continuing(*said, prompt_bars=4, may_end=may) for may in (True, False))
+    prompt = (speaker, ids[:-1])
+    plain, endless = (continuing(*prompt, prompt_bars=4, may_end=may) for may in (True, False))
     for token in ids[:-1]:
         plain.advance(np.array([token]))
         endless.advance(np.array([token]))
@@ -121,7 +121,7 @@ def test_the_music_may_end_where_it_is_asked_to_and_nothing_else_changes(name: s
     assert plain.allowed()[0, speaker.end]
 
 
-def test_what_a_language_cannot_do_is_said():
+def test_abilities_that_a_language_lacks_raise_an_error():
     ids = np.array([0])
     remi, groove = language("remi"), language("groove")
     for speaker in (remi, groove):
@@ -130,7 +130,7 @@ def test_what_a_language_cannot_do_is_said():
             speaker.infilling(ids, 0, 1)
         with pytest.raises(ValueError, match=f"{unable} no part can be"):
             speaker.accompanying(ids, ["drums"])
-        with pytest.raises(ValueError, match=f"{unable} an end cannot be"):
+        with pytest.raises(ValueError, match="which has no tokens for an end"):
             continuing(speaker, ids, ends=True, bars=2)
     with pytest.raises(ValueError, match="uses the language groove, which names no chords"):
         continuing(groove, ids, chords=[["C_M"]])
@@ -140,14 +140,14 @@ def test_what_a_language_cannot_do_is_said():
         later.infilling(later.encode(later.arrange(PIECE)).ids, -1, 1)
 
 
-def test_blocks_lie_end_to_end_and_names_and_ids_are_inverse():
+def test_blocks_are_consecutive_and_names_map_to_ids():
     small = Vocabulary([("letter", ["a", "b"]), ("digit", ["0", "1", "2"])])
     assert [(block.start, block.stop) for block in small.blocks.values()] == [(0, 2), (2, 5)]
     assert small["digit"].holds(np.array([1, 2, 4, 5])).tolist() == [False, True, True, False]
     assert [small.id(name) for name in small.names] == list(range(5)) == list(range(len(small)))
     with pytest.raises(ValueError, match=r"'z' is not a token.*letter, digit"):
         small.id("z")
-    with pytest.raises(ValueError, match="name of its own"):
+    with pytest.raises(ValueError, match="blocks and tokens of a vocabulary must be unique"):
         Vocabulary([("x", ["a"]), ("y", ["a"])])
     digits = {"name": "digit", "start": 2, "stop": 5, "tokens": ["0", "1", "2"]}
     assert small.to_json()[1] == digits

@@ -1,4 +1,4 @@
-"""Every language says what the quantised score says, has one spelling for it, and names what is wrong."""
+"""Every language preserves the quantised score, has a unique encoding for it, and explains invalid sequences."""
 
 import json
 from collections.abc import Callable
@@ -27,17 +27,17 @@ LEFT_OUT = ("out of range", "merged", f"struck more than {MOST_UNISONS} times at
 
 @dataclass(frozen=True)
 class Case:
-    """A language, and what is known of it without it."""
+    """A language, with independent knowledge about it."""
 
     language: Language
     scores: st.SearchStrategy[Score]
     walk: Callable[[int, int], np.ndarray]
-    completes: str = ""  # the tokens that complete a note
-    notes: Callable[[Score], list[tuple[int, ...]]] | None = None  # on the grid, slow and plain
+    completes: str = ""  # prefix of the tokens that complete a note
+    notes: Callable[[Score], list[tuple[int, ...]]] | None = None  # reference for notes on the grid
     plain: Callable[[np.ndarray], np.ndarray] = np.asarray
-    tokens: int | None = None  # that a plain piece is made of
-    longest: int = 100  # walk
-    anew: Callable[[np.ndarray], np.ndarray] | None = None  # spells what a plain piece says
+    tokens: int | None = None  # number of tokens of plain pieces
+    longest: int = 100  # length of a walk
+    encode: Callable[[np.ndarray], np.ndarray] | None = None  # decodes and encodes a plain piece
 
 
 CASES = {
@@ -50,15 +50,15 @@ CASES = {
         plain=plain,
         tokens=EXTRA_START,
         longest=40,
-        anew=lambda ids: spell(ensemble.LANGUAGE.sheet(ids)),
+        encode=lambda ids: spell(ensemble.LANGUAGE.sheet(ids)),
     ),
 }
 
 
-def spelled_anew(case: Case, ids: np.ndarray) -> np.ndarray:
-    """Return the one spelling of what a plain piece says."""
-    if case.anew is not None:
-        return case.anew(ids)
+def encoded_again(case: Case, ids: np.ndarray) -> np.ndarray:
+    """Decode a plain piece and encode it again."""
+    if case.encode is not None:
+        return case.encode(ids)
     encoded = case.language.encode(case.language.decode(ids))
     assert encoded.losses == {}
     assert encoded.ids.dtype == np.uint16
@@ -74,38 +74,38 @@ EVERY = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_decoding_returns_the_quantised_score(case: Case, data):
     score, speaker = data.draw(case.scores), case.language
     encoded = speaker.encode(score)
-    said = speaker.decode(encoded.ids, encoded.setting)
+    decoded = speaker.decode(encoded.ids, encoded.setting)
     assert speaker.validate(encoded.ids) is None
     assert encoded.bars.tolist() == speaker.bars(encoded.ids).tolist()
-    assert encoded.notes == len(said.notes)
+    assert encoded.notes == len(decoded.notes)
     if case.notes is None:
-        assert said.tracks == score.tracks
+        assert decoded.tracks == score.tracks
     else:
-        assert groove.rows_of(said.notes) == case.notes(score)
-        assert said == quantised(speaker, score)
-        gone = sum(encoded.losses.get(reason, 0) for reason in LEFT_OUT)
-        assert len(said.notes) == len(score.notes) - gone
-    again = speaker.encode(said)
+        assert groove.rows_of(decoded.notes) == case.notes(score)
+        assert decoded == quantised(speaker, score)
+        dropped = sum(encoded.losses.get(reason, 0) for reason in LEFT_OUT)
+        assert len(decoded.notes) == len(score.notes) - dropped
+    again = speaker.encode(decoded)
     assert again.ids.tolist() == encoded.ids.tolist()
     assert again.losses == {}
-    assert speaker.decode(again.ids, again.setting) == said
+    assert speaker.decode(again.ids, again.setting) == decoded
 
 
 @EVERY
 @settings(max_examples=50)
 @given(SEEDS, st.data())
-def test_a_valid_sequence_is_the_only_spelling_of_its_score(case: Case, seed, data):
+def test_the_encoding_of_a_score_is_unique(case: Case, seed, data):
     ids = case.walk(seed, data.draw(st.integers(1, case.longest)))
     assert case.language.validate(ids) is None
     assert ids_of(case.language, case.language.text(ids)).tolist() == ids.tolist()
     ids = case.plain(ids)
-    assert spelled_anew(case, ids).tolist() == ids.tolist()
+    assert encoded_again(case, ids).tolist() == ids.tolist()
 
 
 @EVERY
 @settings(max_examples=60)
 @given(SEEDS, st.data())
-def test_a_damaged_sequence_has_a_fault_or_says_something_else(case: Case, seed, data):
+def test_a_damaged_sequence_is_invalid_or_encodes_another_score(case: Case, seed, data):
     ids = case.plain(case.walk(seed, data.draw(st.integers(1, case.longest)))).tolist()
     damaged = data.draw(damages(ids, case.tokens or len(case.language.vocabulary)))
     fault = case.language.validate(damaged)
@@ -113,7 +113,7 @@ def test_a_damaged_sequence_has_a_fault_or_says_something_else(case: Case, seed,
         assert case.language.validate(damaged[: fault.position]) is None
         assert fault.reason
     elif damaged[-1] == case.language.end:
-        assert spelled_anew(case, np.array(damaged)).tolist() == damaged
+        assert encoded_again(case, np.array(damaged)).tolist() == damaged
 
 
 @EVERY
@@ -122,15 +122,15 @@ def test_a_damaged_sequence_has_a_fault_or_says_something_else(case: Case, seed,
 def test_a_prefix_decodes_to_its_complete_notes(case: Case, seed):
     ids = case.walk(seed, min(60, case.longest))
     complete = {*groove.rows_of(case.language.decode(ids).notes)}
-    says = [case.language.vocabulary.names[token].startswith(case.completes) for token in ids]
+    completes = [case.language.vocabulary.names[token].startswith(case.completes) for token in ids]
     for stop in range(len(ids)):
         notes = groove.rows_of(case.language.decode(ids[:stop]).notes)
         assert complete.issuperset(notes)
-        assert not case.completes or len(notes) == sum(says[:stop])
+        assert not case.completes or len(notes) == sum(completes[:stop])
 
 
 @EVERY
-def test_a_score_is_arranged_without_rest_in_front_and_its_pedal_is_held(case: Case):
+def test_arranging_removes_a_rest_at_the_start_and_applies_the_pedal(case: Case):
     score = Score(
         ticks_per_beat=4,
         notes=Notes([40] * 3, [4] * 3, [40, 36, 64], [80] * 3, range(3)),
@@ -147,22 +147,22 @@ def test_a_score_is_arranged_without_rest_in_front_and_its_pedal_is_held(case: C
     assert (arranged.notes[arranged.notes.pitch != 40].duration_ticks == beat).all()
     assert (arranged.tempos.onset_ticks / beat).tolist() == [0, 0, 4.5]
     assert "2 bars of rest are left out at the start." in arranged.remarks
-    if case.language.name != "groove":  # which names no chords
+    if case.language.name != "groove":  # groove has no chords
         chords = [(marker.onset_ticks / beat, marker.text) for marker in arranged.markers]
         assert chords == [(0, "C_M"), (1, "D_m"), (3, "E_m")]
 
 
 @EVERY
-def test_the_spec_leads_back(case: Case):
+def test_a_language_is_restored_from_its_spec(case: Case):
     speaker = case.language
     spec = json.loads(json.dumps(speaker.spec()))
     assert spec == speaker.spec()
     assert type(language_from_spec(spec)) is type(language(spec["language"])) is type(speaker)
-    with pytest.raises(ValueError, match=r"differs from the one at hand in tokens$"):
+    with pytest.raises(ValueError, match=r"differs from that of this program in tokens$"):
         language_from_spec({**spec, "tokens": 7})
 
 
-def test_vocabularies_have_the_sizes_that_models_are_trained_with():
+def test_vocabulary_sizes_match_saved_models():
     assert [len(case.language.vocabulary) for case in CASES.values()] == [362, 794, 702]
 
 
@@ -172,7 +172,7 @@ CHORD = "begin note_on_0_40 note_on_2_60 time_shift_1_0"
 LAST = "begin" + " time_shift_0_3 note_on_2_127" * MOST_UNISONS
 CHORDS, KEYS = "chord_C_M … chord_N_N", "pitch_21 … pitch_108"
 ON = "note_on_0_0 … note_on_0_127, note_on_1_0 … note_on_1_127, note_on_2_0 … note_on_2_127"
-# The last token of each may not stand there; what may.
+# Sequences whose last token is not allowed, with the explanation.
 FAULTS = {
     "remi": [
         ("bar", "bar may not begin a piece; allowed: begin"),
@@ -219,10 +219,10 @@ def test_a_fault_is_explained(name: str, text: str, reason: str):
     assert reason in fault.reason
 
 
-def test_what_is_wrong_with_a_sequence_is_named():
+def test_ids_outside_the_vocabulary_are_faults():
     fault = REMI.validate([1, 3, 9999])
     assert fault.position == 2
-    assert fault.reason == "9999 is not an id of this language, which has 362"
+    assert fault.reason == "9999 is not an id of this language, which has 362 tokens"
     assert REMI.validate([-1]).position == 0  # type: ignore[union-attr]
     assert REMI.validate([]) is None
     with pytest.raises(ValueError, match="there is no language 'x'; there are remi and groove"):

@@ -29,7 +29,7 @@ def write(folder: Path, *, replace: bool = False, shift: int = 0) -> Path:
     return folder
 
 
-def test_what_was_added_is_found_again(tmp_path: Path):
+def test_rows_are_read_as_they_were_written(tmp_path: Path):
     prepared = Prepared.open(write(tmp_path / "set"))
     ids = [prepared.ids(r).tolist() for r in range(len(prepared))]
     assert ids == [[1, 2, 3], [4, 5], [65535], [7, 8]]
@@ -44,7 +44,7 @@ def test_what_was_added_is_found_again(tmp_path: Path):
     prepared.verify()
 
 
-def test_tokens_are_mapped_not_loaded_also_in_another_process(tmp_path: Path):
+def test_tokens_are_memory_mapped_also_in_another_process(tmp_path: Path):
     prepared = Prepared.open(write(tmp_path / "set"))
     assert isinstance(prepared.tokens, np.memmap)
     data = pickle.dumps(prepared)
@@ -62,7 +62,7 @@ def test_tokens_are_mapped_not_loaded_also_in_another_process(tmp_path: Path):
         (META_FILE, b"{}", r"meta\.json is not the description of a prepared"),
         (META_FILE, b"[]", r"meta\.json is not the description of a prepared"),
         (META_FILE, b'{"format": 1}', r"meta\.json is not the description of a prepared"),
-        (META_FILE, b'{"format": 2}', "has format 2, this program reads format 1"),
+        (META_FILE, b'{"format": 2}', "has format 2, but this program reads format 1"),
         (TOKENS_FILE, None, r"tokens\.bin has 0 bytes but needs 16"),
         (TOKENS_FILE, bytes(17), r"tokens\.bin has 17 bytes but needs 16"),
         (TOKENS_FILE, bytes(16), r"tokens\.bin is damaged: its checksum"),
@@ -72,13 +72,15 @@ def test_tokens_are_mapped_not_loaded_also_in_another_process(tmp_path: Path):
         (PIECES_FILE, b"not a zip file", r"pieces\.npz is missing or damaged"),
     ],
 )
-def test_a_missing_or_damaged_file_is_named(file: str, data: bytes | None, message: str, tmp_path):
+def test_the_error_names_a_missing_or_damaged_file(
+    file: str, data: bytes | None, message: str, tmp_path
+):
     path = write(tmp_path / "set") / file
     path.unlink() if data is None else path.write_bytes(data)
     with pytest.raises(ValueError, match=message):
         Prepared.open(tmp_path / "set").verify()
 
 
-def test_a_missing_folder_is_named(tmp_path: Path):
+def test_the_error_names_a_missing_folder(tmp_path: Path):
     with pytest.raises(FileNotFoundError, match=r"no prepared data set .*nowhere"):
         Prepared.open(tmp_path / "nowhere")

@@ -1,4 +1,4 @@
-"""Plain data to frozen dataclasses; scores, which are immutable and wide enough for any arithmetic."""
+"""Dataclasses from plain data; immutable scores."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,20 +27,20 @@ class Outer:
     counts: dict[str, int] = field(default_factory=dict)
 
 
-def test_values_take_the_annotated_types() -> None:
+def test_values_are_converted_to_the_annotated_types() -> None:
     data = {"rate": 1, "limit": 3, "sizes": [1, 2], "inner": {"size": 4}, "facts": {"a": [1]}}
     read = from_plain(Outer, data, "here")
     assert read == Outer(rate=1.0, limit=3, sizes=(1, 2), inner=Inner(size=4), facts={"a": [1]})
     assert isinstance(read.rate, float)
-    assert from_plain(Outer, {"rate": "1e-4"}, "here").rate == 1e-4  # which YAML reads as text
+    assert from_plain(Outer, {"rate": "1e-4"}, "here").rate == 1e-4  # YAML reads it as text
 
 
-def test_a_whole_number_may_be_of_any_type_that_is_one() -> None:
+def test_whole_numbers_of_any_integer_type() -> None:
     for value in (3, np.int64(3), np.uint8(3)):
         assert whole_number(value, "bars") == 3
         assert type(whole_number(value, "bars")) is int
     for value in (3.0, np.float32(3), "3", True, None, [3]):
-        with pytest.raises(ValueError, match=r"bars is .*, where a whole number is wanted"):
+        with pytest.raises(ValueError, match=r"bars is .*; it must be a whole number"):
             whole_number(value, "bars")
 
 
@@ -48,20 +48,20 @@ def test_a_whole_number_may_be_of_any_type_that_is_one() -> None:
     ("data", "message"),
     [
         ({"rate": 1.0, "nmae": "y"}, r"^here has an unknown key 'nmae' \(did you mean 'name'\?\);"),
-        ({"rate": "fast"}, r"^here: rate is 'fast', where a number is wanted$"),
-        ({"rate": 1.0, "limit": 2.5}, r"limit is 2.5, where a whole number"),
-        ({"rate": 1.0, "fast": 1}, r"fast is 1, where true or false"),
+        ({"rate": "fast"}, r"^here: rate is 'fast'; it must be a number$"),
+        ({"rate": 1.0, "limit": 2.5}, r"limit is 2.5; it must be a whole number"),
+        ({"rate": 1.0, "fast": 1}, r"fast is 1; it must be true or false"),
         ({"rate": 1.0, "sizes": [1, "2"]}, r"sizes\[1\] is '2'"),
-        ({"rate": 1.0, "facts": 3}, r"facts is 3, where dict is wanted"),
+        ({"rate": 1.0, "facts": 3}, r"facts is 3; it must be a dict"),
         (
             {"rate": 1.0, "counts": {"notes": "many"}},
-            r"^here: counts: notes is 'many', where a whole number",
+            r"^here: counts: notes is 'many'; it must be a whole number",
         ),
         ({"name": "y"}, r"^here is incomplete: .*'rate'"),
-        ([1], r"^here is \[1\], which is not a mapping"),
+        ([1], r"^here is \[1\]; it must be a mapping"),
     ],
 )
-def test_what_is_wrong_is_named(data: Any, message: str) -> None:
+def test_the_error_names_what_is_wrong(data: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         from_plain(Outer, data, "here")
 
@@ -69,7 +69,7 @@ def test_what_is_wrong_is_named(data: Any, message: str) -> None:
 NOTES = Notes([4, 0, 0], [1, 2, 3], [60, 64, 62], [90, 80, 70], [0, 0, 0])
 
 
-def test_columns_are_read_only_copies_that_do_not_wrap() -> None:
+def test_columns_are_read_only_copies_without_overflow() -> None:
     onsets = np.array([0, 1])
     tempos = Tempos(onsets, [120, 90.5])
     onsets[0] = 7
@@ -82,7 +82,7 @@ def test_columns_are_read_only_copies_that_do_not_wrap() -> None:
     assert ((narrow.pitch * 3).tolist(), (narrow.pitch - 101).tolist()) == ([300], [-1])
 
 
-def test_a_score_knows_its_tracks_end_and_remarks() -> None:
+def test_a_score_checks_its_tracks_and_has_an_end_and_remarks() -> None:
     with pytest.raises(ValueError, match=r"track 0.*0 tracks"):
         Score(ticks_per_beat=4, notes=NOTES)
     score = Score(ticks_per_beat=4, notes=NOTES, tracks=(Track(),))

@@ -75,7 +75,7 @@ def test_damaged_checkpoint_is_refused(damage: str, trained: Path, tmp_path: Pat
         run_folder.restore(saved, learner.model, learner.raw_optimiser)
 
 
-def test_error_of_a_damaged_checkpoint_names_the_previous_one(
+def test_damaged_checkpoint_error_names_the_previous_one(
     trained: Path, pianos: Path, tmp_path: Path
 ):
     config = toy_config(tmp_path, pianos)
@@ -131,7 +131,7 @@ def test_inconsistent_columns_are_refused(column: str, damage, copied: Path):
     with np.load(copied / PIECES_FILE) as stored:
         columns = dict(stored)
     _save(copied / PIECES_FILE, {**columns, column: damage(columns[column])})
-    with pytest.raises(ValueError, match=r"pieces\.npz does not belong to the tokens of the set"):
+    with pytest.raises(ValueError, match=r"pieces\.npz does not match the tokens of the set"):
         Prepared.open(copied)
 
 
@@ -180,7 +180,7 @@ def test_sets_with_a_changed_language_or_damaged_tokens_are_refused(copied: Path
 
     language = json.loads((copied / META_FILE).read_text())["language"]
     change(copied / META_FILE, language={**language, "language": "remi"})
-    assert "this remi differs from the one at hand" in message()
+    assert "the language remi differs from that of this program" in message()
     change(copied / META_FILE, language=language)
     flip(copied / TOKENS_FILE, 100)
     assert "tokens.bin is damaged" in message()
@@ -188,5 +188,5 @@ def test_sets_with_a_changed_language_or_damaged_tokens_are_refused(copied: Path
     tokens[50] = 60_000
     tokens.tofile(copied / TOKENS_FILE)
     change(copied / META_FILE, checksum=hashlib.sha256(tokens.tobytes()).hexdigest())
-    assert "has a token 60000" in message()
+    assert "contains token 60000" in message()
     assert not run.exists()

@@ -43,10 +43,10 @@ def test_run_starts_from_trained_weights_and_improves(trained: Path, pianos: Pat
     run.fit(RecordingListener())
     fresh = fitted(toy_config(tmp_path / "fresh", pianos, optimiser={"steps": 5}))
     assert run.state.best_loss < fresh.state.best_loss - 0.1
-    told = origin_of(run)
-    assert (told["sha256"], told["licence"], told["start"]) == (card.sha256, "MIT", None)
+    start = origin_of(run)
+    assert (start["sha256"], start["licence"], start["start"]) == (card.sha256, "MIT", None)
     again = fitted(replace(run.config, start=str(run.folder), run=str(tmp_path / "again")))
-    assert origin_of(again)["start"] == told  # the chain of models
+    assert origin_of(again)["start"] == start  # the chain of models
 
 
 def test_unsuitable_start_is_refused(trained, pianos, grooves, tmp_path: Path):
@@ -64,7 +64,7 @@ def test_unsuitable_start_is_refused(trained, pianos, grooves, tmp_path: Path):
         toy_run(started_from(trained, pianos, tmp_path, model={"goals": True}))
 
 
-def test_added_metric_heads_leave_the_logits_unchanged_and_then_learn(
+def test_added_metric_heads_keep_the_logits_and_then_learn(
     trained: Path, pianos: Path, tmp_path: Path
 ):
     config = started_from(trained, pianos, tmp_path, model={"metre": METRE})

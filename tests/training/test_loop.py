@@ -113,9 +113,7 @@ def test_run_resumed_without_windows_trains_on_each_batch_once(grooves: Path, tm
     assert run.state.batches == begun[2] + 4
 
 
-def test_seed_determines_the_weights_and_accumulation_does_not_change_them(
-    pianos: Path, tmp_path: Path
-):
+def test_seed_determines_weights_and_accumulation_does_not(pianos: Path, tmp_path: Path):
     weights = []
     for seed, parts in ((1, 1), (1, 3), (2, 1)):
         changes = {"model": {"dropout": 0.0}, "optimiser": {"steps": 3, "accumulate": parts}}
@@ -173,15 +171,13 @@ def test_resuming_with_other_data_or_another_model_is_refused(trained, grooves, 
         run.resume()
 
 
-@pytest.mark.parametrize("spoken", ["pianos", "grooves"])
-def test_samples_are_midi_files_with_notes(
-    spoken: str, tmp_path: Path, request: pytest.FixtureRequest
-):
-    run = toy_run(toy_config(tmp_path, request.getfixturevalue(spoken)))
+@pytest.mark.parametrize("name", ["pianos", "grooves"])
+def test_samples_have_notes(name: str, tmp_path: Path, request: pytest.FixtureRequest):
+    run = toy_run(toy_config(tmp_path, request.getfixturevalue(name)))
     player = player_of(run.model.eval(), run.batches, 7)
 
-    def written(name: str, tokens: int) -> list[Path]:
-        return write_samples(player, tmp_path / name, 7, count=2, tokens=tokens)
+    def written(folder: str, tokens: int) -> list[Path]:
+        return write_samples(player, tmp_path / folder, 7, count=2, tokens=tokens)
 
     paths = written("a", 60)
     assert [path.name for path in paths] == ["00000007_0.mid", "00000007_1.mid"]
@@ -189,7 +185,7 @@ def test_samples_are_midi_files_with_notes(
         assert len(read_midi(path).notes)
     assert [p.read_bytes() for p in written("b", 60)] == [p.read_bytes() for p in paths]
     assert sorted(written("c", 1)) == sorted((tmp_path / "c").iterdir())
-    if spoken == "pianos":
+    if name == "pianos":
         assert not [*(tmp_path / "c").iterdir()]  # no file without notes
 
 

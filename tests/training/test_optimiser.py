@@ -13,7 +13,7 @@ def settings(**values) -> OptimiserConfig:
     return OptimiserConfig(steps=1, **values)
 
 
-def moved(learner: Performer, optimiser, rate: float, tokens: torch.Tensor) -> dict:
+def take_step(learner: Performer, optimiser, rate: float, tokens: torch.Tensor) -> dict:
     """Take a step; return the change of each parameter."""
     before = {name: p.detach().clone() for name, p in learner.named_parameters()}
     for group in optimiser.param_groups:
@@ -32,7 +32,7 @@ def test_muon_updates_the_layers_matrices_and_adam_the_rest():
     assert not muons & adams
     assert len(muons) == 4 * 3
     assert muons | adams == {id(p) for p in learner.parameters()}
-    changes = moved(learner, optimiser, 0.1, toy_tokens(2, 10))
+    changes = take_step(learner, optimiser, 0.1, toy_tokens(2, 10))
     for name, parameter in learner.named_parameters():
         assert changes[name].any() or not parameter.grad.any()
         muon_keeps, adam_keeps = {"momentum_buffer"}, {"step", "exp_avg", "exp_avg_sq"}
@@ -44,7 +44,7 @@ def test_muon_updates_the_layers_matrices_and_adam_the_rest():
 def test_goal_embeddings_have_their_own_learning_rate(method: str):
     learner = toy_model(goals=(5, 6, 7))
     optimiser = optimiser_of(settings(method=method, goal_rate=10), learner)
-    changes = moved(learner, optimiser, 0.01, torch.tensor([[1, 5, 2, 6, 3, 7, 4, 8]]))
+    changes = take_step(learner, optimiser, 0.01, torch.tensor([[1, 5, 2, 6, 3, 7, 4, 8]]))
     for name, rate in (("goals.vectors.weight", 0.1), ("embedding.weight", 0.01)):
         assert changes[name].abs().max().item() == pytest.approx(rate, rel=0.01)
     same = optimiser_of(settings(method=method), learner)

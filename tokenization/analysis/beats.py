@@ -1,4 +1,4 @@
-"""Where the beats of a piece lie, and any score on the beat grid of a language."""
+"""Estimate the beats of a performance, and align any score with the beat grid of a language."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tokenization.wording import Remark, listed
 
 BEATS_PER_BAR = 4
 DEFAULT_BEATS_PER_MINUTE = 120.0
-EARLY_BEATS = 1 / 8  # half a sixteenth: a note as little before a bar line belongs after it
+EARLY_BEATS = 1 / 8  # half a sixteenth: a note at most this early belongs to the next bar
 
 
 @dataclass(frozen=True, eq=False)
 class BeatMap:
-    """Knots at which seconds and beats are known; straight lines between and beyond them."""
+    """A piecewise linear map between seconds and beats, extrapolated beyond its knots."""
 
     seconds: np.ndarray  # (K,) with K ≥ 2
     beats: np.ndarray  # (K,)
@@ -27,7 +27,7 @@ class BeatMap:
         for name in ("seconds", "beats"):
             knots = np.array(getattr(self, name), dtype=np.float64, ndmin=1)
             if len(knots) < 2 or not np.isfinite(knots).all() or (np.diff(knots) <= 0).any():
-                raise ValueError(f"a beat map needs two or more growing {name}, not {knots}")
+                raise ValueError(f"a beat map needs two or more increasing {name}, not {knots}")
             knots.setflags(write=False)
             object.__setattr__(self, name, knots)
 
@@ -41,11 +41,11 @@ class BeatMap:
 
     @property
     def beats_per_minute(self) -> np.ndarray:
-        """The tempo between each two knots: (K − 1,)."""
+        """The tempo between consecutive knots: (K − 1,)."""
         return 60 * np.diff(self.beats) / np.diff(self.seconds)
 
     def from_bar_of(self, seconds: float) -> BeatMap:
-        """Return a map moved by whole bars, so that beat 0 starts the bar of the given time."""
+        """Return the map shifted by whole bars, so that beat 0 starts the bar of the given time."""
         beat = float(self.to_beats(np.array(seconds))) + EARLY_BEATS
         bars = np.floor(beat / BEATS_PER_BAR)
         return BeatMap(self.seconds, self.beats - BEATS_PER_BAR * bars)
@@ -58,14 +58,14 @@ def _interpolate(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def tempo_map(score: Score) -> BeatMap:
-    """Return the map of a score's own tempos; 120 beats a minute where it names none."""
+    """Return the map of a score's own tempos; 120 beats per minute before the first one."""
     onset_ticks, beats_per_minute = score.tempos.columns
     if not len(onset_ticks) or onset_ticks.min() > 0:
         onset_ticks = np.append(0, onset_ticks)
         beats_per_minute = np.append(DEFAULT_BEATS_PER_MINUTE, beats_per_minute)
     order = np.argsort(onset_ticks, kind="stable")
     onset_ticks, beats_per_minute = onset_ticks[order], beats_per_minute[order]
-    last = np.append(np.diff(onset_ticks) > 0, True)  # of several tempos on a tick the last holds
+    last = np.append(np.diff(onset_ticks) > 0, True)  # the last of several tempos on a tick counts
     beats = onset_ticks[last] / score.ticks_per_beat
     beats = np.append(beats, beats[-1] + 1)
     lengths = np.diff(beats) * 60 / beats_per_minute[last]
@@ -73,16 +73,16 @@ def tempo_map(score: Score) -> BeatMap:
 
 
 def first_seconds(score: Score) -> float:
-    """Return when the first note starts by the score's own tempos; the score has notes."""
+    """Return the onset of the first note in seconds; the score has notes."""
     beat = score.notes.onset_ticks.min() / score.ticks_per_beat
     return float(tempo_map(score).to_seconds(beat))
 
 
 def remap(score: Score, beat_map: BeatMap, ticks_per_beat: int) -> Score:
-    """Lay a score on the beats of a map; everything sounds when it sounded.
+    """Change the beats of a score to those of a map, without changing times in seconds.
 
-    The tempos become the map's own. The meters are dropped: they counted other beats. Where notes
-    start before beat 0, whole bars are put in front.
+    The tempos become those of the map. The meters are dropped, because they referred to other beats. If notes start
+    before beat 0, whole bars are inserted at the start.
     """
     seconds_of = tempo_map(score)
 
@@ -107,7 +107,7 @@ def remap(score: Score, beat_map: BeatMap, ticks_per_beat: int) -> Score:
 
 
 def _file_times(score: Score, seconds_of: BeatMap, beat_map: BeatMap) -> FileTimes:
-    """Return the times of a score's file by the beats of a map: known at these, and where the file's tempo changes."""
+    """Return the file ticks for beats of a map, at its knots and wherever the tempo of the file changes."""
     known = score.file_times
     if len(known) < 2:
         return known
@@ -120,14 +120,14 @@ def _file_times(score: Score, seconds_of: BeatMap, beat_map: BeatMap) -> FileTim
 
 
 def to_ticks(beats: np.ndarray, ticks_per_beat: int) -> np.ndarray:
-    """Round beats to ticks, none before 0."""
+    """Round beats to ticks, from 0."""
     return np.maximum(np.rint(beats * ticks_per_beat), 0).astype(np.int64)
 
 
 def _tempos(beat_map: BeatMap, ticks_per_beat: int) -> Tempos:
-    """Return the map's tempo from beat 0 on, an entry where it changes."""
+    """Return the tempo changes of a map, from beat 0."""
     onset_ticks = to_ticks(beat_map.beats[:-1], ticks_per_beat)
-    onset_ticks[0] = 0  # before the first knot, its tempo holds
+    onset_ticks[0] = 0  # the first tempo also applies before the first knot
     beats_per_minute = beat_map.beats_per_minute
     last = np.append(np.diff(onset_ticks) > 0, True)
     onset_ticks, beats_per_minute = onset_ticks[last], beats_per_minute[last]
@@ -135,36 +135,35 @@ def _tempos(beat_map: BeatMap, ticks_per_beat: int) -> Tempos:
     return Tempos(onset_ticks[changes], beats_per_minute[changes])
 
 
-# Where the beats of a performance lie whose file does not say so: a recording from a keyboard.
+# Beat tracking, for files without usable beats, such as a recording from a keyboard.
 #
-# The tempo is the period at which the onsets repeat best; the beats are then the path through the piece that meets
-# strong onsets at a steady pace, by dynamic programming (Ellis, "Beat Tracking by Dynamic Programming", 2007); bars
-# of four start on the beats where the longest notes do.
+# The beat period is where the autocorrelation of the onsets is highest. The beats are the path that meets strong onsets
+# at a steady pace, by dynamic programming (Ellis, "Beat Tracking by Dynamic Programming", 2007). Bars of 4/4 start on
+# the beats with the longest notes.
 
-# With fewer onsets, or sparser ones, neither the fit nor an estimate would mean much.
+# With fewer or sparser onsets, neither the fit nor an estimate would be reliable.
 FEWEST_ONSETS, MOST_SECONDS_AN_ONSET = 24, 2.0
 FEWEST_CHORDS = 4
-FINEST_WRITTEN, WRITTEN_SHARE = 48, 0.9  # divisions of a beat; share of the onsets on them
+FINEST_WRITTEN, WRITTEN_SHARE = 48, 0.9  # divisions of a beat; fraction of the onsets on them
 BEAT_DIVISIONS = (1, 2, 3, 4)
-FIT_ON_THE_BEAT = 0.4  # a piece played to a click has 0.6 to 1; against one, 0 to 0.2
+FIT_ON_THE_BEAT = 0.4  # pieces played to a click have 0.6 to 1, others 0 to 0.2
 
 FRAME_SECONDS = 0.02
-SLOWEST, USUAL, FASTEST = 40.0, 85.0, 220.0  # beats a minute
+SLOWEST, USUAL, FASTEST = 40.0, 85.0, 220.0  # beats per minute
 USUAL_SPREAD = 0.7  # standard deviation of the tempo around the usual one, in octaves
-# How much being alike at a multiple of the beat speaks for it: in halves, and in fours.
-LIKENESS = {0.25: 0.5, 0.5: 0.5, 1: 1.0, 2: 0.5, 4: 1.0}
-STEADINESS = 100.0  # price of a beat that is early or late
-SNAP_SECONDS = 0.04  # onsets as close to a beat say where it is exactly
+# Weights of the autocorrelation at multiples of the period: for divisions by two, and bars of four.
+LAG_WEIGHTS = {0.25: 0.5, 0.5: 0.5, 1: 1.0, 2: 0.5, 4: 1.0}
+STEADINESS = 100.0  # cost of a deviation from the period
+SNAP_SECONDS = 0.04  # onsets this close to a beat correct its position
 
 
 def has_beats(score: Score) -> bool:
-    """Say whether the notes lie on the score's own beats.
+    """Return whether the notes follow the beats of the score.
 
-    They do where most of them are written on exact divisions, or where chords are marked on beats:
-    somebody has laid the grid, if only an annotator. Else, for each division of the beat,
-    the mean cosine of the onsets' phase is 1 where all onsets lie on it, and about 0 where they
-    have nothing to do with it. A score of few or sparse onsets is believed, which also bounds the
-    time that an estimate takes by the number of notes.
+    They do if most onsets are on exact divisions of a beat, or if chords are marked on beats: then somebody has set the
+    grid. Otherwise the mean cosine of the onsets' phase is measured for each division of the beat; it is 1 if all
+    onsets are on the grid, and about 0 if they are unrelated. A score with few or sparse onsets is trusted, which also
+    bounds the time of an estimate by the number of notes.
     """
     ticks = np.unique(score.notes.onset_ticks)
     if len(ticks) < FEWEST_ONSETS or _is_sparse(score, ticks) or _marks_beats(score):
@@ -189,7 +188,7 @@ def _marks_beats(score: Score) -> bool:
 
 
 def estimated(score: Score) -> BeatMap:
-    """Return the map of estimated beats, beat 0 at the start of a bar; the score has notes."""
+    """Return the map of the estimated beats, with beat 0 at the start of a bar; the score has notes."""
     seconds, weights = _onsets(score)
     envelope, origin = _envelope(seconds, weights)
     period = _period(envelope)
@@ -201,7 +200,7 @@ def estimated(score: Score) -> BeatMap:
 
 
 def _onsets(score: Score) -> tuple[np.ndarray, np.ndarray]:
-    """Return when notes start, in order, and how much each says about the beat."""
+    """Return the onsets of the notes in seconds, ascending, and their weights for beat tracking."""
     notes = score.notes.sorted()
     seconds = tempo_map(score).to_seconds(notes.onset_ticks / score.ticks_per_beat)
     length = np.clip(notes.duration_ticks / score.ticks_per_beat, 0.1, 4)
@@ -209,7 +208,7 @@ def _onsets(score: Score) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _envelope(seconds: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the strength of onsets by frame, smoothed over three, and the time of frame 0."""
+    """Return the onset strength per frame, smoothed over three frames, and the time of frame 0."""
     origin = float(seconds[0]) - FRAME_SECONDS
     frames = np.rint((seconds - origin) / FRAME_SECONDS).astype(np.int64)
     strength = np.sqrt(np.bincount(frames, weights, frames[-1] + 3))
@@ -217,16 +216,16 @@ def _envelope(seconds: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, flo
 
 
 def _period(envelope: np.ndarray) -> float:
-    """Return the length of a beat in frames: where the envelope is most like itself, later."""
+    """Return the length of a beat in frames, at which the weighted autocorrelation is highest."""
     longest = round(60 / SLOWEST / FRAME_SECONDS)
-    lags = longest * max(LIKENESS) + 2
+    lags = longest * max(LAG_WEIGHTS) + 2
     size = 1 << int(len(envelope) + lags).bit_length()
     spectrum = np.fft.rfft(envelope - envelope.mean(), size)
-    likeness = np.fft.irfft(np.abs(spectrum) ** 2, size)[: lags + 1]
+    correlation = np.fft.irfft(np.abs(spectrum) ** 2, size)[: lags + 1]
     periods = np.geomspace(60 / FASTEST, 60 / SLOWEST, 400) / FRAME_SECONDS
     score = sum(
-        weight * np.interp(multiple * periods, np.arange(lags + 1), likeness)
-        for multiple, weight in LIKENESS.items()
+        weight * np.interp(multiple * periods, np.arange(lags + 1), correlation)
+        for multiple, weight in LAG_WEIGHTS.items()
     )
     octaves = np.log2(periods * FRAME_SECONDS * USUAL / 60)
     usual = np.exp(-0.5 * (octaves / USUAL_SPREAD) ** 2)
@@ -237,17 +236,17 @@ def _beat_frames(envelope: np.ndarray, period: float) -> np.ndarray:
     """Return the frames of the best path of beats through the envelope."""
     shortest, longest = max(round(period / 2), 1), round(2 * period)
     steps = np.arange(longest, shortest - 1, -1)
-    price = STEADINESS * np.log(steps / period) ** 2
+    cost = STEADINESS * np.log(steps / period) ** 2
     strength = envelope / max(float(envelope.std()), 1e-9)
     total = np.zeros(longest + len(strength))  # silence before the first frame
     before = np.full(len(strength), -1)
-    # A block no longer than the shortest step depends only on frames before it.
+    # The frames of a block, which is no longer than the shortest step, do not depend on each other.
     for start in range(0, len(strength), shortest):
         stop = min(start + shortest, len(strength))
         reach = np.lib.stride_tricks.sliding_window_view(
             total[start : stop - shortest + longest], len(steps)
         )
-        gain = reach - price  # (block, steps)
+        gain = reach - cost  # (block, steps)
         best = gain.argmax(axis=1)
         gained = gain[np.arange(len(best)), best]
         total[longest + start : longest + stop] = strength[start:stop] + gained
@@ -261,7 +260,7 @@ def _beat_frames(envelope: np.ndarray, period: float) -> np.ndarray:
 
 
 def _snapped(beats: np.ndarray, seconds: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Move beats to the mean of the onsets at them, as far as they stay in order."""
+    """Move each beat to the mean of the onsets close to it."""
     if len(beats) < 2:
         return beats
     nearest = np.clip(np.searchsorted(beats, seconds), 1, len(beats) - 1)
@@ -274,7 +273,7 @@ def _snapped(beats: np.ndarray, seconds: np.ndarray, weights: np.ndarray) -> np.
 
 
 def _bar_phase(beats: np.ndarray, score: Score) -> int:
-    """Return the number in its bar of the first beat: bars start where long notes start."""
+    """Return the position in its bar of the first beat, such that long notes start on downbeats."""
     notes, seconds = score.notes, tempo_map(score)
     onset, end = (
         BeatMap(beats, np.arange(len(beats))).to_beats(
@@ -289,20 +288,18 @@ def _bar_phase(beats: np.ndarray, score: Score) -> int:
     return -int(votes.argmax()) % BEATS_PER_BAR
 
 
-# Any score on the beat grid of a language: its own bars or 4/4, with a remark on what that took.
+# Align any score with the beat grid of a language, with bars of 4/4 or of its own metres.
 
 FINE_TICKS_PER_BEAT = 480
 FOUR_FOUR = Meters(np.array([0]), np.array([BEATS_PER_BAR]), np.array([4]))
 
 
 def on_four_four(score: Score) -> Score:
-    """Lay any score on the 4/4 grid, beat by beat.
+    """Divide any score into bars of 4/4.
 
-    Where its notes do not lie on its own beats, the beats are estimated, unless they are known to
-    be right, however loosely the notes are played. Its meter may be any: a
-    quarter note stays a quarter note, in every meter, and no note moves against another: bars
-    are laid end to end. Only the rest in front is chosen: so that as many notes as possible, of
-    those in bars of four beats, keep their bar lines. An upbeat becomes a whole bar that way.
+    If the notes do not follow the score's beats, these are estimated, unless they are known to be right. Quarter notes
+    stay quarter notes in every meter, and notes keep their distances. A rest is inserted at the start, such that as
+    many notes as possible in bars of four beats keep their bar lines. It completes an upbeat to a whole bar.
     """
     score = score if score.beats_known else _with_beats(score)
     start, length, name = _sections(score)
@@ -318,12 +315,11 @@ def on_four_four(score: Score) -> Score:
 
 
 def on_own_bars(score: Score) -> Score:
-    """Lay any score on the bars of its own metres.
+    """Divide any score into bars of its own metres.
 
-    Where its notes do not lie on its own beats, these are estimated, as for `on_four_four`, in bars
-    of four. A first bar that is shorter than those after it is an upbeat, and becomes a whole one,
-    unless two metres come bar by bar in turn, as 3/8 and 2/4 do where they stand for 7/8. A bar that
-    no metre has is laid as several that make it up, and said.
+    If the notes do not follow the score's beats, these are estimated in bars of four, as in `on_four_four`. A first bar
+    that is shorter than the next is an upbeat and is completed, unless two metres alternate bar by bar, such as 3/8 and
+    2/4 for 7/8. Bars of unsupported metres are split, with a remark.
     """
     score = score if score.beats_known else _with_beats(score)
     start, length, names = _sections(score)
@@ -339,7 +335,7 @@ def on_own_bars(score: Score) -> Score:
 
 
 def _remarks_on_other_bars(names: list[str]) -> list[str]:
-    """Say which bars are written as others."""
+    """Return remarks on the bars that are split."""
     remarks = []
     for name in dict.fromkeys(names):
         numerator, denominator = map(int, name.split("/"))
@@ -351,7 +347,7 @@ def _remarks_on_other_bars(names: list[str]) -> list[str]:
 
 
 def without_rest_in_front(score: Score) -> Score:
-    """Return the score from the bar that its first note falls into, or lies just before."""
+    """Remove empty bars at the start; a note just before a bar line belongs to the bar after it."""
     first = steps_of(score.notes.onset_ticks.min(), score.ticks_per_beat, 4)
     front = bars_of(score.meters, score.ticks_per_beat, int(first))
     bars, rest = len(front) - 1, int(front.start[-1]) * score.ticks_per_beat // 4
@@ -362,7 +358,7 @@ def without_rest_in_front(score: Score) -> Score:
         return np.maximum(ticks - rest, 0)
 
     meters = score.meters
-    past = np.flatnonzero(meters.onset_ticks <= rest)[:-1]  # the last of these is in force there
+    past = np.flatnonzero(meters.onset_ticks <= rest)[:-1]  # all but the current one
     meters = meters[np.setdiff1d(np.arange(len(meters)), past)]
     score = score.timed(
         earlier,
@@ -387,7 +383,7 @@ def _with_beats(score: Score) -> Score:
 
 
 def _sections(score: Score) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Return where meters start, how long their bars are (ticks), and what they are called."""
+    """Return the start of each meter and the length of its bars, in ticks, and its name."""
     usable = usable_signatures(score.meters)
     at, numerator, denominator = (np.array(column) for column in zip(*usable, strict=True))
     last = np.append(np.diff(at) > 0, True)
@@ -402,14 +398,14 @@ def _remarks(names: list[str], rest_beats: float, kept: int, notes: int) -> list
     if len(meters) > 1 and kept < notes:
         shown = ", ".join(meters[:4]) + (", …" if len(meters) > 4 else "")
         message = (
-            f"The meter changes ({shown}); all is laid on the 4/4 grid beat by beat, "
+            f"The meter changes ({shown}); everything is written in 4/4, "
             f"and {kept} of {notes} notes keep their bar lines."
         )
         remarks.append(Remark(message, "metre"))
     elif meters[0] not in ("4/4", "2/2", "8/8") and kept < notes:
         message = (
-            f"The meter is {meters[0]}; it is laid on the 4/4 grid beat by beat, "
-            "so bar lines fall elsewhere than in the file."
+            f"The meter is {meters[0]}; it is written in 4/4, "
+            "so the bar lines differ from those of the file."
         )
         remarks.append(Remark(message, "metre"))
     if rest_beats:
@@ -423,7 +419,7 @@ def _upbeat(rest_beats: float) -> str:
 
 
 def later(score: Score, ticks: int) -> Score:
-    """Return the score later by some ticks; its metres stay."""
+    """Return the score delayed by some ticks; its meters are not moved."""
     if not ticks:
         return score
     tempos = score.tempos.onset_ticks

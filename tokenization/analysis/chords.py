@@ -1,11 +1,10 @@
-"""The chords of a score: their names, those that its markers name, or recognised from its notes; and the key.
+"""Chord names, the chords of a score from its markers or its notes, and the key.
 
-Recognition matches templates beat by beat and smooths over time. Beats are weighted by how long,
-how loud and how fresh each note sounds; every chord scores by the share of its tones in the beat,
-by what the bass plays, and by how common its quality is; the best path pays for each change of
-chord, least at a bar line (the Viterbi algorithm). The constants were fitted on every fifth song of
-POP909, by random search. (`python -m tests.tools.measure.chords` of commit 25a5038c prints the agreement with the
-annotation, on the songs that they were not fitted on.)
+Recognition matches chord templates with each beat and finds the best path (Viterbi algorithm). In a beat, notes are
+weighted by duration, loudness and age. A chord scores by the weights of its tones, by the bass note, and by how common
+its quality is. Each change of chord has a cost, which is lowest at a bar line. The constants were fitted on every fifth
+song of POP909 by random search. (`python -m tests.tools.measure.chords` of commit 25a5038c prints the agreement with
+the annotations of the other songs.)
 """
 
 from __future__ import annotations
@@ -20,9 +19,8 @@ import numpy as np
 from tokenization.analysis.metres import Pulse, pulse_of
 from tokenization.score import Marker, Notes, Score, steps_of
 
-# Chords are named `ROOT_QUALITY`, such as `C_M7` or `F#_sus4`, and `N_N` where there is none. A richer chord becomes
-# the closest of the 11 qualities: extensions (6, 9, 11, 13), alterations and a bass note go, the triad and its
-# seventh stay.
+# Chords are named `ROOT_QUALITY`, such as `C_M7` or `F#_sus4`; `N_N` is no chord. Richer chords are reduced to one of
+# 11 qualities: the triad and its seventh are kept; extensions (6, 9, 11, 13), alterations and the bass are dropped.
 
 ROOTS = ("C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B")
 # Quality → semitones above the root.
@@ -45,7 +43,7 @@ CHORD_INDEX = {name: index for index, name in enumerate(CHORDS)}
 
 LETTERS = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}  # semitones above C
 _ACCIDENTALS = {"#": 1, "♯": 1, "b": -1, "♭": -1}
-# Before the stroke stand names that say just that, after it richer chords, of which this is what stays.
+# Names of each quality; after the `|`, richer chords that are reduced to it.
 _SYNONYMS: dict[str, str] = {
     "M": "M maj major ma :1 | 5 6 maj6 M6 69 6/9 maj69 add9 add2 add4 add11 maj9no7",
     "m": "m min minor mi - | min6 m6 -6 m69 madd9 minadd9 minmaj7 mmaj7 mM7 minM7 -M7 minmaj9 mM9",
@@ -65,7 +63,7 @@ _QUALITY_OF = {
     for name in names.replace("|", " ").split()
 }
 _RICHER = {name for names in _SYNONYMS.values() for name in names.partition("|")[2].split()}
-# "add" or "bridge" are words: only "chord" may be written in either case, neither the root nor its flats.
+# The case of roots and flats matters, since "add" and "bridge" are words; only the prefix "chord" is case-insensitive.
 _NAME = re.compile(r"(?i:chord[-_: ]*)?([A-G])([#♯b♭]{0,2})([_:]?)(.*)", re.DOTALL)
 _NONE = re.compile(r"(?:chord[-_: ]*)?(?:N|N_N|N:N|N\.C\.?|NC)", re.IGNORECASE)
 LONGEST_NAME = 32
@@ -73,10 +71,10 @@ LONGEST_NAME = 32
 
 @lru_cache(maxsize=1024)
 def parse(name: str) -> str | None:
-    """Return the chord of the vocabulary that a name means, or None where it names no chord.
+    """Return the chord of the vocabulary for a name, or None if it is not a chord name.
 
-    Read are `C_M7` and `Chord-A_m7`; `Bb:min7`, `F:maj/3`, `A:sus4(b7)` and `N` of the chord
-    annotations in use (Harte et al., ISMIR 2005); and lead sheets' `F#m7b5`, `Bbsus4`, `G/B`.
+    Supported are `C_M7` and `Chord-A_m7`; the syntax of chord annotations (Harte et al., ISMIR 2005), such as
+    `Bb:min7`, `F:maj/3`, `A:sus4(b7)` and `N`; and that of lead sheets, such as `F#m7b5`, `Bbsus4` and `G/B`.
     """
     name = name.strip()
     if len(name) > LONGEST_NAME:
@@ -93,12 +91,12 @@ def parse(name: str) -> str | None:
 
 
 def pitch_class(letter: str, accidentals: str) -> int:
-    """Return the pitch class of a tone by its letter and signs, such as B and ♭."""
+    """Return the pitch class of a letter with accidentals, such as B and ♭."""
     return (LETTERS[letter] + sum(_ACCIDENTALS[sign] for sign in accidentals)) % 12
 
 
-def says_more(name: str) -> bool:
-    """Say whether a name says more than the chord that it is read as: a bass, an extension or an alteration."""
+def is_richer(name: str) -> bool:
+    """Return whether a chord name has a bass, an extension or an alteration that `parse` drops."""
     found = _NAME.fullmatch(name.strip())
     if found is None or _NONE.fullmatch(name.strip()):
         return False
@@ -109,7 +107,7 @@ def says_more(name: str) -> bool:
 
 
 def transposed(chord: str, semitones: int) -> str:
-    """Return a chord of the vocabulary so many semitones higher."""
+    """Transpose a chord of the vocabulary."""
     root, _, quality = chord.partition("_")
     if root not in ROOTS:
         return chord
@@ -117,7 +115,7 @@ def transposed(chord: str, semitones: int) -> str:
 
 
 def _quality(text: str) -> str | None:
-    """Return the quality a name means: as written, without its bass, then without extensions."""
+    """Return the quality for a name: as written, else without the bass, else without extensions."""
     without_bass = text if text.startswith("/o") else text.partition("/")[0]
     without_extensions = re.sub(r"\(.*?\)", "", without_bass)
     for candidate in (text, without_bass, without_extensions):
@@ -143,7 +141,7 @@ def _tones() -> np.ndarray:
 
 TONES = _tones()  # the pitch classes of each chord: (133, 12)
 
-# Weight of root, third (or what is suspended), fifth and seventh, by share and in the bass.
+# Weights of the root, third (or suspension), fifth and seventh, among the tones of a beat and in the bass.
 TONE_WEIGHTS = (0.97, 0.95, 1.10, 0.66)
 OTHER_WEIGHT = -0.50
 BASS_WEIGHTS = (0.27, 0.03, 0.06, 0.11)
@@ -153,7 +151,7 @@ QUALITY_BONUS = {
     "o": 0.02,
     "+": -0.13,
     "7": -0.04,
-    "M7": -0.06,  # by hand, from -0.09: a bare seventh chord must be one
+    "M7": -0.06,  # set by hand, from -0.09, so that an unaccompanied major seventh chord is recognised
     "m7": -0.07,
     "o7": -0.12,
     "/o7": -0.14,
@@ -161,25 +159,27 @@ QUALITY_BONUS = {
     "sus4": -0.06,
 }
 NONE_SCORE = 0.05
-FAINT = 0.07  # added to a beat's total, so that a beat with hardly a sound says little
+FAINT = (
+    0.07  # added to the total weight of a beat, so that a nearly silent beat has little influence
+)
 CHANGE_COST = (0.15, 0.42, 0.28, 0.42)  # by beat of the bar
 
-LONGEST_BEATS = 3.5  # what a note adds is over by then
+LONGEST_BEATS = 3.5  # a note has no influence after this time
 DECAY_PER_BEAT = 0.27
 LENGTH_POWER, VELOCITY_POWER = 0.83, 0.11
-ON_BEAT_BONUS = 0.86  # for a note that starts with the beat:
+ON_BEAT_BONUS = 0.86  # for a note that starts on the beat, within:
 EARLIEST_BEATS, LATEST_BEATS = 0.2, 0.05
 SHORTEST_BASS_BEATS = 0.14
-LOUDNESS = 80  # of every note, where there is none
-SILENCE_SCORE = 0.5  # a beat; a rest of a beat or two is bridged, a longer one is N_N
+LOUDNESS = 80  # velocity of all notes of music without dynamics
+SILENCE_SCORE = 0.5  # per beat; one or two silent beats are bridged, longer rests are N_N
 LONGEST_SILENCE_BEATS = 8
-BLOCK_BEATS = 4096  # bounds the memory of a long piece
+BLOCK_BEATS = 4096  # limits the memory for a long piece
 
 
 def named(score: Score) -> tuple[Marker, ...]:
-    """Return the chords that the score's markers name, in the vocabulary's names.
+    """Return the markers that are chord names, as chords of the vocabulary.
 
-    Bare letters alone do not count: they are as often the names of sections.
+    If all of them are bare letters there are none, because these are often names of sections.
     """
     found = [(marker, parse(marker.text)) for marker in score.markers]
     if all(len(marker.text.strip()) == 1 for marker, chord in found if chord is not None):
@@ -190,7 +190,7 @@ def named(score: Score) -> tuple[Marker, ...]:
 
 
 def in_steps(score: Score, steps_per_beat: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the step and the number of each chord whose name a marker has; of several on one step the last."""
+    """Return the step and the index of each chord among the markers; the last of several on one step counts."""
     chords = [(m.onset_ticks, CHORD_INDEX[m.text]) for m in score.markers if m.text in CHORD_INDEX]
     ticks, number = np.array(chords, dtype=np.int64).reshape(-1, 2).T
     order = np.argsort(ticks, kind="stable")
@@ -200,32 +200,32 @@ def in_steps(score: Score, steps_per_beat: int) -> tuple[np.ndarray, np.ndarray]
 
 
 def known_from(chords: Iterable[Marker]) -> float:
-    """Return the tick of the first chord that is known, infinity where all are guesses."""
+    """Return the tick of the first chord that is not a guess, or infinity."""
     return min((chord.onset_ticks for chord in chords if not chord.is_guess), default=inf)
 
 
 def guessed_before(score: Score, tick: float) -> Score:
-    """Return a score of which the chords before a tick are guesses, and those from it on are known."""
+    """Mark the chords before a tick as guesses, and all others as known."""
     markers = [Marker(one.onset_ticks, one.text, one.onset_ticks < tick) for one in score.markers]
     return score.replace(markers=tuple(markers))
 
 
-# A file keeps a guess as a name and a question mark.
+# In files, guessed chords end in a question mark.
 
 
 def marker_in(onset_ticks: int, text: str) -> Marker:
-    """Return a marker of a file."""
+    """Return the marker for a text in a file."""
     is_guess = text.endswith("?") and parse(text[:-1]) is not None
     return Marker(onset_ticks, text[:-1] if is_guess else text, is_guess)
 
 
 def text_of(marker: Marker) -> str:
-    """Return the text of a marker in a file."""
+    """Return the text for a marker in a file."""
     return f"{marker.text}?" if marker.is_guess else marker.text
 
 
 def recognise(score: Score) -> tuple[Marker, ...]:
-    """Return the chords of a score on the beat grid, a marker at each change.
+    """Recognise the chords of a score on the beat grid, with a marker at each change.
 
     Short rests are bridged; a bar of silence is `N_N`.
     """
@@ -233,7 +233,7 @@ def recognise(score: Score) -> tuple[Marker, ...]:
     if not len(notes):
         return (Marker(0, NO_CHORD, is_guess=True),)
     pulse = pulse_of(score)
-    beats, chords = changes(notes, pulse)
+    beats, chords = chord_changes(notes, pulse)
     ticks = pulse.to_ticks(beats)
     return tuple(
         Marker(int(tick), CHORDS[chord], is_guess=True)
@@ -242,7 +242,7 @@ def recognise(score: Score) -> tuple[Marker, ...]:
 
 
 def with_chords(score: Score) -> Score:
-    """Return a score on the beat grid with chords for markers: its own if it names some, else recognised ones."""
+    """Replace the markers of a score on the beat grid by its own chords, or by recognised ones if it has none."""
     if chords := named(score):
         return score.replace(markers=chords)
     return score.replace(markers=recognise(score)).remark(
@@ -251,14 +251,14 @@ def with_chords(score: Score) -> Score:
 
 
 def changes_in_fours(notes: Notes, ticks_per_beat: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ticks at which the chord changes, and its number there: of notes of no loudness, in bars of four."""
+    """Return the tick and the index of each new chord of notes in 4/4, all with the same velocity."""
     pulse = Pulse(ticks_per_beat, np.zeros(0), np.zeros(0))
-    beats, chords = changes(notes.replace(velocity=np.full(len(notes), LOUDNESS)), pulse)
+    beats, chords = chord_changes(notes.replace(velocity=np.full(len(notes), LOUDNESS)), pulse)
     return beats * ticks_per_beat, chords
 
 
-def changes(notes: Notes, pulse: Pulse) -> tuple[np.ndarray, np.ndarray]:
-    """Return the beats on which the chord of some pitched notes changes, and its number there: (C,) each."""
+def chord_changes(notes: Notes, pulse: Pulse) -> tuple[np.ndarray, np.ndarray]:
+    """Return the beat and the index of each new chord of some pitched notes: (C,) each."""
     beats, tones, bass = _profiles(notes, *pulse.spans(notes))
     path = _best_path(beats, tones, bass, np.array(CHANGE_COST)[pulse.place(beats)])
     new = np.append(True, np.diff(path) != 0)
@@ -268,15 +268,14 @@ def changes(notes: Notes, pulse: Pulse) -> tuple[np.ndarray, np.ndarray]:
 def _profiles(
     notes: Notes, onset: np.ndarray, length: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the beats (K,), their weight of each pitch class (K, 12), their lowest pitch (K,).
+    """Return the beats (K,), the weight of each pitch class in them (K, 12), and their lowest pitch (K,).
 
-    Onsets and lengths are in beats. Of several silent beats in a row only the first is kept; a pitch
-    of −1 says silence.
+    Onsets and lengths are in beats. Only the first of consecutive silent beats is kept; its lowest pitch is −1.
     """
     end = onset + np.minimum(length, LONGEST_BEATS)
     first = np.floor(onset).astype(np.int64)
     spans = np.maximum(np.ceil(end).astype(np.int64) - first, 1)
-    # A row for each note in each beat in which it sounds.
+    # One row per note and beat in which it sounds.
     note = np.repeat(np.arange(len(notes)), spans)
     beat = first[note] + np.arange(len(note)) - np.repeat(np.cumsum(spans) - spans, spans)
     overlap = np.minimum(end[note], beat + 1) - np.maximum(onset[note], beat)
@@ -300,7 +299,7 @@ def _profiles(
 def _best_path(
     beats: np.ndarray, tones: np.ndarray, bass: np.ndarray, costs: np.ndarray
 ) -> np.ndarray:
-    """Return the index of the best chord in each row (Viterbi; a change costs by beat of bar)."""
+    """Return the index of the chord in each row of the best path (Viterbi algorithm)."""
     rows = len(beats)
     best_before = np.zeros(rows, dtype=np.int64)
     changed = np.zeros((rows, len(CHORDS)), dtype=bool)
@@ -326,7 +325,7 @@ def _best_path(
 
 
 def _scores(tones: np.ndarray, bass: np.ndarray, silent_beats: np.ndarray) -> np.ndarray:
-    """Return how well each chord fits each row: (K, 133)."""
+    """Return the score of each chord in each row: (K, 133)."""
     total = tones.sum(axis=1, keepdims=True)
     scores = np.zeros((len(tones), len(CHORDS)))
     scores[:, :NONE] = tones / (total + FAINT) @ BY_TONES + BONUS
@@ -339,13 +338,13 @@ def _scores(tones: np.ndarray, bass: np.ndarray, silent_beats: np.ndarray) -> np
 
 
 def _templates() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the weights of the chords (12, 132) by tone and by bass, and their bonus (132,)."""
+    """Return the weights of the chords by tone and by bass, (12, 132) each, and their bonus, (132,)."""
     by_tones = np.full((PITCH_CLASSES, len(QUALITIES)), OTHER_WEIGHT)
     by_bass = np.zeros((PITCH_CLASSES, len(QUALITIES)))
     for column, tones in enumerate(QUALITIES.values()):
         by_tones[list(tones), column] = TONE_WEIGHTS[: len(tones)]
         by_bass[list(tones), column] = BASS_WEIGHTS[: len(tones)]
-    roots = range(len(ROOTS))  # a chord's column rolled down by its root
+    roots = range(len(ROOTS))  # columns are rolled down by the root
     return (
         np.concatenate([np.roll(by_tones, root, axis=0) for root in roots], axis=1),
         np.concatenate([np.roll(by_bass, root, axis=0) for root in roots], axis=1),
@@ -356,10 +355,8 @@ def _templates() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 BY_TONES, BY_BASS, BONUS = _templates()
 
 
-# The key of some music, or as far as its tonic goes.
-#
-# It is the key whose profile is most like the pitch classes of the music by duration (Krumhansl and Kessler 1982, as
-# in Krumhansl 1990).
+# The key is the one whose profile correlates best with the total duration of each pitch class (Krumhansl and Kessler
+# 1982, as in Krumhansl 1990).
 
 _MAJOR = (6.35, 2.23, 3.48, 2.33, 4.38, 4.09, 2.52, 5.19, 2.39, 3.66, 2.29, 2.88)
 _MINOR = (6.33, 2.68, 3.52, 5.38, 2.60, 3.53, 2.54, 4.75, 3.98, 2.69, 3.34, 3.17)
@@ -367,26 +364,26 @@ _KEYS = np.array([np.roll(mode, tonic) for mode in (_MAJOR, _MINOR) for tonic in
 
 
 def tonic(pitch: np.ndarray, weight: np.ndarray) -> int:
-    """Return the pitch class of the likeliest key's tonic."""
+    """Return the pitch class of the tonic of the most probable key."""
     return key(pitch, weight) % 12
 
 
 def key(pitch: np.ndarray, weight: np.ndarray) -> int:
-    """Return the likeliest key: its tonic, a pitch class, and 12 more in minor."""
+    """Return the most probable key: the pitch class of its tonic, plus 12 in minor."""
     classes = np.bincount(pitch % 12, weights=weight, minlength=12)
     profiles = _KEYS - _KEYS.mean(1, keepdims=True)
-    likeness = profiles @ (classes - classes.mean()) / np.linalg.norm(profiles, axis=1)
-    return int(likeness.argmax())
+    correlation = profiles @ (classes - classes.mean()) / np.linalg.norm(profiles, axis=1)
+    return int(correlation.argmax())
 
 
-# A line of chords that music keeps to. A bar stands between bars, `C | G7 | Am F | C`, of which a double one, `||`, is
-# one; the line is repeated as often as the music needs. A bar without a chord, `| |`, goes on with the one before.
+# A chord progression given by the user, with bar lines: `C | G7 | Am F | C`. A double bar line, `||`, counts as one. An
+# empty bar, `| |`, continues the previous chord. The progression is repeated as often as needed.
 
 MOST_A_BAR = 4
 
 
 def read_chords(text: str) -> list[list[str]]:
-    """Return the chords of each bar of a line, as the vocabulary names them; what is none raises ValueError."""
+    """Return the chords of each bar of a progression; raise ValueError for an unknown chord."""
     single = re.sub(r"\|+", "|", text.strip())
     bars = single.removeprefix("|").removesuffix("|").split("|")
     line = []
@@ -395,23 +392,19 @@ def read_chords(text: str) -> list[list[str]]:
         chords = [parse(name) for name in names]
         if None in chords:
             raise ValueError(
-                f"{names[chords.index(None)]!r} in bar {number} of the chords is no chord; "
-                "C, Am7, F#m7b5, Bbsus4 and N would be read"
+                f"{names[chords.index(None)]!r} in bar {number} is not a chord; "
+                "examples of chords are C, Am7, F#m7b5, Bbsus4 and N"
             )
         if len(chords) > MOST_A_BAR:
-            raise ValueError(
-                f"bar {number} of the chords has {len(chords)}; a bar takes {MOST_A_BAR} at most"
-            )
+            raise ValueError(f"bar {number} has {len(chords)} chords; the limit is {MOST_A_BAR}")
         line.append([chord for chord in chords if chord is not None])
     if not any(line):
-        raise ValueError(
-            "the line of chords names none; one such as 'C | G7 | Am F | C' would be read"
-        )
+        raise ValueError("the progression has no chords; an example is 'C | G7 | Am F | C'")
     return line
 
 
 def simplified(text: str) -> list[str]:
-    """Return a remark on the chords of a line of which less is kept to than they say; none where all is."""
-    names = [name for name in dict.fromkeys(text.replace("|", " ").split()) if says_more(name)]
+    """Return a remark on the chords of a progression that are simplified, if any."""
+    names = [name for name in dict.fromkeys(text.replace("|", " ").split()) if is_richer(name)]
     taken = ", ".join(f"{name} as {parse(name)}" for name in names)
     return [f"Basses and extensions of chords are left out: {taken}."] if names else []

@@ -1,9 +1,9 @@
-"""Bars of every metre: where they begin, which metre each has, and how other bars are made of these.
+"""Bars and metres: bar positions from time signatures, and the split of unsupported bars into supported ones.
 
-A bar is counted in sub-beats (sixteenth notes). Twelve metres have a name of their own. A bar of another length is laid
-as the nearest bars that have one: 5/8 as 3/8 and 1/4, 7/8 as 2/4 and 3/8, the three beats before a change of metre as a
-bar of 3/4. So bar lines stay where they were, and no note moves against another. Lengths are 4, or 6 and on in steps of
-2, so that every even length from 4 on is a sum of them.
+Bar lengths are counted in sub-beats (sixteenth notes). Twelve metres are supported. A bar of another length is split
+into bars that are: 5/8 into 3/8 and 1/4, 7/8 into 2/4 and 3/8; three beats before a change of metre become a bar of
+3/4. So all bar lines are kept, and notes keep their distances. Every even length from 4 on is a sum of supported
+lengths.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 from tokenization.score import Meters, Notes, Score
 
 SUBBEATS_PER_WHOLE = 16
-# Order is that of their tokens, and the first one is in force where none is named. One more, even at the end, moves
-# all later tokens, which saved models speak: CONTRIBUTING.md says how a language gets new ones.
+# In the order of their tokens; the first is the default. Adding one, even at the end, would shift all later tokens and
+# break saved models. CONTRIBUTING.md explains how to extend a language.
 METRES = (
     (4, 4), (2, 4), (3, 4), (6, 8), (9, 8), (12, 8), (2, 2), (3, 8), (6, 4), (3, 2), (5, 4), (1, 4),
 )  # fmt: skip
@@ -27,36 +27,36 @@ LENGTHS = np.array([SUBBEATS_PER_WHOLE * n // d for n, d in METRES])  # sub-beat
 LONGEST_BAR = int(LENGTHS.max())
 SHORTEST_BAR = int(LENGTHS.min())
 FOUR_FOUR = 0
-# Of a bar with no other name.
+# The metre of a bar of which only the length is known.
 _BY_LENGTH = {4: "1/4", 6: "3/8", 8: "2/4", 12: "3/4", 16: "4/4", 20: "5/4"}
 _IN_QUARTERS, _IN_EIGHTHS = (16, 12, 8, 6, 4), (12, 6, 8, 4)
 
 
 @dataclass(frozen=True, eq=False)
 class Bars:
-    """The bars of a piece, end to end from sub-beat 0 on."""
+    """The consecutive bars of a piece, from sub-beat 0."""
 
     metre: np.ndarray  # (K,) index into METRES
 
     @cached_property
     def length(self) -> np.ndarray:
-        """How many sub-beats each has: (K,)."""
+        """The length of each bar in sub-beats: (K,)."""
         return LENGTHS[self.metre]
 
     @cached_property
     def start(self) -> np.ndarray:
-        """The sub-beat at which each begins: (K,)."""
+        """The first sub-beat of each bar: (K,)."""
         return np.cumsum(self.length) - self.length
 
     def of(self, subbeat: np.ndarray) -> np.ndarray:
-        """Return the number of the bar that each sub-beat lies in, of those after the last the last."""
+        """Return the index of the bar of each sub-beat; the last bar for all later ones."""
         return np.searchsorted(self.start, subbeat, side="right") - 1
 
     def __len__(self) -> int:
         return len(self.metre)
 
     def meters(self, ticks_per_subbeat: int) -> Meters:
-        """Return the time signatures, one where the metre changes; 4/4 from the start where there are no bars."""
+        """Return a time signature for each change of metre, or 4/4 if there are no bars."""
         changes = np.flatnonzero(np.diff(self.metre, prepend=-1))
         if not len(changes):
             return Meters(np.array([0]), *np.array(METRES[FOUR_FOUR])[:, None])
@@ -65,7 +65,7 @@ class Bars:
 
 
 def bars_of(meters: Meters, ticks_per_beat: int, until_subbeat: int) -> Bars:
-    """Return the bars that time signatures make, up to the one that holds a sub-beat."""
+    """Return the bars that follow from time signatures, up to the one that contains a sub-beat."""
     metre: list[np.ndarray] = []
     at = 0
     for _, stop, numerator, denominator in _sections(meters, ticks_per_beat):
@@ -78,9 +78,9 @@ def bars_of(meters: Meters, ticks_per_beat: int, until_subbeat: int) -> Bars:
         if stop is None or end < stop:
             whole, rest = whole + bool(rest), 0
         bars = np.tile(pattern, whole)
-        if rest and rest % 2:  # a sixteenth cannot be a bar; bar lines wait for it
+        if rest and rest % 2:  # bars have even lengths; the next bar starts a sixteenth early
             rest -= 1
-        if rest and rest < SHORTEST_BAR:  # it joins the bar before it
+        if rest and rest < SHORTEST_BAR:  # too short for a bar; extend the previous one
             last = len(pattern) if len(bars) else 0
             rest = rest + length if last else SHORTEST_BAR
             bars = bars[: len(bars) - last]
@@ -93,27 +93,29 @@ def bars_of(meters: Meters, ticks_per_beat: int, until_subbeat: int) -> Bars:
 
 
 def made_of(numerator: int, denominator: int) -> tuple[str, ...]:
-    """Return the metres that a bar is written as: itself, or those that it is made of."""
+    """Return the metres that a bar is split into, or only its own if it is supported."""
     return tuple(NAMES[index] for index in _pattern(numerator, denominator))
 
 
 def bar_lines(score: Score, bars: int) -> np.ndarray:
-    """Return the ticks at which so many bars of a score on the grid begin, and the last one ends: (bars + 1,)."""
+    """Return the start of the first bars of a score on the grid, and the end of the last, in ticks: (bars + 1,)."""
     subbeats = bars * LONGEST_BAR
     lengths = bars_of(score.meters, score.ticks_per_beat, subbeats).length[:bars]
     return np.append(0, np.cumsum(lengths)) * score.ticks_per_beat // 4
 
 
 def bar_count(score: Score) -> int:
-    """Return how many bars a score on the grid has begun when its last note ends."""
+    """Return the number of bars of a score on the grid, up to the end of its last note."""
     last = max(-(-4 * score.end_ticks // score.ticks_per_beat) - 1, 0)
     return len(bars_of(score.meters, score.ticks_per_beat, last))
 
 
 def usable_signatures(meters: Meters) -> list[tuple[int, int, int]]:
-    """Return start and fraction of each time signature that can be, in order; it is 4/4 until the first of them."""
+    """Return (tick, numerator, denominator) of each valid time signature, with 4/4 before the first one."""
     rows = zip(*(column.tolist() for column in meters.columns), strict=True)
-    rows = sorted(rows, key=lambda row: row[0])  # of two at one tick, the one written last
+    rows = sorted(
+        rows, key=lambda row: row[0]
+    )  # stable: of two on the same tick, the last one wins
     usable = [(at, n, d) for at, n, d in rows if 0 < n < 256 and 0 < d < 256]
     if not usable or usable[0][0] > 0:
         usable.insert(0, (0, *METRES[FOUR_FOUR]))
@@ -121,7 +123,7 @@ def usable_signatures(meters: Meters) -> list[tuple[int, int, int]]:
 
 
 def _sections(meters: Meters, ticks_per_beat: int) -> list[tuple[int, int | None, int, int]]:
-    """Return start and stop (sub-beats) of each time signature that can be, and what it says."""
+    """Return (start, stop, numerator, denominator) of each valid time signature, in sub-beats."""
     usable = usable_signatures(meters)
     starts = [(8 * max(at, 0) + ticks_per_beat) // (2 * ticks_per_beat) for at, _, _ in usable]
     stops = [*starts[1:], None]
@@ -134,7 +136,7 @@ def _sections(meters: Meters, ticks_per_beat: int) -> list[tuple[int, int | None
 
 @cache
 def _pattern(numerator: int, denominator: int) -> np.ndarray:
-    """Return the bars that stand for one bar of a metre, or for the fewest that make a whole one."""
+    """Return the supported metres that make up one bar, or the fewest bars with a valid total length."""
     if (numerator, denominator) in METRES:
         return np.array([METRES.index((numerator, denominator))])
     length = Fraction(SUBBEATS_PER_WHOLE * numerator, denominator)
@@ -146,7 +148,7 @@ def _pattern(numerator: int, denominator: int) -> np.ndarray:
 
 
 def _made_of(length: int, denominator: int) -> list[int]:
-    """Return bars that are so many sub-beats long together, an even number or none; the longest first."""
+    """Return supported metres with a total length in sub-beats, which is even, the longest first."""
     sizes = _IN_QUARTERS if denominator <= 4 else _IN_EIGHTHS
     bars: list[int] = []
     if length in _BY_LENGTH:
@@ -158,10 +160,14 @@ def _made_of(length: int, denominator: int) -> list[int]:
     return bars
 
 
-# The beats of a score's bars: quarters, or three eighths each where the metre counts in threes of them.
+# Beats: quarter notes, or dotted quarter notes in compound metres.
 
 QUARTER, DOTTED_QUARTER = 4, 6  # sub-beats
-FIRST, MIDDLE, OTHER = 0, 2, 1  # places that music treats alike, as beats of a bar of four
+FIRST, MIDDLE, OTHER = (
+    0,
+    2,
+    1,
+)  # roles of a beat in its bar, as the beats of a 4/4 bar with this role
 COMPOUND = np.array([n % 3 == 0 and d == 8 for n, d in METRES])
 BEAT = np.where(COMPOUND, DOTTED_QUARTER, QUARTER)  # of each metre
 BEATS = LENGTHS // BEAT
@@ -169,14 +175,14 @@ BEATS = LENGTHS // BEAT
 
 @dataclass(frozen=True)
 class Pulse:
-    """When beats begin; without any named ones they are quarters in bars of four."""
+    """The beats of a score; without `ticks`, they are quarter notes in 4/4."""
 
     ticks_per_beat: int
-    ticks: np.ndarray  # (K,), of each named beat
-    places: np.ndarray  # (K,), what each is in its bar
+    ticks: np.ndarray  # (K,) of each beat
+    places: np.ndarray  # (K,) role in the bar
 
     def spans(self, notes: Notes) -> tuple[np.ndarray, np.ndarray]:
-        """Return at which beat, and part of it, each note starts, and how many beats it lasts."""
+        """Return the onset and the duration of each note in beats."""
         if not len(self.ticks):
             return (
                 notes.onset_ticks / self.ticks_per_beat,
@@ -187,16 +193,16 @@ class Pulse:
         return onset, np.interp(notes.end_ticks, self.ticks, beats) - onset
 
     def to_ticks(self, beats: np.ndarray) -> np.ndarray:
-        """Return when whole beats begin."""
+        """Return the ticks of whole beats."""
         return self.ticks[beats] if len(self.ticks) else beats * self.ticks_per_beat
 
     def place(self, beats: np.ndarray) -> np.ndarray:
-        """Return the beat of a bar of four that each whole beat is like: 0 … 3."""
+        """Return the beat of a 4/4 bar, 0 … 3, that corresponds to each whole beat."""
         return self.places[beats] if len(self.ticks) else beats % 4
 
 
 def pulse_of(score: Score) -> Pulse:
-    """Return the beats up to the bar after the last note."""
+    """Return the beats of a score, up to the start of the bar after the last note."""
     if (score.meters.numerator == 4).all() and (score.meters.denominator == 4).all():
         return Pulse(score.ticks_per_beat, np.zeros(0), np.zeros(0))
     last = -(-4 * score.end_ticks // score.ticks_per_beat)

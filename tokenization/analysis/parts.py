@@ -1,8 +1,7 @@
-"""The parts of a score, and which of them are the bass, the drums and the busiest other.
+"""Find the parts of a score, and among them the drums, the bass and the busiest other part.
 
-A part is a track, or several of one name and one family of instruments. Drums are recognised by their
-channel, else by their name, else by what they play; a bass by its instrument, its name, its
-register, and by playing one note at a time.
+A part is one track, or several with the same name and instrument family. Drums are recognised by their channel, else by
+their name, else by their pitches; a bass by its instrument, name and register, and because it is monophonic.
 """
 
 from __future__ import annotations
@@ -16,43 +15,43 @@ import numpy as np
 from tokenization.score import Notes, Score
 from tokenization.wording import listed
 
-# The tracks of a score as people speak of them: by name or by index.
-
 
 def note_counts(score: Score) -> list[int]:
-    """Return how many notes each track has."""
+    """Return the number of notes of each track."""
     return np.bincount(score.notes.track, minlength=len(score.tracks)).tolist()
 
 
 def sources_of(score: Score, tracks: Iterable[int]) -> tuple[int, ...]:
-    """Return the tracks of the file's score that some tracks play together."""
+    """Return the tracks of the file from which some tracks were made."""
     return tuple(source for index in tracks for source in score.tracks[index].sources)
 
 
 def label(score: Score, index: int) -> str:
-    """Return what to call a track."""
+    """Return the name of a track, or its number if it has none."""
     return score.tracks[index].name.strip() or f"track {index}"
 
 
 def find_tracks(score: Score, wanted: int | str) -> list[int]:
-    """Return the one of an index, or the tracks of a name; digits are a name if there is one so."""
+    """Return the tracks with a name, or the one with an index. A name made of digits takes precedence."""
     name = str(wanted).strip().casefold()
     found = [i for i, track in enumerate(score.tracks) if name == track.name.strip().casefold()]
     if isinstance(wanted, str) and name and found:
         return found
     if name.isdecimal() and int(name) < len(score.tracks):
         return [int(name)]
-    there = listed([f"{i} ({label(score, i)})" for i in range(len(score.tracks))])
-    raise ValueError(f"there is no track {wanted!r}; the score has {there}")
+    tracks = listed([f"{i} ({label(score, i)})" for i in range(len(score.tracks))])
+    raise ValueError(f"there is no track {wanted!r}; the score has {tracks}")
 
 
 def chosen_tracks(score: Score, wanted: int | str | Iterable[int | str]) -> list[int]:
-    """Return the tracks of these indices and names that have notes, in order."""
+    """Return the tracks with these indices and names that have notes, in ascending order."""
     wanted = [wanted] if isinstance(wanted, int | str) else wanted
     counts = note_counts(score)
     found = {index for name in wanted for index in find_tracks(score, name) if counts[index]}
     if not found:
-        raise ValueError("the chosen tracks hold no notes; choose others, or leave the choice open")
+        raise ValueError(
+            "the chosen tracks have no notes; choose others, or let the program choose"
+        )
     return sorted(found)
 
 
@@ -60,17 +59,17 @@ BASS_NAME = re.compile(r"bass(?!oon|\s*drum|\s*clar)|\b(basse|bajo|baixo)\b|ベ�
 DRUM_NAME = re.compile(
     r"(?<!steel )drum|percussion|\bkit\b|schlagzeug|batter(ie|ia|y)|bateria|ドラム", re.I
 )
-FAMILY_PROGRAMS = 8  # how many programs of General MIDI are a family of instruments
+FAMILY_PROGRAMS = 8  # programs per instrument family of General MIDI
 BASS_PROGRAMS = range(32, 40)
 EFFECT_PROGRAMS = range(120, 128)  # birds, helicopters
-LOW_PITCH = 52  # E3: at least half the notes of a bass lie below, or there
+LOW_PITCH = 52  # E3; the median pitch of a bass is at most this
 KICKS, SNARES = (35, 36), (37, 38, 39, 40)
 CYMBALS = (42, 44, 46, 49, 51, 53, 55, 57, 59)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Tracks that play together as one, and what tells their role."""
+    """Tracks that form one part, with the features that reveal its role."""
 
     tracks: tuple[int, ...]
     label: str
@@ -78,8 +77,8 @@ class Part:
     is_drum: bool
     notes: int
     median_pitch: float
-    one_at_a_time: float  # the share of notes that begin while no other one of the part sounds
-    kit_share: float  # how much of it is a drum kit; 0 where nothing speaks for one
+    monophony: float  # the fraction of notes that start while no other note of the part sounds
+    kit_fraction: float  # the fraction of notes with pitches of a drum kit; 0 if it cannot be one
 
 
 def parts_of(score: Score) -> list[Part]:
@@ -104,46 +103,46 @@ def _part(score: Score, tracks: tuple[int, ...]) -> Part:
         is_drum=first.is_drum,
         notes=len(notes),
         median_pitch=float(np.median(notes.pitch)),
-        one_at_a_time=_one_at_a_time(notes, score.ticks_per_beat),
-        kit_share=_kit_share(notes, score.ticks_per_beat),
+        monophony=_monophony(notes, score.ticks_per_beat),
+        kit_fraction=_kit_fraction(notes, score.ticks_per_beat),
     )
 
 
-def _one_at_a_time(notes: Notes, ticks_per_beat: int) -> float:
+def _monophony(notes: Notes, ticks_per_beat: int) -> float:
     order = np.argsort(notes.onset_ticks, kind="stable")
     onset, end = notes.onset_ticks[order], notes.end_ticks[order]
-    legato = ticks_per_beat / 4  # so long may a note last into the next one
+    legato = ticks_per_beat / 4  # tolerated overlap with the next note
     together = np.diff(onset) <= ticks_per_beat / 16
     overlap = np.maximum.accumulate(end)[:-1] > onset[1:] + legato
     return 1 - float(np.count_nonzero(together | overlap)) / len(notes)
 
 
-def _kit_share(notes: Notes, ticks_per_beat: int) -> float:
-    """Return the share of kicks, snares and cymbals, by General MIDI's map of drum pitches.
+def _kit_fraction(notes: Notes, ticks_per_beat: int) -> float:
+    """Return the fraction of kicks, snares and cymbals, by the drum map of General MIDI.
 
-    Any melody has such pitches. A kit has all three and strikes them together, or its notes are
-    mere clicks; anything else counts as 0.
+    Melodies contain these pitches too. In a drum part all three occur, also together, or the notes are very short;
+    otherwise the result is 0.
     """
     shares = [float(np.isin(notes.pitch, pitches).mean()) for pitches in (KICKS, SNARES, CYMBALS)]
     full_kit = min(shares) >= 0.03 and sum(shares) >= 0.8
     clicks = 16 * np.median(notes.duration_ticks) <= ticks_per_beat
-    together = full_kit and _one_at_a_time(notes, ticks_per_beat) < 0.9
+    together = full_kit and _monophony(notes, ticks_per_beat) < 0.9
     return sum(shares) if together or (clicks and sum(shares) >= 0.2) else 0.0
 
 
 def find_drums(parts: Sequence[Part]) -> tuple[list[Part], str]:
-    """Return the drums and how they were recognised: all parts on a drum channel, or else by name."""
+    """Return the drum parts and how they were recognised: by channel, else by name, else by pitch."""
     if flagged := [part for part in parts if part.is_drum]:
         return flagged, "on the drum channel"
     if named := [part for part in parts if DRUM_NAME.search(part.label)]:
         return named, "by name"
-    playing = [part for part in parts if part.kit_share]
-    best = sorted(playing, key=lambda part: -part.kit_share)[:1]
+    playing = [part for part in parts if part.kit_fraction]
+    best = sorted(playing, key=lambda part: -part.kit_fraction)[:1]
     return best, "by its pitches, those of a drum kit"
 
 
 def find_bass(parts: Sequence[Part]) -> tuple[list[Part], str]:
-    """Return the part that is most like a bass and how it was recognised, or none."""
+    """Return the most probable bass, if any, and how it was recognised."""
     candidates = melodic(parts)
     lowest = min((part.median_pitch for part in candidates), default=0.0)
     signs = [_signs_of_bass(part, lowest) for part in candidates]
@@ -160,13 +159,13 @@ def _signs_of_bass(part: Part, lowest_pitch: float) -> list[tuple[int, str]]:
         (BASS_NAME.search(part.label) is not None, 3, "by name"),
         (part.median_pitch == lowest_pitch, 2, "the lowest"),
         (part.median_pitch <= LOW_PITCH, 1, "low"),
-        (part.one_at_a_time >= 0.6, 1, "one note at a time"),
+        (part.monophony >= 0.6, 1, "one note at a time"),
     )
     return [(weight, reason) for holds, weight, reason in signs if holds]
 
 
 def find_other(parts: Sequence[Part]) -> tuple[list[Part], str]:
-    """Return the busiest part that is neither percussion nor a sound effect, or none."""
+    """Return the busiest part, if any, that is neither percussion nor a sound effect."""
     busiest = sorted(melodic(parts), key=lambda part: -part.notes)
     return busiest[:1], "the busiest of the rest" if len(busiest) > 1 else "the only one left"
 

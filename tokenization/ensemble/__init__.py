@@ -1,1 +1,1 @@
-"""The ensemble language: any parts with their instruments, bar by bar, with an optional plan of each bar."""
+"""The ensemble language: any parts in any metre, bar by bar, with an optional plan for each bar."""

@@ -1,7 +1,4 @@
-"""The ensemble language: any score, in all its parts, as tokens and back.
-
-First a score is arranged: parts on the grid of the language, with chords; the remarks say what that took.
-"""
+"""The ensemble language: arrange a score, convert it to tokens, and back."""
 
 from __future__ import annotations
 
@@ -67,15 +64,15 @@ from tokenization.score import (
 )
 from tokenization.wording import Remark, listed
 
-# The velocities of notes on a bar line, a quarter, an eighth and elsewhere, where a prompt has no dynamics.
+# For prompts without dynamics: the velocities of notes on a bar line, a beat, an eighth, and elsewhere.
 ACCENTS = (92, 84, 76, 70)
 MOST_TRACKS = MOST_PARTS - 1  # the chords are a part too
 
 
 def arrange(score: Score, tracks: int | str | Iterable[int | str] | None = None) -> Score:
-    """Bring any score to its own bars, a part for each track that plays, with a chord on each bar line.
+    """Align a score with its bars, make each playing track a part, and put a chord on every bar line.
 
-    `tracks` names the tracks to play, by index or name; else all are.
+    `tracks`: the tracks to include, by index or name; None for all.
     """
     if not len(score.notes):
         raise ValueError("the score has no notes to arrange")
@@ -86,7 +83,7 @@ def arrange(score: Score, tracks: int | str | Iterable[int | str] | None = None)
 
 
 def _with_tracks(score: Score, chosen: list[int]) -> Score:
-    """Return the score with the chosen tracks alone, all drums on one of them."""
+    """Return the score with the chosen tracks only, and all drums merged into one track."""
     drums = {index for part in find_drums(parts_of(score))[0] for index in part.tracks}
     drums &= {*chosen}
     kept, remarks = _that_fit(score, chosen, drums)
@@ -116,7 +113,7 @@ def _with_tracks(score: Score, chosen: list[int]) -> Score:
 
 
 def _that_fit(score: Score, chosen: list[int], drums: set[int]) -> tuple[list[int], list[Remark]]:
-    """Return the tracks that have room, the busiest first where not all have, and what to say of the others."""
+    """Return the chosen tracks that fit into the limits, preferring busy ones, and a remark on the others."""
     counts, voices = note_counts(score), dict[int, int]()
     room = MOST_TRACKS - bool(drums)
     kept = []
@@ -134,7 +131,7 @@ def _that_fit(score: Score, chosen: list[int], drums: set[int]) -> tuple[list[in
 
 
 def _without_dynamics(score: Score) -> Score:
-    """Return the score, of one loudness throughout, as one without dynamics."""
+    """Mark a score in which all notes have the same velocity as one without dynamics."""
     velocity = score.notes.velocity
     if (velocity == velocity[0]).all():
         flat = np.full_like(velocity, FLAT_VELOCITY)
@@ -143,12 +140,12 @@ def _without_dynamics(score: Score) -> Score:
 
 
 def _accented(score: Score) -> Score:
-    """Return the score with each note as loud as its place in the bar asks for."""
+    """Return the score with velocities that follow the position of each note in its bar."""
     onset, beat = score.notes.onset_ticks, score.ticks_per_beat
     lines = bar_lines(score, bar_count(score))
     place = onset - lines[np.searchsorted(lines, onset, side="right") - 1]
-    places = [place == 0, place % beat == 0, 2 * place % beat == 0]
-    velocity = np.select(places, ACCENTS[:3], ACCENTS[3])
+    conditions = [place == 0, place % beat == 0, 2 * place % beat == 0]
+    velocity = np.select(conditions, ACCENTS[:3], ACCENTS[3])
     return score.replace(notes=score.notes.replace(velocity=velocity))
 
 
@@ -159,28 +156,29 @@ def _with_tempo(score: Score) -> Score:
 
 
 def _with_chords(score: Score) -> Score:
-    """Return the score with chords for markers, its own if it names some, where they change and on bar lines."""
+    """Return the score with its own or recognised chords as markers, where they change and on bar lines."""
     if not named(score) and not len(score.pitched):
         return score.replace(markers=())
     score = with_chords(score)
-    return score.replace(markers=on_bar_lines(score, score.markers))
+    return score.replace(markers=_on_bar_lines(score))
 
 
-def on_bar_lines(score: Score, chords: Iterable[Marker]) -> tuple[Marker, ...]:
-    """Return chords with those that sound on at a bar line named there again."""
-    known = sorted((c for c in chords if c.text in CHORDS), key=lambda chord: chord.onset_ticks)
+def _on_bar_lines(score: Score) -> tuple[Marker, ...]:
+    """Return the chords, with those that last past a bar line repeated there."""
+    known = [marker for marker in score.markers if marker.text in CHORDS]
+    known.sort(key=lambda chord: chord.onset_ticks)
     if not known:
         return ()
     onsets = np.array([chord.onset_ticks for chord in known])
     lines = bar_lines(score, bar_count(score))[:-1]
-    again = lines[(lines > onsets[0]) & ~np.isin(lines, onsets)]
-    standing = np.searchsorted(onsets, again, side="right") - 1
-    said = [known[place].at(int(at)) for at, place in zip(again, standing, strict=True)]
-    return tuple(sorted([*known, *said], key=lambda chord: chord.onset_ticks))
+    lines = lines[(lines > onsets[0]) & ~np.isin(lines, onsets)]
+    current = np.searchsorted(onsets, lines, side="right") - 1
+    repeated = [known[index].at(int(line)) for line, index in zip(lines, current, strict=True)]
+    return tuple(sorted([*known, *repeated], key=lambda chord: chord.onset_ticks))
 
 
 class Ensemble(Goals, Plans):
-    """Any parts with their instruments, in every metre, with a plan, ends and gaps."""
+    """Any number of parts in any metre, with plans, endings and gaps."""
 
     name = "ensemble"
     vocabulary = VOCABULARY
@@ -203,7 +201,7 @@ class Ensemble(Goals, Plans):
     }
 
     def encode(self, score: Score) -> Encoded:
-        """Spell an arranged score, from the begin token to the end token."""
+        """Convert an arranged score to tokens, from `begin` to `end`."""
         sheet, losses = sheet_of(score)
         ids = spell(sheet).astype(np.uint16)
         onset = steps_of(score.tempos.onset_ticks, score.ticks_per_beat, STEPS_PER_BEAT).tolist()
@@ -213,10 +211,10 @@ class Ensemble(Goals, Plans):
         return Encoded(ids=ids, bars=self.bars(ids), notes=notes, losses=losses, setting=setting)
 
     def encode_for_model(self, arranged: Score, score: Score) -> Encoded:
-        """Spell an arranged score, which was `score`; one without dynamics with accents on bar lines and beats.
+        """Convert the arranged form of a score to tokens, adding accents if it has no dynamics.
 
-        In training, `flat` stands before classical keyboard music alone, so a model goes on with such music after it.
-        What is written has the velocity of the file all the same.
+        In the training data only classical keyboard music is `flat`, so models continue a flat prompt in that style.
+        The setting keeps the velocity of the file for the decoded score.
         """
         if not (arranged.notes.velocity == FLAT_VELOCITY).all():
             return self.encode(arranged)
@@ -225,15 +223,15 @@ class Ensemble(Goals, Plans):
         return replace(encoded, setting=replace(encoded.setting, velocity=velocity))
 
     def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
-        """Read a valid sequence or a prefix of one, without its plan and goals; what is not complete is left out."""
+        """Convert a valid sequence or prefix to a score; an incomplete event at the end is left out."""
         return struck_again(score_of(self.sheet(plain(ids)), setting or Setting()))
 
     def sheet(self, ids: np.ndarray) -> Sheet:
-        """Return what a valid plain sequence says, on the grid."""
+        """Return the piece on the grid that a valid plain sequence encodes."""
         return Reading(closed(ids)).sheet()
 
     def described(self, ids: np.ndarray) -> np.ndarray:
-        """Return the beginning of a piece that says its key and, of all bars but one just begun, their plan."""
+        """Return the beginning of a piece with its key and the plan of all complete bars."""
         sheet = self.sheet(ids)
         if not len(sheet.bar):
             return ids
@@ -242,14 +240,14 @@ class Ensemble(Goals, Plans):
         return about(planned(ids, plan), key=key_of(sheet))
 
     def part_names(self, ids: np.ndarray) -> tuple[str, ...]:
-        """Return the name of each track of a piece, by which `accompanying` knows it."""
+        """Return the name of each track, as `accompanying` takes it."""
         parts = Reading(plain(ids)).parts
         return tuple(names_of(parts[parts != HARMONY]))
 
     def recalled(self) -> dict[str, Any]:
-        """Return what tokens mean to a model that recalls."""
+        """Return the roles of tokens for a model with recall (musicgen/recall.py)."""
         blocks = {name: [block.start, block.stop] for name, block in VOCABULARY.blocks.items()}
-        # How many bars back each token returns: 0 for a new bar, −1 for an earlier one without a name.
+        # The distance in bars of each return token: 0 for a new bar, −1 for any other distance.
         back = {"new": 0, "other": -1, **{bars: int(bars) for bars in RETURNS if bars.isdecimal()}}
         start = blocks["return"][0]
         return {
@@ -266,13 +264,13 @@ class Ensemble(Goals, Plans):
         }
 
     def clock(self) -> dict[str, Any]:
-        """Return how bars and places move time, in eighths of a beat.
+        """Return how bar, part and position tokens move time, in eighths of a beat.
 
-        Each bar takes as long as the longest there is. So what stands at the same place of the bar before lies one bar
-        back in every metre. Each part goes back to the start of its bar.
+        All bars count as long as the longest one, so the same position in the previous bar is the same distance back in
+        every metre. Each part starts again at the beginning of its bar.
         """
         stride = LONGEST_BAR // CLOCK_STEPS
-        places = np.minimum((np.arange(LONGEST_BAR) + 1) // CLOCK_STEPS, stride - 1)
+        ticks = np.minimum((np.arange(LONGEST_BAR) + 1) // CLOCK_STEPS, stride - 1)
         moves = [[BAR, 1, 0], *([part, 0, 0] for part in range(PART.start, PART.stop))]
-        moves += [[AT.start + step, 0, int(tick)] for step, tick in enumerate(places)]
+        moves += [[AT.start + step, 0, int(tick)] for step, tick in enumerate(ticks)]
         return {"bar_ticks": stride, "step_ticks": stride, "moves": moves}

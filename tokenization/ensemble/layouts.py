@@ -1,8 +1,8 @@
-"""How a piece of the ensemble language is laid out for a model: its parts in any order, its plan, its goals.
+"""Sequences for a model: a piece with its parts in any order, a style and a key, a plan of its bars, and goals.
 
     begin style? key? tempo? flat? parts  after <bars after the gap> before  (bar left? plan metre? …)* end
 
-All this is drawn for training and given for generation by the same functions; `plain` takes it away again.
+Training examples and prompts are built by the same functions. `plain` removes all that they add.
 
 Letters: T tokens, K bars, P parts.
 """
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tokenization.analysis.chords import key as likeliest_key
+from tokenization.analysis.chords import key as estimated_key
 from tokenization.analysis.metres import FOUR_FOUR
 from tokenization.ensemble.spelling import Reading, Sheet, declared, voices_of
 from tokenization.ensemble.tokens import (
@@ -39,18 +39,18 @@ from tokenization.ensemble.tokens import (
     VOICE,
     velocity_of,
 )
-from tokenization.language import COUNTED, given_until
+from tokenization.language import COUNTED, suffix_stop
 
 # The upper edges of the levels of a plan; the last level has none.
-DENSITY_EDGES = np.array([0, 0.75, 1.5, 2.5, 4, 6.5, 11])  # notes a beat, inclusive
+DENSITY_EDGES = np.array([0, 0.75, 1.5, 2.5, 4, 6.5, 11])  # notes per beat, inclusive
 REGISTER_EDGES = np.array([48, 53, 57, 61, 65, 69, 73, 77, 82])  # MIDI pitch
-LIKE = 0.6  # the share of common notes from which a bar is like another one
+SIMILAR = 0.6  # the least similarity at which a bar counts as the return of another one
 NO_LEVEL = -1
-Plan = Mapping[str, np.ndarray]  # a level for each bar, or NO_LEVEL, by the name of its family
+Plan = Mapping[str, np.ndarray]  # family → the level of each bar, or NO_LEVEL
 
 
 def plain(ids: np.ndarray) -> np.ndarray:
-    """Return a sequence without what is said about the piece, its plan and its goals: (T,) int64."""
+    """Return a sequence without style, key, plan, goals and the bars after a gap: (T,) int64."""
     ids = np.asarray(ids, dtype=np.int64)
     opened, closed = np.flatnonzero(ids == AFTER), np.flatnonzero(ids == BEFORE)
     if len(opened):
@@ -60,37 +60,37 @@ def plain(ids: np.ndarray) -> np.ndarray:
 
 
 def body_start(ids: np.ndarray) -> int:
-    """Return where the first bar begins."""
+    """Return the offset of the first bar, or the length of a sequence without bars."""
     return int(np.argmax(ids == BAR)) if (ids == BAR).any() else len(ids)
 
 
 def from_bar(ids: np.ndarray, bar: int) -> np.ndarray:
-    """Return a plain piece from a bar on, as it would be spelled if it began there: (T,)."""
+    """Return the plain piece that starts at a bar of another one: (T,)."""
     starts = np.flatnonzero(ids == BAR)
     if not bar:
         return ids
     offset = int(starts[bar])
     metres = ids[:offset][METRE.holds(ids[:offset])]
     rest = ids[offset:]
-    in_force = metres[-1:] if not METRE.holds(rest[1:2]).any() else rest[1:2]
-    in_force = in_force[in_force != METRE.start + FOUR_FOUR]
-    skipped = 1 + int(METRE.holds(rest[1:2]).any())
-    return np.concatenate([ids[: starts[0]], rest[:1], in_force, rest[skipped:]])
+    names_metre = bool(METRE.holds(rest[1:2]).any())
+    metre = rest[1:2] if names_metre else metres[-1:]
+    metre = metre[metre != METRE.start + FOUR_FOUR]
+    return np.concatenate([ids[: starts[0]], rest[:1], metre, rest[1 + names_metre :]])
 
 
 def with_parts(
     ids: np.ndarray, order: Sequence[int] | np.ndarray, instruments: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return a plain piece with only these of its parts, by their index, and in this order: (T,).
+    """Return a plain piece reduced to the parts with these indices, in this order: (T,).
 
-    They may be played by other instruments, one for each part in this order.
+    `instruments`, one for each of them, replace those of the piece.
     """
     reading, order = Reading(ids), np.asarray(order, dtype=np.int64)
     ended = len(ids) and ids[-1] == END
     inside = (reading.bar >= 0) & (ids != END) & ~VOICE.holds(ids)
-    rank = np.full(len(reading.parts) + 1, -1)  # of no part: the last entry
+    rank = np.full(len(reading.parts) + 1, -1)  # −1: dropped
     rank[order] = np.arange(1, len(order) + 1)
-    rank[-1] = 0
+    rank[-1] = 0  # for tokens before the first part of a bar, whose index is −1
     place = rank[reading.part]
     kept = np.flatnonzero(inside & (place >= 0))
     kept = kept[np.lexsort((place[kept], reading.bar[kept]))]
@@ -109,22 +109,22 @@ def with_parts(
 
 
 def about(ids: np.ndarray, *, style: str | None = None, key: int | None = None) -> np.ndarray:
-    """Return a piece that says its style and its key right after its begin token, as far as they are given."""
-    said = [] if style is None else [VOCABULARY.id(f"style_{style}")]
-    said += [] if key is None else [KEY.start + key]
-    return np.insert(ids, 1, np.array(said, dtype=ids.dtype))
+    """Return a piece with tokens for its style and its key, if given, after the begin token."""
+    added = [] if style is None else [VOCABULARY.id(f"style_{style}")]
+    added += [] if key is None else [KEY.start + key]
+    return np.insert(ids, 1, np.array(added, dtype=ids.dtype))
 
 
 def key_of(sheet: Sheet) -> int | None:
-    """Return the number of the likeliest key, major before minor; None without pitched notes."""
+    """Return the most probable key (0–11 major, 12–23 minor), or None without pitched notes."""
     pitched = sheet.instrument < PITCHED
     if not pitched.any():
         return None
-    return likeliest_key(sheet.value[pitched], LENGTHS[sheet.length[pitched]])
+    return estimated_key(sheet.value[pitched], LENGTHS[sheet.length[pitched]])
 
 
 def plan_of(sheet: Sheet) -> dict[str, np.ndarray]:
-    """Return the plan that describes each bar of a piece."""
+    """Return the plan that describes the bars of a piece."""
     bars = len(sheet.bars)
     sounds = sheet.instrument != HARMONY
     pitched = sheet.instrument < PITCHED
@@ -143,7 +143,7 @@ def plan_of(sheet: Sheet) -> dict[str, np.ndarray]:
 
 
 def _register(sheet: Sheet, pitched: np.ndarray, bars: int) -> np.ndarray:
-    """Return the level of the mean of the highest notes of each bar's onsets."""
+    """Return the register level of each bar, from the mean of the highest pitch at each onset."""
     bar, onset, value = sheet.bar[pitched], sheet.onset[pitched], sheet.value[pitched]
     order = np.lexsort((value, onset))
     bar, onset, value = bar[order], onset[order], value[order]
@@ -154,7 +154,7 @@ def _register(sheet: Sheet, pitched: np.ndarray, bars: int) -> np.ndarray:
 
 
 def _dynamics(sheet: Sheet, sounds: np.ndarray, notes: np.ndarray) -> np.ndarray:
-    """Return the level of the mean velocity of each bar."""
+    """Return the loudness level of each bar, from its mean velocity."""
     if sheet.flat:
         return np.full(len(notes), NO_LEVEL)
     velocity = velocity_of(sheet.loudness[sounds])
@@ -164,74 +164,75 @@ def _dynamics(sheet: Sheet, sounds: np.ndarray, notes: np.ndarray) -> np.ndarray
 
 
 def _returns(sheet: Sheet, chosen: np.ndarray) -> np.ndarray:
-    """Return which earlier bar each bar is like, as an index into RETURNS: the most alike, the nearest if equal."""
+    """Return how far back the most similar earlier bar is, for each bar, as an index into RETURNS.
+
+    Of equally similar bars, one at a distance that has a token is preferred, then the nearest.
+    """
     bars = len(sheet.bars)
     start = (sheet.bars.start * STEPS_PER_SUBBEAT)[sheet.bar[chosen]]
     step, part, value = sheet.onset[chosen] - start, sheet.part[chosen], sheet.value[chosen]
-    _, what = np.unique((step * 64 + part) * 256 + value, return_inverse=True)
-    holds = np.zeros((bars, int(what.max(initial=0)) + 1), dtype=np.float32)
-    holds[sheet.bar[chosen], what] = 1
-    size = holds.sum(1)
-    common = holds @ holds.T
-    likeness = 2 * common / np.maximum(size[:, None] + size, 1)  # Dice's coefficient: (K, K)
-    likeness[np.triu_indices(bars)] = 0  # only earlier bars
+    _, note = np.unique((step * 64 + part) * 256 + value, return_inverse=True)
+    contains = np.zeros((bars, int(note.max(initial=0)) + 1), dtype=np.float32)
+    contains[sheet.bar[chosen], note] = 1
+    size = contains.sum(1)
+    common = contains @ contains.T
+    similarity = 2 * common / np.maximum(size[:, None] + size, 1)  # Dice coefficient: (K, K)
+    similarity[np.triu_indices(bars)] = 0  # only earlier bars
     back = np.arange(bars)[:, None] - np.arange(bars)
-    plain_steps = np.isin(back, [int(step) for step in RETURNS[1:-1]])
-    ranked = likeness + 1e-3 * plain_steps - 1e-6 * back  # a distance with a name, then the nearest
-    best = ranked.argmax(1)
+    has_token = np.isin(back, [int(step) for step in RETURNS[1:-1]])
+    best = (similarity + 1e-3 * has_token - 1e-6 * back).argmax(1)
     rows = np.arange(bars)
     distance = back[rows, best]
     level = np.full(bars, len(RETURNS) - 1)
-    for number, step_name in enumerate(RETURNS[1:-1], 1):
-        level[distance == int(step_name)] = number
-    level[likeness[rows, best] < LIKE] = 0
+    for number, name in enumerate(RETURNS[1:-1], 1):
+        level[distance == int(name)] = number
+    level[similarity[rows, best] < SIMILAR] = 0
     return np.where(size > 0, level, NO_LEVEL)
 
 
 def planned(ids: np.ndarray, plan: Plan, first: int = 0) -> np.ndarray:
-    """Return a piece whose bars, all after so many first ones, say their plan after their bar tokens: (T,)."""
+    """Return a piece with the plan of each bar, except the `first` ones, in front of its notes: (T,)."""
     bars = np.flatnonzero(ids == BAR)[first:]
-    counted = np.append(ids, END)[bars + 1] >= LEFT_1  # goals stand before the plan
+    counted = np.append(ids, END)[bars + 1] >= LEFT_1  # goal tokens come before the plan
     bars = bars + counted
     at, values = [], []
     for name in PLAN:
         if name in plan:
             level = np.asarray(plan[name])[: len(bars)]
-            said = np.flatnonzero(level >= 0)
-            at.append(bars[said] + 1)
-            values.append(VOCABULARY[name].start + level[said])
+            known = np.flatnonzero(level >= 0)
+            at.append(bars[known] + 1)
+            values.append(VOCABULARY[name].start + level[known])
     if not at:
         return ids
     return np.insert(ids, np.concatenate(at), np.concatenate(values))
 
 
 def ending(ids: np.ndarray, bars: int) -> np.ndarray:
-    """Return a piece, or the end of one, whose last bars, COUNTED at most, count down to its end: (T,)."""
+    """Return a piece whose last bars, COUNTED at most, count down to its end: (T,)."""
     starts = np.flatnonzero(ids == BAR)[-min(bars, COUNTED) :]
     return np.insert(ids, starts + 1, LEFT_1 + np.arange(len(starts))[::-1])
 
 
 def gap(ids: np.ndarray, start: int, stop: int) -> np.ndarray:
-    """Return a piece, laid out to have the bars start … stop − 1 written, up to the end of the gap: (T,)."""
-    lines = bar_offsets(ids)
-    piece = ids[: lines[stop]]
-    counted = lines[start:stop]
-    piece = np.insert(piece, counted + 1, SEAM_1 + np.arange(stop - start)[::-1])
+    """Return an example of filling the gap start … stop − 1 of a piece, which ends with the gap: (T,)."""
+    offsets = bar_offsets(ids)
+    seams = SEAM_1 + np.arange(stop - start)[::-1]
+    piece = np.insert(ids[: offsets[stop]], offsets[start:stop] + 1, seams)
     head = body_start(ids)
-    return np.concatenate([piece[:head], beyond(ids, stop, stop), piece[head:], [END]])
+    return np.concatenate([piece[:head], bars_after_gap(ids, stop), piece[head:], [END]])
 
 
-def beyond(ids: np.ndarray, stop: int, bars_before: int) -> np.ndarray:
-    """Return the bars of a piece from `stop` on as they are given first, so many bars standing before them: (T,)."""
-    until = given_until(stop, bars_before)
-    lines = bar_offsets(ids)
-    there = min(until, len(lines) - 1)
+def bars_after_gap(ids: np.ndarray, stop: int) -> np.ndarray:
+    """Return the bars after a gap that ends before bar `stop`, as a prompt gives them: (T,)."""
+    until = suffix_stop(stop)
+    offsets = bar_offsets(ids)
+    last = min(until, len(offsets) - 1)
     later = ids[:0]
-    if there > stop:
-        later = from_bar(ids[: lines[there]], stop)[body_start(ids) :]
-    return np.concatenate([[AFTER], later, np.full(until - there, BAR), [BEFORE]])
+    if last > stop:
+        later = from_bar(ids[: offsets[last]], stop)[body_start(ids) :]
+    return np.concatenate([[AFTER], later, np.full(until - last, BAR), [BEFORE]])
 
 
 def bar_offsets(ids: np.ndarray) -> np.ndarray:
-    """Return where each bar starts in the tokens of a piece, and the last one ends: (bars + 1,)."""
+    """Return the offset of each bar in a piece, and the end of the last one: (bars + 1,)."""
     return np.append(np.flatnonzero(ids == BAR), len(ids) - (len(ids) > 0 and ids[-1] == END))

@@ -1,10 +1,11 @@
-"""What may be asked of bars, as a musician says it, and the levels of a plan that say it to a model.
+"""Turn what a user asks of the bars, or of a new piece, into plan levels and prompt tokens.
 
     {"density": 4, "register": [60, 60, 72, 72], "loudness": 80, "players": 3, "form": "A A B A"}
 
-A number holds for every bar, a list a bar each, null leaves a bar free. `density` is notes a beat, `register` the
-MIDI pitch of the highest line, `loudness` a velocity, `players` how many parts play. `form` names sections of equal
-length by letters: one that comes again returns to the bars of its first time.
+A number applies to every bar; a list has one number per bar, with null for a bar that is left free. `density` is in
+notes per beat, `register` is the MIDI pitch of the highest notes, `loudness` a velocity, `players` the number of parts
+that play. `form` names sections of equal length by letters. A letter that was used before returns to the bars of the
+latest section with this letter.
 """
 
 from __future__ import annotations
@@ -47,13 +48,9 @@ from tokenization.language import Language
 from tokenization.records import suggestion
 
 ASKED = ("density", "register", "loudness", "players", "form")
-FAMILY = {"loudness": "dynamics", "form": "return"}  # of tokens, where it has another name
+FAMILY = {"loudness": "dynamics", "form": "return"}  # token families with a name of their own
 _BOUNDS = {"density": (0, 24), "register": (0, 127), "loudness": (1, 127), "players": (1, PLAYERS)}
 
-
-# What may be asked of a piece from nothing.
-
-# Keys as musicians write them.
 _KEYS = {
     "major": ("C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"),
     "minor": ("C", "C#", "D", "Eb", "E", "F", "F#", "G", "G#", "A", "Bb", "B"),
@@ -69,10 +66,10 @@ _PARTS_OF_STYLES = {
 
 
 class Plans(Language):
-    """What may be asked of bars, and of a piece from nothing."""
+    """Plans of bars, and beginnings of new pieces."""
 
     def plan(self, asked: Mapping[str, Any], bars: int, /) -> dict[str, np.ndarray]:
-        """Return the plan of so many bars by what is asked of them, or say what cannot be."""
+        """Return the plan of the bars that a user asks for; raise ValueError if it is not possible."""
         for name in asked:
             if name not in ASKED:
                 raise ValueError(f"a plan has no {name!r}{suggestion(name, ASKED)}")
@@ -84,19 +81,19 @@ class Plans(Language):
                 plan["return"] = _levels_of(self.bars_back(asked, bars))
                 continue
             numbers = _numbers(name, value, bars)
-            said = ~np.isnan(numbers)
-            family, level = _level(name, np.where(said, numbers, 1))
-            plan[family] = np.where(said, level, NO_LEVEL)
+            known = ~np.isnan(numbers)
+            family, level = _level(name, np.where(known, numbers, 1))
+            plan[family] = np.where(known, level, NO_LEVEL)
         return plan
 
     def plan_tokens(self, asked: Collection[str] | None = None) -> list[int]:
-        """Return the tokens that say what bars are to be like: all, or those of what is asked for."""
+        """Return the plan tokens, all or only those of the attributes in `asked`."""
         names = PLAN if asked is None else [FAMILY.get(name, name) for name in asked]
         blocks = [VOCABULARY[name] for name in names]
         return [token for block in blocks for token in range(block.start, block.stop)]
 
     def bars_back(self, asked: Mapping[str, Any], bars: int, /) -> list[int]:
-        """Return how many bars back each bar returns, by the letters of a form; 0 for what is new or left open."""
+        """Return how many bars back each bar of a form returns; 0 for new bars and without a form."""
         if (form := asked.get("form")) is None:
             return [0] * bars
         letters = form.split() if isinstance(form, str) and " " in form.strip() else [*str(form)]
@@ -120,7 +117,7 @@ class Plans(Language):
         return back
 
     def beginnings(self) -> dict[str, list[str]]:
-        """Return what may be asked of a piece from nothing, each with the names to choose from; a tempo has none."""
+        """Return the attributes that a new piece can have, each with its choices; a tempo has none."""
         return {
             "style": [*STYLES],
             "key": [f"{root} {mode}" for mode, roots in _KEYS.items() for root in roots],
@@ -132,67 +129,70 @@ class Plans(Language):
     def beginning(
         self, asked: Mapping[str, Any], plan: Mapping[str, Any] | None = None, /
     ) -> tuple[np.ndarray, Setting]:
-        """Return the beginning of a piece, and its tempo, by what is asked of it, or say what cannot be.
+        """Return the prompt of a new piece with the given attributes, and its exact tempo as a setting.
 
         {"style": "pop", "key": "G minor", "tempo": 90, "metre": "3/4", "parts": ["flute", "piano"]}
 
-        In the first bar all parts play, or one might rest for ever, unless a plan asks for something else.
+        All parts play in the first bar, unless the plan asks for something else: a part that rests there might never
+        play.
         """
         for name in asked:
             if name not in (known := self.beginnings()):
-                raise ValueError(f"a piece from nothing has no {name!r}{suggestion(name, known)}")
-        about = []
+                raise ValueError(f"a new piece has no {name!r}{suggestion(name, known)}")
+        head = []
         parts = asked.get("parts")
         if (style := asked.get("style")) is not None:
             number = _one_of("style", style, STYLES)
-            about.append(STYLE.start + number)
+            head.append(STYLE.start + number)
             parts = parts or _PARTS_OF_STYLES[STYLES[number]]
         if (key := asked.get("key")) is not None:
-            about.append(KEY.start + _key(key))
+            head.append(KEY.start + _key(key))
         if (tempo := asked.get("tempo")) is not None:
             if not _is_within(tempo, 10, 500):
-                raise ValueError(f"the tempo is {tempo!r}; it goes from 10 to 500 beats a minute")
-            about.append(TEMPO.start + tempo_level(float(tempo)))
+                raise ValueError(
+                    f"the tempo is {tempo!r}; it must be from 10 to 500 beats per minute"
+                )
+            head.append(TEMPO.start + tempo_level(float(tempo)))
         setting = Setting() if tempo is None else Setting(tempos=((0, float(tempo)),))
         metre = asked.get("metre")
         if parts is None and metre is None:
-            return np.array([BEGIN, *about]), setting
+            return np.array([BEGIN, *head]), setting
         numbers = [PART_NAMES.index(instruments(part)[0]) for part in parts or ("piano", "piano")]
         if len(numbers) > MOST_PARTS - 1:
-            raise ValueError(f"{len(numbers)} parts are asked for; {MOST_PARTS - 1} can be written")
+            raise ValueError(f"{len(numbers)} parts are asked for; the limit is {MOST_PARTS - 1}")
         if HARMONY not in numbers and any(number < PITCHED for number in numbers):
             numbers = [HARMONY, *numbers]
         for number in {*numbers}:
             most = MOST_VOICES if number < PITCHED else 1
-            if numbers.count(number) > most:
+            if (count := numbers.count(number)) > most:
                 raise ValueError(
-                    f"{PART_NAMES[number]} stands among the parts more than {most} times"
+                    f"the parts contain {PART_NAMES[number]} {count} times; the limit is {most}"
                 )
         players = min(sum(number != HARMONY for number in numbers), PLAYERS) or None
-        first = {name: value for name, value in (plan or {}).items() if name != "form"}
         first = {
             name: [*value][:1] if isinstance(value, list | tuple) else value
-            for name, value in first.items()
+            for name, value in (plan or {}).items()
+            if name != "form"
         }
         levels = {"return": [0], **self.plan({"players": players, **first}, 1)}
-        said = [(name, int(levels[name][0])) for name in PLAN if name in levels]
-        first_bar = [VOCABULARY[name].start + level for name, level in said if level != NO_LEVEL]
+        planned = [(name, int(levels[name][0])) for name in PLAN if name in levels]
+        first_bar = [VOCABULARY[name].start + level for name, level in planned if level != NO_LEVEL]
         if metre is not None and (index := _one_of("metre", metre, METRE_NAMES)) != FOUR_FOUR:
             first_bar.append(METRE.start + index)
-        return np.array([BEGIN, *about, *declared(np.array(numbers)), BAR, *first_bar]), setting
+        return np.array([BEGIN, *head, *declared(np.array(numbers)), BAR, *first_bar]), setting
 
 
 def _numbers(name: str, value: Any, bars: int) -> np.ndarray:
-    """Return a number for each bar, NaN where a bar is left free."""
+    """Return one number per bar, NaN for a bar that is left free."""
     each = value if isinstance(value, Sequence) and not isinstance(value, str) else [value] * bars
     if len(each) != bars:
         raise ValueError(
-            f"the plan's {name} has {len(each)} numbers for {bars} bars; give one, or one for each bar"
+            f"the plan's {name} has {len(each)} numbers for {bars} bars; give one, or one per bar"
         )
     low, high = _BOUNDS[name]
     for number in each:
         if number is not None and not _is_within(number, low, high):
-            raise ValueError(f"the plan's {name} is {number!r}; it goes from {low} to {high}")
+            raise ValueError(f"the plan's {name} is {number!r}; it must be from {low} to {high}")
     return np.array([np.nan if number is None else float(number) for number in each])
 
 
@@ -212,9 +212,9 @@ def _level(name: str, numbers: np.ndarray) -> tuple[str, np.ndarray]:
 
 
 def _levels_of(back: Sequence[int]) -> np.ndarray:
-    """Return how many bars back each bar returns, as levels of a plan."""
+    """Return distances in bars as levels of the family `return`."""
     other = len(RETURNS) - 1
-    names = ["new" if not distance else str(distance) for distance in back]
+    names = [str(distance or "new") for distance in back]
     return np.array([RETURNS.index(name) if name in RETURNS else other for name in names])
 
 

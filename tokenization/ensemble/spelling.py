@@ -1,11 +1,11 @@
-"""A score on the grid of the ensemble language ↔ its tokens, as array operations.
+"""Convert a score to the tokens of the ensemble language and back, with array operations.
 
     begin tempo? flat? (part voice?)+ (bar metre? (part voice? (at (length? loudness? value)+)+)*)* end
 
-The first tokens declare the parts in order; a part of an instrument that came before has a `voice` number. A bar names
-its metre where it changes, and then the parts that play in it, in their order. In a part's bar length and loudness
-stand where they change, and always before the first note, so that every bar can be read by itself. The notes of an
-onset ascend by length, loudness and pitch. A value is a pitch, a drum or a chord; drums have no length, chords neither
+The first tokens declare the parts in order; the second and later parts of an instrument have a `voice` number. A bar
+names its metre if it changes, then the parts that play in it, in their order. Within a part's bar, length and loudness
+are given for the first note and wherever they change, so that every bar can be read by itself. The notes of an onset
+are sorted by length, loudness and pitch. A value is a pitch, a drum or a chord; drums have no length, chords neither
 length nor loudness.
 
 Letters: T tokens, E events, P parts.
@@ -56,28 +56,29 @@ from tokenization.ensemble.tokens import (
     tempo_level,
     velocity_of,
 )
+from tokenization.language import Block
 from tokenization.score import Marker, Notes, Score, Tempos, Track, steps_of
 
-MOST_BARS = 1 << 16  # a bar costs a token even when it is empty; longer than any music we know of
+MOST_BARS = 1 << 16  # even an empty bar costs a token; no music that we know of is as long
 NO_TEMPO = -1
-DRUM_STEPS = 6  # how long a drum is written to last
+DRUM_STEPS = 6  # duration of a drum note in a decoded score
 _UNBOUNDED = 1 << 40
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sheet:
-    """What the tokens of a piece say; events are sorted by bar, part, onset, length, loudness and value."""
+    """A piece on the grid; events are sorted by bar, part, onset, length, loudness and value."""
 
     bars: Bars
     parts: np.ndarray  # (P,) the instrument of each part
-    tempo: int  # its level, NO_TEMPO where none is said
+    tempo: int  # level, or NO_TEMPO
     flat: bool  # without dynamics
     bar: np.ndarray  # (E,)
     part: np.ndarray  # (E,) index of the part
     onset: np.ndarray  # (E,) steps from the start of the piece
-    length: np.ndarray  # (E,) index of the note value, 0 for drums and chords
-    loudness: np.ndarray  # (E,) level, 0 for chords and without dynamics
-    value: np.ndarray  # (E,) pitch, drum or chord, counted from 0
+    length: np.ndarray  # (E,) index of the note value; 0 for drums and chords
+    loudness: np.ndarray  # (E,) level; 0 for chords and in a flat piece
+    value: np.ndarray  # (E,) index of the pitch, drum or chord
 
     @cached_property
     def instrument(self) -> np.ndarray:
@@ -86,13 +87,13 @@ class Sheet:
 
 
 def voices_of(parts: np.ndarray) -> np.ndarray:
-    """Return the number of each part among those of its instrument, from 1: (P,)."""
+    """Number the parts of each instrument from 1: (P,)."""
     same = parts[:, None] == parts
     return np.tril(same).sum(1) if len(parts) else parts
 
 
 def sheet_of(score: Score) -> tuple[Sheet, dict[str, int]]:
-    """Round an arranged score to the grid; also count the notes that are left out or changed beyond that."""
+    """Round an arranged score to the grid; also count the notes dropped or changed by more than rounding."""
     instruments = np.array(
         [DRUMS if track.is_drum else INSTRUMENT_OF[track.program] for track in score.tracks],
         dtype=np.int64,
@@ -105,17 +106,17 @@ def sheet_of(score: Score) -> tuple[Sheet, dict[str, int]]:
     first, last = int(events[1].min()), int(events[1].max())
     bars = _bars(score, last)
     tempo = _tempo(score, first, last)
-    if len(parts) > len(instruments):  # the chords stand first
+    if len(parts) > len(instruments):  # the chords are the first part
         end = (bars.start[-1] + bars.length[-1]) * STEPS_PER_SUBBEAT
-        silent, early = np.zeros_like(chord), chord_onset < end
-        chords = np.stack([silent, chord_onset, silent, silent, chord])
+        zeros, early = np.zeros_like(chord), chord_onset < end
+        chords = np.stack([zeros, chord_onset, zeros, zeros, chord])
         events[0] += 1
         events = np.concatenate([chords[:, early], events], axis=1)
     events = np.stack([bars.of(events[1] // STEPS_PER_SUBBEAT), *events])
     events = events[:, np.lexsort(events[::-1])]
     bar, part, *_, value = events
-    again = ~(_changes(bar) | _changes(part) | _changes(value))
-    bar, part, onset, length, loudness, value = events[:, ~(again & (parts[part] == HARMONY))]
+    repeated = ~(_changes(bar) | _changes(part) | _changes(value))
+    bar, part, onset, length, loudness, value = events[:, ~(repeated & (parts[part] == HARMONY))]
     sheet = Sheet(
         bars=bars, parts=parts, tempo=tempo, flat=flat,
         bar=bar, part=part, onset=onset, length=length, loudness=loudness, value=value,
@@ -126,15 +127,17 @@ def sheet_of(score: Score) -> tuple[Sheet, dict[str, int]]:
 def _check_parts(parts: np.ndarray) -> None:
     if len(parts) > MOST_PARTS or (len(parts) and np.bincount(parts).max() > MOST_VOICES):
         raise ValueError(
-            f"the score has {len(parts)} parts; {MOST_PARTS} can be written, {MOST_VOICES} of one instrument"
+            f"the score has {len(parts)} parts; the limit is {MOST_PARTS}, and {MOST_VOICES} of one instrument"
         )
     for number in (DRUMS, HARMONY):
         if (parts == number).sum() > 1:
-            raise ValueError(f"the score has {PART_NAMES[number]} twice; they are one part")
+            raise ValueError(
+                f"the score has several parts for {PART_NAMES[number]}; merge them into one"
+            )
 
 
 def _tempo(score: Score, first: int, last: int) -> int:
-    """Return the level of the mean tempo from one step to the beat after another."""
+    """Return the level of the mean tempo from the first onset to a beat after the last one."""
     tempos = score.tempos
     if not len(tempos):
         return NO_TEMPO
@@ -146,33 +149,36 @@ def _tempo(score: Score, first: int, last: int) -> int:
 
 
 def _notes(score: Score, flat: bool) -> tuple[np.ndarray, dict[str, int]]:
-    """Return part, onset, length, loudness and value of the notes, (5, E), one at a time on each key of a part."""
+    """Return part, onset, length, loudness and value of each note, (5, E), and the losses.
+
+    Notes on the same key of a part do not overlap.
+    """
     notes, is_drum = score.notes, np.array([track.is_drum for track in score.tracks], dtype=bool)
     known = ~is_drum[notes.track] | ((notes.pitch >= LOWEST_DRUM) & (notes.pitch <= HIGHEST_DRUM))
     if not known.any():
-        raise ValueError("there is nothing to spell: the score has no notes that have a token")
+        raise ValueError("the score has no notes that the language can represent")
     notes = notes[known]
     onset = steps_of(notes.onset_ticks, score.ticks_per_beat, STEPS_PER_BEAT)
     if onset.min() < 0:
         raise ValueError(
-            "the first note lies before the first bar; move the score to start at tick 0"
+            "the first note is before the first bar; move the score to start at tick 0"
         )
     steps = np.maximum(steps_of(notes.duration_ticks, score.ticks_per_beat, STEPS_PER_BEAT), 1)
-    struck = notes.replace(onset_ticks=onset, duration_ticks=steps).merged()
-    onset, steps, drum = struck.onset_ticks, struck.duration_ticks, is_drum[struck.track]
-    room = struck.next_strike_ticks - onset
+    merged = notes.replace(onset_ticks=onset, duration_ticks=steps).merged()
+    onset, steps, drum = merged.onset_ticks, merged.duration_ticks, is_drum[merged.track]
+    room = merged.next_strike_ticks - onset
     length = np.minimum(nearest_length(steps), longest_within(room))
     losses = {
         "drums without a name": int((~known).sum()),
-        "merged": len(notes) - len(struck),
+        "merged": len(notes) - len(merged),
         "cut where struck again": int(((steps > room) & ~drum).sum()),
         f"cut to {LENGTHS[-1] // STEPS_PER_BEAT} beats": int(
             ((steps > LENGTHS[-1]) & (room > LENGTHS[-1]) & ~drum).sum()
         ),
     }
-    loudness = np.zeros_like(onset) if flat else loudness_of(struck.velocity)
-    value = np.where(drum, struck.pitch - LOWEST_DRUM, struck.pitch)
-    events = np.stack([struck.track, onset, np.where(drum, 0, length), loudness, value])
+    loudness = np.zeros_like(onset) if flat else loudness_of(merged.velocity)
+    value = np.where(drum, merged.pitch - LOWEST_DRUM, merged.pitch)
+    events = np.stack([merged.track, onset, np.where(drum, 0, length), loudness, value])
     return events, {reason: count for reason, count in losses.items() if count}
 
 
@@ -183,7 +189,7 @@ def _bars(score: Score, last_step: int) -> Bars:
         bars = bars_of(score.meters, score.ticks_per_beat, last)
         if len(bars) <= MOST_BARS:
             return bars
-    raise ValueError(f"the score lasts over {MOST_BARS} bars; that many at most can be spelled")
+    raise ValueError(f"the score has more than {MOST_BARS} bars, which is the limit")
 
 
 def spell(sheet: Sheet) -> np.ndarray:
@@ -197,7 +203,7 @@ def spell(sheet: Sheet) -> np.ndarray:
     pitched = sheet.instrument < PITCHED
     loud = (sheet.instrument != HARMONY) & (not sheet.flat)
     start = (sheet.bars.start * STEPS_PER_SUBBEAT)[sheet.bar] if len(sheet.bar) else sheet.bar
-    # What each event says, in order; what changes nothing is left out.
+    # The tokens of each event in order, each with the condition under which it is written.
     columns = (
         (new_part, PART.start + sheet.instrument),
         (new_part & (voice > 1), VOICE.start + voice - 2),
@@ -206,8 +212,8 @@ def spell(sheet: Sheet) -> np.ndarray:
         (loud & (new_part | _changes(sheet.loudness)), LOUDNESS.start + sheet.loudness),
         (np.ones(len(sheet.bar), dtype=bool), _value_start(sheet.instrument) + sheet.value),
     )
-    said = np.stack([column[0] for column in columns], 1)  # (E, 6)
-    width = said.sum(1)
+    written = np.stack([column[0] for column in columns], 1)  # (E, 6)
+    width = written.sum(1)
     bars_before = np.cumsum(bar_width)[sheet.bar] if len(sheet.bar) else sheet.bar
     event_at = len(header) + bars_before + np.cumsum(width) - width
     events_before = np.bincount(sheet.bar, width, len(bar_width)).cumsum().astype(np.int64)
@@ -220,14 +226,14 @@ def spell(sheet: Sheet) -> np.ndarray:
     ids[bar_at] = BAR
     changes = np.flatnonzero(bar_width == 2)
     ids[bar_at[changes] + 1] = METRE.start + sheet.bars.metre[changes]
-    place = event_at[:, None] + said.cumsum(1) - 1
+    place = event_at[:, None] + written.cumsum(1) - 1
     values = np.stack([column[1] for column in columns], 1)
-    ids[place[said]] = values[said]
+    ids[place[written]] = values[written]
     return ids
 
 
 def declared(parts: np.ndarray) -> np.ndarray:
-    """Return the tokens that declare parts of these instruments, in order."""
+    """Return the tokens that declare parts with these instruments."""
     voices = voices_of(parts)
     ids = np.stack([PART.start + parts, VOICE.start + voices - 2], 1)
     return ids[np.stack([voices > 0, voices > 1], 1)]
@@ -238,34 +244,35 @@ def _changes(column: np.ndarray) -> np.ndarray:
 
 
 def _value_start(instrument: np.ndarray) -> np.ndarray:
-    """Return the id of the first value of each event's kind."""
+    """Return the id of value 0 for each instrument: its first pitch, drum or chord."""
     others = np.where(instrument == DRUMS, DRUM.start, CHORD.start)
     return np.where(instrument < PITCHED, PITCH.start, others)
 
 
 class Reading:
-    """What each position of a sequence of plain tokens says."""
+    """The state at each position of a sequence of plain tokens: bar, part, onset, length and loudness."""
 
     def __init__(self, ids: np.ndarray) -> None:
         self.ids = ids = np.asarray(ids, dtype=np.int64)
         place = np.arange(len(ids))
-        self.bar = np.cumsum(ids == BAR) - 1  # (T,) −1 before the first
+        self.bar = np.cumsum(ids == BAR) - 1  # (T,) −1 before the first bar
         inside = self.bar >= 0
         self.parts = ids[PART.holds(ids) & ~inside] - PART.start  # (P,) instruments
         bar_at = np.maximum.accumulate(np.where(ids == BAR, place, -1))
         part_at = np.maximum.accumulate(np.where(PART.holds(ids) & inside, place, -1))
-        self.part_at = np.where(part_at > bar_at, part_at, -1)  # where the part in hand was named
-        said = self.part_at >= 0
-        self.part = self._parts_at()  # (T,) index of the part in hand, −1 without
+        self.part_at = np.where(part_at > bar_at, part_at, -1)  # (T,) offset of the part token
+        self.part = self._parts_at()  # (T,)
 
-        def latest(block: object) -> np.ndarray:
-            """Return what the last token of a block said since the part was named, −1 if none."""
-            at = np.maximum.accumulate(np.where(block.holds(ids), place, -1))  # type: ignore[attr-defined]
-            return np.where(said & (at > self.part_at), ids[at] - block.start, -1)  # type: ignore[attr-defined]
+        def latest(block: Block) -> np.ndarray:
+            """Return the value of the last token of a block since the part token, or −1."""
+            at = np.maximum.accumulate(np.where(block.holds(ids), place, -1))
+            known = (self.part_at >= 0) & (at > self.part_at)
+            return np.where(known, ids[at] - block.start, -1)
 
         self.step, self.length, self.loudness = latest(AT), latest(LENGTH), latest(LOUDNESS)
 
     def _parts_at(self) -> np.ndarray:
+        """Return the index of the current part at each position, or −1."""
         index = np.full((len(PART), MOST_VOICES + 2), -1)
         parts = self.parts[: MOST_PARTS * 2]
         index[parts, np.minimum(voices_of(parts), MOST_VOICES + 1)] = np.arange(len(parts))
@@ -278,7 +285,7 @@ class Reading:
 
     @cached_property
     def bars(self) -> Bars:
-        """The bars begun."""
+        """The bars so far; the last one may be incomplete."""
         named = np.flatnonzero(METRE.holds(self.ids) & (self.bar >= 0))
         count = int(self.bar[-1]) + 1 if len(self.bar) else 0
         metre = np.append(FOUR_FOUR, self.ids[named] - METRE.start)
@@ -291,7 +298,7 @@ class Reading:
         return np.flatnonzero((ids >= PITCH.start) & (ids < CHORD.stop))
 
     def sheet(self) -> Sheet:
-        """Return what the sequence says."""
+        """Return the piece that the tokens encode."""
         at, head = self.events, self.ids[1:3]
         flat, tempo = bool((head == FLAT).any()), head[TEMPO.holds(head)]
         at = at[(self.part[at] >= 0) & (self.step[at] >= 0)]
@@ -317,25 +324,25 @@ class Reading:
 
 
 def closed(ids: np.ndarray) -> np.ndarray:
-    """Return a sequence without what has begun and is not complete at its end, such as a note without a pitch."""
+    """Return a sequence without an incomplete event at its end, such as a note without a pitch."""
     ids = np.asarray(ids)
-    begun = AT.holds(ids) | LENGTH.holds(ids) | LOUDNESS.holds(ids)
-    begun |= (PART.holds(ids) | VOICE.holds(ids)) & (np.cumsum(ids == BAR) > 0)
-    complete = np.flatnonzero(~begun)
+    opens = AT.holds(ids) | LENGTH.holds(ids) | LOUDNESS.holds(ids)
+    opens |= (PART.holds(ids) | VOICE.holds(ids)) & (np.cumsum(ids == BAR) > 0)
+    complete = np.flatnonzero(~opens)
     return ids[: complete[-1] + 1] if len(complete) else ids[:0]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What is kept apart from the tokens: names and programs of the parts, the tempo, one velocity."""
+    """Details of a score that its tokens do not carry, for decoding."""
 
-    tracks: tuple[Track, ...] = ()
-    tempos: tuple[tuple[int, float], ...] = ()  # (steps, beats a minute)
-    velocity: int | None = None  # of every note, whatever the tokens say
+    tracks: tuple[Track, ...] = ()  # with names and programs
+    tempos: tuple[tuple[int, float], ...] = ()  # (steps, beats per minute)
+    velocity: int | None = None  # of all notes, instead of their loudness
 
 
 def score_of(sheet: Sheet, setting: Setting) -> Score:
-    """Return the score that a piece's tokens stand for, with the tracks and tempos of its setting."""
+    """Return a piece as a score, with the details of its setting."""
     harmony = sheet.instrument == HARMONY
     drum = sheet.instrument == DRUMS
     sound = ~harmony
@@ -347,8 +354,8 @@ def score_of(sheet: Sheet, setting: Setting) -> Score:
     pitch = np.where(drum, sheet.value + LOWEST_DRUM, sheet.value)
     columns = (sheet.onset, length, pitch, velocity, track[sheet.part] if len(track) else pitch)
     chords = zip(sheet.onset[harmony].tolist(), sheet.value[harmony].tolist(), strict=True)
-    said = ((0, TEMPOS[sheet.tempo]),) if sheet.tempo != NO_TEMPO else ()
-    tempos = np.array(setting.tempos or said, np.float64).reshape(-1, 2).T
+    encoded = ((0, TEMPOS[sheet.tempo]),) if sheet.tempo != NO_TEMPO else ()
+    tempos = np.array(setting.tempos or encoded, np.float64).reshape(-1, 2).T
     return Score(
         ticks_per_beat=STEPS_PER_BEAT,
         notes=Notes(*(column[sound] for column in columns)).sorted(),
@@ -360,7 +367,7 @@ def score_of(sheet: Sheet, setting: Setting) -> Score:
 
 
 def _tracks(sheet: Sheet, setting: Setting) -> tuple[Track, ...]:
-    """Return the tracks: those of the setting as far as they go, then one for each further part."""
+    """Return the tracks of the setting, then a new one for each further part."""
     parts = sheet.parts[sheet.parts != HARMONY]
     new = [_new_track(int(part), int(v)) for part, v in zip(parts, voices_of(parts), strict=True)]
     kept = setting.tracks[: len(new)]

@@ -1,7 +1,7 @@
-"""The vocabulary of the ensemble language: its grid, its instruments, and what each token stands for.
+"""The vocabulary of the ensemble language: its time grid, its instruments, and the meaning of its tokens.
 
-A beat (quarter note) has 24 steps, so that triplets and thirty-seconds both lie on the grid. Lengths are the written
-note values, dotted and tied ones too, and in between the nearest of them.
+A beat (a quarter note) has 24 steps, which fit both triplets and thirty-second notes. Lengths are note values,
+including dotted and tied ones; any other length is rounded to the nearest of them.
 """
 
 from __future__ import annotations
@@ -18,23 +18,21 @@ STEPS_PER_BEAT = 24
 STEPS_PER_SUBBEAT = STEPS_PER_BEAT // 4  # metres are counted in sixteenths
 METRE_STEPS = METRE_SUBBEATS * STEPS_PER_SUBBEAT  # (metres,)
 LONGEST_BAR = int(METRE_STEPS.max())
-CLOCK_STEPS = (
-    3  # steps in a tick of musical time: eight ticks a beat keep the places of a bar apart
-)
+# Steps per tick of musical time. Eight ticks per beat keep the positions in a bar apart.
+CLOCK_STEPS = 3
 
-MOST_PARTS = 16  # of a piece
-MOST_VOICES = 8  # parts of one instrument
+MOST_PARTS = 16  # per piece
+MOST_VOICES = 8  # parts with the same instrument
 LOUDNESS_LEVELS = 16
-FLAT_VELOCITY = 72  # of every note where a piece has no dynamics; no level is written so
+FLAT_VELOCITY = 72  # of every note in a piece without dynamics; no loudness level decodes to it
 
-# Note values in steps: exact for what is notated, at most a fifth off for what was played.
+# Note values in steps: exact for notated lengths, at most a fifth off for performed ones.
 LENGTHS = np.array([
     1, 2, 3, 4, 6, 8, 9, 12, 15, 16, 18, 21, 24, 27, 30, 32, 36, 42, 48, 54, 60, 66, 72, 84, 96, 108,
     120, 132, 144, 168, 192, 240, 288, 336, 384,
 ])  # fmt: skip
 
-
-# Families of General MIDI programs that sound and are played alike; the first is what new parts get.
+# General MIDI programs that sound alike and are played alike. New parts get the first program of their group.
 INSTRUMENTS = {
     "piano": (0, 1, 3),
     "electric_piano": (4, 2, 5),
@@ -79,29 +77,29 @@ INSTRUMENTS = {
     "percussion": (115, 112, 113, 114, 116, 117, 118, 119),
     "sound_effects": (120, 121, 122, 123, 124, 125, 126, 127),
 }
-PITCHED = len(INSTRUMENTS)  # numbers of instruments below this are pitched
-DRUMS, HARMONY = PITCHED, PITCHED + 1  # the drum kit; chord symbols, which are a part too
+PITCHED = len(INSTRUMENTS)  # instruments with a smaller index are pitched
+DRUMS, HARMONY = PITCHED, PITCHED + 1  # the drum kit; the chord symbols, which are a part too
 PART_NAMES = (*INSTRUMENTS, "drums", "chords")
-# What musicians call instruments of several names; of those that a piece has not, the first is new.
+# Generic names for several instruments. If a piece has none of them, the first one is added.
 FAMILIES = {
     "bass": ("electric_bass", "acoustic_bass", "fretless_bass", "synth_bass"),
     "guitar": ("electric_guitar", "steel_guitar", "nylon_guitar", "muted_guitar"),
     "sax": ("alto_sax", "tenor_sax"),
 }
-LOWEST_DRUM, HIGHEST_DRUM = 27, 87  # what General MIDI 2 names
+LOWEST_DRUM, HIGHEST_DRUM = 27, 87  # the drum sounds of General MIDI 2
 STYLES = ("pop", "song", "quartet", "keyboard", "band", "drums")
-# Beats a minute of each tempo, and the lower edges of all but the first.
+# Tempo levels in beats per minute, and the lower edges of all but the first.
 TEMPOS = (44, 55, 65, 75, 85, 95, 106, 120, 135, 156, 184, 215)
 TEMPO_EDGES = (50, 60, 70, 80, 90, 100, 112, 126, 144, 168, 200)
 RETURNS = ("new", "1", "2", "4", "8", "16", "other")  # bars back
 DENSITIES, REGISTERS, DYNAMICS, PLAYERS = 8, 10, 8, 8
 
 PLAN_FAMILIES: list[tuple[str, list[str]]] = [
-    ("return", [f"return_{bars}" for bars in RETURNS]),  # new, or like the bar so many bars back
-    ("density", [f"density_{level}" for level in range(DENSITIES)]),  # notes a beat
-    ("register", [f"register_{level}" for level in range(REGISTERS)]),  # of the highest line
+    ("return", [f"return_{bars}" for bars in RETURNS]),  # new, or like the bar n bars back
+    ("density", [f"density_{level}" for level in range(DENSITIES)]),  # notes per beat
+    ("register", [f"register_{level}" for level in range(REGISTERS)]),  # of the highest notes
     ("dynamics", [f"dynamics_{level}" for level in range(DYNAMICS)]),
-    ("players", [f"players_{count}" for count in range(1, PLAYERS + 1)]),  # parts that play
+    ("players", [f"players_{count}" for count in range(1, PLAYERS + 1)]),  # number of parts
 ]
 PLAN = tuple(name for name, _ in PLAN_FAMILIES)
 
@@ -131,7 +129,7 @@ LENGTH, LOUDNESS, PITCH = (VOCABULARY[name] for name in ("length", "loudness", "
 DRUM, CHORD = VOCABULARY["drum"], VOCABULARY["chord"]
 STYLE, TEMPO, KEY = (VOCABULARY[name] for name in ("style", "tempo", "key"))
 LEFT_1, SEAM_1 = VOCABULARY["left"].start, VOCABULARY["seam"].start
-# From here on tokens say nothing that a score holds: what a piece is like, its plan, its goals.
+# Tokens from here on are not part of a score: style, key, plan, and goals.
 EXTRA_START = STYLE.start
 PLAN_START, PLAN_STOP = VOCABULARY[PLAN[0]].start, VOCABULARY[PLAN[-1]].stop
 PLAYERS_1 = VOCABULARY["players"].start
@@ -139,23 +137,23 @@ HARMONY_ID = PART.start + HARMONY
 
 
 def label_of(name: str) -> str:
-    """Return a name that somebody typed as names are spelled here."""
+    """Return a name typed by a user in the form used here: lower case, with underscores."""
     return name.strip().casefold().replace(" ", "_")
 
 
 def instruments(name: str) -> tuple[str, ...]:
-    """Return the parts that may be meant by the name of an instrument, or say that there is none."""
+    """Return the instruments that a name can stand for; raise ValueError for an unknown name."""
     label = label_of(name)
-    meant = FAMILIES.get(label, (label,))
-    if meant[0] not in PART_NAMES:
+    found = FAMILIES.get(label, (label,))
+    if found[0] not in PART_NAMES:
         raise ValueError(
             f"there is no instrument {name!r}{nearest(label, PART_NAMES)}; "
             f"instruments are {', '.join(PART_NAMES)}"
         )
-    return meant
+    return found
 
 
-INSTRUMENT_OF = np.zeros(128, dtype=np.int64)  # the number of each program's instrument
+INSTRUMENT_OF = np.zeros(128, dtype=np.int64)  # program → instrument
 for _number, _programs in enumerate(INSTRUMENTS.values()):
     INSTRUMENT_OF[list(_programs)] = _number
 _MIDDLES = np.sqrt(LENGTHS[1:] * LENGTHS[:-1])
@@ -167,7 +165,7 @@ def nearest_length(steps: np.ndarray) -> np.ndarray:
 
 
 def longest_within(steps: np.ndarray) -> np.ndarray:
-    """Return the index of the longest note value that fits into so many steps, one at least."""
+    """Return the index of the longest note value that fits into each number of steps, from 1."""
     return np.searchsorted(LENGTHS, steps, side="right") - 1
 
 
@@ -182,5 +180,5 @@ def velocity_of(level: np.ndarray) -> np.ndarray:
 
 
 def tempo_level(beats_per_minute: float) -> int:
-    """Return the number of the tempo that stands for so many beats a minute."""
+    """Return the tempo level."""
     return int(np.searchsorted(TEMPO_EDGES, beats_per_minute, side="right"))

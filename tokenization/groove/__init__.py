@@ -1,1 +1,1 @@
-"""The first groove language: bass, drums and one more part as note-ons, note-offs and shifts of time."""
+"""The groove language: bass, drums and one more part as note-ons, note-offs and time shifts."""

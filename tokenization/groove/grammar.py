@@ -1,18 +1,19 @@
-"""The rules of the groove language: those to generate by, and those of the one spelling (`SpellingGrammar`).
+"""The grammars of the groove language: one for generation, and one for valid sequences (`SpellingGrammar`).
 
-The one valid order of events at one time is strict: after a note-on nothing at that time may end, and what begins must
-be higher. A model that is not sure of it would be pushed, by a mask of that order, into notes that nobody wants. So the
-order is left to `Groove.close`, which spells the same music again.
+The valid order of simultaneous events is strict: note-offs come first, and note-ons ascend. A mask for this order would
+push an uncertain model into unwanted notes. So generation allows any order, and `Groove.close` sorts the events.
 
-Four things are not free after a prompt. No note begins in its last bar, which stays as it was written. No two notes
-of one key begin together: in the groove data one in a hundred does, and a model that had begun to repeat a note so went
-on to eight. And a note ends when it has sounded as long as notes of its track do in the data that the model learned
-from. A model that forgets a note-off would otherwise leave the note hanging, and every later one of its key too, since
-the first note-off ends the oldest note. A shift past such an end is cut short there (`instead`) and the note-off is all
-that may follow. A mask that forbids the shift would push: measured with the first groove model it made a third more
-notes. And no more notes of a track sound at once than in any data, or than in the prompt: a model that has begun one
-too many finds itself where no training was, and does not come back (two of forty takes of 16 bars after a dense prompt
-went on with notes at one time for ten thousand tokens and more).
+Four rules apply after a prompt:
+- No note starts in the last bar of the prompt, which stays unchanged.
+- No two notes start on the same key at the same time. In the groove data one note in a hundred does, but a model that
+  once repeated a note in this way went on to eight.
+- A note ends after the longest duration of its track in the training data. If a model forgets a note-off, the note
+  would otherwise hang, and with it all later notes on this key, because a note-off ends the oldest one. A time shift
+  past such an end is cut short there (`instead`), and only the note-off can follow. Masking the shift instead made the
+  first groove model write a third more notes.
+- A track has no more simultaneous notes than any training data or the prompt. A model that exceeds this is outside its
+  training data and does not recover: after a dense prompt, two of forty takes of 16 bars had notes at one time for
+  more than ten thousand tokens.
 
 Letters: B rows of a batch, K = 384 keys, V = 794 tokens.
 """
@@ -44,11 +45,11 @@ from tokenization.groove.spelling import (
     shift_id,
 )
 
-BEFORE, AFTER_NOTE, SHIFTED, WAITING, ENDED = range(5)  # phases; waiting is being in a long shift
-FAR_TICKS = 1 << 40  # no piece gets there
-# The order of note-ons at one time in the one spelling: (K,).
+BEFORE, AFTER_NOTE, SHIFTED, WAITING, ENDED = range(5)  # phases; WAITING: after a long shift
+FAR_TICKS = 1 << 40  # later than the end of any piece
+# The order of simultaneous note-ons in a valid sequence: (K,).
 RANK = np.arange(KEYS) % PITCHES * len(TRACKS) + np.arange(KEYS) // PITCHES
-# Notes of bass, drums and other at once: the most in 750 pieces of three data sets.
+# The most simultaneous notes of bass, drums and other in 750 pieces of three data sets.
 MOST_SOUNDING = (2, 6, 10)
 
 
@@ -74,7 +75,7 @@ SHIFTS_ALLOWED = _shifts_allowed()
 
 
 class GrooveGrammar(Grammar):
-    """What may follow when only the music counts: no note-off for a silent note, no step back in time."""
+    """The grammar for generation: no note-off without a note, no step back in time, and the rules above."""
 
     def __init__(
         self,
@@ -83,38 +84,38 @@ class GrooveGrammar(Grammar):
         start_ticks: int = 0,
         longest_ticks: Sequence[int] | None = None,
     ) -> None:
-        """Stand at the start of one sequence, before the begin token.
+        """Start one sequence, before the begin token.
 
-        It begins with `prompt_tokens` of a prompt, to which only the music's own rules apply. After them no note
-        begins before `start_ticks`, and none sounds longer than its track's `longest_ticks`.
+        The rules above do not apply to the first `prompt_tokens`. After these, no note starts before `start_ticks` or
+        lasts longer than the `longest_ticks` of its track.
         """
         self._phase = np.full(1, BEFORE)
-        self.time_ticks = np.zeros(1, dtype=np.int64)  # that each row has reached
-        self._notes = np.zeros(1, dtype=np.int64)  # begun so far
-        self._before = np.zeros(1, dtype=np.int64)  # notes that had begun before this time
-        self._sounding = np.zeros((1, len(TRACKS)), dtype=np.int64)  # by track: (B, 3)
+        self.time_ticks = np.zeros(1, dtype=np.int64)  # current time
+        self._notes = np.zeros(1, dtype=np.int64)  # number of notes so far
+        self._before = np.zeros(1, dtype=np.int64)  # number of notes before the current time
+        self._sounding = np.zeros((1, len(TRACKS)), dtype=np.int64)  # number of notes per track
         self._most = np.array([MOST_SOUNDING])
-        # The numbers of the notes that sound on each key, the oldest first, filled up with −1.
+        # The numbers of the sounding notes on each key, the oldest first, padded with −1.
         self._ages = np.full((1, MOST_UNISONS, KEYS), -1)
-        # When they must end, in the same order; and the first end of all.
+        # When they must end, in the same order; and the earliest of these times.
         self._due = np.full((1, MOST_UNISONS, KEYS), FAR_TICKS)
         self._next_due = np.array([FAR_TICKS])
         longest = (FAR_TICKS,) * len(TRACKS) if longest_ticks is None else longest_ticks
         if len(longest) != len(TRACKS) or not 1 <= min(longest) <= max(longest) <= FAR_TICKS:
             raise ValueError(
-                f"the longest notes are {[*longest[:9]]}, not a tick or more for each of {', '.join(TRACKS)}"
+                f"the longest notes are {[*longest[:9]]}; each of {', '.join(TRACKS)} needs at least 1 tick"
             )
         self._longest = np.repeat([longest], PITCHES, axis=1)  # (B, K)
-        self._prompt = np.array([prompt_tokens])  # tokens of it that are still to come
+        self._prompt = np.array([prompt_tokens])  # remaining tokens of the prompt
         self._start = np.array([start_ticks])
 
     @property
     def bars(self) -> np.ndarray:
-        """How many bars each row has begun: (B,); the first one begins with the piece."""
+        """The number of bars so far, including the current one: (B,)."""
         return np.where(self._phase == BEFORE, 0, self.time_ticks // BAR_TICKS + 1)
 
     def allowed(self) -> np.ndarray:
-        """Return which tokens may come next: (B, V) bool."""
+        """Return the mask of the tokens that can come next: (B, V) bool."""
         tick = self.time_ticks % TICKS_PER_BEAT
         after_note = self._phase == AFTER_NOTE
         on, off = self._may_begin(), self._may_end()  # (B, K) each
@@ -131,20 +132,20 @@ class GrooveGrammar(Grammar):
         return mask  # (B, V)
 
     def instead(self, tokens: np.ndarray) -> np.ndarray:
-        """Return tokens after the prompt; of a shift past the end that a note must have, the part up to there."""
+        """Return the tokens, with a time shift past the required end of a note cut short there."""
         rows = np.flatnonzero(TIME_SHIFT.holds(tokens) & (self._next_due > self.time_ticks))
         past = _shifted(self.time_ticks[rows], tokens[rows])
         rows = rows[past > self._next_due[rows]]
         if not len(rows):
             return tokens
-        due, taken = self._next_due[rows], tokens.copy()
+        due, replaced = self._next_due[rows], tokens.copy()
         beats = due // TICKS_PER_BEAT - self.time_ticks[rows] // TICKS_PER_BEAT
         to_due = shift_id(beats, due % TICKS_PER_BEAT)
-        taken[rows] = np.where(beats < FARTHEST_BEATS, to_due, LONG_SHIFT)
-        return taken
+        replaced[rows] = np.where(beats < FARTHEST_BEATS, to_due, LONG_SHIFT)
+        return replaced
 
     def advance(self, tokens: np.ndarray) -> None:
-        """Take one more token a row: (B,) ids that `allowed` allowed."""
+        """Append one token to each row: (B,) allowed ids."""
         tokens = np.asarray(tokens, dtype=np.int64)
         self._phase = PHASE_AFTER[tokens]
         for block, step in ((NOTE_ON, self._begin_notes), (NOTE_OFF, self._end_notes)):
@@ -157,7 +158,7 @@ class GrooveGrammar(Grammar):
         self._prompt = np.maximum(self._prompt - 1, 0)
 
     def _may_begin(self) -> np.ndarray:
-        """Say which keys may begin a note: not those that begin now, nor of tracks with all the notes there are."""
+        """Return the mask of the keys on which a note can start: (B, K)."""
         prompt = self._prompt > 0
         late_enough = prompt | (self.time_ticks >= self._start)
         once = prompt[:, None] | (self._ages.max(axis=1) < self._before[:, None])
@@ -165,7 +166,7 @@ class GrooveGrammar(Grammar):
         return (self._ages[:, -1] < 0) & once & room & (late_enough & ~self._must_end())[:, None]
 
     def _may_end(self) -> np.ndarray:
-        """Say which keys may end a note: those whose oldest began before this time, or those that must."""
+        """Return the mask of the keys whose oldest note can end: (B, K)."""
         oldest = self._ages[:, 0]
         may = (oldest >= 0) & (oldest < self._before[:, None])
         rows = np.flatnonzero(self._must_end())
@@ -173,7 +174,7 @@ class GrooveGrammar(Grammar):
         return may
 
     def _may_shift(self) -> np.ndarray:
-        """Say which shifts may come, but that to where time is: none past a note that must end, or to an idle time."""
+        """Return the mask of the time shifts, except the one to the current time: (B, shifts)."""
         may = SHIFTS_ALLOWED[self._phase, self.time_ticks % TICKS_PER_BEAT]
         may = may & ~self._must_end()[:, None]
         idle = (self._prompt == 0) & (self.time_ticks < self._start) & ~self._sounding.any(axis=1)
@@ -183,7 +184,7 @@ class GrooveGrammar(Grammar):
         return may
 
     def _must_end(self) -> np.ndarray:
-        """Say where a note must end now, before anything else: (B,)."""
+        """Return the mask of the rows in which a note has to end now: (B,)."""
         return (self._next_due <= self.time_ticks) & (self._prompt == 0)
 
     def _begin_notes(self, rows: np.ndarray, keys: np.ndarray) -> None:
@@ -192,7 +193,7 @@ class GrooveGrammar(Grammar):
         self._notes[rows] += 1
         due = np.maximum(self.time_ticks[rows] + self._longest[rows, keys], self._start[rows])
         older = np.where(place > 0, self._due[rows, place - 1, keys], 0)
-        due = np.maximum(due, older)  # a note-off ends the oldest note of a key
+        due = np.maximum(due, older)  # the older note on the key has to end first
         self._due[rows, place, keys] = due
         self._next_due[rows] = np.minimum(self._next_due[rows], due)
         self._sounding[rows, keys // PITCHES] += 1
@@ -207,25 +208,24 @@ class GrooveGrammar(Grammar):
         self._sounding[rows, keys // PITCHES] -= 1
 
     def _move(self, rows: np.ndarray, ticks: np.ndarray) -> None:
-        """Let rows reach these times."""
+        """Move rows to the given times."""
         moved = rows[ticks != self.time_ticks[rows]]
         self.time_ticks[rows] = ticks
         self._before[moved] = self._notes[moved]
 
 
 class SpellingGrammar(GrooveGrammar):
-    """The rules of the one valid spelling: those of music in a prompt, and the order of events at one time.
+    """The grammar of valid sequences, which adds the order of simultaneous events.
 
-    Note-offs come first, the oldest note first; then the note-ons, by pitch, and within a pitch by track. Every event
-    that does not lie on a beat has a shift of its own, to its tick: there is no shift of (0, 0), and the published
-    encoder puts one wherever there could be one.
+    Note-offs come first, sorted by the age of the note, then note-ons, by pitch and track. As in the published encoder,
+    every event has a time shift of its own to its tick, except on beats, because there is no shift (0, 0).
     """
 
     def __init__(self) -> None:
-        """Stand at the start of one sequence, before the begin token."""
+        """Start one sequence, before the begin token."""
         super().__init__(prompt_tokens=FAR_TICKS)
-        self._last_on = np.full(1, -1)  # rank of the last note-on at this time
-        self._last_off = np.full(1, -1)  # number of the note that ended last at this time
+        self._last_on = np.full(1, -1)  # rank of the last note-on at the current time
+        self._last_off = np.full(1, -1)  # number of the last note that ended at the current time
 
     def _may_begin(self) -> np.ndarray:
         return super()._may_begin() & (self._last_on[:, None] <= RANK)
@@ -250,5 +250,5 @@ class SpellingGrammar(GrooveGrammar):
 
 
 def _shifted(ticks: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """Return the times after shifts from these."""
+    """Return the times after time shifts."""
     return (ticks // TICKS_PER_BEAT + BEATS_OF[tokens]) * TICKS_PER_BEAT + TICK_OF[tokens]

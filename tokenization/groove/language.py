@@ -1,8 +1,8 @@
-"""The groove language: a trio of bass, drums and one other track as note-ons, note-offs and shifts.
+"""The groove language: arrange a score as a trio, convert it to tokens, and back.
 
     begin (time_shift* (note_on | note_off))+ end
 
-It has neither dynamics nor instruments nor a tempo; a `Band` keeps them apart from the tokens.
+The tokens have no dynamics, instruments or tempo; a `Band` stores them separately.
 """
 
 from __future__ import annotations
@@ -58,14 +58,12 @@ from tokenization.language import Encoded, Language
 from tokenization.score import Notes, Score, Tempos, Track, steps_of, sustained
 from tokenization.wording import Remark, listed
 
-# A trio on the groove grid: rounding there, and what the tokens leave unsaid.
-
-MOST_BEATS = 1 << 18  # a rest costs a token every two beats; longer than any music we know of
+MOST_BEATS = 1 << 18  # a rest costs a token per two beats; no music that we know of is as long
 
 
 @dataclass(frozen=True, kw_only=True)
 class Band:
-    """What is kept apart from the tokens: instruments and loudness of the tracks, and the tempo."""
+    """The details of a trio that the tokens do not carry: programs, velocities, and the tempo."""
 
     programs: tuple[int, int, int] = (33, 0, 0)  # finger bass, standard kit, grand piano
     velocities: tuple[int, int, int] = (90, 90, 75)
@@ -76,12 +74,12 @@ class Band:
         audible = all(1 <= velocity <= 127 for velocity in self.velocities)
         if not (playable and audible and 0 < self.beats_per_minute < np.inf):
             raise ValueError(
-                "a band has programs of 0 to 127, velocities of 1 to 127 and a tempo above 0, "
+                "a band needs programs from 0 to 127, velocities from 1 to 127 and a positive tempo, "
                 f"but got {self}"
             )
 
     def score(self, notes: Notes) -> Score:
-        """Return the trio that plays these notes, whatever velocity they name."""
+        """Return the score of these notes, with the velocities of the band."""
         return Score(
             ticks_per_beat=TICKS_PER_BEAT,
             notes=notes.replace(velocity=np.array(self.velocities)[notes.track]),
@@ -112,16 +110,16 @@ def band_of(score: Score) -> Band:
 
 
 def _mean_tempo(score: Score) -> float:
-    """Return the one tempo at which the piece takes as long as at its own."""
+    """Return the constant tempo at which the piece has the same duration."""
     beats = max(score.end_ticks, 1) / score.ticks_per_beat
     seconds = float(tempo_map(score).to_seconds(np.array(beats)))
-    return round(60 * beats / seconds, 6)  # 120 shall stay 120
+    return round(60 * beats / seconds, 6)  # keeps 120 exact
 
 
 def grid(score: Score) -> tuple[Notes, dict[str, int]]:
-    """Round a trio's notes; also count the notes that are dropped or changed beyond that.
+    """Round the notes of a trio to the grid; also count the notes dropped or changed by more than rounding.
 
-    No note gets shorter than a tick. Of the notes that sound on one key the first one ends first.
+    Notes last at least one tick. Of simultaneous notes on one key, the first to start is the first to end.
     """
     _check(score)
     onset, end = (
@@ -148,7 +146,7 @@ def grid(score: Score) -> tuple[Notes, dict[str, int]]:
 
 
 def _end_of_room(onset: np.ndarray, key: np.ndarray) -> np.ndarray:
-    """Return when each note must end, lest too many of its key sound; notes are sorted by key."""
+    """Return the latest end of each note within the limit of unisons; notes are sorted by key."""
     room = np.full_like(onset, np.iinfo(np.int64).max)
     same_key = key[:-MOST_UNISONS] == key[MOST_UNISONS:]
     room[:-MOST_UNISONS][same_key] = onset[MOST_UNISONS:][same_key]
@@ -163,7 +161,7 @@ def _check(score: Score) -> None:
             f"but the score has {len(score.tracks)}; arrange it first"
         )
     if not len(notes):
-        raise ValueError("there is nothing to spell: the score has no notes")
+        raise ValueError("the score has no notes")
     if notes.pitch.min() < 0 or notes.pitch.max() >= PITCHES:
         raise ValueError(
             f"pitches go from 0 to {PITCHES - 1}, "
@@ -171,48 +169,46 @@ def _check(score: Score) -> None:
         )
     if notes.onset_ticks.min() < 0:
         raise ValueError(
-            f"the first note lies {-notes.onset_ticks.min()} ticks before the first bar; "
+            f"the first note is {-notes.onset_ticks.min()} ticks before the first bar; "
             "move the score to start at tick 0 or later"
         )
     beats = score.end_ticks // score.ticks_per_beat
     if beats > MOST_BEATS:
-        raise ValueError(f"the score lasts {beats} beats; at most {MOST_BEATS} can be spelled")
+        raise ValueError(f"the score has {beats} beats; the limit is {MOST_BEATS}")
 
-
-# Any score as a trio of bass, drums and one more part on the 4/4 grid.
 
 Choice = int | str | Iterable[int | str] | None
 FIND = {DRUMS: find_drums, BASS: find_bass, OTHER: find_other}  # in this order
-NO_TRIO = "a trio needs a bass, drums or another part, but all that plays is sound effects"
+NO_TRIO = "a trio needs a bass, drums or another part, but the score has only sound effects"
 
 
 def arrange(score: Score, tracks: Sequence[Choice] | Mapping[str, Choice] | None = None) -> Score:
-    """Bring any score to bass, drums and one more on the 4/4 grid; its remarks explain.
+    """Arrange a score as bass, drums and one other part in 4/4, with remarks on the choice of tracks.
 
-    `tracks` gives the three by index or name, several for one of them if need be, None for none;
-    or as a mapping from bass, drums and other only some of them. What is not given is found.
+    `tracks` are the tracks of the three parts, by index or name: one or several per part, or None for silence. As a
+    mapping from bass, drums and other, it can leave some open, which are then found automatically.
     """
-    laid = _on_grid(score)
-    roles, remarks = _roles(laid, _given(laid, tracks))
-    trio = _trio(laid.remark(*remarks), roles)
+    aligned = _on_grid(score)
+    roles, remarks = _roles(aligned, _given(aligned, tracks))
+    trio = _trio(aligned.remark(*remarks), roles)
     if not len(trio.notes):
         raise ValueError(
             NO_TRIO
             if tracks is None
-            else "the chosen tracks hold no notes; choose others, or leave the choice open"
+            else "the chosen tracks have no notes; choose others, or let the program choose"
         )
     return without_rest_in_front(trio)
 
 
 def trios(score: Score) -> list[Score]:
-    """Return bass and drums with each of the other parts in turn, for a data set to draw from."""
-    laid = without_rest_in_front(_on_grid(score))
-    roles, _ = _roles(laid, {})
+    """Return bass and drums with each of the other parts in turn, as training examples."""
+    aligned = without_rest_in_front(_on_grid(score))
+    roles, _ = _roles(aligned, {})
     taken = {*roles[BASS], *roles[DRUMS]}
-    others = [p.tracks for p in melodic(parts_of(laid)) if not taken.intersection(p.tracks)]
+    others = [p.tracks for p in melodic(parts_of(aligned)) if not taken.intersection(p.tracks)]
     if not (taken or others):
         raise ValueError(NO_TRIO)
-    return [_trio(laid, {**roles, OTHER: list(other)}) for other in others or [()]]
+    return [_trio(aligned, {**roles, OTHER: list(other)}) for other in others or [()]]
 
 
 def _on_grid(score: Score) -> Score:
@@ -224,18 +220,18 @@ def _on_grid(score: Score) -> Score:
 def _given(
     score: Score, tracks: Sequence[Choice] | Mapping[str, Choice] | None
 ) -> dict[int, list[int]]:
-    """Return the tracks of the roles that a person has cast."""
+    """Return the tracks of each role that the user has chosen."""
     if tracks is None:
         return {}
     if not isinstance(tracks, Mapping):
         if isinstance(tracks, str) or len(tracks) != len(TRACKS):
             raise ValueError(
-                f"a trio takes three tracks, for {listed(PARTS)}, each by index or name or None, "
+                f"a trio needs three tracks, for {listed(PARTS)}, each an index, a name or None, "
                 f"but got {tracks!r}"
             )
         tracks = dict(zip(PARTS, tracks, strict=True))
     if unknown := [name for name in tracks if name not in PARTS]:
-        raise ValueError(f"a trio has {listed(PARTS)}, but no {listed(unknown)}")
+        raise ValueError(f"a trio has the parts {listed(PARTS)}, but not {listed(unknown)}")
     given = {PARTS.index(name): _tracks(score, choice) for name, choice in tracks.items()}
     chosen = [index for indices in given.values() for index in indices]
     if twice := {index for index in chosen if chosen.count(index) > 1}:
@@ -254,7 +250,7 @@ def _tracks(score: Score, choice: Choice) -> list[int]:
 
 
 def _roles(score: Score, given: dict[int, list[int]]) -> tuple[dict[int, list[int]], list[str]]:
-    """Return the tracks of each role, and sentences on who plays what and who does not."""
+    """Return the tracks of each role, and remarks on the choice and on tracks that are left out."""
     taken = {index for tracks in given.values() for index in tracks}
     parts = [part for part in parts_of(score) if not taken.intersection(part.tracks)]
     roles, reasons = dict(given), dict.fromkeys(given, "as chosen")
@@ -280,7 +276,7 @@ def _sentence(score: Score, role: int, tracks: list[int], found_by: str) -> str:
 
 
 def _trio(score: Score, roles: dict[int, list[int]]) -> Score:
-    """Return the score of the three roles; each has the program of its busiest track."""
+    """Return the score of the three roles, each with the program of its busiest track."""
     role_of = np.full(len(score.tracks), -1)
     programs = list(DEFAULT_BAND.programs)
     counts = note_counts(score)
@@ -288,7 +284,7 @@ def _trio(score: Score, roles: dict[int, list[int]]) -> Score:
         role_of[tracks] = role
         if tracks:
             busiest = score.tracks[max(tracks, key=lambda index: counts[index])]
-            # An instrument of the drum channel is none elsewhere, nor the other way round.
+            # Programs of the drum channel are not instruments of other channels.
             if busiest.is_drum == (role == DRUMS):
                 programs[role] = busiest.program
     role = role_of[score.notes.track]
@@ -302,11 +298,11 @@ def _trio(score: Score, roles: dict[int, list[int]]) -> Score:
     )
 
 
-RARE = 1e-4  # share of notes that may last longer than what is called the longest
+RARE = 1e-4  # fraction of notes that `longest` ignores as outliers
 
 
 class Groove(Language):
-    """The trio language."""
+    """The language of bass, drums and one more part."""
 
     name = "groove"
     vocabulary = VOCABULARY
@@ -324,7 +320,7 @@ class Groove(Language):
     }
 
     def encode(self, score: Score) -> Encoded:
-        """Spell an arranged score, from the begin token to the end token."""
+        """Convert an arranged score to tokens, from `begin` to `end`."""
         notes, losses = grid(score)
         ids = self.spell(notes)
         return Encoded(
@@ -332,30 +328,27 @@ class Groove(Language):
         )
 
     def decode(self, ids: np.ndarray, setting: Band | None = None) -> Score:
-        """Read a valid sequence or a prefix of one; a note broken off at its end is left out."""
+        """Convert a valid sequence or prefix to a score; an incomplete note at the end is left out."""
         return (setting or DEFAULT_BAND).score(self.notes(ids))
 
     def notes(self, ids: np.ndarray) -> Notes:
-        """Return the notes of valid ids, without velocities: what augmentation works on."""
+        """Return the notes of valid ids, without velocities, for augmentation."""
         return Reading(np.asarray(ids, dtype=np.int64)).notes
 
     def spell(self, notes: Notes) -> np.ndarray:
-        """Spell notes that are on the grid, such as some of a piece's own: (T,) uint16."""
+        """Convert notes on the grid to tokens: (T,) uint16."""
         return np.append(spell_events(events_of(notes)), END).astype(np.uint16)
 
     def close(self, ids: np.ndarray, bars: int | None = None) -> np.ndarray:
-        """Complete a prefix: what still sounds ends with the bar, then comes the end token.
+        """Complete a prefix: end all notes with the last bar, sort simultaneous events, and append `end`.
 
-        Events of one time may stand in any order (grammar.py); they are put in the valid one.
-
-        With `bars`, the piece ends after so many bars at the latest, and all that sounds with it; a prefix that has not
-        come so far, with the bar that it has come to.
+        With `bars`, the piece has at most this number of bars.
         """
         reading = Reading(np.asarray(ids, dtype=np.int64))
-        begun = self._bars_begun(reading)
-        if bars and len(reading.ids):  # a shift to a bar's line has come to that bar
-            begun = min(bars, int(reading.time_ticks[-1]) // BAR_TICKS + 1)
-        return self.spell(reading.all_notes(BAR_TICKS * begun))
+        count = self._bar_count(reading)
+        if bars and len(reading.ids):  # a time shift to a bar line starts that bar
+            count = min(bars, int(reading.time_ticks[-1]) // BAR_TICKS + 1)
+        return self.spell(reading.all_notes(BAR_TICKS * count))
 
     def grammar(
         self,
@@ -365,16 +358,16 @@ class Groove(Language):
         longest_ticks: Sequence[int] | None = None,
         **asked: Any,
     ) -> GrooveGrammar:
-        """Return the grammar by which a prompt goes on: events of one time in any order, which `close` mends."""
+        """Return the grammar for continuing a prompt, with simultaneous events in any order (see `close`)."""
         start_ticks = prompt_bars * BAR_TICKS
         return GrooveGrammar(
             prompt_tokens=len(prompt), start_ticks=start_ticks, longest_ticks=longest_ticks
         )
 
     def longest(self, pieces: Iterable[np.ndarray]) -> list[int]:
-        """Return how many ticks the notes of each track last at most in pieces, but for one in 10 000.
+        """Return the longest duration of each track in some pieces in ticks, ignoring one note in 10,000.
 
-        A track without notes is not bounded by what was not seen: it gets what the longest other one has.
+        A track without notes gets the longest duration of the other tracks.
         """
         found = Notes.concatenate([self.notes(ids) for ids in pieces])
         by_track = [found.duration_ticks[found.track == track] for track in range(len(TRACKS))]
@@ -385,17 +378,17 @@ class Groove(Language):
         return [ticks or max(longest) for ticks in longest]
 
     def bars(self, ids: np.ndarray) -> np.ndarray:
-        """Return the token offset at which each bar starts: the first token to reach its line.
+        """Return the offset of each bar: that of the first token to reach its bar line.
 
-        A note that only ends on a bar line does not start the bar there.
+        A note that only ends on a bar line does not start a bar there.
         """
         reading = Reading(np.asarray(ids, dtype=np.int64))
-        lines = BAR_TICKS * np.arange(self._bars_begun(reading))
+        lines = BAR_TICKS * np.arange(self._bar_count(reading))
         return np.maximum(np.searchsorted(reading.time_ticks, lines), 1)
 
     @staticmethod
-    def _bars_begun(reading: Reading) -> int:
-        """Return the number of bars up to the last event, or to the end of the shifts after it."""
+    def _bar_count(reading: Reading) -> int:
+        """Return the number of bars up to the last event or time shift."""
         if not len(reading.ids):
             return 0
         onset = reading.time_ticks[reading.event_places[reading.is_on]]
@@ -403,7 +396,7 @@ class Groove(Language):
         return max(-(-reached // BAR_TICKS), 1)
 
     def kinds(self) -> np.ndarray:
-        """Return the kind of each token; notes are of three, one a track. (V,)"""
+        """Return the kind of each token, (V,); note-ons and note-offs have one kind per track."""
         kinds = super().kinds()
         for block in (self.vocabulary["note_on"], self.vocabulary["note_off"]):
             tracks = np.arange(len(block)) // PITCHES
@@ -411,7 +404,7 @@ class Groove(Language):
         return kinds
 
     def clock(self) -> dict[str, Any]:
-        """Return how time shifts move time: by whole beats, then to a tick of that beat."""
+        """Return how time shifts move time: by whole beats, then to a tick of the beat."""
         return {
             "bar_ticks": BAR_TICKS,
             "step_ticks": TICKS_PER_BEAT,

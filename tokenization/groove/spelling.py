@@ -1,11 +1,11 @@
-"""The spelling of a groove: its tokens, and ids ↔ events ↔ notes as array operations.
+"""The vocabulary of the groove language, and the conversion between ids, events and notes with array operations.
 
-The event set is that of the groove continuation experiment (Liutkus et al., "Relative Positional
-Encoding for Transformers with Linear Complexity", 2021, appendix C.2): note-ons, note-offs and
-time shifts for three tracks, without dynamics and without bar lines.
+The tokens are those of the groove continuation experiment (Liutkus et al., "Relative Positional Encoding for
+Transformers with Linear Complexity", 2021, appendix C.2): note-ons, note-offs and time shifts for three tracks, without
+dynamics and bar lines.
 
-An event is a note-on or note-off. A valid sequence is a sorted list of events with shifts between
-them; `grammar.py` says how it is sorted. Letters: T tokens, E events, N notes.
+An event is a note-on or note-off. A valid sequence is a sorted list of events with time shifts between them; the order
+is that of `grammar.py`. Letters: T tokens, E events, N notes.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from tokenization.score import Columns, Notes
 
 TRACKS = ("Bass", "Drums", "Other")
 BASS, DRUMS, OTHER = range(3)
-PARTS = tuple(track.casefold() for track in TRACKS)  # what commands and requests call them
+PARTS = tuple(track.casefold() for track in TRACKS)  # names in commands and requests
 PITCHES = 128
-KEYS = len(TRACKS) * PITCHES  # a key is a pitch of a track: track · 128 + pitch
+KEYS = len(TRACKS) * PITCHES  # a key is a pitch on a track: track · 128 + pitch
 
 TICKS_PER_BEAT = 12
 BAR_TICKS = 4 * TICKS_PER_BEAT
-FARTHEST_BEATS = 2  # the longest shift is that of two beats to tick 0
+FARTHEST_BEATS = 2  # the longest time shift is by two beats, to tick 0
 SHIFTS = (
     *((0, tick) for tick in range(1, TICKS_PER_BEAT)),
     *((1, tick) for tick in range(TICKS_PER_BEAT)),
     (FARTHEST_BEATS, 0),
 )
-MOST_UNISONS = 8  # notes of one key that may sound at once
+MOST_UNISONS = 8  # simultaneous notes on one key
 
 VOCABULARY = Vocabulary(
     [
@@ -50,7 +50,7 @@ BEATS_OF, TICK_OF = (VOCABULARY.table("time_shift", values) for values in np.arr
 
 
 def shift_id(beats: np.ndarray, tick: np.ndarray) -> np.ndarray:
-    """Return the id of the shift by 0 or 1 beats to a tick; (0, 0) has none."""
+    """Return the id of the time shift by 0 or 1 beats to a tick, except (0, 0)."""
     return TIME_SHIFT.start - 1 + TICKS_PER_BEAT * beats + tick
 
 
@@ -71,13 +71,17 @@ class Events(Columns):
         return start + self.track * PITCHES + self.pitch
 
     def sorted(self) -> Events:
-        """Return the events in the order in which they are said."""
-        age = self.track, self.pitch, self.onset_ticks  # the last key sorts first
+        """Return the events in the order of their tokens."""
+        age = (
+            self.track,
+            self.pitch,
+            self.onset_ticks,
+        )  # lexsort: the last key is the first criterion
         return self[np.lexsort((*age, self.is_on, self.time_ticks))]
 
 
 def events_of(notes: Notes) -> Events:
-    """Return the events of notes, in order."""
+    """Return the sorted events of notes."""
     zeros, ones = np.zeros(len(notes), np.int64), np.ones(len(notes), np.int64)
     onset, pitch, track = notes.onset_ticks, notes.pitch, notes.track
     begins = Events(onset, ones, onset, pitch, track)
@@ -86,7 +90,7 @@ def events_of(notes: Notes) -> Events:
 
 
 def spell_events(events: Events) -> np.ndarray:
-    """Return the tokens of sorted events on the grid, after begin, with the shifts they need: (T,) int64."""
+    """Return `begin` and the tokens of sorted events on the grid, with time shifts: (T,) int64."""
     beat, tick = events.time_ticks // TICKS_PER_BEAT, events.time_ticks % TICKS_PER_BEAT
     beats = np.diff(beat, prepend=0)
     long_shifts, beats = beats // FARTHEST_BEATS, beats % FARTHEST_BEATS
@@ -101,7 +105,7 @@ def spell_events(events: Events) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Reading:
-    """A sequence of ids, and what it says."""
+    """The events and notes of a sequence of ids."""
 
     ids: np.ndarray  # (T,) int64
 
@@ -120,7 +124,7 @@ class Reading:
 
     @cached_property
     def is_on(self) -> np.ndarray:
-        """Of each event, whether it is a note-on: (E,)."""
+        """Whether each event is a note-on: (E,)."""
         return NOTE_ON.holds(self.ids[self.event_places])
 
     @cached_property
@@ -130,9 +134,9 @@ class Reading:
 
     @cached_property
     def complete(self) -> tuple[np.ndarray, np.ndarray]:
-        """Which events begin and end the complete notes: (N,) each, by key and then by age."""
+        """The indices of the events that start and end complete notes, by key and age: (N,) each."""
         on, off = np.flatnonzero(self.is_on), np.flatnonzero(~self.is_on)
-        # The first note-off of a key ends what its first note-on began, and so on.
+        # The n-th note-off of a key ends the note of its n-th note-on.
         on_name, off_name = (
             self.key[events] * len(self.key) + earlier_equals(self.key[events])
             for events in (on, off)
@@ -148,7 +152,7 @@ class Reading:
         return notes_of_keys(time[begin], time[end], key)
 
     def all_notes(self, line_ticks: int) -> Notes:
-        """Return the notes that begin before a line; what sounds there ends."""
+        """Return the notes that start before a tick, cut there if they are longer or incomplete."""
         onset = self.time_ticks[self.event_places]
         end = np.full_like(onset, line_ticks)
         begin, stop = self.complete
@@ -158,13 +162,13 @@ class Reading:
 
 
 def notes_of_keys(onset_ticks: np.ndarray, end_ticks: np.ndarray, key: np.ndarray) -> Notes:
-    """Return notes in order, without velocities."""
+    """Return sorted notes, without velocities."""
     duration, none = end_ticks - onset_ticks, np.zeros_like(key)
     return Notes(onset_ticks, duration, key % PITCHES, none, key // PITCHES).sorted()
 
 
 def earlier_equals(values: np.ndarray) -> np.ndarray:
-    """Return how many equal values stand before each: (N,)."""
+    """Return the number of equal values before each: (N,)."""
     order = np.argsort(values, kind="stable")
     index = np.arange(len(values))
     new = np.append(True, np.diff(values[order]) != 0)[: len(values)]

@@ -1,1 +1,1 @@
-"""REMI, the language of pop piano: bars, places in them, and notes; with gaps to fill, ends and chords."""
+"""REMI, the language of pop piano: bars, positions in them, and notes."""

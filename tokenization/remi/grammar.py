@@ -1,12 +1,11 @@
-"""The rules of REMI: what may follow, token by token over a batch.
+"""The grammar of REMI: the tokens that can follow each prefix of a batch.
 
-What may follow depends on three small numbers (the kind of the last token, its sub-beat, whether
-the bar has a note yet), which a table answers, and on four memories: the last tempo and chord, the
-last key struck in this sub-beat, and until when each key sounds. There is always a way
-on: a sub-beat can take a chord whatever sounds, and a bar without notes is entered only where some
-key is free before it ends.
+They depend on a small state (the kind of the last token, the sub-beat, and whether the bar has a note), for which there
+is a table, and on four memories: the last tempo and chord, the last key played in this sub-beat, and the end of the
+last note on each key. There is no dead end: a chord can follow in any sub-beat, and a sub-beat of a bar without notes
+is only entered if some key becomes free before the bar ends.
 
-Letters: B rows of a batch, V tokens of the vocabulary, K kinds of tokens.
+Letters: B rows of a batch, V tokens of the vocabulary.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ from tokenization.remi.spelling import (
     VOLUME,
 )
 
-# What a position is after: nothing, or a token of one of these kinds.
+# The kind of the last token; NOTHING before the first one.
 NOTHING, AFTER_BEGIN, AFTER_END, AFTER_BAR, AFTER_SUBBEAT = range(5)
 AFTER_TEMPO, AFTER_CHORD, AFTER_PITCH, AFTER_VOLUME, AFTER_DURATION = range(5, 10)
 KINDS = 10
 
 
 def _kinds() -> np.ndarray:
-    """Return the kind of each token: (V,); padding, which nothing allows, counts as nothing."""
+    """Return the kind of each token, (V,); padding, which is never allowed, has NOTHING."""
     kind = np.full(len(VOCABULARY), NOTHING)
     kind[[BEGIN, END, BAR]] = AFTER_BEGIN, AFTER_END, AFTER_BAR
     blocks = (SUBBEAT, TEMPO, CHORD, PITCH, VOLUME, DURATION)
@@ -53,7 +52,7 @@ def _kinds() -> np.ndarray:
 
 
 def _may_follow() -> np.ndarray:
-    """Return what may follow each state, memories aside: (states, V)."""
+    """Return the mask of the tokens that can follow each state, before the memories apply: (states, V)."""
     kind = KIND
     table = np.zeros((KINDS, BAR_SUBBEATS, 2, len(VOCABULARY)), dtype=bool)
     later = np.arange(BAR_SUBBEATS)[:, None] < SUBBEAT_OF
@@ -75,10 +74,7 @@ def _may_follow() -> np.ndarray:
 
 
 def _next_state() -> np.ndarray:
-    """Return the state that each state and token lead to: (states, V).
-
-    A state is the kind of the last token, the sub-beat, and whether the bar has a note.
-    """
+    """Return the state after each state and token: (states, V)."""
     state = np.arange(KINDS * BAR_SUBBEATS * 2)[:, None]
     subbeat = np.where(KIND == AFTER_SUBBEAT, SUBBEAT_OF, state // 2 % BAR_SUBBEATS)
     noted = (state % 2) | (KIND == AFTER_PITCH)
@@ -92,20 +88,20 @@ NEXT_STATE = _next_state()
 
 
 class RemiGrammar(Grammar):
-    """What may follow, over a batch; after `end` nothing may."""
+    """The rules above for a batch; nothing follows `end`."""
 
     def __init__(self) -> None:
-        """Stand at the start of one sequence, before the begin token."""
+        """Start one sequence, before the begin token."""
         self._state = np.zeros(1, dtype=np.int64)
-        self._bars = np.zeros(1, dtype=np.int64)  # begun
-        self._tempo = np.zeros(1, dtype=np.int64)  # the last one's id; 0, padding, before it
+        self._bars = np.zeros(1, dtype=np.int64)
+        self._tempo = np.zeros(1, dtype=np.int64)  # id of the last tempo; 0 (padding) before it
         self._chord = np.zeros(1, dtype=np.int64)
-        self._key = np.full(1, -1)  # the last one struck in this sub-beat
+        self._key = np.full(1, -1)  # the last one played in this sub-beat
         self._silent_at = np.zeros((1, KEYS), dtype=np.int64)  # ticks
 
     @property
     def bars(self) -> np.ndarray:
-        """How many bars each row has begun: (B,)."""
+        """The number of bars so far, including the current one: (B,)."""
         return self._bars
 
     @property
@@ -115,11 +111,11 @@ class RemiGrammar(Grammar):
 
     @property
     def subbeat(self) -> np.ndarray:
-        """The sub-beat of its bar that each row stands at: (B,)."""
+        """The current sub-beat of each row: (B,)."""
         return self._state // 2 % BAR_SUBBEATS
 
     def allowed(self) -> np.ndarray:
-        """Return which tokens may come next: (B, V) bool."""
+        """Return the mask of the tokens that can come next: (B, V) bool."""
         rows = np.arange(len(self._state))
         mask = MAY_FOLLOW[self._state]
         mask[rows, self._tempo] = False
@@ -134,7 +130,7 @@ class RemiGrammar(Grammar):
         return mask
 
     def advance(self, tokens: np.ndarray) -> None:
-        """Take one more token a row: (B,) ids that `allowed` allowed."""
+        """Append one token to each row: (B,) allowed ids."""
         tokens = np.asarray(tokens, dtype=np.int64)
         kind = KIND[tokens]
         self._state = NEXT_STATE[self._state, tokens]
@@ -150,25 +146,25 @@ class RemiGrammar(Grammar):
             self._silent_at[rows, self._key[rows]] = ends
 
     def _now(self) -> np.ndarray:
-        """Return the tick of each row's sub-beat: (B,)."""
+        """Return the tick of the current sub-beat: (B,)."""
         return self._bar_ticks() + self.subbeat * SUBBEAT_TICKS
 
     def _bar_ticks(self) -> np.ndarray:
-        """Return the tick at which each row's bar begins: (B,)."""
+        """Return the tick at which the current bar starts: (B,)."""
         return np.maximum(self._bars - 1, 0) * BAR_SUBBEATS * SUBBEAT_TICKS
 
 
-# The rules where a line of chords is kept to. A chord stands where its share of the bar begins, on a beat. It needs no
-# training: whatever a model draws that would pass the place of a chord, it goes to that place instead, and there the
-# chord is the only one to choose. Between these places no other chord is named.
+# The grammar for a given chord progression. The chords of a bar divide it evenly, rounded to beats. The model needs no
+# training for this: a token that would skip the position of a chord is replaced by the token for this position, where
+# only the chord is allowed. Other chords are masked.
 #
-# Letters: B rows of a batch, M chords a bar at most, N bars of the line.
+# Letters: B rows of a batch, M chords per bar at most, N bars of the progression.
 
 NONE = -1
 
 
 def _places() -> np.ndarray:
-    """Return the sub-beats, on beats, at which each of so many chords stands in a bar: (M + 1, M)."""
+    """Return the sub-beat of each chord of a bar, by the number of chords: (M + 1, M)."""
     places = np.zeros((MOST_A_BAR + 1, MOST_A_BAR), dtype=np.int64)
     for count in range(1, MOST_A_BAR + 1):
         share = np.arange(count) * BAR_SUBBEATS / count
@@ -180,20 +176,20 @@ PLACES = _places()
 
 
 class ChordLine(RemiGrammar):
-    """What may follow where a line of chords is kept to from a bar on."""
+    """A grammar that follows a chord progression from a bar on."""
 
     def __init__(self, line: Sequence[Sequence[str]], start: int) -> None:
-        """Stand at the start of one sequence; the line begins with bar `start`, from 0."""
+        """Start one sequence; the progression `line` starts in bar `start`, counted from 0."""
         super().__init__()
         chords = np.full((len(line), MOST_A_BAR), NONE)
         for bar, names in enumerate(line):
             chords[bar, : len(names)] = [CHORD.start + CHORD_INDEX[name] for name in names]
-        self._line = chords[None]  # of each row, by token, NONE past the last of a bar: (B, N, M)
+        self._line = chords[None]  # (B, N, M) ids, NONE after the last chord of a bar
         self._start = start
-        self._done = np.zeros(1, dtype=np.int64)  # chords of the bar that stand already
+        self._done = np.zeros(1, dtype=np.int64)  # chords of the bar so far
 
     def allowed(self) -> np.ndarray:
-        """Return which tokens may come next: (B, V) bool."""
+        """Return the mask of the tokens that can come next: (B, V) bool."""
         plain = super().allowed()
         mask = plain.copy()
         place, chord = self._due()
@@ -203,12 +199,12 @@ class ChordLine(RemiGrammar):
         for row in np.flatnonzero(at):
             mask[row] &= KIND == AFTER_TEMPO
             mask[row, chord[row]] = plain[row, chord[row]]
-        stuck = ~mask.any(axis=1)  # where every key sounds, a chord is the only way on
+        stuck = ~mask.any(axis=1)  # if all keys sound, only another chord can follow
         mask[stuck] = plain[stuck]
         return mask
 
     def instead(self, tokens: np.ndarray) -> np.ndarray:
-        """Return tokens; of one that would pass the place of a chord, the way there."""
+        """Return the tokens, with one that would skip the position of a chord replaced by that position."""
         tokens = np.asarray(tokens, dtype=np.int64)
         kind, (place, _) = KIND[tokens], self._due()
         passes = (kind == AFTER_BAR) | (kind == AFTER_END)
@@ -216,28 +212,28 @@ class ChordLine(RemiGrammar):
         rows = np.flatnonzero(passes & (place != NONE) & (self.kind != AFTER_END))
         if not len(rows):
             return tokens
-        there = SUBBEAT.start + np.maximum(place, 0)
-        taken = tokens.copy()
-        can = self.allowed()[rows, there[rows]]
-        taken[rows[can]] = there[rows[can]]
-        return taken
+        position = SUBBEAT.start + np.maximum(place, 0)
+        replaced = tokens.copy()
+        rows = rows[self.allowed()[rows, position[rows]]]
+        replaced[rows] = position[rows]
+        return replaced
 
     def advance(self, tokens: np.ndarray) -> None:
-        """Take one more token a row."""
+        """Append one token to each row."""
         super().advance(tokens)
         kind = KIND[np.asarray(tokens, dtype=np.int64)]
         named = (kind == AFTER_CHORD) & self._inside()
         self._done = np.where(kind == AFTER_BAR, 0, self._done + named)
-        for _ in range(MOST_A_BAR):  # what sounds already need not be named
+        for _ in range(MOST_A_BAR):  # the current chord is not repeated
             _, chord = self._due()
             self._done = self._done + ((chord != NONE) & (chord == self._chord))
 
     def _inside(self) -> np.ndarray:
-        """Say which rows are in a bar of the line."""
+        """Return the mask of the rows that have reached the progression."""
         return self._bars > self._start
 
     def _due(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the place and the token of the chord that comes next in each row's bar, or NONE: (B,) each."""
+        """Return the sub-beat and the id of the next chord in the current bar, or NONE: (B,) each."""
         bars = (self._bars - 1 - self._start) % self._line.shape[1]
         chords = self._line[np.arange(len(bars)), bars]
         done = np.minimum(self._done, MOST_A_BAR - 1)[:, None]

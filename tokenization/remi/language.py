@@ -1,10 +1,9 @@
-"""REMI, the language of one piano in bars: spelling a score and reading it back.
+"""REMI, the language of one piano in 4/4: convert a score to tokens and back.
 
     begin (bar (subbeat tempo? chord? (pitch volume duration)*)*)* end
 
-Tempo and chord stand where they change, a tempo only at the start of a bar. The notes of a sub-beat
-ascend; an empty bar is a bare `bar`, and changes that fall into it wait for the next bar with notes.
-All bars are of 4/4.
+Tempo and chord are given when they change, the tempo only at the start of a bar. The notes of a sub-beat ascend. A bar
+without notes is only a `bar` token; changes of tempo and chord in it move to the next bar with notes.
 """
 
 from __future__ import annotations
@@ -71,13 +70,13 @@ class Remi(Language):
     }
 
     def encode(self, score: Score) -> Encoded:
-        """Spell an arranged score, from the begin token to the end token."""
+        """Convert an arranged score to tokens, from `begin` to `end`."""
         gridded, losses = to_grid(score)
         ids = _spell(gridded)
         return Encoded(ids=ids, bars=self.bars(ids), notes=len(gridded.key), losses=losses)
 
     def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
-        """Read a valid sequence or a prefix of one; a note broken off at its end is left out."""
+        """Convert a valid sequence or prefix to a score; an incomplete note at the end is left out."""
         return _read(np.asarray(ids, dtype=np.int64)).score()
 
     def grammar(
@@ -88,21 +87,21 @@ class Remi(Language):
         chords: Sequence[Sequence[str]] | None = None,
         **asked: Any,
     ) -> RemiGrammar:
-        """Return the grammar by which a prompt of so many bars goes on, keeping to the chords of each bar if given."""
+        """Return the grammar for continuing a prompt, with a chord progression if `chords` are given."""
         return RemiGrammar() if chords is None else ChordLine(chords, prompt_bars)
 
     def clock(self) -> dict[str, Any]:
-        """Return how bars and sub-beats move time, in sub-beats."""
-        places = [[SUBBEAT.start + place, 0, place] for place in range(BAR_SUBBEATS)]
-        moves = [[BAR, 1, 0], *places]
+        """Return how bar and sub-beat tokens move time, in sub-beats."""
+        subbeats = [[SUBBEAT.start + place, 0, place] for place in range(BAR_SUBBEATS)]
+        moves = [[BAR, 1, 0], *subbeats]
         return {"bar_ticks": BAR_SUBBEATS, "step_ticks": BAR_SUBBEATS, "moves": moves}
 
 
 def _spell(piece: Gridded) -> np.ndarray:
     """Return the tokens of a piece: (T,) uint16.
 
-    Every part of the spelling gets a place, sub-beat × 8 + its rank there; sorting the places and
-    summing the parts' widths gives each part its offset.
+    Every item gets a sort key, sub-beat × 8 + its rank within the sub-beat. The cumulative widths of the sorted items
+    are their offsets.
     """
     notes = piece.onset_subbeats
     bars = BAR_SUBBEATS * np.arange(notes[-1] // BAR_SUBBEATS + 1)
@@ -112,7 +111,7 @@ def _spell(piece: Gridded) -> np.ndarray:
     counts = [len(part) for part in parts]
     place = np.concatenate([part * 8 + rank for rank, part in enumerate(parts)])
 
-    order = np.argsort(place, kind="stable")  # stable: the notes of a sub-beat stay in order
+    order = np.argsort(place, kind="stable")  # keeps the order of the notes of a sub-beat
     width = np.ones(len(place), dtype=np.int64)
     width[-len(notes) :] = 3
     offset = np.empty_like(width)
@@ -132,8 +131,8 @@ def _spell(piece: Gridded) -> np.ndarray:
 
 
 def _read(ids: np.ndarray) -> Gridded:
-    """Return what valid tokens say, of notes those that are complete: (T,) int64."""
-    bar = np.cumsum(ids == BAR) - 1  # (T,) −1 before the first
+    """Return the piece that valid tokens encode, (T,) int64, without incomplete notes."""
+    bar = np.cumsum(ids == BAR) - 1  # (T,) −1 before the first bar
     placed = np.where((ids == BAR) | SUBBEAT.holds(ids), np.arange(len(ids)), 0)
     subbeat = SUBBEAT_OF[ids[np.maximum.accumulate(placed)]]
     onset = np.maximum(bar, 0) * BAR_SUBBEATS + subbeat

@@ -1,7 +1,7 @@
-"""What REMI can spell: its tokens, a score on its grid in whole numbers, and any score as one piano part on that grid.
+"""The vocabulary of REMI, its grid, and the arrangement of any score as one piano part on that grid.
 
-The event set is that of the pop piano language (Huang & Yang, "Pop Music Transformer", 2020), in
-the form with chords, tempos of 3 quarter notes a minute and 24 volume levels, in bars of 4/4.
+The tokens are those of the pop piano language (Huang & Yang, "Pop Music Transformer", 2020) with chords, in bars of
+4/4, with a tempo resolution of 3 beats per minute and 24 volume levels.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from tokenization.wording import Remark, listed
 BAR_BEATS = 4
 SUBBEATS_PER_BEAT = 4
 BAR_SUBBEATS = BAR_BEATS * SUBBEATS_PER_BEAT
-SUBBEAT_TICKS = 2  # durations are counted in half sub-beats, onsets in whole ones
+SUBBEAT_TICKS = 2  # durations are in half sub-beats, onsets in whole ones
 TICKS_PER_BEAT = SUBBEATS_PER_BEAT * SUBBEAT_TICKS
 
 LOWEST_PITCH, HIGHEST_PITCH = 21, 108
 KEYS = HIGHEST_PITCH - LOWEST_PITCH + 1
 VOLUMES = 24
-SLOWEST, FASTEST, TEMPO_STEP = 32, 224, 3  # quarter notes a minute
+SLOWEST, FASTEST, TEMPO_STEP = 32, 224, 3  # quarter notes per minute
 
-LONGEST_TICKS = BAR_SUBBEATS * SUBBEAT_TICKS  # of a note
+LONGEST_TICKS = BAR_SUBBEATS * SUBBEAT_TICKS  # the longest duration
 
 VOCABULARY = Vocabulary([
     ("special", ["padding", "begin", "end"]),
@@ -64,14 +64,14 @@ TICKS_OF = VOCABULARY.table("duration", range(1, LONGEST_TICKS + 1))
 
 
 def tempo_level(beats_per_minute: np.ndarray) -> np.ndarray:
-    """Return the nearest tempo level; the mean of a steady tempo is the same level every bar."""
-    # A tempo half-way between two levels must not flicker with the last digits of a mean.
+    """Return the nearest tempo level."""
+    # Rounding first keeps the level of a steady tempo between two levels the same in every bar.
     steps = (np.round(beats_per_minute, 6) - SLOWEST) / TEMPO_STEP
     return np.clip(np.floor(steps + 0.5), 0, len(TEMPO) - 1).astype(np.int64)
 
 
 def volume_level(velocity: np.ndarray) -> np.ndarray:
-    """Return the level, 0 … 23, that holds a velocity: 24 equal parts of 1 … 127."""
+    """Return the volume level, 0 … 23, of a velocity; the levels divide 1 … 127 evenly."""
     return (np.clip(velocity, 1, 127) * VOLUMES - 1) // 127
 
 
@@ -80,25 +80,23 @@ def level_velocity(level: np.ndarray) -> np.ndarray:
     return ((2 * np.asarray(level) + 1) * 127 + VOLUMES) // (2 * VOLUMES)
 
 
-# A score on REMI's grid, in whole numbers: rounding there, and the way back to a score.
-
-MOST_BARS = 1 << 16  # a bar costs a token even when it is empty; longer than any music we know of
+MOST_BARS = 1 << 16  # even an empty bar costs a token; no music that we know of is as long
 
 
 class Gridded(NamedTuple):
-    """What the tokens say, as integer columns; sub-beats count from the start of the piece."""
+    """A piece on the grid, as integer columns; sub-beats count from the start of the piece."""
 
-    onset_subbeats: np.ndarray  # (N,) ascending, and within a sub-beat by key
+    onset_subbeats: np.ndarray  # (N,) ascending; notes of a sub-beat are sorted by key
     key: np.ndarray  # (N,) 0 … 87
     volume: np.ndarray  # (N,) level
     duration_ticks: np.ndarray  # (N,) from 1
     tempo_bar: np.ndarray  # bars at which the tempo changes
-    tempo: np.ndarray  # and its level there
+    tempo: np.ndarray  # the new level in each of them
     chord_subbeats: np.ndarray  # sub-beats at which the chord changes
-    chord: np.ndarray  # and its number there
+    chord: np.ndarray  # the index of the new chord at each of them
 
     def score(self) -> Score:
-        """Return the one-piano score that sounds like this."""
+        """Return the piece as a score with one piano track."""
         notes = Notes(
             self.onset_subbeats * SUBBEAT_TICKS,
             self.duration_ticks,
@@ -120,22 +118,22 @@ class Gridded(NamedTuple):
 
 
 def to_grid(score: Score) -> tuple[Gridded, dict[str, int]]:
-    """Round a score to the grid; also count the notes that are dropped or changed beyond that.
+    """Round a score to the grid; also count the notes dropped or changed by more than rounding.
 
-    A note lasts as long as a bar at most. Every note counts under one reason at most.
+    Notes are cut to the length of a bar. Each note is counted once at most.
     """
     notes, losses = _one_piano(score)
     noted = np.unique(notes[0] // BAR_SUBBEATS)
     if (count := int(noted[-1]) + 1) > MOST_BARS:
-        raise ValueError(f"the score lasts {count} bars; at most {MOST_BARS} can be spelled")
+        raise ValueError(f"the score has {count} bars; the limit is {MOST_BARS}")
     columns = (*notes, *_tempo_changes(score, noted), *_chord_changes(score, noted))
     return Gridded._make(columns), losses
 
 
 def _one_piano(score: Score) -> tuple[tuple[np.ndarray, ...], dict[str, int]]:
-    """Put all notes on one keyboard, where a key is struck once at a time and rings once.
+    """Merge all notes onto one keyboard, on which notes of the same key do not overlap.
 
-    Returns the columns of the notes, as in `Gridded`, and what was lost.
+    Returns the note columns of `Gridded`, and the losses.
     """
     rounded = _rounded(score)
     notes = rounded.merged()
@@ -154,19 +152,19 @@ def _one_piano(score: Score) -> tuple[tuple[np.ndarray, ...], dict[str, int]]:
 
 
 def _rounded(score: Score) -> Notes:
-    """Return the notes on the piano's keys, in ticks of the grid."""
+    """Return the notes within the range of a piano, in ticks of the grid."""
     notes = score.notes
     in_range = (notes.pitch >= LOWEST_PITCH) & (notes.pitch <= HIGHEST_PITCH)
     if not in_range.any():
         raise ValueError(
-            f"there is nothing to spell: the score has {len(notes)} notes, none of them "
-            f"on the piano's keys {LOWEST_PITCH} to {HIGHEST_PITCH}"
+            f"the score has {len(notes)} notes, but none within the range of a piano, "
+            f"pitches {LOWEST_PITCH} to {HIGHEST_PITCH}"
         )
     notes = notes[in_range]
     onset = steps_of(notes.onset_ticks, score.ticks_per_beat, SUBBEATS_PER_BEAT)
     if onset.min() < 0:
         raise ValueError(
-            f"the first note lies {-onset.min()} sub-beats before the first bar; "
+            f"the first note is {-onset.min()} sub-beats before the first bar; "
             "move the score to start at tick 0 or later"
         )
     duration = steps_of(notes.duration_ticks, score.ticks_per_beat, TICKS_PER_BEAT)
@@ -178,11 +176,11 @@ def _rounded(score: Score) -> Notes:
 
 
 def _tempo_changes(score: Score, noted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return at which of the bars with notes the tempo level changes, and to what.
+    """Return the bars with notes in which the tempo level changes, and the new level in each.
 
-    A bar's tempo is its beats by its minutes; time before the first tempo has none.
+    The tempo of a bar is its number of beats divided by its duration, without the time before the first tempo.
     """
-    known = score.tempos.beats_per_minute > 0  # neither zero, nor negative, nor not a number
+    known = score.tempos.beats_per_minute > 0  # excludes zero, negative numbers and NaN
     tempos = score.tempos[known]
     if not len(tempos):
         return noted[:0], noted[:0]
@@ -198,9 +196,9 @@ def _tempo_changes(score: Score, noted: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _chord_changes(score: Score, noted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return at which sub-beats of the bars with notes the chord changes, and to what.
+    """Return the sub-beats at which the chord changes in bars with notes, and the new chord at each.
 
-    A chord that begins between these bars waits for the next of them.
+    A chord that starts in a bar without notes is moved to the next bar with notes.
     """
     onset, number = in_steps(score, SUBBEATS_PER_BEAT)
     in_time = onset < (noted[-1] + 1) * BAR_SUBBEATS
@@ -214,17 +212,14 @@ def _chord_changes(score: Score, noted: np.ndarray) -> tuple[np.ndarray, np.ndar
     return onset[changes], number[changes]
 
 
-# Any score as one piano part on the grid, with a tempo and chords: what REMI can spell.
-
-# From here on General MIDI's programs are struck wood and drums, then sound effects: a pitch of
-# theirs is a choice of sound.
+# General MIDI programs from here on are percussion and sound effects, whose pitches select sounds.
 FIRST_UNPITCHED_PROGRAM = 115
 
 
 def arrange(score: Score, tracks: int | str | Iterable[int | str] | None = None) -> Score:
-    """Bring any score to one piano on bars of 4/4, with chords; its remarks say what was done.
+    """Arrange a score for one piano in 4/4, with chords and with remarks on what was changed.
 
-    `tracks` names the tracks to play, by index or name; else all pitched ones are.
+    `tracks`: the tracks to include, by index or name; None for all pitched ones.
     """
     if not len(score.notes):
         raise ValueError("the score has no notes to arrange")
@@ -241,15 +236,15 @@ def _pitched(score: Score) -> list[int]:
     if not pitched:
         raise ValueError(
             f"all {len(score.notes)} notes are played by drums or sound effects; "
-            "a piano part takes a pitched track"
+            "a piano part needs a pitched track"
         )
-    # Drums on another channel are recognised by name or by what they play: not if nothing else is left.
+    # Drums on other channels are recognised by name or pitch, but kept if nothing else is left.
     drums = {index for part in find_drums(parts_of(score))[0] for index in part.tracks}
     return sorted(pitched - drums or pitched)
 
 
 def _only(score: Score, chosen: list[int]) -> Score:
-    """Return the score with the notes and pedals of the chosen tracks."""
+    """Return the score with the notes and pedals of the chosen tracks only."""
     notes, pedals = score.notes, score.pedals
     counts = note_counts(score)
     played = [label(score, i) for i in chosen]
@@ -282,7 +277,6 @@ def _with_tempo(score: Score) -> Score:
         slowest, fastest = f"{tempos.min():.0f}", f"{tempos.max():.0f}"
         found = f"is {slowest}" if slowest == fastest else f"goes from {slowest} to {fastest}"
         return score.remark(
-            f"The tempo {found} beats a minute; what lies outside {SLOWEST} to {FASTEST} is played "
-            "at the nearest of the two."
+            f"The tempo {found} beats per minute; it is limited to {SLOWEST} to {FASTEST}."
         )
     return score

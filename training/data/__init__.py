@@ -1,1 +1,1 @@
-"""From folders of music files to prepared data, and from prepared data to batches."""
+"""Prepares data sets from folders of music, and cuts batches from them."""

@@ -34,12 +34,12 @@ from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import DRUMS, END, HARMONY, PART, PART_NAMES, PLAN, TEMPO
 from tokenization.language import COUNTED, PERIOD, transposed
 from training.config import DataConfig
-from training.data.examples import Another, moved, start_bar
+from training.data.examples import Another, randomly_transposed, start_bar
 from training.data.new_styles import in_new_style, one_metre
 
-MARKS = 24  # most tokens outside bars: attributes, parts, and around the bars after a gap
+MARKS = 24  # tokens outside bars, at most: attributes, parts, around the bars after a gap
 LONGEST_GAP = 8  # bars
-PLANNED = 6  # most tokens of a bar's plan and countdown
+PLANNED = 6  # tokens of a bar's plan and countdown, at most
 # Probabilities.
 ORDERED = 0.3  # parts keep their order
 WITHOUT_CHORDS = 0.4
@@ -74,7 +74,9 @@ def cut_ensemble(
     may_change = style == BAND and kind in ("plain", "accompaniment")
     if config.mix_styles and may_change and random.random() < config.mix_styles:
         piece = _in_new_style(language, piece, another, random)
-    piece = moved(config.transpose, random, partial(transposed, language.vocabulary, piece))
+    piece = randomly_transposed(
+        config.transpose, random, partial(transposed, language.vocabulary, piece)
+    )
     piece = _draw_parts(language, piece, kind, config, random)
     sheet = language.sheet(piece)
     sequence, given = piece, 0
@@ -113,9 +115,8 @@ def _draw_gap(
     length = int(random.integers(1, min(LONGEST_GAP, bars) + 1))
     start = int(random.integers(bars - length + 1))
     stop = start + length
-    given = (
-        2 * PERIOD - 1
-    )  # most bars after the gap; one past the end of the piece is a single token
+    # At most; a bar past the end of the piece is a single token.
+    given = 2 * PERIOD - 1
     end = int(offsets[min(stop + given, bars)]) + given
     # One token per bar of the gap counts down to its end.
     fits = end - offsets[: start + 1] + length + MARKS <= config.trained_length + 1

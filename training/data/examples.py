@@ -19,7 +19,7 @@ from tokenization.score import Notes
 from training.config import DataConfig
 
 MOST_SKIPPED = 64  # bars
-Moved = TypeVar("Moved")
+Music = TypeVar("Music")
 Another = Callable[[np.random.Generator], np.ndarray]
 """Returns the ids of a random training piece."""
 
@@ -53,11 +53,10 @@ def _kept_tracks(probability: float, random: np.random.Generator) -> np.ndarray:
             return kept
 
 
-def moved(most: int, random: np.random.Generator, move: Callable[[int], Moved | None]) -> Moved:
-    """Return music transposed by a random interval of up to `most` semitones.
-
-    `move` returns None for an interval that leaves the range; then another one is drawn.
-    """
+def randomly_transposed(
+    most: int, random: np.random.Generator, move: Callable[[int], Music | None]
+) -> Music:
+    """Return music transposed by a random interval of up to `most` semitones for which `move` does not return None."""
     drawn = (random.permutation(2 * most + 1) - most).tolist()
     # Moving by 0 semitones never leaves the range.
     return next(found for semitones in drawn if (found := move(semitones)) is not None)
@@ -74,7 +73,7 @@ def transposed_trio(notes: Notes, most: int, random: np.random.Generator) -> Not
         fits = pitch.min() >= 0 and pitch.max() < PITCHES
         return notes.replace(pitch=pitch).sorted() if fits else None
 
-    return moved(most, random, move)
+    return randomly_transposed(most, random, move)
 
 
 def cut_groove(
@@ -116,4 +115,4 @@ def cut_remi(
     start = start_bar(bars, len(ids), config, random)
     crop = ids[int(bars[start]) if start else 0 :][: config.trained_length + 1]
     transpose = partial(transposed, remi.vocabulary, crop)
-    return moved(config.transpose, random, transpose).astype(np.uint16)
+    return randomly_transposed(config.transpose, random, transpose).astype(np.uint16)

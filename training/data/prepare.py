@@ -51,9 +51,7 @@ class PrepareReport:
     skipped: list[Skipped]
     notes: list[str]  # on the whole source
     losses: Counter[str] = field(default_factory=Counter)
-    _first: dict[bytes, str] = field(
-        default_factory=dict
-    )  # digest of tokens → first file with them
+    _first: dict[bytes, str] = field(default_factory=dict)  # by digest of the tokens
     _files: Counter[str] = field(default_factory=Counter)  # by kind of remark
     _examples: dict[str, str] = field(default_factory=dict)
 
@@ -163,7 +161,7 @@ class PreparedWriter:
         self.works.append(works)
 
     def split_by_works(self, fraction: float, *, by_name: bool) -> None:
-        """Assign each file to the split of its work; a fraction of the works is held out for each of two splits."""
+        """Assign each file to the split of its work; the fraction is held out for validation and again for test."""
         self._splits = split_works(self.work_names, self.works, fraction, by_name=by_name)
 
     def commit(self, meta: dict[str, Any], notices: Sequence[tuple[Path, str]] = ()) -> None:
@@ -279,9 +277,8 @@ _NOTICES = {
     **dict.fromkeys(("README.md", "README.txt", "README"), "SOURCE.md"),
 }
 
-BY_WORKS = (
-    "ensemble"  # the language whose sets hold out whole works; others hold out pieces by name
-)
+# The language whose sets hold out whole works; others hold out pieces by name.
+BY_WORKS = "ensemble"
 LIMIT_SECONDS = 300.0  # of processor time for a file
 MEMORY_BYTES = 2 << 30  # for a file, besides the program's own
 
@@ -293,9 +290,7 @@ class PrepareOptions:
     """How a data set is prepared."""
 
     language: str | None = None  # by default the source's
-    validation: float = (
-        0.05  # fraction held out if the source has no split; if by works, for test too
-    )
+    validation: float = 0.05  # held out if the source has no split; by works, for test too
     test_only: bool = False  # hold out all pieces, regardless of their splits
     workers: Workers | None = None  # by default one per processor; 0: this process
     replace: bool = False  # replace a prepared set at the destination

@@ -1,1 +1,1 @@
-"""A round of training on a GPU machine without network: packed here, run there, unpacked here (docs/gpu-round.md)."""
+"""Packs, runs and unpacks a round of training on a GPU machine without network (docs/gpu-round.md)."""

@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--workers", type=int, help="processes that prepare batches")
     run.add_argument("--part-mb", type=float, default=15.0, help="largest file of the results")
     run.add_argument("--total-mb", type=float, default=60.0, help="all results together")
-    run.add_argument("--files", type=int, default=8, help="most files of the results")
+    run.add_argument("--files", type=int, default=8, help="largest number of files")
     unpack = commands.add_parser("unpack", help="turn the results into a run")
     unpack.add_argument("folder", type=Path)
     unpack.add_argument("run", type=Path)

@@ -60,9 +60,7 @@ class Round:
         self.current: Run | None = None
         self.is_trial, self.trained_from = True, self.began
         self.batch, self.tokens, self.speed, self.loss = 0, 0, 0.0, float("nan")
-        self.held: dict[str, str] | None = (
-            None  # the entry on the weights before the tail, once written
-        )
+        self.held: dict[str, str] | None = None  # entry on the weights before the tail
         self._said, self._wrote = 0.0, self.began
 
     def run(self) -> int:

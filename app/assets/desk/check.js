@@ -1,6 +1,6 @@
-// What the file of a desk must hold to be opened: it may be damaged, or come from a stranger, and is kept once it is open.
+// Validates a project file before it is opened: it may be damaged or come from a stranger, and is stored once opened.
 
-// What the page shows at once without keeping anybody waiting; more than somebody has in years of work here.
+// The page shows this much without delay, and years of work need less.
 const MOST_TRACKS = 64,
   MOST_NOTES = 1e5,
   MOST_SIGNS = 1e5,
@@ -8,7 +8,7 @@ const MOST_TRACKS = 64,
   MOST_BAR_BEATS = 1024; // of a piece
 const MOST_PIECES = 5e3,
   MOST_TAKES = 32,
-  MOST_WORDS = 100; // takes of one request; rows of words with a piece
+  MOST_WORDS = 100; // takes of one request; remarks on a piece
 const MOST_LETTERS = 1e4;
 
 export const isText = (value) => typeof value === "string" && value.length <= MOST_LETTERS;
@@ -48,14 +48,14 @@ function isPiece(piece) {
   );
 }
 
-// What may be left unsaid.
-export const isMaybe = (test) => (value) => value === undefined || value === null || test(value);
+// A test for an optional value.
+export const isOptional = (test) => (value) => value === undefined || value === null || test(value);
 const isRegion = (region) =>
   isCount(region?.first) &&
   isCount(region.stop) &&
   region.first < region.stop &&
-  isMaybe(isList(isCount))(region.tracks);
-// What a plan asks of bars, by their numbers.
+  isOptional(isList(isCount))(region.tracks);
+// The goals of a plan, by bar numbers.
 const isCurve = (name) => ["density", "register", "loudness"].includes(name);
 const isGoal = (goal) =>
   Object.entries(goal ?? {}).every(([curve, value]) => isCurve(curve) && between(0, 127)(value));
@@ -63,10 +63,10 @@ const isGoals = (goals) =>
   Object.keys(goals).length <= MOST_SIGNS &&
   Object.entries(goals).every(([bar, goal]) => isCount(Number(bar)) && isGoal(goal));
 const isLikeness = (one) =>
-  isText(one?.metric) && isList(isMaybe(Number.isFinite), MOST_WORDS)(one.quarters);
-// What else a piece on the desk can say of itself, and the kind that it is of.
+  isText(one?.metric) && isList(isOptional(Number.isFinite), MOST_WORDS)(one.quarters);
+// Tests for the optional attributes of an entry.
 const each = (test, ...names) => Object.fromEntries(names.map((name) => [name, test]));
-const SAID = {
+const OPTIONAL = {
   ...each(isText, "parent", "how", "run", "model", "example", "fileName", "act"),
   ...each(isCount, "number", "chosen"),
   ...each(Number.isFinite, "now", "trainedBars", "made"),
@@ -75,14 +75,15 @@ const SAID = {
   likeness: isList(isLikeness, MOST_WORDS),
   goals: isGoals,
 };
-const isSaid = (entry) => Object.entries(SAID).every(([name, test]) => isMaybe(test)(entry[name]));
+const hasValidOptions = (entry) =>
+  Object.entries(OPTIONAL).every(([name, test]) => isOptional(test)(entry[name]));
 const isFile = (file) => !file || (typeof file === "string" && /^[A-Za-z0-9+/]*={0,2}$/.test(file));
 const isEntry = (entry) =>
   [entry?.id, entry?.title, entry?.kind, entry?.state].every(isText) &&
   isPiece(entry.piece) &&
   isFile(entry.file) &&
   isFile(entry.kept) &&
-  isSaid(entry) &&
+  hasValidOptions(entry) &&
   (isRegion(entry.region)
     ? (entry.region.tracks ?? []).every((track) => track < entry.piece.tracks.length)
     : !entry.region && entry.state !== "running");
@@ -98,17 +99,17 @@ function isDesk(found) {
     isList(isText)(open.listed) &&
     isCount(open.chosen) &&
     isText(open.model) &&
-    isMaybe(({ of, bars }) => isText(of) && Boolean(bars) && isGoals(bars))(open.goals)
+    isOptional(({ of, bars }) => isText(of) && Boolean(bars) && isGoals(bars))(open.goals)
   );
 }
 
-// A take is shown by what is new in it, and what a part was rewritten in by the part.
+// A take needs its new part, and an accompaniment its tracks.
 const isTake = ({ kind, how, region }) =>
   kind !== "take" || (region && (how !== "accompany" || region.tracks?.length));
 
 const mostOf = (counts) => counts.reduce((most, one) => Math.max(most, one), 0);
 
-// What is wrong with a desk, to go behind its name; "" where nothing is.
+// Describe what is wrong with a project, to follow its name; "" if nothing is.
 export function faultOf(found) {
   const entries = Array.isArray(found?.entries) ? found.entries : [],
     { open = {}, stars } = found?.desk ?? {},
@@ -125,10 +126,10 @@ export function faultOf(found) {
   ];
   const many = counts.find(([, count, most]) => count > most);
   if (many) return `has ${many[1]} ${many[0]}; the page shows at most ${many[2]}`;
-  if (!isDesk(found)) return "isn’t a musicgen project file, or only a part of one";
+  if (!isDesk(found)) return "is not a complete musicgen project file";
   const shown = new Set(open.takes),
     isWhole = (one) => isTake(one) && (!shown.has(one.id) || one.kind === "take");
-  return entries.every(isWhole) ? "" : "has a take that doesn’t say what is new in it";
+  return entries.every(isWhole) ? "" : "has a take whose new part is not marked";
 }
 
 const isMix = (mix) =>
@@ -137,9 +138,9 @@ const isMix = (mix) =>
   Object.values(mix).every(isList((one) => one === null || typeof one === "object", MOST_TRACKS));
 const isIdea = (idea) =>
   Boolean(idea) &&
-  isMaybe(isList(isText, MOST_TRACKS))(idea.parts) &&
-  isMaybe(Number.isFinite)(idea.tempo) &&
-  [idea.style, idea.key, idea.metre, idea.form].every(isMaybe(isText));
+  isOptional(isList(isText, MOST_TRACKS))(idea.parts) &&
+  isOptional(Number.isFinite)(idea.tempo) &&
+  [idea.style, idea.key, idea.metre, idea.form].every(isOptional(isText));
 const FITS = {
   mix: isMix,
   idea: isIdea,
@@ -154,7 +155,7 @@ const FITS = {
   curve: isCurve,
 };
 
-// The settings that are of the kind of those before them.
+// The settings whose values are valid and of the type of those before them.
 export const settingsOf = (found, before) =>
   Object.fromEntries(
     Object.entries(before).flatMap(([name, usual]) => {

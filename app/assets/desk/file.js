@@ -1,21 +1,21 @@
-// A desk as one file, to be kept or carried elsewhere, and back.
+// A desk as one project file, and back.
 import { faultOf, settingsOf } from "./check.js";
-import { Desk, newId, woken } from "./state.js";
+import { Desk, interrupted, newId } from "./state.js";
 
 export const ENDING = ".musicgen";
 const FORMAT = "musicgen desk 1";
 const MOST_BYTES = 64 << 20;
 
-// Bytes that are written as text; null where there are none.
+// Decode base64; null if empty.
 export const bytesFrom = (text) => (text ? Uint8Array.fromBase64(text) : null);
 
-// What a file holds that a person gives; a folder that is dropped looks like one until it is read.
+// Read a file that the user gives; a dropped folder looks like a file until it is read.
 export async function bytesOf(file) {
   try {
     return new Uint8Array(await file.arrayBuffer());
   } catch {
     throw new Error(
-      `“${file.name}” cannot be read: it is a folder, or no longer where it was. Drop the files themselves.`,
+      `“${file.name}” cannot be read: it is a folder or has been moved. Drop the files themselves.`,
     );
   }
 }
@@ -32,19 +32,19 @@ export function writeDesk(desk) {
   return JSON.stringify({ format: FORMAT, desk: desk.plain(), entries: entries.map(packed) });
 }
 
-// A file's text → a desk with new names, so that it does not replace the one it was saved from. Its settings are of the kinds
-// that those `before` it are of.
+// Read a project as a desk with a new id, so that it does not replace the one it was saved from. Its settings have the types
+// of those in `before`.
 export function readDesk(text, name, before) {
   if (text.length > MOST_BYTES)
-    throw new Error(`“${name}” is larger than the 64 MB that a project may take.`);
+    throw new Error(`“${name}” is larger than the limit of 64 MB for a project.`);
   let found = null;
   try {
     found = JSON.parse(text);
-  } catch {} // it is none, which is said below
+  } catch {} // reported below
   const fault = faultOf(found?.format === FORMAT ? found : null);
   if (fault) throw new Error(`“${name}” ${fault}.`);
   const entries = found.entries.map((entry) =>
-    woken({
+    interrupted({
       ...entry,
       piece: { ...entry.piece, notes: Int32Array.from(entry.piece.notes) },
       file: bytesFrom(entry.file),
@@ -53,6 +53,6 @@ export function readDesk(text, name, before) {
   );
   const { open, stars } = found.desk,
     settings = settingsOf(found.desk.settings, before);
-  settings.mix = { ...before.mix, ...settings.mix }; // of the pieces that lie here
+  settings.mix = { ...before.mix, ...settings.mix }; // for the pieces already here
   return new Desk({ id: newId(), open, stars, settings }, entries);
 }

@@ -1,10 +1,10 @@
-// A link that opens the same piece with the same choices on the same server: all of it stands behind the #, which no
-// browser sends to a server.
-import { isCount, isMaybe, isText } from "./check.js";
+// A link that opens the same piece with the same settings on the same server. All data are in the fragment after the #,
+// which browsers do not send to the server.
+import { isCount, isOptional, isText } from "./check.js";
 
-export const LINK = "#desk="; // how the part behind the address begins
+export const LINK = "#desk="; // the start of the fragment
 
-// Settings of this desk alone, and what of a link is no setting.
+// Settings that a link leaves out, and names in a link that are no settings.
 const LEFT_OUT = new Set(
   (
     "mix tempo transpose metronome onlyNew wholeTakes more plan curve newSeed " +
@@ -13,7 +13,7 @@ const LEFT_OUT = new Set(
 );
 const asked = (settings) =>
   Object.fromEntries(Object.entries(settings).filter(([name]) => !LEFT_OUT.has(name)));
-const MOST_LETTERS = 60000; // longer addresses are cut by some programs
+const MOST_LETTERS = 60000; // some programs truncate longer URLs
 
 async function through(content, stream) {
   const passed = new Blob([content]).stream().pipeThrough(stream);
@@ -23,7 +23,7 @@ async function through(content, stream) {
 const textOf = (bytes) => bytes.toBase64({ alphabet: "base64url", omitPadding: true });
 const bytesOf = (text) => Uint8Array.fromBase64(text, { alphabet: "base64url" });
 
-// `source` is { example } or { title, name, bytes } or {} for music from nothing.
+// `source` is { example }, { title, name, bytes }, or {} for a new idea.
 export async function writeLink(address, source, { model, chosen, settings }) {
   const said = { model, chosen, ...asked(settings) };
   if (source.example) said.example = source.example;
@@ -37,22 +37,22 @@ export async function writeLink(address, source, { model, chosen, settings }) {
   return link;
 }
 
-// What a link says.
+// Read a link.
 export async function readLink(hash) {
   try {
-    if (hash.length > MOST_LETTERS) throw new Error(); // little text may stand for very much
+    if (hash.length > MOST_LETTERS) throw new Error(); // a short text may inflate to a very long one
     const packed = bytesOf(hash.slice(LINK.length)),
       bytes = await through(packed, new DecompressionStream("deflate-raw"));
     const said = JSON.parse(new TextDecoder().decode(bytes));
     const texts = [said.model, said.title, said.name, said.example],
       isFile = typeof (said.file ?? "") === "string";
-    if (!texts.every(isMaybe(isText)) || !isFile || !isCount(said.chosen)) throw new Error();
+    if (!texts.every(isOptional(isText)) || !isFile || !isCount(said.chosen)) throw new Error();
     return {
       ...said,
       settings: { ...asked(said), newSeed: false },
       bytes: said.file ? bytesOf(said.file) : null,
     };
   } catch {
-    throw new Error("This link is broken: a part of it is missing.");
+    throw new Error("This link is broken or incomplete.");
   }
 }

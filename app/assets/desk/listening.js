@@ -1,19 +1,19 @@
-// Blind comparisons: which pairs there are to compare, what of them is heard, and the choices that the browser keeps.
-// `musicgen evaluate listening` counts them: evaluation/listening.py reads what is written here.
+// Blind comparisons: the available pairs, the excerpts to hear, and the choices, which the browser stores.
+// evaluation/listening.py reads the file written here.
 import { barCount, countIn, excerptFrom, firstFrom } from "../music/piece.js";
 import { newId } from "./state.js";
 
 const KEPT = "musicgen-listening";
 const FORMAT = "musicgen listening 1";
-const LEAD = 2; // bars before what is compared
-const MOST = 16; // bars that are compared
+const LEAD = 2; // bars before the new ones
+const MOST = 16; // new bars in an excerpt
 
-// Bars of what a take was written to that no model wrote: a file that was opened, or an example.
+// Whether no model wrote an entry: a file that was opened, or an example.
 function isReal(entry) {
   return (entry?.kind === "file" || entry?.kind === "example") && !entry.provenance;
 }
 
-// How the piece itself goes on where a take was written; null where it does not, or is not known to be real.
+// The real continuation of the piece at the place of a take; null if it ends there or is not known to be real.
 function realOf(desk, take) {
   const parent = desk.entries.get(take.parent);
   if (!isReal(parent) || take.how === "accompany") return null;
@@ -40,7 +40,7 @@ export function pairsOf(desk) {
   });
 }
 
-// The bars that both sides have: from a little before the new ones on.
+// The bars to hear of both sides: from shortly before the new ones.
 function barsOf(pair) {
   const take = pair[0].entry;
   const { first, stop } = take.region;
@@ -48,7 +48,7 @@ function barsOf(pair) {
   return { first: Math.max(0, first - LEAD), stop: Math.min(least, first + MOST) };
 }
 
-// A pair as it is heard: {A, B, bars}, each side with a piece of its own that has no mark. `random` gives 0 to 1.
+// A pair in random order: {A, B, bars}, each side with an excerpt that does not give it away.
 export function blind(pair, random = Math.random) {
   const bars = barsOf(pair);
   const { parent } = pair[0].entry,
@@ -63,9 +63,9 @@ export function blind(pair, random = Math.random) {
   return { A, B, bars };
 }
 
-// The choices, in the browser's own store.
+// The choices, in the browser's storage.
 export class Choices {
-  // `storeOf` gives the store: a browser that is told to keep nothing may not even be asked for it.
+  // `storeOf` returns the storage: where storage is forbidden, even accessing it throws.
   constructor(storeOf = () => localStorage) {
     this.storeOf = storeOf;
   }
@@ -94,7 +94,7 @@ export class Choices {
     this.left = choices;
     try {
       this.storeOf().setItem(KEPT, JSON.stringify(choices));
-    } catch {} // for this visit, then
+    } catch {} // then for this visit only
   }
 
   text() {

@@ -1,7 +1,7 @@
-// Who is heard how: mute, solo, volume and instrument of each track. A mix goes with a piece and all that came of it, and
-// a piece that is opened begins with none. It is a setting of the desk: kept, and no step of undo.
+// The mix: mute, solo, volume and instrument of each track. A piece shares its mix with all takes and edits of it. The mix
+// is a setting: stored, but not a step to undo.
 
-// What a piece came of in the end, and the tracks that it has: another model's language may have others.
+// The origin of a piece with the names of its tracks, which differ between languages.
 function keyOf(desk, entry) {
   const root = desk.root(entry);
   return [root.parent ?? root.id, ...entry.piece.tracks.map(({ name }) => name)].join(" ");
@@ -9,8 +9,8 @@ function keyOf(desk, entry) {
 
 export const mixOf = (desk, entry) => (entry && desk.settings.mix[keyOf(desk, entry)]) || [];
 
-// A change to one track; no more than that is kept, since the instrument of a track may change by itself. Mixes go with the
-// pieces that they are of.
+// Change the mix of a track. Only changes are stored, since the instrument of the track itself may change. Mixes of deleted
+// pieces are dropped.
 export function remix(desk, entry, index, change) {
   const mix = [...mixOf(desk, entry)];
   mix[index] = { ...mix[index], ...change };

@@ -1,12 +1,12 @@
-// The desk: every piece and take, which of them lie open, what is chosen, and the way back and forth through all of it.
-// No page here: tests drive it by itself. Entries are never changed once they are whole; a step remembers which lie open.
+// The desk: all pieces and takes (entries), which of them are open, the settings, and the steps of undo. It does not need a
+// page. Finished entries are immutable; a step stores what was open.
 
 import { barAt, barCount, trimmed, withBars } from "../music/piece.js";
 import { Watched } from "./watched.js";
 
 const MOST_STEPS = 200;
 const OPEN = { current: null, takes: [], listed: [], chosen: 0, model: "", goals: null };
-// How to play and what to ask for: kept, and no step of undo. How freely to draw is the server's to begin with.
+// Settings are stored, but changing them is not a step to undo. The server gives the defaults of sampling.
 const SETTINGS = {
   bars: 16,
   variations: 2,
@@ -30,7 +30,7 @@ const SETTINGS = {
 export const newId = () => crypto.getRandomValues(new Uint8Array(9)).toHex();
 
 export class Desk extends Watched {
-  // `saved` is what `plain` gave, `entries` those that it names.
+  // `saved` is the result of `plain`, `entries` those that it needs.
   constructor(saved = null, entries = []) {
     super();
     this.id = saved?.id ?? newId();
@@ -42,7 +42,7 @@ export class Desk extends Watched {
     this.entries = new Map(entries.map((entry) => [entry.id, entry]));
   }
 
-  // What is to be kept of it, apart from its entries.
+  // The state to store, without the entries.
   plain() {
     const { id, open, past, future, settings } = this;
     return { id, open, past, future, settings, stars: [...this.stars] };
@@ -60,7 +60,7 @@ export class Desk extends Watched {
     return this.open.listed.map((id) => this.entries.get(id)).filter(Boolean);
   }
 
-  // Take an entry in, or a newer state of one that is still being written.
+  // Add an entry, or a newer state of one that is still being written.
   put(entry) {
     const fresh = !this.entries.has(entry.id);
     this.entries.set(entry.id, entry);
@@ -68,7 +68,7 @@ export class Desk extends Watched {
     return entry;
   }
 
-  // Change what lies open, as a step that can be undone. Steps in a row with the same `as` are one.
+  // Change what is open, as a step that can be undone. Consecutive steps with the same `as` are one.
   step(label, change, as = null) {
     const before = this.open;
     this.open = { ...before, ...change };
@@ -80,7 +80,7 @@ export class Desk extends Watched {
     this.tell("step", { label, before });
   }
 
-  // Whether a step of this name would be one with the last.
+  // Whether a step with this `as` would be merged into the last.
   joins(as) {
     return as !== null && this.past.at(-1)?.as === as && !this.future.length;
   }
@@ -93,8 +93,8 @@ export class Desk extends Watched {
     return this.#go(this.future, this.past, "redo");
   }
 
-  // What was opened and composed stays in the history when the step is undone, or the next step would lose it; changes
-  // by hand do not. What the step had deleted comes back, and redo deletes it again.
+  // Pieces that were opened or composed stay in the history when their step is undone, so that the next step does not lose
+  // them; edits do not. Undo restores what the step deleted, and redo deletes it again.
   #go(from, to, what) {
     const step = from.pop();
     if (!step) return null;
@@ -110,7 +110,7 @@ export class Desk extends Watched {
     return step.label;
   }
 
-  // What lies here is where the way back ends.
+  // Make the current state the first one, before which nothing can be undone.
   begins() {
     if (this.past.length === 1) this.past = [];
     this.tell("begins");
@@ -120,7 +120,7 @@ export class Desk extends Watched {
     return this.past.at(-1)?.label ?? null;
   }
 
-  // Whether these came by the step that would be undone next.
+  // Whether the last step added these entries.
   cameLast(ids) {
     const { listed } = this.past.at(-1)?.open ?? this.open;
     return ids.some((id) => this.open.listed.includes(id) && !listed.includes(id));
@@ -139,7 +139,7 @@ export class Desk extends Watched {
     this.set({ [name]: !this.settings[name] });
   }
 
-  // Open a piece that is new here: its takes are yet to come.
+  // Open a new piece, without takes.
   show(entry, label, as = null) {
     this.put(entry);
     const { id: current, kind, chosen = 0, model = this.open.model } = entry,
@@ -148,7 +148,7 @@ export class Desk extends Watched {
     this.step(label, { current, takes: [], listed, chosen, model, goals }, as);
   }
 
-  // A change by hand takes the place of the one before it in the list; undo still knows both, unless they are one step.
+  // An edit replaces the edit before it in the history; undo still has both, unless they are one step.
   #listing(entry, as) {
     const listed = this.open.listed.filter((id) => id !== entry.id);
     const before = this.joins(as) ? this.current : this.entries.get(entry.parent);
@@ -156,17 +156,17 @@ export class Desk extends Watched {
     return [...listed.filter((id) => !replaced || id !== before.id), entry.id];
   }
 
-  // Go back to anything in the history, with the takes that came of it last.
+  // Open an entry of the history, with the takes of its last request.
   recall(id) {
     const entry = this.entries.get(id);
     if (!entry || id === this.open.current) return;
     const children = this.listed.filter((one) => one.parent === id && one.kind === "take");
     const run = children.at(-1)?.run;
     const takes = children.filter((one) => one.run === run).map((one) => one.id);
-    this.step("going back", { current: id, takes, ...this.#choices(entry) });
+    this.step("opening from the history", { current: id, takes, ...this.#choices(entry) });
   }
 
-  // What is chosen for a piece that comes back to the stage.
+  // The prompt and the model for an entry that is opened again.
   #choices(entry) {
     return {
       chosen: entry ? (entry.chosen ?? barCount(entry.piece)) : 0,
@@ -174,7 +174,7 @@ export class Desk extends Watched {
     };
   }
 
-  // Where what they are made of lies open no more, they wait in the history.
+  // Add new takes; they go only into the history if their piece is no longer open.
   begin(entries) {
     for (const entry of entries) this.put(entry);
     const ids = entries.map((entry) => entry.id),
@@ -190,8 +190,7 @@ export class Desk extends Watched {
       this.step("choosing the prompt", { chosen: bars }, `choose ${this.open.current}`);
   }
 
-  // What the plan asks of bars of the piece that lies open: by their numbers, from 0, a value for each curve that is
-  // bent.
+  // The goals of the plan of the open piece: {bar from 0: {curve: value}}.
   get goals() {
     const { goals, current } = this.open;
     return goals?.of === current ? goals.bars : {};
@@ -199,7 +198,7 @@ export class Desk extends Watched {
 
   bend(bars) {
     const { current } = this.open;
-    this.step("bending the plan", { goals: { of: current, bars } }, `bend ${current}`);
+    this.step("changing the plan", { goals: { of: current, bars } }, `bend ${current}`);
   }
 
   remove(id) {
@@ -222,15 +221,15 @@ export class Desk extends Watched {
     this.tell("stars", { id });
   }
 
-  // Whether two entries came of one piece, as far back as is known: takes that came of none are related in their run.
+  // Whether two entries have the same origin, as far as known; takes without one are related within their request.
   related(one, other) {
     const nameOf = ({ parent, run, id }) => parent ?? run ?? id;
     return nameOf(this.root(one)) === nameOf(this.root(other));
   }
 
-  // What an entry came of in the end, as far back as is known.
+  // The origin of an entry, as far as known.
   root(entry) {
-    const seen = new Set(); // the file of a desk may lead in a circle
+    const seen = new Set(); // a damaged project may have cycles
     while (this.entries.has(entry.parent) && !seen.has(entry.id)) {
       seen.add(entry.id);
       entry = this.entries.get(entry.parent);
@@ -238,7 +237,7 @@ export class Desk extends Watched {
     return entry;
   }
 
-  // Every entry that lies open, is listed, or that a step leads back to.
+  // The ids of all entries that are open, listed or starred, or that a step refers to.
   get needed() {
     const ids = new Set(this.stars),
       opens = [this, ...this.past, ...this.future].map((one) => one.open);
@@ -248,9 +247,9 @@ export class Desk extends Watched {
   }
 }
 
-// What was still being written when the page or the server went away is what it had become by then. Where bars or parts
-// were rewritten, all that was given stays.
-export function woken(entry) {
+// An entry whose request was interrupted, as stopped: a continuation is cut to the bars so far, rewritten bars and parts
+// keep the length of the piece.
+export function interrupted(entry) {
   if (entry.state !== "running") return entry;
   if (entry.how && entry.how !== "continue")
     return { ...entry, state: "stopped", chosen: barCount(entry.piece) };
@@ -265,8 +264,8 @@ export function woken(entry) {
   };
 }
 
-// Of a piece that was made by hand of one that is still being written, the bars that there are.
+// An edit of an entry that is still being written, cut to the bars so far.
 export function soFar(entry, made) {
-  const bars = entry.state === "running" ? barCount(woken(entry).piece) : Infinity;
+  const bars = entry.state === "running" ? barCount(interrupted(entry).piece) : Infinity;
   return bars < barCount(made) ? trimmed(made, bars) : made;
 }

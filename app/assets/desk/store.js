@@ -1,14 +1,14 @@
-// Where desks lie between visits: the browser's own database. A desk is of one tab; another tab gets a copy.
-import { Desk, newId, woken } from "./state.js";
+// Stores desks between visits in the browser's database. A desk belongs to one tab; another tab gets a copy.
+import { Desk, interrupted, newId } from "./state.js";
 
 const NAME = "musicgen",
   DESKS = "desks",
   ENTRIES = "entries";
-const MOST_DESKS = 24; // older ones are let go of
-const PAUSE = 120; // milliseconds in which changes gather
-const GROWING = 1000; // between two savings of music that is being written
+const MOST_DESKS = 24; // older ones are deleted
+const PAUSE = 120; // milliseconds from a change until it is saved
+const GROWING = 1000; // the same for music that is being written
 
-// The result of a request, or the end of a transaction.
+// A promise of the result of a request, or of the end of a transaction.
 const settled = (work) =>
   new Promise((done, failed) => {
     work.onsuccess = work.oncomplete = () => done(work.result);
@@ -26,9 +26,9 @@ async function database() {
 
 const lockOf = (id) => `musicgen ${id}`;
 
-// Hold a desk's name for as long as this tab lives; false where another tab has it. Without TLS there are no locks: then a
-// desk is held by the tab that had it before.
-function held(id, own) {
+// Lock a desk for as long as this tab is open; false if another tab has it. Without TLS there are no locks: then the desk
+// belongs to the tab that had it before.
+function lockDesk(id, own) {
   if (!navigator.locks) return Promise.resolve(id === own);
   return new Promise((done) => {
     navigator.locks.request(lockOf(id), { ifAvailable: true }, (lock) => {
@@ -41,15 +41,15 @@ function held(id, own) {
 export class Store {
   constructor() {
     this.unsaved = new Set();
-    this.latest = 0; // when a desk was saved last, by a clock that may have been set back since
+    this.latest = 0; // the time of the last save, by a clock that may have been set back since
   }
 
-  // The desk of this tab, or a copy of the one that was used last, or an empty one.
+  // Open the desk of this tab, a copy of the last one used, or an empty one.
   async open() {
     try {
       this.base = await database();
     } catch {
-      this.base = null; // private windows of some browsers have none
+      this.base = null; // missing in private windows of some browsers
       return new Desk();
     }
     const desks = await settled(this.base.transaction(DESKS).objectStore(DESKS).getAll());
@@ -57,9 +57,9 @@ export class Store {
     this.latest = desks[0]?.saved ?? 0;
     const own = sessionStorage.getItem("musicgen-desk");
     let saved = desks.find((one) => one.id === own) ?? desks[0];
-    if (saved && !(await held(saved.id, own))) saved = { ...saved, id: newId() };
+    if (saved && !(await lockDesk(saved.id, own))) saved = { ...saved, id: newId() };
     const desk = saved ? new Desk(saved, await this.entriesOf(new Desk(saved).needed)) : new Desk();
-    if (desk.id !== own) await held(desk.id);
+    if (desk.id !== own) await lockDesk(desk.id);
     sessionStorage.setItem("musicgen-desk", desk.id);
     this.sweep(desk).catch(() => {}); // the next visit tries again
     return desk;
@@ -68,10 +68,10 @@ export class Store {
   async entriesOf(ids) {
     const entries = this.base.transaction(ENTRIES).objectStore(ENTRIES);
     const found = await Promise.all([...ids].map((id) => settled(entries.get(id))));
-    return found.filter(Boolean).map(woken);
+    return found.filter(Boolean).map(interrupted);
   }
 
-  // Keep a desk from here on: entries as they come, the rest soon after it changes.
+  // Save a desk from now on whenever it changes.
   keep(desk) {
     this.desk = desk;
     desk.watch((what, { entry }) => {
@@ -102,19 +102,19 @@ export class Store {
       for (const id of ids) work.objectStore(ENTRIES).put(this.desk.entries.get(id));
       this.latest = Math.max(Date.now(), this.latest + 1);
       work.objectStore(DESKS).put({ ...this.desk.plain(), saved: this.latest });
-      work.commit(); // of a page that goes, no answer would come that it could commit at
+      work.commit(); // a page that is closing gets no event to commit at
       await settled(work);
       this.failed = false;
     } catch {
       for (const id of ids) this.unsaved.add(id);
-      if (!this.failed) this.desk.tell("unsaved"); // the disk is full: say so once
+      if (!this.failed) this.desk.tell("unsaved"); // the disk is full; report it once
       this.failed = true;
     }
   }
 
-  // Let go of desks that nobody has used for long, and of entries that none of the others names: undo goes back for some
-  // steps, and whoever draws notes leaves a piece for every note.
-  // Those of other tabs stay, and all is looked up at once, or what another tab keeps meanwhile would be lost.
+  // Delete the oldest desks, and entries that no desk needs: drawing notes leaves a piece for every note, and undo has
+  // limited steps. Open desks of other tabs stay. One transaction does it all, so that nothing that another tab saves
+  // meanwhile is lost.
   async sweep(desk) {
     const locks = (await navigator.locks?.query())?.held ?? [],
       open = new Set(locks.map((lock) => lock.name));

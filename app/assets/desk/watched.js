@@ -1,4 +1,4 @@
-// What tells those that watch it of every change: the desk, and the player.
+// The base of the desk and the player: notifies watchers of changes.
 export class Watched {
   watchers = [];
 

@@ -1,4 +1,4 @@
-// Chords as they are typed, "B♭m7" or "G/B": their tones, how they are stored, and a bar that plays one.
+// Chords as typed, such as "B♭m7" or "G/B": reading them, storing them, and setting the notes of a bar to one.
 import { pitchClass, qualitySign } from "./keys.js";
 import { lastPitched, rowsOf, withRows } from "./piece.js";
 
@@ -17,8 +17,8 @@ const TONES = {
 };
 const NAMES = ["C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B"];
 
-// Names of chords as people type them, the same as tokenization/analysis/chords.py reads, to which a test holds them. Before
-// the stroke stand names that say just that, after it richer chords, of which this is what stays.
+// Chord names as people type them; a test keeps them equal to those of tokenization/analysis/chords.py. Before the "|" are
+// synonyms of the quality, after it richer chords that are simplified to it.
 const SYNONYMS = {
   M: "M maj major ma :1 | 5 6 maj6 M6 69 6/9 maj69 add9 add2 add4 add11 maj9no7",
   m: "m min minor mi - | min6 m6 -6 m69 madd9 minadd9 minmaj7 mmaj7 mM7 minM7 -M7 minmaj9 mM9",
@@ -44,7 +44,7 @@ const NONE = /^(?:chord[-_: ]*)?(?:N|N_N|N:N|N\.C\.?|NC)$/i;
 const NAME = /^(?:chord[-_: ]*)?([A-Ga-g])([#♯b♭]{0,2})([_:]?)(.*)$/is;
 const NOTE = /^[A-Ga-g][#♯b♭]{0,2}$/;
 
-// As written, without its bass, then without what stands in brackets → its quality, and whether something was left out.
+// The quality of a chord as written, without its bass, or without brackets, and whether something was left out.
 function qualityOf(text) {
   const plain = text.startsWith("/o") ? text : text.split("/")[0],
     bare = plain.replace(/\(.*?\)/g, "");
@@ -58,8 +58,8 @@ function qualityOf(text) {
 const signed = (note) =>
   note[0].toUpperCase() + note.slice(1).replaceAll("b", "♭").replaceAll("#", "♯");
 
-// A typed chord → its root, bass, tones (pitch classes) and how it is stored; `less` is what was made of a richer one, as
-// it is shown. Null for what is none; "N" has no tones.
+// Parse a typed chord: its root, bass and tones (pitch classes), how it is stored, and in `less` what a richer chord was
+// simplified to, as displayed. Null if it is not a chord; "N" has no tones.
 export function readChord(typed) {
   const text = typed.trim();
   if (text.length > LONGEST) return null;
@@ -75,7 +75,7 @@ export function readChord(typed) {
     bass = NOTE.test(under) ? pitchClass(under) : root;
   const tones = TONES[quality].map((step) => (root + step) % 12),
     low = bass === root ? "" : `/${NAMES[bass]}`;
-  const written = low && quality === "/o7" ? "m7b5" : quality; // two strokes would be read by nobody
+  const written = low && quality === "/o7" ? "m7b5" : quality; // two slashes would be ambiguous
   const shown = signed(letter + signs) + qualitySign(quality) + (low && `/${signed(under)}`);
   return {
     root,
@@ -86,15 +86,15 @@ export function readChord(typed) {
   };
 }
 
-// A stored chord so many semitones higher; what is none stays as it is.
+// Transpose a stored chord by semitones; other text stays as it is.
 export function chordIn(text, steps) {
   const up = (note) => NAMES[(pitchClass(note) + steps + 12) % 12];
   const [, root, quality, bass] = /^([A-G][#b]?)_(.*?)(?:\/([A-G][#b]?))?$/.exec(text) ?? [];
   return root ? `${up(root)}_${quality}${bass ? `/${up(bass)}` : ""}` : text;
 }
 
-// What is to be said of a line of chords that a model goes over: what it takes them for, which know no bass. "" for nothing.
-export function toldOfLine(line) {
+// A notice on how a typed progression is read, since models know neither richer chords nor basses; "" if unchanged.
+export function progressionNotice(line) {
   const taken = new Map();
   for (const text of line.split(/[\s|]+/).filter(Boolean)) {
     const chord = readChord(text),
@@ -102,11 +102,11 @@ export function toldOfLine(line) {
     if (heard) taken.set(text, heard.split("/")[0]);
   }
   return taken.size
-    ? `Taken as: ${[...taken].map(([text, heard]) => `${text} → ${heard}`).join(", ")}.`
+    ? `Read as: ${[...taken].map(([text, heard]) => `${text} → ${heard}`).join(", ")}.`
     : "";
 }
 
-// The nearest pitch whose class is among some; of two as near, the lower.
+// The nearest pitch of the given pitch classes; the lower of two equally near.
 function nearest(pitch, classes) {
   for (let step = 0; step < 12; step++)
     for (const near of [pitch - step, pitch + step])
@@ -114,16 +114,16 @@ function nearest(pitch, classes) {
   return pitch;
 }
 
-const told = new WeakMap(); // a piece → what its chord was made of
+const told = new WeakMap(); // piece → notice on its new chord
 
-// What is to be said of a piece that got a chord: that a richer one was typed.
-export const toldOf = (piece) => told.get(piece) ?? "";
+// The notice on a piece whose new chord was simplified; "" if it was not.
+export const chordNotice = (piece) => told.get(piece) ?? "";
 
-// A bar that plays a chord: its notes move to the nearest tones, the lowest to the bass; an empty one gets the chord. Where
-// none is asked for, they stay.
+// Set the chord of a bar: its notes move to the nearest tones, the lowest to the bass; an empty bar gets a block chord. With
+// "N" (no chord), the notes stay.
 export function withChord(piece, bar, text) {
   const chord = readChord(text);
-  if (!chord) throw new Error(`“${text}” is no chord that is known here; try C, Am7, B♭ or G/B.`);
+  if (!chord) throw new Error(`“${text}” is not a known chord; try C, Am7, B♭ or G/B.`);
   const from = piece.lines[bar],
     to = piece.lines[bar + 1],
     rows = rowsOf(piece);
@@ -143,7 +143,7 @@ export function withChord(piece, bar, text) {
   return made;
 }
 
-// Notes of one track that would sound twice at once are one.
+// Merge notes of a track with the same onset and pitch; the longest stays.
 function once(rows) {
   const seen = new Map();
   for (const row of rows) {

@@ -1,4 +1,4 @@
-// Seconds ↔ ticks by a piece's tempo changes, and time as a player shows it.
+// Converts between seconds and ticks by the tempo changes of a piece; formats time.
 import { countUntil } from "./piece.js";
 
 export class Clock {
@@ -13,7 +13,7 @@ export class Clock {
     });
   }
 
-  // The last part that begins by a value.
+  // The part in force at a value of "tick" or "seconds".
   part(name, value) {
     const { parts } = this,
       count = countUntil(parts.length, (index) => parts[index][name] <= value);

@@ -1,17 +1,17 @@
-// Notes changed by hand: moved, made longer or shorter, deleted, drawn. Where nothing changes, the piece itself is given.
+// Edits of notes: move, lengthen, delete, draw, record. If nothing changes, they return the piece itself.
 import { rowsOf, withRows } from "./piece.js";
 
 const within = (value, low, high) => Math.min(high, Math.max(low, value));
 const VELOCITY = 84;
 
-// The piece with other rows for the chosen notes.
+// The piece with `change` applied to the rows of the chosen notes.
 function changed(piece, chosen, change) {
   const some = new Set(chosen);
   const rows = rowsOf(piece).map((row, index) => (some.has(index) ? change(row) : row));
   return withRows(piece, rows);
 }
 
-// `chosen` are indices of notes. They move together, and none past an edge.
+// Move the notes with the indices `chosen` together, none of them past the edges of the piece.
 export function moved(piece, chosen, ticks, steps) {
   const rows = rowsOf(piece),
     moving = chosen.map((index) => rows[index]);
@@ -30,7 +30,7 @@ export function lengthened(piece, chosen, ticks) {
   const least = gridOf(piece),
     rows = rowsOf(piece),
     end = piece.lines.at(-1);
-  // Up to the end of the piece; what is held past it already stays so.
+  // Notes end with the piece, but longer ones are not shortened to it.
   const made = ([onset, length]) =>
     within(length + ticks, Math.min(least, length), Math.max(length, end - onset));
   if (chosen.every((index) => made(rows[index]) === rows[index][1])) return piece;
@@ -44,22 +44,22 @@ export function removed(piece, chosen) {
 }
 
 export function drawn(piece, onset, duration, pitch, track) {
-  const left = piece.lines.at(-1) - onset; // up to the end of the piece
+  const left = piece.lines.at(-1) - onset; // to the end of the piece
   if (onset < 0 || left <= 0 || pitch < 0 || pitch > 127) return piece;
   const row = [onset, Math.min(duration, left), pitch, VELOCITY, track];
   return withRows(piece, [...rowsOf(piece), row]);
 }
 
-// The step that hands move notes by: a sixteenth.
+// The grid of editing: a sixteenth, in ticks.
 export const gridOf = (piece) => Math.max(1, Math.round(piece.ticksPerBeat / 4));
 export const toGrid = (piece, tick) => Math.round(tick / gridOf(piece)) * gridOf(piece);
 
-// Which note a row has become, after the order has changed.
+// The index of a row among the sorted notes.
 export function indexOf(piece, row) {
   return rowsOf(piece).findIndex((one) => one.every((value, place) => value === row[place]));
 }
 
-// Played notes, [seconds on, seconds off, pitch, velocity], laid on the grid of a piece at a tempo.
+// Add played notes, [seconds on, seconds off, pitch, velocity], quantised to the grid at a tempo.
 export function quantised(piece, played, tempo, track, start = 0) {
   const ticks = (seconds) => toGrid(piece, (seconds * tempo * piece.ticksPerBeat) / 60);
   const rows = played.map(([on, off, pitch, velocity]) => {

@@ -1,36 +1,36 @@
-// A piece as it is heard: with the mix of its tracks, at the tempo and in the key that the player is set to.
+// A piece as heard: with the mix of its tracks, and the tempo and transposition of the player.
 import { chordIn } from "./chords.js";
 import { WIDTH, rowsOf, withRows } from "./piece.js";
 
-const FULL = 100; // the volume that every track begins with
+const FULL = 100; // the default volume of a track
 
 export const isHeard = (mix, index) =>
   !mix[index]?.mute && (!mix.some((one) => one?.solo) || Boolean(mix[index]?.solo));
 const volumeOf = (mix, index) => mix[index]?.volume ?? FULL;
 const isSilent = (mix, index) => !isHeard(mix, index) || volumeOf(mix, index) === 0;
 
-// Which tracks have notes.
-export function playing(piece) {
+// The indices of the tracks that have notes.
+export function tracksWithNotes(piece) {
   const found = new Set();
   for (let i = 4; i < piece.notes.length; i += WIDTH) found.add(piece.notes[i]);
   return [...found];
 }
 
 export const isAllSilent = (piece, mix) =>
-  piece.notes.length > 0 && playing(piece).every((index) => isSilent(mix, index));
+  piece.notes.length > 0 && tracksWithNotes(piece).every((index) => isSilent(mix, index));
 
-// Which tracks are not heard, in words; "" where all are.
+// The silent tracks in words; "" if all are heard.
 export function silentOf(piece, mix) {
   const silent = piece.tracks.filter((_, index) => isSilent(mix, index));
   if (!silent.length) return "";
   return isAllSilent(piece, mix)
-    ? "nothing is heard: all is muted"
+    ? "all tracks muted"
     : `${silent.map(({ name }) => name).join(" and ")} muted`;
 }
 
-// In what a piece is heard otherwise than it is written, in words.
+// The differences between the piece as heard and as written, in words.
 export function changesOf(piece, { mix, tempo, transpose }) {
-  const played = playing(piece),
+  const played = tracksWithNotes(piece),
     other = (test) => played.some((index) => !isSilent(mix, index) && test(index));
   const program = (index) => {
     const track = piece.tracks[index];
@@ -45,7 +45,7 @@ export function changesOf(piece, { mix, tempo, transpose }) {
   ].filter(Boolean);
 }
 
-// The piece with those changes in its notes, tracks and tempo, and the volumes that go with it.
+// The piece with these differences applied to its notes, tracks, chords and tempo, and the volumes of its tracks.
 export function asHeard(piece, { mix, tempo, transpose }) {
   const { tracks } = piece,
     up = (row) => [row[0], row[1], row[2] + (tracks[row[4]].drum ? 0 : transpose), row[3], row[4]];

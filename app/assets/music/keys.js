@@ -1,5 +1,5 @@
-// Names of notes and chords by the key: B♭ and E♭ in G minor, never A♯ and D♯.
-const LINE = "FCGDAEB"; // of fifths: F is −1, C is 0
+// Names of notes and chords according to the key: B♭ and E♭ in G minor, never A♯ and D♯.
+const LINE = "FCGDAEB"; // the line of fifths: F is −1, C is 0
 const FLAT = "♭",
   SHARP = "♯";
 const CLASSES = { C: 0, D: 2, E: 4, F: 5, G: 7, A: 9, B: 11 };
@@ -16,17 +16,17 @@ const QUALITIES = {
   m7b5: "ø7",
 };
 
-// Where a piece lies on the line of fifths; one that was kept by an earlier page has the sharps of its key.
+// The centre of a piece on the line of fifths; pieces stored by an earlier version have the sharps of their key instead.
 export const centreOf = ({ centre, fifths = 0 }) => centre ?? fifths + 1;
 
-const SCALE = [-1, 0, 1, 2, 3, 4, 5]; // of C, by fifths
+const SCALE = [-1, 0, 1, 2, 3, 4, 5]; // C major on the line of fifths
 const KEYS = [...Array(12).keys()]
   .map((place) => place - 5)
   .sort((a, b) => Math.abs(a) - Math.abs(b)); // sharps
-const AROUND = 4; // bars on each side that a bar is heard among
+const AROUND = 4; // bars on each side that determine the key at a bar
 const mod = (value, by) => ((value % by) + by) % by;
 
-// The centre of the key whose scale holds most of what sounds, as `key_of` of writing.py has it; null for silence.
+// The centre of the key whose scale covers most of the weight of pitch classes, as `key_of` in writing.py; null for silence.
 function centreFrom(weight) {
   const scale = (key) => SCALE.map((place) => weight[mod(7 * (key + place), 12)]),
     sum = (values) => values.reduce((a, b) => a + b, 0);
@@ -39,7 +39,7 @@ function centreFrom(weight) {
   return key + SCALE[scale(key).findIndex((value) => (heard += value) >= most / 2)];
 }
 
-// The centre around each bar: a piece that modulates is in several keys, and one name for all of it fits none of them.
+// The centre around each bar, since a piece may modulate.
 function centresOf(piece) {
   const { notes, lines, tracks } = piece,
     bars = lines.length - 1,
@@ -60,8 +60,8 @@ function centresOf(piece) {
   });
 }
 
-// A pitch class in a piece. Twelve neighbours on the line of fifths name the twelve classes, five below its centre and
-// six above it, as in tokenization/notation/musicxml/writing.py.
+// The name of a pitch class. Twelve neighbours on the line of fifths, from five below the centre to six above, name the
+// twelve classes, as in tokenization/notation/musicxml/writing.py.
 export function noteName(pitch, centre) {
   const first = centre - 5;
   const place = first + mod(pitch * 7 - first, 12);
@@ -69,7 +69,7 @@ export function noteName(pitch, centre) {
   return LINE[mod(place + 1, 7)] + (alter < 0 ? FLAT.repeat(-alter) : SHARP.repeat(alter));
 }
 
-// "Bb", "B♭", "A#" → 10; undefined for what is no note.
+// "Bb", "B♭", "A#" → 10; undefined if it is not a note name.
 export function pitchClass(name) {
   const found = /^([A-Ga-g])([#♯b♭]*)$/.exec(name);
   if (!found) return undefined;
@@ -77,10 +77,10 @@ export function pitchClass(name) {
   return (((CLASSES[found[1].toUpperCase()] + shift) % 12) + 12) % 12;
 }
 
-// A quality as musicians write it.
+// The symbol of a stored quality.
 export const qualitySign = (quality) => QUALITIES[quality] ?? quality;
 
-// A stored chord → its root, quality and bass; null for no chord, and for a word that is none.
+// The root, quality and bass of a stored chord; null for "no chord" and for other text.
 function partsOf(text) {
   const [, root, quality] = /^([^_]*)_(.*)$/s.exec(text) ?? [],
     klass = root ? pitchClass(root) : undefined;
@@ -95,8 +95,7 @@ function singly(klass, centre) {
   return name.length > 2 ? naturalOf(klass) : name;
 }
 
-// A stored chord as musicians write it: A#_m7 in G minor as B♭m7, nothing for no chord. `root` is what its root is called,
-// where that is not the key's to say.
+// The symbol of a stored chord: B♭m7 for A#_m7 in G minor, "" for no chord. `root` overrides the name of its root.
 export function chordSign(text, centre, root = null) {
   const parts = partsOf(text);
   if (!parts) return /^N(_|$)/.test(text) ? "" : text;
@@ -104,10 +103,10 @@ export function chordSign(text, centre, root = null) {
   return (root ?? singly(parts.klass, centre)) + qualitySign(parts.chord) + low;
 }
 
-const signsOf = new WeakMap(); // notes → the chords over them and their signs, which are painted often
+const signsOf = new WeakMap(); // notes → chords and their symbols, cached for painting
 
-// The chords of a piece as musicians write them, each by the key around it. A root is E♯, B♯, C♭ or F♭ only where those
-// beside it have such a sign, too, F♯ and C♯ around E♯ and never D minor; and none has two signs.
+// The chord symbols of a piece, each by the key around it. A root is E♯, B♯, C♭ or F♭ only if its neighbours have the same
+// accidental: E♯ between F♯ and C♯, never next to D minor. No root has two accidentals.
 export function chordSigns(piece) {
   const kept = signsOf.get(piece.notes);
   if (kept?.chords === piece.chords) return kept.signs;
@@ -120,16 +119,16 @@ export function chordSigns(piece) {
       centre = centres[bar] ?? centreOf(piece);
     return { text, parts, centre, root: parts && singly(parts.klass, centre) };
   });
-  const sung = placed.filter(({ parts }) => parts);
-  sung.forEach((one, place) => {
-    const beside = [-1, 1]
+  const known = placed.filter(({ parts }) => parts);
+  known.forEach((one, place) => {
+    const neighbours = [-1, 1]
       .map((by) => {
         let at = place + by;
-        while (sung[at]?.parts.klass === one.parts.klass) at += by;
-        return sung[at]?.root;
+        while (known[at]?.parts.klass === one.parts.klass) at += by;
+        return known[at]?.root;
       })
       .filter(Boolean);
-    const agree = beside.length > 0 && beside.every((root) => root.includes(one.root[1]));
+    const agree = neighbours.length > 0 && neighbours.every((root) => root.includes(one.root[1]));
     one.name = (agree ? null : naturalOf(one.parts.klass)) ?? one.root;
   });
   const signs = placed.map(({ text, name, centre }) => chordSign(text, centre, name));

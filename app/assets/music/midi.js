@@ -1,17 +1,17 @@
-// A piece as the bytes of a MIDI file: whole, or some of its tracks.
+// Writes a piece, or some of its tracks, as a MIDI file.
 import { rowsOf } from "./piece.js";
 
 const COARSE = 96,
   USUAL = 480;
 const text = new TextEncoder();
 
-function varied(number) {
+function variableLength(number) {
   const bytes = [number & 0x7f];
   for (let left = number >> 7; left; left >>= 7) bytes.unshift((left & 0x7f) | 0x80);
   return bytes;
 }
 
-const meta = (kind, bytes) => [0xff, kind, ...varied(bytes.length), ...bytes];
+const meta = (kind, bytes) => [0xff, kind, ...variableLength(bytes.length), ...bytes];
 const word = (value, bytes) =>
   Array.from({ length: bytes }, (_, i) => (value >>> (8 * (bytes - 1 - i))) & 0xff);
 const chunk = (name, bytes) => [...text.encode(name), ...word(bytes.length, 4), ...bytes];
@@ -22,7 +22,7 @@ function track(events) {
   let now = 0;
   const bytes = [];
   for (const [tick, , event] of events) {
-    bytes.push(...varied(tick - now), ...event);
+    bytes.push(...variableLength(tick - now), ...event);
     now = tick;
   }
   bytes.push(0, ...meta(0x2f, []));
@@ -51,8 +51,7 @@ function instrument(one, channel, rows, by, volume) {
   return track(events);
 }
 
-// `chosen` are indices of tracks; without, all that play. `made` is what the file says of how it came to be, `volumes` how
-// loud each track is.
+// `chosen`: indices of tracks, by default all with notes. `made`: the provenance, stored as a text. `volumes`: by track.
 export function writeMidi(piece, { made = null, chosen = null, volumes = [] } = {}) {
   const by = piece.ticksPerBeat < COARSE ? Math.floor(USUAL / piece.ticksPerBeat) : 1;
   const rows = rowsOf(piece),
@@ -71,6 +70,6 @@ export function writeMidi(piece, { made = null, chosen = null, volumes = [] } = 
   return Uint8Array.from([head, ...tracks].flat());
 }
 
-// Whether bytes are those of a MIDI file.
+// Whether bytes begin like a MIDI file.
 export const isMidi = (bytes) =>
   bytes.length > 4 && String.fromCharCode(...bytes.subarray(0, 4)) === "MThd";

@@ -1,20 +1,19 @@
-// A piece as it is read from a sheet: onsets on sixteenths or triplets, one voice on a staff, and no rest so short that
-// nobody hears it.
+// Simplifies a piece for notation: onsets on sixteenths or triplets, one voice per staff, no inaudibly short rests.
 import { rowsOf, withRows } from "./piece.js";
 
-const MIDDLE = 60; // C4: what lies below it is on the lower of two staves
+const MIDDLE = 60; // C4: lower notes go to the lower of two staves
 
 const roundTo = (tick, step) => Math.round(tick / step) * step;
 const upTo = (tick, step) => Math.ceil(tick / step) * step;
-const off = (ticks, step) =>
+const deviation = (ticks, step) =>
   ticks.reduce((sum, tick) => sum + Math.abs(tick - roundTo(tick, step)), 0);
 
-// Rows with their onsets on the grid of their beat: three to a beat where that is nearer than four.
+// Quantise the onsets of each beat to triplets or sixteenths, whichever is nearer.
 function onGrid(rows, beat) {
   const beats = Map.groupBy(rows, ([onset]) => Math.floor(onset / beat));
   return [...beats.values()].flatMap((some) => {
     const ticks = some.map(([onset]) => onset);
-    const step = off(ticks, beat / 3) < off(ticks, beat / 4) ? beat / 3 : beat / 4;
+    const step = deviation(ticks, beat / 3) < deviation(ticks, beat / 4) ? beat / 3 : beat / 4;
     return some.map(([onset, length, ...more]) => [
       roundTo(onset, step),
       length + onset - roundTo(onset, step),
@@ -26,7 +25,7 @@ function onGrid(rows, beat) {
 const chordsOf = (rows) =>
   [...Map.groupBy(rows, ([onset]) => onset).values()].sort((a, b) => a[0][0] - b[0][0]);
 
-// A staff: a chord ends with the next one where it ends about there or later, or else on a half beat.
+// The chords of a staff: each lasts until the next if it ends near or after it, else to a half beat.
 function onStaff(rows, beat) {
   const chords = chordsOf(onGrid(rows, beat));
   return chords.flatMap((chord, place) => {
@@ -38,7 +37,7 @@ function onStaff(rows, beat) {
   });
 }
 
-// Drums have no lengths: each goes up to the next one, or to the next beat.
+// Drums have no durations: each lasts until the next one or to the next beat.
 function onDrums(rows, beat) {
   const chords = chordsOf(onGrid(rows, beat));
   return chords.flatMap((chord, place) => {
@@ -56,9 +55,9 @@ export function asRead(piece) {
     if (drum) return onDrums(own, beat);
     const low = own.filter((row) => row[2] < MIDDLE);
     const high = own.filter((row) => row[2] >= MIDDLE);
-    const isOne =
+    const isSingle =
       !low.some((row) => row[2] < MIDDLE - 5) || !high.some((row) => row[2] > MIDDLE + 5);
-    return isOne ? onStaff(own, beat) : [...onStaff(high, beat), ...onStaff(low, beat)];
+    return isSingle ? onStaff(own, beat) : [...onStaff(high, beat), ...onStaff(low, beat)];
   });
   return withRows(piece, read);
 }

@@ -1,12 +1,12 @@
-// A piece of music as plain data: notes as one array of numbers, bar lines, tempo, chords; and what can be made of one.
-// A piece is never changed: every function returns a new one.
+// A piece of music as plain data: notes as one array of numbers, bar lines, tempos, chords. Pieces are immutable: functions
+// return new ones.
 
-export const WIDTH = 5; // numbers a note: onset, duration, pitch, velocity, track
+export const WIDTH = 5; // numbers per note: onset, duration, pitch, velocity, track
 
-// What the server sends → a piece.
+// A piece from the data of the server.
 export const pieceOf = (plain) => ({ ...plain, notes: Int32Array.from(plain.notes) });
 
-// The last track that is no drums, or the first.
+// The last pitched track, or the first track if there is none.
 export function lastPitched(tracks) {
   const last = tracks.findLastIndex((track) => !track.drum);
   return Math.max(0, last);
@@ -30,7 +30,7 @@ export function withRows(piece, rows) {
   return { ...piece, notes: Int32Array.from(kept.flat()) };
 }
 
-// The tick at which the last note ends.
+// The tick at which the last note to sound ends.
 export function endTick(piece) {
   let end = 0;
   for (let i = 0; i < piece.notes.length; i += WIDTH)
@@ -38,7 +38,7 @@ export function endTick(piece) {
   return end;
 }
 
-// How many of a row of things come before something, found by halving: some pieces change tempo at every beat.
+// The number of leading indices for which `isBefore` holds, by binary search: some pieces change tempo at every beat.
 export function countUntil(length, isBefore) {
   let low = 0,
     high = length;
@@ -50,33 +50,34 @@ export function countUntil(length, isBefore) {
   return low;
 }
 
-// Where in the array the first note stands that begins at a tick or later.
+// The place in the array of the first note at or after a tick.
 export const firstFrom = (notes, tick) =>
   WIDTH * countUntil(notes.length / WIDTH, (note) => notes[note * WIDTH] < tick);
 
-// The number of the bar, from 0, that a tick lies in.
+// The bar of a tick, from 0.
 export const barAt = ({ lines }, tick) =>
   Math.max(0, countUntil(lines.length, (bar) => lines[bar] <= tick) - 1);
 
-// How many bars are empty before the first note: the server hears a file from the bar that this falls into, or lies just before.
+// The number of empty bars before the first note, which the server leaves out of a file. As there, the onset is rounded to
+// sixteenths.
 export function restBefore(piece) {
   const step = piece.ticksPerBeat / 4;
   return piece.notes.length ? barAt(piece, Math.floor(piece.notes[0] / step + 0.5) * step) : 0;
 }
 
-// The ticks of a beat in a bar: what its metre counts, or three of them where eighths go by threes, as in 6/8.
+// The ticks per beat of a bar: the unit of its metre, or three of them in compound metres such as 6/8.
 export function beatOf({ meters, ticksPerBeat, lines }, bar) {
   const [, top, low] = meters.findLast(([tick]) => tick <= lines[bar]) ?? [0, 4, 4];
   return ((4 * ticksPerBeat) / low) * (low === 8 && top > 3 && top % 3 === 0 ? 3 : 1);
 }
 
-// The bar line nearest to a tick, as a number of bars from the start.
+// The number of the bar line nearest to a tick.
 export function lineNear(piece, tick) {
   const bar = Math.min(barAt(piece, tick), barCount(piece) - 1);
   return tick - piece.lines[bar] > piece.lines[bar + 1] - tick ? bar + 1 : bar;
 }
 
-// A piece that has grown: of each column, how many rows stay, and what follows them.
+// Apply an update of the server: for each column, the number of rows to keep and those to add.
 export function grown(piece, { notes, ...columns }) {
   const flat = new Int32Array((notes.keep + notes.add.length) * WIDTH);
   flat.set(piece.notes.subarray(0, notes.keep * WIDTH));
@@ -87,7 +88,7 @@ export function grown(piece, { notes, ...columns }) {
   return next;
 }
 
-// A bar line for each bar, also for bars that the piece does not have yet.
+// The lines of the first bars, extended by bars of the last length if the piece has fewer.
 export function linesFor(piece, bars) {
   const lines = piece.lines.slice(0, bars + 1);
   const last =
@@ -98,7 +99,7 @@ export function linesFor(piece, bars) {
 
 export const withBars = (piece, bars) => ({ ...piece, lines: linesFor(piece, bars) });
 
-// A piece of which the tempos, chords and metres, rows that begin with a tick, are changed in one way.
+// The piece with `change` applied to its tempos, chords and metres: rows that begin with a tick.
 export const withColumns = (piece, change) => ({
   ...piece,
   tempos: change(piece.tempos),
@@ -106,7 +107,7 @@ export const withColumns = (piece, change) => ({
   meters: change(piece.meters),
 });
 
-// The first bars alone; what is held past them ends there.
+// The first bars; notes held past them are cut.
 export function trimmed(piece, bars) {
   const lines = linesFor(piece, bars),
     end = lines[bars];
@@ -116,7 +117,7 @@ export function trimmed(piece, bars) {
   return withColumns({ ...withRows(piece, rows), lines }, early);
 }
 
-// Without the bars first … stop − 1: what follows moves up.
+// The piece without the bars first … stop − 1; later bars move up.
 export function without(piece, first, stop) {
   const from = piece.lines[first],
     to = piece.lines[stop],
@@ -131,7 +132,7 @@ export function without(piece, first, stop) {
   return withColumns({ ...withRows(piece, rows), lines }, (column) => shifted(column, from, to));
 }
 
-// Rows that begin with a tick, without those in a gap; the last before its end is in force behind it.
+// Rows that begin with a tick, without those in a gap; the last value in the gap stays in force after it.
 function shifted(rows, from, to) {
   const before = rows.filter(([tick]) => tick < from),
     after = rows.filter(([tick]) => tick >= to);
@@ -141,7 +142,7 @@ function shifted(rows, from, to) {
   return [...before, ...later];
 }
 
-// What was written of a piece, by itself: from its first new bar on, with the tempo and metre in force there.
+// The bars first … stop − 1 as a piece, with the tempo, chord and metre in force there.
 export function excerptFrom(piece, { first, stop }) {
   const to = stop >= barCount(piece) ? Infinity : piece.lines[stop],
     early = (rows) => rows.filter(([tick]) => tick < to);
@@ -149,7 +150,7 @@ export function excerptFrom(piece, { first, stop }) {
   return without({ ...begun, lines: piece.lines.slice(0, stop + 1) }, 0, first);
 }
 
-// Whether a note lies in what was written: bars first … stop − 1, of some tracks or of all.
+// Whether a note is in a region: bars first … stop − 1, of some tracks or of all.
 export function inRegion(region, lines, onset, track) {
   if (!region) return false;
   const { first, stop, tracks } = region,
@@ -159,14 +160,14 @@ export function inRegion(region, lines, onset, track) {
   return !tracks || tracks.includes(track);
 }
 
-// What of a region is left without the bars first … stop − 1; null where that is nothing.
+// A region after deleting the bars first … stop − 1; null if nothing of it is left.
 export function regionWithout(region, first, stop) {
   const at = (bar) => Math.min(bar, Math.max(first, bar - (stop - first))),
     made = region && { ...region, first: at(region.first), stop: at(region.stop) };
   return made && made.first < made.stop ? made : null;
 }
 
-// The bars around what was written: those before it and behind it that lead in and out; null where that is everything.
+// The new bars with those that lead in and out; null if that is the whole piece.
 export function aroundNew({ region, piece }) {
   const bars = barCount(piece),
     open = region?.stop >= bars;
@@ -183,7 +184,7 @@ export function countIn(piece, region) {
   return count;
 }
 
-// Four empty bars in 4/4 for a piano, to write on.
+// Four empty bars of 4/4 for piano.
 export const emptyPiece = () => ({
   notes: new Int32Array(),
   tracks: [{ name: "Piano", program: 0, drum: false }],

@@ -1,24 +1,24 @@
-// The plan of a piece, as the language `ensemble` states it: for each bar its density, register and loudness, computed
-// from the notes as tokenization/ensemble/layouts.py does it; and the letters of its form.
+// The plan of a piece as in the language `ensemble`: the density, register and loudness of each bar, computed from the notes
+// as in tokenization/ensemble/layouts.py, and the letters of the form.
 import { WIDTH, barCount } from "./piece.js";
 
-// The curves of a plan, each with the least and the greatest value that is drawn, and the line that stands for it.
+// The curves of a plan: range of values, step, and line style.
 export const CURVES = {
   density: { name: "Density", low: 0, high: 12, step: 0.5, line: "solid" },
   register: { name: "Register", low: 45, high: 90, step: 1, line: "dashed" },
   loudness: { name: "Loudness", low: 16, high: 124, step: 1, line: "dotted" },
 };
-const FLAT = 72; // the velocity of every note of a piece without dynamics
+const FLAT = 72; // the velocity of all notes of a piece without dynamics
 const LEVELS = 16; // of loudness
-const LIKE = 0.6; // the share of common notes from which a bar is like another one
-export const PHRASE = 4; // bars that have one letter
+const LIKE = 0.6; // the least Dice coefficient of similar bars
+export const PHRASE = 4; // bars per letter
 const PITCHES = ["C", "C♯", "D", "E♭", "E", "F", "F♯", "G", "A♭", "A", "B♭", "B"];
 const DYNAMICS = ["pp", "p", "mp", "mf", "f", "ff"];
 
 const levelOf = (velocity) => Math.floor((velocity * LEVELS) / 128);
 const velocityOf = (level) => (level + 0.5) * (128 / LEVELS);
 
-// What is counted of a bar, note by note.
+// The statistics of a bar, before its first note.
 const empty = () => ({
   notes: 0,
   velocity: 0,
@@ -35,7 +35,7 @@ function counted(piece) {
     while (at < bars.length - 1 && lines[at + 1] <= onset) at += 1;
     const bar = bars[at];
     const place = `${onset - lines[at]} ${track} ${pitch}`;
-    if (bar.all.has(place)) continue; // struck twice at once
+    if (bar.all.has(place)) continue; // the same note twice
     bar.all.add(place);
     bar.notes += 1;
     bar.velocity += velocityOf(levelOf(velocity));
@@ -53,14 +53,14 @@ function isFlat({ notes }) {
 
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-// Dice's coefficient of what sounds in two bars.
+// The Dice coefficient of the notes of two bars.
 function likeness(one, other) {
   let common = 0;
   for (const place of one) if (other.has(place)) common += 1;
   return (2 * common) / Math.max(1, one.size + other.size);
 }
 
-// Whether at least half of the bars of a phrase are like those of another one.
+// Whether at least half of the non-empty bars of a phrase are similar to those of another.
 function isLike(phrase, other) {
   const played = phrase.map((bar, place) => [bar, other[place]]).filter(([bar]) => bar.size);
   const alike = played.filter(([bar, before]) => before && likeness(bar, before) >= LIKE).length;
@@ -70,7 +70,7 @@ function isLike(phrase, other) {
 const letterOf = (number) =>
   String.fromCharCode(65 + (number % 26)) + (Math.floor(number / 26) || "");
 
-// A letter for each phrase: one that comes again has the letter of its first time; "" where nothing sounds.
+// A letter for each phrase, the same if it returns; "" for silence.
 function lettersOf(bars) {
   const firsts = [];
   const letters = [];
@@ -83,10 +83,9 @@ function lettersOf(bars) {
   return letters;
 }
 
-const plans = new WeakMap(); // notes → the bar lines and the plan, which is painted often
+const plans = new WeakMap(); // notes → bar lines and plan, cached for painting
 
-// {density, register, loudness, letters}: a value for each bar, null where nothing sounds that has it, and a letter for
-// each phrase.
+// {density, register, loudness, letters}: a value per bar, null if undefined, and a letter per phrase.
 export function planOf(piece) {
   const kept = plans.get(piece.notes);
   if (kept?.lines === piece.lines) return kept.plan;
@@ -104,8 +103,7 @@ export function planOf(piece) {
   return plan;
 }
 
-// Where a value lies between the least (0) and the greatest (1) that is drawn, and back. Few notes differ as much as
-// many.
+// The height of a value on its curve, 0 to 1, and back. Density has a square-root scale, to spread low values.
 export function heightOf(curve, value) {
   const { low, high } = CURVES[curve];
   const part = Math.min(1, Math.max(0, (value - low) / (high - low)));
@@ -119,15 +117,15 @@ export function valueAt(curve, height) {
   return Math.max(low, Math.round(value / step) * step);
 }
 
-// A value as a musician says it.
-export function valueSaid(curve, value) {
-  if (curve === "density") return `${value} ${value === 1 ? "note" : "notes"} a beat`;
+// A value in words for musicians.
+export function valueLabel(curve, value) {
+  if (curve === "density") return `${value} ${value === 1 ? "note" : "notes"} per beat`;
   if (curve === "register")
     return `highest notes around ${PITCHES[value % 12]}${Math.floor(value / 12) - 1}`;
   return `loudness ${value} (${DYNAMICS[Math.min(5, Math.floor((value * 6) / 128))]})`;
 }
 
-// What is asked of so many bars from one on, as the server takes it; null where that is nothing.
+// The goals of `count` bars from `first` on as the server takes them, or null if there are none.
 export function askedOf(goals, first, count) {
   const asked = {};
   for (const curve of Object.keys(CURVES)) {

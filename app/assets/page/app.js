@@ -1,8 +1,8 @@
-// What a person can do with the desk; the parts of the page call this and watch the desk.
+// The actions of the page: its parts call them, and watch the desk for changes.
 import { settingsOf } from "../desk/check.js";
 import { ENDING, bytesFrom, bytesOf, readDesk, writeDesk } from "../desk/file.js";
 import { LINK, readLink, writeLink } from "../desk/link.js";
-import { newId, soFar, woken } from "../desk/state.js";
+import { interrupted, newId, soFar } from "../desk/state.js";
 import {
   aroundNew,
   barAt,
@@ -20,7 +20,7 @@ import { fileOf } from "./server.js";
 
 const MOST_BYTES = 1 << 20;
 
-// What a file that was written here says once it was edited; the bars that were written may have moved.
+// The provenance of an edited piece: the written bars may have moved.
 function editedFrom(made, region) {
   if (!made) return null;
   const { prompt_bars: prompt, written_bars: written } = made,
@@ -37,17 +37,17 @@ export class App {
     this.composer = new Composer(this);
     this.models = new Map(facts.models.map((model) => [model.name, model]));
     this.opening = 0;
-    this.underWay = null; // what is being opened
-    this.sketched = null; // the form that a take planned which was not kept: {of, from, letters}
+    this.underWay = null; // the promise of what is being opened
+    this.sketched = null; // the form of the suggested plan: {of, from, letters}
   }
 
-  // Sentences: `place` is "stage" or "takes".
+  // Show an error; `place` is "stage" or "takes".
   fail(text, place = "stage") {
     this.trouble = text;
     this.desk.tell("error", { text, place });
   }
 
-  calm() {
+  clearErrors() {
     this.trouble = "";
     for (const place of ["stage", "takes"]) this.desk.tell("error", { text: "", place });
   }
@@ -56,20 +56,20 @@ export class App {
     return this.models.get(this.desk.open.model) ?? this.facts.models[0];
   }
 
-  // Whether what comes next is a piece from nothing, of which the model can be asked how it is to be.
+  // Whether the next request starts a new piece with a model that accepts an idea for it.
   get begins() {
     const { current } = this.desk;
     return Boolean(this.model.idea) && (!current || current.kind === "nothing");
   }
 
-  // Do something that takes the server; only the last one asked for counts.
+  // Run an action that needs the server; a later one supersedes it.
   attempt(words, act) {
     return (this.underWay = this.#attempt(words, act));
   }
 
   async #attempt(words, act) {
     const turn = ++this.opening;
-    this.calm();
+    this.clearErrors();
     this.desk.tell("wait", { words });
     try {
       const done = await act();
@@ -84,20 +84,20 @@ export class App {
     }
   }
 
-  // What is still being opened is not wanted any more.
+  // Ignore the result of whatever is still being opened.
   supersede() {
     this.opening += 1;
     this.underWay = null;
     this.desk.tell("wait", { words: "" });
-    this.calm();
+    this.clearErrors();
   }
 
   openFile(file) {
     if (!file) return;
     if (file.name.toLowerCase().endsWith(ENDING)) return this.openDesk(file);
     if (file.size > MOST_BYTES) {
-      this.calm();
-      return this.fail(`“${file.name}” is larger than the 1 MB that can be read.`);
+      this.clearErrors();
+      return this.fail(`“${file.name}” is larger than the limit of 1 MB.`);
     }
     const { name } = file;
     return this.attempt(`Reading ${name}…`, async () => {
@@ -115,20 +115,20 @@ export class App {
 
   openNothing() {
     const entry = () => ({ kind: "nothing" });
-    return this.attempt("", () => this.#open({}, entry, "beginning from nothing"));
+    return this.attempt("", () => this.#open({}, entry, "starting a new idea"));
   }
 
-  // What the server is asked to open, as an entry of which `more` says what the server does not; gives what shows it.
+  // Have the server open something; returns a function that shows it. `more` adds to the entry what the server omits.
   async #open(ask, more, label) {
     const opened = await this.server.open({ model: this.model.name, ...ask });
     return () => this.opened(opened, more(opened), label);
   }
 
-  // An empty grid: to draw on, or to play to.
+  // A blank piece to draw on or to play along to.
   openGrid() {
     this.supersede();
     const empty = { piece: emptyPiece(), chosen: 4, model: this.model.name };
-    this.desk.show({ ...this.blank("edit", "My piece"), ...empty }, "an empty grid");
+    this.desk.show({ ...this.blank("edit", "My piece"), ...empty }, "starting a blank piece");
     this.follow();
   }
 
@@ -154,23 +154,23 @@ export class App {
     return entry;
   }
 
-  // Choose another model; one of another language hears the piece again, changes by hand included.
+  // Choose another model; if its language differs, the piece is read again, with all edits.
   async changeModel(model) {
     while (this.underWay) await this.underWay;
     const { current: entry } = this.desk,
       label = "changing the model";
-    this.calm();
+    this.clearErrors();
     if (!entry?.piece.notes.length || this.models.get(model).language === this.model.language)
       return this.desk.step(label, { model });
     const { id: parent, title, file, fileName } = entry,
       keeps = Boolean(entry.keeps && !entry.kept),
       lost = Boolean(entry.lost || entry.kept);
-    const act = `heard by ${model}`,
+    const act = `read with ${model}`,
       more = { kind: "file", act, title, file, fileName, parent, keeps, lost };
     return this.attempt("", () => this.#open({ ...fileOf(entry), model }, () => more, label));
   }
 
-  // What is on the stage is what sounds, unless something plays.
+  // Load the piece on the stage into the player, unless something plays.
   follow() {
     const entry = this.desk.current;
     if (!entry) this.player.unload();
@@ -186,7 +186,7 @@ export class App {
     this.travel(() => this.desk.redo());
   }
 
-  // What plays is heard as it is then, as after a change by hand.
+  // Undo or redo; if an edit of the piece that plays comes or goes, playback continues in the result.
   travel(go) {
     this.supersede();
     const before = this.desk.current;
@@ -198,10 +198,10 @@ export class App {
     this.follow();
   }
 
-  // A new piece by hand takes the stage; of one that is still being written, with the bars that there are.
+  // Show an edited piece on the stage; of one still being written, only the bars so far.
   edit(made, label, more = {}, as = null) {
-    this.calm();
-    const before = woken(this.desk.current),
+    this.clearErrors();
+    const before = interrupted(this.desk.current),
       piece = soFar(this.desk.current, made),
       bars = barCount(piece);
     const { region = before.region } = more;
@@ -232,26 +232,26 @@ export class App {
     return entry;
   }
 
-  // Open something of the history.
+  // Open an entry of the history.
   recall(id) {
     this.supersede();
     this.desk.recall(id);
     this.follow();
   }
 
-  // Take something out of the history; what plays falls silent with it.
+  // Delete an entry from the history; if it plays, playback stops.
   remove(id) {
-    this.calm();
+    this.clearErrors();
     if (this.player.entry?.id === id) this.player.pause();
     this.desk.remove(id);
     const { run } = this.composer,
       { listed } = this.desk.open;
-    if (run?.ids && !run.ids.some((one) => listed.includes(one))) this.composer.stop(); // nobody wants it any more
+    if (run?.ids && !run.ids.some((one) => listed.includes(one))) this.composer.stop(); // all its takes are deleted
     this.follow();
   }
 
-  // Bring a take to the stage, to act on it there.
-  use(id, label = "going on from a take", chosen = null) {
+  // Move a take to the stage to work on it there.
+  use(id, label = "continuing from a take", chosen = null) {
     const entry = this.desk.entries.get(id);
     this.supersede();
     chosen ??= barCount(entry.piece);
@@ -259,26 +259,26 @@ export class App {
     if (!this.player.playing) this.player.load(entry);
   }
 
-  // Something done to chosen bars, of the stage or of a take.
+  // Apply an action to the selected bars of the piece or of a take.
   bars(id, act, { first, stop }, more) {
-    this.calm();
+    this.clearErrors();
     if (act === "loop") return this.loop(id, { first, stop });
     const { piece, region } = this.desk.entries.get(id);
     if (act === "delete" && stop - first >= barCount(piece))
-      throw new Error("These are all bars of the piece; open another one instead.");
-    const sung = act === "chord" ? withChord(piece, first, more) : null; // which may be none that is known
+      throw new Error("These are all the bars of the piece; open another piece instead.");
+    const retuned = act === "chord" ? withChord(piece, first, more) : null; // throws on an unknown chord
     if (this.desk.open.current !== id) this.use(id);
-    if (act === "anew")
+    if (act === "rewrite")
       return this.composer.start({ kind: "infill", first: first + 1, last: stop });
-    if (act === "on") {
+    if (act === "continue") {
       this.desk.choose(stop);
       return this.composer.start({ kind: "continue" });
     }
     if (act === "end")
-      return this.edit(trimmed(piece, stop), "ending here", {
+      return this.edit(trimmed(piece, stop), "cutting the end", {
         region: regionWithout(region, stop, Infinity),
       });
-    if (sung) return this.edit(sung, "a chord");
+    if (retuned) return this.edit(retuned, "setting a chord");
     return this.edit(without(piece, first, stop), "deleting bars", {
       region: regionWithout(region, first, stop),
     });
@@ -286,7 +286,7 @@ export class App {
 
   loop(id, range) {
     const entry = this.desk.entries.get(id);
-    if (!entry) return; // what is played under a turn
+    if (!entry) return; // the accompaniment of a trade is no entry
     const { lines } = entry.piece;
     this.player.load(entry);
     this.player.loop(range && [lines[range.first], lines[Math.min(range.stop, lines.length - 1)]]);
@@ -294,12 +294,12 @@ export class App {
     this.desk.tell("loop", { id, range });
   }
 
-  // The bar that is reached in a piece.
+  // The bar of a piece at the playback position.
   barOf(entry) {
     return this.player.entry?.id === entry.id ? barAt(entry.piece, this.player.tick) : 0;
   }
 
-  // Go to the next bar line of a piece, or to the one before.
+  // Move to the next or the previous bar line.
   stepBars(entry, by) {
     const { player } = this;
     player.load(entry);
@@ -308,26 +308,26 @@ export class App {
     player.seek(piece.lines[Math.min(barCount(piece), bar)]);
   }
 
-  // The bars of a take that its roll shows; null for all.
-  seen(entry) {
+  // The bars of a take that its roll shows, or null for all.
+  visibleBars(entry) {
     return this.desk.settings.wholeTakes ? null : aroundNew(entry);
   }
 
-  // Play a piece from a tick, or from where it is; a take from the first bar that is seen at the earliest, or from the
-  // first new one where only those are wanted.
+  // Play a piece from a tick or from the current position; a take not before its first visible bar, or its first new one
+  // with "onlyNew".
   play(entry, at = null) {
     const same = this.player.entry?.id === entry.id;
     if (same && at === null && this.player.playing) return this.player.pause();
     this.player.load(entry, { at });
     const { open, settings } = this.desk,
-      lead = open.takes.includes(entry.id) ? (this.seen(entry)?.first ?? 0) : 0,
+      lead = open.takes.includes(entry.id) ? (this.visibleBars(entry)?.first ?? 0) : 0,
       first = settings.onlyNew && entry.region ? entry.region.first : lead,
       seam = entry.piece.lines[Math.min(first, barCount(entry.piece))];
     if (at !== null || this.player.tick < seam) this.player.seek(Math.max(at ?? 0, seam));
     return this.player.playing ? undefined : this.player.play();
   }
 
-  // Play or pause what is loaded, or play the piece.
+  // Toggle playback of the loaded piece, or of the one on the stage.
   toggle() {
     const { player, desk } = this;
     if (player.playing) player.pause();
@@ -351,10 +351,10 @@ export class App {
   #add({ entries, stars, open, settings }) {
     const { desk } = this;
     this.composer.stop();
-    for (const [id, entry] of entries) desk.put(desk.entries.get(id) ?? entry); // what is here stays as it is
+    for (const [id, entry] of entries) desk.put(desk.entries.get(id) ?? entry); // existing entries stay as they are
     for (const star of stars) desk.stars.add(star);
     const listed = [...new Set([...desk.open.listed, ...open.listed])];
-    desk.step("opening a desk", { ...open, listed });
+    desk.step("opening a project", { ...open, listed });
     desk.set(settings);
     this.follow();
   }
@@ -370,7 +370,7 @@ export class App {
     });
   }
 
-  // What a link names is added to what was there, so undo leads back.
+  // Open the piece of a link as a further step, so that it can be undone.
   async openLink(hash) {
     if (!hash.startsWith(LINK)) return;
     history.replaceState(null, "", location.pathname + location.search);

@@ -1,14 +1,14 @@
-// A request for music from its start to its end: what comes goes to the desk, note by note.
+// Requests for music: streams the notes of the takes to the desk as the server writes them.
 import { bytesFrom } from "../desk/file.js";
-import { newId, woken } from "../desk/state.js";
+import { interrupted, newId } from "../desk/state.js";
 import { barAt, barCount, grown, pieceOf, restBefore } from "../music/piece.js";
 import { planAsked } from "../widgets/plan_view.js";
 import { settingOf } from "./server.js";
 import { nextNumber, titleOf } from "./titles.js";
 
 const MOST_SEED = 1e6;
-const BUSY = "The last request is still at work; press Stop, or wait for its end.";
-const STILL_MS = 300; // without a change, after which the prompt is read ahead
+const BUSY = "The last request is still running; press Stop or wait until it ends.";
+const STILL_MS = 300; // without changes before the prompt is read ahead
 
 export class Composer {
   constructor(app) {
@@ -21,7 +21,7 @@ export class Composer {
     return Boolean(this.run);
   }
 
-  // What the settings of the desk ask for.
+  // The request that the settings describe.
   ask(what) {
     const { settings, open, current } = this.app.desk,
       { name: model, lacks } = this.app.model,
@@ -49,39 +49,40 @@ export class Composer {
       this.app.desk.set({ seed: Math.floor(Math.random() * MOST_SEED) });
   }
 
-  // Have the server read what Continue would go on from while it is looked at, so that music begins at once.
+  // Have the server read the prompt before Continue is pressed, so that the first note comes at once.
   readAhead() {
     clearTimeout(this.ahead);
     this.ahead = setTimeout(() => {
       const { given } = this;
       if (this.busy || !given) return;
-      this.app.server.readAhead(given, this.ask({ kind: "continue" })).catch(() => {}); // then it is read later
+      this.app.server.readAhead(given, this.ask({ kind: "continue" })).catch(() => {}); // it will be read with the request
     }, STILL_MS);
   }
 
-  // The piece that is sent; null where there is none yet.
+  // The piece to send, or null if it has no notes.
   get given() {
     const { current } = this.app.desk;
     return current?.piece.notes.length ? current : null;
   }
 
-  // The piece as one take continues it, which is neither shown nor kept.
+  // The piece with one take that is neither shown nor kept.
   async sketch(signal) {
     this.reseed();
     const ask = this.ask({ kind: "continue", variations: 1, dense: 0 });
     let last = null;
     for await (const view of this.app.server.write(this.given, ask, newId(), signal)) last = view;
-    if (!last?.takes[0]?.new) throw new Error("The model wrote no note to plan by; try again.");
+    if (!last?.takes[0]?.new)
+      throw new Error("The model wrote no notes to take a plan from; try again.");
     return pieceOf(last.takes[0].piece);
   }
 
   async start(what) {
     const { app } = this,
       { desk } = app;
-    // Who asks for a piece, and at once for what follows it, means that piece.
-    if ((await app.underWay) === false) return; // it has said why
+    // A request made while a piece is being opened is for that piece.
+    if ((await app.underWay) === false) return; // the error is shown already
     if (this.busy) return app.fail(BUSY, "takes");
-    app.calm();
+    app.clearErrors();
     this.reseed();
     const parent = desk.current,
       ask = this.ask(what);
@@ -117,7 +118,7 @@ export class Composer {
   begin(run, view, ask, parent) {
     const first = nextNumber(this.app.desk.listed, parent);
     run.ids = view.takes.map(() => newId());
-    // Whether what is written is written into the file that was opened.
+    // Whether the new notes are written into the file that was opened.
     const keeps = parent?.keeps && !parent.kept;
     const entries = view.takes.map(({ number, region, piece: plain }) => {
       const piece = pieceOf(plain),
@@ -159,7 +160,7 @@ export class Composer {
     this.app.desk.tell("request", { run });
   }
 
-  // How far it is: bars, the part of all, and the time that is left at this pace.
+  // Measure the progress: the current bar, the fraction done, and the seconds left at this pace.
   measure(run, view) {
     const parts = view.takes.map(({ number, now }) => {
       const { piece, region } = this.entry(run, number),
@@ -201,17 +202,17 @@ export class Composer {
     });
   }
 
-  // A newer state of an entry, which may be what plays.
+  // Store a newer state of an entry, also in the player if it plays there.
   #put(entry) {
     this.app.player.update(entry);
     this.app.desk.put(entry);
   }
 
-  // What had come when the request broke off stays.
+  // Keep what was written before the request failed.
   leave(run) {
     for (const id of run.ids ?? []) {
       const entry = this.app.desk.entries.get(id);
-      if (entry?.state === "running") this.#put(woken(entry));
+      if (entry?.state === "running") this.#put(interrupted(entry));
     }
     run.state ??= "broken";
   }
@@ -221,7 +222,7 @@ export class Composer {
     if (!run || run.stopped) return;
     run.stopped = true;
     if (run.ids)
-      this.app.server.stop(run.id).catch(() => (run.stopped = false)); // to be asked once more
-    else run.stopping.abort(); // still in line
+      this.app.server.stop(run.id).catch(() => (run.stopped = false)); // so that Stop can be pressed again
+    else run.stopping.abort(); // still queued
   }
 }

@@ -1,4 +1,4 @@
-// How to continue: words of musicians first, sampling by its names behind "Advanced".
+// The settings of a request: those for musicians first, the sampling parameters under "Advanced".
 import { barCount } from "../music/piece.js";
 import {
   action,
@@ -21,7 +21,7 @@ const MOST_SEED = 2 ** 31 - 1;
 
 const isGiven = ({ current }) => Boolean(current?.piece.notes.length);
 
-// Something that shows what the desk says: `update` is called at each change.
+// A part with a function that updates it from the desk.
 const live = (part, update) => Object.assign(part, { update });
 
 function modelChoice(app) {
@@ -43,20 +43,20 @@ function promptSlider(desk) {
   });
 }
 
-// The slider of a setting.
+// A slider for a setting.
 function dial(desk, name, id, label, low, high, more) {
   const part = slider(id, label, low, high, (to) => desk.set({ [name]: to }), more);
   return live(part, () => part.show(desk.settings[name]));
 }
 
-// The temperature in words; one that has none is said as a number, at the nearest of them.
+// The temperature in words; another value is shown as a number at the nearest step.
 function creativity(desk) {
   const dare = (place) => desk.set({ temperature: TEMPERATURES[place] });
-  const said = (place) => {
+  const inWords = (place) => {
     const { temperature } = desk.settings;
     return TEMPERATURES.includes(temperature) ? CREATIVITY[place] : `temperature ${temperature}`;
   };
-  const part = slider("mg-daring", "Creativity", 0, TEMPERATURES.length - 1, dare, { said });
+  const part = slider("mg-daring", "Creativity", 0, TEMPERATURES.length - 1, dare, { inWords });
   return live(part, () => {
     const far = TEMPERATURES.map((one) => Math.abs(one - desk.settings.temperature));
     part.show(far.indexOf(Math.min(...far)));
@@ -111,12 +111,12 @@ function advanced({ desk, facts }) {
   const fines = facts.sampling.map(({ name, label, hint: info, least, most, step }) =>
     dial(desk, settingOf(name), `mg-${name.replace("_", "-")}`, label, least, most, { step, info }),
   );
-  const newSeed = check("mg-new-seed", "Another seed each time", (on) => desk.set({ newSeed: on }));
+  const newSeed = check("mg-new-seed", "New seed each time", (on) => desk.set({ newSeed: on }));
   live(newSeed, () => newSeed.show(desk.settings.newSeed));
   const within = [...fines, seedField(desk), newSeed],
     part = fold("Advanced", "mg-more", within, { id: "mg-more" });
   part.firstChild.addEventListener("click", (event) => {
-    event.preventDefault(); // `update` opens it: the event "toggle" comes later, and may undo what was asked for since
+    event.preventDefault(); // `update` opens it: the event "toggle" shown late and could undo a newer change
     desk.flip("more");
   });
   return live(part, () => {
@@ -125,16 +125,16 @@ function advanced({ desk, facts }) {
   });
 }
 
-// Continue, or Stop while music is composed.
+// The buttons Continue and Stop, of which one is shown.
 function goButtons(app, begin) {
   const { desk, composer } = app;
   const go = action("Continue", begin, "mg-button mg-go", { id: "mg-go" }),
     halt = action("Stop", () => composer.stop(), "mg-button mg-halt", { id: "mg-halt" });
   function update() {
-    const [comes, goes] = composer.busy ? [halt, go] : [go, halt];
-    comes.hidden = false;
-    if (goes.matches(":focus-visible")) comes.focus(); // for keys; after a pointer, they mean the page
-    goes.hidden = true;
+    const [shown, other] = composer.busy ? [halt, go] : [go, halt];
+    shown.hidden = false;
+    if (other.matches(":focus-visible")) shown.focus(); // for keyboard users only
+    other.hidden = true;
     const begins = !isGiven(desk) && (desk.current || desk.past.length);
     go.textContent = begins ? "Generate" : "Continue";
   }
@@ -153,13 +153,13 @@ export function controlsPart(app) {
     dial(desk, "bars", "mg-bars", "Length (bars)", 1, facts.mostBars),
     dial(desk, "variations", "mg-variations", "Takes", 1, facts.mostVariations),
     creativity(desk),
-    dial(desk, "dense", "mg-dense", "Density", -1, 1, { said: (to) => DENSE[to + 1] }),
+    dial(desk, "dense", "mg-dense", "Density", -1, 1, { inWords: (to) => DENSE[to + 1] }),
     ending(app),
     chordLine(app),
     advanced(app),
   ];
-  // On a small screen what is asked for lies in a sheet over the music; its button is next to Continue.
-  const name = "How to continue",
+  // On a small screen, the settings are in a sheet over the music, opened by a button next to Continue.
+  const name = "Settings",
     isUp = () => box.classList.contains("mg-up");
   const how = icon("how", name, () => sheet(!isUp()), "mg-icon mg-how"),
     close = icon("close", "Close", () => sheet(false), "mg-icon mg-sheet-close"),

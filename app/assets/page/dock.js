@@ -1,10 +1,10 @@
-// The bar at the bottom: what plays, where it is, and how: loop, metronome, tempo, transposition.
+// The player at the bottom: title, position, loop, metronome, tempo, transposition.
 import { clockTime } from "../music/clock.js";
 import { barAt, barCount } from "../music/piece.js";
 import { action, icon, make, slider } from "../widgets/parts.js";
 import { showPlay } from "../widgets/play_button.js";
 
-// A slider of a setting, which a double click sets back.
+// A slider that a double click resets.
 function dial(id, label, usual, [min, max], act, more) {
   const box = slider(id, label, min, max, act, more);
   box.classList.add("mg-dial");
@@ -12,21 +12,20 @@ function dial(id, label, usual, [min, max], act, more) {
   return box;
 }
 
-// How it plays: what is new alone, round and round, with a metronome, at another tempo, in another key.
-function howItPlays(app) {
+function playbackOptions(app) {
   const { desk, player } = app;
-  const fresh = icon("seam", "Hear only what is new", () => desk.flip("onlyNew"));
+  const fresh = icon("seam", "Play only the new part", () => desk.flip("onlyNew"));
   const around = () =>
-    app.loop(player.entry.id, player.transport.loop ? null : wholeOf(player.entry));
+    app.loop(player.entry.id, player.transport.loop ? null : loopedBars(player.entry));
   const loop = icon("loop", "Loop", around, "mg-icon mg-loop");
   const clicks = icon("clicks", "Metronome", () => desk.flip("metronome"), "mg-icon mg-clicks");
   const tempo = dial("mg-tempo", "Tempo", 100, [50, 200], (to) => desk.set({ tempo: to / 100 }), {
     step: 5,
-    said: (to) => `${to} %`,
+    inWords: (to) => `${to} %`,
   });
   const sign = (to) => (to > 0 ? `+${to}` : `${to}`),
     tune = dial("mg-transpose", "Transpose", 0, [-12, 12], (to) => desk.set({ transpose: to }), {
-      said: sign,
+      inWords: sign,
     });
   function show() {
     const { settings } = desk;
@@ -40,8 +39,8 @@ function howItPlays(app) {
   return Object.assign(make("span", "mg-dock-more", [fresh, loop, clicks, tempo, tune]), { show });
 }
 
-// The bars that go round: what is new in a piece and behind it, or all.
-function wholeOf({ region, piece }) {
+// The bars that Loop repeats: from the first new bar to the end, or the whole piece.
+function loopedBars({ region, piece }) {
   const stop = barCount(piece);
   return { first: region?.first < stop ? region.first : 0, stop };
 }
@@ -49,12 +48,13 @@ function wholeOf({ region, piece }) {
 export function dockPart(app) {
   const { desk, player } = app;
   const play = action("", () => app.toggle(), "mg-play", { id: "mg-dock-play" });
-  const start = icon("start", "To the start", () => player.seek(player.transport.loop?.[0] ?? 0));
+  const rewind = () => player.seek(player.transport.loop?.[0] ?? 0);
+  const start = icon("start", "Go to start", rewind, "mg-icon mg-start");
   const title = make("span", "mg-dock-title"),
     clock = make("span", "mg-dock-clock"),
     place = make("span"),
     time = make("span", "mg-dock-time", [clock, place]),
-    more = howItPlays(app);
+    more = playbackOptions(app);
   const raise = () => (unfold.ariaExpanded = box.classList.toggle("mg-tall")),
     name = "Loop, metronome, tempo, transposition",
     unfold = icon("unfold", name, raise, "mg-icon mg-unfold");
@@ -64,7 +64,7 @@ export function dockPart(app) {
 
   function show() {
     const { entry } = player;
-    showPlay(play, app, entry ?? desk.current, ["Play what is loaded", "Pause what plays"]);
+    showPlay(play, app, entry ?? desk.current, ["Play the loaded piece", "Pause playback"]);
     title.textContent = entry ? entry.title : "";
     more.show();
     box.classList.toggle("mg-by-file", !player.direct);
@@ -76,8 +76,10 @@ export function dockPart(app) {
     if (!entry || entry.kind === "nothing") return;
     const bars = barCount(entry.piece),
       bar = Math.min(bars, barAt(entry.piece, player.tick) + 1);
-    const told = [clockTime(player.seconds), `bar ${bar} of ${bars}`];
-    [clock, place].forEach((one, i) => one.textContent === told[i] || (one.textContent = told[i]));
+    const texts = [clockTime(player.seconds), `bar ${bar} of ${bars}`];
+    [clock, place].forEach(
+      (one, i) => one.textContent === texts[i] || (one.textContent = texts[i]),
+    );
   }
   return Object.assign(box, { show, move });
 }

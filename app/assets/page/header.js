@@ -1,4 +1,4 @@
-// The page's head: its name and mark, undo and redo, the desk as a file, light and dark.
+// The header of the page: name and logo, undo and redo, the Project menu, light and dark mode.
 import { ENDING } from "../desk/file.js";
 import { mark } from "../widgets/icons.js";
 import { menu } from "../widgets/menu.js";
@@ -12,12 +12,12 @@ const MARK =
 const THEME = "musicgen-theme";
 const isDark = () => document.documentElement.classList.contains("dark");
 
-// Light or dark, as was chosen, or else as the system has it.
-export function dress() {
+// Apply the chosen colour scheme, or that of the system.
+export function applyTheme() {
   let chosen = null;
   try {
     chosen = localStorage.getItem(THEME);
-  } catch {} // a browser that is told to keep nothing
+  } catch {} // the browser may forbid storage
   chosen ??= matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
   document.documentElement.classList.toggle("dark", chosen === "dark");
 }
@@ -32,23 +32,23 @@ export function headerPart(app) {
   const all = [name, words, undo, redo, ...projectMenu(app), themeButton()];
 
   function show() {
-    able(undo, `Undo: ${desk.undoes}`, !desk.undoes && "There is nothing to undo.");
-    able(redo, `Redo: ${desk.redoes}`, !desk.redoes && "There is nothing to redo.");
+    able(undo, `Undo: ${desk.undoes}`, !desk.undoes && "Nothing to undo.");
+    able(redo, `Redo: ${desk.redoes}`, !desk.redoes && "Nothing to redo.");
   }
   return Object.assign(make("header", "mg-bar", all), { show });
 }
 
-// The menu of the project, and the field for the file that it opens.
+// The Project menu, and the file input that it opens.
 function projectMenu(app) {
   const named = { id: "mg-desk-file", ariaLabel: "Open a project", tabIndex: -1 },
     file = filePicker(app, ENDING, named);
   const item = (text, act) => action(text, act, "mg-item");
-  const licences = make("a", "mg-item", "Licences of sound and score", {
+  const licences = make("a", "mg-item", "Licences for sound and score", {
     href: `${app.facts.assets}/vendor/LICENCES.txt`,
     target: "_blank",
   });
   const save = item("Save the project as a file", () => app.saveDesk()),
-    open = item("Open a project from a file", () => file.click());
+    open = item("Open a project file", () => file.click());
   return [menu("Project", [save, open, licences], "mg-menu mg-desk-menu"), file];
 }
 
@@ -58,7 +58,7 @@ function themeButton() {
     name();
     try {
       localStorage.setItem(THEME, isDark() ? "dark" : "light");
-    } catch {} // for this visit, then
+    } catch {} // then for this visit only
   });
   const name = () => {
     button.innerHTML = mark(isDark() ? "sun" : "moon");

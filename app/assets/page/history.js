@@ -1,9 +1,9 @@
-// Everything that lay on the desk, and what came of what.
+// The history: all pieces and takes, as a tree by origin.
 import { action, count, fold, icon, make, passFocus } from "../widgets/parts.js";
 import { factsOf, splitTitle } from "./titles.js";
 
-// Each below what it came of, with how far below. Where parents lead in a circle, as the file of a desk may say, it is
-// entered where it comes first.
+// The entries, each after its parent, with their depths. A cycle of parents, possible in a damaged project, is cut at its
+// first entry.
 export function treeOf(desk) {
   const entries = desk.listed,
     ids = new Set(entries.map((one) => one.id)),
@@ -27,7 +27,7 @@ export function treeOf(desk) {
 
 export function historyPart(app) {
   const { desk } = app;
-  const only = action("★ only", () => ((starred = !starred), show())),
+  const only = action("Starred only", () => ((starred = !starred), show())),
     list = make("ol", "mg-history-list"),
     box = fold("", "mg-card mg-history", [make("div", "mg-row", [only]), list], {
       id: "mg-history",
@@ -54,7 +54,7 @@ export function historyPart(app) {
   function show() {
     const size = desk.open.listed.length,
       kept = desk.open.listed.filter((id) => desk.stars.has(id)).length;
-    summary.textContent = `History: ${count(size, "piece")}${kept ? `, ${kept} with a star` : ""}`;
+    summary.textContent = `History: ${count(size, "piece")}${kept ? `, ${kept} starred` : ""}`;
     box.hidden = !size;
     if (!box.open) return;
     only.ariaPressed = starred;
@@ -64,7 +64,7 @@ export function historyPart(app) {
     const rows = treeOf(desk)
       .filter(([entry]) => !starred || desk.stars.has(entry.id))
       .map(([entry, depth]) => row(entry, starred ? 0 : depth));
-    const kind = [...focused.classList].at(-1), // of a button in a row
+    const kind = [...focused.classList].at(-1), // identifies the button within its row
       same = rows[Math.min(at, rows.length - 1)]?.querySelector(`.${kind}`);
     list.append(...rows);
     passFocus(list, same ?? summary);

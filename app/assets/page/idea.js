@@ -1,10 +1,9 @@
-// What a piece from nothing is to be like: shown where no piece is open and the model can be asked; "any" is the model's
-// to choose.
+// The form for a new idea: shown if no piece is open and the model accepts one; the model chooses what is set to "Any".
 import { action, choice, field, make, options } from "../widgets/parts.js";
 
 const ANY = ["", "Any"];
 const FORMS = ["A A B A", "A B A C", "A A B B", "A B A B", "A B A"];
-const COMMON = "piano guitar bass drums violin cello flute sax trumpet voice".split(" "); // offered first
+const COMMON = "piano guitar bass drums violin cello flute sax trumpet voice".split(" "); // shown as buttons
 const SIGNS = { "#": "♯", b: "♭" };
 
 const worded = (name) => (name[0].toUpperCase() + name.slice(1)).replaceAll("_", " ");
@@ -31,7 +30,7 @@ export function ideaPart(app) {
   const [style, key, metre, form] = fields,
     tempo = field("mg-idea-tempo", "Tempo (BPM)", beats),
     players = playersField(desk, set),
-    named = { ariaLabel: "How to begin", role: "group" },
+    named = { ariaLabel: "New idea", role: "group" },
     box = make("div", "mg-idea", [style, key, tempo, metre, form, players], named);
 
   let offered = null;
@@ -49,10 +48,10 @@ export function ideaPart(app) {
   return Object.assign(box, { show });
 }
 
-// Which instruments play: the usual ones and those that are chosen, each to be pressed, and a list of the others.
+// The instruments: buttons for the common and the chosen ones, and a list of the others.
 function playersField(desk, set) {
   const chips = make("div", "mg-tools", "", { role: "group", ariaLabel: "Instruments" });
-  const more = make("select", "mg-select", "", { ariaLabel: "Another instrument" });
+  const more = make("select", "mg-select", "", { ariaLabel: "More instruments" });
   more.addEventListener("change", () => more.value && toggle(more.value));
   const name = make("span", "mg-label", "Instruments", { ariaHidden: "true" });
   const players = make("div", "mg-field mg-players", [name, chips]);
@@ -77,7 +76,7 @@ function playersField(desk, set) {
     if (shown !== all.join()) {
       shown = all.join();
       const others = parts.filter((one) => !all.includes(one)).map((one) => [one, worded(one)]);
-      more.replaceChildren(...options([["", "Another…"], ...others]));
+      more.replaceChildren(...options([["", "More…"], ...others]));
       chips.replaceChildren(...all.map(chipFor), more);
     }
     more.value = "";

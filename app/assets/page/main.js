@@ -1,13 +1,13 @@
-// The page from its start: the desk as it was left, its parts, and who is told what when something changes.
+// Starts the page: restores the desk, builds the parts, and connects them.
 import { mixOf } from "../desk/mix.js";
 import { Store } from "../desk/store.js";
-import { toldOfLine } from "../music/chords.js";
+import { progressionNotice } from "../music/chords.js";
 import { lanesOf } from "../roll/scale.js";
 import { Player } from "../sound/player.js";
 import { App } from "./app.js";
 import { controlsPart } from "./controls.js";
 import { dockPart } from "./dock.js";
-import { dress, headerPart } from "./header.js";
+import { applyTheme, headerPart } from "./header.js";
 import { historyPart } from "./history.js";
 import { make } from "../widgets/parts.js";
 import { Server, settingOf } from "./server.js";
@@ -16,7 +16,7 @@ import { stagePart } from "./stage.js";
 import { takesPart } from "./takes.js";
 
 const UNTRAINED =
-  "No trained model is installed, so an untrained one plays: what it writes is valid music, and makes no sense. “make models” trains the real ones.";
+  "No trained model is installed. The untrained one used instead writes valid but random notes; “make model” trains a real one.";
 
 async function appOf(facts, store) {
   const desk = await store.open(),
@@ -32,7 +32,7 @@ async function appOf(facts, store) {
   return app;
 }
 
-// The parts of the page, laid out; `show` shows all of them.
+// The parts of the page in their layout; `show` updates all of them.
 function partsOf(app, root) {
   const { desk, facts } = app;
   const lanesNow = () => {
@@ -71,11 +71,10 @@ function watchDesk(desk, { stage, controls, takes, show }) {
       if (run.state) soon();
       else if (!run.ids) controls.show();
     },
-    unsaved: () =>
-      stage.fail("The browser has no room left to keep the project: save it as a file."),
+    unsaved: () => stage.fail("The browser is out of storage for this project; save it as a file."),
     settings({ change }) {
       soon();
-      const told = toldOfLine(change.chords ?? "");
+      const told = progressionNotice(change.chords ?? "");
       if (told) stage.tell(told);
     },
     step: ({ label }) => (label === "composing" ? show() : soon()),
@@ -83,7 +82,7 @@ function watchDesk(desk, { stage, controls, takes, show }) {
   desk.watch((what, more) => (acts[what] ?? soon)(more));
 }
 
-// While something sounds, the cursor goes along on its roll, and faintly on the others. What it gives makes it begin.
+// Move the cursor with playback, faintly on the rolls of the other takes. Returns a function that starts the animation.
 function cursors(app, { stage, takes, dock }) {
   const { desk, player, recorder } = app;
   let frame = null,
@@ -106,7 +105,7 @@ function cursors(app, { stage, takes, dock }) {
     const { entry } = player,
       tick = entry ? player.tick : null,
       recorded = recorder.tick;
-    if (recorded !== null && recorded > stage.roll.end) stage.show(); // with the bar that has begun
+    if (recorded !== null && recorded > stage.roll.end) stage.show(); // a new bar has begun
     if (tick !== shownAt || player.playing || recorded !== null) {
       shownAt = tick;
       const { roll, play } = stage;
@@ -121,7 +120,7 @@ function cursors(app, { stage, takes, dock }) {
   return run;
 }
 
-// The piece that the page begins with: that of a link, the one that lay here, or an example.
+// Open the piece of a link, the last one, or an example.
 async function openFirst(app) {
   const { desk } = app,
     openLink = () => app.openLink(location.hash);
@@ -130,26 +129,26 @@ async function openFirst(app) {
   if (desk.current) return app.follow();
   const { trouble } = app;
   await app.openExample(app.facts.examples[0].name);
-  desk.begins(); // nobody has done anything yet
-  if (trouble) app.fail(trouble); // a link that is broken
+  desk.begins(); // not a step to undo
+  if (trouble) app.fail(trouble); // from a broken link
 }
 
 async function start() {
   const root = make("main", "", "", { id: "mg-desk" }),
     facts = JSON.parse(document.querySelector("#mg-facts").textContent);
-  dress();
+  applyTheme();
   document.body.prepend(root);
   const store = new Store(),
     app = await appOf(facts, store),
     { desk, player, server } = app,
     parts = partsOf(app, root),
     { stage, takes } = parts;
-  // For the console of a browser, and for tests.
+  // For the browser's console and for tests.
   const rolls = { stage: () => stage.roll, takes: () => takes.cards().map((one) => one.roll) };
   window.musicgen = { app, desk, player, store, server, rolls };
 
   watchDesk(desk, parts);
-  // What plays has the mix of its own piece, whatever lies on the stage meanwhile.
+  // The player uses the mix of the piece it plays, not of the one on the stage.
   const adjust = () => player.adjust({ ...desk.settings, mix: mixOf(desk, player.entry) });
   adjust();
   desk.watch((what) => what === "settings" && adjust());
@@ -163,7 +162,7 @@ async function start() {
   document.documentElement.dataset.musicgen = "ready";
   await openFirst(app);
   app.composer.readAhead();
-  requestAnimationFrame(() => player.start()); // the soundfont comes behind what is seen
+  requestAnimationFrame(() => player.start()); // load the soundfont after the page is visible
 }
 
 start();

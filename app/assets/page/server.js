@@ -1,22 +1,21 @@
-// What the page asks of its server. Each request brings the file that it is about, since the server keeps nothing.
+// Requests to the server. Each brings its file along, since the server keeps nothing.
 import { isMidi, writeMidi } from "../music/midi.js";
 
-// How a setting of the desk is called that has another name on the server.
+// The name on the desk of a setting of the server: top_p → topP.
 export const settingOf = (name) => name.replace(/_(.)/g, (_, letter) => letter.toUpperCase());
 
 class Refusal extends Error {}
-const NOT_TAKEN = "The server did not take the request:";
-const FULL = `${NOT_TAKEN} too many wait already, or it is gone. Try again soon.`;
-const GONE = `${NOT_TAKEN} it is gone, or not reached. Your project stays.`;
+const FULL = "The server is busy or has stopped; try again in a moment.";
+const GONE = "The server cannot be reached. Your project is kept in this browser.";
 
-// What a server said in place of an answer.
+// The error in an answer of the server.
 async function refusal(answer) {
   const { detail } = await answer.json().catch(() => ({}));
   const isTold = typeof detail === "string" && detail && answer.status !== 503;
   return new Refusal(isTold ? detail : FULL);
 }
 
-// The server's answer to what is asked, and to a file that it is about.
+// Send a request, with a file if it needs one.
 async function fetched(what, ask, file = null, signal = null) {
   const body = new FormData();
   body.append("ask", JSON.stringify(ask));
@@ -36,7 +35,7 @@ async function fetched(what, ask, file = null, signal = null) {
   return answer;
 }
 
-// The file that stands for an entry: its own, or one written from its notes.
+// The file of an entry: its own, or one written from its notes.
 export function fileOf(entry) {
   if (entry.file) return { bytes: entry.file, name: entry.fileName ?? `${entry.title}.mid` };
   return { bytes: writeMidi(entry.piece, { made: entry.provenance }), name: `${entry.title}.mid` };
@@ -52,7 +51,7 @@ export class Server {
     return fetched("ahead", ask, fileOf(entry));
   }
 
-  // Ask for music; yields what the server says as it comes.
+  // Ask for music; yields the server's views as they arrive.
   async *write(entry, ask, job, signal) {
     const answer = await fetched("write", { ...ask, job }, entry && fileOf(entry), signal);
     try {
@@ -64,20 +63,20 @@ export class Server {
     } catch (error) {
       if (error instanceof Refusal || error.name === "AbortError") throw error;
     }
-    throw new Refusal("The server went away while it composed; what there is stays.");
+    throw new Refusal("The server stopped while composing; the notes so far are kept.");
   }
 
   stop(job) {
     return fetched("stop", { job });
   }
 
-  // A file that the server makes of an entry: its sound, or its score.
+  // A file that the server makes from an entry: "sound" or "score".
   async made(entry, what) {
     return (await fetched(what, {}, fileOf(entry))).blob();
   }
 }
 
-// The objects of a stream that has one a line.
+// Parse a stream with one JSON object per line.
 async function* linesOf(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";

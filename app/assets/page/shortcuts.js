@@ -1,11 +1,11 @@
-// Keys and files for the whole page: Space plays, Ctrl+Z undoes, and files may be dropped anywhere.
+// Shortcuts of the whole page: Space plays, Ctrl+Z undoes, and files can be dropped anywhere.
 const FIELDS = "input, select, textarea, [contenteditable]";
 const PRESSED = "button, summary, a, [role=slider], [role=application]";
-const LEFT = "button, summary, a, [role=slider], [type=range], [type=checkbox]"; // done with, once a pointer has let go
-const MOST_FILES = 24; // that are dropped at once
+const LEFT = "button, summary, a, [role=slider], [type=range], [type=checkbox]"; // need no keys after a click
+const MOST_FILES = 24; // per drop
 
 export function shortcuts(app) {
-  // What a pointer gave the focus. It is asked for when the focus comes: once a key is down, browsers show every focus.
+  // The element that a pointer has focused. Determined on focus, since :focus-visible matches once a key is pressed.
   let pointed = null;
   addEventListener("focusin", ({ target }) => {
     pointed = target.matches(LEFT) && !target.matches(":focus-visible") ? target : null;
@@ -24,14 +24,14 @@ export function shortcuts(app) {
       app.redo();
     } else if (key === " " && !control && isFree(event.target)) {
       event.preventDefault();
-      if (event.target === pointed) pointed.blur(); // no ring shows around what the key does not press
+      if (event.target === pointed) pointed.blur(); // no focus ring around an element that the key does not press
       app.toggle();
     }
   });
   const mark = (over) => document.body.classList.toggle("mg-over", over);
   const withFile = (event) => event.dataTransfer?.types.includes("Files");
   addEventListener("dragover", (event) => withFile(event) && (event.preventDefault(), mark(true)));
-  addEventListener("dragleave", (event) => event.relatedTarget || mark(false)); // out of the window
+  addEventListener("dragleave", (event) => event.relatedTarget || mark(false)); // left the window
   addEventListener("drop", (event) => {
     if (!withFile(event)) return;
     event.preventDefault();
@@ -40,7 +40,7 @@ export function shortcuts(app) {
   });
 }
 
-// One after the other, so that each is in the history and the last on the stage; up to one that cannot be read, or until
+// Open files one by one, so that all are in the history and the last is on the stage. Stops at an unreadable one, or when
 // something else is opened.
 async function openEach(app, files) {
   for (const file of files) {

@@ -1,5 +1,5 @@
-// The stage: the piece to work on, what was made of it in reading, and how it gets there.
-import { toldOf } from "../music/chords.js";
+// The stage: the piece to work on, the notes on its import, and the ways to open one.
+import { chordNotice } from "../music/chords.js";
 import { barCount, noteCount } from "../music/piece.js";
 import { Hand } from "../roll/note_editing.js";
 import { HIGH, cardParts, zoomButtons } from "../widgets/card.js";
@@ -12,12 +12,12 @@ import { ideaPart } from "./idea.js";
 import { splitTitle } from "./titles.js";
 
 const KINDS = ".mid,.midi,.kar,audio/midi,.mxl,.musicxml,.xml,.abc,.musicgen";
-const HIGHER = "clamp(340px, 52vh, 600px)"; // where notes are drawn, they are to be hit
+const HIGHER = "clamp(340px, 52vh, 600px)"; // while editing, so that notes are easier to hit
 const TOLD_SECONDS = 4;
 
 const isBlank = (entry) => entry?.kind === "nothing";
 
-// The title; however long the name of a file is, which variation this is can be read.
+// The title; a long file name is cut before the number of the take.
 function titleLine() {
   const title = make("h2", "", "…");
   function show(text) {
@@ -31,7 +31,7 @@ function titleLine() {
   return Object.assign(title, { show });
 }
 
-// What can be done here, or for a while what was done; `usual` says the former.
+// A hint on what to do here, replaced for a while by what `tell` is given. `usual` returns the hint.
 function hintLine(usual) {
   const hint = make("span", "mg-hint", "", { role: "status" });
   let timer = null;
@@ -51,9 +51,9 @@ function hintLine(usual) {
   return Object.assign(hint, { show, tell });
 }
 
-// What was made of the piece in reading: above the roll what changed, in a fold below it the rest. `told` takes what is said
-// of a chord that was set.
-function readingNotes(roll, told) {
+// The notes on the import: changes above the roll, other remarks in a fold below it. `notify` shows the notice of a chord
+// that was simplified.
+function readingNotes(roll, notify) {
   const notices = make("ul", "mg-notices"),
     list = make("ul"),
     remarks = fold("", "mg-remarks", [list]);
@@ -62,7 +62,7 @@ function readingNotes(roll, told) {
     if (noted === entry) return;
     noted = entry;
     const { piece, notices: changes = [], remarks: more = [] } = entry ?? {};
-    if (piece && toldOf(piece)) told(toldOf(piece)); // C9 is C7 here
+    if (piece && chordNotice(piece)) notify(chordNotice(piece)); // such as C9 set as C7
     passFocus(notices, roll.canvas);
     notices.replaceChildren(...changes.map(({ text }) => make("li", "", text)));
     notices.hidden = !changes.length;
@@ -78,10 +78,10 @@ function linkButton(app, tell, failed) {
   return marked("link", "Copy link", async () => {
     try {
       const address = await app.link(),
-        copied = navigator.clipboard?.writeText(address) ?? Promise.reject(); // there is none without TLS
+        copied = navigator.clipboard?.writeText(address) ?? Promise.reject(); // no clipboard without TLS
       await copied.then(
-        () => tell("Copied: the link opens this piece with these choices."),
-        () => prompt("The link:", address),
+        () => tell("Link copied. It opens this piece with these settings."),
+        () => prompt("Copy this link:", address),
       );
     } catch (error) {
       failed(error.message);
@@ -89,7 +89,7 @@ function linkButton(app, tell, failed) {
   });
 }
 
-// The button that lets a hand edit the notes of the roll; `changed` is called when it begins or ends to.
+// The button that switches note editing; `changed` is called after each edit.
 function pencilFor(app, roll, changed) {
   const edit = (piece, label, as) => (app.edit(piece, label, {}, as), changed());
   const touch = (pitch, track) => app.player.touch(pitch, { track });
@@ -107,13 +107,13 @@ function pencilFor(app, roll, changed) {
   return pencil;
 }
 
-// The parts of the card that only the stage has, by name.
+// The parts of the stage that the cards of takes lack, by name.
 function stageParts(app, card, show) {
   const { desk } = app,
     { roll, bar, said } = card;
   const usual = () => {
     if (app.drawing) return "click to add, drag to move, drag the right edge to resize";
-    if (app.begins) return "what you leave open, the model chooses";
+    if (app.begins) return "the model chooses whatever is set to Any";
     if (isBlank(desk.current)) return "";
     return parts.score.on ? "click a bar to go there" : "drag to select bars";
   };
@@ -160,23 +160,23 @@ export function stagePart(app, lanesNow) {
   function show() {
     const entry = desk.current;
     for (const part of [foot, played, star, handle]) part.hidden = !entry;
-    for (const part of [facts, rolls, play, zoom]) part.hidden = !entry || app.begins; // there is nothing to see or hear
+    for (const part of [facts, rolls, play, zoom]) part.hidden = !entry || app.begins; // nothing to see or hear yet
     for (const part of [idea, plan, score, mix]) part.show();
     examples.show(entry);
     read.show(entry);
     if (entry) return showPiece(entry);
     bar.show(null);
-    title.show(desk.past.length ? "Nothing is open" : "…"); // at first a piece is on its way
+    title.show(desk.past.length ? "Nothing is open" : "…"); // at the start, a piece is being opened
   }
 
   function showPiece(entry) {
     const bars = barCount(entry.piece),
       notes = count(noteCount(entry.piece), "note");
     title.show(entry.title);
-    if (isBlank(entry) && app.drawing) pencil.switch(false); // there is nothing to draw on
+    if (isBlank(entry) && app.drawing) pencil.switch(false); // nothing to draw on
     hint.show();
     facts.textContent = isBlank(entry)
-      ? "the model begins by itself"
+      ? "the model starts from scratch"
       : `${count(bars, "bar")} · ${notes}`;
     if (roll.id !== entry.id) roll.chosenNotes = new Set();
     card.show(app.recorder.shown(entry), {
@@ -198,8 +198,7 @@ export function stagePart(app, lanesNow) {
   });
 }
 
-// Pieces to try the page with. On a phone, they make way for the takes of what was chosen: there they are one fold among
-// others.
+// The example pieces. On a phone they are in a fold, closed while there are takes.
 function examplesFold(app) {
   const { desk, facts } = app;
   const chip = (name, text, act, more) => {
@@ -207,7 +206,7 @@ function examplesFold(app) {
     made.dataset.example = name;
     return made;
   };
-  // A group says what its pieces are, so their chips need not; a screen reader hears the whole title.
+  // Chips are labelled without what the name of their group says; screen readers get the whole title.
   const examplesOf = (kind) =>
     facts.examples
       .filter(({ name }) => name.startsWith(kind))
@@ -219,9 +218,9 @@ function examplesFold(app) {
     grid = chip("grid", "Blank piece", () => app.openGrid());
   const group = (name, chips) =>
     make("span", "mg-chip-group", [make("span", "mg-chips-name", name), ...chips]);
-  const pianos = group("try a piano", examplesOf("piano")),
-    trios = group("a trio", examplesOf("trio")),
-    groups = make("div", "mg-chips", [pianos, trios, group("or begin", [nothing, grid])]),
+  const pianos = group("try piano", examplesOf("piano")),
+    trios = group("or a trio", examplesOf("trio")),
+    groups = make("div", "mg-chips", [pianos, trios, group("or start", [nothing, grid])]),
     box = fold("Examples", "mg-examples", [groups]);
   const small = matchMedia("(max-width: 640px)");
   const unfold = () => (box.open = !small.matches || !desk.open.takes.length);

@@ -1,11 +1,11 @@
-// The takes: what came of the piece, while it comes and after; under one another, on one axis and one pitch scale.
+// The takes, below each other on a shared time axis and pitch scale, also while they are being written.
 import { aroundNew, barCount, countIn } from "../music/piece.js";
 import { Axis } from "../roll/axis.js";
 import { splitTitle } from "./titles.js";
 import { blindPart } from "../widgets/blind.js";
 import { HIGH, cardParts, zoomButtons } from "../widgets/card.js";
 import { likeness } from "../widgets/likeness.js";
-import { action, alarm, count, icon, make, marked, passFocus, rename } from "../widgets/parts.js";
+import { action, alarm, count, icon, make, marked, passFocus } from "../widgets/parts.js";
 import { planShown } from "../widgets/plan_view.js";
 
 const WORDS = {
@@ -14,12 +14,12 @@ const WORDS = {
   accompany: "Use this take",
 };
 
-// Describes a take with so many new notes. Silence in place of bars is a take, too.
+// Describe a take with `fresh` new notes; silence is a valid result of rewriting bars.
 function factsOf({ state, how, seed }, fresh) {
   if (state === "running") return count(fresh, "new note");
   if (fresh) return `${count(fresh, "new note")} · seed ${seed}`;
   if (how === "infill") return `These bars are now empty · seed ${seed}`;
-  return "No new notes came; press Continue for another.";
+  return "The model wrote no notes; press Continue to try again.";
 }
 
 function takeCard(app, id, axis) {
@@ -32,7 +32,7 @@ function takeCard(app, id, axis) {
   const label = `Piano roll of take ${number + 1}`,
     parts = cardParts(app, entryOf, "take", { label, height: "178px", axis }),
     { facts, said, star, rolls, roll, bar, play, menu, handle } = parts;
-  const jump = icon("seam", "To the new part", () => app.play(entryOf(), start())),
+  const jump = icon("seam", "Go to the new part", () => app.play(entryOf(), start())),
     further = action(WORDS[how], () => app.use(id), "mg-chip mg-further"),
     drop = icon("bin", "Delete this take", () => app.remove(id), "mg-icon mg-drop"),
     like = make("div");
@@ -49,7 +49,7 @@ function takeCard(app, id, axis) {
       fresh = countIn(entry.piece, entry.region);
     facts.textContent = factsOf(entry, fresh);
     roll.high = desk.takes.length === 1 ? HIGH : lanes?.length > 1 ? "234px" : "178px";
-    parts.show(entry, { lanes, seen: app.seen(entry), plan: planShown(app, entry) });
+    parts.show(entry, { lanes, seen: app.visibleBars(entry), plan: planShown(app, entry) });
     if (!settled) roll.settle(start());
     settled = true;
     if (!over && !player.playing) roll.reveal(Math.max(start(), entry.now ?? 0));
@@ -64,32 +64,30 @@ function takeCard(app, id, axis) {
 
 const ENDINGS = {
   done: (run, takes) => `${count(takes, "take")} ready in ${run.seconds} s`,
-  stopped: (run) => `Stopped after ${run.seconds} s; what there is stays.`,
-  late: (run) =>
-    `Ended after ${run.seconds} s, the longest that a request may take; what there is stays.`,
+  stopped: (run) => `Stopped after ${run.seconds} s; the notes so far are kept.`,
+  late: (run) => `Stopped at the time limit, ${run.seconds} s; the notes so far are kept.`,
   bound: (run) =>
-    `Ended after ${run.seconds} s: the model has no position further on; what there is stays.`,
+    `Stopped after ${run.seconds} s at the model’s greatest length; the notes so far are kept.`,
 };
 
-// How far a request is, or how it ended, and the part of it that is done. `elsewhere` are words for one whose takes do not
-// lie open.
+// The progress or the end of a request in words, and the fraction done. `elsewhere` is added if its takes are not shown.
 function progressOf(run, elsewhere) {
   if (run.state) return [ENDINGS[run.state]?.(run, run.ids?.length ?? 0) ?? "", 1];
-  if (run.place === undefined) return ["In line…", 0];
-  if (run.place === 1) return ["Next in line…", 0];
-  if (run.place) return [`In line: ${count(run.place - 1, "request")} before yours…`, 0];
+  if (run.place === undefined) return ["Queued…", 0];
+  if (run.place === 1) return ["Next in the queue…", 0];
+  if (run.place) return [`Queued: ${count(run.place - 1, "request")} ahead of yours…`, 0];
   if (!run.bars) return ["Reading your piece…", 0.001];
   const time = run.left < 100 ? `${run.left} s` : `${Math.round(run.left / 60)} min`,
     what = run.parts ? `${run.parts.join(" and ")}, ` : "",
     bars = `${what}bar ${run.bar} of ${run.bars}`;
-  // On a small screen, few words: the button next to them says that it is being composed.
+  // Shorter on a small screen, where the Stop button shows that music is being composed.
   const short = !elsewhere && matchMedia("(max-width: 1000px)").matches,
     left = run.left ? ` · ${short ? "" : "about "}${time} left` : "",
     words = short ? bars[0].toUpperCase() + bars.slice(1) : `Composing ${bars}${elsewhere}`;
   return [words + left, Math.min(0.999, run.part)];
 }
 
-// The line over the takes: the request's state, its progress, and tools for all takes.
+// The line above the takes: the state and progress of the request, and the tools.
 function statusLine(tools) {
   const words = make("span", "", "", { role: "status" }),
     bar = make("progress", "mg-progress", "", { ariaLabel: "Progress" }),
@@ -104,28 +102,25 @@ function statusLine(tools) {
   return Object.assign(line, { say, show });
 }
 
-// What is for all takes, since they share an axis: comparing them, how much of each is seen, zoom.
+// The tools for all takes: comparison, visible bars, zoom.
 function toolsFor(app, compare, list) {
   const { desk } = app;
-  const whole = marked("whole", "All bars", () => {
+  const whole = marked("whole", "Show all bars", () => {
     list.axis.reset();
     desk.flip("wholeTakes");
   });
   const zoom = zoomButtons({ scale: (factor) => list.cards[0].roll.scale(factor) });
   function show() {
-    const parts = desk.takes.filter((take) => aroundNew(take));
     tools.hidden = !list.cards.length;
     compare.show();
-    whole.hidden = !parts.length;
-    const all = parts.some((take) => take.how !== "continue") ? "All bars" : "Show my part too";
-    whole.lastChild.textContent = rename(whole, all);
+    whole.hidden = !desk.takes.some((take) => aroundNew(take));
     whole.ariaPressed = desk.settings.wholeTakes;
   }
   const tools = make("span", "mg-tools", [compare.opener, whole, zoom]);
   return Object.assign(tools, { show });
 }
 
-// The cards of the takes that lie open, or words in their place. `show` says whether they are others than before.
+// The cards of the current takes, or a hint if there are none. `show` returns whether the takes have changed.
 function cardList(app) {
   const { desk } = app;
   const rest = make("p", "mg-rest"),
@@ -147,10 +142,8 @@ function cardList(app) {
     const ids = desk.takes.map((take) => take.id),
       others = ids.join() !== list.cards.map((one) => one.id).join();
     if (others) renew(ids);
-    const [act, comes] = desk.current?.piece.notes.length
-      ? ["Continue", "the music goes on"]
-      : ["Generate", "music comes"];
-    rest.textContent = `Press ${act}, and ${comes} here, note by note: each take under the other, to be heard while it is written.`;
+    const act = desk.current?.piece.notes.length ? "Continue" : "Generate";
+    rest.textContent = `Press ${act}. Takes appear here note by note, and you can play them while they are being written.`;
     for (const one of list.cards) one.show(lanes);
     return others;
   };
@@ -166,7 +159,7 @@ export function takesPart(app, lanesNow) {
     said = alarm();
   const more = { id: "mg-takes", ariaLabel: "Takes" },
     box = make("section", "mg-takes-part", [said, status, list.grid], more);
-  let asked = null; // the request whose progress is shown
+  let shown = null; // the request whose progress is shown
   const isHere = ({ ids }) => list.cards.some((one) => ids?.includes(one.id));
 
   function show() {
@@ -176,29 +169,29 @@ export function takesPart(app, lanesNow) {
     tools.show();
     status.show(!list.cards.length);
     if (!others || !run) return;
-    tell(run); // other words, where what comes is no longer here
-    if (isHere(run)) bring();
+    tell(run); // the words depend on whether its takes are shown
+    if (isHere(run)) scrollToTakes();
   }
 
-  // On a small screen what comes would be out of sight.
-  function bring() {
-    if (app.trade?.on) return; // hands are on the keys
+  // Scroll to new takes that would be out of sight, as on a small screen.
+  function scrollToTakes() {
+    if (app.trade?.on) return; // the player is at the keyboard
     const { top, bottom } = (list.cards[0]?.card ?? box).getBoundingClientRect(),
       dock = document.querySelector("#mg-dock");
     const begins = top < window.innerHeight - 300,
       whole = bottom < dock.getBoundingClientRect().top;
     if (begins && (whole || window.innerWidth > 1000)) return;
-    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    box.scrollIntoView({ block: "start", behavior: calm ? "auto" : "smooth" });
+    const isReduced = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    box.scrollIntoView({ block: "start", behavior: isReduced ? "auto" : "smooth" });
   }
 
   function tell(run) {
-    if (asked !== run) bring();
-    asked = run;
+    if (shown !== run) scrollToTakes();
+    shown = run;
     status.classList.remove("mg-silent");
-    // Who opened something else meanwhile finds it later.
+    // If another piece was opened meanwhile, say where to find the takes.
     const song = run.ids && splitTitle(desk.entries.get(run.ids[0]).title).song;
-    status.say(...progressOf(run, !song || isHere(run) ? "" : ` for “${song}”, in the history`));
+    status.say(...progressOf(run, !song || isHere(run) ? "" : ` for “${song}” (see the history)`));
   }
   return Object.assign(box, {
     show,

@@ -1,36 +1,36 @@
-// What pieces are called, and by what one tells them apart: which take of what, which bars or parts, by whom.
-import { barsSaid, count } from "../widgets/parts.js";
+// The titles of pieces, and the facts that tell them apart: bars or parts written, model, seed, time.
+import { barsLabel, count } from "../widgets/parts.js";
 
 const TAKE = /^(?:(.*), )?((?:take|variation) [\d.]+)$/is; // "variation": in projects of earlier versions
 
-// "My song, take 2.1" → what it is a take of, and which.
+// "My song, take 2.1" → { song: "My song", variation: "take 2.1" }.
 export function splitTitle(title) {
   const [, song, variation] = TAKE.exec(title) ?? [];
   return song === undefined ? { song: title, variation: "" } : { song, variation };
 }
 
-// What a take of something is called; its number is counted from 0.
+// The title of a take; numbers count from 0.
 export function titleOf(parent, number) {
   if (!parent || parent.kind === "nothing") return `Take ${number + 1}`;
   if (TAKE.test(parent.title)) return `${parent.title}.${number + 1}`;
   return `${parent.title}, take ${number + 1}`;
 }
 
-// Takes of a piece are counted on, so that no two that are kept have one name.
+// The next free number among the takes of a piece.
 export function nextNumber(entries, parent) {
   const isTake = (one) => one.kind === "take" && one.parent === (parent?.id ?? null);
   return 1 + Math.max(-1, ...entries.filter(isTake).map((one) => one.number));
 }
 
-const KINDS = { file: "opened", example: "example", nothing: "new idea", edit: "by hand" };
+const KINDS = { file: "opened", example: "example", nothing: "new idea", edit: "edited" };
 
 function written({ how, region, piece }) {
   if (how === "accompany")
     return `${region.tracks.map((track) => piece.tracks[track].name.toLowerCase()).join(" and ")} rewritten`;
-  return how === "infill" ? `${barsSaid(region)} rewritten` : barsSaid(region);
+  return how === "infill" ? `${barsLabel(region)} rewritten` : barsLabel(region);
 }
 
-// The facts of an entry, the most telling first.
+// The facts of an entry, the most important first.
 export function factsOf(entry) {
   const { kind, piece, model, seed, made, act } = entry,
     bars = count(piece.lines.length - 1, "bar");

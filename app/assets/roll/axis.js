@@ -1,14 +1,14 @@
-// The time axis of rolls that are seen together: one zoom and one place to scroll to for all of them.
+// The time axis shared by rolls shown together: zoom and scroll position.
 export const LEAST = 2,
-  MOST = 160; // pixels a beat; by hand none goes below LEAST, but a long piece that fits
+  MOST = 160; // pixels per beat; zooming stops at LEAST, but "Fit" may go below
 
 export class Axis {
   constructor() {
-    this.zoom = null; // pixels a beat; null fits the piece
+    this.zoom = null; // pixels per beat; null fits the piece
     this.left = 0;
     this.rolls = new Set();
-    this.touched = false; // a hand has moved it
-    this.held = false; // a hand is at it
+    this.touched = false; // the user has scrolled or zoomed
+    this.held = false; // the user is dragging
   }
 
   join(roll) {
@@ -34,7 +34,7 @@ export class Axis {
     this.to(0);
   }
 
-  // By a factor around the middle of what is seen, or null to fit.
+  // Zoom by a factor around the middle of the view; null fits the piece.
   scale(factor, roll) {
     const before = roll.beatWidth,
       middle = (roll.view.scrollLeft + roll.inner / 2) / before;

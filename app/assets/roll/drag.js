@@ -1,28 +1,27 @@
-// A drag over a roll, from a press to where it is let go. At the edge of what is seen, or past it, it moves what is seen:
-// the further, the faster.
-const NEAR = 18; // pixels within the edge that do so
+// Drags over a roll. At the edge of the view and beyond, a drag scrolls, faster with distance.
+const NEAR = 18; // pixels inside the edge that scroll
 const SLOW = 3,
   STEEP = 0.35,
-  FAST = 60; // pixels a frame: at the edge, more by each pixel past it, and at most
+  FAST = 60; // pixels per frame: at the edge, more per pixel beyond it, and at most
 
-// How far past the edges of what is seen a pointer is, in pixels; 0 for a place between them.
-function past({ view, gutter }, event) {
+// How far a pointer is beyond the edges of the view, in pixels; 0 between them.
+function overshoot({ view, gutter }, event) {
   const x = event.clientX - view.getBoundingClientRect().left - view.clientLeft;
   const from = gutter + NEAR;
   return x < from ? x - from : Math.max(0, x - (view.clientWidth - NEAR));
 }
 
-// `begin` takes a press, and gives what the drag does: {move(event), end(event)}; nothing for a press that is no drag's.
+// `begin` is given a press and returns the handlers of the drag, {move(event), end(event)}, or nothing to ignore it.
 export function onDrag(roll, element, begin) {
   let acts = null,
     last = null, // where the pointer is
-    isInside = false, // one that begins next to an edge may be on its way from there: it has to come back, or to go past
+    isInside = false, // a drag that starts at an edge scrolls only after it has been inside or gone far beyond
     frame = null;
 
   function scroll() {
     frame = null;
     const { view, axis } = roll,
-      far = acts ? past(roll, last) : 0;
+      far = acts ? overshoot(roll, last) : 0;
     if (!far || !(isInside || Math.abs(far) > NEAR)) return;
     const by = Math.sign(far) * Math.min(FAST, SLOW + STEEP * Math.abs(far)),
       to = Math.min(view.scrollWidth - view.clientWidth, Math.max(0, view.scrollLeft + by));
@@ -46,8 +45,8 @@ export function onDrag(roll, element, begin) {
   element.addEventListener("pointermove", (event) => {
     if (!acts) return;
     last = event;
-    isInside ||= !past(roll, event);
-    roll.axis.held = true; // what plays does not lead away from under a hand
+    isInside ||= !overshoot(roll, event);
+    roll.axis.held = true; // so that playback does not scroll the view during the drag
     acts.move(event);
     frame ??= requestAnimationFrame(scroll);
   });

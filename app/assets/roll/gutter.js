@@ -1,12 +1,11 @@
-// The left edge of a piano roll: keys with the names of octaves, the names of drums, and those of tracks. It is as wide as
-// they are, so that none is squeezed.
-export const NAME = 13; // height of a track's name
+// The left edge of a piano roll: black keys, names of octaves, drums and tracks. Its width depends on the names.
+export const NAME = 13; // height of the name of a track
 export const BLACK = new Set([1, 3, 6, 8, 10]);
-const WELL_KNOWN = [36, 35, 38, 42, 40, 46]; // kick, snare and hat: by these one finds one's way
+const WELL_KNOWN = [36, 35, 38, 42, 40, 46]; // kick, snare and hi-hat, for orientation
 const LEAST = 46,
   MOST = 92,
   SIDE = 4,
-  STEP = 11; // pixels; STEP: from one name to the next below it
+  STEP = 11; // pixels; STEP is the least distance between names
 const small = (family) => `10px ${family}`,
   strong = (family) => `600 11px ${family}`;
 
@@ -19,7 +18,7 @@ function widths(font, texts) {
 
 const pitchesOf = (lane) => Array.from({ length: lane.rows }, (_, row) => lane.at(row));
 
-// How wide the edge has to be for the names in it.
+// The width of the edge, for the names in it.
 export function gutterOf({ view, lanes }) {
   const { fontFamily } = getComputedStyle(view),
     drums = lanes.filter((lane) => lane.drum).flatMap((lane) => pitchesOf(lane).map(lane.label));
@@ -52,16 +51,16 @@ export function paintGutter({ pen, ink, roll, gutter, height }) {
   }
 }
 
-// The rows that have names, the most telling first.
+// The rows to name, the most important first.
 function namedFirst(lane, pitches) {
   const rows = [...pitches.keys()];
   if (!lane.drum) return rows.filter((row) => pitches[row] % 12 === 0);
   const rank = (row) =>
-    (WELL_KNOWN.indexOf(pitches[row]) + WELL_KNOWN.length + 1) % (WELL_KNOWN.length + 1); // −1 is the last
+    (WELL_KNOWN.indexOf(pitches[row]) + WELL_KNOWN.length + 1) % (WELL_KNOWN.length + 1); // unknown ones last
   return rows.sort((a, b) => rank(a) - rank(b));
 }
 
-// Names of tracks stand next to the notes, where no line goes through them; one that is too long is cut.
+// Paint the names of tracks, cut if too long, above their lanes, where no line crosses them.
 export function paintNames({ pen, ink, roll, gutter }) {
   if (roll.laid.length < 2) return;
   pen.font = strong(pen.font.split("px ")[1]);

@@ -1,10 +1,9 @@
-// A hand on the notes: drawn, moved, made longer at their right edge, deleted; with the keys too. What comes of it is
-// given on as a new piece.
+// Editing notes with pointer and keys: draw, move, resize at the right edge, delete. Each edit gives a new piece.
 import { newId } from "../desk/state.js";
 import { drawn, gridOf, indexOf, lengthened, moved, removed, toGrid } from "../music/edits.js";
 import { WIDTH, rowsOf, withRows } from "../music/piece.js";
 
-const EDGE = 6; // pixels at a note's end that lengthen it: of a short one a third, or its middle could not be held
+const EDGE = 6; // pixels at the end of a note that resize it; at most a third of the note, so that it can be moved
 const DELETE = { edit: removed, words: "deleting notes" };
 const shift = (ticks, steps = 0) => ({
   edit: (piece, chosen) => moved(piece, chosen, ticks, steps),
@@ -12,11 +11,11 @@ const shift = (ticks, steps = 0) => ({
 });
 const longer = (ticks) => ({
   edit: (piece, chosen) => lengthened(piece, chosen, ticks),
-  words: "changing a length",
+  words: "changing note lengths",
 });
 
 export class Hand {
-  // `acts`: edit(piece, words, as), of which edits in a row with the same `as` are one step; touch(pitch, track)
+  // `acts`: edit(piece, words, as), where consecutive edits with the same `as` are one step; touch(pitch, track)
   constructor(roll, acts) {
     Object.assign(this, { roll, acts, on: false, moving: null });
     roll.chosenNotes = new Set();
@@ -48,7 +47,7 @@ export class Hand {
     return -1;
   }
 
-  // What a drag from a press on does: {move(event), end()}; nothing where the press draws a note.
+  // The handlers of a drag, {move(event), end()}, or nothing if the press draws a note.
   down(event, { pitch, lane }) {
     const { roll } = this,
       tick = roll.tickAt(event),
@@ -73,7 +72,7 @@ export class Hand {
     return end - roll.x(tick) < Math.min(EDGE, (end - roll.x(onset)) / 3);
   }
 
-  // Before a press, the pointer says what a drag would do.
+  // Show by the cursor what a drag would do.
   hover(event) {
     const { roll } = this;
     if (!this.on || this.moving || !roll.piece) return;
@@ -88,21 +87,21 @@ export class Hand {
       grid = gridOf(roll.piece),
       onset = Math.floor(tick / grid) * grid;
     const piece = drawn(roll.piece, onset, lane.drum ? grid : 4 * grid, pitch, lane.index);
-    if (piece === roll.piece) return; // after its end
-    const there = new Set(rowsOf(roll.piece).map(String)),
-      come = rowsOf(piece).filter((row) => !there.has(String(row)));
-    this.acts.edit(piece, "drawing a note");
-    this.choose(come);
+    if (piece === roll.piece) return; // past the end of the piece
+    const before = new Set(rowsOf(roll.piece).map(String)),
+      added = rowsOf(piece).filter((row) => !before.has(String(row)));
+    this.acts.edit(piece, "adding a note");
+    this.choose(added);
   }
 
-  // A pointer may leave the lane that it took the note from; what is another track's there means nothing to this one.
+  // The pitch is always read on the lane where the drag began, even if the pointer leaves it.
   move(event) {
     const { moving, roll } = this,
       steps = roll.pitchIn(moving.lane, event) - moving.pitch;
     const ticks = toGrid(roll.piece, roll.tickAt(event) - moving.tick);
     if (ticks === moving.ticks && steps === moving.steps) return;
     Object.assign(moving, { ticks, steps, act: moving.edge ? longer(ticks) : shift(ticks, steps) });
-    roll.piece = moving.act.edit(moving.before, moving.chosen); // seen at once, kept when the hand lets go
+    roll.piece = moving.act.edit(moving.before, moving.chosen); // a preview until the drag ends
     this.chosen.clear();
     roll.draw();
   }
@@ -115,7 +114,7 @@ export class Hand {
     this.apply(act, chosen);
   }
 
-  // Change notes, which are chosen then as they are now; what changes nothing is no step.
+  // Edit the chosen notes, which stay chosen; without an effect, it is not a step.
   apply({ edit, words }, chosen, as = null) {
     const { piece } = this.roll,
       made = edit(piece, chosen),
@@ -125,7 +124,7 @@ export class Hand {
     this.choose(rowsOf(edit(alone, [...chosen.keys()])));
   }
 
-  // What a key does to the chosen notes; presses of one kind to the same notes are one step.
+  // Edit the chosen notes by a key; repeated presses on the same notes are one step.
   nudge(act) {
     const { roll, last } = this,
       { piece } = roll,
@@ -141,7 +140,7 @@ export class Hand {
     this.roll.draw();
   }
 
-  // Of the keys, those that mean notes while some are chosen; says whether it took one.
+  // Handle the keys of note editing; returns whether the key was one.
   key(event) {
     if (!this.on || event.ctrlKey || event.metaKey) return false;
     if (event.key === "Tab") return false;
@@ -163,7 +162,7 @@ export class Hand {
     return Boolean(act) || event.key === "Escape";
   }
 
-  // The next note, for those who work without a mouse.
+  // Choose the next note, for keyboard users.
   next(by) {
     const count = this.roll.piece.notes.length / WIDTH;
     if (!count) return true;

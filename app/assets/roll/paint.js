@@ -1,4 +1,4 @@
-// Paints a piano roll on its canvas: only what is in sight, so a piece may be of any length.
+// Paints the visible part of a piano roll on its canvas, so that the length of the piece does not matter.
 import { chordSigns } from "../music/keys.js";
 import { WIDTH, barAt, barCount, beatOf, firstFrom } from "../music/piece.js";
 import { BLACK, NAME, paintGutter, paintNames } from "./gutter.js";
@@ -16,11 +16,11 @@ const NAMES = [
   ...[0, 1, 2].flatMap((n) => [`given-${n}`, `new-${n}`]),
 ];
 const COLOUR = { syntax: "<color>", inherits: true, initialValue: "black" };
-// So that they are read as colours, light or dark.
+// Register the properties, so that computed styles give them as colours in both schemes.
 for (const name of NAMES) globalThis.CSS?.registerProperty({ name: `--mg-${name}`, ...COLOUR });
-// The flag of music that is longer than any that its model learned from, as far as there is room.
+// The flag where a piece gets longer than the model was trained on, the longest text that fits.
 const LONG = ["beyond the trained length: quality may drop", "quality may drop", "may drop"];
-const longest = new WeakMap(); // notes → their greatest duration
+const longest = new WeakMap(); // notes → the longest duration
 
 function longestOf(notes) {
   if (!longest.has(notes)) {
@@ -31,7 +31,7 @@ function longestOf(notes) {
   return longest.get(notes);
 }
 
-// Where something begins that has a flag above the ruler: what is new, and what is longer than its model learned from.
+// The flags above the ruler: where the new part and where the bars beyond the trained length begin.
 function flagsOf({ isPrompt, region, piece, trainedBars = null }) {
   const bars = barCount(piece),
     flags = [];
@@ -49,13 +49,13 @@ function flagsOf({ isPrompt, region, piece, trainedBars = null }) {
   return flags;
 }
 
-// What lies above the notes: flags, as that of the prompt, then the ruler and names of chords.
+// Heights above the notes: flags and ruler, then with the chords.
 export const rulerOf = (roll) =>
   ((roll.isPrompt && roll.bars) || flagsOf(roll).length ? FLAG : 0) + RULER;
 export const topOf = (roll, { piece } = roll) =>
   rulerOf(roll) + (piece.chords.some(([, name]) => name && !name.startsWith("N")) ? CHORDS : 0);
 
-// What a painting needs to know, looked up once.
+// The context of painting, computed once.
 function sheet(roll) {
   const { view, canvas, piece } = roll,
     style = getComputedStyle(view);
@@ -84,9 +84,9 @@ function sheet(roll) {
   };
 }
 
-// Lays the lanes out: each pitch takes as much room as any other, and a drum twice that, for its name; one of several
-// lanes has its name above it.
-export function layLanes(lanes, top, height) {
+// Place the lanes: all pitches have the same height, drums next to other lanes twice that, for their names. With several
+// lanes, each has its name above it.
+export function placeLanes(lanes, top, height) {
   const share = (lane) => (lane.drum && lanes.length > 1 ? 2 : 1),
     rows = lanes.reduce((sum, lane) => sum + share(lane) * lane.rows, 0);
   const name = lanes.length > 1 ? NAME : 0,
@@ -132,7 +132,7 @@ function paintBars(on) {
   const { pen, ink, piece, roll, x, top, ruler, height, from, to } = on,
     bars = barCount(piece);
   if (roll.loop) {
-    pen.fillStyle = ink["given-0"]; // what goes round lies under a bracket
+    pen.fillStyle = ink["given-0"]; // a bracket over the loop
     const [start, stop] = roll.loop.map((tick) => Math.round(x(tick)));
     pen.fillRect(start, ruler - 3, stop - start, 3);
     for (const at of [start, stop - 2]) pen.fillRect(at, ruler - 9, 2, 9);
@@ -140,7 +140,7 @@ function paintBars(on) {
   const bar = x(piece.lines[1]) - x(0),
     far = (pixels, by) => by ** Math.max(0, Math.ceil(Math.log(pixels / bar) / Math.log(by)));
   const every = far(34, 2),
-    line = far(4, 4); // bars from one number, and from one line to the next
+    line = far(4, 4); // bars between numbers, and between lines
   for (let n = Math.max(0, barAt(piece, from)); n <= bars && piece.lines[n] <= to; n++) {
     const at = Math.round(x(piece.lines[n])),
       stop = n < bars && bar >= 90 ? piece.lines[n + 1] : 0,
@@ -167,8 +167,8 @@ function paintChords({ pen, ink, roll, piece, x, gutter, top, ruler, width }) {
     const at = x(tick),
       name = signs[place];
     if (at > width) break;
-    const struck = at < prompt - 1 && at + 3 + pen.measureText(name).width > prompt; // by the line of the prompt
-    if (!name || struck || at + 2 < free || tick >= piece.lines.at(-1)) continue;
+    const crossed = at < prompt - 1 && at + 3 + pen.measureText(name).width > prompt; // by the end of the prompt
+    if (!name || crossed || at + 2 < free || tick >= piece.lines.at(-1)) continue;
     pen.fillStyle = roll.isNew(tick, -1) ? ink["new-0"] : ink.faint;
     pen.fillText(name, at + 3, ruler + CHORDS / 2);
     free = at + pen.measureText(name).width + 9;
@@ -225,7 +225,7 @@ function paintNotes(on) {
   pen.globalAlpha = 1;
 }
 
-// A note beyond the lane's pitches: a wedge at its edge that points there.
+// Paint a note outside the pitches of its lane as a wedge at the edge.
 function paintFar(pen, left, edge, inwards) {
   pen.beginPath();
   pen.moveTo(left, edge + inwards * FAR);
@@ -234,7 +234,7 @@ function paintFar(pen, left, edge, inwards) {
   pen.fill();
 }
 
-// Lines across the notes with their flags to the right of them; one that would cover another is moved to its right.
+// Paint lines across the notes with flags to their right; a flag moves further right rather than cover another.
 function paintFlags({ roll, pen, ink, x, gutter, from, top, height, width }) {
   const left = x(from) - gutter,
     taken = roll.sign ? [roll.sign.map((at) => at + left)] : [];
@@ -269,7 +269,7 @@ function paintFlags({ roll, pen, ink, x, gutter, from, top, height, width }) {
 export function paint(roll) {
   const on = sheet(roll),
     { pen, top } = on;
-  roll.laid = layLanes(roll.lanes, top, on.height - laneOf(roll));
+  roll.laid = placeLanes(roll.lanes, top, on.height - laneOf(roll));
   pen.save();
   pen.beginPath();
   pen.rect(on.gutter, 0, on.width, on.height);

@@ -1,26 +1,26 @@
-// The plan over a roll: a lane at its foot with a curve each for density, register and loudness, and the letters of the
-// form. Of bars that are to be written, the chosen curve is bent by hand.
+// The plan on a roll: a lane at the bottom with curves of density, register and loudness and the letters of the form. The
+// chosen curve can be edited over the bars to be written.
 import { barAt, barCount } from "../music/piece.js";
 import { CURVES, PHRASE, heightOf, planOf, valueAt } from "../music/plan.js";
 
-const LETTERS = 18; // pixels of the line with the letters
-const CURVED = 62; // pixels of the curves
-const EDGE = 6; // pixels above and below them
+const LETTERS = 18; // pixels of height of the letters
+const CURVED = 62; // pixels of height of the curves
+const EDGE = 6; // pixels of margin above and below the curves
 export const LANE = LETTERS + CURVED;
-const DASHES = { density: [], register: [6, 3], loudness: [2, 3] }; // so that they differ without colours, too
+const DASHES = { density: [], register: [6, 3], loudness: [2, 3] }; // so that they differ without colours
 
 export const laneOf = (roll) => (roll.plan ? LANE : 0);
 
-// The bar lines, also of bars that are yet to be written.
+// The bar lines, including those of bars to be written.
 export const linesOf = (roll) => roll.plan?.lines ?? roll.piece.lines;
 
-// The bars that there are; of a take that is being written, those that are whole.
+// The number of bars with a plan: of a take that is being written, the finished ones.
 const knownOf = ({ roll, piece }) => roll.plan.known ?? barCount(piece);
 
 const heightIn = (curve, value, bottom) =>
   bottom - EDGE - heightOf(curve, value) * (CURVED - 2 * EDGE);
 
-// Where the values of bars lie on the lane, null for bars without one.
+// The points of a curve, null for bars without a value.
 function pointsOf({ roll, x, height }, curve, values, first, stop) {
   const lines = linesOf(roll);
   const points = [];
@@ -70,7 +70,7 @@ function paintCurve(on, curve, shown, first, stop) {
   }
 }
 
-// The letter of each phrase over its bars, in a frame.
+// Paint the letter of each phrase in a box over its bars.
 function paintLetters({ pen, ink, roll, x, height, gutter }, letters, first, stop) {
   const top = height - LANE + 2;
   const lines = linesOf(roll);
@@ -88,7 +88,7 @@ function paintLetters({ pen, ink, roll, x, height, gutter }, letters, first, sto
   }
 }
 
-// Bars that Continue writes next.
+// Shade the bars that Continue will write.
 function paintNext({ pen, ink, roll, x, top, height }) {
   const { next } = roll.plan;
   if (!next) return;
@@ -116,16 +116,16 @@ export function paintPlan(on) {
   for (let bar = first; bar <= stop; bar++)
     if (x(lines[1]) - x(0) > 8 || bar % PHRASE === 0)
       pen.fillRect(Math.round(x(lines[bar])), height - CURVED, 1, CURVED);
-  const { letters } = roll.plan; // with those of bars that are yet to be written
+  const { letters } = roll.plan; // of a suggested plan, which include the bars to be written
   const ends = letters ? lines.length - 1 : knownOf(on);
   paintLetters(on, letters ?? shown.letters, first, ends);
   const isChosen = (curve) => curve === roll.plan.curve,
-    order = Object.keys(CURVES).sort((a, b) => isChosen(a) - isChosen(b)); // which is painted last
+    order = Object.keys(CURVES).sort((a, b) => isChosen(a) - isChosen(b)); // the chosen one on top
   for (const curve of order) paintCurve(on, curve, shown, first, stop);
   pen.lineWidth = 1;
 }
 
-// At the left edge, what the lines of the lane are.
+// Paint the labels at the left edge of the lane.
 export function paintPlanNames({ pen, ink, roll, height }) {
   if (!roll.plan) return;
   pen.fillStyle = ink.faint;
@@ -133,8 +133,8 @@ export function paintPlanNames({ pen, ink, roll, height }) {
   pen.fillText("Plan", 4, height - CURVED / 2);
 }
 
-// A hand bends the chosen curve: a press sets a bar's goal, a drag those of all bars that it goes over. Nothing where the
-// bar is not open.
+// Edit the chosen curve: a press sets the goal of a bar, a drag those of all bars that it crosses. Null if the bar cannot be
+// edited.
 export function bending(roll, event) {
   let last = null;
   const barOf = (at) => {
@@ -146,7 +146,7 @@ export function bending(roll, event) {
       bottom = view.getBoundingClientRect().top + view.clientTop + view.clientHeight - EDGE;
     const bar = barOf(at),
       way = Math.sign(bar - (last ?? bar)),
-      bars = [bar]; // and those that a fast hand went over
+      bars = [bar]; // and those that a fast drag skipped
     for (let over = bar - way; way && over !== last; over -= way) bars.unshift(over);
     const value = valueAt(roll.plan.curve, (bottom - at.clientY) / (CURVED - 2 * EDGE));
     roll.acts.bend(bars.filter(roll.plan.isOpen), value);

@@ -1,4 +1,4 @@
-// The line where the prompt ends: dragged, or moved by keys.
+// The line at the end of the prompt: dragged, or moved by keys.
 import { barCount, lineNear } from "../music/piece.js";
 import { onDrag } from "./drag.js";
 

@@ -1,10 +1,10 @@
-// What a press on a roll begins: notes are edited, the plan is bent, or bars are chosen, with a finger on the ruler alone;
-// a press without a drag goes there.
+// Dispatches presses on a roll: editing notes, editing the plan, or selecting bars, by touch only on the ruler. A press
+// without a drag seeks.
 import { barAt, barCount } from "../music/piece.js";
 import { onDrag } from "./drag.js";
 import { bending } from "./plan.js";
 
-const SLOP = 6; // pixels a press may move and still be one
+const SLOP = 6; // pixels that a pointer may move without dragging
 
 export function dragRange(roll) {
   const { canvas } = roll;
@@ -54,7 +54,7 @@ function listenForTaps(roll) {
     if (["chords", "ruler"].includes(partOf(event)))
       roll.acts.chord?.(Math.min(barCount(roll.piece) - 1, barAt(roll.piece, roll.tickAt(event))));
   });
-  // A finger on the ruler chooses; elsewhere it scrolls.
+  // By touch, a drag on the ruler selects and elsewhere scrolls.
   const drags = (event) => {
     const part = partOf(event.touches[0]),
       bends = part === "plan" && roll.acts.bend;

@@ -1,10 +1,10 @@
-// The piano roll: a view of a piece with a cursor, zoom and scroll, bars to be chosen, and the prompt's end to be dragged.
-// The canvas is as wide as what is seen, and paint.js repaints it at every scroll.
+// The piano roll: a piece with a cursor, zoom and scrolling, selectable bars and the draggable end of the prompt. The canvas
+// is as wide as the view, and paint.js repaints it on scrolling.
 import { barCount, inRegion, noteCount } from "../music/piece.js";
 import { planOf } from "../music/plan.js";
 import { Axis, MOST } from "./axis.js";
 import { gutterOf } from "./gutter.js";
-import { layLanes, paint, rulerOf, topOf } from "./paint.js";
+import { paint, placeLanes, rulerOf, topOf } from "./paint.js";
 import { LANE, laneOf, linesOf } from "./plan.js";
 import { dragPrompt } from "./prompt.js";
 import { dragRange } from "./range.js";
@@ -26,7 +26,7 @@ export class Roll {
     this.canvas.ariaRoleDescription = "piano roll";
     parent.append(this.view);
     this.piece = this.region = this.range = null;
-    this.plan = null; // what is shown of it, and asked: {curve, goals, lines, next, isOpen(bar)}
+    this.plan = null; // the plan to show: {curve, goals, lines, next, isOpen(bar)}
     this.high = height;
     this.lanes = this.laid = [];
     this.gutter = gutterOf(this); // pixels
@@ -52,14 +52,14 @@ export class Roll {
     this.coloured.disconnect();
   }
 
-  // `lanes` are those of all rolls together; without, the piece's own. `seen` are the bars to show, null for all.
+  // `lanes`: those shared by all rolls, by default the piece's own; `seen`: the bars to show, null for all.
   show(entry, { lanes = null, bars = null, seen = null, plan = null } = {}) {
     const { piece } = entry;
     this.plan = plan;
-    this.high = this.height; // higher by the lane of the plan
-    if (this.id !== entry.id || this.range?.stop > barCount(piece)) this.range = null; // its bars are gone; others stay chosen
+    this.high = this.height; // adds the lane of the plan
+    if (this.id !== entry.id || this.range?.stop > barCount(piece)) this.range = null; // the selected bars no longer exist
     this.id = entry.id;
-    this.isBlank = entry.kind === "nothing"; // the model begins by itself: there are no bars to choose
+    this.isBlank = entry.kind === "nothing"; // a new idea has no bars to select
     this.piece = piece;
     this.region = entry.region ?? null;
     this.trainedBars = entry.trainedBars ?? null;
@@ -72,15 +72,15 @@ export class Roll {
     const words = [
       `${this.label}: ${count(noteCount(piece), "note")} in ${count(barCount(piece), "bar")}.`,
       this.longFrom &&
-        `From bar ${this.longFrom} on it is longer than its model was trained on: quality may drop.`,
+        `From bar ${this.longFrom} on it is longer than the model was trained on: quality may drop.`,
       form && `Form: ${form}.`,
-      "Space plays, left and right go by bars, with Shift they choose bars, plus and minus zoom.",
+      "Space plays, the left and right arrows move by bars or select bars with Shift, plus and minus zoom.",
     ];
     this.canvas.ariaLabel = words.filter(Boolean).join(" ");
     this.layout();
   }
 
-  // The bar from which on it is longer than what its model learned from, counted from 1; null for none.
+  // The first bar beyond the length that the model was trained on, from 1; null if there is none.
   get longFrom() {
     return this.trainedBars !== null && this.trainedBars < barCount(this.piece)
       ? Math.floor(this.trainedBars) + 1
@@ -104,13 +104,13 @@ export class Roll {
     this.draw();
   }
 
-  // How high the notes are, as CSS says it; the lane of the plan comes to that.
+  // The height of the notes in CSS units, to which the lane of the plan is added.
   set high(height) {
     this.height = height;
     this.view.style.height = this.plan ? `calc(${height} + ${LANE}px)` : height;
   }
 
-  // Pixels next to the keys.
+  // The width of the notes in pixels.
   get inner() {
     return Math.max(1, this.view.clientWidth - this.gutter);
   }
@@ -119,7 +119,7 @@ export class Roll {
     return ((this.piece && linesOf(this).at(-1)) ?? 48) / (this.piece?.ticksPerBeat ?? 12);
   }
 
-  // The ticks between which it is seen.
+  // The first and the last visible tick.
   get begin() {
     return this.seen ? this.piece.lines[Math.min(this.seen.first, barCount(this.piece))] : 0;
   }
@@ -147,20 +147,20 @@ export class Roll {
     return Math.max(0, this.begin + (x / this.beatWidth) * this.piece.ticksPerBeat);
   }
 
-  // Where a pointer is: in the ruler, over the chords, or on a pitch of a lane.
+  // The part of the roll under a pointer: ruler, chords, plan, or a pitch of a lane.
   placeAt(event) {
     const y = event.clientY - this.view.getBoundingClientRect().top - this.view.clientTop;
     if (y < rulerOf(this)) return { part: "ruler" };
     if (y < topOf(this)) return { part: "chords" };
     const foot = this.view.clientHeight - laneOf(this);
     if (y > foot) return { part: "plan" };
-    this.laid = layLanes(this.lanes, topOf(this), foot);
+    this.laid = placeLanes(this.lanes, topOf(this), foot);
     const lane = this.laid.find((one) => y < one.bottom + 5) ?? this.laid.at(-1);
     if (!lane) return { part: "ruler" };
     return { part: "notes", lane, pitch: this.pitchIn(lane, event), y };
   }
 
-  // The pitch of a lane at the height of a pointer, which may be beyond it.
+  // The pitch of a lane at the height of a pointer, clamped to the lane.
   pitchIn(lane, event) {
     const y = event.clientY - this.view.getBoundingClientRect().top - this.view.clientTop;
     return lane.at(Math.min(lane.rows - 1, Math.max(0, Math.floor((y - lane.top) / lane.step))));
@@ -176,7 +176,7 @@ export class Roll {
       this.axis.to(x - this.gutter - width * 0.1);
   }
 
-  // Where the cursor stands; says whether it is seen.
+  // Place the cursor; returns whether it is visible.
   placeCursor() {
     const { tick, faint } = this.played;
     this.cursor.hidden = tick === null || !this.piece || tick < this.begin || tick > this.end;
@@ -186,13 +186,13 @@ export class Roll {
     return true;
   }
 
-  // Keep a tick in sight, unless a hand has moved the view.
+  // Scroll to keep a tick visible, unless the user has moved the view.
   reveal(tick) {
     const to = this.x(tick) - this.gutter - this.inner * 0.8;
     if (!this.axis.touched && to > this.axis.left) this.axis.to(to);
   }
 
-  // Show where something begins with a bar of what was before, unless a hand has moved the view.
+  // Scroll to a tick with some of the music before it, unless the user has moved the view.
   settle(tick) {
     if (!this.axis.touched) this.axis.to(this.x(tick) - this.gutter - this.inner * 0.12);
   }
@@ -228,8 +228,8 @@ export class Roll {
   placeEnd() {
     const { piece, line: end } = this;
     end.hidden = !this.isPrompt || !this.bars || !piece;
-    end.style.bottom = `${laneOf(this)}px`; // the plan is bent next to it
-    this.sign = null; // from where to where it reaches
+    end.style.bottom = `${laneOf(this)}px`; // above the plan, which is edited by drags
+    this.sign = null; // the left and right edges of its sign
     if (end.hidden) return;
     const bars = Math.min(this.bars, barCount(piece)),
       most = barCount(piece);
@@ -280,7 +280,7 @@ export class Roll {
     act();
   }
 
-  // By a bar: the cursor, or with Shift the end of what is chosen.
+  // Move the cursor by bars, or with Shift the end of the selection.
   step(by, event) {
     if (!event.shiftKey) return this.acts.step?.(by);
     const bars = barCount(this.piece),

@@ -1,4 +1,4 @@
-// One pitch scale for all rolls of a desk: which pitches a track's lane shows, the same in the piece and in every take.
+// The pitch scale shared by the rolls of the piece and its takes: the pitches that the lane of each track shows.
 import { WIDTH } from "../music/piece.js";
 
 const LEAST = 12; // pitches of a lane
@@ -7,19 +7,19 @@ const DRUMS =
 High tom|Crash|High tom|Ride|China|Bell|Tamb.|Splash|Cowbell|Crash 2|Vibraslap|Ride 2|High bongo|Low bongo|
 Mute conga|Conga|Low conga|||||Cabasa|Maracas|||||Claves|Woodblock|Low block|||Mute tri.|Triangle`
     .replaceAll("\n", "")
-    .split("|"); // from 35 on
+    .split("|"); // from pitch 35
 
 const drumName = (pitch) => DRUMS[pitch - 35] || `Drum ${pitch}`;
 
-const KIT = [51, 49, 46, 42, 45, 38, 36]; // drums to draw on
-const MOST_DRUMS = 14; // rows; more share the last
-const RARE = 0.01; // of a piece's notes above and below what is taken for its range
-const REACH = 12; // pitches beyond that range that are shown, if something is there
+const KIT = [51, 49, 46, 42, 45, 38, 36]; // drums of an empty lane
+const MOST_DRUMS = 14; // rows; further drums share the last
+const RARE = 0.01; // fraction of the notes on either side that is outside the usual range
+const REACH = 12; // pitches shown beyond the usual range, if played
 
-// Pieces that lie open → a lane a track that plays in any of them, from top to bottom: {index, name, drum, high, rows}.
-// `row` says where a pitch is drawn, `at` which pitch a row is, `within` whether it has a row of its own. The first piece
-// sets the scale; without notes there, the middle of the others. So one wild take flattens no lane: what lies far out is
-// drawn at the lane's edge. `drawing` leaves room to draw notes in.
+// Lanes for the open pieces, one per track that has notes in any of them, from top to bottom: {index, name, drum, high,
+// rows}. `row` gives the row of a pitch, `at` the pitch of a row, `within` whether a pitch has its own row. The first piece
+// sets the scale, or if it has no notes the median of the others, so that one outlier does not flatten the lanes; pitches
+// far outside are drawn at the edge. `drawing` leaves room to add notes.
 export function lanesOf(pieces, { drawing = false } = {}) {
   const lanes = [];
   pieces.forEach((piece, place) => {
@@ -32,14 +32,14 @@ export function lanesOf(pieces, { drawing = false } = {}) {
     });
   });
   const played = (lane) => lane.counts.some((counts) => counts.some(Boolean));
-  const there = lanes.filter(Boolean),
-    used = there.filter(played);
-  return (used.length && !drawing ? used : there).map((lane) =>
+  const all = lanes.filter(Boolean),
+    used = all.filter(played);
+  return (used.length && !drawing ? used : all).map((lane) =>
     lane.drum ? drumLane(lane, drawing) : pitchLane(lane, drawing),
   );
 }
 
-// The lowest and the highest pitch but for the rare ones, null without notes.
+// The lowest and the highest pitch without the rare ones; null without notes.
 function range(counts, rare = RARE) {
   const out = Math.floor(rare * counts.reduce((sum, count) => sum + count, 0)),
     end = (from, by) => {
@@ -57,7 +57,7 @@ const middle = (values) => values.sort((a, b) => a - b)[values.length >> 1];
 function pitchLane({ counts, ...lane }, drawing) {
   const all = counts.map((one) => range(one, 0)).filter(Boolean),
     ranges = counts.map((one) => range(one)).filter(Boolean);
-  const home = lane.program >= 32 && lane.program < 40 ? 40 : 62; // of a bass, and of what is none
+  const home = lane.program >= 32 && lane.program < 40 ? 40 : 62; // for a bass, and for other instruments
   const [from, to] =
     (counts[0] && range(counts[0])) ??
     (ranges.length ? [0, 1].map((end) => middle(ranges.map((one) => one[end]))) : [home, home]);
@@ -85,7 +85,7 @@ function drumLane({ counts, ...lane }, drawing) {
   ]);
   const pitches = [...wanted].sort((a, b) => b - a),
     rest = often.find((pitch) => !wanted.has(pitch));
-  if (rest !== undefined) pitches.push(rest); // its row is that of all others
+  if (rest !== undefined) pitches.push(rest); // its row stands for all other drums
   const row = (pitch) => (wanted.has(pitch) ? pitches.indexOf(pitch) : pitches.length - 1);
   return {
     ...lane,

@@ -1,4 +1,4 @@
-// The player of the page: which piece sounds, by the synthesizer or as a file from the server; one plays at a time.
+// The player: plays one piece at a time, by the synthesizer or as a file from the server.
 import { Watched } from "../desk/watched.js";
 import { Clock } from "../music/clock.js";
 import { Synth, canSound } from "./synth.js";
@@ -6,17 +6,17 @@ import { Transport } from "./transport.js";
 
 const PUMP = 25; // milliseconds
 const AHEAD = 0.12,
-  AHEAD_HIDDEN = 1.6; // seconds; hidden pages are called once a second
+  AHEAD_HIDDEN = 1.6; // seconds; browsers run timers of hidden pages once a second
 
 export class Player extends Watched {
-  // `soundOf` fetches a piece's WAV where there is no synthesizer; `failed` is told why that could not be had;
-  // `related` says whether two entries came of one piece, so that their bars go with each other.
+  // `soundOf` fetches the WAV of an entry if there is no synthesizer; `failed` is called with an error message; `related`
+  // returns whether two entries have the same origin, so that a loop can carry over.
   constructor(address, { soundOf, failed, related }) {
     super();
     this.synth = new Synth(address);
     Object.assign(this, { soundOf, failed, related });
     this.entry = null;
-    this.held = new Set(); // notes that a hand holds: track and pitch
+    this.held = new Set(); // keys held down, as "track pitch"
     this.transport = new Transport({
       now: this.synth.now,
       out: this.synth,
@@ -37,7 +37,7 @@ export class Player extends Watched {
   #settle(can) {
     this.direct = can;
     if (can && this.entry) {
-      this.transport.said = {};
+      this.transport.voices = {};
       this.transport.grow(this.entry.piece, this.#frontier(this.entry));
     }
     if (!can) this.#useFile();
@@ -55,7 +55,7 @@ export class Player extends Watched {
     return entry.state === "running" ? (entry.now ?? 0) : Infinity;
   }
 
-  // Take a piece to play. If another plays, this one goes on from the same beat.
+  // Load a piece. If another one plays, playback continues in this one at the same beat.
   async load(entry, { at = null } = {}) {
     if (this.entry?.id === entry.id) return this.update(entry);
     const goesOn = Boolean(this.audio && (this.playing || this.asked));
@@ -74,14 +74,14 @@ export class Player extends Watched {
     this.tell("load");
   }
 
-  // The piece at hand has grown, or has another in its place after a change by hand.
+  // Update the loaded piece, which has grown, or replace it by an edit of it.
   update(entry, instead = entry.id) {
     if (this.entry?.id !== instead) return;
     this.entry = entry;
     this.transport.grow(entry.piece, this.#frontier(entry));
   }
 
-  // The ticks that go round in a piece, if it is the one at hand and some do.
+  // The loop in ticks, if the entry is loaded and has one.
   loopOf(entry) {
     return this.entry?.id === entry.id ? this.transport.loop : null;
   }
@@ -121,7 +121,7 @@ export class Player extends Watched {
 
   pause() {
     this.asked = null;
-    if (this.audio?.readyState && this.entry) this.transport.at = this.audio.ended ? 0 : this.tick; // whatever is fetched next goes on there
+    if (this.audio?.readyState && this.entry) this.transport.at = this.audio.ended ? 0 : this.tick; // the position for the next file
     this.audio?.pause();
     this.transport.pause();
   }
@@ -134,7 +134,7 @@ export class Player extends Watched {
       if (this.fetched !== entry.piece) {
         this.tell("waiting");
         const sound = await this.coming.sound;
-        if (asked !== this.asked) return; // paused meanwhile, or another piece is to sound
+        if (asked !== this.asked) return; // paused or replaced meanwhile
         if (this.audio.src) URL.revokeObjectURL(this.audio.src);
         this.audio.src = URL.createObjectURL(sound);
         this.fetched = entry.piece;
@@ -161,7 +161,7 @@ export class Player extends Watched {
     this.timer = setTimeout(() => this.#pump(), PUMP);
   }
 
-  // How to play, from the settings of a desk.
+  // Apply the settings of the desk.
   adjust({ tempo, transpose, metronome, mix }) {
     this.transport.setTempo(tempo);
     this.transport.setTranspose(transpose);
@@ -173,13 +173,13 @@ export class Player extends Watched {
     this.transport.setLoop(range);
   }
 
-  // A note that is touched: heard by itself.
+  // Play a single note; with `seconds` 0, until it is released.
   async touch(pitch, { track = null, velocity = 84, seconds = 0.25 } = {}) {
     if (!this.synth.loaded) return;
     const key = `${track} ${pitch}`;
     if (!seconds) this.held.add(key);
     await this.synth.wake();
-    if (!seconds && !this.held.has(key)) return; // let go before the browser let it sound
+    if (!seconds && !this.held.has(key)) return; // released before the audio started
     const channel = this.#channelOf(track),
       now = this.synth.now();
     this.synth.on(channel, pitch, velocity, now);
@@ -191,7 +191,7 @@ export class Player extends Watched {
     if (this.synth.loaded) this.synth.off(this.#channelOf(track), pitch, this.synth.now());
   }
 
-  // Of no track, the first.
+  // The channel of a track, by default 0.
   #channelOf(track) {
     return this.transport.channels?.[track] ?? 0;
   }

@@ -1,10 +1,10 @@
-// What is played on a MIDI keyboard or on the computer's keys: heard at once, and kept with its time while recording.
+// Plays and records notes from a MIDI keyboard or the computer's keys.
 import { Clock } from "../music/clock.js";
 import { quantised } from "../music/edits.js";
 import { barAt, barCount, beatOf, endTick, linesFor, withBars } from "../music/piece.js";
 import { CLICKS } from "./transport.js";
 
-const KEYS = ["a", "w", "s", "e", "d", "f", "t", "g", "y", "h", "u", "j", "k", "o", "l", "p"]; // white and black from C on
+const KEYS = ["a", "w", "s", "e", "d", "f", "t", "g", "y", "h", "u", "j", "k", "o", "l", "p"]; // white and black keys from C
 const VELOCITY = 88;
 
 export class Recorder {
@@ -17,21 +17,23 @@ export class Recorder {
   pressed = new Map();
   played = [];
 
-  constructor(player, { heard, failed }) {
-    Object.assign(this, { player, heard, failed });
+  constructor(player, { changed, failed }) {
+    Object.assign(this, { player, changed, failed });
     addEventListener("keydown", (event) => this.#key(event, true));
     addEventListener("keyup", (event) => this.#key(event, false));
     addEventListener("blur", () => [...this.down.keys()].forEach((pitch) => this.release(pitch)));
   }
 
-  // Asks the browser for MIDI devices, which asks the person; says whether there is one.
+  // Ask for access to MIDI devices; returns whether there is one.
   async useMidi() {
     if (!navigator.requestMIDIAccess)
-      return this.#without("This browser knows no MIDI keyboards; Chrome, Edge and Firefox do.");
+      return this.#without(
+        "This browser does not support MIDI keyboards; Chrome, Edge and Firefox do.",
+      );
     try {
       this.access ??= await navigator.requestMIDIAccess();
     } catch {
-      return this.#without("The browser was not allowed to use MIDI keyboards.");
+      return this.#without("The browser was denied access to MIDI keyboards.");
     }
     const listen = () => {
       this.devices = [];
@@ -39,7 +41,7 @@ export class Recorder {
         this.devices.push(input.name ?? "MIDI keyboard");
         input.onmidimessage = ({ data }) => this.message(data);
       }
-      this.heard();
+      this.changed();
     };
     this.access.onstatechange = listen;
     listen();
@@ -67,7 +69,7 @@ export class Recorder {
     const place = event.code || event.key,
       held = this.pressed.get(place);
     if (!down && held !== undefined) {
-      this.pressed.delete(place); // whatever has changed since: the octave, the focus, another key
+      this.pressed.delete(place); // even if the octave or the focus has changed
       return this.release(held);
     }
     if (!down || !this.keys || event.ctrlKey || event.metaKey || event.altKey || event.repeat)
@@ -99,19 +101,19 @@ export class Recorder {
     if (this.on) this.played.push([was[0], this.now(), pitch, was[1]]);
   }
 
-  // Seconds since the count-in was over.
+  // Seconds since the end of the count-in.
   now() {
     return performance.now() / 1000 - (this.begun ?? 0);
   }
 
-  // The tick that is reached while something is recorded: the bar line, while a bar is counted in. Null otherwise.
+  // The current tick while recording, which waits at the bar line during the count-in; else null.
   get tick() {
     if (!this.on) return null;
     const { piece, bar, tempo } = this;
     return linesFor(piece, bar)[bar] + (Math.max(0, this.now()) * tempo * piece.ticksPerBeat) / 60;
   }
 
-  // An entry with the bars that are being recorded: up to the one that is reached, or as many as are wanted.
+  // The entry with the bars that are being recorded: those wanted, and more as they are reached.
   shown(entry) {
     if (!this.on) return entry;
     const { piece } = entry,
@@ -121,14 +123,13 @@ export class Recorder {
     return { ...entry, piece: withBars(far, barCount(far) + more) };
   }
 
-  // The bar behind the last note, at which recording begins.
+  // The bar after the last note, where recording begins.
   barAfter(piece) {
     const end = endTick(piece);
     return end ? barAt(piece, end - 1) + 1 : 0;
   }
 
-  // Count one bar in, and go on with the metronome; what is played lies behind what there is. Or begin with a bar at a
-  // time, in seconds, without counting in.
+  // Record from a bar on, with the metronome: after one bar of count-in, or without one from a time `at` in seconds.
   start(piece, speed, { bar = this.barAfter(piece), at = null, bars = 1 } = {}) {
     const clock = new Clock(piece),
       end = piece.lines[Math.min(bar, piece.lines.length - 1)];
@@ -140,9 +141,9 @@ export class Recorder {
       ticks = beatOf({ ...piece, lines }, bar),
       beats = Math.max(1, Math.round((lines[bar + 1] - lines[bar]) / ticks));
     const beat = (60 / this.tempo) * (ticks / piece.ticksPerBeat);
-    const lead = at === null ? beats : 0; // beats that are counted in
+    const lead = at === null ? beats : 0; // beats of count-in
     this.begun = at ?? performance.now() / 1000 + beats * beat;
-    for (const note of this.down.values()) note[0] = this.now(); // a key that is down already
+    for (const note of this.down.values()) note[0] = this.now(); // keys that are already down
     this.played = [];
     this.on = true;
     let next = 0;
@@ -158,21 +159,21 @@ export class Recorder {
     synth.wake();
     if (lead) tick();
     else later();
-    this.heard();
+    this.changed();
   }
 
-  // The piece with what was played, on its grid; null where nothing was.
+  // Stop; returns the piece with the quantised recording, or null if nothing was played.
   stop() {
     for (const pitch of [...this.down.keys()]) this.release(pitch);
     clearTimeout(this.timer);
     this.on = false;
     const { played } = this;
     this.begun = 0;
-    this.heard();
+    this.changed();
     return this.#pieceWith(played);
   }
 
-  // The same while recording goes on; keys that are down are held up to a time, in seconds.
+  // The same during a recording, with held keys released at a time in seconds.
   soFar(until) {
     const off = until - this.begun,
       held = [...this.down].map(([pitch, [on, velocity]]) => [on, off, pitch, velocity]);

@@ -1,14 +1,14 @@
-// The synthesizer: a worklet that plays a soundfont, both from this server. Where a browser has no worklets (a page
-// that is served without TLS to another machine), there is none, and the sound is a file from the server.
+// The synthesizer: an audio worklet that plays a soundfont, both from this server. Without TLS, a page on another machine
+// has no worklets; then the server renders audio files.
 const VOLUME = 7,
   GAIN = 1.6;
 const LIMIT = { threshold: -6, knee: 6, ratio: 12, attack: 0.002, release: 0.1 };
-const HEARD = 12; // messages that the lag is told by
+const HEARD = 12; // messages that determine the lag
 
 export const canSound = () => Boolean(window.isSecureContext && window.AudioWorkletNode);
 
 export class Synth {
-  // `ready` resolves when notes can be played, to false where they cannot; loading begins when it is asked for.
+  // `ready` resolves to whether notes can be played; `start` begins loading.
   constructor(address) {
     this.address = address;
     this.ready = new Promise((done) => (this.loading = done));
@@ -42,8 +42,8 @@ export class Synth {
     return true;
   }
 
-  // The worklet counts its own samples: whenever the sound thread stumbles, as while it reads the soundfont, its clock
-  // falls behind that of the context. What it says comes with its time; the least delay of the last ones is the lag.
+  // The worklet counts its own samples, so its clock falls behind the context's when the audio thread stalls, as while
+  // reading the soundfont. The lag is the least delay of the last messages, which carry the worklet's time.
   #keepTime() {
     const delays = [];
     this.lag = 0;
@@ -55,7 +55,7 @@ export class Synth {
     });
   }
 
-  // Browsers let a page sound once somebody has pressed something.
+  // Browsers start audio only after a user gesture.
   wake() {
     if (this.context?.state === "suspended") return this.context.resume();
   }
@@ -71,7 +71,7 @@ export class Synth {
     this.on(15, pitch, velocity, time);
     this.off(15, pitch, time + 0.05);
   }
-  // Before the soundfont is there, a channel would be left without a voice.
+  // Before the soundfont is loaded, a channel would be left without an instrument.
   program(channel, program) {
     if (this.loaded) this.synth.programChange(channel, program);
   }

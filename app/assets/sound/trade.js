@@ -1,5 +1,5 @@
-// Trade bars: a person plays some bars, the model answers with as many, and so on; all of it is one piece. The answer
-// is asked for before the bar line, and begins as soon as its first beat is there.
+// Trading bars: the user and the model play the same number of bars in turn, all in one piece. The answer is requested one
+// beat before the bar line, and starts as soon as its first beat is written.
 import {
   barCount,
   beatOf,
@@ -11,17 +11,16 @@ import {
 } from "../music/piece.js";
 
 const KEYS = "A W S E D F T G Y H U J K";
-const LOOK = 20; // milliseconds between two looks at the clock
-const EARLY = 0.03; // seconds before an answer ends, in which the next turn is prepared
+const LOOK = 20; // milliseconds between checks of the clock
+const EARLY = 0.03; // seconds before the end of an answer at which the next turn is prepared
 
-const OTHER = "Something else was opened, so trading is over.";
+const OTHER = "Trading has ended because another piece was opened.";
 
-const TOUCHED = "(hover: none) and (pointer: coarse)"; // a screen without keys, as far as is known
-const NO_KEYS =
-  "Connect a MIDI keyboard to play on, or choose “Computer keys” if keys are connected.";
-const UNDER = "under"; // the id of what is played under a person's turn
-const AHEAD = 0.04; // seconds that the player takes to begin
-const TRIES = 3; // requests for an answer that has a note
+const TOUCHED = "(hover: none) and (pointer: coarse)"; // probably no keyboard
+const NO_KEYS = "Connect a MIDI keyboard, or choose “Computer keys” if this device has a keyboard.";
+const UNDER = "under"; // the id of the accompaniment of the user's turn
+const AHEAD = 0.04; // seconds that the player needs to start
+const TRIES = 3; // requests for an answer with notes
 
 const clock = () => performance.now() / 1000;
 const keyOf = ([onset, , pitch, , track]) => `${onset} ${pitch} ${track}`;
@@ -29,9 +28,9 @@ const keyOf = ([onset, , pitch, , track]) => `${onset} ${pitch} ${track}`;
 const isSilent = ({ piece, region }) =>
   !rowsOf(piece).some(([onset]) => onset >= piece.lines[region.first]);
 
-// A take whose answer begins at a bar: where the last bars of a turn were silent, the model has gone on from the bar of
-// the last note. Bars of rest are put in front of what it wrote.
-export function answeredAt(piece, first, bar) {
+// Move the answer of a take to a bar: if the last bars of a turn were silent, the model has continued from the bar after the
+// last note, so bars of rest are inserted before its notes.
+export function answerAt(piece, first, bar) {
   if (first >= bar) return piece;
   const from = piece.lines[first];
   const rest = linesFor({ ...piece, lines: piece.lines.slice(0, first + 1) }, bar);
@@ -41,8 +40,8 @@ export function answeredAt(piece, first, bar) {
   return withColumns({ ...withRows(piece, later(rowsOf(piece))), lines }, later);
 }
 
-// A piece with the bars before a bar once more from it on, as the parts that a person does not play have them; null where
-// there are none.
+// A piece in which the other parts repeat their last bars under the turn that begins at `bar`; null if they have no notes
+// there.
 export function accompanied(piece, bar, bars, track) {
   const lines = linesFor(piece, bar + bars);
   const from = lines[Math.max(0, bar - bars)];
@@ -56,7 +55,7 @@ export function accompanied(piece, bar, bars, track) {
   return again.length ? withRows({ ...piece, lines }, [...rowsOf(piece), ...again]) : null;
 }
 
-// A take with the notes that were played after it had been asked for, on its own grid and tracks.
+// A take with the notes that were played after it was requested, on its own grid and tracks.
 export function withLate(take, asked, whole) {
   const known = new Set(rowsOf(asked).map(keyOf));
   const by = take.ticksPerBeat / whole.ticksPerBeat;
@@ -71,9 +70,9 @@ export function withLate(take, asked, whole) {
 }
 
 export class Trade {
-  // `said` takes a sentence on whose turn it is; `changed` is called when trading begins or ends.
-  constructor(app, recorder, { said, changed }) {
-    Object.assign(this, { app, recorder, said, changed, turn: null });
+  // `say` is called with a message on the turn, `changed` when trading starts or stops.
+  constructor(app, recorder, { say, changed }) {
+    Object.assign(this, { app, recorder, say, changed, turn: null });
     this.delays = []; // seconds from the bar line to each answer
   }
 
@@ -84,7 +83,7 @@ export class Trade {
   async start(bars) {
     const { app, recorder } = this;
     const { player } = app;
-    if (app.composer.busy) return this.said("Music is being written; press Stop there first.");
+    if (app.composer.busy) return this.say("The model is composing; press Stop first.");
     this.turn = "begins";
     if (!recorder.keys && !recorder.devices.length) {
       if (matchMedia(TOUCHED).matches && !(await recorder.useMidi())) return this.stop(NO_KEYS);
@@ -97,16 +96,18 @@ export class Trade {
     player.start();
     await player.synth.wake();
     if (!(await player.synth.ready))
-      return this.stop("Bars can only be traded where the browser makes the sound.");
+      return this.stop(
+        "Trading bars needs sound made in the browser, which is not available here.",
+      );
     if (!this.on) return undefined;
     this.bars = bars;
     this.delays = [];
     const { piece, title } = app.desk.current;
-    this.title = title; // of the piece, however many answers it takes in
-    return this.#mine(recorder.barAfter(piece), null);
+    this.title = title; // kept for the piece through all turns
+    return this.#playUser(recorder.barAfter(piece), null);
   }
 
-  // Whoever's turn it is, what was played stays, and what has come of an answer.
+  // Stop in any turn; what was played and the answer so far stay in the piece.
   stop(words = "") {
     const { app, recorder, turn } = this;
     clearTimeout(this.timer);
@@ -114,7 +115,7 @@ export class Trade {
     if (turn === "asked" || turn === "theirs") app.composer.stop();
     if (turn === "theirs" || app.player.entry?.id === UNDER) app.player.pause();
     const take = turn === "theirs" ? this.#take() : null;
-    const unheard = turn === "theirs" && !take ? this.whole : null; // to which no answer has begun
+    const unheard = turn === "theirs" && !take ? this.whole : null; // its answer has not begun
     const whole = recorder.on ? recorder.stop() : unheard;
     if (take && app.desk.open.current === take.parent) this.#join(take);
     if (whole) {
@@ -122,17 +123,17 @@ export class Trade {
       app.edit(whole, "trading bars", { chosen: barCount(whole), title: this.title });
     }
     if (app.player.entry?.id === UNDER) app.follow();
-    this.said(words);
+    this.say(words);
     this.changed();
   }
 
-  // The answer to what was asked last.
+  // The take of the last request.
   #take() {
     return this.app.desk.takes.find((take) => take.parent === this.onto);
   }
 
-  // A person's bars, from a bar and a time on; without a time, a bar is counted in.
-  #mine(bar, at) {
+  // Start the user's turn at a bar, at a time in seconds or after a count-in.
+  #playUser(bar, at) {
     const { recorder, app, bars } = this;
     const { current } = app.desk;
     const under = accompanied(current.piece, bar, bars, recorder.track);
@@ -146,13 +147,13 @@ export class Trade {
     this.line = recorder.begun + (lines[bar + bars] - lines[bar]) * perTick;
     this.askAt = this.line - beatOf({ ...piece, lines }, bar + bars - 1) * perTick;
     this.stopBar = bar + bars;
-    const counted = at === null ? "One bar is counted in. " : "";
-    const keys = recorder.keys && at === null ? ` The keys ${KEYS} play.` : "";
-    this.said(`${counted}Bars ${bar + 1} to ${bar + bars} are yours.${keys}`);
+    const counted = at === null ? "One bar of count-in. " : "";
+    const keys = recorder.keys && at === null ? ` Play on the keys ${KEYS}.` : "";
+    this.say(`${counted}Bars ${bar + 1} to ${bar + bars} are yours.${keys}`);
     this.#at(this.askAt, () => this.#ask());
   }
 
-  // Let the other parts play on under a person's turn: from the answer before it, or with the first bar after the count-in.
+  // Play the other parts under the user's turn: following the answer, or after the count-in.
   #accompany(entry, bar) {
     const { player } = this.app;
     const goesOn = player.playing;
@@ -165,7 +166,7 @@ export class Trade {
     if (!goesOn) setTimeout(begin, 1000 * (this.recorder.begun - AHEAD - clock()));
   }
 
-  // What has been played so far goes to the model.
+  // Request the answer to what has been played so far.
   #ask() {
     const { app, recorder, stopBar } = this;
     if (app.desk.open.current !== this.onto) return this.stop(OTHER);
@@ -186,12 +187,12 @@ export class Trade {
     app.composer.start({ kind: "continue", ...free, promptBars: stopBar });
   }
 
-  // The bar line: the person's turn is over, and what has come of the answer begins.
+  // End the user's turn at the bar line, and start the answer once it can play.
   #answer() {
     const { app, recorder, stopBar } = this;
     this.whole = recorder.stop();
     this.turn = "theirs";
-    const there = () => {
+    const isReady = () => {
       const take = this.#take();
       if (take && !isSilent(take)) {
         const { state, now, piece, region } = take;
@@ -202,20 +203,20 @@ export class Trade {
       this.#request();
       return false;
     };
-    this.#look(there, () => {
+    this.#when(isReady, () => {
       const take = this.#take();
-      if (!take) return this.stop(); // the page has said why
+      if (!take) return this.stop(); // the error is shown already
       const { region, piece } = take;
-      this.said(`The model answers: bars ${stopBar + 1} to ${stopBar + this.bars}.`);
+      this.say(`The model answers: bars ${stopBar + 1} to ${stopBar + this.bars}.`);
       app.player.load(take, { at: piece.lines[region.first] });
       app.player.seek(piece.lines[region.first]);
       app.player.play();
-      return this.#listen(take.id);
+      return this.#awaitEnd(take.id);
     });
   }
 
-  // Until the answer ends; it may wait for what is still being written.
-  #listen(id) {
+  // Wait for the end of the answer, which may pause for notes that are still being written.
+  #awaitEnd(id) {
     const { app } = this;
     const { player, desk } = app;
     const { transport, synth } = player;
@@ -224,7 +225,7 @@ export class Trade {
     const isOver = () => {
       const take = now();
       const anchor = transport.anchors.at(-1);
-      if (!take || player.entry?.id !== id) return true; // something else was opened
+      if (!take || player.entry?.id !== id) return true; // another piece was opened
       if (transport.waiting || !(begun || transport.playing)) return false;
       const offset = clock() - synth.now();
       if (!begun) this.delays.push(anchor.time + offset - this.line);
@@ -233,20 +234,20 @@ export class Trade {
       this.end = anchor.time + left / anchor.tempo + offset;
       return take.state !== "running" && clock() >= this.end - EARLY;
     };
-    this.#look(isOver, () => {
+    this.#when(isOver, () => {
       const take = now();
       if (!take || player.entry?.id !== id || take.state === "stopped") return this.stop();
       if (desk.current?.id !== take.parent) return this.stop(OTHER);
-      return this.#mine(this.#join(take), this.end);
+      return this.#playUser(this.#join(take), this.end);
     });
   }
 
-  // Make a take with all that was played the piece; gives the number of its bars.
+  // Make the take, with all that was played, the piece; returns its number of bars.
   #join(take) {
     const { app } = this;
     const { piece, region } = take;
     const rest = Math.max(0, this.stopBar - region.first);
-    const made = withLate(answeredAt(piece, region.first, this.stopBar), this.asked, this.whole);
+    const made = withLate(answerAt(piece, region.first, this.stopBar), this.asked, this.whole);
     const [first, stop] = [region.first + rest, region.stop + rest];
     app.use(take.id, "trading bars", region.stop);
     const more = { chosen: stop, title: this.title, region: { ...region, first, stop } };
@@ -255,13 +256,13 @@ export class Trade {
   }
 
   #at(time, act) {
-    this.#look(() => clock() >= time, act);
+    this.#when(() => clock() >= time, act);
   }
 
-  #look(isTime, act) {
+  #when(isTime, act) {
     clearTimeout(this.timer);
     if (!this.on) return;
     if (isTime()) act();
-    else this.timer = setTimeout(() => this.#look(isTime, act), LOOK);
+    else this.timer = setTimeout(() => this.#when(isTime, act), LOOK);
   }
 }

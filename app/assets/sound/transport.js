@@ -1,12 +1,12 @@
-// When which note sounds: a player's clock over a piece that may still be growing. It knows no audio: `out` takes
-// what is to be sent to a synthesizer, `now` tells its time; tests drive it by themselves.
+// Schedules the notes of a piece that may still be growing. It does not depend on audio: `out` receives the events for a
+// synthesizer, and `now` returns the time of its clock.
 import { Clock } from "../music/clock.js";
 import { isHeard } from "../music/heard.js";
 import { WIDTH, barAt, beatOf, endTick, firstFrom } from "../music/piece.js";
 
-const TAIL = 0.4; // seconds after the last note, in which it dies away
-const LEAD = 0.04; // before the first note of a start, so that it is not cut
-const DRUMS = 9; // a channel
+const TAIL = 0.4; // seconds for the last note to fade
+const LEAD = 0.04; // seconds before the first note, so that its attack is not cut
+const DRUMS = 9; // channel
 const PITCHED = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14];
 export const CLICKS = { first: [76, 110], other: [77, 80] };
 
@@ -24,15 +24,15 @@ export class Transport {
     this.tempo = 1;
     this.transpose = 0;
     this.loop = null; // [from, to] in ticks
-    this.mix = []; // of each track
-    this.at = 0; // the tick to begin from
-    this.active = new Map(); // notes that sound: key → {channel, pitch, end, track}
-    this.anchors = []; // {time, seconds, tempo}: where in the piece it is at a time of the synthesizer, and how fast
+    this.mix = []; // by track
+    this.at = 0; // the tick to start from
+    this.active = new Map(); // sounding notes: key → {channel, pitch, end, track}
+    this.anchors = []; // {time, seconds, tempo}: the position in the piece at a time of the synthesizer, and the speed
     this.piece = null;
   }
 
-  // Take another piece; where it still grows, `frontier` is the tick up to which it is known. What plays goes on in
-  // it at the same beat; what goes round goes round there, if there is as much of it and its bars are `related`.
+  // Load another piece; `frontier` is the tick up to which a growing one is known. Playback continues at the same beat, and
+  // a loop carries over if the piece is `related` and long enough.
   load(piece, frontier = Infinity, related = true) {
     const scale = piece.ticksPerBeat / (this.piece ?? piece).ticksPerBeat,
       end = piece.lines.at(-1),
@@ -44,8 +44,8 @@ export class Transport {
     if (this.playing) this.#restart(this.at);
   }
 
-  // Without a gap: what has been sent is heard to its end, and goes on there in the other piece, whose notes that are
-  // held by then sound at once; those that both have are not struck again.
+  // Switch without a gap: play out what has been sent, then continue in the other piece. Its notes held at that tick start
+  // at once; those in both pieces continue without a new attack.
   #change(piece, frontier, scale, keep = true) {
     const time = Math.max(this.now(), this.#time(this.anchors.at(-1), this.sent)),
       { at } = this,
@@ -66,23 +66,23 @@ export class Transport {
         this.#on(i, time);
   }
 
-  // The same piece, which has grown, or was changed a little while it sounds. What goes round ends with it at the
-  // latest, and begins again where more than that was sent already.
+  // Update a piece that has grown or was edited during playback. The loop is cut to its length, and restarts if playback
+  // was beyond that.
   grow(piece, frontier = Infinity) {
     const place = this.tick,
       waited = this.waiting,
       end = piece.lines.at(-1);
     const retimed = this.playing && !waited && String(piece.tempos) !== String(this.piece.tempos);
     const time = retimed ? Math.max(this.now(), this.#time(this.anchors.at(-1), this.sent)) : 0;
-    const around = this.#turn < Infinity;
+    const around = this.#loopEnd < Infinity;
     if (this.loop)
       this.loop = this.loop[0] < end ? [this.loop[0], Math.min(this.loop[1], end)] : null;
     this.#take(piece, frontier);
     if (this.playing && around && this.sent >= this.loop?.[1]) return this.#restart(this.loop[0]);
-    // Of its other tempos, the tick that is heard and the one that was sent up to have other seconds.
+    // With new tempos, the tick that is heard and the last one sent are at other seconds.
     if (retimed) this.anchors = [this.#anchor(this.now(), place), this.#anchor(time, this.sent)];
     for (const [key, note] of this.active) note.end = this.#endOf(key) ?? note.end;
-    if (waited && (frontier > place + piece.ticksPerBeat || this.#turn <= frontier))
+    if (waited && (frontier > place + piece.ticksPerBeat || this.#loopEnd <= frontier))
       this.#restart(place);
   }
 
@@ -91,38 +91,38 @@ export class Transport {
     this.clock = new Clock(piece);
     this.frontier = frontier;
     this.end = Math.max(endTick(piece), Number.isFinite(frontier) ? frontier : 0);
-    this.#voices();
+    this.#setVoices();
   }
 
-  #voices() {
+  #setVoices() {
     const free = [...PITCHED];
     this.channels = this.piece.tracks.map((track) => (track.drum ? DRUMS : (free.shift() ?? 0)));
-    this.piece.tracks.forEach((track, index) => this.#voice(index));
+    this.piece.tracks.forEach((track, index) => this.#setVoice(index));
   }
 
-  #voice(index) {
+  #setVoice(index) {
     const track = this.piece.tracks[index],
       mix = { ...noMix(track), ...this.mix[index] },
       channel = this.channels[index];
     const said = `${track.drum ? "drum" : mix.program} ${mix.volume}`;
-    this.said ??= {};
-    if (this.said[channel] === said) return;
-    this.said[channel] = said;
+    this.voices ??= {};
+    if (this.voices[channel] === said) return;
+    this.voices[channel] = said;
     if (!track.drum) this.out.program(channel, mix.program);
     this.out.volume(channel, mix.volume);
   }
 
-  // Where it is, in ticks: what is heard now, not what has been sent already.
+  // The tick that is heard now, not the last one sent.
   get tick() {
     if (!this.playing || !this.anchors.length) return this.at;
     const now = this.now();
     const anchor = this.anchors.findLast((one) => one.time <= now) ?? this.anchors[0];
     const tick = this.waiting ? this.clock.tick(anchor.seconds) : this.#reached(anchor, now);
-    return Math.min(tick, Math.max(this.end, this.at), this.#turn);
+    return Math.min(tick, Math.max(this.end, this.at), this.#loopEnd);
   }
 
-  // The tick at which it goes round; what begins after a loop does not.
-  get #turn() {
+  // The tick at which the loop ends; Infinity if playback is beyond it.
+  get #loopEnd() {
     return this.sent < this.loop?.[1] ? this.loop[1] : Infinity;
   }
 
@@ -162,7 +162,7 @@ export class Transport {
     if (tempo === this.tempo) return;
     this.tempo = tempo;
     if (!this.playing) return;
-    // What has been sent is heard as it was sent, which may be up to the end of a loop and on from its start.
+    // What has been sent keeps its timing, including a jump at the end of a loop.
     const time = this.#time(this.anchors.at(-1), this.sent);
     const before = this.anchors.filter((one) => one.time < time).slice(-3);
     this.anchors = [...before, this.#anchor(time, this.sent)];
@@ -184,34 +184,34 @@ export class Transport {
     this.changed("loop");
   }
 
-  // Mute, solo, volume and instrument of each track: heard at once.
+  // Set mute, solo, volume and instrument of each track, with immediate effect.
   setMix(mix) {
     this.mix = mix;
     if (!this.piece) return;
-    this.#voices();
+    this.#setVoices();
     for (const [key, note] of [...this.active])
       if (!isHeard(this.mix, note.track)) this.#off(key, this.now());
   }
 
-  // Send what is due within the next seconds. Called often.
+  // Send the events of the next `ahead` seconds; to be called often.
   pump(ahead) {
     if (!this.playing) return;
     const horizon = this.now() + ahead;
     for (let turns = 0; turns < 64; turns++) {
       const anchor = this.anchors.at(-1);
       const reach = this.#reached(anchor, horizon);
-      const stop = this.#turn;
+      const stop = this.#loopEnd;
       const to = Math.min(reach, stop, this.frontier);
       this.#send(this.sent, to, anchor);
       this.sent = Math.max(this.sent, to);
       if (to !== stop || reach < stop) break;
-      this.#around(anchor);
+      this.#jumpBack(anchor);
     }
-    this.#await();
+    this.#awaitNotes();
     this.#finish();
   }
 
-  // The tick at a time, and the time of a tick, from an anchor on.
+  // The tick at a time, and the time of a tick, relative to an anchor.
   #reached({ time, seconds, tempo }, at) {
     return this.clock.tick(seconds + Math.max(0, at - time) * tempo);
   }
@@ -224,16 +224,16 @@ export class Transport {
     return { time, seconds: this.clock.seconds(tick), tempo: this.tempo };
   }
 
-  #around(anchor) {
+  #jumpBack(anchor) {
     const time = this.#time(anchor, this.loop[1]);
     this.#silence(time - 0.002);
     this.anchors = [...this.anchors.slice(-3), this.#anchor(time, this.loop[0])];
     this.sent = this.loop[0];
   }
 
-  // At the end of what is known, wait for more, unless a loop goes round there.
-  #await() {
-    const grows = Number.isFinite(this.frontier) && this.#turn > this.frontier;
+  // Wait at the end of what is written so far, unless a loop ends before it.
+  #awaitNotes() {
+    const grows = Number.isFinite(this.frontier) && this.#loopEnd > this.frontier;
     if (this.waiting || !grows || this.tick < this.frontier - 1) return;
     this.at = this.frontier;
     this.#silence();
@@ -243,7 +243,7 @@ export class Transport {
   }
 
   #finish() {
-    if (Number.isFinite(this.frontier) || this.#turn < Infinity) return;
+    if (Number.isFinite(this.frontier) || this.#loopEnd < Infinity) return;
     const anchor = this.anchors.at(-1);
     if (this.now() < this.#time(anchor, this.end) + TAIL) return;
     this.playing = false;
@@ -264,7 +264,7 @@ export class Transport {
     if (this.metronome) this.#click(from, to, anchor);
   }
 
-  // Let a note sound, of which its place in the array is given, unless it does already.
+  // Start the note at a place in the array, unless it already sounds.
   #on(place, time) {
     const { notes, tracks } = this.piece,
       [onset, duration, pitch, velocity, track] = notes.subarray(place, place + WIDTH),
@@ -301,7 +301,7 @@ export class Transport {
     for (const key of [...this.active.keys()]) this.#off(key, time);
   }
 
-  // When a note that sounds ends, as far as is known now.
+  // The end of a sounding note, as far as known; null if it is gone.
   #endOf(key) {
     const [onset, pitch, track] = key.split(" ").map(Number),
       { notes } = this.piece;

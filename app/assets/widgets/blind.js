@@ -1,13 +1,13 @@
-// Compare blind: two takes, or a take and the real piece, as A and B in an order that nobody knows; which is better?
+// The blind comparison: two takes, or a take and the real piece, as A and B in random order.
 import { Choices, blind, pairsOf } from "../desk/listening.js";
 import { action, download, icon, make, marked } from "./parts.js";
 
 const HOW =
-  "A and B are two takes, or a take and the piece as it really goes on, in an order that is drawn by chance. " +
-  "Hear both, then choose.";
+  "A and B are two takes, or a take and the original continuation, in random order. " +
+  "Listen to both, then choose.";
 const CHOICES = { A: "A is better", none: "No difference", B: "B is better" };
 
-// What the dialog shows and is pressed: `acts` are close(), play(side), choose(chosen), draw(), save() and forget().
+// The dialog. `acts`: close(), play(side), choose(chosen), draw(), save(), forget().
 function dialogFor(acts) {
   const name = make("h2", "", "Compare blind");
   const close = icon("close", "Close", () => acts.close());
@@ -29,31 +29,31 @@ function dialogFor(acts) {
   return { box, plays, buttons, said, next, save, forget };
 }
 
-// Show the pair at hand: which of its sides plays, the sides that are `known`, and what was `told` after the choice.
-function showPair({ plays, buttons, said, next }, { heard, pairs, known, told }, player) {
+// Show a pair: the side that plays, the sides heard so far (`known`), and the `answer` after the choice.
+function showPair({ plays, buttons, said, next }, { pair, pairs, known, answer }, player) {
   for (const [place, side] of ["A", "B"].entries()) {
-    const on = player.entry?.id === heard[side].entry.id && player.playing;
+    const on = player.entry?.id === pair[side].entry.id && player.playing;
     plays[place].textContent = on ? `❚❚ ${side}` : `▶ ${side}`;
     plays[place].ariaLabel = `${on ? "Pause" : "Play"} ${side}`;
     plays[place].ariaPressed = on;
   }
-  for (const button of buttons) button.disabled = known.size < 2 || Boolean(told);
-  said.textContent = told || (known.size < 2 ? "Hear A and B first." : "Which is better?");
-  next.hidden = !told;
-  next.textContent = pairs.length > 1 ? "Next pair" : "Once more";
+  for (const button of buttons) button.disabled = known.size < 2 || Boolean(answer);
+  said.textContent = answer || (known.size < 2 ? "Listen to A and B first." : "Which is better?");
+  next.hidden = !answer;
+  next.textContent = pairs.length > 1 ? "Next pair" : "Again";
 }
 
-// Show how many choices are kept, where there are any.
+// Show the number of stored choices, if any.
 function showKept({ save, forget }, kept) {
   save.textContent = `Download choices (${kept})`;
   save.hidden = forget.hidden = !kept;
 }
 
-// One of the pairs by chance, and another one than `heard` where there are several.
-function drawn(pairs, heard) {
+// Draw a pair at random, if possible not the last one.
+function drawn(pairs, last) {
   const same = (pair) =>
-    heard &&
-    pair.every(({ facts }) => [heard.A, heard.B].some((side) => side.facts.what === facts.what));
+    last &&
+    pair.every(({ facts }) => [last.A, last.B].some((side) => side.facts.what === facts.what));
   const others = pairs.filter((pair) => !same(pair));
   const among = others.length ? others : pairs;
   return blind(among[Math.floor(Math.random() * among.length)]);
@@ -66,7 +66,7 @@ function loadAgain(app, { id, at }) {
   return loaded ? player.load(loaded, { at }) : app.follow();
 }
 
-// The button, and the dialog that it opens. `show` says whether there is something to compare.
+// The button and the dialog that it opens. `show` hides the button if there is nothing to compare.
 export function blindPart(app) {
   const { desk, player } = app;
   const choices = new Choices();
@@ -76,11 +76,11 @@ export function blindPart(app) {
   const view = dialogFor({ close: () => view.box.close(), play, choose, draw, save, forget });
   const { box, plays, next } = view;
 
-  let heard = null; // {A, B, bars}: the pair at hand
+  let pair = null; // the current pair: {A, B, bars}
   let pairs = [];
   let known = new Set(); // the sides that have been heard
-  let told = "";
-  let before = null; // what was loaded, and where it was
+  let answer = "";
+  let before = null; // the piece in the player and its position
 
   function open() {
     before = { id: player.entry?.id, at: player.tick };
@@ -94,15 +94,15 @@ export function blindPart(app) {
   function draw() {
     pairs = pairsOf(desk);
     player.pause();
-    heard = drawn(pairs, heard);
+    pair = drawn(pairs, pair);
     known = new Set();
-    told = "";
+    answer = "";
     show();
     plays[0].focus();
   }
 
   function play(side) {
-    const { entry } = heard[side];
+    const { entry } = pair[side];
     if (player.entry?.id === entry.id && player.playing) return player.pause();
     player.load(entry, { at: 0 });
     player.seek(0);
@@ -113,14 +113,14 @@ export function blindPart(app) {
 
   function choose(chosen) {
     player.pause();
-    choices.add(heard, chosen, desk.current?.title ?? "");
-    told = `A was ${heard.A.facts.what}, B ${heard.B.facts.what}.`;
+    choices.add(pair, chosen, desk.current?.title ?? "");
+    answer = `A was ${pair.A.facts.what}, B was ${pair.B.facts.what}.`;
     show();
     next.focus();
   }
 
   box.addEventListener("close", () => {
-    heard = null;
+    pair = null;
     loadAgain(app, before);
     opener.focus();
   });
@@ -128,8 +128,8 @@ export function blindPart(app) {
 
   function show() {
     opener.hidden = !pairsOf(desk).length;
-    if (!heard) return;
-    showPair(view, { heard, pairs, known, told }, player);
+    if (!pair) return;
+    showPair(view, { pair, pairs, known, answer }, player);
     showKept(view, choices.all.length);
   }
   return { opener, box, show };

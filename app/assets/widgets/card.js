@@ -1,17 +1,16 @@
-// What the cards of the piece and of each take have: a roll with a bar for what is chosen on it, a star, buttons to play and
-// to save, a place for errors.
+// The parts common to the cards of the piece and the takes: roll, actions for selected bars, star, Play, Save, errors.
 import { mixOf } from "../desk/mix.js";
 import { isHeard } from "../music/heard.js";
 import { Roll } from "../roll/roll.js";
 import { alarm, icon, make, rename } from "./parts.js";
 import { playButton } from "./play_button.js";
 import { rangeBar } from "./range_bar.js";
-import { alongMenu, grip } from "./save_menu.js";
+import { saveMenu, grip } from "./save_menu.js";
 
-export const HIGH = "clamp(240px, 34vh, 380px)"; // of the piece, and of a take by itself
+export const HIGH = "clamp(240px, 34vh, 380px)"; // of the piece, and of a single take
 
-// The parts of a card, and `show`, which takes an entry with how its roll shows it. `what` it is stands on the grip; `acts`
-// are those that the roll has besides the usual ones.
+// The parts of a card. `show` takes an entry and how its roll shows it; `what` names it on the grip; `acts` are additional
+// actions of the roll.
 export function cardParts(app, entryOf, what, { acts = {}, ...options }) {
   const { desk, player } = app;
   const rolls = make("div");
@@ -31,11 +30,11 @@ export function cardParts(app, entryOf, what, { acts = {}, ...options }) {
     play = playButton(app, entryOf),
     star = starButton(desk, () => entryOf().id),
     said = alarm(),
-    menu = alongMenu(app, entryOf, said.say);
+    menu = saveMenu(app, entryOf, said.say);
   function show(entry, shown) {
     roll.loop = player.loopOf(entry);
     roll.show(entry, shown);
-    bar.show(roll.range); // which may be gone; and what can be done with it changes when composing ends
+    bar.show(roll.range); // the selection may be gone, and its actions change when composing ends
     star.show();
     play.show();
   }
@@ -47,7 +46,7 @@ function starButton(desk, idOf) {
   const button = icon("star", "Star", () => desk.star(idOf()), "mg-icon mg-star");
   const show = () => {
     button.ariaPressed = desk.stars.has(idOf());
-    rename(button, desk.stars.has(idOf()) ? "Starred; remove the star" : "Star");
+    rename(button, desk.stars.has(idOf()) ? "Remove the star" : "Star");
   };
   return Object.assign(button, { show });
 }

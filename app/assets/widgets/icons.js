@@ -1,4 +1,4 @@
-// The marks on buttons, drawn here: letters for them lack on some machines.
+// The icons of buttons, drawn as paths: some systems lack characters for them.
 const PATHS = {
   play: "M8 5.5v13l10.5-6.5z",
   pause: "M8.5 6v12M15.5 6v12",

@@ -1,4 +1,4 @@
-// The names of General MIDI's programs, from 0.
+// The names of the General MIDI programs, from 0.
 const NAMES = `Piano|Bright piano|Electric grand|Honky-tonk|Electric piano 1|Electric piano 2|Harpsichord|Clavinet|Celesta|Glockenspiel|Music box|Vibraphone|Marimba|Xylophone|Tubular bells|Dulcimer|
 Drawbar organ|Percussive organ|Rock organ|Church organ|Reed organ|Accordion|Harmonica|Tango accordion|Nylon guitar|Steel guitar|Jazz guitar|Clean guitar|Muted guitar|Overdriven guitar|Distortion guitar|Guitar harmonics|
 Acoustic bass|Finger bass|Pick bass|Fretless bass|Slap bass 1|Slap bass 2|Synth bass 1|Synth bass 2|Violin|Viola|Cello|Contrabass|Tremolo strings|Pizzicato strings|Harp|Timpani|

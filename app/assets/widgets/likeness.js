@@ -1,16 +1,16 @@
-// How like its prompt a take stays, in a musician's words: light bars in a fold, and what they mean.
+// The similarity of a take to its prompt, as horizontal bars in a fold, in words for musicians.
 import { fold, make } from "./parts.js";
 
 const METRICS = {
   "onset–duration": [
     "Rhythm",
-    "where in the bar notes begin, and how long they are (onset–duration)",
+    "where notes begin in the bar, and their durations (onset–duration)",
   ],
-  "time–pitch": ["Melody", "the steps and pauses from note to note (time–pitch)"],
-  "onset–drum": ["Drums", "where in the bar which drum is struck (onset–drum)"],
+  "time–pitch": ["Melody", "time and pitch differences from note to note (time–pitch)"],
+  "onset–drum": ["Drums", "which drums are played where in the bar (onset–drum)"],
 };
 
-// A row a metric, a bar a quarter.
+// One row per metric, one bar per quarter of the take.
 export function likeness(rows) {
   if (!rows?.length) return make("div");
   const each = rows[0].quarters.length > 1 ? ", quarter by quarter" : "";
@@ -26,6 +26,6 @@ export function likeness(rows) {
     const named = make("span", "mg-metric", name, { title: meaning });
     return make("div", "mg-meters", [named, ...bars]);
   });
-  const words = make("span", "mg-likeness-name", `Likeness to your part${each}, 0 to 1`);
+  const words = make("span", "mg-likeness-name", `Similarity to the prompt${each}, 0 to 1`);
   return fold("Details", "mg-details", [make("div", "mg-likeness", [words, ...made])]);
 }

@@ -1,4 +1,4 @@
-// A menu at a button, as a popover: it closes by Escape, by a press elsewhere or on an item, and where the focus leaves it.
+// A popover menu: closes on Escape, on a click elsewhere or on an item, and when it loses the focus.
 import { make } from "./parts.js";
 
 export function menu(name, items = [], className = "mg-menu") {

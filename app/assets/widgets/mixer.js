@@ -1,4 +1,4 @@
-// The tracks of what lies on the desk: mute, solo, volume, instrument; and a part to be written to the others.
+// The mixer: mute, solo, volume and instrument of each track, and a button to have its part written again.
 import { mixOf, remix } from "../desk/mix.js";
 import { silentOf } from "../music/heard.js";
 import { noMix } from "../sound/transport.js";
@@ -6,7 +6,7 @@ import { able, action, fold, isAble, make, options, rename } from "./parts.js";
 import { INSTRUMENTS } from "./instruments.js";
 
 export function mixer(app) {
-  // What is not heard is told on the fold, too: a piece that is silent for a mute in there would be a riddle.
+  // Silent tracks are named on the closed fold, too, so that nobody wonders why nothing sounds.
   const silent = make("span", "mg-silent-tracks"),
     list = make("div", "mg-tracks"),
     why = make("p", "mg-why"),
@@ -31,7 +31,7 @@ export function mixer(app) {
   return Object.assign(box, { show });
 }
 
-// A track: mute, solo, volume, instrument, and a part to rewrite; what that lacks is said in `why`.
+// The controls of a track; `why` shows why its part cannot be written.
 function trackLine(app, track, index, why) {
   const { desk } = app;
   const mixOn = () => ({ ...noMix(track), ...mixOf(desk, desk.current)[index] });
@@ -45,7 +45,7 @@ function trackLine(app, track, index, why) {
 
   const name = make("span", "mg-track-name", track.name);
   const mute = toggle("mute", "M", "Mute"),
-    solo = toggle("solo", "S", "Solo:");
+    solo = toggle("solo", "S", "Solo");
   const ariaLabel = `Volume of ${track.name}`,
     volume = make("input", "mg-volume", "", {
       type: "range",
@@ -74,10 +74,10 @@ function trackLine(app, track, index, why) {
     if (!track.drum) kind.value = mix.program;
     able(
       write,
-      `Write a new ${part} part to the others, which stay note for note.`,
+      `Write a new ${part} part; the other parts stay as they are.`,
       !parts.includes(part) && (lacks.accompany ?? ""),
-      !desk.current?.piece.notes.length && "There is nothing yet to write to.",
-      app.composer.busy && "Something is being composed; press Stop first.",
+      !desk.current?.piece.notes.length && "There are no notes to accompany yet.",
+      app.composer.busy && "The model is composing; press Stop first.",
     );
   };
   return line;

@@ -1,24 +1,24 @@
-// What the page is put together from: elements, buttons, sliders with a number, a sentence for errors.
+// The building blocks of the page: elements, buttons, sliders, fields, error messages.
 import { mark } from "./icons.js";
 
-// An element; `within` is its text, or what lies in it.
+// Make an element; `within` is its text or its children.
 export function make(tag, className = "", within = "", more = {}) {
   const made = Object.assign(document.createElement(tag), { className }, more);
   if (within) made.append(...[within].flat());
   return made;
 }
 
-// What is folded away under a few words.
+// A collapsible section.
 export const fold = (words, className, within = [], more = {}) =>
   make("details", className, [make("summary", "", words), ...within], more);
 
 export const action = (text, act, className = "mg-chip", more = {}) =>
   make("button", className, text, { type: "button", onclick: act, ...more });
 export const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
-export const barsSaid = ({ first, stop }) =>
+export const barsLabel = ({ first, stop }) =>
   stop - first > 1 ? `bars ${first + 1}–${stop}` : `bar ${stop}`;
 
-// A button with a mark of icons.js, and a name that is told.
+// A button with an icon; its name is the tooltip and the label for screen readers.
 export function icon(sign, name, act, className = "mg-icon") {
   const button = action("", act, className);
   button.innerHTML = mark(sign);
@@ -26,7 +26,7 @@ export function icon(sign, name, act, className = "mg-icon") {
   return button;
 }
 
-// A button with a mark and its name; where there is little room the mark stands alone.
+// A button with an icon and its name, which a small screen hides.
 export function marked(sign, name, act, className = "mg-chip") {
   const button = icon(sign, name, act, className);
   button.append(make("span", "mg-wordy", name));
@@ -35,8 +35,8 @@ export function marked(sign, name, act, className = "mg-chip") {
 
 export const rename = (button, name) => (button.ariaLabel = button.title = name);
 
-// A button that says why it cannot be pressed, the first of some reasons that are false where they do not hold: it stays
-// in reach of keys and of a screen reader.
+// Disable a button if one of the reasons is not false, and give it as the tooltip. It stays reachable by keyboard and
+// screen reader.
 export function able(button, name, ...reasons) {
   const why = reasons.find((one) => one !== false);
   button.ariaDisabled = why !== undefined;
@@ -45,14 +45,14 @@ export function able(button, name, ...reasons) {
 
 export const isAble = (button) => button.ariaDisabled !== "true";
 
-// Before a part of the page goes away that has the focus, it goes on to another; who works by keys is led there.
+// Before `box` is removed, pass its focus on; scroll to the new place for keyboard users only.
 export function passFocus(box, to) {
   const from = document.activeElement;
   if (box.contains(from)) to.focus({ preventScroll: !from.matches(":focus-visible") });
 }
 
-// A slider and a field for the same number. `said` puts the number into words.
-export function slider(id, label, min, max, act, { step = 1, said = null, info = "" } = {}) {
+// A slider with a number field, or with words for the number if `inWords` is given.
+export function slider(id, label, min, max, act, { step = 1, inWords = null, info = "" } = {}) {
   const name = make("label", "mg-label", label, { htmlFor: `${id}-range` });
   const bounds = { min, max, step },
     ariaLabel = `${label}, as a number`;
@@ -61,18 +61,18 @@ export function slider(id, label, min, max, act, { step = 1, said = null, info =
   const words = make("output", "mg-said");
   const show = (to, typed = document.activeElement === number) => {
     range.value = to;
-    if (!typed) number.value = to; // nobody's typing is written over
-    if (said) range.ariaValueText = words.textContent = said(Number(to));
+    if (!typed) number.value = to; // do not overwrite what is being typed
+    if (inWords) range.ariaValueText = words.textContent = inWords(Number(to));
   };
   const change = (from) => {
     const { value } = from;
-    if (value !== "") range.value = value; // which keeps to its bounds and steps
+    if (value !== "") range.value = value; // clamped to the bounds and steps
     show(range.value, false);
     if (value !== "") act(Number(range.value));
   };
   range.addEventListener("input", () => change(range));
   number.addEventListener("change", () => change(number));
-  const head = make("div", "mg-field-head", [name, said ? words : number]);
+  const head = make("div", "mg-field-head", [name, inWords ? words : number]);
   const box = make("div", "mg-field", [head, range, make("span", "mg-info", info)], { id });
   return Object.assign(box, {
     show: (to) => show(to),
@@ -82,11 +82,11 @@ export function slider(id, label, min, max, act, { step = 1, said = null, info =
   });
 }
 
-// A field with its name over it.
+// An input with its label above.
 export const field = (id, label, input) =>
   make("div", "mg-field", [make("label", "mg-label", label, { htmlFor: input.id }), input], { id });
 
-// Pairs of a value and its name, as they lie in a list to choose from.
+// The options of a select, from pairs [value, text].
 export const options = (pairs) => pairs.map(([value, text]) => make("option", "", text, { value }));
 
 export function choice(id, label, pairs, act) {
@@ -104,7 +104,7 @@ export function check(id, label, act) {
   return Object.assign(make("label", "mg-check", [input, label], { id }), { show });
 }
 
-// A field, out of sight, for a file to be opened.
+// A hidden file input that opens a file.
 export function filePicker(app, accept, more) {
   const picker = make("input", "mg-file", "", { type: "file", accept, ...more });
   picker.addEventListener("change", () => (app.openFile(picker.files[0]), (picker.value = "")));
@@ -116,7 +116,7 @@ export function alarm() {
   return Object.assign(box, { say: (text) => ((box.textContent = text), (box.hidden = !text)) });
 }
 
-// Let bytes or a text be saved as a file.
+// Save bytes or text as a file.
 export function download(content, name, kind) {
   const url = URL.createObjectURL(new Blob([content], { type: kind }));
   const link = make("a", "", "", { href: url, download: name });
@@ -126,6 +126,6 @@ export function download(content, name, kind) {
   setTimeout(() => URL.revokeObjectURL(url), 60000);
 }
 
-// A title as a file's name: without folders, and nothing that turns the direction of letters or is none.
+// A title as a file name, without path separators and control characters.
 export const fileName = (title) =>
   title.replace(/[\\/:*?"<>|\p{C}\p{Zl}\p{Zp}]/gu, "_").slice(0, 80);

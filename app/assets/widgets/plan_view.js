@@ -1,24 +1,23 @@
-// The plan of a piece on the page: whether it is seen, which of its curves a hand bends, and what is asked of bars by
-// it.
+// The controls of the plan: its visibility, the curve to edit, and the goals that it sets for bars.
 import { barAt, barCount, linesFor } from "../music/piece.js";
-import { CURVES, askedOf, planOf, valueSaid } from "../music/plan.js";
+import { CURVES, askedOf, planOf, valueLabel } from "../music/plan.js";
 import { action, make, marked } from "./parts.js";
 
 const isIn = (range, bar) => Boolean(range) && bar >= range.first && bar < range.stop;
 
-// Whether a plan can be asked for.
+// Whether the model can be given a plan.
 const canAsk = ({ desk, model }) => !model.lacks.plan && desk.current?.piece.notes.length > 0;
 
-const HOW = ": drag its curve over bars to be written, or press the up and down keys here";
+const HOW = ": drag its curve over the bars to be written, or press the up and down arrow keys";
 
-// The bars that Continue writes.
+// The bars that Continue will write.
 const nextOf = ({ desk: { open, settings } }) => ({
   first: open.chosen,
   stop: open.chosen + settings.bars,
 });
 
-// What a roll shows of the plan of a piece, null for nothing. On the stage, `roll`, the bars are open that are to be
-// written: those after the prompt, and those that are chosen to be rewritten.
+// The plan that a roll shows, or null. On the stage (`roll`), the bars to be written can be edited: those after the prompt
+// and the selected ones.
 export function planShown(app, entry, roll = null) {
   const { desk } = app;
   const { plan, curve } = desk.settings;
@@ -37,7 +36,7 @@ export function planShown(app, entry, roll = null) {
   return { curve, goals: desk.goals, lines: linesFor(piece, bars), next, isOpen, letters };
 }
 
-// What is asked of the bars that are written next; what is not seen is not asked.
+// The goals for the bars that are written next; none if the plan is hidden.
 export function planAsked(app, { kind = "continue", first, last }) {
   const { goals, open, settings } = app.desk;
   if (!settings.plan || !canAsk(app)) return null;
@@ -45,7 +44,7 @@ export function planAsked(app, { kind = "continue", first, last }) {
   return kind === "continue" ? askedOf(goals, open.chosen, settings.bars) : null;
 }
 
-// What one take plans for the bars that are written next, as goals; what is bent stays.
+// The goals with those of a take's plan for the next bars; goals set by hand stay.
 function goalsOf(piece, { first, stop }, goals) {
   const plan = planOf(piece);
   const added = {};
@@ -60,12 +59,13 @@ function goalsOf(piece, { first, stop }, goals) {
   return { ...goals, ...added };
 }
 
-// The button that draws what the model plans. It states its plan bar by bar as it writes: so it writes a take.
+// The button that suggests a plan. The model states its plan bar by bar while writing, so it has to write a take.
 function suggestion(app, tell) {
   const { desk } = app;
   let stopping = null;
   const button = action("Suggest a plan", () => (stopping ? stopping.abort() : ask()));
-  button.title = "The model writes one take, which is not kept; its plan is drawn here to be bent";
+  button.title =
+    "The model writes a take and shows its plan for you to change; the take is not kept";
   async function ask() {
     const { id } = desk.current;
     const next = nextOf(app);
@@ -77,7 +77,7 @@ function suggestion(app, tell) {
       const { letters } = planOf(piece);
       app.sketched = { of: id, from: next.first, letters };
       desk.bend(goalsOf(piece, next, desk.goals));
-      tell("This is the plan of one take.");
+      tell("Plan taken from one generated take.");
     } catch (error) {
       if (error.name !== "AbortError") app.fail(error.message);
     } finally {
@@ -88,7 +88,7 @@ function suggestion(app, tell) {
   return button;
 }
 
-// The button that shows the plan, and the row under a roll that names its curves.
+// The button that shows the plan, and the row of its curves under the roll.
 export function planView(app, roll, tell) {
   const { desk } = app;
   const toggle = marked("plan", "Plan", () => desk.flip("plan"), "mg-chip mg-of-roll");
@@ -103,10 +103,10 @@ export function planView(app, roll, tell) {
     const added = bars.map((bar) => [bar, { ...goals[bar], [curve]: value }]);
     desk.bend({ ...goals, ...Object.fromEntries(added) });
     const last = bars.at(-1) + 1;
-    tell(`Bar ${last}: ${valueSaid(curve, value)}.`);
+    tell(`Bar ${last}: ${valueLabel(curve, value)}.`);
   }
 
-  // By keys, all bars that are to be written go up or down together: those that are chosen, or those after the prompt.
+  // Keys raise or lower all bars to be written together: the selected ones, or those after the prompt.
   function nudge(event, curve) {
     const by = { ArrowUp: 1, ArrowDown: -1 }[event.key];
     if (!by || !canAsk(app)) return;

@@ -1,10 +1,10 @@
-// The button that plays a piece, with its time; every card has one, and one piece plays at a time.
+// The play button of a card, with the time; only one piece plays at a time.
 import { Clock, clockTime } from "../music/clock.js";
 import { endTick } from "../music/piece.js";
 import { mark } from "./icons.js";
 import { action, make, rename } from "./parts.js";
 
-// Show on a button whether a piece plays, or is waited for, and in words what a press does.
+// Show on a button whether a piece plays or waits for notes, and what a click does.
 export function showPlay(button, { player }, entry, [play, pause]) {
   const on = player.playing && player.entry?.id === entry?.id,
     sign = on ? (player.waiting ? "wait" : "pause") : "play";
@@ -20,7 +20,7 @@ export function playButton(app, entryOf) {
     box = make("div", "mg-player", [button, time]);
   let length = 0,
     of = null,
-    said = "";
+    shown = "";
   function show() {
     const entry = entryOf(),
       { player } = app,
@@ -32,7 +32,7 @@ export function playButton(app, entryOf) {
     }
     const tempo = app.desk.settings.tempo,
       text = length ? `${clockTime(own ? player.seconds : 0)} / ${clockTime(length / tempo)}` : "";
-    if (text !== said) time.textContent = said = text;
+    if (text !== shown) time.textContent = shown = text;
   }
   return Object.assign(box, { show });
 }

@@ -1,4 +1,4 @@
-// Record: a MIDI keyboard or the computer's keys, with a count-in and a metronome, onto the grid of the piece.
+// Record: from a MIDI keyboard or the computer's keys, with count-in and metronome, quantised to the grid of the piece.
 import { barCount, lastPitched } from "../music/piece.js";
 import { Recorder } from "../sound/recorder.js";
 import { Trade } from "../sound/trade.js";
@@ -7,7 +7,7 @@ import { action, choice, fold, make } from "./parts.js";
 export function playIn(app) {
   const said = make("p", "mg-why", "", { role: "status" });
   const recorder = (app.recorder = new Recorder(app.player, {
-    heard: () => app.player.tell("recording"),
+    changed: () => app.player.tell("recording"),
     failed: (text) => (said.textContent = text),
   }));
   const part = partChoice(recorder);
@@ -18,36 +18,36 @@ export function playIn(app) {
   const keys = action("Computer keys", () => {
     recorder.useKeys(!recorder.keys);
     said.textContent = recorder.keys
-      ? "A W S E D F T G Y H U J K play from C on; Z and X go down and up an octave."
+      ? "A W S E D F T G Y H U J K play notes from C up; Z and X shift down and up an octave."
       : "";
     show();
   });
   const record = action("● Record", () => (recorder.on ? finish() : begin()));
   const trade = tradeButtons(app, recorder, {
-    said: (text) => {
+    say: (text) => {
       said.textContent = text;
-      said.scrollIntoView({ block: "nearest" }); // on a phone it may lie under the dock
+      said.scrollIntoView({ block: "nearest" }); // the player may cover it on a phone
     },
     changed: () => show(),
   });
   const row = make("div", "mg-row", [part, midi, keys, record, trade.pair]);
 
-  let onto = null; // what is played to
+  let onto = null; // the id of the piece that is recorded to
   function begin() {
     if (!app.desk.current || app.desk.current.kind === "nothing") app.openGrid();
     const entry = app.desk.current;
     app.player.pause();
     onto = entry.id;
     recorder.start(entry.piece, app.desk.settings.tempo);
-    said.textContent = "One bar is counted in; then play, and press Done at the end.";
+    said.textContent = "One bar of count-in, then play; press Done to finish.";
     show();
   }
 
   function finish() {
     const piece = recorder.stop();
     said.textContent = piece ? "" : "Nothing was played.";
-    if (piece && onto !== app.desk.open.current) app.recall(onto); // something else was opened meanwhile
-    if (piece) app.edit(piece, "playing in", { chosen: barCount(piece) }); // to be continued as a whole
+    if (piece && onto !== app.desk.open.current) app.recall(onto); // another piece was opened meanwhile
+    if (piece) app.edit(piece, "recording", { chosen: barCount(piece) }); // the prompt is the whole piece
     show();
   }
 
@@ -64,7 +64,7 @@ export function playIn(app) {
   return Object.assign(fold("Record", "mg-play-in", [row, said]), { show });
 }
 
-// The part that is recorded to: while something is being recorded, it stays the one that was chosen for it.
+// The choice of the part to record to; it does not change during a recording.
 function partChoice(recorder) {
   const part = choice("mg-part", "Part", [], (index) => (recorder.track = Number(index)));
   let named = "";
@@ -81,7 +81,7 @@ function partChoice(recorder) {
   return Object.assign(part, { offer });
 }
 
-// Trading bars with the model: how many bars each plays in turn, and the button that begins and ends it.
+// Trading bars with the model: the length of a turn, and the button that starts and stops it.
 function tradeButtons(app, recorder, acts) {
   const trade = new Trade(app, recorder, acts);
   app.trade = trade;

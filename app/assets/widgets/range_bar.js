@@ -1,30 +1,30 @@
-// What can be done with the bars that are chosen on a roll.
+// The actions for the bars selected on a roll.
 import { barCount, noteCount } from "../music/piece.js";
-import { able, action, barsSaid, icon, isAble, make, passFocus } from "./parts.js";
+import { able, action, barsLabel, icon, isAble, make, passFocus } from "./parts.js";
 
 const ACTS = {
-  anew: "Rewrite",
-  on: "Continue from here",
+  rewrite: "Rewrite",
+  continue: "Continue from here",
   end: "Cut after this",
   loop: "Loop",
   delete: "Delete",
   chord: "Set chord",
 };
-const BUSY = "Something is being composed; press Stop first.";
-const GROWING = "This is still being written; press Stop first, or wait for its end.";
+const BUSY = "The model is composing; press Stop first.";
+const GROWING = "This take is still being written; press Stop or wait until it ends.";
 
-// Say of each act what it does with the bars, or why it cannot be done.
+// Label each action with what it would do to the bars, or why it is not possible.
 function showActs(acts, { model, composer }, { piece, state }, { first, stop }, bars) {
-  // Of bars that are yet to come nothing can be kept, and they have their place already.
+  // While a take is being written, its bars can be neither cut nor deleted.
   const busy = composer.busy && BUSY,
     growing = state === "running" && GROWING,
-    empty = !noteCount(piece) && "There are no notes yet to go by.",
-    last = stop >= barCount(piece) && "The piece ends here already.";
+    empty = !noteCount(piece) && "There are no notes to work from yet.",
+    last = stop >= barCount(piece) && "The piece already ends here.";
   const { infill: lacks = false } = model.lacks;
-  able(acts.anew, `Rewrite ${bars}; everything else stays.`, lacks, empty, busy);
-  able(acts.on, `Go on after bar ${stop}`, busy);
-  able(acts.end, `The piece ends with bar ${stop}`, growing, last);
-  able(acts.delete, `Take ${bars} out; what follows moves up`, growing);
+  able(acts.rewrite, `Rewrite ${bars}; everything else stays as it is`, lacks, empty, busy);
+  able(acts.continue, `Continue after bar ${stop}`, busy);
+  able(acts.end, `End the piece after bar ${stop}`, growing, last);
+  able(acts.delete, `Delete ${bars}; later bars move up`, growing);
   able(acts.chord, "", growing);
   acts.chord.parentElement.hidden = stop - first > 1;
 }
@@ -33,7 +33,7 @@ function chordField() {
   return make("input", "mg-chord", "", {
     type: "text",
     placeholder: "Am7",
-    ariaLabel: "A chord for this bar",
+    ariaLabel: "Chord for this bar",
     maxLength: 12,
     spellcheck: false,
   });
@@ -53,14 +53,14 @@ export function rangeBar(app, roll, entryOf) {
     try {
       app.bars(entryOf().id, name, range, typed.value);
     } catch (error) {
-      roll.select(range); // to be tried again
+      roll.select(range); // so that it can be tried again
       from.focus();
       app.fail(error.message);
     }
   }
   const acts = {};
   for (const [name, text] of Object.entries(ACTS)) acts[name] = action(text, () => press(name));
-  acts.anew.classList.add("mg-new");
+  acts.rewrite.classList.add("mg-new");
   typed.addEventListener("keydown", (event) => {
     if (event.key !== "Enter") return;
     event.preventDefault();
@@ -75,12 +75,12 @@ export function rangeBar(app, roll, entryOf) {
   function show(range) {
     box.hidden = !range;
     if (!range) return;
-    const bars = barsSaid(range);
+    const bars = barsLabel(range);
     if (words.textContent.toLowerCase() !== bars) why.textContent = "";
     words.textContent = bars[0].toUpperCase() + bars.slice(1);
-    box.ariaLabel = `What to do with ${bars}`;
+    box.ariaLabel = `Actions for ${bars}`;
     showActs(acts, app, entryOf(), range, bars);
-    // Why something cannot be done stays until it can: a take that is being written is shown again with every note.
+    // Keep the reason until it no longer holds: a take being written is shown again with every note.
     if (!Object.values(acts).some((one) => !isAble(one) && one.title === why.textContent))
       why.textContent = "";
   }

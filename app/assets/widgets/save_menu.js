@@ -1,7 +1,7 @@
-// Take a piece along: drag it out of the page, or save it as MIDI, a track of it, a score, or sound. Where it is heard
-// otherwise than it is written, in another key or without a track, it can be had as either.
+// Saving a piece: drag it out of the page, or save it as MIDI (whole, one track, the new bars), as a score or as audio. If
+// playback differs from what is written, as by a transposition or a muted track, both versions are offered.
 import { mixOf } from "../desk/mix.js";
-import { asHeard, changesOf, isAllSilent, playing } from "../music/heard.js";
+import { asHeard, changesOf, isAllSilent, tracksWithNotes } from "../music/heard.js";
 import { isMidi, writeMidi } from "../music/midi.js";
 import { excerptFrom } from "../music/piece.js";
 import { menu } from "./menu.js";
@@ -11,7 +11,7 @@ const MIDI = "audio/midi",
   WAV = "audio/wav",
   XML = "application/vnd.recordare.musicxml+xml";
 
-// The file that was opened, as it was or with what was written into it; else one of the notes.
+// The file that was opened, with the new notes if they could be written into it.
 export const fileKept = (entry) => entry.kept ?? entry.file;
 const midiOf = (entry) =>
   fileKept(entry) && isMidi(fileKept(entry))
@@ -19,8 +19,7 @@ const midiOf = (entry) =>
     : writeMidi(entry.piece, { made: entry.provenance ?? null });
 
 export const isXml = (bytes) => bytes && new TextDecoder().decode(bytes.subarray(0, 5)) === "<?xml";
-const LOST =
-  "Written from the notes alone: what else was in the file that you opened is not in it.";
+const LOST = "Written from the notes only, without the other contents of the file you opened.";
 
 const settingOf = ({ desk }, entry) => ({
   mix: mixOf(desk, entry),
@@ -28,14 +27,14 @@ const settingOf = ({ desk }, entry) => ({
   transpose: desk.settings.transpose,
 });
 
-// What stands for an entry as it is heard: the file says in words what was changed. A file that was opened may hold more
-// than the page plays of it.
+// An entry as it is heard; its file records the changes in words. It is also made for an unchanged entry with a file,
+// which may hold more than the page plays.
 function heardEntry(app, entry) {
   const setting = settingOf(app, entry),
     changes = changesOf(entry.piece, setting),
     { provenance } = entry;
   if (isAllSilent(entry.piece, setting.mix))
-    throw new Error("All tracks are muted, so there is nothing to hear; let one be heard first.");
+    throw new Error("All tracks are muted; unmute one first.");
   if (!changes.length && !entry.file) return entry;
   const { piece, volumes } = asHeard(entry.piece, setting),
     fileName = `${entry.title}.mid`;
@@ -44,10 +43,10 @@ function heardEntry(app, entry) {
   return { ...entry, piece, file: writeMidi(piece, { made, volumes }), fileName };
 }
 
-// `DownloadURL` is what a browser hands to whom a drag ends at: a folder, or a program for music.
+// Browsers pass `DownloadURL` to the target of the drag, such as a folder or a music program.
 export function grip(entryOf, what) {
   const element = make("span", "mg-grip", "⠿", {
-    title: `Drag this ${what}, as it is written, into another program`,
+    title: `Drag this ${what}, as written, into another program`,
     draggable: true,
     ariaHidden: "true",
   });
@@ -63,17 +62,17 @@ export function grip(entryOf, what) {
   return element;
 }
 
-// What can be saved of an entry: words for the menu, and what stands on a button with the end of the file's name, its
-// kind, what makes it, and a note.
+// The items of the menu: headings as text, and buttons as [label, end of the file name, MIME type, function that makes the
+// content, tooltip].
 function savesOf(app, entry) {
   const { region, piece } = entry,
-    used = playing(piece).sort((a, b) => a - b),
+    used = tracksWithNotes(piece).sort((a, b) => a - b),
     changes = changesOf(piece, settingOf(app, entry));
   const heard = (one) => heardEntry(app, one).file,
     sound = (one) => app.server.made(heardEntry(app, one), "sound"),
     part = (one) => writeMidi(excerptFrom(one.piece, one.region), { made: one.provenance }),
     track = (index) => (one) => writeMidi(one.piece, { made: one.provenance, chosen: [index] });
-  // The file of a take may not name the chords of its new bars.
+  // The file of a take may lack the chords of its new bars.
   const noted = (one) =>
       one.kind === "take" ? { ...one, file: null, piece: { ...one.piece } } : one,
     score = (one) => (isXml(fileKept(one)) ? fileKept(one) : app.server.made(noted(one), "score"));
@@ -81,23 +80,23 @@ function savesOf(app, entry) {
     const { name } = piece.tracks[index];
     return [`${name} as MIDI`, `, ${fileName(name)}.mid`, MIDI, track(index), "one track"];
   });
-  const newPart = ["New part as MIDI", ", new part.mid", MIDI, part, "what was written, by itself"],
+  const newPart = ["New part as MIDI", ", new part.mid", MIDI, part, "only the new bars"],
     isOther = changes.length > 0;
   return [
     isOther && `As heard: ${changes.join(", ")}`,
     isOther && ["MIDI as heard", ", as heard.mid", MIDI, heard, "with these changes"],
-    isOther && ["WAV as heard", ", as heard.wav", WAV, sound, "the sound, with these changes"],
+    isOther && ["WAV as heard", ", as heard.wav", WAV, sound, "audio with these changes"],
     isOther && "As written",
     entry.lost && LOST,
-    [isOther ? "MIDI as written" : "MIDI", ".mid", MIDI, midiOf, "all of it"],
+    [isOther ? "MIDI as written" : "MIDI", ".mid", MIDI, midiOf, "the whole piece"],
     region?.first && !region.tracks && newPart,
     ...(used.length > 1 ? tracks : []),
-    ["Score (MusicXML)", ".musicxml", XML, score, "for a program that prints music"],
-    !isOther && ["WAV", ".wav", WAV, sound, "the sound"],
+    ["Score (MusicXML)", ".musicxml", XML, score, "for notation programs"],
+    !isOther && ["WAV", ".wav", WAV, sound, "audio"],
   ].filter(Boolean);
 }
 
-export function alongMenu(app, entryOf, failed) {
+export function saveMenu(app, entryOf, failed) {
   const box = menu("Save");
   async function save(button, ending, kind, make) {
     const entry = entryOf();

@@ -1,34 +1,34 @@
-// The score of the piece in the place of its roll: as the file that was opened has it, or as the server writes the notes.
-// OpenSheetMusicDisplay engraves it, and is loaded when a score is first asked for.
+// The score of the piece, in place of the roll: from the MusicXML that was opened, or as the server notates the notes.
+// OpenSheetMusicDisplay engraves it; it is loaded when a score is first shown.
 import { asRead } from "../music/notation.js";
 import { barAt, barCount } from "../music/piece.js";
 import { action, count, make, marked } from "./parts.js";
 import { fileKept, isXml } from "./save_menu.js";
 
-const UNIT = 10; // pixels of the engraver's unit
-const STAFF = 4; // units from the first to the last line of a staff
-const MARGIN = 20; // pixels over a bar that is scrolled to
+const UNIT = 10; // pixels per unit of the engraver
+const STAFF = 4; // units from the top to the bottom line of a staff
+const MARGIN = 20; // pixels above a bar that is scrolled to
 const SIZES = { wide: 0.85, small: 0.6, print: 0.8 };
 const SMALL = 640; // pixels of width
-const PAPER = 1040; // pixels that a printed page is laid out in
-const PAUSE = 150; // milliseconds after a change of width, until lines are broken again
-const LONG = 48; // bars: engraving more takes long enough to say so
+const PAPER = 1040; // pixels of width of a printed page
+const PAUSE = 150; // milliseconds from a change of width to a new layout
+const LONG = 48; // bars; engraving more takes noticeable time, so it is announced
 const NOTATED = /\.(mxl|musicxml|xml)$/i;
 const OPTIONS = {
   autoResize: false,
   autoBeam: true,
-  disableCursor: true, // bars are marked here
-  autoGenerateMultipleRestMeasuresFromRestMeasures: false, // a bar of the page is a bar of the score
+  disableCursor: true, // this class marks the bars itself
+  autoGenerateMultipleRestMeasuresFromRestMeasures: false, // keep one bar of the score per bar of the piece
 };
 
-// Until what was said is seen: engraving two hundred bars holds the page for more than a second.
+// Wait for a repaint, so that a message is visible: engraving two hundred bars blocks the page for over a second.
 const painted = () => new Promise((seen) => requestAnimationFrame(() => setTimeout(seen)));
 
 async function written(app, entry) {
   return (await app.server.made(entry, "score")).text();
 }
 
-// The MusicXML that a piece was opened from, or that was written into it; null where there is none.
+// The MusicXML that a piece was opened from, with new notes if written into it; null if there is none.
 async function ownOf(app, entry) {
   const kept = fileKept(entry);
   if (isXml(kept)) return new TextDecoder().decode(kept);
@@ -36,8 +36,8 @@ async function ownOf(app, entry) {
   return isOwn ? written(app, entry) : null;
 }
 
-// The MusicXML of an entry, and whether it is its own. What is not its own has the bars of the page. The engraver gets
-// a document, since a text that it does not know it would take for an address.
+// The MusicXML of an entry, and whether it is its own; otherwise its bars are those of the page. It is passed to the
+// engraver as a document, since unrecognised text would be fetched as a URL.
 async function scoreOf(app, entry) {
   const parsed = (xml) => new DOMParser().parseFromString(xml, "application/xml");
   const own = parsed((await ownOf(app, entry)) ?? "<none/>");
@@ -51,25 +51,25 @@ export class ScoreView {
   constructor(app, changed) {
     Object.assign(this, { app, on: false, zoom: 1 });
     this.engraver = null;
-    this.asked = null; // the entry whose score is on its way or there
+    this.asked = null; // the entry whose score is loading or shown
     this.isOwn = false;
-    this.words = ""; // on what is shown
-    this.soon = null; // a drawing that is on its way
-    this.marked = null; // the number of the bar that is marked
-    this.said = make("p", "mg-why", "", { role: "status" });
+    this.words = ""; // the note above the score
+    this.soon = null; // the promise of a pending drawing
+    this.marked = null; // the number of the marked bar
+    this.status = make("p", "mg-why", "", { role: "status" });
     this.drawn = make("div", "", "", { role: "img" });
     this.bar = make("div", "mg-score-bar", "", { hidden: true });
     this.sheet = make("div", "mg-sheet", [this.drawn, this.bar]);
     const named = { hidden: true, tabIndex: 0, ariaLabel: "Score", role: "region" };
-    this.box = make("div", "mg-score", [this.said, this.sheet], named);
+    this.box = make("div", "mg-score", [this.status, this.sheet], named);
     this.toggle = marked("score", "Score", () => ((this.on = !this.on), changed()));
     this.print = action("Print", () => window.print());
     this.sheet.addEventListener("click", (event) => this.#seek(event));
-    this.#keepWidth();
-    this.#keepPaper();
+    this.#watchWidth();
+    this.#watchPrinting();
   }
 
-  // The take that is played, or the piece.
+  // The take that plays, or the piece.
   get chosen() {
     const { desk, player } = this.app;
     const take = desk.takes.find(({ id }) => id === player.entry?.id);
@@ -84,11 +84,11 @@ export class ScoreView {
   }
 
   async #load(entry) {
-    const { said, drawn } = this;
+    const { status, drawn } = this;
     this.asked = entry;
     drawn.hidden = true;
     this.#mark(null);
-    said.textContent = entry.piece.notes.length ? "Engraving…" : "There are no notes yet.";
+    status.textContent = entry.piece.notes.length ? "Engraving…" : "There are no notes yet.";
     if (!entry.piece.notes.length) return;
     try {
       const [{ score, isOwn }, { OpenSheetMusicDisplay }] = await Promise.all([
@@ -103,14 +103,14 @@ export class ScoreView {
       this.isOwn = isOwn;
       const { desk } = this.app;
       const words = entry === desk.current ? [] : [`${entry.title}.`];
-      if (!isOwn) words.push("Lengths are simplified for reading; a saved score has all.");
+      if (!isOwn) words.push("Rhythms are simplified for reading, but not in a saved score.");
       this.words = words.join(" ");
       drawn.hidden = false;
       await this.#drawSoon();
       if (this.asked === entry)
         drawn.ariaLabel = `Score of ${entry.title}: ${count(this.#count, "bar")}`;
     } catch (error) {
-      if (this.asked === entry) said.textContent = `No score can be shown: ${error.message}`;
+      if (this.asked === entry) status.textContent = `The score cannot be shown: ${error.message}`;
     }
   }
 
@@ -118,14 +118,14 @@ export class ScoreView {
     return this.engraver.Sheet.SourceMeasures.length;
   }
 
-  // Draw once it is seen that it takes its time.
+  // Draw after the announcement has been painted.
   #drawSoon() {
     const bars = this.#count;
-    this.said.textContent = bars > LONG ? `Engraving ${bars} bars…` : this.words;
+    this.status.textContent = bars > LONG ? `Engraving ${bars} bars…` : this.words;
     this.soon ??= painted().then(() => {
       this.soon = null;
       this.#draw();
-      if (!this.drawn.hidden) this.said.textContent = this.words;
+      if (!this.drawn.hidden) this.status.textContent = this.words;
     });
     return this.soon;
   }
@@ -146,7 +146,7 @@ export class ScoreView {
     if (!this.drawn.hidden) this.#drawSoon();
   }
 
-  // Where a bar lies on the sheet: [left, top, width, height].
+  // The box of a bar on the sheet: [left, top, width, height].
   #placeOf(number) {
     const staves = this.engraver.GraphicSheet.MeasureList[number]?.filter(Boolean);
     if (!staves?.length) return null;
@@ -170,12 +170,12 @@ export class ScoreView {
       box.scrollTop = over - MARGIN;
   }
 
-  // Whether the bars of the score are those of the page: a file may repeat some, or begin with rests.
+  // Whether the bars of the score match those of the piece: a file may have repeats, or begin with rests.
   get #isAlike() {
     return !this.isOwn || this.#count === barCount(this.asked.piece);
   }
 
-  // Mark the bar that sounds.
+  // Mark the bar that plays.
   follow(entry, tick) {
     if (this.box.hidden || this.drawn.hidden) return;
     const isSeen = entry?.piece === this.asked.piece && this.#isAlike;
@@ -197,8 +197,8 @@ export class ScoreView {
     this.app.player.seek(this.asked.piece.lines[number]);
   }
 
-  // Lines are broken where the width asks for it.
-  #keepWidth() {
+  // Lay the score out again when the width changes.
+  #watchWidth() {
     let timer = null;
     let width = 0;
     const sized = new ResizeObserver(() => {
@@ -210,8 +210,8 @@ export class ScoreView {
     sized.observe(this.sheet);
   }
 
-  // On paper there is the score alone, in pages.
-  #keepPaper() {
+  // Print the score alone, in pages.
+  #watchPrinting() {
     const paper = make("div", "mg-paper");
     paper.style.width = `${PAPER}px`;
     addEventListener("beforeprint", () => {

@@ -1,1 +1,1 @@
-"""What is asked of a model, the work that it makes, and how the page sees it grow."""
+"""Requests for music, the processes that compose, opened files, and streaming takes to the page."""

@@ -1,11 +1,10 @@
-"""Other processes compose for the server: requests go there through pipes, and new tokens come back.
+"""Composing in separate processes: requests are sent to them through pipes, and new tokens are sent back.
 
-A second process, and more where there are processors, begins when there is more to do than a step carries well. A
-request stays where its music began. What it gives does not depend on where that is (musicgen/generation/engine.py).
-In a process there is an engine a model, in turns.
+A second process, and more if there are processors, starts when the others have enough rows for a step. A request that
+has begun stays in its process; its result does not depend on which (musicgen/generation/engine.py). A process has one
+engine per model, and they take turns.
 
-The server has an interpreter of its own for what visitors see. In one with the engine, each of a step's hundreds of
-calls would wait for it.
+The server keeps an interpreter to itself: the hundreds of calls of a step would compete with it for the GIL.
 """
 
 from __future__ import annotations
@@ -31,32 +30,32 @@ if TYPE_CHECKING:
     from musicgen.generation.engine import Engine
     from musicgen.generation.job import Job
 
-LOOK_SECONDS = 0.05  # between two looks for who has gone
-MANY_ROWS = 4  # at work in a process, from which another one is worth its memory
-TOGETHER_ROWS = 4  # more than elsewhere, from which loading the model there is worth it
+LOOK_SECONDS = 0.05  # between checks for cancelled jobs
+MANY_ROWS = 4  # rows per process from which another process is worth its memory
+TOGETHER_ROWS = 4  # rows more than elsewhere from which loading the model there is worth it
 MOST_PROCESSES = 4
-LOST = "the process that composed has ended; try again"
+LOST = "the composing process has ended; try again"
 KILLED = (
-    "the system ended the process that composed, most likely for want of memory; "
-    "try again, and with fewer takes or bars if that does not help"
+    "the system ended the composing process, most likely for lack of memory; "
+    "try again, with fewer takes or bars if it happens again"
 )
-DYING_SECONDS = 2  # between the end of a process's pipe and its own
+DYING_SECONDS = 2  # from the end of the pipe of a process to its own end
 LOG = logging.getLogger(__name__)
-KEPT = 3  # models in memory, and more where all are at work
-REPORT_SECONDS = 0.02  # between two reports of what has been written
+KEPT = 3  # models in memory, more if all are in use
+REPORT_SECONDS = 0.02  # between reports of new tokens
 
 
 class RemoteJob(Progress):
-    """A request that another process is at work on, and what is known of it here."""
+    """The progress of a request in a composing process."""
 
     def __init__(self, task: Task, cancelled: Callable[[], bool] = lambda: False) -> None:
         super().__init__(task.order.request.variations)
         self.task, self.cancelled = task, cancelled
-        self.place = 0  # in line, from 1; 0 once it is at work
-        self.told_to_end = False
+        self.place = 0  # in the queue, from 1; 0 once it runs
+        self.cancel_sent = False
 
     def add(self, news: News) -> None:
-        """Note what has come of it."""
+        """Add a report."""
         for row, new in zip(self.rows, news.rows, strict=False):
             row += new
         self._bars, self.place = news.bars, news.place
@@ -66,10 +65,10 @@ class RemoteJob(Progress):
 
 
 class EngineProcess:
-    """A process that composes, and the jobs it is at."""
+    """A composing process with its jobs."""
 
     def __init__(self, share: int) -> None:
-        """Start one of so many that share the machine's memory."""
+        """Start a process that may use 1/share of the memory."""
         self.jobs: dict[int, RemoteJob] = {}
         self.ready = False
         self.connection, theirs = CONTEXT.Pipe()
@@ -80,45 +79,45 @@ class EngineProcess:
 
     @property
     def rows(self) -> int:
-        """How many variations it is at."""
+        """The number of variations it works on."""
         return sum(len(job.rows) for job in self.jobs.values())
 
     @property
     def models(self) -> set[str]:
-        """Whose music it is at."""
+        """The models of its jobs."""
         return {job.task.model.given for job in self.jobs.values()}
 
     def give(self, job: RemoteJob) -> None:
-        """Let it do a job; what cannot be sent is no work of anybody's."""
+        """Send a job and register it, unless sending fails."""
         self.send(job.task)
         self.jobs[job.task.number] = job
 
     def send(self, message: Task | int) -> None:
-        """Send a request, or the number of one that nobody waits for any more.
+        """Send a request, or the number of one to cancel.
 
-        To a process that has died it is lost, which `receive` finds out.
+        If the process has died the message is lost, which `receive` detects.
         """
         with suppress(OSError):
             self.connection.send(message)
 
     def receive(self) -> None:
-        """Take in what it has to say; an error of the pipe says that it has died."""
+        """Receive its reports; an error of the pipe means that it has died."""
         for news in self.connection.recv():
             if (job := self.jobs.get(news.number)) is None:
-                continue  # another process has it by now
+                continue  # moved to another process
             job.add(news)
             if news.ended:
                 del self.jobs[news.number]
         self.ready = True
 
     def end(self) -> None:
-        """End it, whatever it is at."""
+        """Kill it."""
         self._process.kill()
         self._process.join()
         self.connection.close()
 
     def give_up(self, *, has_died: bool) -> None:
-        """End it; tell those who wait for its music why there will be no more of it, as a sentence if it was killed."""
+        """Kill it and fail its jobs, with a message for users if the system had killed it."""
         if has_died:
             self._process.join(DYING_SECONDS)
         killed = (self._process.exitcode or 0) < 0
@@ -130,7 +129,7 @@ class EngineProcess:
 
 
 class Composer:
-    """Has requests done by processes of its own; `most` of them at a time."""
+    """Distributes requests over at most `most` composing processes."""
 
     def __init__(self, most: int | None = None) -> None:
         self._most = most or max(1, min(MOST_PROCESSES, processors()))
@@ -138,11 +137,13 @@ class Composer:
         self.processes: list[EngineProcess] = []
         self._lock = threading.Lock()
         self._closed = False
-        self._wake, self._woken = CONTEXT.Pipe()  # ends a wait for news where a process is new
+        self._wake, self._woken = (
+            CONTEXT.Pipe()
+        )  # interrupts the wait for reports when a process is added
         threading.Thread(target=self._watch, daemon=True).start()
 
     def start(self) -> None:
-        """Start the first process, so that who comes first need not wait for it."""
+        """Start the first process ahead of the first request."""
         with self._lock:
             self._process("")
 
@@ -155,7 +156,7 @@ class Composer:
         owner: str = "",
         most_tokens: int | None = None,
     ) -> RemoteJob:
-        """Have a request to a model done; the job's `ended` is set at last."""
+        """Start a request to a model; the job's `ended` is set at its end."""
         number = next(self._numbers)
         task = Task(number=number, model=model, order=wanted, owner=owner, most_tokens=most_tokens)
         job = RemoteJob(task, cancelled)
@@ -165,11 +166,11 @@ class Composer:
 
     @property
     def requests(self) -> int:
-        """How many requests are here."""
+        """The number of current requests."""
         return sum(len(process.jobs) for process in self.processes)
 
     def close(self) -> None:
-        """End all work; who waits for it waits for ever, as the program ends."""
+        """Kill all processes at the end of the program; waiters are not notified."""
         with self._lock:
             self._closed = True
             for process in self.processes:
@@ -178,12 +179,12 @@ class Composer:
             self._wake.send(None)
 
     def _process(self, model: str) -> EngineProcess:
-        """Return the process that has least to do, or hardly more and the same model at work.
+        """Return the process with the fewest rows, with a bonus for one that runs the same model.
 
-        A step takes as long as it has rows. Where each process has much to do, another one starts for those to come.
+        The time of a step grows with its rows. If all processes have many, another one is started for later requests.
         """
         if self._closed:
-            raise RuntimeError("the server ends")
+            raise RuntimeError("the server is shutting down")
         if len(self.processes) < self._most and all(
             process.ready and process.rows >= MANY_ROWS for process in self.processes
         ):
@@ -195,14 +196,14 @@ class Composer:
         )
 
     def _watch(self) -> None:
-        """Take in news, and let go whom nobody waits for."""
+        """Receive reports and cancel jobs, in a thread."""
         looked = 0.0
         while not self._closed:
             with self._lock:
                 processes = {process.connection: process for process in self.processes}
             try:
                 ready = wait([self._woken, *processes], LOOK_SECONDS)
-            except OSError:  # closed meanwhile
+            except OSError:  # a connection was closed meanwhile
                 continue
             if self._woken in ready:
                 self._woken.recv()
@@ -212,7 +213,7 @@ class Composer:
             if time.monotonic() > looked + LOOK_SECONDS:
                 looked = time.monotonic()
                 for process in processes.values():
-                    self._let_go(process)
+                    self._cancel(process)
 
     def _receive(self, process: EngineProcess) -> None:
         with self._lock:
@@ -223,59 +224,59 @@ class Composer:
                 process.receive()
                 if not was_ready:
                     self._relieve_others(process)
-            except Exception as error:  # this thread goes on: nobody else tells of an end
+            except Exception as error:  # this thread must go on, since only it ends jobs
                 has_died = isinstance(error, EOFError | OSError)
                 if not has_died:
-                    LOG.exception("what a process that composes said was not understood")
+                    LOG.exception("a report of a composing process was not understood")
                 self.processes.remove(process)
                 process.give_up(has_died=has_died)
 
     def _relieve_others(self, new: EngineProcess) -> None:
-        """Give a process that has just become ready what others were asked for last and have not begun to write."""
+        """Move the latest jobs of other processes that have not begun to one that has just become ready."""
         for process in self.processes:
             for number, job in [*process.jobs.items()][::-1]:
                 if process.rows - len(job.rows) <= new.rows:
                     break
-                if not any(job.rows) and not job.told_to_end:
+                if not any(job.rows) and not job.cancel_sent:
                     del process.jobs[number]
                     process.send(number)
                     new.give(job)
 
-    def _let_go(self, process: EngineProcess) -> None:
+    def _cancel(self, process: EngineProcess) -> None:
         with self._lock:
             for job in [*process.jobs.values()]:
-                if not job.told_to_end and job.cancelled():
-                    job.told_to_end = True
+                if not job.cancel_sent and job.cancelled():
+                    job.cancel_sent = True
                     process.send(job.task.number)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A request as the server sends it."""
+    """A request as sent to a process."""
 
     number: int
     model: Player
     order: Order
-    owner: str  # with whose other requests it shares its turns
-    most_tokens: int | None = None  # of a variation, after which it ends
+    owner: str  # requests of one owner share their turns
+    most_tokens: int | None = None  # per variation
 
 
 @dataclass(frozen=True, kw_only=True)
 class News:
-    """What has come of a request since the last report."""
+    """A report on a request: what is new since the last one."""
 
     number: int
     rows: list[list[int]]  # new tokens by variation
-    bars: int = 0  # new ones that are whole in each variation that still is written
-    place: int = 0  # in line, from 1; 0 at work
+    bars: int = 0  # complete new bars in every variation that is still being written
+    place: int = 0  # in the queue, from 1; 0 if it runs
     ended: bool = False
     error: Exception | None = None
-    bound: Exception | None = None  # why the music ends before its length
+    bound: Exception | None = None  # why the music ended before its length
 
 
 @dataclass
 class _AtWork:
-    """A request at work, and what was said of it."""
+    """A running request, and its last reported place in the queue."""
 
     job: Job
     model: str
@@ -283,27 +284,27 @@ class _AtWork:
 
 
 class Engines:
-    """The engines of the last few models; of those at work, the one that had least works next."""
+    """The engines of the last few models; the busy one that has had the least time works next."""
 
     def __init__(self, share: int = 1) -> None:
-        """Take the memory that one of so many processes can have."""
+        """Use at most 1/share of the memory."""
         self._share = share
-        # By the names their models were found by. One that is idle has the prompts that it read last.
+        # By model name, the last used at the end. Idle engines keep the prompts that they read last.
         self._engines: OrderedDict[str, Engine] = OrderedDict()
-        self._had: dict[str, float] = {}  # seconds of each that is at work
+        self._had: dict[str, float] = {}  # seconds that each busy engine has had
         self._at_work: dict[int, _AtWork] = {}  # by number
         self._failed: list[News] = []
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to do."""
+        """Whether no request is running."""
         return not self._had
 
     def take(self, task: Task) -> None:
-        """Take a request in; one that cannot be done is news at once."""
+        """Add a request; if it fails, that is reported next."""
         try:
             self._take(task)
-        except Exception as error:  # of this request alone: a model that is damaged, say
+        except Exception as error:  # fails this request alone, as with a damaged model
             self._failed.append(News(number=task.number, rows=[], ended=True, error=_plain(error)))
 
     def _take(self, task: Task) -> None:
@@ -315,18 +316,18 @@ class Engines:
             return most is not None and job.steps >= most
 
         job = Job(engine.model, task.order, is_long, task.owner)
-        # Who comes has no claim from when nobody wanted it.
+        # A model that was idle does not get its idle time back.
         self._had.setdefault(name, min(self._had.values(), default=0.0))
         self._at_work[task.number] = _AtWork(job, name)
         engine.add(job)
 
     def leave(self, number: int) -> None:
-        """Let a request go with the next step."""
+        """Cancel a request at the next step."""
         if number in self._at_work:
             self._at_work[number].job.cancelled = lambda: True
 
     def work(self) -> None:
-        """Let the model that had least do a little."""
+        """Let the engine that has had the least time take a step."""
         from musicgen.generation.engine import one_thread
 
         name = min(self._had, key=lambda name: self._had[name])
@@ -334,14 +335,14 @@ class Engines:
         try:
             with one_thread():
                 engine.work()
-        except Exception as error:  # of the model, not of one request: nobody may wait for ever
+        except Exception as error:  # of the model: fail all its requests
             engine.fail(error)
         self._had[name] += time.monotonic() - begun
         if engine.idle:
             del self._had[name]
 
     def news(self) -> list[News]:
-        """Return what is new since the last time."""
+        """Return the reports since the last call."""
         found, self._failed = self._failed, []
         for number, one in [*self._at_work.items()]:
             job = one.job
@@ -365,7 +366,7 @@ class Engines:
         return found
 
     def _engine(self, model: Player) -> Engine:
-        """Return a model's engine; the last few stay."""
+        """Return the engine of a model; idle ones beyond the last few are dropped."""
         from musicgen.generation.engine import MOST_BYTES, Engine
 
         if model.given not in self._engines:
@@ -380,17 +381,17 @@ class Engines:
 
 
 def compose(connection: Connection, share: int) -> None:
-    """Compose what comes through a connection, until it is closed, as one of so many that share the memory."""
+    """Work on the requests of a connection until it is closed, with 1/share of the memory."""
     end_with_parent()
     keep_memory_flat()
     from musicgen.generation.batch import compile_ahead  # torch comes with it
 
-    compile_ahead()  # takes seconds on a first visit, so before anybody waits for a note
+    compile_ahead()  # takes seconds the first time
     engines, reported = Engines(share), 0.0
     with suppress(EOFError, OSError):
         connection.send([])  # ready
         while True:
-            _hear(connection, engines)
+            _receive_all(connection, engines)
             if not engines.idle:
                 engines.work()
             if engines.idle or time.monotonic() > reported + REPORT_SECONDS:
@@ -399,8 +400,8 @@ def compose(connection: Connection, share: int) -> None:
                     connection.send(news)
 
 
-def _hear(connection: Connection, engines: Engines) -> None:
-    """Take in what has been sent; where there is nothing to do, wait for it."""
+def _receive_all(connection: Connection, engines: Engines) -> None:
+    """Receive all waiting messages; if idle, wait for one."""
     while engines.idle or connection.poll():
         message = connection.recv()
         if isinstance(message, int):
@@ -408,11 +409,11 @@ def _hear(connection: Connection, engines: Engines) -> None:
             continue
         engines.take(message)
         if engines.idle:
-            return  # it failed, which is news
+            return  # it failed, which has to be reported
 
 
 def _plain(error: Exception | None) -> Exception | None:
-    """Return an error as one that any process can read."""
+    """Return an error in a form that can be unpickled in any process."""
     if error is None or type(error) is ValueError:
         return error
     return RuntimeError(f"{type(error).__name__}: {error}")

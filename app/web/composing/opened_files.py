@@ -1,7 +1,7 @@
-"""A file of music that a person opens: read, laid out for a model, and what of it that changes or leaves out.
+"""Opening the music files of visitors: reading, encoding for a model, and notices on what was changed or left out.
 
-Files are read in processes of their own, within bounds of memory and of processor time: in the server's own process, a
-file that takes seconds would hold the interpreter for so long, and with it everybody.
+Files are read in separate processes with limits on memory and time: in the server process, a file that takes seconds
+would block all visitors for as long.
 """
 
 from __future__ import annotations
@@ -35,29 +35,29 @@ from tokenization.records import from_json
 from tokenization.score import Score
 from tokenization.wording import Remark
 
-KEPT = 16  # pieces as last heard: who continues a piece has just opened it
+KEPT = 16  # opened pieces, since a piece is usually continued right after it was opened
 LONGEST_TITLE = 60
 MADE_HERE = re.compile(rb"musicgen (\{[^\x00-\x1f\x80-\xff]{2,12000}?\})(?=[\x00\xff])")
-MOST_READERS = 6  # at a time, 60 MB each …
-SPARED = 2  # … of which the last ones are for clients that have none at work …
-IDLE = 2  # … and so many wait for the next file
-# For reading, 2 seconds and as much memory are promised (SECURITY.md); a long piece as a score takes 6.
+MOST_READERS = 6  # processes at a time, 60 MB each
+SPARED = 2  # of these, reserved for clients that have none running
+IDLE = 2  # kept for the next files
+# SECURITY.md promises reading within 2 seconds and this memory; writing a long piece as a score takes 6.
 BOUNDS = Bounds(seconds=10, memory_bytes=1 << 30)
-NICE = 5  # below those that compose: music that is heard must not wait for a file
+NICE = 5  # lower priority than composing, since playback must not wait for files
 Answer = TypeVar("Answer")
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenedFile:
-    """A file as it is written, and as a piece in a model's language."""
+    """A file as written, and as a piece in the language of a model."""
 
     written: Score
     piece: Piece
 
 
 class FileReader:
-    """Has files read within the limits for those of strangers, in other processes; the last ones are kept."""
+    """Reads files of strangers in other processes within limits, and caches the last ones."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[bytes, str], OpenedFile] = OrderedDict()
@@ -65,19 +65,19 @@ class FileReader:
         self.apart = Readers().ask
 
     def read(self, data: bytes, name: str, client: str = "") -> Score:
-        """Return a file as it is written; `name` is what errors call it."""
+        """Return a file as a score; errors refer to it as `name`."""
         return self.apart(client, quoted(name), _read, data, name)
 
     def as_midi(self, data: bytes, name: str, client: str = "") -> bytes:
-        """Return a file as MIDI; one that is stays as it is."""
+        """Return a file as MIDI; MIDI files stay as they are."""
         return data if kind_of(data) == "midi" else midi(self.read(data, name, client))
 
     def notated(self, data: bytes, name: str, client: str = "") -> bytes:
-        """Return a file as MusicXML; a score stays as it is."""
+        """Return a file as MusicXML; MusicXML stays as it is."""
         return self.apart(client, quoted(name), _notated, data, name)
 
     def files(self, take: Take, language: Language, client: str = "") -> dict[str, Any]:
-        """Return the files of a take; into a file that takes too long to read once more, it is not written."""
+        """Return the files of a take; without edits of the opened file if that takes too long."""
         if take.edit is None:
             return files_of(take, language)
         try:
@@ -94,7 +94,7 @@ class FileReader:
         language: Language,
         client: str = "",
     ) -> OpenedFile:
-        """Return a file as a piece in this language."""
+        """Return a file as a score and as a piece in a language."""
         key = hashlib.sha256(data).digest(), language.name
         with self._lock:
             opened = self._kept.pop(key, None)
@@ -108,10 +108,10 @@ class FileReader:
         return replace(opened, piece=replace(opened.piece, name=title_of(name)))
 
 
-def after_rest(piece: Piece, bars: int) -> Piece:
-    """Return a piece with bars of rest in front, which are left out where a file is heard.
+def with_leading_rest(piece: Piece, bars: int) -> Piece:
+    """Return a piece with bars of rest inserted before it.
 
-    On the page a piece may have come to begin with them, and what is asked for goes by its bars.
+    Reading a file drops leading rests, but an edited piece on the page may have them, and requests count its bars.
     """
     ticks = bars * int(bar_lines(piece.score, 1)[1])
     meters = piece.score.meters
@@ -135,7 +135,7 @@ def _files(take: Take, spoken: str) -> dict[str, Any]:
     return files_of(take, _language(spoken))
 
 
-_language = cache(language_of)  # a new one would work out its tables again
+_language = cache(language_of)  # building one computes its tables
 
 
 def _notated(data: bytes, name: str) -> bytes:
@@ -145,13 +145,13 @@ def _notated(data: bytes, name: str) -> bytes:
 
 
 def quoted(name: str) -> str:
-    """Return a file's name as sentences say it: as it is written, and seen to be a name."""
+    """Return a file name in quotation marks, shortened, for messages."""
     short = name if len(name) <= LONGEST_TITLE else f"{name[: LONGEST_TITLE - 1]}…"
     return f"“{short}”"
 
 
 def title_of(name: str) -> str:
-    """Return a file's name without folders, ending and what is not print."""
+    """Return a file name without folders, suffix and unprintable characters, as a title."""
     stem = name.replace("\\", "/").rsplit("/", 1)[-1].rsplit(".", 1)[0]
     title = "".join(c for c in stem if c.isprintable()).strip()
     if len(title) > LONGEST_TITLE:
@@ -160,12 +160,12 @@ def title_of(name: str) -> str:
 
 
 def has_drums(score: Score) -> bool:
-    """Say whether drums play."""
+    """Return whether drums have notes."""
     return any(score.tracks[index].is_drum for index in set(score.notes.track.tolist()))
 
 
 def other_metre(score: Score) -> str | None:
-    """Return the first metre of a piece that is not in 4/4; None for one that is."""
+    """Return the first metre other than 4/4 or 2/2, or None."""
     rows = zip(*(column.tolist() for column in score.meters.columns), strict=True)
     return next(
         (f"{top}/{low}" for _, top, low in rows if (top, low) not in ((4, 4), (2, 2))), None
@@ -173,23 +173,23 @@ def other_metre(score: Score) -> str | None:
 
 
 def notices(opened: OpenedFile) -> list[str]:
-    """Return what was changed or left out, in sentences: shown above the roll."""
+    """Return notices on what was changed or left out, to be shown above the roll."""
     written, language = opened.written, opened.piece.language
-    shown: dict[str, str] = {}  # by what it is about
+    shown: dict[str, str] = {}  # by topic
     if has_drums(written) and language.name == "remi":
         shown["drums"] = "The drums are left out: this model plays the piano."
     metre = other_metre(written)
     if metre and not language.every_metre:
         shown["metre"] = (
-            f"The piece is in {metre}, but this model only knows 4/4, so the bar lines move."
+            f"The piece is in {metre}, but this model knows only 4/4, so the bar lines move."
         )
     remarks = [remark for remark in opened.piece.remarks if isinstance(remark, Remark)]
-    # What else was read differently is a detail, for the fold below the roll.
+    # Other remarks are details for the fold below the roll.
     return [*shown.values(), *(one for one in remarks if one.about and one.about not in shown)]
 
 
 def made_here(data: bytes) -> dict[str, Any] | None:
-    """Return what a file that was written here says of itself."""
+    """Return the provenance stored in a file that was written here."""
     found = MADE_HERE.search(data[: 1 << 14])
     try:
         provenance = from_json(found[1], "it") if found else None
@@ -199,15 +199,15 @@ def made_here(data: bytes) -> dict[str, Any] | None:
 
 
 class Readers:
-    """Starts a process where none is free, and ends one that is late."""
+    """A pool of processes for reading, started as needed and ended when late."""
 
     def __init__(self) -> None:
         self._idle: list[Worker[Call, Any]] = []
-        self._busy: Counter[str] = Counter()  # how many each client has at work
+        self._busy: Counter[str] = Counter()  # running calls by client
         self._changed = threading.Condition()
 
     def ask(self, client: str, name: str, function: Callable[..., Answer], *values: Any) -> Answer:
-        """Return what a function of plain data returns in another process; a sentence on failure calls it by a name."""
+        """Call a function of plain data in another process; error messages refer to the file by `name`."""
         with self._lent(client) as reader:
             answer = reader.ask((function, values))
         if isinstance(answer, Failed):
@@ -220,7 +220,7 @@ class Readers:
 
     @contextmanager
     def _lent(self, client: str) -> Iterator[Worker[Call, Any]]:
-        """Lend a process once one is free for this client."""
+        """Lend a process to a client, waiting until one is free."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._busy.total() < MOST_READERS - (SPARED if self._busy[client] else 0)
@@ -231,7 +231,7 @@ class Readers:
             reader = reader or Worker(_called, BOUNDS, threads=None)
             try:
                 yield reader
-            except BaseException:  # in the middle of its work
+            except BaseException:  # its call has not returned
                 reader.stop()
                 raise
             if len(self._idle) < IDLE:
@@ -240,12 +240,12 @@ class Readers:
                 reader.stop()
         finally:
             with self._changed:
-                self._busy -= Counter([client])  # which drops who has none
+                self._busy -= Counter([client])  # drops clients without any
                 self._changed.notify_all()
 
 
 def _called(call: Call) -> Any:
-    """Return the answer to a call, or what is wrong with the file as a value, so that it keeps its sentence."""
+    """Return the result of a call; return rather than raise a ValueError, so that its message is kept."""
     function, values = call
     if hasattr(os, "nice"):
         os.nice(max(0, NICE - os.nice(0)))

@@ -1,4 +1,4 @@
-"""A request for music: plain values, checked, and how it is handed to a model."""
+"""Requests for music: plain values, validated and passed to a model."""
 
 from __future__ import annotations
 
@@ -18,50 +18,50 @@ from tokenization import wording
 from tokenization.analysis.chords import read_chords
 from tokenization.language import Language
 
-MOST_BARS = 128  # to continue; a gap is bounded by its goal, parts by the piece
-MOST_REST = 128  # empty bars in front of a piece: no bound on what is asked for
+MOST_BARS = 128  # of a continuation; a gap is limited by its goal, parts by the piece
+MOST_REST = 128  # empty bars before a piece; does not limit requests
 MOST_VARIATIONS = 8
 KINDS = ("continue", "infill", "accompany")
-LONGEST_CHORDS = 2000  # letters
+LONGEST_CHORDS = 2000  # characters
 LONGEST_NAME = 40
-CURVES = ("density", "register", "loudness")  # of a plan, which the page draws
-MOST_PARTS = 32  # that are named; a language says how many it can write
+CURVES = ("density", "register", "loudness")  # of a plan on the page
+MOST_PARTS = 32  # names; a language limits how many it can write
 
 
 @dataclass(frozen=True, kw_only=True)
 class MusicRequest(Request):
-    """A request to a piece on the page: what is to be written, and by which model."""
+    """A request for a piece on the page: what to write, with which model."""
 
     kind: str = "continue"
     model: str = ""
     title: str = ""
-    prompt_bars: int | None = None  # of what is continued; None or 0 for all
-    rest: int = 0  # bars in front that are empty on the page, and count as bars there
-    first: int = 1  # of the bars to be rewritten
+    prompt_bars: int | None = None  # None or 0 for all
+    rest: int = 0  # empty bars before the first note, which the page counts
+    first: int = 1  # first bar to rewrite
     last: int = 1
-    parts: tuple[str, ...] = ()  # to be written to the others
-    idea: Mapping[str, Any] = field(default_factory=dict)  # of a piece from nothing
-    dense: int = 0  # of more attempts than are shown, −1 the sparsest and 1 the densest are
+    parts: tuple[str, ...] = ()  # to accompany the others
+    idea: Mapping[str, Any] = field(default_factory=dict)  # for a new piece
+    dense: int = 0  # show the sparsest (−1) or densest (1) of several attempts
 
 
 def request_from(plain: Any) -> MusicRequest:
-    """Return what the page or a program asks for: one object with names and values, which are checked."""
+    """Return the validated request of the page or of a program."""
     if not isinstance(plain, Mapping):
-        raise ValueError("what is to be written is not an object with names and values")
+        raise ValueError("the request is not an object with names and values")
     if missing := [name for name in ("bars", "variations", "sampling") if name not in plain]:
         raise ValueError(
-            f"{wording.listed(missing)} is missing; say all of bars, variations, sampling"
+            f"{wording.listed(missing)} is missing; give all of bars, variations, sampling"
         )
     seed, sampling = _sampling_from(plain["sampling"])
     idea = idea_from(plain.get("idea") or {})
     form = {"form": name} if (name := idea.pop("form", "")) else {}
     return MusicRequest(
-        **_of_its_kind(plain, idea),
+        **_kind_attributes(plain, idea),
         model=str(plain.get("model") or ""),
         title=str(plain.get("title") or "")[:80],
-        rest=max(0, min(MOST_REST, whole("rest", plain.get("rest", 0)))),
-        bars=_up_to(MOST_BARS, "bars", plain["bars"]),
-        variations=_up_to(MOST_VARIATIONS, "variations", plain["variations"]),
+        rest=max(0, min(MOST_REST, _whole("rest", plain.get("rest", 0)))),
+        bars=_count(MOST_BARS, "bars", plain["bars"]),
+        variations=_count(MOST_VARIATIONS, "variations", plain["variations"]),
         seed=seed,
         sampling=sampling,
         ends=bool(plain.get("ends")),
@@ -70,28 +70,28 @@ def request_from(plain: Any) -> MusicRequest:
     )
 
 
-def _of_its_kind(plain: Mapping[str, Any], idea: dict[str, Any]) -> dict[str, Any]:
-    """Return what only requests of one kind have."""
+def _kind_attributes(plain: Mapping[str, Any], idea: dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes that only requests of this kind have."""
     kind = str(plain.get("kind", "continue"))
     if kind == "continue":
         bars = plain.get("promptBars")
-        first = None if bars is None else whole("promptBars", bars)
-        dense = max(-1, min(1, whole("dense", plain.get("dense", 0))))
+        first = None if bars is None else _whole("promptBars", bars)
+        dense = max(-1, min(1, _whole("dense", plain.get("dense", 0))))
         return {"kind": kind, "prompt_bars": first, "dense": dense, "idea": idea}
     if kind == "infill":
-        return {"kind": kind, **{name: whole(name, plain.get(name)) for name in ("first", "last")}}
+        return {"kind": kind, **{name: _whole(name, plain.get(name)) for name in ("first", "last")}}
     if kind != "accompany":
-        raise ValueError(f"that cannot be done to a piece; {wording.listed(KINDS)} can")
+        raise ValueError(f"the kind of request is unknown; there are {wording.listed(KINDS)}")
     parts = plain.get("parts")
     if not isinstance(parts, Sequence) or isinstance(parts, str) or not parts:
-        raise ValueError("parts is a list of the parts to write")
+        raise ValueError("parts must be a list of the parts to write")
     if len(parts) > MOST_PARTS:
-        raise ValueError(f"{len(parts)} parts are to be written; {MOST_PARTS} can be")
+        raise ValueError(f"{len(parts)} parts were requested; at most {MOST_PARTS} are possible")
     return {"kind": kind, "parts": tuple(str(part)[:LONGEST_NAME] for part in parts)}
 
 
 def _sampling_from(plain: Any) -> tuple[int, Sampling]:
-    """Return the seed and how notes are drawn, from plain values; a limit of 0 in whole numbers is none."""
+    """Return the seed and the sampling from plain values; 0 for a whole number such as top-k means no limit."""
     if not isinstance(plain, Mapping):
         raise ValueError("sampling is not an object with names and values")
     numbers: dict[str, Any] = {}
@@ -99,28 +99,30 @@ def _sampling_from(plain: Any) -> tuple[int, Sampling]:
         if name in plain:
             is_whole, number = control.step == 1, plain[name]
             numbers[name] = (
-                whole(name, number) or None if is_whole else float(_check_number(name, number))
+                _whole(name, number) or None if is_whole else float(_check_number(name, number))
             )
-    return whole("seed", plain.get("seed", 0)), replace(MUSICAL, **numbers)
+    return _whole("seed", plain.get("seed", 0)), replace(MUSICAL, **numbers)
 
 
 def _chords_from(plain: Any) -> list[list[str]] | None:
-    """Return a line of chords; an empty one is any chords."""
+    """Return a chord progression, or None if it is empty."""
     line = str(plain or "").strip()
     if len(line) > LONGEST_CHORDS:
-        raise ValueError(f"the chords take {len(line)} letters; {LONGEST_CHORDS} are read")
+        raise ValueError(
+            f"the chords have {len(line)} characters; at most {LONGEST_CHORDS} are possible"
+        )
     return read_chords(line) if line else None
 
 
-def _up_to(most: int, name: str, number: Any) -> int:
-    """Return a count, unless it would keep the machine too long from others."""
-    if not 1 <= (count := whole(name, number)) <= most:
-        raise ValueError(f"{count} {name} were asked for; 1 to {most} can be asked for at a time")
+def _count(most: int, name: str, number: Any) -> int:
+    """Return a count from 1 to `most`."""
+    if not 1 <= (count := _whole(name, number)) <= most:
+        raise ValueError(f"{count} {name} were requested; 1 to {most} are possible at a time")
     return count
 
 
 def idea_from(plain: Any) -> dict[str, Any]:
-    """Return what is asked of a piece from nothing, from plain values; what is empty is left open."""
+    """Return the idea for a new piece from plain values, without the empty ones."""
     if not isinstance(plain, Mapping):
         raise ValueError("an idea is not an object with names and values")
     idea = {str(name)[:LONGEST_NAME]: value for name, value in plain.items() if value}
@@ -129,7 +131,7 @@ def idea_from(plain: Any) -> dict[str, Any]:
     if "parts" in idea:
         names = idea["parts"].split(",") if isinstance(idea["parts"], str) else idea["parts"]
         if not isinstance(names, Sequence) or len(names) > MOST_PARTS:
-            raise ValueError(f"parts is a list of {MOST_PARTS} instruments at most")
+            raise ValueError(f"parts must be a list of at most {MOST_PARTS} instruments")
         named = (str(name).strip()[:LONGEST_NAME] for name in names)
         idea["parts"] = [name for name in named if name]
     for name in idea.keys() - {"tempo", "parts"}:
@@ -138,7 +140,7 @@ def idea_from(plain: Any) -> dict[str, Any]:
 
 
 def _plan_from(plain: Any) -> dict[str, list[float | None]]:
-    """Return what is asked of each new bar, from plain values; what it may be, the language says."""
+    """Return the plan of the new bars from plain values; the language checks their ranges."""
     if plain is None:
         return {}
     if not isinstance(plain, Mapping):
@@ -146,9 +148,9 @@ def _plan_from(plain: Any) -> dict[str, list[float | None]]:
     plan = {}
     for name, each in plain.items():
         if name not in CURVES:
-            raise ValueError(f"a plan of bars has {wording.listed(CURVES)}")
+            raise ValueError(f"the plan of a bar can have {wording.listed(CURVES)}")
         if not isinstance(each, list) or len(each) > MOST_BARS:
-            raise ValueError(f"the plan's {name} is a list of numbers, {MOST_BARS} at most")
+            raise ValueError(f"the plan's {name} must be a list of at most {MOST_BARS} numbers")
         for number in each:
             if number is not None:
                 _check_number(name, number)
@@ -156,8 +158,8 @@ def _plan_from(plain: Any) -> dict[str, list[float | None]]:
     return plan
 
 
-def whole(name: str, number: object) -> int:
-    """Return a number of a request that has to be a whole one."""
+def _whole(name: str, number: object) -> int:
+    """Return a whole number of a request."""
     if (found := _check_number(name, number)) != int(found):
         raise ValueError(f"{name} is {found}; it must be a whole number")
     return int(found)
@@ -173,37 +175,37 @@ def _check_number(name: str, number: object) -> float:
     return number
 
 
-# What may be asked of a model besides to continue: the ability of its language, and how that is said to lack.
+# The options of the page that need an ability of the language, and what a model without it cannot do.
 NEEDS = {
-    "ends": ("end", " and cannot be asked for an end"),
-    "infill": ("rewrite", " and cannot fill in bars"),
-    "accompany": ("accompany", " and writes no part to others"),
-    "chords": ("chords", ", which names no chords"),
-    "plan": ("plan", " and cannot follow a plan"),
+    "ends": ("end", "write an ending"),
+    "infill": ("rewrite", "rewrite bars"),
+    "accompany": ("accompany", "write parts to others"),
+    "chords": ("chords", "follow chords"),
+    "plan": ("plan", "follow a plan"),
 }
 
 
-def lacking(language: Language) -> dict[str, str]:
-    """Return what models of a language cannot be asked for, and why."""
+def unsupported(language: Language) -> dict[str, str]:
+    """Return the options that models of a language do not support, with the reasons."""
     able = language.abilities
     return {
-        need: f"This model uses the language {language.name}{lacks}; one that uses ensemble can."
-        for need, (ability, lacks) in NEEDS.items()
+        need: f"Models with the language {language.name} cannot {act}; those with ensemble can."
+        for need, (ability, act) in NEEDS.items()
         if ability not in able
     }
 
 
-# More than are asked for, to choose from: where music begins from nothing, which may lack a voice, and by density.
+# Additional attempts to choose from by density, or because a piece from nothing may lack a voice.
 SPARE = 3
 MOST_TOGETHER = 8
 
 
 def streamed_takes(model: Playable, piece: Piece | None, request: MusicRequest) -> StreamedTakes:
-    """Return the work that is asked for, ready to be watched; without a piece, music from nothing."""
+    """Return the takes of a request, ready to be streamed; without a piece, those of a new one."""
     if request.kind == "continue":
         return _continued(model, piece, request)
     if piece is None:
-        raise ValueError("there is no piece yet; open one, or press Continue to begin one")
+        raise ValueError("there is no piece yet; open one, or press Generate to write one")
     return (
         _infilled(model, piece, request)
         if request.kind == "infill"
@@ -235,13 +237,10 @@ def _continued(model: Playable, piece: Piece | None, request: MusicRequest) -> S
 def _infilled(model: Playable, piece: Piece, request: MusicRequest) -> StreamedTakes:
     first, last = request.first, request.last
     if not 1 <= first <= last <= piece.bars:
-        # An empty grid, and a piece drawn by hand, have bars that no model hears.
-        silent = (
-            "; after the last note there is nothing yet, so go on from there"
-            if last > piece.bars
-            else ""
-        )
-        raise ValueError(f"bars {first} to {last} were asked for, of {piece.bars}{silent}")
+        # Edited pieces can have empty bars at the end, which models do not read.
+        silent = "; continue from the last note instead" if last > piece.bars else ""
+        within = f"the {piece.bars} bars of the piece{silent}"
+        raise ValueError(f"bars {first} to {last} are not within {within}")
     work = infilling(model, piece, (first, last), request)
     return StreamedTakes(work, Region(first=first - 1, stop=last, begun=first), bars=piece.bars)
 

@@ -1,4 +1,4 @@
-"""Music as it grows, for the page: at first all there is, then only what has changed, at last everything."""
+"""Streaming takes to the page: first the given music, then the changes, finally everything."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tokenization.notation.musicxml.writing import key_of
 from tokenization.score import Columns, Score
 
 
-def picture(score: Score, bars: int) -> dict[str, Any]:
-    """Return a score as the page draws and plays it, as plain data, with the lines of `bars` bars, of one at least."""
+def piece_data(score: Score, bars: int) -> dict[str, Any]:
+    """Return a score as plain data for the page, with the lines of `bars` bars, at least one."""
     found = columns(score, max(1, bars))
     return {
         **found,
@@ -32,9 +32,9 @@ def picture(score: Score, bars: int) -> dict[str, Any]:
 
 
 def columns(score: Score, bars: int) -> dict[str, list[Any]]:
-    """Return what of a score may change as it grows.
+    """Return the columns of a score that can change while it is written.
 
-    Metres that are written move the lines of later bars; a piece from nothing has no tracks before they are written.
+    New metres move the lines of later bars; a new piece has no tracks at first.
     """
     tempos = zip(*(column.tolist() for column in score.tempos.columns), strict=True)
     return {
@@ -46,10 +46,10 @@ def columns(score: Score, bars: int) -> dict[str, list[Any]]:
             }
             for number, track in enumerate(score.tracks, 1)
         ],
-        # Onset, duration, pitch, velocity and track, in the order of their onsets.
+        # Onset, duration, pitch, velocity and track, in order of onset.
         "notes": _column_rows(score.notes),
         "tempos": [[int(tick), round(float(tempo), 3)] for tick, tempo in tempos],
-        # The page spells them by the key; a guess says so.
+        # The page spells them by the key; guesses are marked by a 1.
         "chords": [
             [marker.onset_ticks, marker.text, *([1] if marker.is_guess else [])]
             for marker in score.markers
@@ -64,7 +64,7 @@ def _column_rows(table: Columns) -> list[list[int]]:
 
 
 def trained_bars(language: Language, ids: np.ndarray, trained_length: int) -> float | None:
-    """Return after how many bars these tokens pass the length of the training's sequences."""
+    """Return the bar, as a fraction, at which these tokens exceed the trained length; None if they do not."""
     if not 0 < trained_length < len(ids):
         return None
     starts = np.append(language.bars(ids), len(ids))
@@ -74,13 +74,13 @@ def trained_bars(language: Language, ids: np.ndarray, trained_length: int) -> fl
     return bar + float((trained_length - starts[bar]) / max(1, starts[bar + 1] - starts[bar]))
 
 
-LEAST_BARS = 8  # of new music: with fewer, a quarter is too short to have a style
+LEAST_BARS = 8  # of new music; quarters of fewer bars are too short for a style
 
 
 def likeness(reference: Score, output: Score, bars: int = LEAST_BARS) -> list[dict[str, Any]]:
-    """Return the similarity of an output of so many bars to a reference, a row a metric: of its quarters, or of all.
+    """Return the similarity of an output to a reference, one row per metric, by quarters if it has enough bars.
 
-    A value is None where a quarter, or the reference, has nothing to compare.
+    A value is None if the quarter or the reference has nothing to compare.
     """
     if not len(reference.notes):
         return []
@@ -94,22 +94,22 @@ def likeness(reference: Score, output: Score, bars: int = LEAST_BARS) -> list[di
     return [row for row in rows if any(value is not None for value in row["quarters"])]
 
 
-LISTENED_BEATS = 8  # after which it is known which of some variations are shown
+LISTENED_BEATS = 8  # after which the variations to show are chosen
 
 
 @dataclass(frozen=True, kw_only=True)
 class Region:
-    """What of a piece is written: notes that begin in some bars, of all tracks or of some."""
+    """The part of a piece that is written: notes that begin in some bars, of all or some tracks."""
 
-    first: int  # a bar, from 0
+    first: int  # bar, from 0
     stop: int
     tracks: tuple[int, ...] | None = None
-    prompt: Score | None = None  # what the style is compared with
-    is_open: bool = False  # nothing follows: the piece ends where what is written ends
-    begun: int = 0  # bars, from the piece's first on, before the first token that is drawn
+    prompt: Score | None = None  # with which the style is compared
+    is_open: bool = False  # the piece ends where the new part ends
+    begun: int = 0  # bars of the piece before the first sampled token
 
     def is_new(self, score: Score) -> np.ndarray:
-        """Say of each note whether it lies here: (N,) bool."""
+        """Return which notes are in the region: (N,) bool."""
         start, stop = bar_lines(score, self.stop)[[self.first, self.stop]]
         notes = score.notes
         here = (notes.onset_ticks >= start) & (notes.onset_ticks < stop)
@@ -117,11 +117,11 @@ class Region:
 
 
 def files_of(take: Take, language: Language) -> dict[str, Any]:
-    """Return a take as files for the page: MIDI, what else is `kept`, and why that is not, if so.
+    """Return the files of a take for the page: MIDI, and the opened file with the take in it, or why there is none.
 
-    The MIDI is what music goes on from: the file that the take was written into, if the language hears the take in it.
-    Beats that are tracked, and parts that are found by what they play, may be others by then; such a file is `kept` to
-    be saved. A score is `kept` too; where it is heard the `same`, music goes on from it.
+    Later requests use the MIDI. It is the opened file with the take, if the language reads that as the same piece:
+    tracked beats, and parts recognised by their notes, may come out differently. Otherwise that file is `kept` for
+    saving only. MusicXML is `kept`, too; if it reads as the `same` piece, later requests use it.
     """
     if not len(take.score.notes):
         return {"midi": ""}
@@ -145,7 +145,7 @@ def _as_text(data: bytes) -> str:
 
 
 def _is_heard_as(data: bytes, score: Score, language: Language) -> bool:
-    """Say whether a language hears in a file the notes of a score, but for their lengths, in its bars."""
+    """Return whether a language reads a file as a score, with its bars and notes apart from durations."""
     try:
         heard = piece_of(language, read_file(data, limits=UPLOAD), "").score
     except ValueError:
@@ -158,9 +158,9 @@ def _is_heard_as(data: bytes, score: Score, language: Language) -> bool:
 
 
 class StreamedTakes:
-    """The views of one request.
+    """The views of a request.
 
-    Of more variations than were asked for, those with most voices are shown, or the densest, or the sparsest.
+    With spare variations, those with the most voices, or the densest or sparsest, are shown.
     """
 
     def __init__(
@@ -173,30 +173,34 @@ class StreamedTakes:
         self._now: list[int] = []
 
     def begun(self) -> dict[str, Any]:
-        """Return what is there before the first note."""
+        """Return the view before the first note."""
         takes = self.work.takes()[: self._shown]
         self._last = [columns(take.score, self.bars) for take in takes]
-        self._now = [self._so_far(take.score, 0)[1] for take in takes]
+        self._now = [self._cut_at_now(take.score, 0)[1] for take in takes]
         return {
             "state": "running",
             "takes": [
-                {"number": number, "piece": picture(take.score, self.bars), **self._where(take)}
+                {
+                    "number": number,
+                    "piece": piece_data(take.score, self.bars),
+                    **self._region_facts(take),
+                }
                 for number, take in enumerate(takes)
             ],
         }
 
     def more(self, bars: int = 0) -> dict[str, Any] | None:
-        """Return what is new since the view before, None where that is nothing.
+        """Return the changes since the last view, or None if there are none.
 
-        `bars` more have begun in every variation: music that rests comes on all the same.
+        `bars` have begun in every variation since the first sampled token: silent bars are progress, too.
         """
         chosen = self._chosen(self.work.takes())
         if chosen is None:
             return None
         news, changed = [], False
         for number, take in enumerate(chosen):
-            whole, now = self._so_far(take.score, bars)
-            grown = columns(whole, self.bars)
+            cut, now = self._cut_at_now(take.score, bars)
+            grown = columns(cut, self.bars)
             news.append({
                 "number": number,
                 "now": now,
@@ -209,14 +213,14 @@ class StreamedTakes:
     def finished(
         self, state: str, seconds: float, files: Callable[[Take, Language], dict[str, Any]]
     ) -> dict[str, Any]:
-        """Return the variations with all there is to them, and what `files` makes of each."""
+        """Return the last view: the variations with all their facts, and the `files` of each."""
         takes = self.chosen()
         return {
             "state": state,
             "seconds": round(seconds, 1),
             "takes": [
                 {
-                    **self._whole(take, state),
+                    **self._final_facts(take, state),
                     **files(take, self.work.model.language),
                     "number": number,
                 }
@@ -225,13 +229,13 @@ class StreamedTakes:
         }
 
     def chosen(self) -> list[Take]:
-        """Return the variations as far as they have come."""
+        """Return the variations to show, as written so far."""
         return self._chosen(self.work.takes(), last=True) or []
 
-    def _whole(self, take: Take, state: str) -> dict[str, Any]:
+    def _final_facts(self, take: Take, state: str) -> dict[str, Any]:
         new = self.region.is_new(take.score)
         bars = self.bars
-        if state != "done" and self.region.is_open:  # it ends with the bar of its last note
+        if state != "done" and self.region.is_open:  # cut after the bar of its last note
             reached = take.score.notes.onset_ticks[new].max(initial=-1)
             lines = bar_lines(take.score, self.bars)
             bars = max(int(np.searchsorted(lines, reached, side="right")), self.region.first, 1)
@@ -239,15 +243,15 @@ class StreamedTakes:
         if self.region.prompt is not None:
             like = likeness(self.region.prompt, take.continuation, bars - self.region.first)
         return {
-            "piece": picture(take.score, bars),
+            "piece": piece_data(take.score, bars),
             "new": int(new.sum()),
             "likeness": like,
             "seed": self.work.request.seed,
             "provenance": take.provenance,
-            **self._where(take, stop=min(bars, self.region.stop)),
+            **self._region_facts(take, stop=min(bars, self.region.stop)),
         }
 
-    def _where(self, take: Take, stop: int | None = None) -> dict[str, Any]:
+    def _region_facts(self, take: Take, stop: int | None = None) -> dict[str, Any]:
         tracks = None if self.region.tracks is None else [*self.region.tracks]
         region = {"first": self.region.first, "stop": stop or self.region.stop, "tracks": tracks}
         model = self.work.model
@@ -256,16 +260,16 @@ class StreamedTakes:
             "trainedBars": trained_bars(model.language, take.ids, model.trained_length),
         }
 
-    def _so_far(self, score: Score, bars: int) -> tuple[Score, int]:
-        """Return music in which new notes end where it has come to, and when that is: more is not known yet.
+    def _cut_at_now(self, score: Score, bars: int) -> tuple[Score, int]:
+        """Return the score with its new notes cut at the current position, and that position in ticks.
 
-        It has come to the latest note that begins, or to the end of the last whole bar. `bars` have begun since the
-        first token was drawn, and the last bar that has begun is still being written.
+        It is the latest onset or the end of the last complete bar. `bars` have begun since the first sampled token, the
+        last of which is still being written.
         """
         new = self.region.is_new(score)
         onsets, notes = score.notes.onset_ticks, score.notes
-        whole = max(self.region.first, self.region.begun + bars - 1)
-        start = int(bar_lines(score, self.region.stop)[min(whole, self.region.stop)])
+        complete = max(self.region.first, self.region.begun + bars - 1)
+        start = int(bar_lines(score, self.region.stop)[min(complete, self.region.stop)])
         now = int(onsets[new].max(initial=start))
         shortest = np.minimum(notes.duration_ticks, max(1, score.ticks_per_beat // 4))
         clipped = np.maximum(np.minimum(notes.duration_ticks, now - onsets), shortest)
@@ -273,7 +277,7 @@ class StreamedTakes:
         return score.replace(notes=notes.replace(duration_ticks=durations)), now
 
     def _chosen(self, takes: list[Take], *, last: bool = False) -> list[Take] | None:
-        """Return the variations to show; with some to spare, it is known after two bars which these are."""
+        """Return the variations to show; with spare ones, None until they are chosen after two bars."""
         if self._rows is None:
             heard = [take.continuation.notes.onset_ticks.max(initial=0) for take in takes]
             beat = takes[0].continuation.ticks_per_beat
@@ -294,7 +298,7 @@ class StreamedTakes:
 
 
 def _change(before: list[Any], after: list[Any]) -> dict[str, Any]:
-    """Return how many rows at the beginning stay, and those that follow them now."""
+    """Return the number of leading rows that stay, and the new rows after them."""
     keep = 0
     for one, other in zip(before, after, strict=False):
         if one != other:

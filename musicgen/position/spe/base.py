@@ -1,16 +1,16 @@
-"""What both stochastic encodings share (SPE; Liutkus et al., 2021): the scale, the gate, the flow.
+"""The common base of both stochastic positional encodings (SPE; Liutkus et al., 2021): scale, gate, and data flow.
 
-A code q̄, k̄ of R realisations, whose products q̄_{d,m}·k̄_{d,n} realise a template P_d(m − n), is
-contracted with queries and keys: q̂_{m,r} = Σ_d q_{m,d} q̄_{d,m,r} (equations 16, 17). A gate δ a
-feature mixes in ε, which knows no position: √(1 − δ) q̄ + √δ ε (equations 24, 25). It distributes
-over the sum, so no layer has a code of its own: its q is scaled, not the code.
+A code q̄, k̄ of R realisations, whose products q̄_{d,m}·k̄_{d,n} realise a template P_d(m − n), is contracted with queries
+and keys: q̂_{m,r} = Σ_d q_{m,d} q̄_{d,m,r} (equations 16, 17). A gate δ per feature mixes in noise ε that does not depend
+on the position: √(1 − δ) q̄ + √δ ε (equations 24, 25). As the contraction is linear, a layer's gate scales its q and k,
+so that all layers can share one code.
 
-A code as a tensor holds N·H·D·R numbers, so the whole sequence of a training step is contracted without one where that
-can be (sine), and with one for all layers where it cannot (convolution). Generation asks for one place after the other:
-there the code of a place is made with ε as D further rows, ahead where the next place is known, as in musical time it
-is not, and a layer's work is one small product a side.
+As a tensor, a code has N·H·D·R elements. Over whole sequences, as in training, sine SPE therefore contracts without
+forming it, and convolutional SPE forms one for all layers. In generation, which needs one place after another, the code
+of a place is formed with ε as D further rows, and so are those of the next places, except in musical time, where they
+are unknown. The work of a layer is then one small product each for queries and keys.
 
-H heads, D head width, R realisations, S slots: 1, or one a layer where layers do not share.
+H heads, D head width, R realisations, S slots: 1, or one per layer if layers do not share a code.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from torch import Generator, Tensor, nn
 from musicgen.position.base import Position, Shape
 from tokenization.records import check_fields
 
-SHORT = 16  # a window of no more positions, without gradients, is a step of generation
-AHEAD = 32  # positions that are made in one go then, or
-AHEAD_UNSHARED = 8  # where there is a code a layer to be kept
+SHORT = 16  # windows up to this many positions, without gradients, count as generation
+AHEAD = 32  # positions whose codes are formed together in generation
+AHEAD_UNSHARED = 8  # the same if each layer has a code of its own
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpeConfig:
-    """The fields that both stochastic encodings have."""
+    """The options that both stochastic encodings have."""
 
     realisations: int = 64  # R
     gated: bool = True
@@ -46,26 +46,26 @@ class SpeConfig:
 
 
 Placement = Callable[..., tuple[Tensor, Tensor]]
-"""(q, k, first, gains) → both, (B, T, H, D) each, times the gains, (H, D), if there are some, contracted with the rows
-from `first` of the code of a whole sequence, which is in whatever form is cheapest to contract: (B, T, H, R) each."""
+"""(q, k, first, gains) → q̂, k̂: contract queries and keys, (B, T, H, D) each, times the gains, (H, D), if given, with
+the code of a sequence from position `first` on, in whatever form is cheapest: (B, T, H, R) each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpeCode:
-    """One draw, and what was made ready of it; it belongs to the parameters it was covered with."""
+    """The noise of a sequence and the code prepared from it, valid for the parameters it was covered with."""
 
-    noise: tuple[Any, ...]  # a slot each
+    noise: tuple[Any, ...]  # one per slot
     gate_noise: Tensor | None  # ε, (S, H, D, R)
-    mix: tuple[Tensor, ...] = ()  # √(1 − δ) and √δ, (H, 2, D), a layer each
+    mix: tuple[Tensor, ...] = ()  # √(1 − δ) and √δ, (H, 2, D), one per layer
     start: int = 0
-    long: tuple[Placement, ...] = ()  # a slot each; empty where layers make their own
+    long: tuple[Placement, ...] = ()  # one per slot; empty if each layer forms its own
     times: Tensor | None = None  # of the window, in musical time, (2, B, T)
-    # For generation, a slot each: q̄ over k̄ by place, both with ε, (2H, 2D, R).
+    # For generation, one per slot: by place, q̄ and k̄ stacked, both with ε, (2H, 2D, R).
     places: tuple[dict[int, Tensor], ...] = ()
     rows: tuple[tuple[int, int], ...] = ()  # in musical time, the ticks of each row's query and key
 
     def at(self, slot: int, query: int, key: int) -> Tensor:
-        """Return the code of a query and a key, (2H, 2D, R), which most often stand at the same place."""
+        """Return the code of a query and a key, (2H, 2D, R); they are usually at the same place."""
         places = self.places[slot]
         if query == key:
             return places[query]
@@ -73,11 +73,11 @@ class SpeCode:
 
 
 class StochasticPosition(Position):
-    """Contract queries and keys with a gated code; subclasses say how a code is drawn and made."""
+    """Contracts queries and keys with a gated code; subclasses draw the noise and form the code."""
 
     def __init__(self, config: SpeConfig, shape: Shape) -> None:
         super().__init__(config, shape)
-        self.realisations = config.realisations  # may be set to another number after training
+        self.realisations = config.realisations  # can be changed after training
         self.slots = 1 if config.shared else shape.layers
         self.ahead = AHEAD if config.shared else AHEAD_UNSHARED
         if config.gated:
@@ -89,7 +89,7 @@ class StochasticPosition(Position):
 
     @abstractmethod
     def long(self, noise: Any, slot: int, start: int, stop: int, times: Tensor | None) -> Placement:
-        """Make the code of a whole sequence, through which gradients reach the parameters."""
+        """Return the code of a whole sequence; gradients reach the parameters through it."""
 
     @abstractmethod
     def materialise(self, noise: Any, slot: int, start: int, stop: int) -> tuple[Tensor, Tensor]:
@@ -97,16 +97,16 @@ class StochasticPosition(Position):
 
     @property
     def qk_width(self) -> int:
-        """The realisations take the place of the head's own width."""
+        """The number of realisations, which replaces the head width."""
         return self.realisations
 
     @property
     def scale(self) -> float:
-        """(DR)^-¼, by which either side is multiplied."""
+        """The factor (DR)^-¼ of both q̄ and k̄."""
         return (self.shape.head_width * self.realisations) ** -0.25
 
     def begin(self, generator: Generator) -> SpeCode:
-        """Draw the noise of one sequence and its ε, the same for queries, keys and positions."""
+        """Draw the noise of a sequence and its ε, which is the same for queries, keys and all positions."""
         noise = tuple(self.draw(generator) for _ in range(self.slots))
         if not self.config.gated:
             return SpeCode(noise=noise, gate_noise=None)
@@ -115,7 +115,7 @@ class StochasticPosition(Position):
         return SpeCode(noise=noise, gate_noise=moved(drawn, self.gates) * self.scale)
 
     def cover(self, code: SpeCode, start: int, stop: int, times: Tensor | None = None) -> SpeCode:
-        """Make the positions ready, in the form that suits their number."""
+        """Prepare the code of these positions in the form that suits their number."""
         times = times if self.musical else None
         if not torch.is_grad_enabled():
             if times is not None and stop - start == 1:
@@ -124,7 +124,7 @@ class StochasticPosition(Position):
             if times is None and stop - start <= SHORT:
                 return self._cover_places(code, range(start, stop))
         code = replace(code, mix=self._mix(), start=start, times=times, places=(), rows=())
-        if not self.config.shared:  # so many codes at once would not fit: each layer makes its own
+        if not self.config.shared:  # each layer forms its own: all at once would not fit in memory
             return replace(code, long=())
         return replace(code, long=(self.long(code.noise[0], 0, start, stop, times),))
 
@@ -135,18 +135,18 @@ class StochasticPosition(Position):
         slot = 0 if self.config.shared else layer
         if code.places:
             x = torch.cat([q, k], 2)  # (B, T, 2H, D)
-            if code.rows:  # as a sequence of rows that each stand at places of their own
+            if code.rows:  # rows have places of their own, so they take the time axis
                 x = x.transpose(0, 1)
             places = code.rows or [(place, place) for place in range(start, start + q.shape[1])]
             rows = torch.stack([code.at(slot, *own) for own in places])  # (T or B, 2H, 2D, R)
             if code.mix:
-                x = _beside(x, code.mix[layer])
-            # A lone row is doubled: the kernel for one vector adds up in another order, and a variation would then
-            # depend, in the last bit, on how many others there are.
+                x = _gated(x, code.mix[layer])
+            # A single row is doubled, since the kernel for one vector sums in another order: the last bit of a take
+            # would depend on how many others are written with it.
             alone = len(x) == 1 and not code.rows
-            placed = contract(torch.cat([x, x]), rows)[:1] if alone else contract(x, rows)
-            placed_q, placed_k = (placed.transpose(0, 1) if code.rows else placed).chunk(2, 2)
-            return placed_q, placed_k
+            encoded = contract(torch.cat([x, x]), rows)[:1] if alone else contract(x, rows)
+            encoded_q, encoded_k = (encoded.transpose(0, 1) if code.rows else encoded).chunk(2, 2)
+            return encoded_q, encoded_k
         if code.long:
             place, first = code.long[slot], start - code.start
         else:
@@ -155,25 +155,25 @@ class StochasticPosition(Position):
             place, first = self.long(code.noise[slot], slot, start, stop, times), 0
         if code.gate_noise is None:
             return place(q, k, first)
-        keep, let = code.mix[layer].unbind(1)  # (H, D) each
-        placed_q, placed_k = place(q, k, first, keep)
-        noise = code.gate_noise[slot].to(placed_q.dtype)
+        code_gain, noise_gain = code.mix[layer].unbind(1)  # (H, D) each
+        encoded_q, encoded_k = place(q, k, first, code_gain)
+        noise = code.gate_noise[slot].to(encoded_q.dtype)
         gate_q, gate_k = (
-            torch.einsum("bthd,hdr->bthr", (x * let).to(noise.dtype), noise) for x in (q, k)
+            torch.einsum("bthd,hdr->bthr", (x * noise_gain).to(noise.dtype), noise) for x in (q, k)
         )
-        return placed_q + gate_q, placed_k + gate_k
+        return encoded_q + gate_q, encoded_k + gate_k
 
     def of_layer(self, code: SpeCode, layer: int) -> tuple[SpeCode, int]:
-        """Return the code with the layer's gate alone; where layers do not share, as it is."""
+        """Return the code with only this layer's gate, or the whole code if layers do not share one."""
         if not self.config.shared:
             return code, layer
         return replace(code, mix=code.mix[layer : layer + 1]), 0
 
     def cover_rows(self, codes: Sequence[SpeCode], places: Tensor) -> tuple[Tensor, list[SpeCode]]:
-        """Make one token a row ready: the codes, (S, B, 2H, 2D, R), and what each row's sequence goes on with.
+        """Cover one token per row: return the codes as a tensor, (S, B, 2H, 2D, R), and each row's new code.
 
-        Rows of one sequence share a code, as one object. Places are numbers, (1, B, 1), or the times of queries and
-        keys, (2, B, 1).
+        Rows of the same sequence share one code object. Places are token numbers, (1, B, 1), or the times of queries
+        and keys, (2, B, 1).
         """
         both = places.squeeze(-1).expand(2, -1).tolist()
         rows_places = list(zip(*both, strict=True))
@@ -193,7 +193,7 @@ class StochasticPosition(Position):
         return torch.stack(found) if len(found) > 1 else found[0].unsqueeze(0), after
 
     def gate_template(self, template: Tensor, layer: int) -> Tensor:
-        """Return δ + (1 − δ) template (equation 23) of a layer: (H, D, N) → (H, D, N)."""
+        """Return a layer's gated template δ + (1 − δ) P (equation 23): (H, D, N) → (H, D, N)."""
         if not self.config.gated:
             return template
         gate = torch.sigmoid(self.gates[layer]).unsqueeze(-1)
@@ -202,9 +202,10 @@ class StochasticPosition(Position):
     def _cover_places(
         self, code: SpeCode, wanted: Collection[int], rows: tuple[tuple[int, int], ...] = ()
     ) -> SpeCode:
-        """Make places ready that were not, each by itself or the next ones with it; far ones are forgotten.
+        """Return the code with these places covered, and distant ones dropped.
 
-        So a row's code does not depend, in the last bit, on where the others are.
+        In musical time each place is computed alone, otherwise with the following ones up to a multiple of `ahead`. So
+        the last bit of a row's code does not depend on the places of the other rows.
         """
         ahead = 1 if self.musical else self.ahead
         known = code.places or ({},) * self.slots
@@ -212,15 +213,15 @@ class StochasticPosition(Position):
             return code
         near = {place // ahead for place in wanted}
         places = tuple({at: x for at, x in one.items() if at // ahead in near} for one in known)
-        for slot, ready in enumerate(places):
+        for slot, covered in enumerate(places):
             for place in sorted(wanted):
-                if place not in ready:
+                if place not in covered:
                     stop = (place // ahead + 1) * ahead
-                    ready.update(enumerate(self._sides(code, slot, place, stop), place))
+                    covered.update(enumerate(self._sides(code, slot, place, stop), place))
         return replace(code, long=(), places=places, rows=rows, mix=code.mix or self._mix())
 
     def _sides(self, code: SpeCode, slot: int, start: int, stop: int) -> Tensor:
-        """Return q̄ over k̄ of a few places, both with ε: (T, 2H, 2D, R)."""
+        """Return q̄ and k̄ of a few places, stacked along the heads, both with ε: (T, 2H, 2D, R)."""
         noise, gate = code.noise[slot], code.gate_noise
         q, k = self.materialise(noise, slot, start, stop)
         length, heads, width, realisations = q.shape
@@ -232,15 +233,15 @@ class StochasticPosition(Position):
         return sides.flatten(1, 2)
 
     def _mix(self) -> tuple[Tensor, ...]:
-        """√(1 − δ) and √δ by logarithms, so that a shut gate has a gradient of 0 and not NaN."""
+        """Return √(1 − δ) and √δ per layer, by logarithms, so that the gradient of a saturated gate is 0, not NaN."""
         if not self.config.gated:
             return ()
         logarithms = torch.stack([F.logsigmoid(-self.gates), F.logsigmoid(self.gates)], 2)
         return torch.exp(logarithms / 2).unbind()
 
 
-def _beside(x: Tensor, mix: Tensor) -> Tensor:
-    """Return √(1 − δ) x and √δ x side by side, of queries and keys: (…, 2H, D) and (H, 2, D) → (…, 2H, 2D)."""
+def _gated(x: Tensor, mix: Tensor) -> Tensor:
+    """Concatenate √(1 − δ) x and √δ x, for queries and keys: (…, 2H, D) and (H, 2, D) → (…, 2H, 2D)."""
     return (x.unflatten(-2, (2, -1)).unsqueeze(-2) * mix).flatten(-2).flatten(-3, -2)
 
 
@@ -250,12 +251,12 @@ def contract(x: Tensor, code: Tensor) -> Tensor:
 
 
 def moved(drawn: Tensor, like: Tensor) -> Tensor:
-    """Return what was drawn in the type and on the device of a parameter; nobody waits for a GPU to take it."""
+    """Move a draw to the type and device of a parameter, to a GPU without waiting for it."""
     return (drawn.pin_memory() if like.is_cuda else drawn).to(like, non_blocking=like.is_cuda)
 
 
 def working_dtype(parameter: Tensor) -> torch.dtype:
-    """Return the type of products: autocast's where it is on, else the parameter's."""
+    """Return the type of products: that of autocast if it is on, or else of the parameter."""
     device = parameter.device.type
     enabled = torch.is_autocast_enabled(device)
     return torch.get_autocast_dtype(device) if enabled else parameter.dtype

@@ -1,4 +1,4 @@
-"""What the tests of the page stand on: a Chromium from the system, and a server of our own."""
+"""Chromium and a server for the tests of the page."""
 
 import os
 import shutil
@@ -17,19 +17,19 @@ from typing import IO
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-# Nothing that a browser does on its own account: every request in its log is the page's.
+# Without background requests, so that every request is the page's.
 OPTIONS = [
     "--no-sandbox", "--no-first-run", "--disable-background-networking", "--disable-component-update",
     "--disable-dev-shm-usage", "--disable-gpu", "--disable-sync", "--autoplay-policy=no-user-gesture-required",
 ]  # fmt: skip
-MODEL = "untrained:tiny:ensemble"  # it can do all that a model of the page can, and takes no time
+MODEL = "untrained:tiny:ensemble"  # fast, and with all abilities
 READY_SECONDS = 150
-PORTS = 5  # to be tried: another program may take one before our server does
-WAIT = 60_000  # milliseconds for what a page does, on a busy machine
+PORTS = 5  # to try, since another program may take one first
+WAIT = 60_000  # milliseconds for actions of the page, on a busy machine
 
 
 def chromium() -> str:
-    """Return a browser's path; in CI there has to be one, and elsewhere its tests wait for one."""
+    """Return the path of Chromium; if there is none, fail in CI and skip elsewhere."""
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         sentence = "the page is tested in a browser, and there is none: install Chromium"
@@ -38,7 +38,7 @@ def chromium() -> str:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens at."""
+    """Return an unused port."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
@@ -53,7 +53,7 @@ class Server:
     log: IO[bytes]
 
     def said(self) -> str:
-        """Return what it has written so far."""
+        """Return its log so far."""
         self.log.seek(0)
         return self.log.read().decode()
 
@@ -62,7 +62,7 @@ class Server:
 def started(
     *arguments: str, port: int | None = None, module: str = "app.cli", **environment: str
 ) -> Iterator[Server]:
-    """Run `musicgen app`, or another module's, with some variables of its environment changed."""
+    """Run `musicgen app`, or that of another module, with additional environment variables."""
     root = Path(__file__).parents[3]
     inherited = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
     for left in reversed(range(1 if port else PORTS)):
@@ -82,18 +82,18 @@ def started(
                 return
             finally:
                 process.terminate()
-                process.wait(120)  # on a busy machine, its end takes as long as its start
+                process.wait(120)  # slow on a busy machine
 
 
 @contextmanager
 def serving(*arguments: str, module: str = "app.cli") -> Iterator[str]:
-    """Run `musicgen app`, or another module's; give its address."""
+    """Run `musicgen app`, or that of another module; yield its URL."""
     with started(*arguments, module=module) as server:
         yield server.address
 
 
 def _is_up(server: Server) -> bool:
-    """Wait until a server answers; say whether it does."""
+    """Wait until a server answers; return whether it does."""
     late = time.monotonic() + READY_SECONDS
     while server.process.poll() is None and time.monotonic() < late:
         try:

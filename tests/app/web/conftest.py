@@ -1,4 +1,4 @@
-"""A server and a browser, shared by all tests of the page in a process."""
+"""A server and a browser shared by the tests of the page."""
 
 from pathlib import Path
 from typing import Any
@@ -9,22 +9,22 @@ from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 from tests.app.web.browser import MODEL, OPTIONS, WAIT, chromium, started
 from tests.app.web.hands import rest
 
-expect.set_options(timeout=WAIT)  # five seconds are not enough for a machine that is busy
+expect.set_options(timeout=WAIT)  # the default of five seconds is too short on a busy machine
 
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the server keeps its files."""
+    """The temporary folder of the server."""
     return tmp_path_factory.mktemp("server")
 
 
 @pytest.fixture(scope="session")
 def server(files: Path):
-    """A server that writes no request of 64 bars to its end: such music is under way until it is stopped."""
+    """A server on which requests of 64 bars or more run until they are stopped."""
     with started("--model", MODEL, module="tests.app.web.held_app", TMPDIR=str(files)) as running:
         yield running
         assert "Traceback" not in running.said()
-    assert list(files.iterdir()) == []  # it took its files with it
+    assert list(files.iterdir()) == []  # all files are deleted at its end
 
 
 @pytest.fixture(scope="session")
@@ -51,11 +51,11 @@ def browser():
 
 @pytest.fixture
 def visit(browser: Browser, address: str):
-    """Open the page on some screen; at the end, it has asked nobody but our server, and no script has failed."""
+    """Open the page; afterwards, check that no script failed and no other server was contacted."""
     contexts, asked, failures = [], [], []
 
     def opened(width: int = 1280, scheme: str = "light", before: str = "", link: str = "", **more):
-        """Open it in a browser of its own that a script may change before, or by a link."""
+        """Open it in a new context, optionally after an init script, or by a link."""
         screen = {"width": width, "height": 900 if width > 640 else 844}
         context = browser.new_context(viewport=screen, color_scheme=scheme, **more)  # type: ignore[arg-type]
         contexts.append(context)
@@ -66,7 +66,7 @@ def visit(browser: Browser, address: str):
         page.on("pageerror", lambda error: failures.append(str(error)))
         page.goto(link or address)
         expect(page.locator(".mg-stage h2")).not_to_have_text("…")
-        rest(page)  # all of it is drawn
+        rest(page)  # until it is drawn
         return page
 
     yield opened
@@ -78,5 +78,5 @@ def visit(browser: Browser, address: str):
 
 @pytest.fixture
 def page(visit):
-    """A page at its start."""
+    """A newly opened page."""
     return visit()

@@ -1,4 +1,4 @@
-"""`musicgen app` where no file may have more than 1,000 bytes, which stands for a disk that is full."""
+"""`musicgen app` with files limited to 1,000 bytes, to simulate a full disk."""
 
 import os
 import resource
@@ -7,7 +7,7 @@ import sys
 from app.cli import main
 
 if __name__ == "__main__":
-    # Python would cut off the bytecode of what it imports from here on too, and trip over it another time.
+    # Otherwise Python would write truncated bytecode, which fails at the next import.
     os.environ["PYTHONDONTWRITEBYTECODE"], sys.dont_write_bytecode = "1", True
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""What a person's hands do with the page, for its tests."""
+"""Actions of a user on the page, for its tests."""
 
 import re
 from pathlib import Path
@@ -11,10 +11,10 @@ from tests.app.web.browser import WAIT
 PHONE: dict[str, Any] = {"width": 390, "is_mobile": True, "has_touch": True}
 SHOWN = ".mg-stage h2"
 NOTES = "[...musicgen.desk.current.piece.notes]"
-# What lies on a desk, to be compared before and after.
+# The state of a desk, for comparison.
 DESK = """(({ desk }) => JSON.stringify([desk.plain(), ...[...desk.needed].sort().map((id) => desk.entries.get(id))
   .map(({ id, piece, state }) => [id, state, [...piece.notes], piece.lines])]))(musicgen)"""
-# Two frames are drawn, and no colour is on its way any more.
+# Two frames are drawn, and transitions have ended.
 AT_REST = """() => new Promise((rested) => {
   const ends = (one) => one.effect?.getComputedTiming().endTime < Infinity;
   const look = () => document.getAnimations().some((one) => one.playState === "running" && ends(one))
@@ -24,14 +24,14 @@ AT_REST = """() => new Promise((rested) => {
 
 
 def rest(page: Page) -> None:
-    """Wait until the page has drawn what has come of the last act, however long that takes."""
+    """Wait until the page has drawn the result of the last action."""
     page.evaluate(AT_REST)
 
 
 def fill(page: Page, name: str, number: int) -> None:
     field = page.locator(f"#mg-{name} input[type=number]")
     if not field.is_visible():
-        page.locator(".mg-how").click()  # on a small screen, what is asked for lies in a sheet
+        page.locator(".mg-how").click()  # on a small screen, the settings are in a sheet
     field.fill(str(number))
     field.press("Tab")
 
@@ -53,7 +53,7 @@ def new_notes(page: Page) -> int:
 
 
 def downloaded(page: Page, text: str, card: str = ".mg-take") -> bytes:
-    """Save something of a card by its menu."""
+    """Save something by the menu of a card."""
     one = page.locator(card).first
     one.locator(".mg-menu > button").click()
     with page.expect_download() as download:
@@ -68,24 +68,24 @@ def send(page: Page, name: str, data: bytes) -> None:
 
 
 def open_example(page: Page, name: str) -> None:
-    """Open a piece to try the page with."""
+    """Open an example."""
     chip = page.locator(f"[data-example={name}]")
     chip.click()
     expect(chip).to_have_attribute("aria-pressed", "true")
 
 
 def desk(page: Page) -> str:
-    """Return all that lies on the desk."""
+    """Return the state of the desk."""
     return page.evaluate(DESK)
 
 
 def saved(page: Page) -> None:
-    """Wait until the browser has kept the desk."""
+    """Wait until the browser has stored the desk."""
     page.evaluate("() => musicgen.store.save()")
 
 
 def choose_bars(page: Page, first: int, last: int, card: str = ".mg-stage") -> None:
-    """Drag over some bars of a roll, as it is drawn."""
+    """Drag over some bars of a roll."""
     rest(page)
     spots: Any = page.evaluate(
         """([card, first, last]) => {
@@ -106,7 +106,7 @@ def choose_bars(page: Page, first: int, last: int, card: str = ".mg-stage") -> N
 
 
 def act(page: Page, name: str, card: str = "body") -> None:
-    """Do something with the chosen bars."""
+    """Apply an action to the selected bars."""
     bar = page.locator(card).locator(".mg-range-bar:visible")
     bar.get_by_role("button", name=name, exact=True).click()
 
@@ -122,7 +122,7 @@ def outside(notes: list[int], first: int, stop: int) -> list[list[int]]:
 
 
 def spot(page: Page, tick: float, pitch: int, track: int) -> tuple[float, float]:
-    """Return where a pitch of a track lies on the stage at a tick."""
+    """Return the position of a tick and a pitch of a track on the stage."""
     return page.evaluate(
         """([tick, pitch, track]) => {
           const roll = musicgen.rolls.stage(), box = roll.view.getBoundingClientRect();

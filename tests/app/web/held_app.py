@@ -1,8 +1,8 @@
-"""`musicgen app`, which writes the first bars of a long request and then waits until somebody stops it.
+"""`musicgen app`, but long requests pause after some bars until they are stopped.
 
-What a person does while music is under way is tested so on a machine of any speed: nothing has to be pressed in time.
-And music of a few notes, which may be whole before anybody has looked, is shown once before its end. Between the end of
-its work and its own it takes its time, as a busy machine does.
+So actions during composing can be tested on a machine of any speed. Short takes, which may be complete before the page
+has seen them, are shown at least once before their end. The server takes its time between the end of its work and its
+own end, as on a busy machine.
 """
 
 import sys
@@ -14,16 +14,16 @@ from typing import Any
 from app.cli import main
 from app.web.composing import composer
 
-LONG = 64  # bars, the prompt's too: a request for as many is held …
-HELD_AFTER = 40  # … after so many new ones
+LONG = 64  # bars, including the prompt, from which requests are held
+HELD_AFTER = 40  # new bars
 
 compose = composer.compose
 
 
-@wraps(compose)  # by whose name a process finds it that imports this module
+@wraps(compose)  # processes that import this module find it by that name
 def compose_and_hold(*given: Any) -> None:
-    """Compose, but let a variation wait for somebody who stops it."""
-    # Here, since torch comes with it, which the processes that read files do without.
+    """Compose, but hold long requests until they are stopped."""
+    # Imported here, since the processes that read files do not need torch.
     from musicgen.generation.engine import Engine
 
     next_turn = Engine._next_turn
@@ -37,31 +37,31 @@ def compose_and_hold(*given: Any) -> None:
         time.sleep(0.01)
         return []
 
-    setattr(Engine, "_next_turn", turn_of_others)  # noqa: B010  a method in place of another
+    setattr(Engine, "_next_turn", turn_of_others)  # noqa: B010  replaces the method
     compose(*given)
 
 
-setattr(composer, "compose", compose_and_hold)  # noqa: B010  a function in place of another
+setattr(composer, "compose", compose_and_hold)  # noqa: B010  replaces the function
 
 if __name__ == "__main__":
-    from app.web.actions import PageActions  # of the server alone, and not of those that compose
+    from app.web.actions import PageActions  # needed by the server process only
 
     play, close = PageActions._play, composer.Composer.close
 
     def shown_once(actions: PageActions, streamed: Any, *more: Any) -> Iterator[dict[str, Any]]:
-        """Yield the views of music, among them one at least of it as it grows."""
+        """Yield the views, with at least one of growing music."""
         seen = 0
         for view in play(actions, streamed, *more):
             if view["state"] != "running" and seen < 2 and (late := streamed.more()):
                 yield late
-            seen += bool(view["takes"])  # the first shows what is there before the first note
+            seen += bool(view["takes"])  # the first is the state before the first note
             yield view
 
     def close_slowly(closed: composer.Composer) -> None:
-        """End all work, and let those whose work it was find out."""
+        """Kill all processes, and leave time for requests to notice."""
         close(closed)
         time.sleep(2)
 
-    setattr(PageActions, "_play", shown_once)  # noqa: B010  methods in place of others
+    setattr(PageActions, "_play", shown_once)  # noqa: B010  replace the methods
     setattr(composer.Composer, "close", close_slowly)  # noqa: B010
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""A piece is heard, continued, filled in and accompanied; the server keeps nothing of it."""
+"""A piece is read, continued, infilled and accompanied; the server stores nothing of it."""
 
 import base64
 import time
@@ -12,8 +12,8 @@ import musicgen
 from app.web.actions import PageActions
 from app.web.composing import opened_files
 from app.web.composing.opened_files import FileReader, made_here, title_of
-from app.web.composing.requests import MusicRequest, lacking, request_from, streamed_takes
-from app.web.composing.streamed_takes import StreamedTakes, files_of, picture
+from app.web.composing.requests import MusicRequest, request_from, streamed_takes, unsupported
+from app.web.composing.streamed_takes import StreamedTakes, files_of, piece_data
 from app.web.launch import page_facts
 from app.web.offered_models import EXAMPLES, OfferedModels, example
 from musicgen.pieces import read_piece
@@ -35,7 +35,7 @@ JAZZ = example("trio-jazz")
 
 
 def offered(first: str | None) -> OfferedModels:
-    """Return some model first, and one of each language."""
+    """Return models of all languages, and the given one as the first."""
     models = OfferedModels(first)
     models.languages |= {name: language_of(name) for name in (MODEL, PIANO, LATER)}
     return models
@@ -43,7 +43,7 @@ def offered(first: str | None) -> OfferedModels:
 
 @pytest.fixture(scope="module")
 def composing() -> Iterator[PageActions]:
-    """One with a process that composes."""
+    """Actions with a composing process."""
     made = PageActions(OfferedModels(MODEL))
     yield made
     made.composer.close()
@@ -51,7 +51,7 @@ def composing() -> Iterator[PageActions]:
 
 @pytest.fixture
 def actions(composing: PageActions, request: pytest.FixtureRequest) -> PageActions:
-    """The actions over some model first, all with the same process."""
+    """Actions with a given first model, all with the same process."""
     return PageActions(
         offered(getattr(request, "param", MODEL)), composing.composer, composing.reader
     )
@@ -68,7 +68,7 @@ def written(
     return list(actions.write("", request_from(plain), data, name, "job"))
 
 
-def test_work_ends_when_the_one_who_asked_hangs_up(actions: PageActions):
+def test_a_disconnect_ends_the_work(actions: PageActions):
     views = actions.write("", request_from({**PLAIN, "bars": 128}), None, "", "job")
     for _ in range(3):
         next(views)
@@ -80,9 +80,9 @@ def test_work_ends_when_the_one_who_asked_hangs_up(actions: PageActions):
     assert (actions.composer.requests, actions._jobs) == (0, {})
 
 
-def test_a_prompt_is_read_ahead_while_nobody_waits(actions: PageActions):
+def test_a_prompt_is_read_ahead_while_the_server_is_idle(actions: PageActions):
     of_prompt = "", request_from({**PLAIN, "promptBars": 2}), JAZZ, "a.mid"
-    for _ in range(2):  # the second takes the place of the first
+    for _ in range(2):  # the second replaces the first
         actions.read_ahead(*of_prompt)
         assert actions._ahead is not None
     last = actions._ahead
@@ -97,7 +97,7 @@ def test_a_prompt_is_read_ahead_while_nobody_waits(actions: PageActions):
     views.close()
 
 
-def test_a_piece_is_shown_as_each_model_hears_it(actions: PageActions):
+def test_a_piece_is_shown_as_each_model_reads_it(actions: PageActions):
     trio = actions.open_example("trio-disco", MODEL)
     told = [trio[name] for name in ("title", "chosen", "model", "notices")]
     assert told == ["Disco trio", 16, MODEL, []]
@@ -112,14 +112,14 @@ def test_a_piece_is_shown_as_each_model_hears_it(actions: PageActions):
         assert actions.open_example(name, MODEL)["chosen"] == 16
 
 
-def test_no_file_is_read_in_the_process_of_the_server(actions: PageActions, monkeypatch):
+def test_files_are_not_read_in_the_server_process(actions: PageActions, monkeypatch):
     for name in ("read_file", "piece_of", "musicxml"):
-        monkeypatch.setattr(opened_files, name, None)  # here alone
+        monkeypatch.setattr(opened_files, name, None)  # in this process only
     assert actions.open(JAZZ + b"\0", "a.mid", PIANO)["chosen"] == 16
     assert actions.reader.notated(JAZZ, "a.mid").startswith(b"<?xml")
 
 
-def test_a_waltz_stays_one_where_a_model_knows_its_metre(actions: PageActions):
+def test_a_waltz_keeps_its_metre_if_the_model_supports_it(actions: PageActions):
     able = PageActions(offered(LATER), actions.composer, actions.reader)
     waltz = score(bars(*(note("C", 4, 6) for _ in range(8)), beats=3))
     shown = able.open(waltz, "waltz.musicxml", "")
@@ -136,7 +136,7 @@ def test_a_waltz_stays_one_where_a_model_knows_its_metre(actions: PageActions):
     assert not {one["text"] for one in opened["notices"]} & {*opened["remarks"]}
 
 
-def test_views_grow_and_the_last_has_all_there_is(actions: PageActions):
+def test_views_grow_and_the_last_is_complete(actions: PageActions):
     views = written(actions, bars=2, variations=2, seed=4)
     assert [view["state"] for view in views] == ["running"] * (len(views) - 1) + ["done"]
     flat = views[0]["takes"][0]["piece"]["notes"]
@@ -159,7 +159,7 @@ def test_views_grow_and_the_last_has_all_there_is(actions: PageActions):
     assert again["made"]["seed"] == 4
 
 
-def test_what_a_file_says_of_itself_is_believed_within_reason(actions: PageActions):
+def test_provenance_in_files_is_validated(actions: PageActions):
     made = {"chords": [["C:maj"]] * 1000, "seed": 1}
     take = musicgen.load(LATER).continue_(bars=1, idea={"parts": ["piano"]})[0]
     assert made_here(midi(take.score, provenance=made)) == made
@@ -178,7 +178,7 @@ def test_what_a_file_says_of_itself_is_believed_within_reason(actions: PageActio
 
 
 @pytest.mark.parametrize(("job", "ending"), [("job", "stopped"), ("", "done")])
-def test_who_names_a_request_stops_it(actions: PageActions, job: str, ending: str):
+def test_a_named_request_can_be_stopped(actions: PageActions, job: str, ending: str):
     bars = 100 if job else 1
     views = actions.write("", request_from({**PLAIN, "bars": bars}), None, "", job)
     next(views)
@@ -195,7 +195,7 @@ def test_a_held_last_note_adds_no_bar(actions: PageActions):
 
 @pytest.mark.parametrize("actions", [LATER], indirect=True)
 @pytest.mark.parametrize("beats", [4, 3])
-def test_bars_are_those_of_the_page_also_where_it_begins_with_rests(actions, beats: int):
+def test_bars_match_the_page_when_a_piece_begins_with_rests(actions, beats: int):
     sounding = [note(step, 4, 2) * beats for step in "CDEFGA"]
     song = score(bars(rest(2 * beats), rest(2 * beats), *sounding, beats=beats))
     asked = request("infill", LATER, first=5, last=5, rest=2)
@@ -211,17 +211,25 @@ def test_bars_are_those_of_the_page_also_where_it_begins_with_rests(actions, bea
 
 
 @pytest.mark.parametrize("actions", [LATER], indirect=True)
-def test_bars_and_parts_are_written_by_models_that_can(actions: PageActions):
+def test_bars_and_parts_are_rewritten_by_models_that_support_it(actions: PageActions):
     infill = request("infill", LATER, first=3, last=3)
     *_, last = actions.write("", infill, JAZZ, "a.mid", "job")
     assert last["takes"][0]["region"] == {"first": 2, "stop": 3, "tracks": None}
     bass = request("accompany", MODEL, parts=("bass",))
-    assert [*lacking(language("remi"))] == ["ends", "infill", "accompany", "plan"]
-    assert not lacking(language("ensemble"))
+    assert [*unsupported(language("remi"))] == ["ends", "infill", "accompany", "plan"]
+    assert not unsupported(language("ensemble"))
     for wrong, data, match in (
         (replace(bass, model=PIANO), JAZZ, "no part"),
-        (replace(infill, first=17, last=18), JAZZ, "bars 17 to 18 were asked for, of 16; after"),
-        (replace(infill, first=3, last=2), JAZZ, "bars 3 to 2 were asked for, of 16$"),
+        (
+            replace(infill, first=17, last=18),
+            JAZZ,
+            "bars 17 to 18 are not within the 16 bars of the piece; continue",
+        ),
+        (
+            replace(infill, first=3, last=2),
+            JAZZ,
+            "bars 3 to 2 are not within the 16 bars of the piece$",
+        ),
         (infill, None, "there is no piece yet"),
     ):
         with pytest.raises(ValueError, match=match):
@@ -231,31 +239,31 @@ def test_bars_and_parts_are_written_by_models_that_can(actions: PageActions):
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"bars": 129}, "129 bars were asked for; 1 to 128"),
+        ({"bars": 129}, "129 bars were requested; 1 to 128"),
         ({"bars": 0}, "0 bars"),
         ({"bars": 2.9}, r"bars is 2\.9; it must be a whole number"),
         *[({"bars": odd}, "^bars is ") for odd in (None, "four", True, [4], float("nan"), float("inf"))],
         ({"variations": 9}, "9 variations"),
         ({"variations": 0}, "0 variations"),
-        ({"kind": "hack"}, "that cannot be done to a piece; continue, infill and accompany can"),
+        ({"kind": "hack"}, "the kind of request is unknown; there are continue, infill and accompany"),
         ({"sampling": {**SAMPLING, "seed": None}}, "seed is empty"),
         ({"sampling": {**SAMPLING, "temperature": -1}}, "temperature is -1"),
         ({"sampling": [1, 0.95, 0, 0.02, 3]}, "sampling is not an object"),
-        ({"kind": "accompany"}, "parts is a list"),
+        ({"kind": "accompany"}, "parts must be a list"),
         ({"kind": "infill"}, "first is empty"),
-        ({"chords": "C | " * 501}, "letters"),
+        ({"chords": "C | " * 501}, "characters"),
         ({"chords": "H!"}, "H!"),
         ({"idea": [1]}, "an idea is not an object"),
         ({"idea": {"tempo": "fast"}}, "tempo is not a number"),
-        ({"idea": {"parts": 7}}, "parts is a list of 32 instruments"),
+        ({"idea": {"parts": 7}}, "parts must be a list of at most 32 instruments"),
         ({"plan": [1]}, "a plan is not an object"),
-        ({"plan": {"speed": [1]}}, "a plan of bars has density, register and loudness"),
-        ({"plan": {"density": 4}}, "the plan's density is a list of numbers, 128 at most"),
-        ({"plan": {"density": [1] * 129}}, "the plan's density is a list"),
+        ({"plan": {"speed": [1]}}, "the plan of a bar can have density, register and loudness"),
+        ({"plan": {"density": 4}}, "the plan's density must be a list of at most 128 numbers"),
+        ({"plan": {"density": [1] * 129}}, "the plan's density must be a list"),
         ({"plan": {"loudness": ["loud"]}}, "loudness is not a number"),
     ],
 )  # fmt: skip
-def test_wrong_requests_are_refused_in_a_sentence(wrong: dict, sentence: str):
+def test_invalid_requests_are_refused_in_one_sentence(wrong: dict, sentence: str):
     with pytest.raises(ValueError, match=sentence):
         request_from({**PLAIN, **wrong})
     with pytest.raises(ValueError, match="is not an object"):
@@ -263,7 +271,7 @@ def test_wrong_requests_are_refused_in_a_sentence(wrong: dict, sentence: str):
 
 
 @pytest.mark.parametrize("actions", [LATER], indirect=True)
-def test_bars_are_asked_for_what_is_planned_of_them(actions: PageActions):
+def test_a_plan_is_passed_to_the_model(actions: PageActions):
     plan = {"density": [1, None], "loudness": [None, 100]}
     asked = {"model": LATER, "bars": 2, "plan": plan}
     [take] = written(actions, JAZZ, **asked)[-1]["takes"]
@@ -274,7 +282,7 @@ def test_bars_are_asked_for_what_is_planned_of_them(actions: PageActions):
         written(actions, JAZZ, **{**asked, "plan": {"density": [1]}})
 
 
-def test_a_piece_begins_as_it_is_asked_to_where_the_model_can(actions: PageActions):
+def test_an_idea_is_passed_to_models_that_support_it(actions: PageActions):
     idea = {"style": "song", "key": "", "tempo": 90, "metre": "3/4", "parts": ["flute", "bass"]}
     asked = {"model": "ensemble", "idea": {**idea, "form": "A A"}, "bars": 2, "promptBars": None}
     made = written(actions, None, **asked)[-1]["takes"][0]["provenance"]
@@ -285,7 +293,7 @@ def test_a_piece_begins_as_it_is_asked_to_where_the_model_can(actions: PageActio
     known = {row["name"]: row["idea"] for row in page_facts(actions.models, "")["models"]}
     assert known[PIANO] is known[MODEL] is None
     for name in ("style", "key", "metre", "parts"):
-        for one in known["ensemble"][name]:  # all of it can be asked for
+        for one in known["ensemble"][name]:  # all are accepted
             language("ensemble").beginning({name: [one] if name == "parts" else one})
 
 
@@ -299,13 +307,13 @@ CHORD = "<harmony><root><root-step>C</root-step></root><kind>major</kind></harmo
         ("lead.musicxml", score(bars(CHORD + rest(8))), "holds chords but no notes: add a melody"),
     ],
 )
-def test_a_file_is_none_of_the_kind_that_its_name_says(name: str, data: bytes, wrong: str):
+def test_a_file_that_is_not_what_its_name_says_is_refused(name: str, data: bytes, wrong: str):
     with pytest.raises(ValueError, match=f"^“{name}” {wrong}"):
         FileReader().open(data, name, language("remi"))
 
 
 @pytest.mark.parametrize("actions", [LATER], indirect=True)
-def test_what_is_written_goes_into_the_file_that_it_goes_on_from(actions: PageActions):
+def test_a_take_is_written_into_the_opened_file(actions: PageActions):
     [take] = written(actions, sonata(), name="a.musicxml", model=LATER, promptBars=8)[-1]["takes"]
     assert base64.b64decode(take["midi"]).startswith(b"MThd")
     assert (take["kept"]["ending"], take["kept"]["same"]) == (".musicxml", True)
@@ -319,18 +327,18 @@ def test_what_is_written_goes_into_the_file_that_it_goes_on_from(actions: PageAc
     assert take["notKept"].startswith(said)
 
 
-def test_a_title_is_a_name_without_folders():
+def test_a_title_is_a_file_name_without_folders():
     assert title_of("C:\\music\\my.song.MID") == "my.song"
     assert title_of("/tmp/a/b.mid") == "b"
     assert title_of("\x00\n.mid") == "Your file"
     assert len(title_of("x" * 500)) == 60
 
 
-# What the page draws and plays is what the score says, also as it is streamed.
+# The page gets what is in the score, also while it is streamed.
 
 
 def streamed(spoken: str, kind: str, *, ends: bool = False, **more) -> StreamedTakes:
-    """Return what is asked of an example, without a note so far."""
+    """Return the takes of a request for an example, before the first note."""
     name, trio = f"untrained:tiny:{spoken}", spoken.startswith("groove")
     model = musicgen.load(name)
     request = MusicRequest(kind=kind, model=name, bars=9, seed=1, ends=ends, **more)
@@ -344,16 +352,14 @@ def streamed(spoken: str, kind: str, *, ends: bool = False, **more) -> StreamedT
         ("ensemble", "accompany", {"parts": ("bass",)}, 0, 1),
         ("ensemble", "infill", {"first": 5, "last": 9}, 4, 1),
         ("ensemble", "continue", {"prompt_bars": 4, "ends": True}, 4, 1),
-        ("groove", "continue", {"prompt_bars": 4}, 4, 0),  # it has no token that begins a bar
+        ("groove", "continue", {"prompt_bars": 4}, 4, 0),  # it has no bar token
     ],
 )
-def test_all_whole_bars_have_come_without_a_note_too(
-    spoken: str, kind: str, more: dict, first: int, begun: int
-):
+def test_silent_bars_are_progress(spoken: str, kind: str, more: dict, first: int, begun: int):
     resting = streamed(spoken, kind, **more)
     lines = resting.begun()["takes"][0]["piece"]["lines"]
     assert resting.more(0) is None
-    for since in (2, 3):  # bars have begun since, and all but the last of them are whole
+    for since in (2, 3):  # bars that have begun, of which all but the last are complete
         view = resting.more(since)
         assert view is not None
         assert view["takes"][0]["now"] == lines[first + begun + since - 1]
@@ -361,9 +367,9 @@ def test_all_whole_bars_have_come_without_a_note_too(
         assert resting.more(since) is None
 
 
-# A metre is written before the first note that it holds for, which may come with a later view.
+# A metre is written before its first note, which may come with a later view.
 @pytest.mark.parametrize("begun", [0, 3])
-def test_bars_are_those_of_the_metre_that_is_written(begun: int):
+def test_bar_lines_follow_a_new_metre(begun: int):
     takes = streamed("ensemble", "continue", prompt_bars=4)
     lines = takes.begun()["takes"][0]["piece"]["lines"]
     (take,) = takes.work.takes()
@@ -384,23 +390,27 @@ def test_bars_are_those_of_the_metre_that_is_written(begun: int):
     ("kind", "more", "bars"),
     [("continue", {"prompt_bars": 4}, 4), ("infill", {"first": 5, "last": 9}, 16)],
 )
-def test_after_a_stop_what_was_given_stays_and_what_goes_on_ends(kind: str, more: dict, bars: int):
+def test_a_stopped_continuation_is_cut_and_a_stopped_infill_is_not(
+    kind: str, more: dict, bars: int
+):
     takes = streamed("ensemble", kind, **more)
     takes.begun()
     (take,) = takes.finished("stopped", 1.0, files_of)["takes"]
     assert len(take["piece"]["lines"]) == bars + 1
 
 
-def test_a_picture_has_every_note_in_order():
+def test_piece_data_has_all_notes_in_order():
     score = language("groove").arrange(read_midi(example("trio-jazz")))
-    drawn = picture(score, 20)
+    drawn = piece_data(score, 20)
     rows = np.array(drawn["notes"]).reshape(-1, 5)
     assert np.array_equal(rows, np.stack(score.notes.columns, axis=-1))
     assert drawn["lines"] == [4 * score.ticks_per_beat * bar for bar in range(21)]
     assert [track["drum"] for track in drawn["tracks"]] == [False, True, False]
     assert drawn["tempos"] == [[0, 120.0]]
     assert drawn["meters"] == [[0, 4, 4]]
-    empty = picture(Score(ticks_per_beat=8, markers=(Marker(0, "N_N"),)), 0)
+    empty = piece_data(Score(ticks_per_beat=8, markers=(Marker(0, "N_N"),)), 0)
     assert (empty["notes"], empty["lines"], empty["chords"]) == ([], [0, 32], [[0, "N_N"]])
     song = language("remi").arrange(read_midi(example("piano-g-minor")))
-    assert picture(song, 1)["centre"] in range(-1, 3)  # five places below it is no D♯, six above F♯
+    assert piece_data(song, 1)["centre"] in range(
+        -1, 3
+    )  # the twelve names around it have no D♯, but F♯

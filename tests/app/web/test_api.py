@@ -1,4 +1,4 @@
-"""Programs reach the page's actions by name, and nobody reaches what is not theirs."""
+"""The endpoints for programs."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ def client(address: str, tmp_path: Path):
     found.close()
 
 
-def test_files_are_described_heard_and_compared(client: Client, tmp_path: Path):
+def test_files_are_read_rendered_converted_and_compared(client: Client, tmp_path: Path):
     listed = client.predict(api_name="/models")
     assert listed[0] == {"name": MODEL, "language": "ensemble"}
     said = client.predict(handle_file(str(TRIO)), MODEL, api_name="/read")

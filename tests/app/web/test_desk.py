@@ -1,4 +1,4 @@
-"""Nothing is lost: not by a reload, a crash, another tab, a clock set back, a server that is started again."""
+"""Nothing is lost by a reload, a crash, another tab, a clock set back, or a restart of the server."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from tests.app.web.browser import MODEL, WAIT, free_port, started
 from tests.app.web.hands import SHOWN, await_end, desk, go_on, open_example, saved, send
 from tokenization.midi.reading import read_midi
 
-# A desk has been kept since one that was, and is on the disk: what is read after it was written waits for that.
+# A newer desk has been stored; a read after the write waits until it is on the disk.
 KEPT = """(before) => musicgen.store.latest > before && new Promise((done) => {
   musicgen.store.base.transaction("desks").objectStore("desks").count().onsuccess = () => done(true);
 })"""
@@ -25,7 +25,7 @@ def again(page: Page) -> None:
 
 
 def test_reload(page: Page):
-    """A desk comes back as it was left, with all steps that lead back and forth."""
+    """A desk is restored with all steps of undo and redo."""
     send(page, "my song.mid", example("trio-jazz"))
     expect(page.locator(SHOWN)).to_have_text("my song")
     go_on(page, bars=2, variations=2)
@@ -44,7 +44,7 @@ def test_reload(page: Page):
 
 
 def test_link(page: Page, visit, address: str):
-    """A link opens the same piece with the same choices; a broken one is told."""
+    """A link opens the same piece with the same settings; a broken one is reported."""
     send(page, "mine.mid", example("trio-jazz"))
     expect(page.locator(SHOWN)).to_have_text("mine")
     page.get_by_role("slider", name="Bars of the prompt").press("ArrowLeft")
@@ -55,7 +55,7 @@ def test_link(page: Page, visit, address: str):
     expect(other.locator("#mg-bars input[type=number]")).to_have_value("5")
     settings = other.evaluate("musicgen.desk.settings")
     asked = [settings[name] for name in ("seed", "newSeed", "chords")]
-    assert asked == [42, False, ""]  # what is of an odd kind is left out
+    assert asked == [42, False, ""]  # invalid settings are dropped
     notes = other.evaluate("musicgen.desk.current.piece.notes.length") / 5
     assert notes == len(read_midi(example("trio-jazz")).notes)
     assert "#" not in other.url
@@ -64,7 +64,7 @@ def test_link(page: Page, visit, address: str):
     expect(broken.locator(".mg-stage > [role=alert]")).to_contain_text("This link is broken")
 
 
-def test_a_desk_is_saved_as_a_file_and_opened_elsewhere(page: Page, visit):
+def test_a_project_is_saved_as_a_file_and_opened_elsewhere(page: Page, visit):
     go_on(page, bars=1)
     await_end(page)
     page.locator(".mg-desk-menu > button").click()
@@ -75,7 +75,9 @@ def test_a_desk_is_saved_as_a_file_and_opened_elsewhere(page: Page, visit):
     other = visit()
     open_example(other, "trio-jazz")
     send(other, "half.musicgen", data[:-100])
-    expect(other.locator(".mg-stage > [role=alert]")).to_contain_text("only a part of one")
+    expect(other.locator(".mg-stage > [role=alert]")).to_contain_text(
+        "not a complete musicgen project file"
+    )
     send(other, "all.musicgen", data)
     expect(other.locator(".mg-take")).to_have_count(1)
     assert other.evaluate("musicgen.desk.open.takes") == page.evaluate("musicgen.desk.open.takes")
@@ -83,11 +85,11 @@ def test_a_desk_is_saved_as_a_file_and_opened_elsewhere(page: Page, visit):
     expect(other.locator(SHOWN)).to_have_text("Jazz trio")
 
 
-def test_the_last_desk_comes_back_also_if_the_clock_was_set_back(page: Page):
+def test_the_last_desk_is_restored_even_if_the_clock_was_set_back(page: Page):
     open_example(page, "trio-jazz")
     saved(page)
-    page.evaluate("musicgen.store.base = null")  # it keeps nothing more
-    second = page.context.new_page()  # a copy, since the first is still there
+    page.evaluate("musicgen.store.base = null")  # it stores nothing more
+    second = page.context.new_page()  # a copy, since the first is still open
     second.add_init_script("const now = Date.now; Date.now = () => now() - 864e5;")
     second.goto(page.url)
     expect(second.locator(SHOWN)).to_have_text("Jazz trio")
@@ -101,8 +103,8 @@ def test_the_last_desk_comes_back_also_if_the_clock_was_set_back(page: Page):
 
 @pytest.mark.long
 @pytest.mark.parametrize("locks", [True, False])
-def test_another_tab_is_a_copy(visit, locks: bool):
-    """Without TLS there are no locks, and it is one too."""
+def test_another_tab_gets_a_copy(visit, locks: bool):
+    """Also without TLS, where there are no locks."""
     none = "Object.defineProperty(Navigator.prototype, 'locks', { value: undefined })"
     page = visit(before="" if locks else none)
     open_example(page, "trio-jazz")
@@ -120,7 +122,7 @@ def test_another_tab_is_a_copy(visit, locks: bool):
 
 
 @pytest.mark.long
-def test_a_tab_that_crashes_or_changes_at_the_last_moment_loses_nothing(page: Page):
+def test_a_crash_or_a_last_moment_change_loses_nothing(page: Page):
     for number in range(3):
         saved(page)
         put = f"musicgen.desk.show({{ ...musicgen.desk.current, title: '{number}' }}, 'test')"
@@ -129,10 +131,10 @@ def test_a_tab_that_crashes_or_changes_at_the_last_moment_loses_nothing(page: Pa
         page.wait_for_function("() => window.musicgen?.desk.current")
     before = page.evaluate("musicgen.store.latest")
     open_example(page, "trio-jazz")
-    page.wait_for_function(KEPT, arg=before)  # by itself, without a farewell
+    page.wait_for_function(KEPT, arg=before)  # without an event of the page closing
     crashing = page.context.new_cdp_session(page)
     crashing.send("Page.enable")
-    with suppress(Error):  # it does not answer any more
+    with suppress(Error):  # it no longer answers
         crashing.send("Page.crash", timeout=1000)
     fresh = page.context.new_page()
     fresh.goto(page.url)
@@ -140,7 +142,7 @@ def test_a_tab_that_crashes_or_changes_at_the_last_moment_loses_nothing(page: Pa
 
 
 @pytest.mark.long
-def test_a_server_that_is_killed_and_started_anew_is_not_missed(browser: Browser):
+def test_the_page_survives_a_restart_of_the_server(browser: Browser):
     port = free_port()
     context = browser.new_context()
     page = context.new_page()
@@ -152,10 +154,10 @@ def test_a_server_that_is_killed_and_started_anew_is_not_missed(browser: Browser
         server.process.wait()
     page.locator("#mg-go").click()
     alarm = page.locator("#mg-takes > [role=alert]")
-    expect(alarm).to_contain_text("it is gone")
+    expect(alarm).to_contain_text("cannot be reached")
     expect(page.locator(SHOWN)).to_have_text("mine")
     with started("--model", MODEL, port=port):
-        go_on(page, bars=1)  # the file is sent once more
+        go_on(page, bars=1)  # the file is sent again
         await_end(page)
         expect(alarm).to_be_hidden()
     context.close()

@@ -1,4 +1,4 @@
-"""Requests of strangers: refused in a sentence before anything is done, and nothing of them is said again."""
+"""Requests of strangers are refused early, in one sentence that repeats nothing of them."""
 
 import asyncio
 import json
@@ -29,13 +29,13 @@ from tests.app.web.browser import MODEL, started
 
 API = "/gradio_api"
 FORM = "multipart/form-data; boundary=X"
-SILENCE = None  # among the parts of a body
+SILENCE = None  # a part of a body that does not arrive
 
 
 def ask(
     method: str, path: str, *parts: bytes | None, let_in=None, **headers: str
 ) -> tuple[int, str]:
-    """Return status and body of the answer to a request; who is let in is answered with the body's size."""
+    """Return the status and body of an answer; an accepted request is answered with the size of its body."""
     sent, left = [], list(parts or [b""])
     given = {"host": "localhost:7860"} | {n.replace("_", "-"): v for n, v in headers.items()}
 
@@ -57,7 +57,7 @@ def ask(
     scope = {"type": "http", "method": method, "path": path, "query_string": b"", "client": ("127.0.0.1", 1),
              "headers": [(name.encode(), value.encode()) for name, value in given.items()]}  # fmt: skip
     door = Guard(echo, names=Names("127.0.0.1"), room=Room(), files=Path("nowhere"))
-    # In a thread that has no loop yet: a browser of other tests keeps one here.
+    # In a thread without an event loop: the browser of other tests keeps one in this thread.
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, door(scope, receive, send)).result()  # type: ignore[arg-type]
     assert b"default-src 'self'" in dict(sent[0]["headers"])[b"content-security-policy"]
@@ -72,12 +72,12 @@ def listed(commas: int) -> bytes:
     return b'{"data":[' + b"1," * commas + b"1]}"
 
 
-def test_bodies_are_bounded(monkeypatch: pytest.MonkeyPatch):
+def test_the_size_of_bodies_is_limited(monkeypatch: pytest.MonkeyPatch):
     path = f"{API}/run/predict"
     assert ask("POST", path, b'{"data"', b":[]}") == (200, "11")
     assert ask("POST", path, padded(JSON_BYTES)) == (200, str(JSON_BYTES))
     assert ask("POST", path, padded(JSON_BYTES + 1))[0] == 413
-    for length in (str(JSON_BYTES + 1), "-1", "many"):  # refused unread
+    for length in (str(JSON_BYTES + 1), "-1", "many"):  # refused without reading
         assert ask("POST", path, SILENCE, content_length=length)[0] == 413
     for sent, most in (("cancel", JSON_BYTES), ("upload", FORM_BYTES)):
         parts = [bytes(50_000)] * (most // 50_000 + 1)
@@ -94,11 +94,11 @@ BODIES = [
 
 
 @pytest.mark.parametrize(("body", "wanted"), BODIES)
-def test_json_is_a_small_object(body: bytes, wanted: int):
+def test_a_json_body_must_be_a_small_object(body: bytes, wanted: int):
     began = time.process_time()
     status, said = ask("POST", f"{API}/run/predict", body)
     assert status == wanted
-    assert time.process_time() - began < 1  # a machine that is busy with others may take longer
+    assert time.process_time() - began < 1  # CPU time, since the machine may be busy
     if wanted != 200:
         assert len(said) < 150
         assert json.loads(said)["detail"].endswith(".")
@@ -109,13 +109,13 @@ def test_json_is_a_small_object(body: bytes, wanted: int):
     ["evil.example:7860", "127.0.0.1.evil.example", "", "10.0.0.7", "]", "evil.example@127.0.0.1",
      "127.0.0.1/evil", "127.0.0.1?evil", "127.0.0.1:99999999"],
 )  # fmt: skip
-def test_another_name_than_the_servers_is_not_answered(host: str):
+def test_other_host_names_are_refused(host: str):
     assert ask("GET", "/", host=host)[0] == 421
     for said in (host, f"{host}, localhost"):
         assert ask("GET", "/", x_forwarded_host=said)[0] == 421
 
 
-def test_the_servers_own_names_are_answered():
+def test_the_host_names_of_the_server_are_answered():
     for host, name in (
         ("127.0.0.1", "localhost:1"),
         ("127.0.0.1", "[::1]:7860"),
@@ -148,7 +148,7 @@ CROSS = {"sec_fetch_site": "cross-site"}
         (403, "GET", "/musicgen/x.js", {**CROSS, "sec_fetch_mode": "no-cors"}),
     ],
 )  # fmt: skip
-def test_pages_from_elsewhere_are_not_answered(
+def test_cross_site_requests_are_refused(
     wanted: int, method: str, path: str, headers: dict[str, str]
 ):
     assert ask(method, path, b"{}", **headers)[0] == wanted
@@ -164,21 +164,21 @@ def test_pages_from_elsewhere_are_not_answered(
         *[("GET", f"{API}/{path}") for path in ("upload_progress", "deep_link", "proxy=x", "stream/x")],
     ],
 )  # fmt: skip
-def test_what_gradio_would_fetch_or_print_is_not_reached(method: str, path: str):
+def test_unused_endpoints_of_gradio_are_not_reached(method: str, path: str):
     status, said = ask(method, path, b"{}")
     there = "There is nothing at this address."
     wanted = (404, there) if method == "GET" else (405, "Nothing can be sent to this address.")
     assert (status, json.loads(said)["detail"]) == wanted
 
 
-def test_what_gradio_would_believe_is_left_out():
+def test_headers_that_gradio_trusts_are_removed():
     seen = []
     headers = {"x_gradio_server": "http://evil.example"}
     ask("GET", "/config", let_in=lambda scope: seen.append(scope["headers"]), **headers)
     assert seen == [[(b"host", b"localhost:7860")]]
 
 
-def test_one_client_leaves_places_to_others(monkeypatch: pytest.MonkeyPatch):
+def test_one_client_cannot_take_all_places(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(guard, "MOST_AT_WORK", 29)
     room = Room()
     with ExitStack() as taken:
@@ -195,11 +195,11 @@ def test_one_client_leaves_places_to_others(monkeypatch: pytest.MonkeyPatch):
     assert not room._at_work
 
 
-def test_one_client_sends_so_much_a_minute(monkeypatch: pytest.MonkeyPatch):
+def test_uploads_per_minute_are_limited(monkeypatch: pytest.MonkeyPatch):
     now = iter([0, 1, 2, 3, 61])
     monkeypatch.setattr(guard.time, "monotonic", lambda: float(next(now)))
     room, most = Room(), guard.BYTES_A_MINUTE
-    room.count("a", most + 1)  # the first, whatever its size
+    room.count("a", most + 1)  # the first of any size
     with pytest.raises(Refused, match="in the last minute"):
         room.count("a", 1)
     room.count("b", most)
@@ -208,21 +208,21 @@ def test_one_client_sends_so_much_a_minute(monkeypatch: pytest.MonkeyPatch):
     room.count("a", 1)
 
 
-def test_who_has_not_read_for_a_while_is_gone(monkeypatch: pytest.MonkeyPatch):
+def test_a_client_that_stops_reading_is_gone(monkeypatch: pytest.MonkeyPatch):
     room = Room()
     with room.place("a"):
-        assert not room.is_gone("a")  # it has only just asked
+        assert not room.is_gone("a")  # its request is new
         monkeypatch.setattr(guard, "GONE_SECONDS", 0)
         assert room.is_gone("a")
         with room.reading("a"):
-            assert room.is_read("a")
+            assert room.is_reading("a")
             assert not room.is_gone("a")
         monkeypatch.setattr(guard, "GONE_SECONDS", 20)
         assert not room.is_gone("a")
     assert not room._last
 
 
-def test_the_oldest_files_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_old_files_are_deleted_to_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     now = time.time()
     for folder, age in (("a", 4000), ("b", 100), ("c", 90), ("d", 10)):
         (tmp_path / folder).mkdir()
@@ -233,7 +233,7 @@ def test_the_oldest_files_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         return "".join(sorted(path.name for path in tmp_path.iterdir()))
 
     make_room(tmp_path)
-    assert left() == "bcd"  # an hour is over
+    assert left() == "bcd"  # older than an hour
     monkeypatch.setattr(guard, "FILES_BYTES", 400)
     make_room(tmp_path, 100)
     assert left() == "bcd"
@@ -242,7 +242,7 @@ def test_the_oldest_files_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(guard, "MOST_FILES", 1)
     with pytest.raises(Refused, match="too many files") as refused:
         make_room(tmp_path, 1)
-    assert (refused.value.status, left()) == (507, "d")  # which has just come
+    assert (refused.value.status, left()) == (507, "d")  # it is too new
     make_room(tmp_path / "gone", 1)
 
 
@@ -253,7 +253,7 @@ def client(server):
 
 
 def called(client: httpx.Client, name: str, data: list) -> str:
-    """Return all that comes of a call."""
+    """Return the whole answer to a call."""
     job = client.post(f"{API}/call/{name}", json={"data": data}).json()["event_id"]
     return client.get(f"{API}/call/{name}/{job}").text
 
@@ -261,7 +261,7 @@ def called(client: httpx.Client, name: str, data: list) -> str:
 META = {"meta": {"_type": "gradio.FileData"}}
 
 
-def test_wrong_requests_are_answered_and_repeat_nothing(client: httpx.Client, files: Path):
+def test_answers_to_invalid_requests_repeat_nothing(client: httpx.Client, files: Path):
     (own,) = files.glob("musicgen-app-*")
     for path in ("/etc/passwd", "http://127.0.0.1:1/a.mid", str(own / "gradio"), "a\0b", 1):
         data = [[{"path": path, **META}], MODEL]
@@ -317,7 +317,7 @@ def test_wrong_requests_are_answered_and_repeat_nothing(client: httpx.Client, fi
 
 
 @pytest.mark.long
-def test_a_full_disk_is_told_in_a_sentence(tmp_path: Path):
+def test_a_full_disk_is_reported_in_one_sentence(tmp_path: Path):
     module = "tests.app.web.full_disk_app"
     with (
         started("--model", MODEL, module=module, TMPDIR=str(tmp_path)) as server,

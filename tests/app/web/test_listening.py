@@ -1,4 +1,4 @@
-"""The blind comparison: two sides without marks, a choice that is kept, and a file that is counted."""
+"""The blind comparison: anonymous sides, a stored choice, and a file for the evaluation."""
 
 import json
 from pathlib import Path
@@ -13,8 +13,10 @@ from tests.app.web.test_page import checked
 
 def test_compare_blind(page: Page, tmp_path: Path, capsys):
     opener = page.get_by_role("button", name="Compare blind")
-    page.evaluate("() => musicgen.desk.choose(8)")  # of 16 bars, so that the piece goes on
-    page.evaluate("() => musicgen.desk.set({ seed: 9, newSeed: false })")  # of which notes come
+    page.evaluate(
+        "() => musicgen.desk.choose(8)"
+    )  # of 16 bars, so that there is a real continuation
+    page.evaluate("() => musicgen.desk.set({ seed: 9, newSeed: false })")  # a seed that gives notes
     go_on(page, bars=4)
     await_end(page)
     opener.click()
@@ -22,7 +24,7 @@ def test_compare_blind(page: Page, tmp_path: Path, capsys):
     better = box.get_by_role("button", name="A is better")
     expect(box).not_to_contain_text("take 1")
     assert not checked(page, lambda: box.get_by_label("Play A").click())
-    expect(page.locator("#mg-dock .mg-dock-title")).to_have_text("A")  # no name anywhere
+    expect(page.locator("#mg-dock .mg-dock-title")).to_have_text("A")  # anonymous there, too
     expect(better).to_be_disabled()
     box.get_by_label("Play B").click()
     better.click()

@@ -1,4 +1,4 @@
-"""What a musician does with the page and sees of it, in a browser; desks that stay are in test_desk.py."""
+"""The page in a browser as a musician uses it; test_desk.py is about stored desks."""
 
 import re
 from pathlib import Path
@@ -36,7 +36,7 @@ BAR = 96  # ticks
 
 
 def test_open(page: Page):
-    """A file, some that are none, an example, and nothing."""
+    """Open a file, invalid ones, an example, and a new idea."""
     alarm = page.locator(".mg-stage > [role=alert]")
     send(page, "my song.mid", example("trio-jazz"))
     expect(page.locator(SHOWN)).to_have_text("my song")
@@ -46,7 +46,7 @@ def test_open(page: Page):
         send(page, name, data)
         expect(alarm).to_contain_text(f"“{name}” is")
         assert "\\x" not in alarm.inner_text()
-        expect(page.locator(SHOWN)).to_have_text("my song")  # still there
+        expect(page.locator(SHOWN)).to_have_text("my song")  # unchanged
     open_example(page, "piano-g-minor")
     expect(alarm).to_be_hidden()
     expect(page.get_by_label("Model")).to_have_value(MODEL)
@@ -57,7 +57,7 @@ def test_open(page: Page):
 
 
 def test_begin(page: Page):
-    """A piece from nothing is as it is asked to be, and what cannot be is said."""
+    """A new idea is followed, and an impossible one is reported."""
     idea, alarm = page.locator(".mg-idea"), page.locator("#mg-takes > [role=alert]")
     page.locator("[data-example=nothing]").click()
     for label, choice in (("Key", "G minor"), ("Time signature", "3/4")):
@@ -65,7 +65,7 @@ def test_begin(page: Page):
     idea.get_by_role("button", name="Flute").click()
     idea.get_by_label("Tempo").fill("5")
     go_on(page, bars=1)
-    expect(alarm).to_contain_text("The tempo is 5; it goes from 10")
+    expect(alarm).to_contain_text("The tempo is 5; it must be from 10")
     idea.get_by_label("Tempo").fill("72")
     go_on(page, bars=1)
     await_end(page)
@@ -76,16 +76,16 @@ def test_begin(page: Page):
 
 
 def test_continue(page: Page):
-    """Two takes of two bars, one of them heard and gone on from."""
+    """Two takes of two bars, one of which is played and continued."""
     page.get_by_text("Advanced").click()
     page.get_by_label("Seed", exact=True).fill("9")
     page.get_by_label("Seed", exact=True).press("Tab")
     status = page.locator("#mg-takes [role=status]")
-    expect(status).to_have_text("")  # there before it speaks, or a screen reader would not hear it
+    expect(status).to_have_text("")  # it must exist before its text for screen readers
     go_on(page, bars=2, variations=2)
     await_end(page)
     expect(status).to_contain_text("2 takes ready in")
-    expect(page.locator(".mg-likeness-name").first).to_have_text("Likeness to your part, 0 to 1")
+    expect(page.locator(".mg-likeness-name").first).to_have_text("Similarity to the prompt, 0 to 1")
     expect(page.get_by_role("article", name="Take 2")).to_be_visible()
     file = downloaded(page, "MIDI")
     assert b'"seed": 9' in file
@@ -104,12 +104,12 @@ def test_continue(page: Page):
 
 
 def test_stop(page: Page):
-    """Music appears before its end, and what there is when it is stopped stays."""
+    """Music appears while it is written, and is kept when stopped."""
     go_on(page, bars=128, variations=2)
     page.wait_for_function("() => musicgen.desk.takes[0]?.now > 96 * 20")
     expect(page.get_by_role("progressbar", name="Progress")).to_be_visible()
     expect(page.locator(".mg-status")).to_contain_text(re.compile(r"Composing bar \d+ of 128"))
-    page.locator(".mg-take").first.get_by_label("To the new part").click()
+    page.locator(".mg-take").first.get_by_label("Go to the new part").click()
     page.wait_for_function("() => musicgen.player.playing && musicgen.player.tick > 96 * 17")
     assert page.evaluate("musicgen.desk.takes[0].state") == "running"
     page.keyboard.press(" ")
@@ -125,7 +125,7 @@ def test_stop(page: Page):
 
 
 def test_undo(page: Page):
-    """Whatever was done is undone step by step, and done again."""
+    """All steps can be undone and redone."""
     laid_open = "(({ listed, ...open }) => JSON.stringify(open))(musicgen.desk.open)"
     states = [page.evaluate(laid_open)]
 
@@ -152,7 +152,7 @@ def test_undo(page: Page):
 
 
 def test_rewrite(page: Page):
-    """Some bars are written anew, and all else stays."""
+    """Some bars are rewritten, and all others stay."""
     before = page.evaluate(NOTES)
     fill(page, "variations", 1)
     choose_bars(page, 3, 4)
@@ -165,7 +165,7 @@ def test_rewrite(page: Page):
 
 
 def test_accompany(page: Page):
-    """A part is written to the others, which stay and are there while it is written."""
+    """A part is written to the others, which stay and are shown meanwhile."""
     open_example(page, "trio-disco")
     choose_bars(page, 3, 16)
     act(page, "Delete")
@@ -193,7 +193,7 @@ def test_accompany(page: Page):
 
 
 def test_end(page: Page):
-    """Music comes to an end where it is asked to."""
+    """Music ends at the requested bar."""
     page.locator("#mg-ends-select").select_option("ends")
     go_on(page, bars=2)
     await_end(page)
@@ -202,7 +202,7 @@ def test_end(page: Page):
 
 
 def test_edit(page: Page):
-    """Notes are drawn on an empty grid, moved, lengthened, deleted, brought back, and gone on from."""
+    """Notes are drawn on a blank piece, moved, lengthened, deleted, restored, and continued."""
     page.locator("[data-example=grid]").click()
     expect(page.locator(SHOWN)).to_have_text("My piece")
     page.get_by_role("button", name="Edit notes").click()
@@ -225,7 +225,7 @@ def test_edit(page: Page):
     canvas.press("Delete")
     assert page.evaluate(NOTES) == []
     steps = [[39, 15, 64, 84, 0], [15, 15, 61, 84, 0], [15, 12, 61, 84, 0], [12, 12, 60, 84, 0]]
-    for wanted in steps:  # up and to the right were one
+    for wanted in steps:  # up and right were one step
         page.keyboard.press("Control+z")
         assert page.evaluate(NOTES) == wanted
     go_on(page, bars=1)
@@ -237,7 +237,7 @@ def test_edit(page: Page):
 
 
 def test_save(page: Page):
-    """A take is saved as sound, its piece as a score and by its tracks."""
+    """A take is saved as audio, its piece as a score and by tracks."""
     open_example(page, "trio-disco")
     go_on(page, bars=1)
     await_end(page)
@@ -252,7 +252,7 @@ def test_save(page: Page):
     assert len(bass.notes) == (heard.notes.track == index).sum()
 
 
-# Everything to be pressed, with its size; a checkbox is pressed at its label.
+# All controls with their size; a checkbox counts with its label.
 TARGETS = """() => [...document.querySelectorAll("button, a, input, summary, label:has(input), [role=slider]")]
   .filter((one) => one.checkVisibility({ visibilityProperty: true }) && one.closest("#mg-desk, .mg-dock"))
   .filter((one) => !one.matches("label input, .mg-file, .mg-menu-list *"))
@@ -262,14 +262,14 @@ FINGER = 44  # pixels
 
 
 def test_phone(visit):
-    """What is asked for lies in a sheet; the new music is what one sees, and Play and Continue stay."""
+    """The settings are in a sheet; new takes are in view, and so are Play and Continue."""
     page = visit(**PHONE, reduced_motion="reduce")
     how, field = page.locator(".mg-how"), page.locator("#mg-bars input[type=number]")
     expect(field).to_be_hidden()
     how.tap()
     expect(field).to_be_visible()
     expect(page.locator(".mg-sheet-close")).to_be_focused()
-    expect(page.locator(SHOWN)).to_be_in_viewport()  # the music is not buried
+    expect(page.locator(SHOWN)).to_be_in_viewport()  # the sheet does not cover the music
     page.keyboard.press("Escape")
     expect(field).to_be_hidden()
     expect(how).to_be_focused()
@@ -278,7 +278,9 @@ def test_phone(visit):
     page.locator("#mg-go").tap()
     expect(field).to_be_hidden()
     first = page.locator(".mg-take").first
-    expect(first.locator(".mg-roll")).to_be_in_viewport(ratio=1, timeout=WAIT)  # while it comes
+    expect(first.locator(".mg-roll")).to_be_in_viewport(
+        ratio=1, timeout=WAIT
+    )  # while it is written
     assert page.evaluate("musicgen.app.composer.busy")
     for name in ("#mg-halt", "#mg-dock-play"):
         expect(page.locator(name)).to_be_in_viewport(ratio=1)
@@ -298,7 +300,7 @@ def test_phone(visit):
 
 
 def fit_for_fingers(page: Page, least: int) -> None:
-    """Find so many things to be pressed, each large enough, on a page no wider than the screen."""
+    """Check that there are many controls, all large enough, on a page no wider than the screen."""
     rest(page)
     targets = page.evaluate(TARGETS)
     assert len(targets) > least
@@ -307,7 +309,7 @@ def fit_for_fingers(page: Page, least: int) -> None:
 
 
 def checked(page: Page, *acts) -> list:
-    """Do one thing after the other; return what axe finds serious after each."""
+    """Perform actions; return the serious faults that axe finds after each."""
     page.evaluate(AXE.read_text(encoding="utf-8"))
     found = []
     for one in acts:
@@ -323,7 +325,7 @@ def checked(page: Page, *acts) -> list:
 
 
 def finished(page: Page) -> None:
-    """Let a short continuation be made, and everything be seen."""
+    """Write a short continuation, and open everything."""
     page.get_by_text("Tracks", exact=True).click()
     page.locator(".mg-play-in summary").click()
     go_on(page, bars=1, variations=2)
@@ -341,7 +343,7 @@ def finished(page: Page) -> None:
     ],
     ids=str,
 )
-def test_no_checker_of_accessibility_finds_a_serious_fault(visit, screen: dict):
+def test_axe_finds_no_serious_accessibility_fault(visit, screen: dict):
     page = visit(**screen)
     if screen != PHONE:
         page.get_by_text("Advanced").click()

@@ -1,4 +1,4 @@
-"""The plan over the roll: what it shows is what the language says, and what is bent is what is asked for."""
+"""The plan on the roll: it matches that of the language, and its goals are sent."""
 
 import re
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ PLANNED = """async () => {
   const { planOf } = await import(new URL(`${musicgen.app.facts.assets}/music/plan.js`, document.baseURI));
   return planOf(musicgen.desk.current.piece);
 }"""
-# Where a bar's middle lies on the lane of the plan, of the stage's roll, at a height between 0 and 1.
+# The position of the middle of a bar on the plan of the stage, at a height from 0 to 1.
 SPOT = """([bar, height]) => {
   const roll = musicgen.rolls.stage(), { lines } = roll.plan;
   roll.view.scrollIntoView({ block: "center" });
@@ -38,7 +38,7 @@ def show_plan(page: Page) -> None:
 
 
 def bend(page: Page, *spots: tuple[int, float]) -> None:
-    """Drag the chosen curve through heights over some bars, which are counted from 0."""
+    """Drag the chosen curve through (bar from 0, height)."""
     places = [page.evaluate(SPOT, [*spot]) for spot in spots]
     page.mouse.move(*places[0])
     page.mouse.down()
@@ -53,7 +53,7 @@ def levels(
     return [-1 if v is None else int(np.searchsorted(edges, v, side=side)) for v in values]
 
 
-def test_what_is_shown_is_what_the_language_says(page: Page):
+def test_the_plan_shown_is_that_of_the_language(page: Page):
     ensemble = Ensemble()
     for name in EXAMPLES:
         open_example(page, name)
@@ -67,21 +67,21 @@ def test_what_is_shown_is_what_the_language_says(page: Page):
         assert loud == said["dynamics"].tolist()
 
 
-def test_the_plan_is_bent_for_the_bars_to_be_written(page: Page):
+def test_the_plan_is_edited_for_the_bars_to_be_written(page: Page):
     fill(page, "bars", 3)
     show_plan(page)
     roll = page.locator(".mg-stage .mg-roll canvas")
     expect(roll).to_have_attribute("aria-label", re.compile("Form: A B C D"))
-    bend(page, (2, 0.5), (4, 0.5))  # of bars that are not to be written, as on the ruler
+    bend(page, (2, 0.5), (4, 0.5))  # over other bars, a drag selects, as on the ruler
     assert page.evaluate("musicgen.desk.goals") == {}
-    roll.press("Escape")  # they are chosen, and what is chosen may be rewritten
+    roll.press("Escape")  # clear the selection, which could be rewritten
     bend(page, (16, 0.1), (18, 0.9))
     density = page.evaluate("[16, 17, 18].map((bar) => musicgen.desk.goals[bar].density)")
     assert density == sorted(density)
     assert density[0] <= 1 < 8 < density[2]
     page.get_by_role("button", name="Register", exact=True).press("ArrowUp")
     goals = page.evaluate("[16, 17, 18].map((bar) => musicgen.desk.goals[bar])")
-    assert len({goal["register"] for goal in goals}) == 1  # by keys, all bars go up together
+    assert len({goal["register"] for goal in goals}) == 1  # keys raise all bars together
     go_on(page, bars=3)
     await_end(page)
     asked = page.evaluate("musicgen.desk.takes[0].provenance.plan")
@@ -89,18 +89,17 @@ def test_the_plan_is_bent_for_the_bars_to_be_written(page: Page):
 
 
 @pytest.mark.long
-def test_the_model_plans_before_it_continues(page: Page):
-    """The plan of one take, which is not kept: what was bent stays, and all can be bent further."""
-    piece = page.evaluate("musicgen.desk.current.id")
+def test_the_model_suggests_a_plan(page: Page):
+    """The plan comes from a take that is not kept; goals set before stay."""
     fill(page, "bars", 4)
     show_plan(page)
-    page.get_by_label("Model").select_option(DEFAULT)  # an untrained one may write no note
+    page.get_by_label("Model").select_option(DEFAULT)  # an untrained one may write no notes
+    page.wait_for_function("(name) => musicgen.app.model.name === name", arg=DEFAULT)
     bend(page, (17, 0.5))
     bent = page.evaluate("musicgen.desk.goals[17]")
-    page.wait_for_function("(piece) => musicgen.desk.current.id !== piece", arg=piece)
     rest(page)
     page.get_by_role("button", name="Suggest a plan").click()
-    expect(page.locator(".mg-stage .mg-hint")).to_have_text("This is the plan of one take.")
+    expect(page.locator(".mg-stage .mg-hint")).to_have_text("Plan taken from one generated take.")
     goals = page.evaluate("musicgen.desk.goals")
     assert [*goals] == ["16", "17", "18", "19"]
     assert goals["17"]["density"] == bent["density"]

@@ -1,4 +1,4 @@
-"""The score in the place of the roll: engraved when it is asked for, followed bar by bar, clicked and printed."""
+"""The score in place of the roll: engraved, followed during playback, clicked and printed."""
 
 import re
 
@@ -10,7 +10,7 @@ from tests.app.web.test_page import checked
 from tests.tokenization.notation.musicxml.test_writing import written
 
 SHEET = ".mg-score [role=img]"
-# Puts the player into the middle of a bar, which is counted from 0, of what is on the stage or of the first take.
+# Move the player to the middle of a bar, from 0, of the piece or of the first take.
 GO_TO = """([number, take]) => {
   const { player, desk } = musicgen, entry = take ? desk.takes[0] : desk.current, { lines } = entry.piece;
   player.load(entry);
@@ -24,7 +24,7 @@ def show_score(page: Page, title: str) -> None:
 
 
 @pytest.mark.long
-def test_the_score_follows_what_sounds(page: Page):
+def test_the_score_follows_playback(page: Page):
     open_example(page, "piano-g-minor")
     bar = page.locator(".mg-score-bar")
     assert not checked(page, lambda: show_score(page, "Piano in G minor"))
@@ -40,15 +40,15 @@ def test_the_score_follows_what_sounds(page: Page):
     page.wait_for_function("() => musicgen.player.tick === musicgen.player.entry.piece.lines[2]")
     go_on(page, bars=1)
     await_end(page)
-    page.evaluate(GO_TO, [16, True])  # what is played of the takes takes the sheet
+    page.evaluate(GO_TO, [16, True])  # the sheet shows the take that plays
     expect(page.locator(SHEET)).to_have_attribute("aria-label", re.compile("take 1: "))
 
 
-def test_a_score_that_was_opened_is_shown_and_printed_as_it_is(visit):
+def test_an_opened_score_is_shown_and_printed_unchanged(visit):
     page = visit(**PHONE)
     send(page, "prelude.musicxml", written())
     show_score(page, "prelude")
-    expect(page.locator(".mg-score [role=status]")).to_be_empty()  # nothing of it is simplified
+    expect(page.locator(".mg-score [role=status]")).to_be_empty()  # it is not simplified
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
     assert not checked(page, lambda: page.emulate_media(color_scheme="dark"))
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
@@ -62,10 +62,10 @@ def test_a_score_that_was_opened_is_shown_and_printed_as_it_is(visit):
 
 
 def test_nothing_of_a_score_is_executed_or_fetched(page: Page):
-    """The fixture of the page fails where a script does, or where somebody else is asked."""
+    """The fixture `visit` fails on script errors and on requests to other servers."""
     text = (
         written().decode().partition("?>")[2]
-    )  # without a declaration it may look like an address
+    )  # without a declaration it could be taken for a URL
     markup = "&lt;img src='http://example.org/a' onerror='failed()'&gt;"
     text = text.replace("Clarinet in B♭", markup).replace("Café &amp; more", markup)
     credit = "<credit><credit-image source='http://example.org/b' type='image/png'/></credit>"

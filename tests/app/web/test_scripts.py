@@ -1,4 +1,4 @@
-"""The page's scripts that need no page: their tests run in node where there is one, and in the browser."""
+"""The page's scripts that do not need a page; their tests run in node, if available, and in the browser."""
 
 import re
 import shutil
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 SCRIPTS = Path(__file__).parent / "scripts"
 ASSETS = ROOT / "app" / "assets"
 FLOORS = ("music", "desk", "sound", "roll", "widgets", "page")  # each imports from those before it
-MOST_LINES = 500  # of a file
+MOST_LINES = 500  # per file
 RUN = """async (file) => {
   const { tests } = await import(`/tests/app/web/scripts/${file}.js`), failed = [];
   for (const [name, act] of Object.entries(tests)) {
@@ -26,7 +26,7 @@ RUN = """async (file) => {
 
 
 @pytest.mark.parametrize("where", ["node", pytest.param("browser", marks=pytest.mark.long)])
-def test_scripts_do_as_they_say(where: str, request: pytest.FixtureRequest):
+def test_scripts(where: str, request: pytest.FixtureRequest):
     node = shutil.which("node") if where == "node" else None
     if node is not None:
         command = [node, "--test", str(SCRIPTS / "node.mjs")]
@@ -51,7 +51,7 @@ def test_scripts_do_as_they_say(where: str, request: pytest.FixtureRequest):
     page.context.close()
 
 
-def test_chords_have_the_names_that_the_server_reads():
+def test_chord_names_match_the_servers():
     text = (ASSETS / "music" / "chords.js").read_text(encoding="utf-8")
     table = text[text.index("SYNONYMS = {") :].partition("};")[0]
     found = re.findall(r'^  "?([^":]+)"?: "(.*)",$', table, re.M)
@@ -59,15 +59,15 @@ def test_chords_have_the_names_that_the_server_reads():
     assert dict(found) == _SYNONYMS
 
 
-def test_a_project_may_ask_for_what_the_server_gives():
+def test_limits_of_a_project_match_the_servers():
     text = (ASSETS / "desk" / "check.js").read_text(encoding="utf-8")
     assert (
         f"\n  bars: within(1, {MOST_BARS}),\n  variations: within(1, {MOST_VARIATIONS}),\n" in text
     )
 
 
-def test_no_file_is_long_and_imports_of_the_page_go_down():
-    """From the page to its widgets, to rolls and sound, to the desk, to music; inside a folder in no circle."""
+def test_files_are_short_and_imports_go_down():
+    """Folders import only from those before them in FLOORS; within a folder there are no cycles."""
     height = {name: level for level, name in enumerate(FLOORS)}
     for folder, level in height.items():
         arrows: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""The life of a server: at home in what it asks, public where it is asked to be, and ended in order."""
+"""The life of a server: local by default, public on request, and ended in order."""
 
 import os
 import signal
@@ -19,7 +19,9 @@ from app.web.process import LOCK, PREFIX, ServerFolder, be_quiet_outside, delete
 from tests.app.web.browser import MODEL, started
 
 
-def test_the_browser_and_gradio_are_kept_at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_the_browser_and_gradio_contact_no_other_servers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
     assert "http" not in POLICY
     assert "//" not in POLICY
     names = ("GRADIO_ANALYTICS_ENABLED", "HF_HUB_DISABLE_TELEMETRY", "GRADIO_TEMP_DIR")
@@ -30,14 +32,14 @@ def test_the_browser_and_gradio_are_kept_at_home(monkeypatch: pytest.MonkeyPatch
     assert os.environ["NO_PROXY"] == os.environ["no_proxy"] == "before,127.0.0.1,localhost,::1,10.0.0.7"  # fmt: skip
 
 
-def test_the_command_warns_of_strangers():
+def test_the_command_warns_of_public_access():
     assert warnings("127.0.0.1", False) == []
     assert "no password" in warnings("0.0.0.0", False)[0]
     assert "public" in warnings("127.0.0.1", True)[0]
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "-1"])
-def test_a_port_that_there_is_not_is_named(port: str, capsys: pytest.CaptureFixture[str]):
+def test_an_invalid_port_is_reported(port: str, capsys: pytest.CaptureFixture[str]):
     assert main(["app", "--port", port]) == 2
     said = f"musicgen: --port is {port}; it must be a number from 1 to 65535\n"
     assert capsys.readouterr().err == said
@@ -50,7 +52,7 @@ def awaited(is_so) -> None:
 
 
 @pytest.mark.long
-def test_without_a_network_the_local_page_is_served_and_a_killed_servers_files_go(tmp_path: Path):
+def test_the_page_works_offline_and_the_files_of_a_killed_server_are_deleted(tmp_path: Path):
     nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
     around: dict[str, Any] = {
         **nowhere,
@@ -75,14 +77,14 @@ def test_without_a_network_the_local_page_is_served_and_a_killed_servers_files_g
 
 @pytest.mark.long
 @pytest.mark.parametrize("plays", [False, True])
-def test_it_ends_in_order_as_it_begins_and_in_the_middle_of_music(plays: bool):
+def test_the_server_ends_in_order_when_idle_and_while_composing(plays: bool):
     with started("--model", MODEL, module="tests.app.web.held_app") as server:
-        awaited(server.said)  # it answers a little before it says so
+        awaited(server.said)  # it answers shortly before it prints this
         if plays:
             client = Client(server.address, verbose=False)
             playing = client.submit(None, MODEL, bars=128, api_name="/continue")
             awaited(lambda: playing.status().code.name == "PROCESSING")
-            time.sleep(1)  # the music is under way
+            time.sleep(1)  # it is composing by now
             assert not playing.done()
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(120) == 130
@@ -94,13 +96,13 @@ def test_it_ends_in_order_as_it_begins_and_in_the_middle_of_music(plays: bool):
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A place for temporary folders that no other test shares."""
+    """A folder for temporary folders of this test alone."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
 
 def killed(place: Path) -> Path:
-    """Return the folder of a process that was killed while it held it."""
+    """Return the folder of a process that was killed while it held the lock."""
     program = (
         "import sys, tempfile; tempfile.tempdir = sys.argv[1]\n"
         "from app.web.process import ServerFolder\n"
@@ -113,19 +115,19 @@ def killed(place: Path) -> Path:
     ) as child:
         assert child.stdout
         folder = Path(child.stdout.readline().decode().strip())
-        delete_left_behind()  # it lives, and keeps it
+        delete_left_behind()  # it is alive, so its folder stays
         child.send_signal(signal.SIGKILL)
     assert (folder / "visitor" / "a.wav").exists()
     return folder
 
 
-def test_what_a_killed_server_leaves_goes_at_the_next_start(place: Path, monkeypatch):
+def test_the_folder_of_a_killed_server_is_deleted_at_the_next_start(place: Path, monkeypatch):
     mine, dead = ServerFolder(), killed(place)
     with monkeypatch.context() as patched:
         patched.setattr("shutil.rmtree", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             delete_left_behind()
-    assert (dead / LOCK).exists()  # cut short, it is gone on with
+    assert (dead / LOCK).exists()  # an interrupted deletion is continued
     delete_left_behind()
     assert not dead.exists()
     assert mine.path.exists()
@@ -133,8 +135,8 @@ def test_what_a_killed_server_leaves_goes_at_the_next_start(place: Path, monkeyp
     assert os.listdir(place) == []
 
 
-def test_folders_of_others_stay(place: Path):
-    own = place / f"{PREFIX}mine"  # made by a person, who never locked it
+def test_other_folders_are_left_alone(place: Path):
+    own = place / f"{PREFIX}mine"  # made by a user, without a lock
     other = place / "elsewhere"
     for folder in (own, other):
         folder.mkdir()

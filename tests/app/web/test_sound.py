@@ -1,4 +1,4 @@
-"""The page sounds at once and as its tracks are set; all is done by keys alone."""
+"""Playback, recording and keyboard use in the browser."""
 
 import struct
 
@@ -23,13 +23,13 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def page(visit):
-    """A page with a trio on its desk."""
+    """A page with a trio."""
     found = visit()
     open_example(found, "trio-disco")
     return found
 
 
-# Take down what the page sends to the loudspeaker, from now on.
+# Record the levels of the audio output from now on.
 LISTEN = """async () => {
   const { synth } = musicgen.player;
   await synth.ready;
@@ -41,7 +41,7 @@ LISTEN = """async () => {
   synth.output.connect(tap).connect(new GainNode(context, { gain: 0 })).connect(context.destination);
 }"""
 COUNTED_IN = "() => musicgen.app.recorder.on && musicgen.app.recorder.now() > 0"
-# For so long nothing more has come: the answers of a busy server may be seconds apart.
+# No resource has arrived for 4 s; the answers of a busy server can be seconds apart.
 ALL_HAS_COME = """() => {
   const count = performance.getEntriesByType("resource").length, now = performance.now();
   if (count !== window.lastCount) [window.lastCount, window.lastCame] = [count, now];
@@ -49,24 +49,24 @@ ALL_HAS_COME = """() => {
 }"""
 
 
-def test_a_press_sounds_at_once_and_without_a_request(page: Page):
+def test_playback_starts_at_once_without_a_request(page: Page):
     page.evaluate(LISTEN)
-    page.wait_for_function(ALL_HAS_COME)  # what stands below the desk comes after it
+    page.wait_for_function(ALL_HAS_COME)  # deferred files load after the page
     asked = []
     page.on("request", lambda request: asked.append(request.url))
     page.evaluate(
         "addEventListener('click', () => (heard.blocks = []), { capture: true, once: true })"
     )
     page.locator(".mg-stage").get_by_label("Play", exact=True).click()
-    page.wait_for_function("() => Math.max(...heard.blocks) > 0.02")  # a busy page misses much
+    page.wait_for_function("() => Math.max(...heard.blocks) > 0.02")  # a busy page drops blocks
     first = int(np.argmax(np.array(page.evaluate("heard.blocks")) > 0.003))
     assert first * 1024 / page.evaluate("heard.rate") < 0.5
     expect(page.locator(".mg-stage .mg-cursor")).to_be_visible()
     page.get_by_text("Tracks", exact=True).click()
-    page.locator(".mg-loop").click()  # so that it lasts
+    page.locator(".mg-loop").click()  # so that it continues
     for name in ("Bass", "Drums", "Other"):
         page.get_by_role("button", name=f"Mute {name}").click()
-    page.evaluate("heard.blocks = []")  # what sounded then dies away
+    page.evaluate("heard.blocks = []")  # sounding notes fade
     page.wait_for_function(
         "() => heard.blocks.length > 20 && Math.max(...heard.blocks.slice(-20)) < 0.004"
     )
@@ -74,8 +74,8 @@ def test_a_press_sounds_at_once_and_without_a_request(page: Page):
     assert asked == []
 
 
-def test_what_is_saved_as_heard_is_what_the_page_plays(page: Page):
-    page.evaluate("() => musicgen.desk.set({ seed: 9, newSeed: false })")  # of which notes come
+def test_saved_as_heard_is_what_the_page_plays(page: Page):
+    page.evaluate("() => musicgen.desk.set({ seed: 9, newSeed: false })")  # a seed that gives notes
     go_on(page, bars=1)
     await_end(page)
     page.get_by_text("Tracks", exact=True).click()
@@ -91,10 +91,10 @@ def test_what_is_saved_as_heard_is_what_the_page_plays(page: Page):
     length = page.evaluate(f"{player}.clock.seconds({player}.end) / {player}.tempo")
     sound = downloaded(page, "WAV as heard")
     rate = struct.unpack_from("<I", sound, 24)[0]
-    assert abs((len(sound) - 44) / 4 / rate - length) < 2  # not ten seconds
+    assert abs((len(sound) - 44) / 4 / rate - length) < 2  # no long silence at its end
 
 
-def test_what_is_played_goes_to_the_piece_that_it_was_played_to(page: Page):
+def test_a_recording_goes_to_the_piece_it_was_started_on(page: Page):
     before = page.evaluate(NOTES)
     page.locator(".mg-play-in summary").click()
     page.get_by_role("button", name="Computer keys").click()
@@ -107,20 +107,20 @@ def test_what_is_played_goes_to_the_piece_that_it_was_played_to(page: Page):
     page.get_by_role("button", name="■ Done").click()
     expect(page.locator(SHOWN)).to_have_text("Disco trio")
     notes = page.evaluate(NOTES)
-    assert (len(notes), notes[-3], notes[-1]) == (len(before) + 5, 60, 0)  # in the bass
+    assert (len(notes), notes[-3], notes[-1]) == (len(before) + 5, 60, 0)  # in the bass part
     bars = page.evaluate("musicgen.desk.current.piece.lines.length - 1")
-    assert page.evaluate("musicgen.desk.open.chosen") == bars > 16  # to be continued as a whole
+    assert page.evaluate("musicgen.desk.open.chosen") == bars > 16  # the prompt is the whole piece
 
 
-# The name of what has the focus.
+# The name of the focused element.
 FOCUS = """() => {
   const one = document.activeElement, shown = one.matches(".mg-file") ? one.nextSibling : one;
   return one.ariaLabel || one.labels?.[0]?.textContent || shown.textContent.trim();
 }"""
 
 
-def test_all_is_done_by_keys_alone_and_the_focus_is_never_lost(page: Page):
-    """What a key is pressed on may go away with that; the next key goes on from beside it."""
+def test_the_page_works_by_keyboard_and_keeps_the_focus(page: Page):
+    """If a key removes the focused element, the focus moves to a neighbour."""
     canvas, facts = page.locator(".mg-stage canvas"), page.locator(".mg-stage .mg-facts")
 
     def lands_on(words: str) -> None:

@@ -1,4 +1,4 @@
-"""Bars are traded: a person plays, the model answers behind the bar line, and all of it is one piece."""
+"""Trading bars: the user plays, the model answers at the bar line, and all is one piece."""
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -10,8 +10,8 @@ from tests.app.web.test_page import checked
 
 pytestmark = pytest.mark.long
 
-# Every note that is sent to the synthesizer, with the time at which it sounds, and what is said of turns.
-# With the person's second turn, trading is over.
+# Record every note sent to the synthesizer with its time, and the messages on turns.
+# Trading is stopped at the user's second turn.
 WATCHED = """() => {
   const { app: { trade }, player: { synth } } = musicgen, on = synth.on.bind(synth);
   window.sounded = [];
@@ -19,9 +19,9 @@ WATCHED = """() => {
     sounded.push({ time: performance.now() / 1000 + time - synth.now(), turn: trade.turn, pitch });
     on(channel, pitch, velocity, time);
   };
-  const say = trade.said;
+  const say = trade.say;
   window.sentences = [];
-  trade.said = (text) => {
+  trade.say = (text) => {
     say(text);
     sentences.push(text);
     if (text.endsWith("are yours.")) setTimeout(() => trade.stop());
@@ -45,7 +45,9 @@ def test_trade_bars(page: Page, record_property):
     begin(page)
     said = page.locator(".mg-play-in [role=status]")
     page.evaluate(WATCHED)
-    expect(said).to_contain_text("One bar is counted in. Bars 1 to 2 are yours. The keys A W S")
+    expect(said).to_contain_text(
+        "One bar of count-in. Bars 1 to 2 are yours. Play on the keys A W S"
+    )
     expect(page.get_by_role("button", name="● Record")).to_be_disabled()
     assert not checked(page, lambda: None)
     page.wait_for_function(
@@ -55,10 +57,10 @@ def test_trade_bars(page: Page, record_property):
         page.keyboard.press(key, delay=150)
     page.keyboard.down("g")  # held across the request, up to the bar line
     page.wait_for_function(TURN, arg="asked", timeout=WAIT)
-    page.keyboard.press("k")  # after it
+    page.keyboard.press("k")  # after the request
     line = page.evaluate("musicgen.app.trade.line")
     page.wait_for_function(TURN, arg="theirs", timeout=WAIT)
-    page.keyboard.up("g")  # its turn was over at the bar line
+    page.keyboard.up("g")  # the turn ended at the bar line
     page.wait_for_function(TURN, arg=None, timeout=2 * WAIT)
     assert page.evaluate("sentences") == [
         "The model answers: bars 3 to 4.",
@@ -70,7 +72,7 @@ def test_trade_bars(page: Page, record_property):
     [delay] = page.evaluate("musicgen.app.trade.delays")
     record_property("seconds from the bar line to the answer", round(delay, 3))
     assert answer
-    assert min(answer) >= line + delay - 0.05  # nothing of it sounds before
+    assert min(answer) >= line + delay - 0.05  # it does not sound earlier
     assert delay >= 0
     expect(page.locator(".mg-stage .mg-facts")).to_contain_text("4 bars")
     expect(page.locator(".mg-stage h2")).to_have_text("My piece")
@@ -78,12 +80,12 @@ def test_trade_bars(page: Page, record_property):
     rows = [notes[i : i + 5] for i in range(0, len(notes), 5)]
     third = page.evaluate("musicgen.desk.current.piece.lines[2]")
     mine = [pitch for onset, _, pitch, *_ in rows if onset < third]
-    assert sorted(mine) == [60, 62, 67, 72]  # what was played after the request, too
+    assert sorted(mine) == [60, 62, 67, 72]  # including the note after the request
     assert [row for row in rows if row[0] >= third]
     expect(page.get_by_role("button", name="● Record")).to_be_enabled()
 
 
-def test_a_turn_in_which_nothing_is_played_ends_the_trade(page: Page):
+def test_a_silent_turn_ends_the_trade(page: Page):
     begin(page)
     expect(page.locator(".mg-play-in [role=status]")).to_have_text(
         "Nothing was played.", timeout=WAIT
@@ -92,8 +94,8 @@ def test_a_turn_in_which_nothing_is_played_ends_the_trade(page: Page):
     assert page.evaluate("musicgen.app.trade.on") is False
 
 
-def test_the_other_parts_play_on_under_a_turn(page: Page):
-    """Those of the piece under the first turn, those of the answer under the next; both stay in the piece."""
+def test_the_other_parts_accompany_a_turn(page: Page):
+    """Under the first turn they repeat the piece, under the next the answer; both stay in the piece."""
     begin(page, "trio-disco")
     page.evaluate(WATCHED)
     page.wait_for_function("() => musicgen.player.playing", timeout=WAIT)
@@ -101,9 +103,7 @@ def test_the_other_parts_play_on_under_a_turn(page: Page):
     page.keyboard.press("g")
     page.wait_for_function(TURN, arg=None, timeout=2 * WAIT)
     assert page.evaluate("sentences")[1] == "Bars 21 to 22 are yours."
-    line = page.evaluate(
-        "musicgen.app.trade.line - 4"
-    )  # of the second turn, whose two bars have begun
+    line = page.evaluate("musicgen.app.trade.line - 4")  # the start of the second turn of two bars
     mine = [note for note in page.evaluate("sounded") if note["turn"] == "mine"]
     kicks = [note["time"] for note in mine if note["pitch"] == 36]
     assert kicks

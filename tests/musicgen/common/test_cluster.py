@@ -1,4 +1,4 @@
-"""The work of a scheduler with two workers, one of which is killed: the same as here, and what kills is named."""
+"""A scheduler with two workers, one of which is killed, gives the answers of this machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 @pytest.fixture(autouse=True)
 def no_loop_of_the_browser() -> Iterator[None]:
-    """Hide playwright's loop, which the page's tests leave running in this thread: asyncio starts no other."""
+    """Hide playwright's event loop, which the page's tests leave running in this thread and asyncio would find."""
     loop = asyncio._get_running_loop()
     asyncio._set_running_loop(None)
     yield
@@ -61,37 +61,37 @@ def end(program: subprocess.Popen) -> None:
 
 
 def square(number: int) -> int:
-    """End every process that touches one number, as a hole in a parser would, and once another's worker with it."""
+    """Square a number, but crash on 0, as a bug in a parser would, and kill the worker once on 6."""
     if number == 0:
         os.kill(os.getpid(), signal.SIGSEGV)
     if number == 6 and not Path("killed").exists():
         Path("killed").touch()
-        os.kill(os.getppid(), signal.SIGKILL)  # as a machine does that goes down
+        os.kill(os.getppid(), signal.SIGKILL)  # like a machine that goes down
     return number * number
 
 
 @pytest.mark.long
-def test_a_worker_killed_in_the_middle_changes_nothing(address: str, tmp_path: Path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # where the workers' processes go too
-    ended = Failed("working on it ended the process twice (signal 11)")
+def test_a_killed_worker_changes_no_answer(address: str, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the workers' processes change to it too
+    ended = Failed("it ended the process twice (signal 11)")
     found = list(in_order(square, range(12), workers=address))
     assert found == [ended, *(n * n for n in range(1, 12))]
     assert Path("killed").exists()
 
 
-def test_an_address_without_a_scheduler_is_told(monkeypatch: pytest.MonkeyPatch):
+def test_an_address_without_a_scheduler_is_refused(monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr("musicgen.common.workers.CONNECT_SECONDS", 0.5)
-    with socket.create_server(("127.0.0.1", 0)) as server:  # which says nothing
+    with socket.create_server(("127.0.0.1", 0)) as server:  # which does not answer
         for port in (1, server.getsockname()[1]):
             with pytest.raises(ValueError, match=rf"no scheduler answers at tcp://127.*:{port}$"):
                 list(in_order(abs, [-1], workers=f"tcp://127.0.0.1:{port}"))
     for address in ("nowhere", "tcp://", "ftp://127.0.0.1:1", "tcp://a b:1", "tcp://a:x"):
-        with pytest.raises(ValueError, match=f"{address} is no address of a scheduler"):
+        with pytest.raises(ValueError, match=f"{address} is not the address of a scheduler"):
             list(in_order(abs, [-1], workers=address))
 
 
-def test_without_dask_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+def test_without_dask_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ValueError, match=r"pip install '\.\[cluster\]' in the clone"):
         list(in_order(abs, [-1], workers="tcp://127.0.0.1:8786"))

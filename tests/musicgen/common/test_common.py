@@ -1,4 +1,4 @@
-"""Seeds of any size tell draws apart; rates rise and fall; children execute nothing of the folder one stands in."""
+"""Seeds of any size, learning rates, and child processes, which import nothing from the current folder."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ def drawn(seed: int) -> list[float]:
     return torch.rand(4, generator=generator_from(seed)).tolist()
 
 
-def test_large_seeds_draw_otherwise_than_small_ones():
+def test_large_seeds_differ_from_small_ones():
     for small in (0, 7, 2**32 - 1):
         assert drawn(small) == torch.rand(4, generator=generator(small)).tolist()
     for large in (2**32, 2**32 + 7, 2**63 - 1):
@@ -42,14 +42,16 @@ def test_large_seeds_draw_otherwise_than_small_ones():
 @pytest.mark.parametrize(
     ("schedule", "rates"),
     [
-        # Along half a cosine, and on past the end.
+        # Half a cosine, and constant after its end.
         ((10, 110), {10: 2.0, 60: 1.1, 110: 0.2, 500: 0.2}),
         ((10, 110), {35: 0.2 + 1.8 * (1 + 2**-0.5) / 2}),
         ((0, 110), {0: 2.0}),
         ((10, 10), {10: 2.0}),
     ],
 )
-def test_the_rate_falls(schedule: tuple[int, int], rates: dict[int, float]):
+def test_the_learning_rate_follows_half_a_cosine(
+    schedule: tuple[int, int], rates: dict[int, float]
+):
     warmup, total = schedule
     for step, wanted in rates.items():
         found = learning_rate(step, peak=2.0, floor=0.2, warmup=warmup, total=total)
@@ -60,22 +62,22 @@ def test_the_rate_falls(schedule: tuple[int, int], rates: dict[int, float]):
     "what", [name if name == "workers" else pytest.param(name, marks=pytest.mark.long) for name in STARTS]
 )  # fmt: skip
 def test_no_module_of_the_current_folder_is_executed(what: str, tmp_path: Path):
-    script, folder, sprung = tmp_path / "own" / "enter.py", tmp_path / "stranger", tmp_path / "it"
+    script, folder, trap = tmp_path / "own" / "enter.py", tmp_path / "stranger", tmp_path / "it"
     script.parent.mkdir()
     folder.mkdir()
-    # The parent looks where this test does, and not in the folder: what it starts is what is tried.
+    # The parent has this test's path, without the folder: the test is about the processes that it starts.
     enter = f"import sys; sys.path = {[str(ROOT), *filter(None, sys.path)]!r}"
     script.write_text(f"if __name__ == '__main__':\n    {enter}\n    {STARTS[what]}\n")
     for name in {*OURS, *sys.stdlib_module_names}:
-        (folder / f"{name}.py").write_text(f"open({str(sprung)!r}, 'a').write('{name} ')\n")
+        (folder / f"{name}.py").write_text(f"open({str(trap)!r}, 'a').write('{name} ')\n")
     words = [sys.executable, str(script)]
     ended = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
-    assert not sprung.exists(), sprung.read_text()
+    assert not trap.exists(), trap.read_text()
     if what == "workers":
         assert ended.stdout == "[7]\n", ended.stderr
 
 
-def test_starts_in_many_threads_leave_the_environment_as_it_was(monkeypatch: pytest.MonkeyPatch):
+def test_starts_in_many_threads_restore_the_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv(SAFE_PATH, raising=False)
 
     def start() -> None:

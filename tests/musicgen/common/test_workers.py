@@ -1,4 +1,4 @@
-"""Work spread over processes: what befalls one task is that task's alone, and only its own time is held against it."""
+"""Parallel work over processes: a failure costs only its own task, and only a task's own time counts against it."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ def answers_of(work: Callable[[Any], Any], tasks: Iterable[int], **how: Any) -> 
 
 
 def in_time(holds: Callable[[], bool]) -> bool:
-    """Return whether something comes to hold."""
+    """Wait for a condition, and return whether it holds in time."""
     limit = time.monotonic() + LATE
     while not holds() and time.monotonic() < limit:
         time.sleep(0.02)
@@ -36,7 +36,7 @@ def in_time(holds: Callable[[], bool]) -> bool:
 
 
 def square(number: int) -> int:
-    time.sleep(0.02 * (number % 3))  # answers come out of order
+    time.sleep(0.02 * (number % 3))  # so that answers come out of order
     return number * number
 
 
@@ -68,29 +68,29 @@ def test_answers_come_in_the_order_of_the_tasks():
 
 
 def first_is_last(folder: Path, number: int) -> int:
-    """Return the first answer when the others have come."""
-    assert number or in_time(lambda: (folder / "come").exists())
+    """Finish the first task after the others."""
+    assert number or in_time(lambda: (folder / "others done").exists())
     return number
 
 
-def test_or_as_they_are_done(tmp_path: Path):
+def test_answers_come_as_they_are_done(tmp_path: Path):
     found = []
     with closing(as_done(partial(first_is_last, tmp_path), range(3), workers=2)) as answers:
         for answer in answers:
             found.append(answer)
             if len(found) == 2:
-                (tmp_path / "come").touch()
+                (tmp_path / "others done").touch()
     assert found == [(1, 1), (2, 2), (0, 0)]
 
 
-def test_whatever_befalls_a_task_costs_that_task_alone():
+def test_a_failure_costs_only_its_own_task():
     fatal = {1: "signal", 4: "exit", 5: "silent exit", 7: "bug", 8: "memory", 9: "error"}
     expected = {
-        1: "working on it ended the process twice (signal 11)",
-        4: "working on it ended the process twice (exit code 3)",
-        5: "working on it ended the process twice (exit code 0)",
+        1: "it ended the process twice (signal 11)",
+        4: "it ended the process twice (exit code 3)",
+        5: "it ended the process twice (exit code 0)",
         7: "a fault of this program: KeyError: 'lost'",
-        8: "it takes more memory than there is",
+        8: "it takes more memory than is available",
         9: "that is too much",
     }
     bounds = Bounds(memory_bytes=2 << 30)
@@ -99,22 +99,24 @@ def test_whatever_befalls_a_task_costs_that_task_alone():
 
 
 def killed_once(folder: Path, number: int) -> int:
-    """Do as a process does that the system ends when memory runs out, wherever it is at that moment."""
+    """Die once, like a process that the system kills when memory runs out, whatever its task."""
     if number == 3 and not (folder / "killed").exists():
         (folder / "killed").touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return number
 
 
-def test_nothing_is_lost_with_a_process_that_others_have_ended(tmp_path: Path):
+def test_a_task_is_repeated_after_its_process_was_killed_from_outside(tmp_path: Path):
     assert answers_of(partial(killed_once, tmp_path), range(6), workers=2) == [*range(6)]
     assert (tmp_path / "killed").exists()
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="only Linux tells of others' time")
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity"), reason="needs processor times of other processes"
+)
 @pytest.mark.parametrize("how", ["work for ever", "hang"])
-def test_a_task_that_takes_too_long_is_given_up(how: str):
-    """The others are not looked at: on a busy machine, anything may take a second."""
+def test_a_task_that_takes_too_long_fails(how: str):
+    """The other answers are not checked: on a busy machine, any task can take a second."""
     found = answers_of(partial(dies_at, {1: how}), range(3), workers=1, bounds=Bounds(seconds=1.0))
     assert found[1] == Failed("it takes longer than 1 seconds")
     assert len(found) == 3
@@ -123,24 +125,24 @@ def test_a_task_that_takes_too_long_is_given_up(how: str):
 @pytest.mark.parametrize(
     ("number", "apart", "worked", "late"),
     [
-        (5, 1.0, 70.0, 1),  # it works too long
+        (5, 1.0, 70.0, 1),  # it works for too long
         (20_000, 1.0, 0.01, 0),  # it waits for others on a busy machine
         (5, 86_400.0, 0.0, 0),  # the machine was suspended
         (302, 0.5, 0.0, 0),
-        (302, 1.0, 0.0, 2),  # it stands still
+        (302, 1.0, 0.0, 2),  # it is idle for too long
     ],
 )
-def test_a_task_is_late_that_works_or_stands_still(number, apart, worked, late, monkeypatch):
+def test_a_task_is_late_if_it_works_or_idles_too_long(number, apart, worked, late, monkeypatch):
     wall, processor = count(0.0, apart), count(0.0, worked)
     monkeypatch.setattr(process.time, "monotonic", lambda: next(wall))
     monkeypatch.setattr(process, "processor_seconds", lambda _: next(processor))
     task = process.TaskClock(1)
-    looks = [task.is_late(LIMIT) for _ in range(number)]
-    assert looks == [False] * (number - late) + [True] * late
+    checks = [task.is_late(LIMIT) for _ in range(number)]
+    assert checks == [False] * (number - late) + [True] * late
 
 
 def surroundings(folder: Path, _: int) -> tuple[int, str | None]:
-    """Say in which process this is, once two are at work."""
+    """Return the process and its number of threads, once two processes are at work."""
     (folder / str(os.getpid())).touch()
     in_time(lambda: len(list(folder.iterdir())) > 1)
     return os.getpid(), os.environ.get("OMP_NUM_THREADS")
@@ -156,7 +158,7 @@ def test_two_workers_are_two_processes_that_share_the_processors(tmp_path: Path,
 
 
 def wait_long(folder: Path, number: int) -> None:
-    """Say that this process is there, and be in no hurry."""
+    """Signal that the process runs, and wait."""
     (folder / f"{number}").touch()
     time.sleep(60)
 
@@ -175,7 +177,7 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.parametrize("ending", ["interrupt", pytest.param("kill", marks=pytest.mark.long)])
-def test_processes_end_with_the_one_that_started_them(tmp_path: Path, ending: str):
+def test_processes_end_with_their_parent(tmp_path: Path, ending: str):
     program = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(tmp_path)],
         start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
@@ -185,6 +187,6 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path, ending: st
         os.killpg(program.pid, signal.SIGINT)  # as a terminal does
     else:
         program.kill()
-    # Each process holds this pipe open, so it ends when the last of them has ended.
+    # All processes hold this pipe open, so it closes when the last one ends.
     assert program.communicate(timeout=120) == (None, b"")
     assert program.returncode == (130 if ending == "interrupt" else -signal.SIGKILL)

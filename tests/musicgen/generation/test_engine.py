@@ -1,4 +1,4 @@
-"""Many requests at once: each gets what it gets alone, whoever comes, goes, fails or fills the line meanwhile."""
+"""Many requests at once: each gets the same as alone, whichever others arrive, end, fail or wait."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -23,7 +23,7 @@ from tests.musicgen.toys import (
     toy_model,
 )
 
-# Of variations that end at different steps, with all that a row remembers for itself.
+# With variations that end at different steps, and with all kinds of state that a row has of its own.
 KINDS = np.arange(VOCABULARY) % 4
 DARING = Sampling(temperature=0.9, by_kind=True, recall=0.7)
 RECALLING = Request(variations=6, seed=3, tokens=100, sampling=DARING)
@@ -39,7 +39,7 @@ REQUESTS = [
     ([0, 4, 8], Request(variations=3, seed=8, tokens=30), False, {"guiding": (4, 7), "end": 6}),
 ]
 MUSICAL = {"name": "sine_spe", "time": "music"}
-# All that a row of a model remembers for itself; what other encodings do with rows is of the same kinds.
+# These have all kinds of state that a row has of its own; rows of other encodings have no further kind.
 MODELS = [
     {"position": MUSICAL, "metre": METRE, "goals": (7, 9), "recall": RECALL},
     *({"position": one} for one in ("sine_spe", "conv_spe", "flt", {**MUSICAL, "name": "rope"})),
@@ -48,7 +48,7 @@ MODELS = [
 
 
 def asked(model: Any, prompt: Any, request: Request, grammar=None, ordered=None, **named) -> Job:
-    """Return a request to a model as a job; `ordered` is what else an order says."""
+    """Return a request to a model as a job; `ordered` are further fields of the order."""
     ids, rules = checked(model, prompt), grammar or Anything()
     return Job(model, order(request, ids, rules, **(ordered or {})), **named)
 
@@ -63,14 +63,14 @@ def added(engine: Engine, *jobs: Job) -> None:
 
 
 def finish(engine: Engine, *jobs: Job) -> None:
-    """Let jobs be done that have all come."""
+    """Add jobs and run all of them to the end."""
     added(engine, *jobs)
     while engine.work():
         pass
 
 
 def alone(model: Any, *given: Any) -> list[list[int]]:
-    """Return what a request gets by itself."""
+    """Return the tokens of a request that is run by itself."""
     wanted = job(model, *given)
     finish(Engine(model), wanted)
     wanted.check()
@@ -78,8 +78,8 @@ def alone(model: Any, *given: Any) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("parts", MODELS, ids=str)
-def test_a_request_gets_the_same_in_a_crowd(parts: Any, monkeypatch: Any):
-    """They come at random moments, in any order, and there is not always room for all."""
+def test_a_request_gets_the_same_among_others(parts: Any, monkeypatch: Any):
+    """Requests arrive at random steps, in any order, and there is not always room for all."""
     for limit, number in (("STEP_ROWS", 16), ("TURN_STEPS", 3), ("MOST_ROWS", 20)):
         monkeypatch.setattr(engine_module, limit, number)
     model = stirred(toy_model(layers=2, **parts))
@@ -102,7 +102,7 @@ def test_a_request_gets_the_same_in_a_crowd(parts: Any, monkeypatch: Any):
 PROMPT = np.array([4, 3, 2])
 
 
-def test_guidance_goes_on_from_the_logits_without_what_guides(model: Any):
+def test_guidance_extrapolates_from_the_logits_without_the_guiding_tokens(model: Any):
     sampling, guiding = Sampling(guidance=2.5), (3, 9)
     request = Request(variations=2, seed=4, tokens=20, sampling=sampling)
     guided = alone(model, PROMPT, request, False, {"guiding": guiding})
@@ -140,7 +140,7 @@ class Endless(Alternating):
 
 
 class Faulty(Endless):
-    """Fails after some tokens, where it is told to."""
+    """Fails after some tokens, in the given method."""
 
     def __init__(self, where: str = "advance") -> None:
         super().__init__()
@@ -149,7 +149,7 @@ class Faulty(Endless):
     def _fail(self, where: str) -> None:
         self.left -= where == self.where
         if self.left < 0:
-            raise KeyError("a bar that is not there")
+            raise KeyError("no such bar")
 
     def allowed(self) -> np.ndarray:
         self._fail("allowed")
@@ -161,23 +161,23 @@ class Faulty(Endless):
 
     @property
     def shared(self) -> int:
-        return id(self)  # with no other one
+        return id(self)  # with no other grammar
 
 
 @pytest.mark.parametrize(
     ("rules", "variations"),
     [(Faulty(where="allowed"), 2), (Faulty(where="allowed"), 12), (Faulty(), 2), (None, 2)],
 )
-def test_who_fails_fails_alone(model: Any, rules: Faulty | None, variations: int):
+def test_one_failure_does_not_affect_others(model: Any, rules: Faulty | None, variations: int):
     engine = Engine(model)
     faulty = asked(model, [4, 3], Request(variations=variations), rules)
     if rules is None:
-        faulty.cancelled = lambda: {}["a bar that is not there"]  # it cannot even be asked
+        faulty.cancelled = lambda: {}["no such bar"]  # fails even when it is polled
     fine = job(model, *REQUESTS[0])
     finish(engine, faulty, fine)
     assert fine.rows == alone(model, *REQUESTS[0])
     assert fine.error is None
-    with pytest.raises(KeyError, match="a bar that is not there"):
+    with pytest.raises(KeyError, match="no such bar"):
         faulty.check()
     assert faulty.ended.is_set()
     assert faulty.steps < 12
@@ -185,18 +185,18 @@ def test_who_fails_fails_alone(model: Any, rules: Faulty | None, variations: int
     assert rows_of(engine) == 0
 
 
-def test_who_grows_past_a_bound_of_the_encoding_is_told_so_and_the_others_go_on():
+def test_a_request_past_the_length_of_the_encoding_fails_and_others_continue():
     model = toy_model(position={"name": "learned", "max_length": 20})
     long, short = endless(model), job(model, [4, 3], Request(tokens=18))
     finish(Engine(model), long, short)
-    with pytest.raises(ValueError, match=r"reaches 21 tokens, but .* maximal length of 20"):
+    with pytest.raises(ValueError, match=r"reaches 21 tokens, but .* maximum length of 20"):
         long.check()
     assert long.steps == 17
     assert short.error is None
     assert short.steps == 18
 
 
-def test_who_cancels_leaves_within_a_step_and_frees_the_rows(model: Any):
+def test_a_cancelled_request_ends_within_a_step_and_frees_its_rows(model: Any):
     gone: set[int] = set()
     engine = Engine(model)
     jobs = [endless(model, cancelled=lambda number=number: number in gone) for number in range(3)]
@@ -250,20 +250,20 @@ def test_a_prompt_is_read_once_for_all_requests_that_share_it(model: Any, monkey
     assert late.rows == alone(model, prompt[1:], gone.request)
 
 
-def test_few_prompts_are_kept_and_none_that_failed(model: Any, monkeypatch: Any):
+def test_a_few_prompts_are_kept_but_not_those_of_failed_requests(model: Any, monkeypatch: Any):
     engine = Engine(model)
     for start in range(7):
         finish(engine, job(model, [start, 1], Request(tokens=3)))
         assert len(engine._prompts) == min(start + 1, engine_module.KEPT_PROMPTS)
     failed = asked(model, [6, 1], Request(), Faulty())
     finish(engine, failed)
-    assert failed.prompt not in engine._prompts
+    assert failed.prompt_key not in engine._prompts
     monkeypatch.setattr(engine_module, "KEPT_BYTES", 8)
     finish(engine, job(model, [9, 1], Request(tokens=3)))
     assert not engine._prompts
 
 
-def test_a_batch_that_is_damaged_takes_everybody_and_nobody_waits_for_ever(model: Any):
+def test_a_failure_of_the_batch_ends_all_requests(model: Any):
     engine, jobs = Engine(model), [endless(model), endless(model)]
     added(engine, *jobs)
     for _ in range(5):
@@ -288,10 +288,10 @@ def run_until(engine: Engine, done: Callable[[], bool], most: int = 2000) -> Non
         if done():
             return
         engine.work()
-    raise AssertionError("it does not come to that")
+    raise AssertionError(f"not reached within {most} steps")
 
 
-def test_who_is_bars_ahead_of_what_is_heard_waits_for_who_has_none(model: Any, monkeypatch: Any):
+def test_a_row_bars_ahead_of_its_listener_waits_for_one_without_a_bar(model: Any, monkeypatch: Any):
     now = [100.0]
     monkeypatch.setattr(engine_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(engine_module, "TURN_STEPS", 1)
@@ -309,7 +309,7 @@ def test_who_is_bars_ahead_of_what_is_heard_waits_for_who_has_none(model: Any, m
     run_until(engine, lambda: ahead.steps > waits + 5)
 
 
-def test_first_notes_go_before_all_others_but_not_of_those_who_had_much_more(model: Any):
+def test_first_notes_have_priority_unless_their_owner_has_had_much_more_time(model: Any):
     engine = Engine(model, listeners=True)
     playing = asked(model, [0, 1], Request(seed=1), Endless())
     engine.add(playing)
@@ -321,7 +321,7 @@ def test_first_notes_go_before_all_others_but_not_of_those_who_had_much_more(mod
     assert playing.steps <= had + 1
     run_until(engine, lambda: new.ended.is_set())
     assert playing.steps > had + 20
-    engine._had["greedy"] = engine._had[""] + 2 * engine_module.FIRST_SECONDS
+    engine._seconds["greedy"] = engine._seconds[""] + 2 * engine_module.FIRST_SECONDS
     greedy = job(model, [0, 1], Request(seed=3, tokens=40), owner="greedy")
     engine.add(greedy)
     had = playing.steps
@@ -337,7 +337,7 @@ def test_short_prompts_are_read_first(model: Any):
     assert not long.ended.is_set()
 
 
-def test_who_asks_for_much_waits_the_longer(model: Any, monkeypatch: Any):
+def test_an_owner_of_many_requests_waits_longer(model: Any, monkeypatch: Any):
     for name, number in (("STEP_ROWS", 8), ("TURN_STEPS", 1), ("MOST_ROWS", 8)):
         monkeypatch.setattr(engine_module, name, number)
     engine, order = Engine(model, listeners=True), []
@@ -357,7 +357,7 @@ def test_who_asks_for_much_waits_the_longer(model: Any, monkeypatch: Any):
     assert [one.steps for one in order] == [40] * 13
 
 
-def test_states_keep_within_the_memory_that_they_may_have(model: Any):
+def test_states_stay_within_the_memory_limit(model: Any):
     for most_bytes, most_rows in ((1, 1), (1 << 30, 4)):
         engine, seen = Engine(model, most_bytes=most_bytes), 0
         jobs = [job(model, [4, 3, 2], Request(seed=n, tokens=9)) for n in range(4)]

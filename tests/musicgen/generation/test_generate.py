@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from musicgen.generation.batch import RowsTogether
+from musicgen.generation.batch import CompiledBatch
 from musicgen.generation.engine import Engine, one_thread
 from musicgen.generation.job import Job, noise_of
 from musicgen.generation.request import Request
@@ -26,7 +26,7 @@ from tests.musicgen.toys import (
 
 PROMPT = np.array([4, 3, 2, 1])
 PLAIN = Sampling()
-ENDED = -1  # stands for a token of a variation that has ended, or has none at this moment
+ENDED = -1  # in place of a token, for a variation that has ended or has no new token
 
 
 def streamed(engine: Engine, job: Job) -> Iterator[np.ndarray]:
@@ -39,7 +39,7 @@ def streamed(engine: Engine, job: Job) -> Iterator[np.ndarray]:
 
 
 def generate(model: Any, prompt: Any, request: Request, grammar=None, **named) -> Iterator:
-    """Yield the new tokens of all variations as they come: an array (variations,) a step, ENDED where one has ended."""
+    """Yield the new tokens of all variations at each step, (variations,), ENDED for those that have ended."""
     job, engine = asked(model, prompt, request, grammar, **named), Engine(model)
     engine.add(job)
     return streamed(engine, job)
@@ -72,10 +72,10 @@ def test_the_same_request_gives_the_same_tokens_and_another_seed_others(model: A
     np.testing.assert_array_equal(first, run(model, seed=1, **request))
     assert (first != run(model, seed=2, **request)).any()
     assert (first[0] != first[1]).any()
-    many = run(model, seed=1, variations=70, tokens=40)[:2]  # which go apart
+    many = run(model, seed=1, variations=70, tokens=40)[:2]  # in several turns
     for row, own in zip(many, first, strict=True):
         np.testing.assert_array_equal(row[row != ENDED], own)
-    # A number of more than 32 bits is several numbers to numpy, as are a seed and a variation.
+    # To numpy, a seed of more than 32 bits is several numbers, as are a seed and a variation.
     far = run(toy_model(position="none"), seed=1 + (1 << 32), tokens=40)
     assert (far[0] != run(toy_model(position="none"), seed=1, **request)[1]).any()
 
@@ -92,7 +92,7 @@ def test_generation_follows_the_model_step_by_step(attention: str):
     np.testing.assert_array_equal(tokens, likeliest)
 
 
-def test_a_grammar_is_obeyed_and_left_as_it_was(model: Any):
+def test_a_grammar_is_obeyed_and_not_modified(model: Any):
     grammar = Alternating()
     tokens = run(model, grammar=grammar, variations=3, tokens=300)
     parity = np.concatenate([np.full((3, 1), PROMPT[-1]), tokens], axis=1)
@@ -105,13 +105,13 @@ def test_a_grammar_is_obeyed_and_left_as_it_was(model: Any):
 
 
 def test_the_end_token_ends_a_variation_and_drops_it_from_the_batch(model: Any, monkeypatch: Any):
-    rows, step = [], RowsTogether.step  # of each step
+    rows, step = [], CompiledBatch.step  # of each step
 
     def counting(batch: Any, numbers: Any, *rest: Any) -> Any:
         rows.append(len(numbers))
         return step(batch, numbers, *rest)
 
-    monkeypatch.setattr(RowsTogether, "step", counting)
+    monkeypatch.setattr(CompiledBatch, "step", counting)
     tokens = run(model, variations=4, seed=1, end=5, tokens=300)
     ends = [row.tolist().index(5) for row in tokens]
     assert len(set(ends)) > 1
@@ -133,7 +133,7 @@ def test_music_stops_before_the_token_that_begins_a_bar(model: Any):
         np.testing.assert_array_equal(b[b != ENDED], a[:length])
 
 
-def test_without_a_limit_it_goes_on_until_it_is_closed_or_cancelled(model: Any):
+def test_without_a_length_generation_continues_until_closed_or_cancelled(model: Any):
     stream: Any = generate(model, PROMPT, Request())
     assert len(list(islice(stream, 100))) == 100
     stream.close()
@@ -164,7 +164,7 @@ def test_the_state_does_not_grow(position: str, metre: Any):
     model = toy_model(position=position, metre=metre)
     state, seen = model.start(generator()), []
     for _ in range(8):
-        # The code is made ready some positions ahead, in a rhythm of 64.
+        # Codes are computed ahead in windows of 64 positions, so sizes repeat at multiples of 64.
         for width in (100, *[1] * 28):
             state = model.prefill(torch.ones(1, width, dtype=torch.long), state)[1]
         seen.append((state.position, sum(sizes(state))))
@@ -172,7 +172,7 @@ def test_the_state_does_not_grow(position: str, metre: Any):
     assert 0 < seen[0][1] == seen[-1][1]
 
 
-def test_a_long_prompt_is_absorbed_in_windows(model: Any, monkeypatch: Any):
+def test_a_long_prompt_is_read_in_windows(model: Any, monkeypatch: Any):
     prompt = np.arange(50) % VOCABULARY
     whole = run(model, prompt, tokens=5)
     monkeypatch.setattr("musicgen.generation.job.WINDOW", 7)
@@ -184,17 +184,17 @@ def test_a_long_prompt_is_absorbed_in_windows(model: Any, monkeypatch: Any):
     [
         ([], "the prompt is empty"),
         ([[1, 2]], "the prompt has 2 dimensions"),
-        ([1, VOCABULARY], "the prompt has token 11, but the model knows 0 … 10"),
+        ([1, VOCABULARY], "the prompt has token 11, but the model's tokens are 0 … 10"),
         ([-1], "the prompt has token -1"),
-        ([4, 2], "token 2 at place 1 of the prompt may not stand there"),
+        ([4, 2], "token 2 at position 1 of the prompt is not allowed there"),
     ],
 )
-def test_a_wrong_prompt_is_refused_at_once(model: Any, prompt: Any, message: str):
+def test_an_invalid_prompt_is_refused_at_once(model: Any, prompt: Any, message: str):
     with pytest.raises(ValueError, match=message):
         generate(model, prompt, Request(), grammar=Alternating())
 
 
-def test_what_else_cannot_work_is_refused(model: Any):
+def test_other_invalid_calls_are_refused(model: Any):
     with pytest.raises(ValueError, match="training mode"):
         generate(type(model)(toy_config()), PROMPT, Request())
     with pytest.raises(ValueError, match="seed is -1"):

@@ -1,4 +1,4 @@
-"""Logits to tokens, over the whole vocabulary or within kinds; losses of tokens that are given."""
+"""Sampling over the whole vocabulary and by kind, and losses of given tokens."""
 
 from dataclasses import replace
 
@@ -42,13 +42,13 @@ def test_temperature_sharpens_the_softmax():
         (Sampling(top_k=3, top_p=0.8), [[1, 1, 0, 0], [0, 0, 1, 1]]),
     ],
 )
-def test_limits_keep_the_likeliest_and_renormalise(sampling: Sampling, kept: list):
+def test_limits_keep_the_most_probable_tokens_and_renormalise(sampling: Sampling, kept: list):
     chances = probabilities(LOGITS, sampling)
     expected = np.exp(LOGITS) * kept
     np.testing.assert_allclose(chances, expected / expected.sum(1, keepdims=True), atol=1e-12)
 
 
-def test_a_mask_comes_before_the_limits_and_what_is_impossible_is_no_fault():
+def test_a_mask_applies_before_the_limits_even_with_impossible_tokens():
     allowed = np.array([[False, True, True, True], [True, True, True, False]])
     chances = probabilities(LOGITS, Sampling(top_k=1), allowed)
     np.testing.assert_array_equal(chances, [[0, 1, 0, 0], [0, 0, 1, 0]])
@@ -56,7 +56,7 @@ def test_a_mask_comes_before_the_limits_and_what_is_impossible_is_no_fault():
     np.testing.assert_array_equal(chances, [[1, 0]])
 
 
-def test_draws_follow_the_distribution_and_are_never_impossible():
+def test_draws_follow_the_distribution_and_never_have_probability_zero():
     chances = probabilities(LOGITS, Sampling(top_k=3))[:1]
     uniforms = (np.arange(1000) + 0.5) / 1000
     tokens = draw(np.repeat(chances, 1000, axis=0), uniforms)
@@ -72,14 +72,14 @@ def test_draws_follow_the_distribution_and_are_never_impossible():
         ({"temperature": -1.0}, r"temperature is -1.0"),
         ({"temperature": float("nan")}, r"temperature is nan"),
         ({"top_k": 0}, r"top_k is 0"),
-        ({"top_k": 2.5}, r"top_k is 2\.5, where a whole number is wanted"),
+        ({"top_k": 2.5}, r"top_k is 2\.5; it must be a whole number"),
         ({"top_p": 0.0}, r"top_p is 0.0"),
         ({"top_p": 1.1}, r"top_p is 1.1"),
         ({"guidance": 0.5}, r"guidance is 0.5"),
         ({"min_p": -0.1}, r"min_p is -0.1"),
     ],
 )
-def test_settings_out_of_range_are_named(values: dict, message: str):
+def test_settings_out_of_range_are_refused(values: dict, message: str):
     with pytest.raises(ValueError, match=message):
         Sampling(**values)
 
@@ -94,11 +94,11 @@ def test_settings_out_of_range_are_named(values: dict, message: str):
     ],
     ids=str,
 )
-def test_kinds_keep_their_chances_and_tokens_are_drawn_within_as_from_a_vocabulary(how: Sampling):
+def test_sampling_by_kind_keeps_the_probability_of_kinds_and_samples_within_each(how: Sampling):
     random = np.random.default_rng(1)
     logits = random.normal(size=(6, V)) * 2
     allowed = random.random((6, V)) < 0.6
-    allowed[0, KINDS == 2] = False  # a kind of which nothing may come
+    allowed[0, KINDS == 2] = False  # a kind without an allowed token
     by_kind = replace(how, by_kind=True)
     found = probabilities(logits, by_kind, allowed, Kinds(KINDS))
     plain = probabilities(logits, Sampling(), allowed)
@@ -115,27 +115,27 @@ def test_kinds_keep_their_chances_and_tokens_are_drawn_within_as_from_a_vocabula
             np.testing.assert_allclose(found[row, own] / found[row, own].sum(), alone, atol=1e-12)
 
 
-def test_without_temperature_kinds_take_the_likeliest():
+def test_near_temperature_0_the_most_probable_token_is_taken():
     logits = np.array([[0.0, 2.0, -1.0, 1.0], [3.0, -np.inf, -np.inf, 1.0]])
     kinds = Kinds(np.array([0, 0, 1, 1]))
     found = probabilities(logits, Sampling(temperature=0, by_kind=True), kinds=kinds)
     np.testing.assert_array_equal(found, [[0, 1, 0, 0], [1, 0, 0, 0]])
     found = probabilities(logits, Sampling(temperature=1e-300, by_kind=True), kinds=kinds)
-    # The likeliest of each kind, as likely as the kind.
+    # The most probable token of each kind has the probability of the kind.
     chances = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     wanted = chances @ np.array([[1, 0], [1, 0], [0, 1], [0, 1]])
     np.testing.assert_allclose(found[:, [1, 3]][0], wanted[0])
     np.testing.assert_allclose(found[:, [0, 3]][1], wanted[1])
 
 
-def test_without_kinds_a_request_to_draw_by_them_is_refused():
-    with pytest.raises(ValueError, match="takes the kinds"):
+def test_sampling_by_kind_without_kinds_is_refused():
+    with pytest.raises(ValueError, match="needs the kinds"):
         order(Request(sampling=Sampling(by_kind=True)), np.array([1]), Anything())
 
 
 @pytest.mark.parametrize(("name", "count"), [("remi", 8), ("groove", 8), ("ensemble", 23)])
-def test_every_token_has_a_kind_and_none_is_of_two_families(name: str, count: int):
-    """Of groove's tokens, the notes of each part are kinds apart."""
+def test_every_token_has_a_kind_and_no_kind_mixes_families(name: str, count: int):
+    """In groove, the notes of each part are a kind of their own."""
     spoken = language(name)
     kinds, names = spoken.kinds(), spoken.vocabulary.names
     assert kinds.shape == (len(names),)
@@ -143,7 +143,7 @@ def test_every_token_has_a_kind_and_none_is_of_two_families(name: str, count: in
     blocks = spoken.vocabulary.blocks
     parts = blocks["part"].names if "part" in blocks else ()
     for kind, token in zip(kinds.tolist(), names, strict=True):
-        if token in parts:  # which are named by their instruments
+        if token in parts:  # named after instruments
             token = "part"
         families.setdefault(kind, set()).add(token.rstrip("0123456789").split("_")[0])
     special = {"padding", "begin", "end", "after", "before"}
@@ -152,7 +152,7 @@ def test_every_token_has_a_kind_and_none_is_of_two_families(name: str, count: in
 
 
 @pytest.mark.parametrize("position", ["absolute", "sine_spe", "conv_spe", "permuteformer"])
-def test_losses_are_those_of_one_pass_in_windows_of_any_size(position: str, monkeypatch):
+def test_losses_do_not_depend_on_the_window(position: str, monkeypatch):
     model, tokens = toy_model(position=position), toy_tokens(1, 30)
     ids = tokens[0].numpy()
     with torch.no_grad():

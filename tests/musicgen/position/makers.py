@@ -1,4 +1,4 @@
-"""Small encodings for the tests: every registered name, and every choice that takes another path."""
+"""Small encodings for the tests: every registered name, and all options that take another path through the code."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from tests.musicgen.toys import generator
 SHAPE = Shape(layers=3, heads=2, head_width=8, width=16, features=12, bar_ticks=24)
 
 _SPE = [{}, {"gated": False, "shared": False}]
-# The choices to test of each encoding; an encoding not listed is tested with its defaults.
+# The options to test for each encoding; encodings not listed are tested with their defaults.
 _VARIANTS: dict[str, list[dict[str, Any]]] = {
     "learned": [{"max_length": 20_000}],
     "rope": [{}, {"time": "music"}],
@@ -52,7 +52,7 @@ def label(case: Case) -> str:
 
 
 def build(name: str, seed: int = 0, shape: Shape = SHAPE, **choice: Any) -> Any:
-    """Build an encoding with initial parameters that depend on the seed alone."""
+    """Build an encoding whose initial parameters depend only on the seed."""
     config, encoding = POSITIONS[name]
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -60,7 +60,7 @@ def build(name: str, seed: int = 0, shape: Shape = SHAPE, **choice: Any) -> Any:
 
 
 def inputs(length: int, batch=2, seed=0, dtype=torch.float64) -> dict[str, Tensor]:
-    """Return what the hooks take: x, q, k and (positive) features fq, fk."""
+    """Return inputs of the hooks: x, q, k and (positive) features fq, fk."""
     source = generator(seed)
 
     def draw(*size: int) -> Tensor:
@@ -82,28 +82,28 @@ def part(given: dict[str, Tensor], start: int, stop: int) -> dict[str, Tensor]:
 
 
 def times(start: int, stop: int, batch: int) -> Tensor:
-    """Return musical times of tokens, (2, B, T): each row goes on at its own pace, and now and then stands still."""
+    """Return musical times of tokens, (2, B, T); each row advances at its own pace, and sometimes not at all."""
     number, row = torch.arange(start, stop + 1), torch.arange(batch).unsqueeze(1)
-    behind = number * (1 + row) // 2 + 5 * row
-    return torch.stack([behind[:, 1:], behind[:, :-1]])
+    ticks = number * (1 + row) // 2 + 5 * row
+    return torch.stack([ticks[:, 1:], ticks[:, :-1]])
 
 
 def cover(position: Position, code: Any, start: int, stop: int, batch: int = 2) -> Any:
-    """Have a window covered, at musical times where they are wanted."""
+    """Cover a window, with musical times if the encoding needs them."""
     if not position.musical:
         return position.cover(code, start, stop)
     return position.cover(code, start, stop, times(start, stop, batch))
 
 
 def run_hooks(position: Position, code: Any, given: dict, start=0, layer=1) -> dict[str, Tensor]:
-    """Run all hooks of one layer with a covered code."""
+    """Run all hooks of one layer on a covered code."""
     q, k = position.qk(given["q"], given["k"], code, start, layer)
     fq, fk = position.features(given["fq"], given["fk"], code, start, layer)
     return {"x": position.embed(given["x"], start), "q": q, "k": k, "fq": fq, "fk": fk}
 
 
 def run(position: Position, given: dict, start=0, layer=1, seed=0) -> dict[str, Tensor]:
-    """Draw, cover and run all hooks on one window."""
+    """Draw a code, cover one window and run all hooks on it."""
     batch, length = given["q"].shape[:2]
     code = cover(position, position.begin(generator(seed)), start, start + length, batch)
     return run_hooks(position, code, given, start, layer)

@@ -1,4 +1,4 @@
-"""What must be true of every encoding, over the registry: a new one enters these tests by itself."""
+"""Tests of the interface for every registered encoding, new ones included."""
 
 import copy
 
@@ -61,7 +61,7 @@ def test_steps_equal_whole(position: Position):
 
 
 @torch.no_grad()
-def test_cover_leaves_the_code_it_was_given(position: Position):
+def test_cover_does_not_change_the_given_code(position: Position):
     given, begun = inputs(LENGTH), position.begin(generator())
     early = cover(position, begun, 3, 4)
     wanted = run_hooks(position, early, part(given, 3, 4), 3)
@@ -71,7 +71,7 @@ def test_cover_leaves_the_code_it_was_given(position: Position):
         assert_close(run_hooks(position, code, part(given, 3, 4), 3), wanted, 0)
 
 
-def test_the_seed_decides_the_code(case: Case, position: Position):
+def test_the_seed_determines_the_code(case: Case, position: Position):
     given = inputs(30)
     first, second, other = (run(position, given, seed=seed) for seed in (5, 5, 6))
     assert_close(first, second, 0)
@@ -99,7 +99,7 @@ def test_gradients_reach_every_parameter(position: Position):
 def test_float32_is_exact_far_out(case: Case):
     name, choice = case
     if name == "learned":
-        return  # it has a maximal length
+        return  # it has a maximum length
     position, given, start = build(name, **choice), inputs(3), 10_000_001
     found = run(position, {key: value.float() for key, value in given.items()}, start)
     wanted = run(copy.deepcopy(position).double(), given, start)
@@ -127,6 +127,6 @@ def test_an_uncovered_position_is_refused():
     code = position.cover(position.begin(generator()), 10, 20)
     given = inputs(5, dtype=torch.float32)
     for start in (9, 16):
-        asked = f"positions {start} … {start + 4} are asked for, but `cover` made 10 … 19 ready"
-        with pytest.raises(IndexError, match=asked):
+        message = f"positions {start} … {start + 4} are outside of 10 … 19, which `cover` computed"
+        with pytest.raises(IndexError, match=message):
             position.qk(given["q"], given["k"], code, start, 0)

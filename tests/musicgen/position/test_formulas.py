@@ -1,4 +1,4 @@
-"""Each encoding without noise, and its waves in musical time, against its formula or the numbers of its authors."""
+"""Encodings, and their waves in musical time, against their formulas or their authors' numbers."""
 
 import math
 import re
@@ -13,7 +13,7 @@ from torch import Tensor
 
 import musicgen.position
 from musicgen.position import POSITIONS, Shape
-from musicgen.position.base import PERIODS, MusicalFrequencies, ratios, waves
+from musicgen.position.base import PERIODS, MusicalFrequencies, horizon_decays, waves
 from musicgen.position.flt import Flt
 from musicgen.position.lrpe import odd_even
 from musicgen.position.permuteformer import PermutationPowers
@@ -50,16 +50,16 @@ def test_absolute_adds_the_sinusoids_of_vaswani_et_al(width: int):
             assert code[t, i].item() == pytest.approx(wanted, abs=1e-5)
 
 
-def test_learned_adds_the_vector_of_the_position_up_to_its_maximal_length():
+def test_learned_adds_the_vector_of_the_position_up_to_its_maximum_length():
     position = build("learned", max_length=10)
     found = position.embed(torch.zeros(2, 3, 16), 7)
     assert torch.equal(found, position.table[7:10].expand(2, 3, 16))
-    with pytest.raises(ValueError, match=r"reaches 11 tokens, .* maximal length of 10; shorten"):
+    with pytest.raises(ValueError, match=r"reaches 11 tokens, .* maximum length of 10; shorten"):
         position.embed(torch.zeros(1, 4, 16), 7)
 
 
-def test_horizons_are_spaced_in_equal_ratios_and_are_what_a_head_remembers():
-    r = ratios((8.0, 512.0), heads=4).double()
+def test_horizons_are_spaced_geometrically_and_equal_the_sum_of_weights():
+    r = horizon_decays((8.0, 512.0), heads=4).double()
     wanted = torch.tensor([8.0, 32, 128, 512]).double()
     torch.testing.assert_close(1 / (1 - r), wanted, rtol=1e-4, atol=0)
     remembered = (r[:, None] ** torch.arange(20000)).sum(1)  # Σ rⁱ
@@ -72,7 +72,7 @@ def test_float32_waves_are_exact_at_any_position(start: int):
     cosine, sine = waves(frequencies, torch.arange(start, start + 4), like=frequencies)
     for t in range(4):
         for i, frequency in enumerate(frequencies.tolist()):
-            # a fraction of whole numbers: no rounding before the last step
+            # An exact fraction, which is not rounded before the last step.
             numerator, denominator = frequency.as_integer_ratio()
             turn = ((start + t) * numerator % denominator) / denominator
             assert cosine[t, i].item() == pytest.approx(math.cos(2 * math.pi * turn), abs=1e-6)
@@ -104,7 +104,7 @@ def test_similarity_depends_on_distance_alone(case: Case):
     torch.testing.assert_close(near, far, rtol=1e-8, atol=1e-8)
     assert torch.allclose(near, plain) == ("with_permutation" in case[1])
     behind, before = times(0, 20, 2)
-    same = (behind == before) | torch.tensor(not position.musical)  # where the distance is none
+    same = (behind == before) | torch.tensor(not position.musical)  # where the distance is 0
     own, wanted = (x.diagonal(0, 2, 3).transpose(1, 2)[same] for x in (near, plain))
     torch.testing.assert_close(own, wanted)
 
@@ -115,14 +115,14 @@ def test_powers_of_permutations_equal_repeated_application_at_any_position():
     for i in range(40):
         assert torch.equal(found[i], expected)
         expected = powers.permutation.gather(1, expected)
-    order = 420  # of any permutation of 7: the least common multiple of 1 … 7
+    order = 420  # a multiple of the order of any permutation of 7: the lcm of 1 … 7
     far = 10**15
     assert torch.equal(powers(far + torch.arange(3)), powers(far % order + torch.arange(3)))
 
 
 def test_a_damaged_permutation_is_refused():
-    for wrong in ([1, 1, 1], [0, 1, 3], [-1, 0, 1]):  # whose cycles would never close
-        with pytest.raises(ValueError, match="a permutation of 3 features does not hold each once"):
+    for wrong in ([1, 1, 1], [0, 1, 3], [-1, 0, 1]):  # with cycles that would never close
+        with pytest.raises(ValueError, match="a permutation must contain each of 3 features once"):
             PermutationPowers(1, 3, 0).load_state_dict({"permutation": torch.tensor([wrong])})
 
 
@@ -143,7 +143,7 @@ def test_permuteformer_equals_the_authors_code():
     torch.testing.assert_close(normalised, given["normalised"], rtol=1e-5, atol=1e-5)
 
 
-def test_permuteformer_forgets_by_the_authors_ratios_or_by_the_horizons():
+def test_permuteformer_decays_by_the_authors_ratios_or_by_the_horizons():
     wanted = [1 / (1 + math.exp(-3 * head / 8 - 2)) for head in range(8)]
     shape = shape_of(4, heads=8, features=4)
     assert build("permuteformer", shape=shape).decay.tolist() == pytest.approx(wanted, abs=1e-6)
@@ -156,7 +156,7 @@ def test_permuteformer_forgets_by_the_authors_ratios_or_by_the_horizons():
 
 
 @pytest.mark.parametrize("kind", ["unitary", "orthogonal", "permutation"])
-def test_lrpe_equals_the_definition_by_matrices(kind: str):
+def test_lrpe_equals_its_definition_by_matrices(kind: str):
     given = golden("lrpe.npz")
     position = build("lrpe", shape=shape_of(8, features=8), type=kind).double()
     state = {"householder": given["householder"].double().unsqueeze(0)}
@@ -168,11 +168,11 @@ def test_lrpe_equals_the_definition_by_matrices(kind: str):
     fq, fk = (given[x].view(1, -1, 1, 8) for x in ("queries", "keys"))
     fq, fk = position.features(fq, fk, position.cover(None, 0, 17), 0, 0)
     similarity = torch.einsum("bmhf,bnhf->mn", fq, fk)
-    # the golden Householder vector is a unit vector to float32's precision only
+    # The golden Householder vector has unit length only to float32 precision.
     torch.testing.assert_close(similarity, given[f"sim_{kind}"], rtol=1e-5, atol=1e-5)
 
 
-def test_cores_of_lrpe():
+def test_the_cores_of_lrpe():
     given = inputs(6)
     position = build("lrpe", core="fourier").double()
     assert not position.normaliser_is_positioned
@@ -191,7 +191,7 @@ def test_cores_of_lrpe():
     assert odd_even(5).tolist() == [0, 3, 1, 4, 2]
 
 
-def test_angles_of_lrpe_are_the_papers_and_mixed_turns_half_of_the_features():
+def test_fixed_angles_of_lrpe_are_the_papers_and_mixed_rotates_half_of_the_features():
     quarter, number = torch.pi / 2, torch.arange(1, 7)
     fixed = {
         "a": 10000 ** (-2 * torch.arange(6) / 12),
@@ -212,17 +212,17 @@ def test_angles_of_lrpe_are_the_papers_and_mixed_turns_half_of_the_features():
     ("name", "choice", "message"),
     [
         ("rope", {"shape": shape_of(7)}, "even head width, not 7"),
-        ("lrpe", {"core": "identity", "learned_core": True}, "core identity has nothing to learn"),
-        ("lrpe", {"type": "permutation", "angles": "a"}, "angles a are numbers of turns"),
+        ("lrpe", {"core": "identity", "learned_core": True}, "core identity has no parameters"),
+        ("lrpe", {"type": "permutation", "angles": "a"}, "angles a are per token"),
         ("lrpe", {"shape": shape_of(8, features=9), "type": "orthogonal"}, "even .* not 9"),
     ],
 )
-def test_what_cannot_be_built_is_said(name: str, choice: dict[str, Any], message: str):
+def test_impossible_options_are_refused(name: str, choice: dict[str, Any], message: str):
     with pytest.raises(ValueError, match=message):
         build(name, **choice)
 
 
-def test_the_readme_names_every_encoding_and_its_example_works(tmp_path: Path, monkeypatch):
+def test_the_readme_lists_every_encoding_and_its_example_works(tmp_path: Path, monkeypatch):
     rows = re.findall(r"^\| `(\w+)` \|.*\| `([\w/]+)\.py` \|$", README, re.MULTILINE)
     assert [name for name, _ in rows] == list(POSITIONS)
     for name, file in rows:
@@ -238,19 +238,19 @@ def test_the_readme_names_every_encoding_and_its_example_works(tmp_path: Path, m
 BAR = 48
 
 
-def test_a_heads_first_waves_are_a_comb_with_teeth_at_its_period():
+def test_the_initial_waves_of_a_head_are_a_comb_with_teeth_at_its_period():
     frequencies = MusicalFrequencies(replace(SHAPE, heads=4, bar_ticks=BAR), 64)()
     ticks = torch.arange(16 * BAR, dtype=torch.float64)
     comb = torch.cos(2 * torch.pi * frequencies.detach().unsqueeze(-1) * ticks).mean(1)
     for bars, kernel in zip(PERIODS, comb, strict=True):
-        away = torch.arange(16 * BAR) % (bars * BAR)
-        torch.testing.assert_close(kernel[away == 0], torch.ones(16 // bars, dtype=torch.float64))
-        between = (away >= 3) & (away <= bars * BAR - 3)  # a sixteenth or more from a tooth
+        phase = torch.arange(16 * BAR) % (bars * BAR)
+        torch.testing.assert_close(kernel[phase == 0], torch.ones(16 // bars, dtype=torch.float64))
+        between = (phase >= 3) & (phase <= bars * BAR - 3)  # a sixteenth or more from a tooth
         assert kernel[between].max() < 0.5
 
 
 @pytest.mark.parametrize(("rows", "width"), [(24, 24), (20, 24), (60, 24)])
-def test_rows_of_the_noise_are_orthogonal_so_many_at_a_time(rows: int, width: int):
+def test_rows_of_the_noise_are_orthogonal_within_blocks(rows: int, width: int):
     drawn = orthogonal_rows(3, rows, width, generator()).double()
     assert drawn.shape == (3, rows, width)
     for block in drawn.split(width, 1):
@@ -260,7 +260,7 @@ def test_rows_of_the_noise_are_orthogonal_so_many_at_a_time(rows: int, width: in
 
 
 @pytest.mark.parametrize("time", ["tokens", "music"])
-def test_an_orthogonal_code_with_room_for_all_rows_realises_the_template_exactly(time: str):
+def test_an_orthogonal_code_with_enough_realisations_realises_the_template_exactly(time: str):
     position = build("sine_spe", sines=2, realisations=8 * 5, orthogonal=True, time=time).double()
     given = inputs(30)
     with torch.no_grad():
@@ -297,7 +297,7 @@ def flt(features: int, **choice: Any) -> Flt:
 
 
 def estimate(position: Flt, start: int, seed: int) -> Tensor:
-    """Return what the appended features add to the softmax's exponent at LAGS, (H, N)."""
+    """Return what the appended features add to the exponent of softmax at LAGS, (H, N)."""
     last = int(LAGS.max())
     code = position.cover(position.begin(generator(seed)), start, start + last + 1)
     zero = torch.zeros(1, last + 1, 2, 8, dtype=next(position.parameters()).dtype)
@@ -309,14 +309,14 @@ def estimate(position: Flt, start: int, seed: int) -> Tensor:
 @each_family
 @torch.no_grad()
 def test_mean_over_draws_converges_to_the_closed_form(choice: dict[str, Any]):
-    """The mean over N frequencies is within 6 deviations of f, and they shrink as 1/√N."""
+    """The mean over N frequencies is within 6 standard errors of f, and these shrink as 1/√N."""
     position, missing = flt(20_000, **choice), 0.0
     if choice["mask"] == "local":
-        radii = torch.tensor([1.5, 2.5, 4.5, 9.5] * 2)  # no jump at a whole number
+        radii = torch.tensor([1.5, 2.5, 4.5, 9.5] * 2)  # no jump at an integer
         position.mask.get_parameter("log_radii").copy_(radii.log())
-        # sin(x)/x decays slowly: |ξ| > 5, which is hardly ever drawn, holds a hundredth of f
-        share = 0.0 if "frequencies" in choice else 0.02
-        missing = share * position.mask.get_parameter("weights").abs().sum().item()
+        # sin(x)/x decays slowly: |ξ| > 5, which is hardly ever drawn, contributes about 1 % of f.
+        fraction = 0.0 if "frequencies" in choice else 0.02
+        missing = fraction * position.mask.get_parameter("weights").abs().sum().item()
     closed = position.mask(LAGS)
     _, ratio = position.mask.spectrum(position.begin(generator(99)).noise)
     for draws in (1, 16):
@@ -324,7 +324,7 @@ def test_mean_over_draws_converges_to_the_closed_form(choice: dict[str, Any]):
         deviation = ratio.square().mean().sqrt().item() / (draws * 20_000) ** 0.5
         bound = 6 * deviation + missing
         assert (torch.stack(estimates).mean(0) - closed).abs().max() <= bound
-    assert closed.abs().max() > 5 * bound  # so that the bound says something
+    assert closed.abs().max() > 5 * bound  # the bound is tight enough to mean something
 
 
 @each_family
@@ -334,7 +334,7 @@ def test_estimate_depends_on_distance_alone(choice: dict[str, Any]):
     torch.testing.assert_close(near, far, rtol=1e-5, atol=1e-5)
 
 
-def test_softmax_kernel_sees_scaled_product_plus_mask():
+def test_the_softmax_kernel_gets_the_scaled_product_plus_the_mask():
     position, given = flt(16).double(), inputs(21)
     found = run(position, given)
     product = torch.einsum("bhd,bnhd->bhn", found["q"][:, 20], found["k"]) / position.qk_width**0.5

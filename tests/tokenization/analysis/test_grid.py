@@ -1,4 +1,4 @@
-"""Scores on a grid of bars: with their own beats and metres, or with beats estimated from a recording."""
+"""Scores on the grid of bars and beats, with their own beats and metres or with estimated beats."""
 
 import re
 
@@ -33,14 +33,14 @@ from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Tra
 
 
 def meters(text: str, ticks_per_beat: int = 1) -> Meters:
-    """Return signatures, each after the beat from which on it holds: `0:3/4 6.5:2/4`."""
-    said = (re.split("[:/]", each) for each in text.split())
-    rows = [(float(at) * ticks_per_beat, int(top), int(low)) for at, top, low in said]
+    """Return the time signatures of a text with the beat at which each starts: `0:3/4 6.5:2/4`."""
+    fields = (re.split("[:/]", each) for each in text.split())
+    rows = [(float(at) * ticks_per_beat, int(top), int(low)) for at, top, low in fields]
     return Meters(*np.array(rows, dtype=np.int64).reshape(-1, 3).T)
 
 
 def score(onset_beats, metres: str = "", lengths=1.0, pitches=60, **parts) -> Score:
-    """Return notes at beats of 480 ticks; a second is two beats where no tempo is said."""
+    """Return a score with notes at the given beats, of 480 ticks; without a tempo, a second has two beats."""
     onset = np.rint(np.array(onset_beats, dtype=float) * 480).astype(np.int64)
     duration, pitch = np.rint(480 * lengths + 0.0 * onset).astype(np.int64), pitches + 0 * onset
     notes = Notes(onset, duration, pitch, 0 * onset + 64, 0 * onset).sorted()
@@ -52,11 +52,11 @@ def onsets(score: Score) -> list[float]:
     return (score.notes.onset_ticks / 480).tolist()
 
 
-growing = st.lists(st.floats(0.05, 3), min_size=2, max_size=20).map(np.cumsum)
+increasing = st.lists(st.floats(0.05, 3), min_size=2, max_size=20).map(np.cumsum)
 
 
-@given(growing, growing, st.lists(st.floats(-50, 100), max_size=20))
-def test_to_seconds_undoes_to_beats(seconds, beats, times):
+@given(increasing, increasing, st.lists(st.floats(-50, 100), max_size=20))
+def test_to_seconds_is_the_inverse_of_to_beats(seconds, beats, times):
     size = min(len(seconds), len(beats))
     beat_map = BeatMap(seconds[:size], beats[:size])
     positions = beat_map.to_beats(np.array(times))
@@ -65,15 +65,15 @@ def test_to_seconds_undoes_to_beats(seconds, beats, times):
     np.testing.assert_allclose(beat_map.to_beats(seconds[:size]), beats[:size], atol=1e-9)
 
 
-def test_a_map_moves_by_whole_bars_to_that_of_a_time():
+def test_a_beat_map_is_shifted_by_whole_bars():
     beat_map = BeatMap(np.array([5.0, 5.5, 6.0, 6.5]), np.array([3, 4, 5, 6]))
     moved = beat_map.from_bar_of(1.0)  # 8 beats before the first annotated one, beat 3
     np.testing.assert_allclose(moved.to_beats(np.array([1.0, 5.0, 5.5])), [3, 11, 12])
-    early = beat_map.from_bar_of(5.49)  # just before the bar line is after it
+    early = beat_map.from_bar_of(5.49)  # just before a bar line belongs to the next bar
     np.testing.assert_allclose(early.to_beats(np.array([5.5])), 0, atol=1e-9)
 
 
-def test_remapping_keeps_when_things_sound():
+def test_remapping_keeps_times_in_seconds():
     original = score(
         [0.1, 1.1, 2.6],
         "0:3/4",
@@ -97,7 +97,7 @@ def test_remapping_keeps_when_things_sound():
     np.testing.assert_allclose(moved.tempos.beats_per_minute, [120, 60 / 0.7])
     assert (remap(original, beats, 1).notes.duration_ticks >= [1, 1, 0]).all()
     upbeat = remap(original, BeatMap(np.array([2.0, 2.5]), np.array([0, 1])), 12)
-    assert upbeat.notes.onset_ticks.min() >= 0  # before the first beat it is not lost
+    assert upbeat.notes.onset_ticks.min() >= 0  # notes before the first beat are not lost
 
 
 @pytest.mark.parametrize(
@@ -105,26 +105,26 @@ def test_remapping_keeps_when_things_sound():
     [
         ([0, 1, 5], "0:1/4 1:4/4", [3, 4, 8], "upbeat and starts with 3 beats of rest"),
         ([0, 1, 5, 9], "1:4/4", [3, 4, 8, 12], "upbeat"),
-        # After an odd bar the longer part keeps its bar lines.
+        # After an odd bar, the part with more notes keeps its bar lines.
         ([0, 1, 2, 6, 10], "0:2/4 2:4/4", [2, 3, 4, 8, 12], r"changes \(2/4, 4/4\).*3 of 5 notes"),
-        # A single odd bar late in a piece moves nothing.
+        # A single odd bar late in a piece does not move the notes.
         ([0, 4, 8, 12, 14], "0:4/4 12:2/4 14:4/4", [0, 4, 8, 12, 14], "3 of 5 notes keep"),
         ([0, 3.5, 4.5, 7.5], "0:7/8 3.5:4/4", [0.5, 4, 5, 8], "The meter changes"),
-        # Of several on a tick the last holds, and impossible ones are ignored.
+        # The last of several on a tick counts, and invalid ones are ignored.
         ([0, 1], "0:3/4 0:4/4 0:0/4 0:5/0", [0, 1], "^$"),
         ([], "0:3/4", [], "^$"),
-        ([0, 1.5, 9], "0:2/2", [0, 1.5, 9], "^$"),  # of four beats too
-        ([0, 2.5, 9], "0:7/8", [0, 2.5, 9], "The meter is 7/8.*4/4 grid beat by beat"),
+        ([0, 1.5, 9], "0:2/2", [0, 1.5, 9], "^$"),  # also has four beats
+        ([0, 2.5, 9], "0:7/8", [0, 2.5, 9], "The meter is 7/8; it is written in 4/4"),
     ],
 )
-def test_odd_bars_are_laid(beats, metres, found, remark):
+def test_other_metres_are_written_in_four_four(beats, metres, found, remark):
     result = on_four_four(score(beats, metres))
     assert onsets(result) == found
     assert result.meters == FOUR_FOUR
     assert re.search(remark, " ".join(result.remarks))
 
 
-TURNS = "0:3/4 3:4/4 7:3/4 10:4/4"
+ALTERNATING = "0:3/4 3:4/4 7:3/4 10:4/4"
 
 
 @pytest.mark.parametrize(
@@ -132,21 +132,21 @@ TURNS = "0:3/4 3:4/4 7:3/4 10:4/4"
     [
         ([0, 1, 9], "0:3/4 9:2/4", [0, 1, 9], "0:3/4 9:2/4", "^$"),
         ([0, 1, 5], "0:1/4 1:3/4 4:6/8", [2, 3, 7], "0:3/4 6:6/8", "starts with 2 beats of rest"),
-        # Two metres bar by bar in turn begin without an upbeat.
-        ([0, 3, 7, 10], TURNS, [0, 3, 7, 10], TURNS, "^$"),
-        # An upbeat stays one where its metre comes back.
+        # Metres that alternate bar by bar have no upbeat.
+        ([0, 3, 7, 10], ALTERNATING, [0, 3, 7, 10], ALTERNATING, "^$"),
+        # An upbeat is recognised even if its metre returns later.
         ([0, 1, 5], "0:1/4 1:4/4 9:1/4", [3, 4, 8], "0:4/4 12:1/4", "starts with 3 beats of rest"),
         ([0, 4, 9], "0:4/4 4:5/8 9:4/4", [0, 4, 9], None, "Bars of 5/8 .* as bars of 3/8 and 1/4"),
     ],
 )
-def test_on_its_own_bars_a_score_keeps_every_metre(beats, metres, found, kept, remark):
+def test_a_score_keeps_its_own_metres(beats, metres, found, kept, remark):
     moved = on_own_bars(score(beats, metres))
     assert onsets(moved) == found
     assert re.search(remark, " ".join(moved.remarks))
     assert kept is None or moved.meters == meters(kept, 480)
 
 
-def test_rest_in_front_goes_by_whole_bars_of_each_metre():
+def test_empty_bars_at_the_start_are_removed():
     trimmed = without_rest_in_front(score([9, 10], markers=(Marker(0, "N"),)))
     assert (onsets(trimmed), trimmed.markers) == ([1, 2], (Marker(0, "N"),))
     assert trimmed.remarks == ("2 bars of rest are left out at the start.",)
@@ -156,13 +156,13 @@ def test_rest_in_front_goes_by_whole_bars_of_each_metre():
     assert waltz.remarks == ("4 bars of rest are left out at the start.",)
 
 
-# A bar of accompaniment: bass on one and three, chords on the eighths between; (beat, length, pitch)
+# A bar of accompaniment as (beat, length, pitch): bass on beats one and three, chords on the eighths.
 PATTERN = [(0, 2, 36), (2, 1, 43), *((eighth / 2, 0.5, 64) for eighth in range(1, 8))]
 STEADY = 0.3 + 0.683 * np.arange(80)
 
 
 def recording(beat_seconds: np.ndarray, spread_seconds: float = 0.01) -> Score:
-    """The pattern over beats at the given times, as a hand would play it."""
+    """Return the pattern, played by hand, with beats at the given times."""
     bars = range(len(beat_seconds) // 4)
     rows = np.array([(4 * bar + at, long, pitch) for bar in bars for at, long, pitch in PATTERN])
     seconds = np.interp(rows[:, 0], np.arange(len(beat_seconds)), beat_seconds)
@@ -172,7 +172,7 @@ def recording(beat_seconds: np.ndarray, spread_seconds: float = 0.01) -> Score:
 
 
 @pytest.mark.parametrize("tempo", [66, 92, 108])
-def test_the_beats_and_bars_of_a_steady_recording_are_found(tempo):
+def test_beats_and_bars_of_a_steady_recording_are_found(tempo):
     beats = 1.3 + 60 / tempo * np.arange(80)
     beat_map = estimated(recording(beats))
     np.testing.assert_allclose(np.median(beat_map.beats_per_minute), tempo, rtol=0.02)
@@ -181,7 +181,7 @@ def test_the_beats_and_bars_of_a_steady_recording_are_found(tempo):
     np.testing.assert_array_equal(np.rint(found[::4]) % 4, 0)
 
 
-def test_the_beats_follow_a_tempo_that_drifts():
+def test_beats_follow_a_drifting_tempo():
     beats = 0.5 + np.cumsum(np.linspace(0.75, 0.6, 100))
     found = estimated(recording(beats)).to_beats(beats[8:90])
     np.testing.assert_allclose(np.diff(found), 1, atol=0.15)
@@ -200,15 +200,15 @@ PLAYED = recording(STEADY)
     [
         (PLAYED, False),
         (recording(0.5 * np.arange(80), 0.015), True),
-        # Triplets and fine but written divisions are beats.
+        # Triplets and other exact divisions of a beat.
         (score(np.arange(60) / 3), True),
         (score(np.arange(60) * 5 / 16), True),
         (score(np.arange(60) * 0.3137), False),
-        # Chords that are marked on beats prove the grid.
+        # Chords marked on beats prove that the beats are right.
         (marked(0, "C:maj", "A:min"), True),
         (marked(7, "C:maj", "A:min"), False),
         (marked(0, "Verse"), False),
-        # Few notes are believed, and sparse ones.
+        # A score with few or sparse notes is trusted.
         (score(np.random.default_rng(0).uniform(0, 40, FEWEST_ONSETS - 1)), True),
         (Score(ticks_per_beat=480), True),
         (
@@ -217,12 +217,12 @@ PLAYED = recording(STEADY)
         ),
     ],
 )
-def test_what_has_beats_of_its_own(score: Score, known: bool):
+def test_whether_notes_follow_the_beats_of_a_score(score: Score, known: bool):
     assert has_beats(score) == known
 
 
-def test_beats_that_are_written_are_kept_however_the_notes_lie_on_them():
-    """Fives and sevens, say: nothing is estimated of a written score, on its own bars either."""
+def test_beats_of_a_written_score_are_not_estimated():
+    """Even with quintuplets and septuplets."""
     fives = np.sort(np.concatenate([np.arange(40) / 5, np.arange(56) / 7 + 8]))
     written = score(fives, "0:3/4", beats_known=True)
     assert on_own_bars(written.replace(beats_known=False)).remarks
@@ -234,7 +234,7 @@ def test_beats_that_are_written_are_kept_however_the_notes_lie_on_them():
 SIGNATURE = st.tuples(st.integers(1, 20), st.sampled_from([1, 2, 4, 8, 16, 32]))
 
 
-def test_another_bar_is_made_of_these():
+def test_unsupported_bars_are_split():
     made = {
         (5, 8): "3/8 1/4",
         (7, 4): "4/4 3/4",
@@ -249,29 +249,29 @@ def test_another_bar_is_made_of_these():
 @pytest.mark.parametrize(
     ("metres", "until", "bars"),
     [
-        # A change within a bar cuts it short; an eighth alone can be no bar and joins the one before.
+        # A change within a bar cuts it short. An eighth is too short for a bar and extends the previous one.
         ("0:4/4 7:3/4", 50, "4/4 3/4 3/4 3/4"),
         ("0:2/4 2:4/4", 40, "2/4 4/4 4/4 4/4"),
         ("0:4/4 8.5:4/4", 36, "4/4 3/4 3/8 4/4"),
-        # Without signatures, or with impossible ones, bars are in 4/4.
+        # Without time signatures, or with invalid ones, bars are in 4/4.
         ("", 40, "4/4 4/4 4/4"),
         ("0:0/4 0.75:4/0", 40, "4/4 4/4 4/4"),
         ("1:3/4", 20, "1/4 3/4 3/4"),
-        # Of two at one time the later one holds.
+        # The last of two on the same tick counts.
         ("0:4/4 8:5/8 8:3/4", 32, "4/4 4/4 3/4"),
     ],
 )
-def test_bars_are_laid(metres, until, bars):
-    laid = bars_of(meters(metres, 4), 4, until)
-    assert " ".join(NAMES[index] for index in laid.metre) == bars
+def test_bars_follow_from_time_signatures(metres, until, bars):
+    result = bars_of(meters(metres, 4), 4, until)
+    assert " ".join(NAMES[index] for index in result.metre) == bars
 
 
 @given(st.lists(st.tuples(st.integers(0, 300), SIGNATURE), max_size=8), st.integers(0, 400))
-def test_bars_reach_as_far_as_asked_and_do_not_depend_on_it(changes, until):
-    said = Meters(*np.array([(at, *metre) for at, metre in changes]).reshape(-1, 3).T)
-    bars = bars_of(said, 4, until)
+def test_bars_reach_the_limit_and_do_not_depend_on_it(changes, until):
+    signatures = Meters(*np.array([(at, *metre) for at, metre in changes]).reshape(-1, 3).T)
+    bars = bars_of(signatures, 4, until)
     assert bars.start[-1] <= until < bars.start[-1] + bars.length[-1]
-    longer = bars_of(said, 4, until + 500)
+    longer = bars_of(signatures, 4, until + 500)
     assert longer.metre[: len(bars) - 1].tolist() == bars.metre[:-1].tolist()
     again = bars_of(longer.meters(1), 4, int(longer.start[-1]))
     assert again.metre.tolist() == longer.metre.tolist()
@@ -283,7 +283,7 @@ def test_bar_lines_of_a_score():
     assert (bar_count(score), bar_count(score_of([]))) == (2, 1)
 
 
-def test_beats_follow_the_bars_of_other_metres():
+def test_beats_of_other_metres():
     plain = pulse_of(score_of([(0, 4, 60, 64)], 8))
     assert plain.to_ticks(np.array([0, 1, 5])).tolist() == [0, 8, 40]
     assert plain.place(np.array([0, 1, 2, 3, 4])).tolist() == [0, 1, 2, 3, 0]
@@ -301,7 +301,9 @@ SPAN = st.tuples(st.integers(0, 60), st.integers(0, 40), st.integers(0, 2))
 
 
 @given(st.lists(NOTE, min_size=1, max_size=25), st.lists(SPAN, max_size=8))
-def test_a_pedal_holds_notes_as_a_pianist_would_tick_by_tick(notes, pedals):
+def test_a_pedal_sustains_notes(notes, pedals):
+    """The expected length is found tick by tick."""
+
     def length(onset: int, duration: int, pitch: int, track: int) -> int:
         end = onset + duration
         strikes = {o for o, _, p, t in notes if (p, t) == (pitch, track) and o > onset}

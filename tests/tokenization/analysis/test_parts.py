@@ -1,4 +1,4 @@
-"""Bass, drums and the busiest other are told by channel, name, instrument, register and playing; tracks by name."""
+"""Drums and bass are recognised by channel, name, instrument, register and playing; tracks are found by name."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def labels(found) -> list[str]:
     return [part.label for part in found[0]]
 
 
-def test_tracks_of_one_name_and_family_are_one_part():
+def test_tracks_with_the_same_name_and_family_form_one_part():
     one = [(Track("BB Guitar", 24), CHORDS), (Track("bb guitar ", 26), TUNE)]
     more = [(Track("BB Guitar", 48), TUNE), *[(Track("", 24), TUNE)] * 2, (Track("-", 24), [])]
     parts = parts_of(band(*one, *more))
@@ -41,7 +41,7 @@ def test_tracks_of_one_name_and_family_are_one_part():
 @pytest.mark.parametrize(
     ("tracks", "drums"),
     [
-        # All parts of the drum channel, else by name, else by pitches.
+        # By the drum channel, else by name, else by pitches.
         (
             [(Track("Snare", 0, True), KIT), (Track("Drums"), TUNE), (Track("Hats", 0, True), KIT)],
             ["Snare", "Hats"],
@@ -67,13 +67,13 @@ def test_drums_are_found(tracks, drums):
         (Track(), BASS_LINE),
     ],
 )
-def test_a_bass_is_told_by_name_instrument_or_register(track, line):
+def test_a_bass_is_recognised_by_name_instrument_or_register(track, line):
     found = find_bass(parts_of(band((track, line), (Track("a", 4), CHORDS), (Track("b"), TUNE))))
     assert [part.tracks for part in found[0]] == [(0,)]
 
 
 @pytest.mark.parametrize("track", [Track("Piano"), Track("Bassoon", 70), Track("Bass Drum")])
-def test_a_part_that_is_high_or_percussion_is_no_bass(track):
+def test_high_or_percussive_parts_are_not_a_bass(track):
     assert labels(find_bass(parts_of(band((track, TUNE))))) == []
     assert labels(find_bass([])) == []
 
@@ -85,13 +85,13 @@ SCORE = band((Track("Lead "), TUNE), (Track(), []), (Track("1"), KIT), (Track("L
     ("wanted", "found"),
     [("lead", [0, 3]), (" Lead", [0, 3]), (3, [3]), ("3", [3]), (1, [1]), ("1", [2])],
 )
-def test_a_name_means_all_its_tracks_and_a_number_an_index(wanted, found):
+def test_tracks_are_found_by_name_or_index(wanted, found):
     assert find_tracks(SCORE, wanted) == found
     assert [label(SCORE, index) for index in range(2)] == ["Lead", "track 1"]
     assert note_counts(SCORE) == [16, 0, 32, 0]
 
 
 @pytest.mark.parametrize("wanted", ["Cello", 4, -1, "", "²"])
-def test_an_unknown_track_is_answered_with_those_there_are(wanted):
+def test_the_error_for_an_unknown_track_lists_the_tracks(wanted):
     with pytest.raises(ValueError, match=r"no track .* has 0 \(Lead\), 1 \(track 1\), 2 \(1\)"):
         find_tracks(SCORE, wanted)

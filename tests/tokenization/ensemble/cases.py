@@ -17,7 +17,7 @@ TRACKS = (Track("Lead", 73), RIGHT, LEFT, Track("Bass", 33), Track("Kit", 0, Tru
 
 @st.composite
 def scores(draw: st.DrawFn) -> Score:
-    """Draw a score on the grid: parts that rest, unisons between parts, long notes, any metres."""
+    """Draw a score on the grid, with rests, unisons between parts, long notes, and any metre."""
     count = draw(st.integers(1, 60))
     tracks = draw(st.permutations(TRACKS))[: draw(st.integers(1, len(TRACKS)))]
     random = np.random.default_rng(draw(st.integers(0, 1 << 32)))
@@ -54,11 +54,11 @@ def song() -> Score:
 
 
 def walk(seed: int, length: int) -> np.ndarray:
-    """Return a valid sequence, with what a plan and goals say in it."""
+    """Return a valid sequence, with tokens of plans and goals."""
     while True:
         ids = grammar_cases.walk(
             EnsembleGrammar(given_bars=FAR), VOCABULARY, seed, length, most=length + 400
         )
-        if ids[-1] == END:  # which a piece of chords alone has not
+        if ids[-1] == END:  # a piece of chords alone does not end
             return ids
         seed += 1

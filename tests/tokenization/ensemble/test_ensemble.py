@@ -1,4 +1,4 @@
-"""The ensemble language: parts in any order, its plan of each bar, its goals, and how a piece begins."""
+"""The ensemble language: the order of parts, plans, goals, and beginnings of new pieces."""
 
 import re
 from collections import defaultdict
@@ -51,7 +51,7 @@ KINDS = LANGUAGE.kinds()
 
 
 def by_kind(random: np.random.Generator, allowed: np.ndarray) -> int:
-    """Choose a kind, then a token of it; seldom the end where the music can go on."""
+    """Choose a kind, then a token of it; the end only rarely if the music can continue."""
     if len(allowed) > 1 and random.random() > 0.1:
         allowed = allowed[allowed != END]
     kind = random.choice(np.unique(KINDS[allowed]))
@@ -63,14 +63,14 @@ def written(grammar: Grammar, prompt: np.ndarray, seed: int, most: int = 100_000
 
 
 def nearest(steps: int) -> int:
-    """Return the note value whose ratio to a length is nearest to 1, the longer of two."""
+    """Return the note value whose ratio to a length is nearest to 1; the longer one of two."""
     return min(LENGTHS, key=lambda value: (round(abs(log(value / steps)), 9), -value))
 
 
-def reckoned(score: Score) -> set[tuple[int, ...]]:
-    """Return the notes that the grid keeps of an arranged score, one by one: track, pitch, step, length, level.
+def expected_notes(score: Score) -> set[tuple[int, ...]]:
+    """Return the notes of an arranged score on the grid as (track, pitch, step, length, level), one by one.
 
-    A length is the nearest note value, or the longest that fits before the key is struck again.
+    A length is the nearest note value, or the longest one that fits before the key is struck again.
     """
     keys: defaultdict = defaultdict(lambda: defaultdict(list))
     columns = (column.tolist() for column in score.notes.columns)
@@ -91,26 +91,26 @@ def reckoned(score: Score) -> set[tuple[int, ...]]:
     return notes
 
 
-def test_off_the_grid_notes_come_back_as_reckoned():
+def test_notes_off_the_grid_are_rounded():
     score = band(3)
     random, count = np.random.default_rng(1), len(score.notes)
     notes = score.notes.replace(
         onset_ticks=score.notes.onset_ticks + random.integers(0, 60, count),
         duration_ticks=random.integers(1, 4000, count),
         velocity=random.integers(1, 128, count),
-        pitch=score.notes.pitch // 4 * 4,  # keys are struck again while they sound
+        pitch=score.notes.pitch // 4 * 4,  # so that keys are struck again while they sound
     )
     score = LANGUAGE.arrange(score.replace(notes=notes.sorted(), beats_known=True))
     spelled = LANGUAGE.encode(score)
     read = LANGUAGE.decode(spelled.ids, spelled.setting)
     onset, duration, pitch, velocity, track = read.notes.columns
     columns = (track, pitch, onset, duration * ~read.on_drums, velocity // 8)
-    assert {*zip(*(c.tolist() for c in columns), strict=True)} == reckoned(score)
+    assert {*zip(*(c.tolist() for c in columns), strict=True)} == expected_notes(score)
 
 
 @settings(max_examples=30)
 @given(scores(), st.randoms())
-def test_parts_stand_in_any_order(score: Score, random):
+def test_parts_can_be_reordered(score: Score, random):
     ids = LANGUAGE.encode(score).ids.astype(np.int64)
     order = [*range(len(Reading(ids).parts))]
     random.shuffle(order)
@@ -122,7 +122,7 @@ def test_parts_stand_in_any_order(score: Score, random):
 
 @settings(max_examples=30)
 @given(scores(), st.integers(-5, 5))
-def test_music_is_transposed_but_for_drums(score: Score, semitones: int):
+def test_all_but_drums_is_transposed(score: Score, semitones: int):
     ids = LANGUAGE.encode(score).ids
     before, moved = LANGUAGE.decode(ids), LANGUAGE.decode(transposed(VOCABULARY, ids, semitones))
     expected = before.notes.pitch + semitones * ~before.on_drums
@@ -134,7 +134,7 @@ def test_music_is_transposed_but_for_drums(score: Score, semitones: int):
 
 @settings(max_examples=30)
 @given(scores())
-def test_a_plan_is_computed_said_and_taken_away(score: Score):
+def test_a_plan_is_added_and_removed(score: Score):
     ids = LANGUAGE.encode(score).ids.astype(np.int64)
     plan = layouts.plan_of(LANGUAGE.sheet(ids))
     assert tuple(plan) == PLAN
@@ -143,12 +143,12 @@ def test_a_plan_is_computed_said_and_taken_away(score: Score):
     assert (planned >= VOCABULARY[PLAN[0]].start).sum() >= len(LANGUAGE.bars(ids))
     about = layouts.about(planned, style="pop", key=3)
     assert LANGUAGE.validate(about) is None
-    for told in (planned, about, layouts.planned(layouts.ending(ids, 4), plan)):
-        assert layouts.plain(told).tolist() == ids.tolist()
+    for extended in (planned, about, layouts.planned(layouts.ending(ids, 4), plan)):
+        assert layouts.plain(extended).tolist() == ids.tolist()
 
 
-def test_a_plan_by_hand():
-    """Two bars alike, a fuller and higher one, an empty one, and a return over four bars."""
+def test_the_plan_of_a_small_piece():
+    """Two equal bars, a denser and higher one, an empty one, and a return over four bars."""
     onset, pitch = [], []
     for bar, (steps, key) in enumerate([(4, 60), (4, 60), (16, 72), (0, 0), (4, 60)]):
         onset += [96 * bar + 96 * step // steps for step in range(steps)]
@@ -167,38 +167,38 @@ def test_a_plan_by_hand():
 
 
 def onsets(score: Score, outside: np.ndarray | None = None) -> set[tuple[int, ...]]:
-    """Return all of the notes but their lengths; those of a mask."""
+    """Return the notes without their lengths, all or those of a mask."""
     notes = score.notes if outside is None else score.notes[outside]
     columns = notes.columns[:1] + notes.columns[2:]
     return {*zip(*(column.tolist() for column in columns), strict=True)}
 
 
 @pytest.mark.parametrize(("start", "stop", "seed"), [(0, 2, 0), (3, 6, 1), (6, 8, 2), (4, 5, 3)])
-def test_a_gap_is_filled_and_the_rest_stays(start: int, stop: int, seed: int):
+def test_a_gap_is_filled_and_other_notes_stay(start: int, stop: int, seed: int):
     ids = LANGUAGE.encode(song()).ids
     before = LANGUAGE.decode(ids)
     goal = LANGUAGE.infilling(ids, start, stop)
-    said = written(goal.grammar, goal.prompt, seed, 4000)
-    after = LANGUAGE.decode(goal.whole(said))
+    sequence = written(goal.grammar, goal.prompt, seed, 4000)
+    after = LANGUAGE.decode(goal.whole(sequence))
     lines = np.array([0, 96, 192, 288, 384, 456, 552, 648, 744, 840])
     line, seam = lines[[start, stop]]
     for one, other in ((before, after), (after, before)):
         outside = (one.notes.onset_ticks < line) | (one.notes.onset_ticks >= seam)
         assert onsets(one, outside) <= onsets(other)
     assert after.meters == before.meters
-    assert (said == BAR).sum() >= stop
+    assert (sequence == BAR).sum() >= stop
 
 
 @pytest.mark.parametrize(
     ("write", "seed"), [("drums", 0), ("violin", 1), ("piano_2", 2), ("chords", 3), ("drums", 4)]
 )
-def test_parts_are_written_to_the_others(write: str, seed: int):
+def test_parts_are_written_to_others(write: str, seed: int):
     encoded = LANGUAGE.encode(song())
     before = LANGUAGE.decode(encoded.ids, encoded.setting)
     goal = LANGUAGE.accompanying(encoded.ids, [write])
-    said = written(goal.grammar, goal.prompt, seed, 8000)
-    assert said[-1] == END
-    whole = goal.whole(said)
+    sequence = written(goal.grammar, goal.prompt, seed, 8000)
+    assert sequence[-1] == END
+    whole = goal.whole(sequence)
     after = LANGUAGE.decode(whole, encoded.setting)
     assert len(LANGUAGE.bars(whole)) <= len(LANGUAGE.bars(encoded.ids))
     new = np.isin(after.notes.track, goal.tracks)
@@ -206,11 +206,11 @@ def test_parts_are_written_to_the_others(write: str, seed: int):
     parts = Reading(whole).parts
     written_parts = {PART_NAMES[parts[parts != HARMONY][track]] for track in goal.tracks}
     assert written_parts <= {write.removesuffix("_2")}
-    assert LANGUAGE.validate(goal.whole(said[: len(said) * 2 // 3])) is None
+    assert LANGUAGE.validate(goal.whole(sequence[: len(sequence) * 2 // 3])) is None
 
 
 def state(grammar: Grammar) -> dict[str, np.ndarray]:
-    """Return all that a grammar holds; how long tones were heard is a sum, which rounds."""
+    """Return the state of a grammar; sums of durations are rounded."""
     found = {}
     for name, value in vars(grammar).items():
         if isinstance(value, Grammar):
@@ -222,7 +222,7 @@ def state(grammar: Grammar) -> dict[str, np.ndarray]:
 
 @settings(max_examples=30)
 @given(scores(), st.data())
-def test_bars_of_a_prompt_are_taken_at_once_as_token_by_token(score: Score, data: st.DataObject):
+def test_taking_bars_at_once_equals_token_by_token(score: Score, data: st.DataObject):
     ids = LANGUAGE.encode(LANGUAGE.arrange(score)).ids.astype(np.int64)
     prompt = ids[: data.draw(st.integers(np.flatnonzero(ids == BAR)[0] + 1, len(ids) - 1))]
     given_bars = data.draw(st.integers(0, 4))
@@ -238,45 +238,52 @@ def test_bars_of_a_prompt_are_taken_at_once_as_token_by_token(score: Score, data
 def test_a_gap_in_any_metre_is_rewritten(beats: int):
     in_metre = song().replace(meters=Meters(*np.array([[0, beats, 4]]).T))
     goal = LANGUAGE.infilling(LANGUAGE.encode(LANGUAGE.arrange(in_metre)).ids, 3, 5)
-    order(Request(), goal.prompt, goal.grammar)  # which refuses what may not stand there
+    order(Request(), goal.prompt, goal.grammar)  # raises an error if the prompt is invalid
 
 
-def test_a_new_part_is_asked_to_play_where_another_one_plays():
+def test_a_new_part_plays_where_another_one_plays():
     ids = LANGUAGE.encode(song()).ids
     goal = LANGUAGE.accompanying(ids, ["drums"])
-    said = written(goal.grammar, goal.prompt, 1, 8000)
-    lines = LANGUAGE.text(said).splitlines()
+    sequence = written(goal.grammar, goal.prompt, 1, 8000)
+    lines = LANGUAGE.text(sequence).splitlines()
     playing = layouts.plan_of(LANGUAGE.sheet(ids))["players"]
     drums = "drums" in LANGUAGE.part_names(ids)
-    asked = [f"players_{count + 2 - drums}" for count in playing]
-    assert [word for line in lines for word in line.split() if word.startswith("players_")] == asked
-    whole = LANGUAGE.sheet(goal.whole(said))
+    expected = [f"players_{count + 2 - drums}" for count in playing]
+    assert [
+        word for line in lines for word in line.split() if word.startswith("players_")
+    ] == expected
+    whole = LANGUAGE.sheet(goal.whole(sequence))
     of_drums = np.flatnonzero(whole.parts == DRUMS)
     assert {*whole.bar[np.isin(whole.part, of_drums)]} >= {*np.flatnonzero(playing >= 1)}
 
 
 @pytest.mark.parametrize(("ends", "seed"), [(False, 1), *((True, seed) for seed in range(1, 7))])
-def test_music_goes_on_by_a_plan_and_over_chords(ends: bool, seed: int):
+def test_a_continuation_follows_a_plan_and_chords(ends: bool, seed: int):
     encoded = LANGUAGE.encode(song())
     prompt = np.append(encoded.ids[: encoded.bars[4]], BAR).astype(np.int64)
     plan = LANGUAGE.plan({"density": [1, 2, 4, None], "form": "A B B A"}, 4)
     chords = [["C_M"], ["F_M", "G_7"]]
     grammar = LANGUAGE.grammar(prompt, bars=4, ends=ends, chords=chords, plan=plan)
-    said = written(grammar, prompt, seed, 100_000 if ends else 1500)
-    new = LANGUAGE.text(said[len(prompt) - 1 :]).splitlines()[:4]
-    asked = ["return_new density_2", "return_new density_3", "return_1 density_4", "return_other"]
-    told = ["chords at_0 chord_C_M", "chords at_0 chord_F_M at_48 chord_G_7"] * 2
+    sequence = written(grammar, prompt, seed, 100_000 if ends else 1500)
+    new = LANGUAGE.text(sequence[len(prompt) - 1 :]).splitlines()[:4]
+    expected = [
+        "return_new density_2",
+        "return_new density_3",
+        "return_1 density_4",
+        "return_other",
+    ]
+    chord_tokens = ["chords at_0 chord_C_M", "chords at_0 chord_F_M at_48 chord_G_7"] * 2
     if ends:  # the last bar is thinner than the bars of the prompt
-        asked[-1] += " density_3"
+        expected[-1] += " density_3"
     for bar, line in enumerate(new):
         left = f"left_{4 - bar} " if ends else ""
-        assert line.startswith(f"bar {left}{asked[bar]} {told[bar]}")
+        assert line.startswith(f"bar {left}{expected[bar]} {chord_tokens[bar]}")
         assert line.count("chords") == 1
-    assert said[-1] == END if ends else (said == BAR).sum() > 8
-    ids = layouts.plain(said)
+    assert sequence[-1] == END if ends else (sequence == BAR).sum() > 8
+    ids = layouts.plain(sequence)
     assert (spell(Reading(ids).sheet())[:-1] == closed(ids[ids != END])).all()
-    heard = LANGUAGE.encode(LANGUAGE.decode(said))
-    assert "cut where struck again" not in heard.losses
+    again = LANGUAGE.encode(LANGUAGE.decode(sequence))
+    assert "cut where struck again" not in again.losses
 
 
 def test_a_written_note_ends_where_its_key_is_struck_again():
@@ -284,7 +291,7 @@ def test_a_written_note_ends_where_its_key_is_struck_again():
     head = [BEGIN, PART.start]
     bar = [BAR, PART.start, AT.start, two_bars, LOUDNESS.start, key]
     later, next_bar = [*bar, AT.start + 24], [*bar, *bar[:-1]]
-    # A given note sounds as long as it says, also into the next bar.
+    # A given note blocks its key for its full length, also in the next bar.
     cases = ((0, later, True), (0, next_bar, True), (1, later, False), (1, next_bar, False))
     for given_bars, ids, may in cases:
         grammar = LANGUAGE.grammar(prompt_bars=given_bars)
@@ -299,8 +306,8 @@ def test_a_written_note_ends_where_its_key_is_struck_again():
 
 
 @pytest.mark.parametrize("key", [*range(0, 12, 5), 14])
-def test_music_ends_in_the_key_that_it_is_in_by_then(key: int):
-    """Not in that of its first bars, nor in that of most of them: 48 bars of C major, and 16 of another."""
+def test_music_ends_in_its_latest_key(key: int):
+    """After 48 bars in C major and 16 in another key."""
     home, scale = [0, 2, 4, 5, 7, 9, 11, 12], [0, 2, 3 if key > 11 else 4, 5, 7, 8, 11, 12]
     pitch = np.array([*np.tile(home, 12), *np.tile(scale, 4) + key % 12]) + 60
     onset, steady = np.arange(len(pitch)) * 48, np.full(len(pitch), 48)
@@ -309,17 +316,17 @@ def test_music_ends_in_the_key_that_it_is_in_by_then(key: int):
     ids = LANGUAGE.encode(LANGUAGE.arrange(score)).ids
     prompt = np.append(layouts.about(ids[: layouts.bar_offsets(ids)[-1]], key=0), BAR)
     grammar = LANGUAGE.grammar(prompt.astype(np.int64), bars=1, ends=True)
-    asked = f"chords at_0 chord_{ROOTS[key % 12]}_{'m' if key > 11 else 'M'} "
+    tonic = f"chords at_0 chord_{ROOTS[key % 12]}_{'m' if key > 11 else 'M'} "
     for seed in range(5):
         last = LANGUAGE.text(written(grammar.select(np.array([0])), prompt, seed)).splitlines()[-1]
-        assert asked in last
+        assert tonic in last
         assert last.count("chord_") == 1
         downbeat = last.partition("piano at_0 ")[2].partition(" at_")[0]
         tones = {(key + step) % 12 for step in (0, 3 if key > 11 else 4, 7)}
         assert {int(pitch) % 12 for pitch in re.findall(r"pitch_(\d+)", downbeat)} <= tones
 
 
-def test_a_prompt_without_dynamics_has_accents_and_its_continuation_the_velocity_of_its_file():
+def test_a_flat_prompt_gets_accents_and_keeps_its_velocity():
     score = song()
     notes = score.notes.replace(velocity=np.full(len(score.notes), 100))
     piece = piece_of(LANGUAGE, score.replace(notes=notes), "even")
@@ -335,7 +342,7 @@ def test_a_prompt_without_dynamics_has_accents_and_its_continuation_the_velocity
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("asked", "text"),
     [
         ({}, "begin"),
         ({"key": "Eb", "tempo": 91}, "begin key_D#_major tempo_95"),
@@ -350,13 +357,13 @@ def test_a_prompt_without_dynamics_has_accents_and_its_continuation_the_velocity
         ),
     ],
 )
-def test_what_is_asked_for_is_said(asked: dict[str, Any], said: str):
+def test_the_prompt_of_a_new_piece(asked: dict[str, Any], text: str):
     ids, _ = LANGUAGE.beginning(asked)
-    assert LANGUAGE.text(ids) == said
+    assert LANGUAGE.text(ids) == text
     assert LANGUAGE.validate(ids) is None
 
 
-def test_music_is_in_the_tempo_metre_and_parts_that_are_asked_for():
+def test_a_new_piece_has_the_requested_tempo_metre_and_parts():
     asked = {"tempo": 91, "metre": "3/4", "parts": ["flute", "cello"], "key": "A minor"}
     prompt, request = no_prompt(LANGUAGE, asked), Request(bars=3, ends=True)
     work = Continuation(toy_playable(LANGUAGE), prompt, request)
@@ -368,7 +375,7 @@ def test_music_is_in_the_tempo_metre_and_parts_that_are_asked_for():
     assert np.count_nonzero(take.ids == LANGUAGE.bar) == 3
 
 
-def test_a_piece_from_nothing_ends_though_nothing_is_asked_of_it():
+def test_a_new_piece_without_attributes_ends():
     request = Request(bars=2, ends=True)
     [take] = Continuation(toy_playable(LANGUAGE), no_prompt(LANGUAGE, {}), request).finish().takes()
     assert np.count_nonzero(take.ids == LANGUAGE.bar) == 2
@@ -376,8 +383,8 @@ def test_a_piece_from_nothing_ends_though_nothing_is_asked_of_it():
 
 
 @pytest.mark.parametrize("more", [{}, {"chords": [["C_M", "G_7"]]}, {"plan": {"players": 4}}])
-def test_all_parts_that_are_asked_for_play(more: dict[str, Any]):
-    """In the first bar, and in each that says as many players as there are parts."""
+def test_all_requested_parts_play(more: dict[str, Any]):
+    """In the first bar, and in each bar whose plan has as many players as parts."""
     prompt = no_prompt(LANGUAGE, {"parts": ["piano", "drums", "piano", "flute"], "metre": "3/4"})
     request = Request(bars=4, variations=4, **more)
     for take in Continuation(toy_playable(LANGUAGE), prompt, request).finish().takes():
@@ -388,7 +395,7 @@ def test_all_parts_that_are_asked_for_play(more: dict[str, Any]):
         assert first.startswith(f"bar return_new players_4 metre_3/4{chords}")
 
 
-def test_the_first_bar_is_as_a_plan_asks():
+def test_the_first_bar_follows_a_plan():
     asked, plan = {"parts": ["flute", "harp"]}, {"players": [1, 2], "density": 4, "form": "A A"}
     prompt = no_prompt(LANGUAGE, asked, plan)
     assert LANGUAGE.text(prompt.ids).endswith("return_new density_4 players_1")
@@ -401,7 +408,7 @@ def test_the_first_bar_is_as_a_plan_asks():
     assert LANGUAGE.text(free).endswith("bar return_new")
 
 
-def test_bars_state_no_plan_where_none_is_wanted():
+def test_bars_have_no_plan_if_not_wanted():
     prompt = piece_of(LANGUAGE, song(), "song").prompt(2)
     said = LANGUAGE.plan_tokens()
     assert np.isin(prompt.ids, said).any()
@@ -410,7 +417,7 @@ def test_bars_state_no_plan_where_none_is_wanted():
         [take] = work.finish().takes()
         assert np.isin(take.ids, said).any() == planned
         assert len(LANGUAGE.bars(take.ids)) == 6
-    with pytest.raises(ValueError, match="are asked of bars that state a plan"):
+    with pytest.raises(ValueError, match="needs bars that state their plan"):
         Continuation(work.model, prompt, Request(bars=4, planned=False, ends=True))
 
 
@@ -423,17 +430,17 @@ def written_to_song(*parts: str) -> object:
     [
         (written_to_song, [], "no part is named"),
         (written_to_song, ["kazoo"], "there is no instrument 'kazoo'"),
-        (written_to_song, ["flute", "piano", "piano_2", "drums"], "nothing to write"),
-        (written_to_song, ["violin", "viola", "cello", *PART_NAMES[5:14]], "parts; 16 can be writ"),
+        (written_to_song, ["flute", "piano", "piano_2", "drums"], "piece has no other part"),
+        (written_to_song, ["violin", "viola", "cello", *PART_NAMES[5:14]], "the limit is 16"),
         (LANGUAGE.plan, [{"tempo": 3}, 8], "a plan has no 'tempo'"),
-        (LANGUAGE.plan, [{"density": 100}, 8], "density is 100; it goes from 0 to 24"),
+        (LANGUAGE.plan, [{"density": 100}, 8], "density is 100; it must be from 0 to 24"),
         (LANGUAGE.plan, [{"form": "A A B"}, 8], "3 sections, which do not divide 8 bars"),
-        (LANGUAGE.beginning, [{"mood": "sad"}], "a piece from nothing has no 'mood'"),
+        (LANGUAGE.beginning, [{"mood": "sad"}], "a new piece has no 'mood'"),
         (LANGUAGE.beginning, [{"key": "H major"}], "no key 'H major'; a key is written as 'G min"),
         (LANGUAGE.beginning, [{"metre": "7/8"}], "there is no metre '7/8'"),
-        (LANGUAGE.beginning, [{"parts": ["piano"] * 9}], "among the parts more than 8 times"),
+        (LANGUAGE.beginning, [{"parts": ["piano"] * 9}], "contain piano 9 times; the limit is 8"),
     ],
 )
-def test_what_cannot_be_is_said(ask: Callable[..., object], asked: list, reason: str):
+def test_impossible_requests_raise_an_error(ask: Callable[..., object], asked: list, reason: str):
     with pytest.raises(ValueError, match=reason):
         ask(*asked)

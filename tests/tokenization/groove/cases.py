@@ -1,4 +1,4 @@
-"""Makers for the groove tests: scores, valid sequences, and the notes on the grid, slow and plain."""
+"""Makers for the groove tests: scores, valid sequences, and a simple reference for notes on the grid."""
 
 import json
 from fractions import Fraction
@@ -18,7 +18,7 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "groove_tokens.json"
 
 
 def golden_cases() -> list[dict]:
-    """Return the reference's cases: notes by track, their tokens, and the notes read back."""
+    """Return the cases of the reference implementation: notes by track, tokens, and decoded notes."""
     return json.loads(GOLDEN.read_text())["cases"]
 
 
@@ -28,7 +28,7 @@ def golden_trio(tracks) -> Score:
 
 
 def golden_tokens(case: dict) -> list[str]:
-    """Return a case's tokens; the reference has no begin, and says eos for end."""
+    """Return the tokens of a case; the reference has no `begin`, and `eos` instead of `end`."""
     assert case["tokens"][-1] == "eos"
     return ["begin", *case["tokens"][:-1], "end"]
 
@@ -46,7 +46,7 @@ def trio_of(notes, ticks_per_beat=12, tempos=()) -> Score:
 
 @st.composite
 def trios(draw) -> Score:
-    """Return trios as ugly as they come, with a note at least."""
+    """Draw irregular trios with at least one note."""
     ticks_per_beat = draw(st.sampled_from([1, 7, 12, 96, 192, 480]))
     onset = st.integers(0, draw(st.sampled_from([1, 6, 80])) * ticks_per_beat)
     note = st.tuples(

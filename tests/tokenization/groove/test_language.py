@@ -1,4 +1,4 @@
-"""Groove's own: the authors' tokens, what is lost, which score becomes a trio, and what may be written when."""
+"""What is specific to groove: the tokens of the reference, losses, the arrangement as a trio, and the grammar."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +40,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 @pytest.mark.parametrize("case", golden_cases())
-def test_the_authors_tokens_are_reproduced(case):
+def test_tokens_match_the_reference_implementation(case):
     encoded = GROOVE.encode(golden_trio(case["notes"]))
     assert [VOCABULARY.names[i] for i in encoded.ids] == golden_tokens(case)
     decoded = GROOVE.decode(encoded.ids, encoded.setting)
@@ -71,13 +71,13 @@ def test_the_authors_tokens_are_reproduced(case):
         ),
     ],
 )
-def test_what_changes_beyond_rounding_is_counted(notes, tokens, losses):
+def test_changes_beyond_rounding_are_counted(notes, tokens, losses):
     encoded = GROOVE.encode(trio_of(notes))
     assert " ".join(GROOVE.text(encoded.ids).split()) == f"begin {tokens} end"
     assert encoded.losses == losses
 
 
-def test_instruments_loudness_and_tempo_are_kept_beside_the_tokens():
+def test_the_setting_keeps_instruments_loudness_and_tempo():
     score = trio_of(
         [(0, 12, 40, 90, 0), (0, 12, 36, 71, 1), (0, 48, 38, 80, 1), (24, 12, 60, 1, 2)],
         tempos=[(0, 60), (24, 120)],
@@ -91,13 +91,13 @@ def test_instruments_loudness_and_tempo_are_kept_beside_the_tokens():
     assert decoded.notes.velocity.tolist() == [90, 76, 76, 1]
     assert decoded.tempos.beats_per_minute.tolist() == [80.0]
     assert GROOVE.decode(encoded.ids).notes.velocity.tolist() == [90, 90, 90, 75]
-    silent = GROOVE.encode(trio_of([(0, 12, 40, 64, 0)])).setting  # has the usual loudness
+    silent = GROOVE.encode(trio_of([(0, 12, 40, 64, 0)])).setting  # silent tracks have the defaults
     assert silent == Band(programs=(33, 0, 0), velocities=(64, 90, 75))
 
 
 @settings(max_examples=30)
 @given(SEEDS, st.integers(1, 150))
-def test_tokens_up_to_a_bar_say_what_lies_before_its_line(seed, length):
+def test_tokens_before_a_bar_contain_exactly_the_earlier_notes(seed, length):
     ids = random_piece(seed, length)
     notes, bars = GROOVE.decode(ids).notes, GROOVE.bars(ids)
     assert len(bars) == -(-notes.end_ticks.max() // BAR_TICKS)
@@ -111,7 +111,7 @@ def test_tokens_up_to_a_bar_say_what_lies_before_its_line(seed, length):
         assert bar == 0 or grammar.time_ticks[0] < bar * BAR_TICKS
 
 
-def test_bars_of_a_rest_start_where_time_passes_them():
+def test_bars_of_a_rest_start_at_the_token_that_reaches_them():
     ids = GROOVE.encode(trio_of([(0, 12, 40, 90, 0), (150, 6, 40, 90, 0)])).ids
     # begin on shift off, then shifts to beats 3, 5, 7, 9, 11 and 12 and a half
     assert GROOVE.bars(ids).tolist() == [1, 5, 7, 9]
@@ -131,28 +131,28 @@ BEGUN = "begin note_on_0_40 time_shift_2_0 time_shift_2_0 note_on_1_36 time_shif
             None,
             [(0, 0, 40, 48), (0, 2, 60, 18)],
         ),
-        # However far it was to go, the rest ends with the bar that it has come to, as of music that somebody stops.
+        # If fewer bars exist, all notes end with the current one, as in music that is stopped.
         (BEGUN, 16, [(0, 0, 40, 96), (48, 1, 36, 12)]),
         (f"{BEGUN} time_shift_2_0 time_shift_1_0", 16, [(0, 0, 40, 144), (48, 1, 36, 12)]),
         (BEGUN, 1, [(0, 0, 40, 48)]),
         (f"{BEGUN} note_off_0_40 end", 1, [(0, 0, 40, 48)]),
     ],
 )
-def test_a_broken_off_piece_is_closed_at_a_bar_line(prefix: str, bars: int | None, notes):
+def test_an_incomplete_piece_is_closed_at_a_bar_line(prefix: str, bars: int | None, notes):
     closed = GROOVE.close(ids_of(GROOVE, prefix), bars)
     assert GROOVE.validate(closed) is None
     assert rows_of(GROOVE.decode(closed).notes) == sorted(notes)
     assert GROOVE.close(closed, 9).tolist() == closed.tolist()
 
 
-def test_the_longest_notes_are_those_of_the_pieces_by_track():
+def test_longest_durations_by_track():
     def piece(track: int, ticks: int, notes: int = 1) -> np.ndarray:
         same = np.ones(notes, dtype=np.int64)
         onset = 24 * np.arange(notes)
         return GROOVE.spell(Notes(onset, ticks * same, 40 * same, 0 * same, track * same))
 
     bass, drums, long = piece(0, 9), piece(1, 1), piece(0, 14)
-    assert GROOVE.longest([bass, drums]) == [9, 1, 9]  # what was not seen is not bounded tighter
+    assert GROOVE.longest([bass, drums]) == [9, 1, 9]  # a track without notes
     assert GROOVE.longest([bass, drums, long]) == [14, 1, 14]
     assert GROOVE.longest([piece(0, 9, notes=20_000), drums, long]) == [9, 1, 9]  # rarer than 1e-4
 
@@ -166,7 +166,7 @@ def quartet(**changes) -> Score:
     return score.replace(**changes)
 
 
-def test_the_roles_are_found_and_explained():
+def test_roles_are_found_and_explained():
     score = arrange(quartet())
     assert score.tracks == (Track("Bass", 35), Track("Drums", 25, True), Track("Other", 7))
     assert score.remarks == (
@@ -179,7 +179,7 @@ def test_the_roles_are_found_and_explained():
     assert score.notes == score.notes.sorted()
 
 
-def test_the_roles_can_be_chosen_by_name_index_or_none():
+def test_roles_can_be_chosen_by_name_index_or_none():
     score = arrange(quartet(), ("lead", None, [2, "Fretless"]))
     assert score.notes.pitch[score.notes.track == 0].min() == 72
     assert note_counts(score) == [16, 0, 64]
@@ -205,31 +205,35 @@ NOTE = (0, 1, 60, 90, 0)
 
 
 @pytest.mark.parametrize(
-    ("ask", "given", "says"),
+    ("ask", "given", "message"),
     [
         (GROOVE.encode, trio_of([]), "the score has no notes"),
         (GROOVE.encode, trio_of([NOTE]).replace(tracks=TRIO[:2]), "three tracks .* has 2"),
         (GROOVE.encode, trio_of([NOTE, (0, 1, 128, 90, 0)]), "0 to 127, .* from 60 to 128"),
-        (GROOVE.encode, trio_of([(-3, 1, 60, 90, 0)]), "lies 3 ticks before the first bar"),
-        (GROOVE.encode, trio_of([(MOST_BEATS, *NOTE[1:])], 1), f"{MOST_BEATS + 1} beats; at most"),
-        (choosing, ("Lead", "Kit"), r"takes three tracks, for bass, drums and other, .* \('Lead'"),
+        (GROOVE.encode, trio_of([(-3, 1, 60, 90, 0)]), "is 3 ticks before the first bar"),
+        (
+            GROOVE.encode,
+            trio_of([(MOST_BEATS, *NOTE[1:])], 1),
+            f"{MOST_BEATS + 1} beats; the limit is",
+        ),
+        (choosing, ("Lead", "Kit"), r"needs three tracks, for bass, drums and other, .* \('Lead'"),
         (choosing, ("Lead", "Kit", "Lead"), "can play only one of bass, drums and other"),
-        (choosing, {"guitar": 0}, "a trio has bass, drums and other, but no guitar"),
+        (choosing, {"guitar": 0}, "a trio has the parts bass, drums and other, but not guitar"),
         *((ask, Score(ticks_per_beat=4), "has no notes to arrange") for ask in (arrange, trios)),
-        *((ask, NOISE, "all that plays is sound effects") for ask in (arrange, trios)),
+        *((ask, NOISE, "the score has only sound effects") for ask in (arrange, trios)),
         *((bounding, ticks, "each of Bass, Drums, Other") for ticks in ((1, 2), (1, 0, 2))),
     ],
 )
-def test_what_cannot_be_is_refused(ask: Callable[[Any], object], given: Any, says: str):
-    with pytest.raises(ValueError, match=says):
+def test_invalid_input_raises_an_error(ask: Callable[[Any], object], given: Any, message: str):
+    with pytest.raises(ValueError, match=message):
         ask(given)
 
 
-def test_every_other_part_makes_a_trio_with_bass_and_drums():
+def test_each_other_part_forms_a_trio_with_bass_and_drums():
     lead, clavinet = trios(quartet())
     assert [note_counts(one) for one in (lead, clavinet)] == [[16, 32, 16], [16, 32, 48]]
     assert (lead.tracks[2].program, clavinet.tracks[2].program) == (80, 7)
-    alone = trios(band((DRUMS, KIT), (Track("Rain", 122), CHORDS)))  # which is no other part
+    alone = trios(band((DRUMS, KIT), (Track("Rain", 122), CHORDS)))  # a sound effect is not a part
     assert [note_counts(score) for score in alone] == [[0, 32, 0]]
 
 
@@ -243,7 +247,7 @@ FEW = (NOTE_ON.holds(TOKENS) & ((TOKENS - NOTE_ON.start) % PITCHES < 4)) | (
 
 
 def drawn(seed: int, length: int, grammar=None, first: tuple = (BEGIN,)) -> np.ndarray:
-    """Return some first tokens and random ones after them, all as the free grammar allows."""
+    """Return some first tokens and random allowed ones after them."""
 
     def few(random: np.random.Generator, allowed: np.ndarray) -> int:
         return int(random.choice(allowed[FEW[allowed]]))
@@ -257,14 +261,14 @@ def names_allowed(grammar: GrooveGrammar) -> list[str]:
 
 
 def after(text: str, grammar: GrooveGrammar | None = None) -> GrooveGrammar:
-    """Return a grammar after some tokens that it allows."""
+    """Return a grammar after some allowed tokens."""
     grammar = grammar or GROOVE.grammar()
     advance(grammar, ids_of(GROOVE, text))
     return grammar
 
 
 def taken(grammar: GrooveGrammar, name: str) -> str:
-    """Return what a grammar takes for a token that it allows."""
+    """Advance a grammar by an allowed token, and return the token that `instead` chose."""
     assert grammar.allowed()[0, ID(name)]
     token = grammar.instead(np.array([ID(name)]))
     grammar.advance(token)
@@ -272,7 +276,7 @@ def taken(grammar: GrooveGrammar, name: str) -> str:
 
 
 def sounded_ticks(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the onset of each note, its track, and how long it has sounded by its end or that of the ids."""
+    """Return the onset, track and duration of each note; incomplete ones last to the end of the ids."""
     reading = Reading(ids)
     time = reading.time_ticks[reading.event_places]
     end = np.full(len(time), reading.time_ticks[-1])
@@ -284,7 +288,7 @@ def sounded_ticks(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("longest", [None, LONGEST])
 @pytest.mark.parametrize("seed", range(6))
-def test_whatever_is_generated_closes_to_a_valid_spelling_of_its_notes(seed: int, longest):
+def test_generated_tokens_are_closed_to_a_valid_sequence(seed: int, longest):
     ids = drawn(seed, 150, GROOVE.grammar(longest_ticks=longest))
     closed = GROOVE.close(ids)
     assert GROOVE.validate(closed) is None
@@ -294,20 +298,20 @@ def test_whatever_is_generated_closes_to_a_valid_spelling_of_its_notes(seed: int
     rows = (np.array(GROOVE.notes(tokens).columns).T.tolist() for tokens in (ids, closed))
     ended, all_notes = ({*map(tuple, each)} for each in rows)
     assert ended <= all_notes
-    take(GROOVE.grammar(), closed)  # which may be written as it is
+    take(GROOVE.grammar(), closed)  # is allowed, and unchanged by `instead`
 
 
-def test_order_is_free_and_the_rest_is_not():
+def test_only_the_order_of_simultaneous_events_is_free():
     text = "begin note_on_1_40 note_on_0_60 time_shift_0_3 note_on_2_70 time_shift_0_3"
     free = names_allowed(after(text))
-    assert {"note_off_0_60", "note_on_0_30"} <= {*free}  # whatever came before at this time
-    assert not {"note_off_2_70", "note_off_0_61"} & {*free}  # of no length; silent
+    assert {"note_off_0_60", "note_on_0_30"} <= {*free}  # after any event at this time
+    assert not {"note_off_2_70", "note_off_0_61"} & {*free}  # of length zero; not sounding
     strict = names_allowed(after(text, SpellingGrammar()))
     assert not {"note_off_0_60", "note_on_0_30"} & {*strict}
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_no_note_begins_before_the_bar_after_a_prompt(seed: int):
+def test_no_note_starts_in_the_last_bar_of_a_prompt(seed: int):
     piece = GROOVE.close(drawn(seed, 150))
     bars = 1 + seed % (len(GROOVE.bars(piece)) - 1)
     prompt = piece[: GROOVE.bars(piece)[bars]]
@@ -319,12 +323,12 @@ def test_no_note_begins_before_the_bar_after_a_prompt(seed: int):
     assert (onset[~old] >= line).all()
     assert (~old).any()
     assert (ticks <= np.array(LONGEST)[track])[~old].all()
-    # A note of the prompt may sound as long as it can have been written to.
+    # Notes of the prompt can be longer.
     own = np.maximum(GROOVE.notes(piece).duration_ticks.max(), np.array(LONGEST)[track])
     assert (ticks <= np.maximum(own, line - onset))[old].all()
 
 
-def test_a_shift_past_the_end_that_a_note_must_have_is_cut_short_there():
+def test_a_time_shift_past_the_required_end_of_a_note_is_cut_short():
     grammar = after(
         "begin note_on_0_40 note_on_1_36 time_shift_0_2 note_on_1_38 time_shift_0_2 note_on_2_60",
         GROOVE.grammar(longest_ticks=(40, 4, 26)),
@@ -342,14 +346,14 @@ def test_a_shift_past_the_end_that_a_note_must_have_is_cut_short_there():
 
 
 def most_sounding(ids: np.ndarray) -> list[int]:
-    """Return how many notes of each track sound at once at most."""
+    """Return the largest number of simultaneous notes of each track."""
     reading = Reading(ids)
     track, change = reading.key // PITCHES, np.where(reading.is_on, 1, -1)
     return [int((change * (track == t)).cumsum().max()) for t in range(3)]
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_notes_are_not_doubled_and_no_more_sound_at_once_than_in_any_data(seed: int):
+def test_notes_are_not_doubled_and_simultaneous_notes_are_limited(seed: int):
     ids = drawn(seed, 600)
     reading = Reading(ids)
     on = reading.is_on
@@ -358,7 +362,7 @@ def test_notes_are_not_doubled_and_no_more_sound_at_once_than_in_any_data(seed: 
     assert most_sounding(ids) == [2, 6, 10]
 
 
-def test_a_prompt_of_fuller_chords_is_gone_on_with_in_such():
+def test_a_prompt_with_larger_chords_raises_the_limit():
     chord = [BEGIN, *(ID(f"note_on_0_{pitch}") for pitch in (40, 47, 52))]
     grammar = GROOVE.grammar(chord)
     assert most_sounding(drawn(1, 600, grammar, tuple(chord))) == [3, 6, 10]

@@ -1,4 +1,4 @@
-"""Makers for REMI's tests: scores, valid sequences, and the notes on the grid, slow and plain."""
+"""Makers for the tests of REMI: scores, valid sequences, and a simple reference for notes on the grid."""
 
 from fractions import Fraction
 from math import floor
@@ -30,7 +30,7 @@ def score_of(notes, ticks_per_beat=4, tempos=(), markers=(), meters=()) -> Score
 
 @st.composite
 def scores(draw) -> Score:
-    """Return scores as ugly as they come, with a note on the piano at least."""
+    """Draw irregular scores with at least one note in the range of a piano."""
     ticks_per_beat = draw(st.sampled_from([1, 3, 8, 12, 96, 480]))
     onset = st.integers(0, draw(st.sampled_from([4, 40, 200])) * ticks_per_beat)
     low, high = draw(st.sampled_from([(0, 127), (58, 64)]))
@@ -52,7 +52,7 @@ def scores(draw) -> Score:
 
 
 def walk(seed: int, length: int) -> np.ndarray:
-    """Return a valid sequence: a random walk through the grammar, then the shortest way out."""
+    """Return a valid sequence: a random walk through the grammar, then the shortest way to the end."""
     ways_out = ("duration", "volume", "pitch", "subbeat", "chord", "bar")
     return grammar_cases.walk(REMI.grammar(), REMI.vocabulary, seed, length, ways_out)
 

@@ -1,4 +1,4 @@
-"""REMI's own: how pieces are spelled, which score becomes one piano, and how a line of chords is kept to."""
+"""What is specific to REMI: its tokens, the arrangement for one piano, and chord progressions."""
 
 from collections.abc import Callable
 from functools import partial
@@ -28,7 +28,7 @@ def spelled(score: Score) -> list[str]:
     return REMI.text(REMI.encode(score).ids).splitlines()
 
 
-def test_the_vocabulary_is_that_of_the_paper():
+def test_the_vocabulary_matches_the_paper():
     sizes = [len(block) for block in VOCABULARY.blocks.values()]
     names = ["special", "bar", "subbeat", "tempo", "chord", "pitch", "volume", "duration"]
     assert (list(VOCABULARY.blocks), sizes) == (names, [3, 1, 16, 65, 133, 88, 24, 32])
@@ -37,7 +37,7 @@ def test_the_vocabulary_is_that_of_the_paper():
     assert VOCABULARY["chord"].names[-1] == "chord_N_N"
 
 
-def test_a_piece_is_spelled_by_name():
+def test_tokens_of_a_piece():
     score = score_of(
         [(0, 4, 64, 80), (0, 4, 60, 80), (6, 2, 67, 1), (40, 1, 60, 127)],
         tempos=[(0, 119.4)],
@@ -67,19 +67,19 @@ def test_a_piece_is_spelled_by_name():
         ),
     ],
 )
-def test_every_note_that_changes_counts_under_one_reason(notes, text, losses):
+def test_each_changed_note_is_counted_once(notes, text, losses):
     score = score_of(notes)
     assert spelled(score)[1:] == [f"bar subbeat_0 pitch_60 volume_13 {text} end"]
     assert REMI.encode(score).losses == losses
 
 
-def test_of_notes_merged_the_longest_and_the_loudest_count():
-    said = quantised(REMI, score_of([(0, 8, 60, 10), (0, 2, 60, 120)]))
-    assert said.notes.duration_ticks.tolist() == [16]
-    assert volume_level(said.notes.velocity).tolist() == volume_level(np.array([120])).tolist()
+def test_merged_notes_take_the_greatest_length_and_loudness():
+    merged = quantised(REMI, score_of([(0, 8, 60, 10), (0, 2, 60, 120)]))
+    assert merged.notes.duration_ticks.tolist() == [16]
+    assert volume_level(merged.notes.velocity).tolist() == volume_level(np.array([120])).tolist()
 
 
-def test_volume_levels_are_24_equal_parts_and_return_to_themselves():
+def test_volume_levels_divide_velocities_evenly():
     levels = volume_level(np.arange(1, 128))
     assert sorted(set(levels.tolist())) == list(range(24))
     assert set(np.bincount(levels)) == {5, 6}
@@ -89,27 +89,27 @@ def test_volume_levels_are_24_equal_parts_and_return_to_themselves():
 @pytest.mark.parametrize(
     ("onsets", "tempos", "found"),
     [
-        # Two beats at 60 and two at 120 take 3 seconds: 80 a minute.
+        # Two beats at 60 and two at 120 take 3 seconds: 80 beats per minute.
         ([0, 16], [(0, 60), (8, 120)], {0: 80, 1: 119}),
-        # It waits for a bar with notes.
+        # A change moves to the next bar with notes.
         ([0, 36], [(16, 90)], {2: 89}),
         ([0, 16], [(0, 1e-9)], {0: 32}),
         ([0, 16], [(0, 1e300)], {0: 224}),
         ([0], [(0, 0.0)], {}),
         ([0], [(0, float("nan"))], {}),
-        # Half way between two levels it does not flicker.
+        # A tempo between two levels keeps its level.
         ([16 * bar for bar in range(200)], [(0, 120.5)], {0: 122}),
         ([16 * bar for bar in range(200)], [(0, 66.5)], {0: 68}),
         ([16 * bar for bar in range(200)], [(0, 213.5)], {0: 215}),
     ],
 )
-def test_the_tempo_of_a_bar_is_its_beats_by_its_minutes(onsets, tempos, found):
+def test_the_tempo_of_a_bar(onsets, tempos, found):
     lines = spelled(score_of([(onset, 1, 60, 64) for onset in onsets], tempos=tempos))[1:]
-    said = {bar: line.split()[2] for bar, line in enumerate(lines) if "tempo" in line}
-    assert said == {bar: f"tempo_{tempo}" for bar, tempo in found.items()}
+    tempo_tokens = {bar: line.split()[2] for bar, line in enumerate(lines) if "tempo" in line}
+    assert tempo_tokens == {bar: f"tempo_{tempo}" for bar, tempo in found.items()}
 
 
-def test_chords_stand_where_they_change():
+def test_chords_are_encoded_when_they_change():
     score = score_of(
         [(0, 1, 60, 64), (33, 1, 60, 64)],
         markers=[
@@ -118,8 +118,8 @@ def test_chords_stand_where_they_change():
             (4, "C_M"),  # no change
             (8, "D_m"),
             (8, "E_m"),  # the last on a sub-beat counts
-            (17, "F_M"),  # in the empty bar: overtaken
-            (20, "G_7"),  # in the empty bar: in force at the next
+            (17, "F_M"),  # in the empty bar: replaced
+            (20, "G_7"),  # in the empty bar: moves to the next bar
             (50, "C_M"),  # after the last note
         ],
     )
@@ -143,7 +143,7 @@ def test_transposition_moves_pitches_and_roots():
 
 
 def band(**changes) -> Score:
-    """Return two pitched tracks, drums and a sound effect, a note each; two tracks share a name."""
+    """Return a score of pitched tracks, drums and a sound effect with one note each; two share a name."""
     lead, bass, kit = Track("Lead", 73), Track("Bass", 33), Track("Drums", is_drum=True)
     return Score(
         ticks_per_beat=4,
@@ -155,7 +155,7 @@ def band(**changes) -> Score:
     ).replace(**changes)
 
 
-def test_all_pitched_tracks_are_played_and_the_rest_is_named():
+def test_all_pitched_tracks_are_played_and_others_are_remarked():
     score = arrange(band())
     assert score.notes.pitch.tolist() == [40, 60, 64]
     assert arrange(band(), ["Bass", 0]).notes.pitch.tolist() == [40, 60]
@@ -167,39 +167,43 @@ def test_all_pitched_tracks_are_played_and_the_rest_is_named():
 
 
 def playing(tracks: list | None, kept: tuple[int, ...] = (2, 3)) -> Score:
-    """Arrange some tracks of the band, in which only some play."""
+    """Arrange some tracks of the band, of which only the `kept` ones have notes."""
     notes = band().notes
     return arrange(band(notes=notes[np.isin(notes.track, kept)]), tracks)
 
 
 @pytest.mark.parametrize(
-    ("ask", "given", "says"),
+    ("ask", "given", "message"),
     [
-        (REMI.encode, score_of([]), "nothing to spell: .* 0 notes, none"),
-        (REMI.encode, score_of([(0, 1, 20, 64), (0, 1, 109, 64)]), "nothing to .* 2 notes, none"),
+        (REMI.encode, score_of([]), "has 0 notes, but none within the range"),
+        (REMI.encode, score_of([(0, 1, 20, 64), (0, 1, 109, 64)]), "has 2 notes, but none within"),
         (REMI.encode, score_of([(-3, 1, 60, 64)]), "3 sub-beats before the first bar"),
-        (REMI.encode, score_of([(MOST_BARS * 16, 1, 60, 64)]), f"{MOST_BARS + 1} bars; at most"),
+        (
+            REMI.encode,
+            score_of([(MOST_BARS * 16, 1, 60, 64)]),
+            f"{MOST_BARS + 1} bars; the limit is {MOST_BARS}",
+        ),
         (partial(playing, kept=()), None, "no notes to arrange"),
         (playing, None, "all 2 notes are played by drums or sound effects"),
-        (playing, ["Bass"], "hold no notes"),
-        (playing, [], "hold no notes"),
-        (read_chords, "C | H7 | F", "'H7' in bar 2 of the chords is no chord; C, Am7"),
-        (read_chords, " | | ", "the line of chords names none"),
-        (read_chords, "C D E F G", "bar 1 of the chords has 5; a bar takes 4 at most"),
+        (playing, ["Bass"], "have no notes"),
+        (playing, [], "have no notes"),
+        (read_chords, "C | H7 | F", "'H7' in bar 2 is not a chord; examples of chords are C, Am7"),
+        (read_chords, " | | ", "the progression has no chords"),
+        (read_chords, "C D E F G", "bar 1 has 5 chords; the limit is 4"),
     ],
 )
-def test_what_cannot_be_is_refused(ask: Callable[[Any], object], given: Any, says: str):
-    with pytest.raises(ValueError, match=says):
+def test_invalid_input_raises_an_error(ask: Callable[[Any], object], given: Any, message: str):
+    with pytest.raises(ValueError, match=message):
         ask(given)
 
 
-def test_a_tempo_beyond_the_range_is_remarked():
+def test_a_tempo_outside_the_range_is_remarked():
     for tempos, found in (([300.0], "is 300"), ([20.0, 300.0], "goes from 20 to 300")):
         score = arrange(band(tempos=Tempos(range(len(tempos)), tempos)))
-        assert score.remarks[-1].startswith(f"The tempo {found} beats a minute; what lies outside")
+        assert score.remarks[-1].startswith(f"The tempo {found} beats per minute; it is limited to")
 
 
-def test_without_named_chords_they_are_recognised():
+def test_chords_are_recognised_if_none_are_named():
     notes = band().notes.replace(pitch=[60, 48, 36, 50, 67])
     for texts in ([], ["A", "B"]):
         markers = tuple(Marker(i, text) for i, text in enumerate(texts))
@@ -212,7 +216,7 @@ NAMES = REMI.vocabulary.names
 
 
 def thrifty(share: float) -> Callable[[np.random.Generator, np.ndarray], int]:
-    """Choose any token, but so often a bar or the end where they may come: bars are short."""
+    """Return a choice that takes a bar or the end, if allowed, with this probability, to keep bars short."""
 
     def choose(random: np.random.Generator, allowed: np.ndarray) -> int:
         closes = np.intersect1d(allowed, [REMI.bar, REMI.end])
@@ -234,11 +238,11 @@ def written(grammar: Grammar, prompt: np.ndarray, seed: int, most: int = 4000, t
         ("N", [["N_N"]]),
     ],
 )
-def test_a_line_of_chords_is_read(text, line):
+def test_a_progression_is_parsed(text, line):
     assert read_chords(text) == line
 
 
-def test_what_of_a_chord_is_not_kept_to_is_said():
+def test_simplified_chords_are_remarked():
     assert simplified("C | Dm7b5 E/o7 | N") == []
     assert simplified("C | G/B | C/E G/B | F:maj/3 C9") == [
         "Basses and extensions of chords are left out: G/B as G_M, C/E as C_M, F:maj/3 as F_M, "
@@ -266,7 +270,7 @@ LINES = st.lists(st.lists(CHORD, max_size=4), min_size=1, max_size=4)
 
 @settings(max_examples=12)
 @given(SEEDS, st.integers(0, 100), LINES.filter(any))
-def test_a_model_of_no_knowledge_keeps_to_the_line(seed, prompt_length, line):
+def test_a_random_model_follows_the_progression(seed, prompt_length, line):
     piece = walk(seed, prompt_length)
     starts = REMI.bars(piece)
     prompt, before = np.append(piece[: starts[-1]], REMI.bar), len(starts) - 1
@@ -276,7 +280,7 @@ def test_a_model_of_no_knowledge_keeps_to_the_line(seed, prompt_length, line):
     found = [[*bar.values()] for bar in chords_of(sequence)]
     sounding = [chord for bar in found[:before] for chord in bar][-1:]
     wanted = []
-    for bar in range(len(found) - 1 - before):  # the last may be broken off
+    for bar in range(len(found) - 1 - before):  # the last one may be incomplete
         asked = [*sounding, *line[bar % len(line)]]
         wanted.append([chord for last, chord in pairwise([None, *asked]) if chord != last])
         wanted[-1] = wanted[-1][len(sounding) :]
@@ -287,7 +291,7 @@ def test_a_model_of_no_knowledge_keeps_to_the_line(seed, prompt_length, line):
 @pytest.mark.parametrize(
     ("line", "places"), [("C F", [0, 8]), ("C F G", [0, 4, 12]), ("C F G C", [0, 4, 8, 12])]
 )
-def test_chords_stand_on_their_shares_of_the_bar(line, places):
+def test_chords_divide_the_bar_evenly(line, places):
     grammar = REMI.grammar(chords=read_chords(line))
     prompt = ids_of(REMI, "begin bar")
     sequence = written(grammar, prompt, 3, most=300, thrift=1.0)

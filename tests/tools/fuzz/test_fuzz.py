@@ -68,7 +68,7 @@ def stumble(data: bytes, *_: object) -> str:
         (crash, "ended the process twice (signal 11)"),
         (hang, "it takes longer than 10 seconds"),
         (slow, "it took 2."),
-        (hoard, "it takes more memory than there is"),
+        (hoard, "it takes more memory than is available"),
         (stumble, "KeyError"),
     ],
 )

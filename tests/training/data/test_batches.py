@@ -23,16 +23,16 @@ def batches(folder: Path, seed: int = 1, process: int = 0, processes: int = 1, *
 
 
 @pytest.mark.parametrize(
-    ("spoken", "changes", "digest"),
+    ("language", "changes", "digest"),
     [
         ("remi", {}, "edc79d60ab4297ab"),
         ("groove", {"drop_track": 0.3, "mix_drums": 0.3}, "8c374819a93e7e60"),
         ("ensemble", GOALS, "90f323c56d99695c"),
     ],
 )
-def test_batches_equal_those_of_earlier_versions(spoken, changes: dict, digest, tmp_path: Path):
+def test_batches_equal_those_of_earlier_versions(language, changes: dict, digest, tmp_path: Path):
     """Golden digests of the first batches: otherwise resumed runs would differ from uninterrupted ones."""
-    folder = prepared_set(tmp_path / "set", spoken, train=3, held_out=1)
+    folder = prepared_set(tmp_path / "set", language, train=3, held_out=1)
     data = batches(folder, length=120, transpose=6, **changes)
     tokens = np.concatenate([data[number] for number in range(20)])
     assert hashlib.sha256(tokens.astype("<i2").tobytes()).hexdigest()[:16] == digest
@@ -139,9 +139,7 @@ def test_loader_yields_the_windows_of_consecutive_batches(pianos: Path, windows:
     assert_same(steps[last.step + 1 :], rest)
 
 
-def test_error_in_the_loader_thread_is_raised_by_the_iterator(
-    pianos: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_error_in_the_loader_thread_is_raised(pianos: Path, monkeypatch: pytest.MonkeyPatch):
     whole = Batches.__getitem__
 
     def broken(self: Batches, number: int) -> np.ndarray:

@@ -46,12 +46,12 @@ def test_every_source_is_recognised_and_gives_valid_tokens(name: str, make, tmp_
     assert meta == prepared.meta
     assert meta["skipped"] == []
     assert meta["source"]["name"] == name
-    speaker = language_from_spec(meta["language"])
+    language = language_from_spec(meta["language"])
     for row in range(len(prepared)):
         ids = np.asarray(prepared.ids(row))
-        assert speaker.validate(ids) is None
-        assert (ids[0], ids[-1]) == (speaker.begin, speaker.end)
-        assert prepared.bars(row).tolist() == speaker.bars(ids).tolist()
+        assert language.validate(ids) is None
+        assert (ids[0], ids[-1]) == (language.begin, language.end)
+        assert prepared.bars(row).tolist() == language.bars(ids).tolist()
     assert sum(split["tokens"] for split in meta["counts"].values()) == len(prepared.tokens)
 
 
@@ -87,7 +87,7 @@ def test_file_that_crashes_its_reader_is_skipped(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(training.data.prepare, "encode_piece", encode_or_crash)
     meta = prepare("midi", source, tmp_path / "set", PrepareOptions(workers=2, validation=0))
     assert meta["skipped"] == [
-        {"name": "song0.mid", "reason": "working on it ended the process twice (signal 11)"}
+        {"name": "song0.mid", "reason": "it ended the process twice (signal 11)"}
     ]
     assert meta["counts"]["train"]["files"] == 2
 

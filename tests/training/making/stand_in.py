@@ -1,4 +1,4 @@
-"""A stand-in for MMA that writes what it is told: MMA itself need not be installed."""
+"""A stand-in for MMA, so that the tests do not need MMA itself."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import pytest
 from training import groove_set
 
 STAND_IN = """#!{python} -SE
-# Reads seed, groove and bars, and writes drums, a bass and chords that depend on them, as a MIDI file of type 1.
+# Writes drums, bass and chords, as a function of seed, groove and bars, to a MIDI file of type 1.
 import random, struct, sys
 
 lines = open(sys.argv[3]).read().split("\\n")
-said = dict(line.split(" ", 1) for line in lines if line)
-open(said["Use"].split()[0]).close()  # as MMA, which takes a name up to a space
-drawn = random.Random(said["RndSeed"] + said["Groove"])
+settings = dict(line.split(" ", 1) for line in lines if line)
+open(settings["Use"].split()[0]).close()  # like MMA, which reads a name up to a space
+drawn = random.Random(settings["RndSeed"] + settings["Groove"])
 beats = 4 * sum(line[:1].isdigit() for line in lines)
-parts = [(b"Drum", 9, 0), (b"Bass", 0, 33), (b"Chord", 1, 0)][: 2 if said["Groove"] == "Lonely" else 3]
+parts = [(b"Drum", 9, 0), (b"Bass", 0, 33), (b"Chord", 1, 0)][: 2 if settings["Groove"] == "Lonely" else 3]
 tracks = [b"\\0\\xff\\x2f\\0"]
 for name, channel, program in parts:
     data = b"\\0\\xff\\x03" + bytes([len(name)]) + name + bytes([0, 0xC0 + channel, program])
@@ -42,7 +42,7 @@ LIBRARY = {
 
 
 def install(folder: Path, monkeypatch: pytest.MonkeyPatch, library: str = "lib") -> None:
-    """Put the program on the path and its styles where they are looked for."""
+    """Install the stand-in on the path, with a library of styles."""
     program = folder / "bin" / "mma"
     program.parent.mkdir()
     program.write_text(STAND_IN.format(python=sys.executable))

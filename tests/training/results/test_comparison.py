@@ -21,7 +21,7 @@ def test_results_of_a_run_are_those_of_its_last_step(trained: Path, tmp_path: Pa
     drawn = Figure().subplots()
     tables = [read_table(trained / "positions.csv")] * 2
     draw_position_means(drawn, {"run": tables[:1]}, 32)
-    assert not drawn.collections  # of one run, no interval
+    assert not drawn.collections  # no interval for a single run
     draw_position_means(drawn, {"run": tables}, 32)
     assert len(drawn.collections) == 1
     with pytest.raises(ValueError, match="holds no checkpoint"):
@@ -68,13 +68,12 @@ def test_intervals_are_students_and_changes_are_paired_by_seed():
     found = [*runs("none", 1.0, 2.0, 3.0), *runs("rope", 0.9, 1.8, 3.0)]
     rope, none = ranked(found, {"rope": "none"})
     assert (none["seeds"], none["inside"], none["beyond"], none["against"]) == (3, 2.0, 3.0, "")
-    assert none["inside_interval"] == pytest.approx(
-        4.302653 / 3**0.5
-    )  # t of two degrees of freedom
+    t = 4.302653  # of two degrees of freedom
+    assert none["inside_interval"] == pytest.approx(t / 3**0.5)
     assert none["change"] is None
     assert rope["against"] == "none"
     assert rope["change"] == pytest.approx(-0.1)
-    assert rope["change_interval"] == pytest.approx(4.302653 * 0.1 / 3**0.5)
+    assert rope["change_interval"] == pytest.approx(t * 0.1 / 3**0.5)
     assert rope["change_beyond"] == pytest.approx(-0.1)
     (one,) = ranked(runs("rope", 1.5), {})
     assert (one["inside"], one["inside_interval"]) == (1.5, None)
@@ -99,7 +98,7 @@ TABLES = {
 
 @pytest.mark.parametrize("rows", [1, 9])
 def test_curves_are_drawn_for_any_name_and_length(tmp_path: Path, rows: int):
-    run = tmp_path / on_disk("$\\foo$\x1b\u202e")  # which is no mathematics
+    run = tmp_path / on_disk("$\\foo$\x1b\u202e")  # not mathematics
     run.mkdir()
     for name, text in TABLES.items():
         (run / f"{name}.csv").write_text("\n".join(text.splitlines()[:rows]) + "\n")

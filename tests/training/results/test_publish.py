@@ -1,4 +1,4 @@
-"""A run becomes a model with a README of facts."""
+"""Models are published from runs, with a README of facts."""
 
 import shutil
 from dataclasses import replace
@@ -34,7 +34,7 @@ def test_run_is_published_with_a_readme_of_facts(pianos: Path, tmp_path: Path):
     write_config(toy_config(tmp_path, pianos, **changes))
     best = checkpoint.read_card(run / "model")[1].training
     for saved in (run / "checkpoints").iterdir():
-        if int(saved.name) >= best["steps"] > 5:  # killed before it was saved
+        if int(saved.name) >= best["steps"] > 5:  # as if killed before it was saved
             shutil.rmtree(saved)
     (run / "curves.png").touch()
     target = tmp_path / "toy-model"
@@ -66,7 +66,7 @@ def test_untrained_run_and_changed_data_are_refused(trained: Path, pianos: Path,
     write_config(config)
     with pytest.raises(ValueError, match="holds no checkpoint; train it first"):
         publish(Path(config.run), tmp_path / "model")
-    # Its card would say that it had learned from them, and with what loss.
+    # Otherwise its card would claim training on these data, and their loss.
     run, data = tmp_path / "trained", tmp_path / "data"
     shutil.copytree(trained, run)
     config = read(run / "config.yaml")

@@ -30,15 +30,8 @@ class MidiFolder(Source):
                 stem = str(PurePosixPath(file).with_suffix("")) if tunes == 1 else name
                 split = splits.setdefault(stem, split_by_name(name, validation=validation))
                 path, number = listing.path(file), tune if tunes > 1 else None
-                pieces.append(
-                    Piece(
-                        name=printable(name),
-                        path=path,
-                        split=split,
-                        work=printable(stem),
-                        tune=number,
-                    )
-                )
+                names = {"name": printable(name), "work": printable(stem)}
+                pieces.append(Piece(**names, path=path, split=split, tune=number))
         return Found(pieces=pieces)
 
 

@@ -1,4 +1,4 @@
-"""Requests are done in turns by processes of the server's own; what fails there costs its own requests alone."""
+"""Composing processes take turns between requests, and failures affect only their own requests."""
 
 import os
 import signal
@@ -42,7 +42,7 @@ def begun(composer: Composer, wanted: Continuation, **more) -> RemoteJob:
     return job
 
 
-def test_a_new_process_takes_over_what_another_has_not_begun(composer: Composer):
+def test_a_new_process_takes_over_jobs_that_have_not_begun(composer: Composer):
     class Noted(EngineProcess):
         def __init__(self) -> None:
             self.jobs, self.sent, self.ready = {}, [], True
@@ -70,7 +70,7 @@ def test_a_new_process_takes_over_what_another_has_not_begun(composer: Composer)
 
 
 @pytest.mark.parametrize("dies", [True, pytest.param(False, marks=pytest.mark.long)])
-def test_a_process_that_dies_or_is_not_understood_loses_its_requests_alone(
+def test_a_process_that_dies_or_garbles_reports_fails_only_its_own_requests(
     composer, dies: bool, monkeypatch
 ):
     def misunderstood(_: EngineProcess) -> None:
@@ -84,7 +84,7 @@ def test_a_process_that_dies_or_is_not_understood_loses_its_requests_alone(
             patched.setattr(EngineProcess, "receive", misunderstood)
         assert job.ended.wait(LATE)
     error, said = (ValueError, "the system ended") if dies else (RuntimeError, "try again")
-    with pytest.raises(error, match=said):  # the page shows the message of the first
+    with pytest.raises(error, match=said):  # the page shows messages of ValueError
         job.check()
     again = begun(composer, work(tokens=5))
     assert again.ended.wait(LATE)
@@ -92,10 +92,10 @@ def test_a_process_that_dies_or_is_not_understood_loses_its_requests_alone(
     unsent = replace(work().order(), ids=threading.Lock())
     with pytest.raises(TypeError, match="pickle"):
         composer.take(MODELS[1], unsent)
-    assert composer.requests == 0  # what cannot be sent is nobody's work
+    assert composer.requests == 0  # it could not be sent, so it is not registered
 
 
-# Engines, which work in such a process.
+# The engines within a process.
 
 
 def asked(number: int, model=MODELS[0], tokens: int | None = None, **more) -> Task:
@@ -104,7 +104,7 @@ def asked(number: int, model=MODELS[0], tokens: int | None = None, **more) -> Ta
 
 
 def until(engines: Engines, ended: int) -> dict[int, list[News]]:
-    """Work until a request has ended; returns what was reported, by request."""
+    """Work until a request has ended; return the reports by request."""
     found: dict[int, list[News]] = {}
     while not any(news.ended for news in found.get(ended, [])):
         if not engines.idle:
@@ -114,7 +114,7 @@ def until(engines: Engines, ended: int) -> dict[int, list[News]]:
     return found
 
 
-def test_one_models_crowd_does_not_starve_anothers():
+def test_many_requests_to_one_model_do_not_starve_another():
     engines = Engines()
     for number in range(10):
         engines.take(asked(number))
@@ -124,7 +124,7 @@ def test_one_models_crowd_does_not_starve_anothers():
     assert not any(news.ended for reported in found.values() for news in reported)
 
 
-def test_an_idle_engine_knows_the_prompts_that_it_read_last(monkeypatch: pytest.MonkeyPatch):
+def test_an_idle_engine_keeps_its_last_prompts(monkeypatch: pytest.MonkeyPatch):
     read, go_on = [], ReadPrompt.go_on
     monkeypatch.setattr(ReadPrompt, "go_on", lambda one: (read.append(one), go_on(one)))
     engines = Engines()
@@ -138,7 +138,7 @@ def test_an_idle_engine_knows_the_prompts_that_it_read_last(monkeypatch: pytest.
     assert not read
 
 
-def test_few_models_stay_and_all_that_are_at_work():
+def test_the_last_models_and_all_busy_ones_stay():
     engines = Engines()
     for number in range(KEPT + 2):
         model = replace(MODELS[0], given=str(number))
@@ -148,10 +148,10 @@ def test_few_models_stay_and_all_that_are_at_work():
     assert [*engines._engines] == ["0", *map(str, range(3, KEPT + 2))]
 
 
-def test_a_model_that_fails_takes_its_requests_and_no_others(monkeypatch: pytest.MonkeyPatch):
+def test_a_failing_model_fails_only_its_own_requests(monkeypatch: pytest.MonkeyPatch):
     step = Engine.work
 
-    class Odd(Exception):  # which cannot be sent as it is
+    class Odd(Exception):  # cannot be unpickled
         def __init__(self, one, other):
             super().__init__(f"{one} and {other}")
 
@@ -170,7 +170,7 @@ def test_a_model_that_fails_takes_its_requests_and_no_others(monkeypatch: pytest
     assert found[1][-1].error is None
 
 
-def test_a_request_that_cannot_be_done_is_news_and_leaves_the_others():
+def test_an_invalid_request_is_reported_and_affects_no_others():
     engines, wrong = Engines(), asked(0, tokens=5)
     engines.take(replace(wrong, order=replace(wrong.order, ids=np.array([10_000]))))
     assert engines.idle
@@ -181,7 +181,7 @@ def test_a_request_that_cannot_be_done_is_news_and_leaves_the_others():
     assert until(engines, 1)[1][-1].error is None
 
 
-def test_a_request_ends_when_it_is_left_and_at_what_one_may_take():
+def test_a_request_ends_when_cancelled_and_at_its_token_limit():
     engines = Engines()
     engines.take(asked(0))
     engines.work()

@@ -1,4 +1,4 @@
-"""Whatever befalls a visitor's file is a sentence to them, and costs no other visitor anything."""
+"""Failures in reading a file give one sentence and do not affect other visitors."""
 
 import os
 import threading
@@ -37,7 +37,7 @@ def stumbles() -> None:
 
 
 def holds(begun: Path, until: Path) -> int:
-    """Say that it has begun, and in which process, and go on until a file is there."""
+    """Write the process id to a file, and run until another file exists."""
     begun.write_text(str(os.getpid()))
     while not until.exists():
         time.sleep(0.01)
@@ -53,12 +53,15 @@ def readers() -> Readers:
     ("function", "said"),
     [
         (spins, "“a.abc” cannot be read: it takes longer than 2 seconds; give a part of it"),
-        (hoards, "“a.abc” cannot be read: it takes more memory than there is; give a part of it"),
-        (dies, r"“a.abc” cannot be read: working on it ended the process twice \(exit code 7\)"),
+        (
+            hoards,
+            "“a.abc” cannot be read: it takes more memory than is available; give a part of it",
+        ),
+        (dies, r"“a.abc” cannot be read: it ended the process twice \(exit code 7\)"),
         (refuses, "“a.abc” holds no notes$"),
     ],
 )
-def test_what_cannot_be_read_is_told_in_a_sentence(function, said: str, monkeypatch):
+def test_unreadable_files_give_one_sentence(function, said: str, monkeypatch):
     monkeypatch.setattr(module, "BOUNDS", Bounds(seconds=2, memory_bytes=1 << 30))
     readers = Readers()
     with pytest.raises(MidiError, match=f"^{said}"):
@@ -66,12 +69,12 @@ def test_what_cannot_be_read_is_told_in_a_sentence(function, said: str, monkeypa
     assert readers.ask(SOMEBODY, "“a.abc”", abs, -1) == 1
 
 
-def test_a_fault_of_ours_is_none_of_the_file(readers: Readers):
+def test_a_fault_of_the_server_is_not_blamed_on_the_file(readers: Readers):
     with pytest.raises(RuntimeError, match="KeyError"):
         readers.ask(SOMEBODY, "“a.abc”", stumbles)
 
 
-def test_one_visitor_leaves_a_process_for_the_next(readers: Readers, tmp_path: Path):
+def test_one_visitor_cannot_occupy_all_readers(readers: Readers, tmp_path: Path):
     until, most = tmp_path / "until", MOST_READERS - SPARED
     found: list[int] = []
 

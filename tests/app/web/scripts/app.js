@@ -1,4 +1,4 @@
-// What is done with the desk, without a page: the server and the player are stand-ins.
+// The actions of the page, with stand-ins for the server and the player.
 import { App } from "../../../../app/assets/page/app.js";
 import { mixOf, remix } from "../../../../app/assets/desk/mix.js";
 import { treeOf } from "../../../../app/assets/page/history.js";
@@ -9,7 +9,7 @@ import { equal, ok, piece, throws } from "./check.js";
 
 const bars = (count) => piece([[0, 12, 60, 80, 0]], { bars: count });
 
-// An app with a song on its stage; `compose` puts two takes of it there, as when their first notes come.
+// An app with a song on the stage; `compose` adds two running takes of it.
 function working() {
   const player = { playing: false, entry: null, tick: 0, load: (entry) => (player.entry = entry), update: (entry) => (player.entry = entry), pause: () => {}, play: () => (player.playing = true), seek: (tick) => (player.tick = tick), loop: (ticks) => (player.round = ticks) };
   const app = new App({ facts: { models: [{ name: "m" }], sampling: [] }, desk: new Desk(), server: {}, player }), stopped = [];
@@ -24,7 +24,7 @@ function working() {
   return { app, desk: app.desk, player, stopped, compose, entry };
 }
 
-// Something on the page that has, or has not, a focus that is seen; by what selectors name it.
+// A stand-in for an element that matches the selector `name`; `seen` is whether its focus is visible.
 function element(name) {
   const one = { seen: false, blurred: false, blur: () => (one.blurred = true) };
   one.matches = (query) => (query === ":focus-visible" ? one.seen : query.split(", ").includes(name));
@@ -32,7 +32,7 @@ function element(name) {
   return one;
 }
 
-// An app that takes down what it is told to do by keys and by files that are dropped.
+// An app that records what shortcuts and dropped files make it do.
 function listening() {
   const hears = {}, done = [], before = globalThis.addEventListener, tell = (what) => () => done.push(what);
   const app = { undo: tell("undo"), redo: tell("redo"), play: (entry) => done.push(`play ${entry}`), desk: { current: "song" }, player: { entry: {}, play: tell("play") }, opening: 0, toggle: App.prototype.toggle };
@@ -51,7 +51,7 @@ function listening() {
 }
 
 export const tests = {
-  "undo stops a composition when it takes back that one alone"() {
+  "undo stops a composition only if it undoes all its takes"() {
     const { app, desk, stopped, compose } = working();
     compose();
     app.edit(bars(3), "deleting bars");
@@ -63,11 +63,11 @@ export const tests = {
     app.undo();
     equal([desk.open.takes, stopped], [[], ["run"]]);
   },
-  "nudges that are one step leave one piece, which came of what was there before them all"() {
+  "nudges merged into one step leave one piece, whose parent is the piece before them"() {
     const { app, desk } = working(), steps = desk.past.length;
     for (const onset of [3, 6, 9]) app.edit(piece([[onset, 12, 60, 80, 0]]), "moving notes", {}, "nudge 1");
     equal([desk.past.length, desk.listed.length, desk.current.parent, desk.current.piece.notes[0]], [steps + 1, 2, "song", 9]);
-    app.edit(piece([[9, 15, 60, 80, 0]]), "changing a length", {}, "nudge 2");
+    app.edit(piece([[9, 15, 60, 80, 0]]), "changing note lengths", {}, "nudge 2");
     app.undo();
     equal(desk.current.piece.notes[0], 9);
     app.undo();
@@ -75,14 +75,14 @@ export const tests = {
     app.redo();
     equal(desk.current.piece.notes[0], 9);
   },
-  "what is made by hand of a take that is still being written has the bars that there are"() {
+  "an edit of a take that is still being written has the bars so far"() {
     const { app, desk, entry } = working(), region = { first: 1, stop: 16, tracks: null };
-    desk.show(entry("take", { kind: "take", how: "continue", parent: "song", state: "running", piece: bars(16), bars: 16, now: 100, region }), "going back");
+    desk.show(entry("take", { kind: "take", how: "continue", parent: "song", state: "running", piece: bars(16), bars: 16, now: 100, region }), "opening from the history");
     app.edit(piece([[0, 12, 61, 80, 0]], { bars: 16 }), "moving notes");
     const { state, chosen, piece: { lines }, region: left } = desk.current;
     equal([state, chosen, lines.length, left.stop], ["done", 3, 4, 3]);
   },
-  "the history has each piece below what it came of, and those that came of each other in a circle too"() {
+  "the history has each piece below its parent, even with cycles"() {
     const { desk, entry } = working();
     for (const [id, parent] of [["take", "song"], ["left", "right"], ["right", "left"], ["own", "own"], ["below", "gone"], ["gone", "take"]])
       desk.show(entry(id, { parent }), "opening a file");
@@ -90,7 +90,7 @@ export const tests = {
     const rows = [["song", 0], ["take", 1], ["below", 2], ["left", 0], ["right", 1], ["own", 0]];
     equal(treeOf(desk).map(([{ id }, depth]) => [id, depth]), rows);
   },
-  async "what is no longer to be opened is not waited for"() {
+  async "a cancelled opening is not waited for"() {
     const { app, desk, entry } = working(), asked = [];
     app.models.set("m", { name: "m", lacks: {} });
     app.server = { open: () => new Promise(() => {}), async *write(given) { asked.push(given.id); } };
@@ -100,14 +100,14 @@ export const tests = {
     await app.composer.start({ kind: "continue" });
     equal(asked, ["song"]);
   },
-  "undo of what was done before does not stop a composition that waits in line"() {
+  "undo of an earlier step does not stop a queued composition"() {
     const { app, desk, stopped } = working();
     app.edit(bars(3), "deleting bars");
     app.composer.run = { id: "run", ids: null };
     app.undo();
     equal([desk.open.current, stopped], ["song", []]);
   },
-  async "a piece that comes after another was chosen stays away, and what is asked for at once goes by what is being opened"() {
+  async "an opening superseded by another is dropped, and a request waits for the piece being opened"() {
     const { app, desk } = working(), opened = { piece: piece([]), title: "nothing", model: "m", bars: 0, chosen: 0, notices: [], remarks: [] }, asked = [];
     let come;
     app.models.set("m", { name: "m", lacks: {} });
@@ -123,7 +123,7 @@ export const tests = {
     await Promise.all([second, writes]);
     equal([desk.current.kind, asked], ["nothing", [[null, null]]]);
   },
-  async "another model hears what is being opened, not the piece before it"() {
+  async "a change of model applies to the piece being opened, not the one before it"() {
     const { app, desk } = working(), comes = [], asked = [];
     app.models.set("n", { name: "n", language: "other" });
     app.server = { open: (what) => (asked.push([what.model, what.name]), new Promise((done) => comes.push(() => done({ piece: bars(4), title: "next", file: "AAAA", model: what.model, bars: 4, chosen: 4, notices: [], remarks: [] })))) };
@@ -136,7 +136,7 @@ export const tests = {
     await changes;
     equal([desk.current.title, desk.current.model, asked[1]], ["next", "n", ["n", "next.mid"]]);
   },
-  "a request to stop that was lost is sent again, and takes that nobody wants any more are stopped"() {
+  "a lost request to stop can be sent again, and a request whose takes are deleted is stopped"() {
     const { app, stopped, compose } = working(), { stop } = Object.getPrototypeOf(app.composer);
     compose();
     app.remove("run 0");
@@ -153,12 +153,12 @@ export const tests = {
       equal([sent, app.composer.run.stopped], [2, true]);
     });
   },
-  "what is new in a take stays so where its bars go, and what is no chord changes nothing"() {
+  "the new part of a take follows deleted bars, and an unknown chord changes nothing"() {
     const { app, desk, entry } = working(), region = { first: 2, stop: 4, tracks: null };
     desk.put(entry("take", { kind: "take", how: "continue", parent: "song", region, provenance: { prompt_bars: [1, 2] } }));
     const before = JSON.stringify(desk.open);
-    throws(() => app.bars("take", "chord", { first: 1, stop: 2 }, "Hm?"), /no chord/);
-    throws(() => app.bars("take", "delete", { first: 0, stop: 4 }), /all bars/);
+    throws(() => app.bars("take", "chord", { first: 1, stop: 2 }, "Hm?"), /not a known chord/);
+    throws(() => app.bars("take", "delete", { first: 0, stop: 4 }), /all the bars/);
     equal(JSON.stringify(desk.open), before);
     app.bars("take", "delete", { first: 0, stop: 1 });
     const { current } = desk;
@@ -170,7 +170,7 @@ export const tests = {
     app.undo();
     equal(desk.open.current, "song");
   },
-  "a take is played from where it is seen on, or from what is new, and bars of it go round"() {
+  "a take is played from its first visible or new bar, and its bars can be looped"() {
     const { app, desk, player, entry } = working(), region = { first: 2, stop: 4, tracks: null };
     desk.begin([entry("take", { kind: "take", how: "continue", parent: "song", region, run: "run", number: 0 })]);
     const take = desk.entries.get("take"), from = (more, at) => {
@@ -184,7 +184,7 @@ export const tests = {
     app.loop("take", { first: 1, stop: 9 });
     equal(player.round, [48, 192]);
   },
-  "what plays is heard as undo leaves it, and goes on while something else is opened or composed"() {
+  "playback follows undo, and continues while something else is opened or composed"() {
     const { app, desk, player, compose, entry } = working();
     player.playing = true;
     app.edit(bars(3), "deleting bars");
@@ -201,7 +201,7 @@ export const tests = {
     app.follow();
     equal(player.entry.id, "other");
   },
-  async "a take that another model hears is none of its run any more"() {
+  async "a take read by another model no longer belongs to its request"() {
     const { app, desk, compose } = working(), opened = { piece: bars(4), title: "a", model: "n", bars: 4, chosen: 4, notices: [], remarks: [] };
     app.server = { open: async () => opened };
     app.models.set("n", { name: "n", language: "other" });
@@ -211,7 +211,7 @@ export const tests = {
     const { title } = desk.current, steps = desk.past.length;
     await app.changeModel("n");
     const { current } = desk;
-    equal([current.kind, current.model, current.parent, current.act, current.run], ["file", "n", "run 0", "heard by n", undefined]);
+    equal([current.kind, current.model, current.parent, current.act, current.run], ["file", "n", "run 0", "read with n", undefined]);
     equal([current.title, mixOf(desk, current), desk.past.length], [title, [{ mute: true }], steps + 1]);
     app.models.set("same", { name: "same", language: "other" });
     await app.changeModel("same");
@@ -219,14 +219,14 @@ export const tests = {
     equal(nextNumber(desk.listed, desk.entries.get("song")), 2);
     equal([titleOf(desk.entries.get("song"), 2), titleOf({ title: "song, variation 2" }, 0), titleOf({ kind: "nothing" }, 0)], ["song, take 3", "song, variation 2.1", "Take 1"]);
   },
-  async "a folder that is dropped is told from a file, and a large one is not read"() {
+  async "a dropped folder is reported, and a large file is not read"() {
     const { app } = working();
     await app.openFile({ name: "My songs", size: 1, arrayBuffer: async () => { throw new Error(); } });
     ok(/“My songs” cannot be read: it is a folder/.test(app.trouble), app.trouble);
     app.openFile({ name: "a.mid", size: (1 << 20) + 1 });
-    ok(/larger than the 1 MB/.test(app.trouble), app.trouble);
+    ok(/larger than the limit of 1 MB/.test(app.trouble), app.trouble);
   },
-  async "what a model cannot do is not asked of it, and one request is at work at a time"() {
+  async "unsupported options are not sent, and only one request runs at a time"() {
     const { app, desk, entry } = working(), asked = [];
     app.models.set("m", { name: "m", lacks: { chords: "none" } });
     app.server = { async *write(given, ask) { asked.push([given.id, given.file, ask.kind, ask.model, ask.chords]); } };
@@ -237,9 +237,9 @@ export const tests = {
     equal(asked, ["infill", "continue"].map((kind) => ["file", new Uint8Array(3), kind, "m", ""]));
     app.server = { async *write() { await app.composer.start({ kind: "continue" }); } };
     await app.composer.start({ kind: "continue" });
-    ok(/still at work/.test(app.trouble), app.trouble);
+    ok(/still running/.test(app.trouble), app.trouble);
   },
-  async "what a piece from nothing is to be like is asked where no piece is open, of a model that can"() {
+  async "an idea is sent only for a new piece and to a model that supports it"() {
     const { app, desk, entry } = working(), asked = [];
     app.models.set("m", { name: "m", idea: null, lacks: {} });
     app.models.set("any", { name: "any", idea: { style: [] }, lacks: {} });
@@ -251,12 +251,12 @@ export const tests = {
     }
     equal(asked, [null, { key: "C major" }, null]);
   },
-  async "space plays after a pointer, keys press what they have reached, and undo is left to a field in which one types"() {
+  async "space plays after a click, presses buttons focused by key, and Ctrl+Z is left to text fields"() {
     const { app, hears, done, key } = listening(), button = element("button"), field = element("input[type=text]");
-    hears.focusin({ target: button }); // by a pointer
+    hears.focusin({ target: button }); // by a click
     key(" ", button);
     equal([done.splice(0), button.blurred], [["play"], true]);
-    button.seen = true; // its focus, by the tab key
+    button.seen = true; // focused by the Tab key
     hears.focusin({ target: button });
     key(" ", button);
     key("z", field, { ctrlKey: true });
@@ -268,7 +268,7 @@ export const tests = {
     key("y", button, { metaKey: true });
     equal(done.splice(0), ["play", "play song", "undo", "redo", "redo"]);
   },
-  async "files that are dropped are opened one after the other, up to one that cannot be read"() {
+  async "dropped files are opened in turn, up to an unreadable one"() {
     const { hears, done } = listening(), drop = async (...files) => {
       hears.drop({ preventDefault() {}, dataTransfer: { types: ["Files"], files } });
       await new Promise((rested) => setTimeout(rested));

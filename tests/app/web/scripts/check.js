@@ -1,4 +1,4 @@
-// What the tests of the page's scripts say is so; the same in node and in a browser.
+// Assertions and pieces for the tests of the page's scripts, in node and in the browser.
 export const ok = (value, words = "is so") => {
   if (!value) throw new Error(`not: ${words}`);
 };
@@ -13,7 +13,7 @@ export const throws = (act, words) => {
   throw new Error(`nothing was thrown that says ${words}`);
 };
 
-// A piece of so many bars with rows [onset, duration, pitch, velocity, track], a twelfth of a beat a tick.
+// A piece with rows [onset, duration, pitch, velocity, track] and twelve ticks per beat.
 export const piece = (rows, { bars = 4, tracks = 1, tempos = [[0, 120]] } = {}) => ({
   notes: Int32Array.from(rows.flat()), ticksPerBeat: 12, lines: Array.from({ length: bars + 1 }, (_, n) => 48 * n), centre: 1,
   tracks: Array.from({ length: tracks }, (_, n) => ({ name: `Track ${n}`, program: n, drum: n === 2 })), tempos, chords: [], meters: [[0, 4, 4]],

@@ -1,10 +1,10 @@
-// Blind comparisons: what there is to compare, what is heard of it, and what is kept of a choice.
+// Blind comparisons: the pairs, the excerpts, and the stored choices.
 import { Choices, blind, pairsOf } from "../../../../app/assets/desk/listening.js";
 import { Desk } from "../../../../app/assets/desk/state.js";
 import { barCount, rowsOf } from "../../../../app/assets/music/piece.js";
 import { equal, ok, piece } from "./check.js";
 
-// A piece of so many bars, each of which begins with a note; what is written has other ones from a bar on.
+// A piece with a note at the start of each bar, with another pitch from the bar `from` on.
 const song = (bars, from = bars) =>
   piece(
     Array.from({ length: bars }, (_, bar) => [48 * bar, 12, bar < from ? 60 : 70, 80, 0]),
@@ -35,7 +35,7 @@ function desked(parent, ...takes) {
 const named = (desk) =>
   pairsOf(desk).map((pair) => pair.map(({ facts }) => facts.what).join(" and "));
 
-// What a browser keeps.
+// A stand-in for the browser's storage.
 function store() {
   const kept = new Map();
   return {
@@ -45,19 +45,19 @@ function store() {
 }
 
 export const tests = {
-  "two takes are compared, and each with the piece where it really goes on"() {
+  "takes are compared with each other and with the real continuation"() {
     const three = ["take 1 and take 2", "take 1 and the real piece", "take 2 and the real piece"];
     equal(named(desked({}, take(0), take(1))), three);
     const two = [take(0), take(1)];
     equal(named(desked({ piece: song(4) }, ...two)), three.slice(0, 1)); // it ends there
-    equal(named(desked({ provenance: { model: "groove" } }, ...two)), three.slice(0, 1)); // a model wrote it
+    equal(named(desked({ provenance: { model: "groove" } }, ...two)), three.slice(0, 1)); // written by a model
     equal(named(desked({ kind: "edit" }, ...two)), three.slice(0, 1));
     const growing = take(1, { state: "running" });
     equal(named(desked({ piece: song(4) }, take(0), growing)), []);
     const parts = take(0, { how: "accompany", region: { first: 0, stop: 8, tracks: [0] } });
     equal(named(desked({}, parts)), []);
   },
-  "the same bars are heard of both, from two before what is new on"() {
+  "both sides have the same bars, from two before the new ones"() {
     const desk = desked({}, take(0)),
       [pair] = pairsOf(desk);
     const { A, B, bars } = blind(pair, () => 0);
@@ -90,7 +90,7 @@ export const tests = {
       ["A", "A"],
     );
   },
-  "a choice is kept with what it was between, and can be written and deleted"() {
+  "a choice is stored with its sides, and can be exported and deleted"() {
     const kept = store(),
       choices = new Choices(() => kept),
       [pair] = pairsOf(desked({}, take(0)));
@@ -118,7 +118,7 @@ export const tests = {
     choices.clear();
     equal(choices.all, []);
   },
-  "a browser that keeps nothing has them for this visit"() {
+  "without storage, choices last for the visit"() {
     const refuse = () => {
       throw new Error("not here");
     };

@@ -1,5 +1,5 @@
-// What is made of pieces by hand: trimmed, cut, moved, retuned to a chord, named by the key, written as MIDI.
-import { readChord, toldOf, toldOfLine, withChord } from "../../../../app/assets/music/chords.js";
+// Pieces: editing, trimming, chords, names by key, notation, MIDI; and rolls under pointers and keys.
+import { readChord, chordNotice, progressionNotice, withChord } from "../../../../app/assets/music/chords.js";
 import { Clock } from "../../../../app/assets/music/clock.js";
 import { drawn, lengthened, moved, quantised, removed } from "../../../../app/assets/music/edits.js";
 import { asHeard, changesOf, isHeard, silentOf } from "../../../../app/assets/music/heard.js";
@@ -18,8 +18,8 @@ import { equal, near, ok, piece, throws } from "./check.js";
 
 const four = () => piece([0, 1, 2, 3].map((bar) => [48 * bar, 60, 60 + bar, 80, 0]));
 
-// A roll without a page, 24 pixels a beat, with a hand on it; `at` is a pointer over a tick of a pitch in a lane, `off`
-// pixels further.
+// A roll without a page, with 24 pixels per beat and note editing; `at` is a pointer at a tick and a pitch of a lane, `off`
+// pixels to the right.
 function handled(song) {
   const classes = new Set(), classList = { remove: (name) => classes.delete(name), toggle: (name, on) => (on ? classes.add(name) : classes.delete(name)) };
   const view = { clientLeft: 0, clientTop: 0, clientWidth: 846, clientHeight: 400, scrollLeft: 0, getBoundingClientRect: () => ({ left: 0, top: 0 }) };
@@ -38,7 +38,7 @@ function handled(song) {
   return { roll, hand, at, drag, classes };
 }
 
-// A roll of so many bars without a page; `hears` are the listeners of its elements.
+// A roll of many bars without a page; `hears` are the listeners of its elements.
 function longRoll(bars) {
   const { roll } = handled(piece([[0, 12, 60, 80, 0]], { bars }));
   const element = (hears = {}) => ({ hears, addEventListener: (name, act) => (hears[name] = act), setPointerCapture() {}, focus() {}, classList: { toggle() {}, remove() {} } });
@@ -49,7 +49,7 @@ function longRoll(bars) {
   return roll;
 }
 
-// Frames are drawn when `run` says so.
+// Frames are drawn when `run` is called.
 function inFrames(act) {
   const frames = [], before = globalThis.requestAnimationFrame;
   globalThis.requestAnimationFrame = (one) => frames.push(one);
@@ -63,7 +63,7 @@ function inFrames(act) {
 }
 
 export const tests = {
-  "a piece is read in plain lengths, with one voice on a staff"() {
+  "notation has simple durations and one voice per staff"() {
     const beat = 12, drums = { name: "Drums", program: 0, drum: true };
     const song = { ...piece([[1, 30, 72, 80, 0], [12, 10, 74, 80, 0], [24, 3, 76, 80, 0], [48, 4, 72, 80, 0], [52, 4, 72, 80, 0], [56, 3, 72, 80, 0]]), ticksPerBeat: beat };
     const read = rowsOf(asRead(song)).map((row) => row.slice(0, 2));
@@ -71,20 +71,20 @@ export const tests = {
     const kit = { ...piece([[0, 1, 36, 80, 0], [6, 1, 38, 80, 0], [24, 1, 36, 80, 0]]), ticksPerBeat: beat, tracks: [drums] };
     equal(rowsOf(asRead(kit)).map((row) => row.slice(0, 2)), [[0, 6], [6, 6], [24, 12]]);
   },
-  "a drag to the edge goes on, the faster the further, and ends with the piece or the hand"() {
+  "a drag to the edge scrolls, faster with distance, until the end of the piece or of the drag"() {
     inFrames((run) => {
       const roll = longRoll(590), seen = [], { hears } = roll.line;
       onDrag(roll, roll.line, () => ({ move: () => seen.push(roll.view.scrollLeft) }));
       const left = (places, frames = 10) => {
         hears.pointerdown({ pointerId: 1, button: 0 });
         places.forEach((clientX) => hears.pointermove({ clientX }));
-        seen.length -= places.length; // of the hand, not of the edge
+        seen.length -= places.length; // moves of the pointer, not of the edge
         run(frames);
         hears.pointerup();
         run(1);
         return roll.axis.left;
       };
-      equal([left([400]), left([840]), left([60, 70])], [0, 0, 0]); // one that only begins there
+      equal([left([400]), left([840]), left([60, 70])], [0, 0, 0]); // a drag that begins at the edge
       const slow = left([400, 840]), fast = left([1000]) - slow;
       ok(slow > 0 && fast > 5 * slow, `${slow} and ${fast}`);
       equal([seen.length, seen.at(-1)], [20, slow + fast]);
@@ -92,7 +92,7 @@ export const tests = {
       equal([left([0], 9999), left([400, 0], 9999)], [0, 0]);
     });
   },
-  "bars past the edge are chosen by a drag, and so is the end of a prompt"() {
+  "a drag past the edge selects bars, and moves the end of the prompt"() {
     inFrames((run) => {
       const roll = longRoll(590), at = (clientX) => ({ clientX, clientY: 200, button: 0, pointerType: "mouse", pointerId: 1, type: "pointerup", preventDefault() {} });
       dragRange(roll);
@@ -111,7 +111,7 @@ export const tests = {
       equal(roll.bars, 590);
     });
   },
-  "a note goes with a drag past the edge"() {
+  "a note follows a drag past the edge"() {
     inFrames((run) => {
       const roll = longRoll(590), [lane] = roll.laid, clientY = lane.top + (lane.row(60) + 0.5) * lane.step;
       const at = (clientX) => ({ clientX, clientY, button: 0, pointerType: "mouse", pointerId: 1, type: "pointerup" });
@@ -133,41 +133,41 @@ export const tests = {
       equal([roll.axis.held, roll.range ?? null], [false, null]);
     });
   },
-  "nudges of the same notes are one step, until others are chosen or another thing is done to them"() {
+  "repeated nudges of the same notes are one step"() {
     const { roll, hand } = handled(piece([0, 3, 6, 9].map((onset) => [onset, 3, 42, 80, 0]))), names = [];
     hand.acts.edit = (made, words, as) => (names.push(as), (roll.piece = made));
     const nudge = (more = {}) => hand.key({ key: "ArrowRight", ...more }), choose = (some) => (roll.chosenNotes = new Set(some));
     choose([0, 2]);
-    for (let press = 0; press < 3; press++) nudge(); // they go in among their like
+    for (let press = 0; press < 3; press++) nudge(); // their order changes
     choose([0, 3]);
     nudge();
     nudge({ shiftKey: true });
     nudge();
-    roll.piece = { ...roll.piece }; // as when undo has been there
+    roll.piece = { ...roll.piece }; // as after undo
     nudge();
     equal(names.map((name) => names.indexOf(name)), [0, 0, 0, 3, 4, 5, 6]);
   },
-  "a long piece fits, and by hand zooms from there, and out as far as it can be read"() {
+  "a long piece fits the view, and zooming has limits"() {
     const roll = longRoll(590), zoomed = (factor) => (roll.axis.scale(factor, roll), roll.beatWidth), fit = 800 / 2360;
     near(zoomed(null), fit);
     near(zoomed(2), 2 * fit);
     near(zoomed(null), fit);
-    near(zoomed(0.5), fit); // there is no more of it
+    near(zoomed(0.5), fit); // already all of it
     near(zoomed(100), 100 * fit);
     near(zoomed(0.01), 2);
   },
-  "a short note is moved by its middle, and made longer by the last third of it"() {
+  "a short note is moved by its middle and resized by its last third"() {
     const song = piece([[12, 3, 60, 80, 0]]), held = (tick) => {
-      const { at, drag, roll } = handled(song); // the note is six pixels wide
+      const { at, drag, roll } = handled(song); // a note of six pixels
       drag(at(tick, 60, 0), at(tick + 6, 60, 0));
       return rowsOf(roll.piece)[0].slice(0, 2);
     };
     equal([held(13), held(13.7), held(14.5)], [[18, 3], [18, 3], [12, 9]]);
     const { at, drag, roll, hand } = handled(song), still = at(13, 60, 0);
-    drag(still, { ...still, clientX: still.clientX + 1 }); // a hand is never quite still
+    drag(still, { ...still, clientX: still.clientX + 1 }); // a press is never quite still
     equal([roll.piece === song, hand.chosen.size], [true, 1]);
   },
-  "a note that is dragged past its lane stays within it, above the top too"() {
+  "a note dragged past its lane is clamped to it"() {
     const song = piece([[12, 24, 48, 80, 0], [12, 24, 84, 80, 1]], { tracks: 2 }), dragged = (track, height) => {
       const { at, drag, roll } = handled(song), pitch = track ? 84 : 48;
       drag(at(24, pitch, track), { ...at(24, pitch, track), clientY: height });
@@ -178,32 +178,32 @@ export const tests = {
       const [[above, , high], [below, low]] = [dragged(track, -50), dragged(track, 999)];
       equal([above, below], [high, low]);
     }
-    const [pitch, , high] = dragged(1, 12); // in the ruler
+    const [pitch, , high] = dragged(1, 12); // over the ruler
     equal(pitch, high);
   },
-  "the pointer says where a drag makes a note longer"() {
+  "the cursor shows where a drag resizes a note"() {
     const { at, classes, hand } = handled(piece([[0, 24, 60, 80, 0]])), shows = (...place) => (hand.hover(at(...place)), classes.has("mg-lengthens"));
     equal([shows(12, 60, 0), shows(24, 60, 0, -3), shows(24, 60, 0, -7), shows(24, 61, 0, -3)], [false, true, false, false]);
     hand.hover(at(24, 60, 0, -3));
     hand.switch(false);
     ok(!classes.has("mg-lengthens"));
   },
-  "a trimmed piece ends with its last bar, held notes too"() {
+  "trimming cuts held notes"() {
     const cut = trimmed(four(), 2);
     equal(rowsOf(cut), [[0, 60, 60, 80, 0], [48, 48, 61, 80, 0]]);
     equal(cut.lines, [0, 48, 96]);
   },
-  "without some bars, what follows moves up with its tempo and chords"() {
+  "deleting bars moves later notes, tempos and chords up"() {
     const song = { ...four(), tempos: [[0, 120], [60, 90]], chords: [[0, "C_M"], [96, "G_M"]] }, cut = without(song, 1, 2);
     equal(rowsOf(cut).map((row) => [row[0], row[2]]), [[0, 60], [48, 62], [96, 63]]);
     equal([cut.lines, cut.tempos, cut.chords], [[0, 48, 96, 144], [[0, 120], [48, 90]], [[0, "C_M"], [48, "G_M"]]]);
   },
-  "what is new stays so when bars before it go, or some of it"() {
+  "a region follows deleted bars"() {
     const left = (first, stop) => regionWithout({ first: 4, stop: 12, tracks: null }, first, stop), within = (first, stop) => ({ first, stop, tracks: null });
     equal([left(0, 2), left(3, 6), left(10, 14), left(12, 14), left(8, Infinity)], [within(2, 10), within(3, 9), within(4, 10), within(4, 12), within(4, 8)]);
     equal([left(4, 12), left(2, Infinity), regionWithout(null, 0, 2)], [null, null, null]);
   },
-  "music grows by what stays and what follows"() {
+  "a piece grows by updates"() {
     const next = grown(four(), {
       notes: { keep: 3, add: [[144, 12, 99, 80, 0], [150, 6, 98, 80, 0]] }, tempos: { keep: 1, add: [] }, chords: { keep: 0, add: [[0, "C_M"]] },
       meters: { keep: 1, add: [[96, 3, 4]] }, lines: { keep: 3, add: [132, 168] }, tracks: { keep: 1, add: [{ name: "New" }] },
@@ -212,27 +212,27 @@ export const tests = {
     equal([next.meters, next.lines], [[[0, 4, 4], [96, 3, 4]], [0, 48, 96, 132, 168]]);
     equal([next.tracks.length, next.tracks.at(-1).name], [four().tracks.slice(0, 1).length + 1, "New"]);
   },
-  "bars are found, and lines near a place"() {
+  "the bar and the nearest line of a tick are found"() {
     equal([0, 47, 48, 191, 500].map((tick) => barAt(four(), tick)), [0, 0, 1, 3, 4]);
     equal([10, 30, 180].map((tick) => lineNear(four(), tick)), [0, 1, 4]);
   },
-  "bars before the first note are counted as the server leaves them out"() {
+  "leading rests are counted as on the server"() {
     const begins = (tick) => restBefore(piece([[tick, 12, 60, 80, 0]]));
     equal([0, 46, 47, 48, 100].map(begins), [0, 0, 1, 1, 2]);
     equal(restBefore(piece([])), 0);
   },
-  "a beat is what the metre of its bar counts"() {
+  "the beat depends on the metre of its bar"() {
     const song = { ...four(), meters: [[0, 4, 4], [48, 12, 8], [96, 3, 8], [144, 2, 2]] };
     equal([0, 1, 2, 3].map((bar) => beatOf(song, bar)), [12, 18, 6, 24]);
     equal(beatOf({ ...four(), meters: [] }, 0), 12);
   },
-  "what is new lies in its bars and tracks, what is held past the last line too"() {
+  "a region has the notes of its bars and tracks"() {
     const region = { first: 2, stop: 4, tracks: null };
     equal([countIn(four(), region), countIn(four(), { first: 1, stop: 2, tracks: null }), countIn(four(), { first: 0, stop: 4, tracks: [1] })], [2, 1, 0]);
     ok(inRegion(region, four().lines, 96, 0) && !inRegion(region, four().lines, 95, 0));
     equal(rowsOf(excerptFrom(four(), region)).map((row) => row[0]), [0, 48]);
   },
-  "what is new has by itself the tempo, chord and metre in force where it begins"() {
+  "an excerpt has the tempo, chord and metre in force at its start"() {
     const columns = { tempos: [[0, 120], [60, 90], [150, 80]], chords: [[0, "C_M"], [48, "G_7"], [96, "A_m"]], meters: [[0, 4, 4], [96, 3, 4], [192, 2, 4]] };
     const song = { ...four(), ...columns }, of = (first, stop) => excerptFrom(song, { first, stop, tracks: null });
     const plain = (made) => [rowsOf(made).map((row) => row.slice(0, 3)), made.lines, made.tempos, made.chords, made.meters];
@@ -240,7 +240,7 @@ export const tests = {
     equal(plain(of(3, 9)), [[[0, 60, 63]], [0, 48], [[0, 90], [6, 80]], [[0, "A_m"]], [[0, 3, 4], [48, 2, 4]]]);
     equal(plain(of(0, 1)), [[[0, 60, 60]], [0, 48], [[0, 120]], [[0, "C_M"]], [[0, 4, 4]]]);
   },
-  "notes are moved together, and not past an edge"() {
+  "notes move together and stay within the piece"() {
     equal(rowsOf(moved(four(), [0, 1], -24, 2)).map((row) => [row[0], row[2]]), [[0, 62], [48, 63], [96, 62], [144, 63]]);
     equal(rowsOf(moved(four(), [3], 24, 100))[3].slice(0, 3), [168, 60, 127]);
     equal(rowsOf(lengthened(four(), [1], -58))[1][1], 3);
@@ -248,21 +248,21 @@ export const tests = {
     equal(rowsOf(drawn(four(), 6, 12, 72, 0))[1], [6, 12, 72, 84, 0]);
     equal(drawn(four(), 999, 12, 72, 0), four());
   },
-  "no note is drawn or made longer past the end of its piece"() {
+  "notes are neither drawn nor lengthened past the end of the piece"() {
     const last = (made) => rowsOf(made).at(-1).slice(0, 2), end = piece([[0, 12, 60, 80, 0], [180, 6, 60, 80, 0]]);
     equal([last(drawn(end, 186, 12, 72, 0)), last(lengthened(end, [0, 1], 12)), rowsOf(lengthened(end, [0, 1], 12))[0][1]], [[186, 6], [180, 12], 24]);
     const past = four(); // its last note is held past it
     equal([lengthened(past, [3], 3) === past, last(lengthened(past, [3], -3))], [true, [144, 57]]);
   },
-  "what changes no note gives the piece itself"() {
+  "an edit without effect returns the piece itself"() {
     const song = four(), short = lengthened(song, [0], -99);
     ok(moved(song, [0, 1], -24, 0) === song && moved(song, [2], 0, 0) === song && lengthened(short, [0], -3) === short);
   },
-  "what is played lies on the grid at its tempo"() {
+  "played notes are quantised at the tempo"() {
     const played = quantised(piece([]), [[0.02, 0.48, 60, 90], [0.51, 0.53, 64, 70]], 120, 0, 48);
     equal(rowsOf(played), [[48, 12, 60, 90, 0], [60, 3, 64, 70, 0]]);
   },
-  "a chord typed over a bar is what is played there"() {
+  "setting a chord changes the notes of the bar"() {
     const song = { ...piece([[0, 12, 48, 80, 0], [0, 12, 61, 80, 0], [12, 12, 66, 80, 0], [48, 12, 61, 80, 0]]), chords: [[0, "C_M"]] }, next = withChord(song, 0, "Am7/G");
     const here = rowsOf(next).filter((row) => row[0] < 48);
     ok(here.every((row) => [9, 0, 4, 7].includes(row[2] % 12)), "tones of the chord");
@@ -270,10 +270,10 @@ export const tests = {
     equal(rowsOf(next).at(-1)[2], 61);
     equal(next.chords, [[0, "A_m7/G"], [48, "C_M"]]);
     equal(rowsOf(withChord(piece([]), 1, "B♭")).map((row) => row[2]), [46, 62, 65, 70]);
-    throws(() => withChord(song, 0, "Hello"), /is no chord/);
+    throws(() => withChord(song, 0, "Hello"), /is not a known chord/);
     equal(["C", "F#m", "Bb7", "Cmaj7", "Bm7b5"].map((text) => readChord(text).stored), ["C_M", "F#_m", "A#_7", "C_M7", "B_/o7"]);
   },
-  "richer chords are set as what stays of them, and what that is is said"() {
+  "richer chords are simplified with a notice"() {
     const made = (text) => (({ stored, less }) => [stored, less])(readChord(text));
     equal(["C6", "Cadd9", "G9", "Bbm9", "C6/9", "F:maj(9)", "F:maj/3", "C5", "c#mM7/e"].map(made), [
       ["C_M", "C"], ["C_M", "C"], ["G_7", "G7"], ["A#_m7", "B♭m7"], ["C_M", "C"], ["F_M", "F"], ["F_M", "F"], ["C_M", "C"], ["C#_m/E", "C♯m/E"],
@@ -283,20 +283,20 @@ export const tests = {
     ]);
     equal(["Hm?", "", "constructor", "C/constructor?", "Cfoo", "add", "dim", `C${"9".repeat(40)}`].map((text) => readChord(text)?.stored ?? null),
       [null, null, null, "C_M", null, null, null, null]);
-    equal(["C9", "C7", "G/B"].map((text) => toldOf(withChord(four(), 0, text))), ["“C9” is set as C7.", "", ""]);
-    equal([toldOfLine("C | Am7 F | N"), toldOfLine("C9 | G/B | C9 Cadd9/E | nonsense")], ["", "Taken as: C9 → C7, G/B → G, Cadd9/E → C."]);
+    equal(["C9", "C7", "G/B"].map((text) => chordNotice(withChord(four(), 0, text))), ["“C9” is set as C7.", "", ""]);
+    equal([progressionNotice("C | Am7 F | N"), progressionNotice("C9 | G/B | C9 Cadd9/E | nonsense")], ["", "Read as: C9 → C7, G/B → G, Cadd9/E → C."]);
     const silent = withChord({ ...four(), chords: [[0, "C_M"]] }, 1, "N");
     equal([rowsOf(silent), silent.chords], [rowsOf(four()), [[0, "C_M"], [48, "N_N"], [96, "C_M"]]]);
     equal(["G_7/B", "F#_m7b5/A"].map((text) => chordSign(text, 1)), ["G7/B", "F♯ø7/A"]);
   },
-  "notes and chords are named by the key"() {
+  "notes and chords are named according to the key"() {
     equal([10, 3, 6].map((pitch) => noteName(pitch, 1)), ["B♭", "E♭", "F♯"]);
     equal([6, 11].map((pitch) => noteName(pitch, -5)), ["G♭", "C♭"]);
     equal([8, 10].map((pitch) => noteName(pitch, 6)), ["G♯", "A♯"]);
     equal([centreOf({ centre: -3 }), centreOf({ fifths: -2 })], [-3, -1]);
     equal(["A#_M", "D#_m7", "G_sus4", "N_N", "B_/o7", "verse", "C_M/E", "F#_o"].map((text) => chordSign(text, 0)), ["B♭", "E♭m7", "Gsus4", "", "Bø7", "verse", "C/E", "F♯°"]);
   },
-  "chords are named by the key around them, also after a modulation"() {
+  "chords are named according to the key around them, even after a modulation"() {
     const scale = (tonic) => [0, 2, 4, 5, 7, 9, 11, 12].map((step) => tonic + step);
     const song = (...tonics) => piece(tonics.flatMap((tonic, part) => [...Array(8).keys()].flatMap((bar) =>
       scale(tonic).map((pitch, n) => [48 * (8 * part + bar) + 6 * n, 6, pitch, 80, 0]))), { bars: 8 * tonics.length });
@@ -304,10 +304,10 @@ export const tests = {
     const turn = ["F_M", "D_m", "C_M", "G_M"], sharp = ["F#_M", "A#_m", "C#_7", "G#_m"];
     equal(signs([54, 60], 7, ...sharp, ...sharp, ...turn, ...turn), ["F♯", "A♯m", "C♯7", "G♯m", "F♯", "A♯m", "C♯7", "G♯m", "F", "Dm", "C", "G", "F", "Dm", "C", "G"]);
     equal(signs([54], 7, "F#_M", "F_o", "C#_M", "C_o", "G_M/B"), ["F♯", "E♯°", "C♯", "C°", "G/B"]);
-    equal(chordSigns({ ...piece([]), centre: 9, chords: [[0, "F_M"], [48, "D_m"], [96, "C_M"], [144, "G_M"]] }), ["F", "Dm", "C", "G"]); // nothing sounds
+    equal(chordSigns({ ...piece([]), centre: 9, chords: [[0, "F_M"], [48, "D_m"], [96, "C_M"], [144, "G_M"]] }), ["F", "Dm", "C", "G"]); // without notes
     equal(chordSigns({ ...piece([]), centre: -6, chords: [[0, "D#_M"], [48, "B_M"], [96, "F#_M"], [144, "A_M"], [150, "N_N"], [160, "verse"]] }), ["E♭", "C♭", "G♭", "A", "", "verse"]);
   },
-  "seconds and ticks lead to each other through changes of tempo"() {
+  "seconds and ticks convert across tempo changes"() {
     const clock = new Clock({ tempos: [[0, 120], [24, 60], [48, 240]], ticksPerBeat: 12 });
     equal([0, 24, 48, 60].map((tick) => clock.seconds(tick)), [0, 1, 3, 3.25]);
     for (const tick of [5, 30, 70]) near(clock.tick(clock.seconds(tick)), tick);
@@ -316,7 +316,7 @@ export const tests = {
     const lanes = lanesOf([piece([[0, 1, 60, 80, 0], [2, 1, 72, 80, 0]]), piece([[0, 1, 80, 80, 0]])]);
     equal([lanes.length, lanes[0].low <= 60, lanes[0].high >= 80, lanes[0].at(lanes[0].row(70))], [1, true, true, 70]);
   },
-  "one wild take flattens no lane: what is far out is drawn at its edge"() {
+  "outliers do not flatten a lane and are drawn at its edge"() {
     const calm = piece(Array.from({ length: 24 }, (_, i) => [4 * i, 2, 60 + (i % 12), 80, 0]));
     const wild = piece(Array.from({ length: 500 }, (_, i) => [i, 2, (7 * i) % 128, 80, 0]));
     for (const pieces of [[calm, wild, calm], [piece([]), calm, wild, calm]]) {
@@ -325,7 +325,7 @@ export const tests = {
       equal([lane.row(127), lane.row(0), lane.within(127), lane.within(65)], [0, lane.rows - 1, false, true]);
     }
   },
-  "a drum kit that is struck all over has few rows, and an empty one those to draw on"() {
+  "a full drum kit has few rows, and an empty one has rows to draw on"() {
     const drums = { name: "Drums", program: 0, drum: true }, kit = (rows) => ({ ...piece(rows), tracks: [drums] });
     const wild = kit(Array.from({ length: 47 }, (_, i) => [i, 1, 35 + i, 80, 0]));
     const [lane] = lanesOf([kit([[0, 1, 36, 80, 0], [3, 1, 38, 80, 0]]), wild]);
@@ -334,24 +334,24 @@ export const tests = {
     ok([36, 38, 42].every((pitch) => empty.within(pitch)));
     ok(lanesOf([kit([[0, 1, 36, 80, 0]])], { drawing: true })[0].within(42));
   },
-  "around what is new a bar leads in, and what was filled in has two on each side"() {
+  "new bars are shown after one bar, infilled ones with two on each side"() {
     const long = { ...piece([]), lines: Array.from({ length: 17 }, (_, bar) => 48 * bar) }, seen = (first, stop, tracks = null) => aroundNew({ piece: long, region: { first, stop, tracks } });
     equal([seen(8, 16), seen(4, 6), seen(0, 16), seen(0, 16, [1]), aroundNew({ piece: long, region: null })], [{ first: 7, stop: 16 }, { first: 2, stop: 8 }, null, null, null]);
   },
-  "what is not heard is told in words"() {
+  "silent tracks are named"() {
     const song = piece([[0, 12, 60, 80, 0], [0, 12, 36, 80, 2]], { tracks: 3 });
     equal([[], [{ mute: true }], [null, { solo: true, volume: 80 }], [null, null, { volume: 0 }], [{ mute: true }, null, { mute: true }]].map((mix) => silentOf(song, mix)),
-      ["", "Track 0 muted", "nothing is heard: all is muted", "Track 2 muted", "nothing is heard: all is muted"]);
+      ["", "Track 0 muted", "all tracks muted", "Track 2 muted", "all tracks muted"]);
     equal([0, 1].map((index) => isHeard([{ mute: true, solo: true }, { solo: true }], index)), [false, true]);
   },
-  "a piece as it is heard has the key, tempo, tracks, instruments and volumes that the page plays"() {
+  "a piece as heard has the transposition, tempo, tracks, instruments and volumes of playback"() {
     const song = { ...piece([[0, 12, 60, 80, 0], [0, 12, 126, 80, 0], [0, 12, 36, 80, 2], [12, 12, 40, 80, 1]], { tracks: 3 }), chords: [[0, "A#_m7/F"], [12, "N_N"], [24, "verse"]] };
     const plain = { mix: [], tempo: 1, transpose: 0 }, played = { mix: [{ program: 42, volume: 80 }, { mute: true }], tempo: 0.5, transpose: 3 };
     equal([changesOf(song, plain), changesOf(song, { ...plain, mix: [{ program: 0, volume: 100, mute: false }] })], [[], []]);
     equal(changesOf(song, played), ["transposed by +3", "at 50 % of the tempo", "Track 1 muted", "other instruments", "other volumes"]);
     equal(changesOf(song, { ...plain, transpose: -2, mix: [{ program: 7, mute: true }] }), ["transposed by −2", "Track 0 muted"]);
     const { piece: heard, volumes } = asHeard(song, played);
-    equal(rowsOf(heard), [[0, 12, 63, 80, 0], [0, 12, 36, 80, 2]]); // what no keyboard has is not heard
+    equal(rowsOf(heard), [[0, 12, 63, 80, 0], [0, 12, 36, 80, 2]]); // pitches above 127 are dropped
     equal([heard.tempos, heard.chords, heard.tracks.map(({ program }) => program)], [[[0, 60]], [[0, "C#_m7/G#"], [12, "N_N"], [24, "verse"]], [42, 1, 2]]);
     const bytes = [...writeMidi(heard, { made: { seed: 7 }, volumes })], has = (...some) => bytes.some((_, at) => some.every((byte, i) => bytes[at + i] === byte));
     ok(has(0xb0, 7, 80) && has(0xb9, 7, 100) && has(0xc0, 42) && has(0x51, 3, 0x0f, 0x42, 0x40), "volumes, instrument and tempo");
@@ -359,11 +359,11 @@ export const tests = {
     ok(!String.fromCharCode(...writeMidi(song)).includes("\xb0\x07"));
     equal(asHeard(song, plain).piece, song);
   },
-  "a tempo too slow for a file is as slow as one can say"() {
+  "a tempo too slow for MIDI is written as the slowest possible"() {
     const text = String.fromCharCode(...writeMidi({ ...four(), tempos: [[0, 2]] }));
     ok(text.includes("\xff\x51\x03\xff\xff\xff"));
   },
-  "a MIDI file says what it holds"() {
+  "a MIDI file has its provenance and chords"() {
     const bytes = writeMidi({ ...four(), chords: [[0, "C_M"]] }, { made: { model: "ü", seed: 7 } }), text = String.fromCharCode(...bytes);
     ok(text.startsWith("MThd") && text.includes('musicgen {"model":"\\u00fc","seed":7}') && text.includes("C_M"));
   },

@@ -1,4 +1,4 @@
-// What is painted on a piano roll, and that nothing on it covers anything else; and how a roll follows what sounds.
+// The painting of a piano roll: nothing covers anything else; and how the view follows playback.
 import { Axis } from "../../../../app/assets/roll/axis.js";
 import { gutterOf } from "../../../../app/assets/roll/gutter.js";
 import { paint } from "../../../../app/assets/roll/paint.js";
@@ -6,9 +6,9 @@ import { Roll } from "../../../../app/assets/roll/roll.js";
 import { lanesOf } from "../../../../app/assets/roll/scale.js";
 import { equal, near, ok, piece } from "./check.js";
 
-const LETTER = 6; // pixels, of every letter
+const LETTER = 6; // pixels per letter
 
-// In node there is neither a window nor a document; a browser has both, and styles of its own.
+// Stand-ins for the styles, and in node for the window and the document.
 function dressed(act) {
   const before = globalThis.getComputedStyle, counted = { looked: 0 }, own = {};
   if (typeof document === "undefined") own.document = { createElement: () => ({ getContext: () => penOf([]) }) };
@@ -23,7 +23,7 @@ function dressed(act) {
   }
 }
 
-// A pen that takes down what it paints, with its colour and strength.
+// A pen that records what it paints, with colour and alpha.
 function penOf(painted) {
   const known = { font: "11px sans", globalAlpha: 1, fillStyle: "", measureText: (text) => ({ width: LETTER * text.length }) };
   return new Proxy(known, {
@@ -32,7 +32,7 @@ function penOf(painted) {
   });
 }
 
-// A roll of a piece on a view of so many pixels; `paint` gives what is painted.
+// A roll on a view of some size; `paintNow` returns what is painted.
 function rolled(song, { width = 846, height = 400, zoom = null, ...more } = {}) {
   const painted = [], pen = penOf(painted), cursor = { style: {}, classList: { toggle() {} } };
   const roll = Object.assign(Object.create(Roll.prototype), {
@@ -55,7 +55,7 @@ const song = (bars, more = {}) => ({ ...piece(Array.from({ length: bars }, (_, b
 const LONG = ["beyond the trained length: quality may drop", "quality may drop", "may drop"];
 
 export const tests = {
-  "five thousand notes are painted with little work, and of a few bars only what is in sight"() {
+  "painting is cheap, and only visible notes are painted"() {
     const rows = Array.from({ length: 5000 }, (_, n) => [6 * n, 4 + (n % 20), 40 + ((7 * n) % 48), 1 + (n % 127), n % 3]);
     const { roll, paintNow } = rolled(piece(rows, { bars: 625, tracks: 3 }), { region: { first: 300, stop: 625, tracks: null }, trainedBars: 400 });
     const work = () => {
@@ -69,7 +69,7 @@ export const tests = {
     ok(close < whole / 10 && close > 30, `${close}`);
     equal([looks, again], [1, 1]);
   },
-  "notes stand at their place and pitch in their track's colour, new ones in another, and muted ones faintly"() {
+  "notes are painted at their position, coloured by track, new ones differently and muted ones faintly"() {
     const rows = [[0, 12, 60, 127, 0], [48, 24, 64, 127, 1], [96, 12, 67, 127, 0]], region = { first: 2, stop: 4, tracks: null };
     const { roll, paintNow } = rolled(piece(rows, { tracks: 2 }), { region, zoom: 24, muted: (track) => track === 1 });
     const notes = paintNow().all.filter(({ colour, name }) => name === "roundRect" && /^--mg-(given|new)-\d$/.test(colour) && name);
@@ -86,29 +86,29 @@ export const tests = {
     ok(soft[0] * 1.3 < middle[0] && middle[0] < loud[0] / 1.2, `${soft}, ${middle}, ${loud}`);
     ok(soft[1] + 0.1 < middle[1] && middle[1] < loud[1] - 0.05);
   },
-  "what lies past the trained length is said to the right of it, in the words that there is room for"() {
+  "the trained length has a flag, as long as there is room for"() {
     const told = (width) => rolled(song(8), { width, trainedBars: 4.5 }).texts().find(({ text }) => LONG.includes(text));
     const wide = told(846), at = 46 + (4.5 * 800) / 8;
     equal([wide.text, wide.x], [LONG[0], at + 5]);
     equal([told(400).text, told(240).text, told(120)], [LONG[1], LONG[2], undefined]);
     equal(rolled(song(8), { trainedBars: 8 }).texts().filter(({ text }) => LONG.includes(text)), []);
   },
-  "flags of a take stand beside each other, above all numbers, of which none is left out"() {
+  "flags are next to each other above the bar numbers, which are complete"() {
     for (const width of [1280, 820, 390]) {
       const texts = rolled(song(20), { width, region: { first: 8, stop: 20, tracks: null }, trainedBars: 8.5 }).texts();
       const numbers = numbersIn(texts).map(({ text }) => Number(text)), flags = texts.filter(({ text }) => ["new", ...LONG].includes(text));
       const step = numbers[1] - numbers[0];
       equal(numbers, Array.from({ length: Math.ceil(20 / step) }, (_, n) => 1 + n * step));
       equal(flags.length, 2);
-      ok(flags[0].x + 3 * LETTER + 10 < flags[1].x); // with what is around it
+      ok(flags[0].x + 3 * LETTER + 10 < flags[1].x); // with its padding
       ok(texts.filter((one) => !flags.includes(one)).every(({ y }) => y - 5 >= Math.max(...flags.map((one) => one.y)) + 6));
     }
   },
-  "the flag of a prompt has a place of its own above the numbers"() {
+  "the flag of the prompt is above the bar numbers"() {
     const [plain, prompt] = [0, 4].map((bars) => numbersIn(rolled(song(16), { isPrompt: true, bars }).texts())[0].y);
     equal(prompt - plain, 18);
   },
-  "names of chords stand clear of all lines, and numbers end with the piece"() {
+  "lines do not cross chord names, and bar numbers end with the piece"() {
     const chords = [[0, "G_m"], [48, "Bb_M"], [96, "Eb_M"], [192, "C_M"]], { roll, paintNow, texts } = rolled(song(4, { chords, centre: -2 }));
     const said = texts(), named = said.filter(({ text }) => /[A-G]/.test(text) && !/\d/.test(text)), [{ y }] = named;
     equal(named.map(({ text }) => text), ["Gm", "B♭", "E♭"]);
@@ -116,7 +116,7 @@ export const tests = {
     const through = boxes(paintNow().all).filter(({ given: [x, top, wide, tall] }) => x > roll.gutter && wide <= 1 && top < y + 9 && top + tall > y - 7);
     equal(through, []);
   },
-  "names of tracks stand above their notes, and no name at the edge lies on another"() {
+  "track names are above their lanes, and names at the edge do not overlap"() {
     const drums = [36, 38, 42, 46, 49].map((pitch, n) => [12 * n, 6, pitch, 80, 2]);
     for (const height of [250, 400]) {
       const { roll, texts } = rolled({ ...piece([[0, 12, 40, 80, 0], [0, 12, 72, 80, 1], ...drums], { tracks: 3 }), tracks: ["Bass", "Other", "Drums"].map((name) => ({ name, drum: name === "Drums" })) }, { height });
@@ -134,11 +134,11 @@ export const tests = {
       ok(heights.slice(1).every((y, n) => y - heights[n] >= 10), `${heights}`);
     }
   },
-  "what goes round is marked above the notes"() {
+  "a loop is marked above the notes"() {
     const { roll, paintNow } = rolled(song(16), { loop: [192, 384] }), [start, stop] = [192, 384].map((tick) => Math.round(roll.x(tick)));
     ok(boxes(paintNow().all).some(({ given: [x, , wide, tall] }) => x === start && wide === stop - start && tall === 3));
   },
-  "the view follows what sounds, unless a hand is at it, and the cursor stays at its beat"() {
+  "the view follows playback except during a drag, and the cursor stays at its beat"() {
     const { roll } = rolled(song(64), { zoom: 24 });
     roll.moveCursor(48 * 4, true);
     equal(roll.axis.left, 0);
@@ -162,7 +162,7 @@ export const tests = {
     roll.axis.scrolled(roll);
     equal(other.view.scrollLeft, 200);
   },
-  "a take is seen from the bar that leads in"() {
+  "a take is shown from the bar before its new ones"() {
     const { roll } = rolled(song(16), { seen: { first: 3, stop: 8 } });
     equal([roll.begin, roll.end, roll.x(roll.begin) - roll.gutter, roll.shownBeats], [144, 384, 0, 20]);
   },

@@ -1,4 +1,4 @@
-// The plan of a piece: what it says of bars, what is asked by it, and that a project keeps it.
+// The plan of a piece: its curves and letters, the goals, and storing it.
 import { faultOf, settingsOf } from "../../../../app/assets/desk/check.js";
 import { Desk } from "../../../../app/assets/desk/state.js";
 import {
@@ -6,16 +6,16 @@ import {
   heightOf,
   planOf,
   valueAt,
-  valueSaid,
+  valueLabel,
 } from "../../../../app/assets/music/plan.js";
 import { planAsked, planShown } from "../../../../app/assets/widgets/plan_view.js";
 import { equal, near, ok, piece } from "./check.js";
 
-// A bar of four notes from a pitch on.
+// A bar of four rising notes.
 const bar = (number, pitch) =>
   [0, 12, 24, 36].map((tick, step) => [48 * number + tick, 12, pitch + step, 80, 0]);
 
-// A piece of phrases of four bars, each of which is one bar from its pitch on, four times.
+// A piece of phrases, each of which is a bar from its pitch, repeated four times.
 const phrases = (...pitches) =>
   piece(
     pitches.flatMap((pitch, place) => [0, 1, 2, 3].flatMap((n) => bar(4 * place + n, pitch))),
@@ -35,7 +35,7 @@ const entry = (id, song, more = {}) => ({
   ...more,
 });
 
-// What the page is, as far as the plan goes.
+// A stand-in for the app, as far as the plan needs it.
 function desked(can = true) {
   const desk = new Desk();
   desk.show(entry("song", phrases(60, 64)), "opening a file");
@@ -44,11 +44,11 @@ function desked(can = true) {
 }
 
 export const tests = {
-  "of each bar it says how dense, how high and how loud it is"() {
+  "a plan has the density, register and loudness of each bar"() {
     const song = piece([
       [0, 12, 60, 80, 0],
       [0, 12, 72, 80, 0],
-      [0, 12, 72, 80, 0], // struck twice at once
+      [0, 12, 72, 80, 0], // the same note twice
       [24, 12, 64, 16, 0],
       [48, 12, 36, 100, 2],
     ], { bars: 3, tracks: 3 }); // prettier-ignore
@@ -65,7 +65,7 @@ export const tests = {
     equal(planOf(piece([[0, 12, 60, 72, 0]])).loudness[0], null); // a piece without dynamics
     equal(planOf(piece([])).letters, [""]);
   },
-  "phrases that return have the letter of their first time"() {
+  "returning phrases have the same letter"() {
     equal(planOf(phrases(60, 60, 67, 60)).letters, ["A", "A", "B", "A"]);
     const nearly = phrases(60, 60);
     nearly.notes[5 * 16 + 2] += 1; // one note of many
@@ -75,7 +75,7 @@ export const tests = {
       "",
     ]);
   },
-  "heights and values are one another's"() {
+  "heights and values convert both ways"() {
     for (const [curve, value] of [
       ["density", 3.5],
       ["register", 67],
@@ -83,13 +83,13 @@ export const tests = {
     ])
       equal(valueAt(curve, heightOf(curve, value)), value);
     equal([valueAt("density", -1), valueAt("register", 2)], [0, 90]);
-    equal(valueSaid("register", 67), "highest notes around G4");
+    equal(valueLabel("register", 67), "highest notes around G4");
     equal(
-      [valueSaid("density", 1), valueSaid("loudness", 80)],
-      ["1 note a beat", "loudness 80 (mf)"],
+      [valueLabel("density", 1), valueLabel("loudness", 80)],
+      ["1 note per beat", "loudness 80 (mf)"],
     );
   },
-  "what is bent is asked of the bars that are written, and of no others"() {
+  "goals apply only to the bars that are written"() {
     const app = desked();
     app.desk.bend({ 3: { density: 1 }, 5: { density: 6, register: 72 }, 6: { loudness: 90 } });
     equal(planAsked(app, {}), { density: [null, 6], register: [null, 72] });
@@ -105,30 +105,30 @@ export const tests = {
       ],
       [null, null],
     );
-    app.desk.set({ plan: false }); // what is not seen is not asked
+    app.desk.set({ plan: false }); // a hidden plan sets no goals
     equal(planAsked(app, {}), null);
     equal(askedOf({}, 0, 4), null);
     const other = desked(false);
     other.desk.bend({ 4: { density: 1 } });
     equal(planAsked(other, {}), null);
   },
-  "the bars after the prompt and those that are chosen can be bent"() {
+  "the plan can be edited for the bars after the prompt and for selected ones"() {
     const app = desked(),
       roll = { range: { first: 0, stop: 1 } };
     const { next, isOpen, lines } = planShown(app, app.desk.current, roll);
     equal([next, lines.length], [{ first: 4, stop: 6 }, 9]);
     equal([0, 1, 3, 4, 5, 6].map(isOpen), [true, false, false, true, true, false]);
     app.desk.choose(8);
-    equal(planShown(app, app.desk.current, roll).lines.length, 11); // bars that are yet to come
+    equal(planShown(app, app.desk.current, roll).lines.length, 11); // includes bars to be written
   },
-  "a plan belongs to its piece, goes on with it by hand, and can be undone"() {
+  "a plan belongs to its piece, survives edits, and can be undone"() {
     const { desk } = desked(),
       goals = { 4: { density: 2 } };
     desk.bend({ 4: { density: 1 } });
     desk.bend(goals);
     desk.show(
       entry("by hand", phrases(60, 64), { kind: "edit", parent: "song" }),
-      "drawing a note",
+      "adding a note",
     );
     equal(desk.goals, goals);
     desk.show(entry("another", phrases(60)), "opening a file");
@@ -136,10 +136,10 @@ export const tests = {
     desk.undo();
     equal(desk.goals, goals);
     desk.undo();
-    desk.undo(); // what was bent in a row is one step
+    desk.undo(); // consecutive changes are one step
     equal(desk.goals, {});
   },
-  "a project keeps a plan, and none that is damaged"() {
+  "a project stores a plan, and a damaged one is refused"() {
     const { desk } = desked();
     desk.bend({ 4: { density: 2 } });
     const plain = (open) => ({

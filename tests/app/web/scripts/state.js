@@ -1,6 +1,6 @@
-// The desk's memory: nothing is lost, and every step can be undone and done again.
+// The desk: nothing is lost, and every step can be undone and redone.
 import { mixOf, remix } from "../../../../app/assets/desk/mix.js";
-import { Desk, woken } from "../../../../app/assets/desk/state.js";
+import { Desk, interrupted } from "../../../../app/assets/desk/state.js";
 import { readDesk, writeDesk } from "../../../../app/assets/desk/file.js";
 import { readLink, writeLink } from "../../../../app/assets/desk/link.js";
 import { equal, ok, piece, throws } from "./check.js";
@@ -17,7 +17,7 @@ function worked() {
 }
 
 export const tests = {
-  "opening, choosing, composing, editing and deleting are undone and done again"() {
+  "opening, choosing, composing, editing and deleting are undone and redone"() {
     const { desk, song, takes } = worked(), states = [JSON.stringify(desk.open)], ids = takes.map(({ id }) => id);
     desk.show(entry({ parent: song.id, kind: "edit" }), "moving notes");
     states.push(JSON.stringify(desk.open));
@@ -34,31 +34,31 @@ export const tests = {
     equal(desk.open.chosen, 2);
     desk.undo();
     equal([desk.current, desk.undo()], [null, null]);
-    equal([...desk.open.listed].sort(), [song.id, ...ids].sort()); // nothing is lost by going back
+    equal([...desk.open.listed].sort(), [song.id, ...ids].sort()); // undo loses nothing
     for (let i = 0; i < 5; i++) ok(desk.redo());
     equal(JSON.stringify(desk.open), states[2]);
     equal(desk.redo(), null);
   },
-  "how freely to draw is said by the server alone"() {
+  "the defaults of sampling are the server's"() {
     equal(["temperature", "topP", "topK", "minP", "recall"].filter((name) => name in new Desk().settings), []);
   },
-  "a drag of the prompt's end is one step"() {
+  "dragging the end of the prompt is one step"() {
     const { desk } = worked(), steps = desk.past.length;
     for (const bars of [4, 5, 6, 7]) desk.choose(bars);
     equal(desk.past.length, steps + 1);
     desk.undo();
     equal(desk.open.chosen, 3);
   },
-  "what is done after undo takes the place of what was undone"() {
+  "a step after undo clears redo"() {
     const { desk } = worked();
     desk.undo();
     desk.choose(4);
     equal(desk.redo(), null);
   },
-  "takes that were undone stay in the history, whatever is done then"() {
+  "undone takes stay in the history"() {
     const { desk, song, takes } = worked(), edit = entry({ parent: song.id, kind: "edit" });
     desk.undo();
-    desk.show(edit, "drawing a note");
+    desk.show(edit, "adding a note");
     desk.undo();
     const other = entry();
     desk.show(other, "opening another");
@@ -72,19 +72,19 @@ export const tests = {
     ok(!desk.open.listed.includes(takes[0].id));
     desk.recall(takes[1].id);
     desk.remove(song.id);
-    desk.remove(takes[1].id); // what it came of is gone already
+    desk.remove(takes[1].id); // its parent is deleted already
     equal(desk.open.current, other.id);
   },
-  "what comes to the stage when another piece is deleted has its own model and prompt"() {
+  "after a deletion, the next piece has its own model and prompt"() {
     const { desk, song } = worked(), other = entry({ model: "another", chosen: 4 });
     desk.show(other, "opening another");
     desk.remove(other.id);
-    equal([desk.open.model, desk.open.chosen, desk.takes], ["m", 2, []]); // of the last take
+    equal([desk.open.model, desk.open.chosen, desk.takes], ["m", 2, []]); // those of the last take
     desk.show(entry({ parent: song.id, kind: "edit", model: "another" }), "edit");
     desk.remove(desk.current.id);
     equal([desk.current.id, desk.open.model, desk.open.chosen], [song.id, "m", 2]);
   },
-  "takes that come when another piece lies open wait in the history"() {
+  "takes of a piece that is not open go into the history"() {
     const { desk, song } = worked(), other = entry(), late = entry({ parent: song.id, kind: "take", run: "late", number: 2 });
     desk.show(other, "opening another");
     desk.begin([late]);
@@ -92,7 +92,7 @@ export const tests = {
     desk.recall(song.id);
     equal(desk.takes.map(({ id }) => id), [late.id]);
   },
-  "changes by hand in a row are one line of the history, unless one has a star"() {
+  "consecutive edits are one entry of the history, unless starred"() {
     const { desk, song } = worked(), one = entry({ parent: song.id, kind: "edit" });
     desk.show(one, "edit");
     const two = entry({ parent: one.id, kind: "edit" });
@@ -102,14 +102,14 @@ export const tests = {
     desk.show(entry({ parent: two.id, kind: "edit" }), "edit");
     ok(desk.open.listed.includes(two.id));
   },
-  "going back to a piece brings the takes that came of it"() {
+  "opening a piece from the history restores its takes"() {
     const { desk, song, takes } = worked();
     desk.show(entry(), "opening another");
     equal(desk.takes, []);
     desk.recall(song.id);
     equal(desk.takes.map((one) => one.id), takes.map((one) => one.id));
   },
-  "what came of one piece is related, however far from it"() {
+  "entries with the same origin are related"() {
     const { desk, song, takes } = worked(), edit = desk.put(entry({ parent: takes[0].id, kind: "edit" })), other = desk.put(entry());
     const from = (parent, run) => desk.put(entry({ parent, kind: "take", run }));
     const related = [[song, takes[0]], [takes[0], takes[1]], [edit, from(song.id, "r2")], [from("gone", "r3"), from("gone", "r4")], [from(null, "r5"), from(null, "r5")]];
@@ -118,7 +118,7 @@ export const tests = {
     const round = desk.put(entry({ id: "round", parent: "round" }));
     ok(desk.related(round, round) && !desk.related(round, other));
   },
-  "two hundred takes stay in the history, with all that steps lead back to"() {
+  "two hundred takes stay in the history, with all entries of undo"() {
     const { desk, song } = worked();
     for (let i = 0; i < 100; i++) desk.begin([0, 1].map((number) => entry({ parent: song.id, kind: "take", run: `run ${i}`, number })));
     equal(desk.listed.length, 203);
@@ -127,17 +127,17 @@ export const tests = {
     ok([...again.needed].every((id) => again.entries.has(id)));
     ok(again.undo());
   },
-  "what was being written when the page went away is kept as it was"() {
-    const left = woken(entry({ state: "running", now: 50, region: { first: 1, stop: 4, tracks: null } }));
+  "an interrupted take is kept as written so far"() {
+    const left = interrupted(entry({ state: "running", now: 50, region: { first: 1, stop: 4, tracks: null } }));
     equal([left.state, left.chosen, left.piece.lines.length, left.region.stop], ["stopped", 2, 3, 2]);
-    equal(woken(entry()).state, "done");
-    const anew = woken(entry({ state: "running", how: "infill", now: 50, region: { first: 1, stop: 3, tracks: null } }));
-    equal([anew.state, anew.chosen, anew.piece.lines.length, anew.region.stop], ["stopped", 4, 5, 3]); // what follows stays
+    equal(interrupted(entry()).state, "done");
+    const anew = interrupted(entry({ state: "running", how: "infill", now: 50, region: { first: 1, stop: 3, tracks: null } }));
+    equal([anew.state, anew.chosen, anew.piece.lines.length, anew.region.stop], ["stopped", 4, 5, 3]); // later bars stay
   },
-  "a desk is saved as a file and read again, and no half of one is"() {
+  "a desk is saved as a file and read again; a truncated file is refused"() {
     const { desk, song } = worked();
     desk.star(song.id);
-    desk.set({ tempo: 1.5, temperature: 0.7 }); // the one is the page's, the other the server's
+    desk.set({ tempo: 1.5, temperature: 0.7 }); // a default of the page, and one of the server
     const text = writeDesk(desk), again = readDesk(text, "a.musicgen", { ...desk.settings, tempo: 1, temperature: 1 });
     equal(again.open, desk.open);
     equal([...again.stars], [song.id]);
@@ -145,11 +145,11 @@ export const tests = {
     equal(Array.from(again.entries.get(song.id).file), [1, 2, 255]);
     equal(Array.from(again.current.piece.notes), Array.from(song.piece.notes));
     ok(again.id !== desk.id);
-    throws(() => readDesk(text.slice(0, -9), "a.musicgen"), /only a part of one/);
-    throws(() => readDesk('{"format": "another"}', "b.musicgen"), /“b.musicgen” isn’t a musicgen project file/);
+    throws(() => readDesk(text.slice(0, -9), "a.musicgen"), /is not a complete musicgen project file/);
+    throws(() => readDesk('{"format": "another"}', "b.musicgen"), /“b.musicgen” is not a complete musicgen project file/);
     throws(() => readDesk(text.replace('"lines":[0,', '"lines":["x",'), "c.musicgen"), /musicgen project file/);
   },
-  "a file that would break the page is refused, and odd settings are left out"() {
+  "a damaged project is refused, and invalid settings are dropped"() {
     const text = writeDesk(worked().desk), before = new Desk().settings, many = (count, one) => Array(count).fill(one);
     const changed = (change) => {
       const found = JSON.parse(text);
@@ -179,8 +179,8 @@ export const tests = {
       [(_, __, ___, piece) => (piece.tracks = many(20000, piece.tracks[0])), /has 20000 tracks in a piece; the page shows at most 64/],
       [(_, __, ___, piece) => (piece.notes = many(600000, 0)), /has 120000 notes in a piece/], [(_, open) => (open.takes = many(3000, open.takes[0])), /has 3000 takes of one request/],
       [(found) => (found.entries = found.entries.flatMap((one) => (take(one) ? many(40, one) : [one]))), /has 80 takes of one request/], [(_, open) => (open.listed = many(20000, "a")), /has 20000 pieces/],
-      [(found) => delete found.entries.find(take).region, /has a take that doesn’t say what is new in it/], [(_, open, entry) => (open.takes = [entry.id]), /doesn’t say what is new/],
-      [(found) => (found.entries.find(take).how = "accompany"), /doesn’t say what is new/],
+      [(found) => delete found.entries.find(take).region, /has a take whose new part is not marked/], [(_, open, entry) => (open.takes = [entry.id]), /whose new part is not marked/],
+      [(found) => (found.entries.find(take).how = "accompany"), /whose new part is not marked/],
     ];
     for (const [change, words] of refused) throws(() => readDesk(changed(change), "a.musicgen", before), words);
     equal(readDesk(changed((_, open) => (open.current = null)), "a.musicgen", before).current, null);
@@ -188,11 +188,11 @@ export const tests = {
     for (const idea of [7, null, { parts: "flute" }, { tempo: "fast" }, { key: ["C"] }])
       equal(readDesk(changed((found) => (found.desk.settings.idea = idea)), "a.musicgen", before).settings.idea, {});
     equal([odd.settings.tempo, odd.settings.mix, odd.settings.bars, odd.settings.seed, odd.past], [1, {}, 16, 3, []]);
-    equal(readDesk(changed((found) => (found.desk.settings.tempo = 0)), "a.musicgen", before).settings.tempo, 1); // it would stand still
+    equal(readDesk(changed((found) => (found.desk.settings.tempo = 0)), "a.musicgen", before).settings.tempo, 1); // playback would stand still
     for (const [name, value] of Object.entries({ bars: 1e9, variations: 1e9, dense: 7, seed: 1e300, transpose: 1e9, chords: "C | ".repeat(1e4), mix: { a: many(1e4, null) } }))
       equal(readDesk(changed((found) => (found.desk.settings[name] = value)), "a.musicgen", before).settings[name], before[name]);
   },
-  "a mix goes with a piece, its takes and its changes, and a piece that is opened begins with none"() {
+  "a mix is shared by a piece, its takes and its edits; a newly opened piece has none"() {
     const { desk, song, takes } = worked(), edit = entry({ parent: takes[1].id, kind: "edit" });
     desk.show(edit, "moving notes");
     remix(desk, takes[0], 0, { mute: true });
@@ -206,7 +206,7 @@ export const tests = {
     const again = readDesk(writeDesk(desk), "a.musicgen", { ...new Desk().settings, mix: { here: [null] } });
     equal([mixOf(again, edit), mixOf(again, other), again.settings.mix.here], [[{ mute: true, volume: 90 }], [{ solo: true }], [null]]);
   },
-  "a mix of pieces that are gone is let go, and of takes whose piece is gone kept"() {
+  "mixes of deleted pieces are dropped, unless their takes remain"() {
     const { desk, song, takes } = worked();
     remix(desk, song, 0, { mute: true });
     desk.entries.delete(song.id);
@@ -216,12 +216,12 @@ export const tests = {
     remix(desk, entry(), 0, { mute: true });
     equal(Object.keys(desk.settings.mix).length, 1);
   },
-  "another model hears a piece with the mix that it had, where it has the same tracks"() {
+  "a piece read by another model keeps its mix if the tracks are the same"() {
     const { desk, song } = worked(), parent = song.id, heard = desk.put(entry({ parent })), other = desk.put(entry({ parent, piece: piece([], { tracks: 3 }) }));
     remix(desk, song, 0, { mute: true });
     equal([mixOf(desk, heard), mixOf(desk, other)], [[{ mute: true }], []]);
   },
-  async "a link says which piece, and how to go on"() {
+  async "a link has the piece and the settings"() {
     const { desk } = worked(), settings = { ...desk.settings, seed: 7, bars: 3, idea: { key: "G minor", parts: ["flute"] }, newSeed: true };
     const source = { title: "song", name: "song.mid", bytes: new Uint8Array([77, 84, 104, 100, 0, 255]) };
     const link = await writeLink("http://here/?a=1#old", source, { model: "m", chosen: 2, settings });
@@ -233,7 +233,7 @@ export const tests = {
     const broken = await readLink(new URL(link).hash.slice(0, -8)).catch((error) => error.message);
     ok(/broken/.test(broken), broken);
   },
-  async "a link of odd kinds, or that stands for very much, is broken"() {
+  async "an invalid or huge link is refused"() {
     const linked = async (said) => {
       const packed = new Blob([said]).stream().pipeThrough(new CompressionStream("deflate-raw"));
       const bytes = new Uint8Array(await new Response(packed).arrayBuffer());

@@ -1,4 +1,4 @@
-// When notes are sent: at their times, by mute, tempo, transposition and loop, also while the piece still grows.
+// The timing of notes: with mutes, tempo, transposition and loops, also while the piece grows.
 import { without } from "../../../../app/assets/music/piece.js";
 import { Recorder } from "../../../../app/assets/sound/recorder.js";
 import { Transport, noMix } from "../../../../app/assets/sound/transport.js";
@@ -19,22 +19,22 @@ function rig(given, more = {}) {
   return { player, sent, run, clock, told, ons: () => sent.filter(([kind]) => kind === "on"), offs: () => sent.filter(([kind]) => kind === "off") };
 }
 
-// Keys that are played to a player that takes down what it hears.
+// A recorder with a player that records the notes it is given.
 function playing() {
   const hears = {}, heard = [], before = globalThis.addEventListener;
   const player = { touch: (pitch, { velocity }) => heard.push(["on", pitch, velocity]), release: (pitch) => heard.push(["off", pitch]), synth: { loaded: false, wake() {} } };
   globalThis.addEventListener = (name, act) => (hears[name] = act);
-  const recorder = new Recorder(player, { heard() {}, failed() {} });
+  const recorder = new Recorder(player, { changed() {}, failed() {} });
   globalThis.addEventListener = before;
   const key = (kind, name, more) => hears[kind]({ key: name, code: name, target: {}, preventDefault() {}, ...more });
   return { recorder, heard, key };
 }
 
-// Four quarters at 120: half a second each.
+// Four quarters at 120 BPM: half a second each.
 const quarters = () => piece([0, 1, 2, 3].map((n) => [12 * n, 12, 60 + n, 80, 0]));
 
 export const tests = {
-  "notes begin and end at their times, and it stops after the last"() {
+  "notes start and end on time, and playback stops after the last"() {
     const { player, run, ons, offs, told } = rig(quarters());
     player.play();
     run(3);
@@ -44,14 +44,14 @@ export const tests = {
     offs().forEach((one, n) => near(one[3] - first[4], 0.5 * (n + 1)));
     equal([player.playing, told.at(-1), player.tick], [false, "ended", 0]);
   },
-  "it goes where it is sent, and notes before are not heard"() {
+  "seeking skips earlier notes"() {
     const { player, run, ons } = rig(quarters());
     player.seek(24);
     player.play();
     run(1.4);
     equal(ons().map((one) => one[2]), [62, 63]);
   },
-  "tempo changes at once, and nothing sounds twice"() {
+  "the tempo changes at once without repeating notes"() {
     const { player, run, ons } = rig(quarters());
     player.play();
     run(0.6);
@@ -60,14 +60,14 @@ export const tests = {
     equal(ons().map((one) => one[2]), [60, 61, 62, 63]);
     ok(ons()[3][4] - ons()[2][4] < 0.3, "quarters last a quarter of a second");
   },
-  "at another tempo near the end of a loop, it goes round as before"() {
+  "a tempo change near the end of a loop keeps the loop"() {
     for (const begun of [0.85, 0.9, 0.95, 0.975]) {
       const { player, run, ons } = rig(quarters());
       player.setLoop([12, 36]);
       player.play();
       run(begun);
       const before = player.tick;
-      for (const tempo of [1.2, 1.25]) player.setTempo(tempo); // a slider on its way
+      for (const tempo of [1.2, 1.25]) player.setTempo(tempo); // a slider being dragged
       near(player.tick, before);
       run(2);
       const gaps = ons().slice(1).map((one, n) => one[4] - ons()[n][4]);
@@ -77,13 +77,13 @@ export const tests = {
       ok(player.tick >= 12 && player.tick < 36);
     }
   },
-  "transposition moves all but drums"() {
+  "transposition moves all notes except drums"() {
     const { player, run, ons } = rig(piece([[0, 12, 60, 80, 0], [0, 12, 36, 80, 2]], { tracks: 3 }), { transpose: 5 });
     player.play();
     run(0.5);
     equal(ons().map((one) => [one[1], one[2]]), [[0, 65], [9, 36]]);
   },
-  "a loop goes round without a gap"() {
+  "a loop repeats without a gap"() {
     const { player, run, ons } = rig(quarters());
     player.setLoop([12, 36]);
     player.play();
@@ -92,7 +92,7 @@ export const tests = {
     ons().slice(1).forEach((one, n) => near(one[4] - ons()[n][4], 0.5, 1e-6));
     ok(player.tick >= 12 && player.tick < 36);
   },
-  "mute, solo and volume are heard at once"() {
+  "mute, solo and volume take effect at once"() {
     const { player, run, sent, ons } = rig(piece([0, 1, 2, 3].flatMap((n) => [[12 * n, 48, 60, 80, 0], [12 * n, 48, 70, 80, 1]]), { tracks: 2 }));
     player.play();
     run(0.2);
@@ -108,7 +108,7 @@ export const tests = {
     run(0.5);
     ok(ons().slice(then).every((one) => one[1] === 0));
   },
-  "at the end of what is known it waits, and goes on when more comes"() {
+  "playback waits at the end of the notes so far and continues with more"() {
     const { player, run, ons, told } = rig(piece([[0, 12, 60, 80, 0], [12, 1, 61, 80, 0]]));
     player.grow(player.piece, 12);
     player.play();
@@ -122,7 +122,7 @@ export const tests = {
     run(3);
     equal([ons().length, player.playing], [4, false]);
   },
-  "a loop goes round at once where its end is all that is known, and once its end has come"() {
+  "a loop repeats as soon as its end is written"() {
     for (const late of [false, true]) {
       const { player, run, ons, told } = rig(quarters());
       player.grow(quarters(), late ? 30 : 36);
@@ -137,7 +137,7 @@ export const tests = {
       ok(player.tick >= 12 && player.tick < 36);
     }
   },
-  "bars that come in time leave no gap"() {
+  "bars that arrive in time leave no gap"() {
     const bars = (n) => piece(Array.from({ length: 4 * n }, (_, i) => [12 * i, 12, 60 + (i % 12), 80, 0]), { bars: 8 });
     const { player, run, ons } = rig(bars(2));
     player.grow(bars(2), 96);
@@ -150,7 +150,7 @@ export const tests = {
     equal(ons().length, 32);
     ons().slice(1).forEach((one, n) => near(one[4] - ons()[n][4], 0.5, 0.001));
   },
-  "a note that grows while it sounds ends where it ends then"() {
+  "a sounding note that grows ends at its new end"() {
     const { player, run, offs, ons } = rig(piece([[0, 6, 60, 80, 0], [36, 12, 61, 80, 0]]));
     player.play();
     run(0.1);
@@ -158,7 +158,7 @@ export const tests = {
     run(1.5);
     near(offs()[0][3] - ons()[0][4], 1);
   },
-  "another take goes on at the same beat"() {
+  "playback continues in another take at the same beat"() {
     const { player, run, ons } = rig(quarters()), other = piece([0, 1, 2, 3].map((n) => [24 * n, 24, 80 + n, 80, 0]));
     player.play();
     run(0.8);
@@ -167,7 +167,7 @@ export const tests = {
     run(0.8);
     equal(ons().at(-1)[2], 83);
   },
-  "another take takes over without a gap, and what both hold sounds on"() {
+  "switching takes leaves no gap, and shared notes sound on"() {
     const held = (pitch) => piece([[0, 12, 50, 80, 0], [0, 144, 60, 80, 0], [12, 132, pitch, 80, 0]]), { player, run, ons, offs } = rig(held(64));
     player.play();
     run(1.2);
@@ -182,7 +182,7 @@ export const tests = {
     equal(ons().slice(-2).map((one) => one[2]), [62, 69]);
     offs().slice(-2).forEach((one) => near(one[3], ons().at(-1)[4]));
   },
-  "a loop goes on in another take, and ends where a piece is too short for it"() {
+  "a loop carries over to another take, unless that is too short"() {
     const { player, run } = rig(quarters()), fine = { ...quarters(), ticksPerBeat: 24, lines: [0, 96, 192] };
     player.setLoop([24, 48]);
     player.play();
@@ -193,7 +193,7 @@ export const tests = {
     player.load(piece([[0, 12, 60, 80, 0]], { bars: 0 }));
     equal(player.loop, null);
   },
-  "a loop ends where a piece is opened that has nothing to do with it"() {
+  "a loop ends when an unrelated piece is opened"() {
     const { player, run, told } = rig(quarters());
     player.setLoop([12, 36]);
     player.load(quarters(), Infinity, true);
@@ -204,7 +204,7 @@ export const tests = {
     run(3);
     equal(told.at(-1), "ended");
   },
-  "what begins after a loop ends with the piece"() {
+  "playback started after a loop ends with the piece"() {
     const { player, run, told } = rig(quarters());
     player.setLoop([12, 24]);
     player.seek(36);
@@ -212,7 +212,7 @@ export const tests = {
     run(2);
     equal([player.playing, told.at(-1)], [false, "ended"]);
   },
-  "a loop that ends before what was sent already begins at once"() {
+  "a loop set before the sent position restarts at once"() {
     const bars = () => piece(Array.from({ length: 16 }, (_, n) => [12 * n, 12, 60 + n, 80, 0]));
     for (const cut of [false, true]) {
       const { player, run, ons } = rig(bars());
@@ -228,7 +228,7 @@ export const tests = {
       ok(player.playing && player.tick < 48);
     }
   },
-  "what begins after a loop ends with the piece, where the piece is cut too"() {
+  "playback started after a loop ends with the piece, even if it is cut"() {
     const { player, run, told } = rig(piece([[0, 12, 60, 80, 0], [132, 12, 62, 80, 0]]));
     player.setLoop([12, 24]);
     player.seek(60);
@@ -238,7 +238,7 @@ export const tests = {
     run(3);
     equal([player.loop, told.at(-1)], [[12, 24], "ended"]);
   },
-  "nothing is shown of what lies past a loop, while its start is sent"() {
+  "the position does not pass the end of a loop"() {
     const song = (tempo) => ({ ...piece(Array.from({ length: 16 }, (_, n) => [12 * n, 12, 60 + n, 80, 0])), tempos: [[0, tempo]] });
     const changes = [(player, n) => player.setTranspose(n), (player) => player.load(song(120)), (player, n) => player.grow(song(121 + n))];
     for (const change of changes) {
@@ -256,7 +256,7 @@ export const tests = {
       ok(player.tick > 2 && player.tick < 24, `${player.tick} after it went round`);
     }
   },
-  "a loop goes on at its place in a piece of coarser ticks"() {
+  "a loop keeps its place in a piece with coarser ticks"() {
     const fine = { ...quarters(), ticksPerBeat: 24, lines: [0, 96, 192] }, { player, run } = rig(fine);
     player.setLoop([0, 96]);
     player.play();
@@ -265,7 +265,7 @@ export const tests = {
     player.load(quarters());
     near(player.at, before / 2);
   },
-  "a loop ends with what is left of its piece"() {
+  "a loop is cut with its piece"() {
     const { player } = rig(quarters());
     player.setLoop([24, 192]);
     player.grow({ ...quarters(), lines: [0, 48] });
@@ -273,7 +273,7 @@ export const tests = {
     player.grow({ ...quarters(), lines: [0, 24] });
     equal(player.loop, null);
   },
-  "where bars of another tempo are taken out or come back, it goes on at its place and in time"() {
+  "deleting and restoring bars of another tempo keeps position and timing"() {
     const rows = Array.from({ length: 64 }, (_, n) => [12 * n, 12, 40 + n, 80, 0]), whole = piece(rows, { bars: 16, tempos: [[0, 60], [192, 120]] });
     const { player, run, ons, clock } = rig(whole), others = [without(whole, 0, 2), whole];
     player.seek(5 * 48);
@@ -295,7 +295,7 @@ export const tests = {
     run(3.5);
     equal(sent.filter(([kind]) => kind === "click").map((one) => one[1]), [76, 77, 77, 76, 77, 77]);
   },
-  "the metronome marks two beats in 6/8, and halves where they are counted"() {
+  "the metronome counts two beats in 6/8, and halves in 2/2"() {
     for (const [metre, length, wanted] of [[[6, 8], 36, [76, 77, 76, 77]], [[3, 8], 18, [76, 77, 77, 76, 77, 77]], [[2, 2], 48, [76, 77, 76, 77]], [[3, 4], 36, [76, 77, 77, 76, 77, 77]]]) {
       const jig = { ...piece([[0, 2 * length, 60, 80, 0]]), lines: [0, length, 2 * length], meters: [[0, ...metre]] }, { player, run, sent } = rig(jig, { metronome: true });
       player.play();
@@ -303,27 +303,27 @@ export const tests = {
       equal(sent.filter(([kind]) => kind === "click").map((one) => one[1]), wanted);
     }
   },
-  "what is played is heard at once and ends when it is let go, whatever has changed since"() {
+  "a played key sounds at once and ends on release, whatever has changed"() {
     const { recorder, heard, key } = playing();
     recorder.useKeys(true);
     key("keydown", "a");
-    key("keydown", "x"); // an octave up, while it sounds
+    key("keydown", "x"); // an octave up while the note sounds
     key("keyup", "a");
     key("keydown", "d");
-    key("keyup", "d", { target: { matches: () => true } }); // in a field, where no key plays
+    key("keyup", "d", { target: { matches: () => true } }); // in a text field, where keys do not play
     key("keydown", "d", { target: { matches: () => true } });
     equal(heard, [["on", 60, 88], ["off", 60], ["on", 76, 88], ["off", 76]]);
     recorder.message([0x91, 64, 99]);
     recorder.message([0x91, 64, 0]);
     equal(heard.slice(4), [["on", 64, 99], ["off", 64]]);
   },
-  "what is played after the count-in lies on the grid behind what there is, in its part"() {
+  "a recording is quantised after the last note, in its part"() {
     const { recorder } = playing(), song = piece([[0, 12, 60, 80, 0]], { bars: 1, tracks: 2 });
     recorder.track = 1;
     recorder.start(song, 1);
     near(recorder.begun, performance.now() / 1000 + 2, 0.1);
     recorder.message([0x90, 50, 99]);
-    recorder.message([0x80, 50, 0]); // while it is counted in
+    recorder.message([0x80, 50, 0]); // during the count-in
     recorder.begun = performance.now() / 1000 - 1; // two beats later
     recorder.message([0x90, 64, 99]);
     recorder.begun -= 0.5;

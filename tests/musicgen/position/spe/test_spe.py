@@ -1,4 +1,4 @@
-"""Both stochastic encodings: their authors' codes and gates, their definition, templates, and the noise of one."""
+"""Both stochastic encodings against their authors' codes and gates, their definition, and their templates."""
 
 import math
 from typing import Any
@@ -20,7 +20,7 @@ both_kinds = pytest.mark.parametrize("name", ["sine_spe", "conv_spe"])
 
 
 @both_kinds
-def test_layers_share_one_code_but_for_their_gates(name: str):
+def test_layers_share_one_code_except_for_their_gates(name: str):
     given = inputs(20)
     for gated, shared in [(True, True), (True, False), (False, True), (False, False)]:
         position = build(name, realisations=6, gated=gated, shared=shared)
@@ -32,7 +32,7 @@ def test_layers_share_one_code_but_for_their_gates(name: str):
 @pytest.mark.parametrize("realisations", [64, 16_384])
 @torch.no_grad()
 def test_products_realise_the_template(name: str, realisations: int):
-    """q̂·k̂ → template with a deviation of at most √2·P(0)/√R (Gaussian products), 5 of which are allowed."""
+    """The deviation of q̂·k̂ from the template is at most √2·P(0)/√R (Gaussian products); 5 times that is allowed."""
     shape = Shape(layers=2, heads=1, head_width=2, width=2, features=1)
     position = build(name, shape=shape, realisations=realisations)
     code = position.cover(position.begin(generator(1)), 0, 61)
@@ -64,7 +64,7 @@ def test_sine_code_equals_the_authors():
     close(q, theirs["qbar"])
     close(k, theirs["kbar"])
     code = position.cover(SpeCode(noise=(theirs["noise"],), gate_noise=None), 0, 17)
-    for feature in range(4):  # and so does the product that never makes a code
+    for feature in range(4):  # and so does the product that never forms a code
         unit = F.one_hot(torch.tensor(feature), 4).float().expand(1, 17, 2, 4)
         q, k = position.qk(unit, unit, code, 0, 0)
         close(q[0], theirs["qbar"][:, :, feature])
@@ -81,7 +81,7 @@ def test_sine_template_equals_the_authors():
 
 
 class GivenNoise(WhiteNoise):
-    """Noise that is given, (H, D, length, R)."""
+    """Fixed noise, (H, D, length, R)."""
 
     def __init__(self, noise: Tensor) -> None:
         super().__init__(0, (*noise.shape[:2], noise.shape[3]), like=noise)
@@ -103,7 +103,7 @@ def test_filtered_code_equals_the_authors():
 
 
 def by_definition(position: Any, code: SpeCode, start: int, stop: int) -> list[Tensor]:
-    """Return (T, H, D, R) of queries and keys as their authors compute them, at once for all positions."""
+    """Return the codes of queries and keys, (T, H, D, R), computed as by the authors, at once for all positions."""
     noise: Any = code.noise[0]
     if isinstance(position, SineSpe):
         places = torch.arange(start, stop, dtype=torch.float64).view(-1, 1, 1, 1)
@@ -125,11 +125,11 @@ def by_definition(position: Any, code: SpeCode, start: int, stop: int) -> list[T
 def gated(code: Tensor, gate: Tensor, noise: Tensor) -> Tensor:
     """Gate a code by δ (H, D) and ε (H, D, R)."""
     scale = (noise.shape[1] * noise.shape[2]) ** 0.25
-    share = torch.sigmoid(gate).unsqueeze(-1)
-    return (1 - share).sqrt() * code + share.sqrt() * noise / scale
+    delta = torch.sigmoid(gate).unsqueeze(-1)
+    return (1 - delta).sqrt() * code + delta.sqrt() * noise / scale
 
 
-def test_the_gate_of_the_definition_is_the_authors():
+def test_the_gate_of_the_definition_equals_the_authors():
     theirs = golden("spe_gate.npz")
     for side, given in (("q", theirs["queries"]), ("k", theirs["keys"])):
         code = theirs[f"{side}bar"]
@@ -145,13 +145,15 @@ def test_the_gate_of_the_definition_is_the_authors():
         ("sine_spe", {}, 1, 200),  # in ragged blocks
         ("sine_spe", {}, 1, 1),  # one by one
         ("conv_spe", {}, 1, 0),
-        ("conv_spe", {}, 40, 0),  # whose inputs outweigh the code in between
+        ("conv_spe", {}, 40, 0),  # inputs take more memory than the code
         ("conv_spe", {"taps": 1}, 2, 0),
         ("conv_spe", {"taps": 2 * BLOCK + 1}, 2, 0),
     ],
 )
 @pytest.mark.parametrize(("start", "length"), [(0, 1), (300, 63), (0, BLOCK), (300, 150)])
-def test_values_and_gradients_are_defined(name, choice, batch, block, start, length, monkeypatch):
+def test_values_and_gradients_equal_the_definition(
+    name, choice, batch, block, start, length, monkeypatch
+):
     monkeypatch.setattr(sine, "_BLOCK", {"cpu": block})
     position, given = (
         build(name, **{"realisations": 6, **BOTH[name], **choice}).double(),
@@ -174,4 +176,4 @@ def test_values_and_gradients_are_defined(name, choice, batch, block, start, len
         for each in (fast, fast, slow)
     )
     torch.testing.assert_close(found, wanted, rtol=1e-8, atol=1e-8)
-    torch.testing.assert_close(again, found)  # and the second time adds nothing of the first
+    torch.testing.assert_close(again, found)  # the second pass does not add to the first

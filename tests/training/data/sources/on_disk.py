@@ -1,4 +1,4 @@
-"""Tiny data sets in the shape of each known source."""
+"""Tiny data sets in the format of each source."""
 
 import pickle
 from pathlib import Path
@@ -14,18 +14,18 @@ TICKS = 480
 
 
 def piano(seed: int = 0, *, bars: int = 4, markers: tuple[Marker, ...] = ()) -> Score:
-    """Return a piano piece, a chord a bar and a note a beat, another for each seed."""
+    """Return a random piano piece with two notes on each beat, as a function of the seed."""
     random = np.random.default_rng(seed)
     onset = np.repeat(np.arange(4 * bars) * TICKS, 2)
     pitch = random.integers(40, 90, len(onset))
-    pitch[1::2] = (pitch[::2] - 40 + 7) % 50 + 40  # never the same key twice at once
+    pitch[1::2] = (pitch[::2] - 40 + 7) % 50 + 40  # never the same pitch twice at once
     same = np.ones_like(onset)
     notes = Notes(onset, TICKS * same, pitch, 80 * same, 0 * same)
     return piece([notes], (Track(name="piano"),), 100.0, markers)
 
 
 def band(seed=0, *, names=("Bass", "Drums", "Piano", "Guitar"), first_beat=0) -> Score:
-    """Return a bass, drums and others that play four bars, from a beat on."""
+    """Return four random bars of bass, drums and others, from a beat on."""
     random = np.random.default_rng(seed)
     programs = {"Bass": 33, "Drums": 0, "Piano": 0, "Guitar": 25, "Strings": 48}
     parts, tracks = [], []
@@ -48,12 +48,12 @@ def piece(parts: list[Notes], tracks: tuple, tempo: float, markers: tuple = ()) 
 
 
 def put(path: Path, score: Score) -> None:
-    """Write a score where there may be no folder yet."""
+    """Write a score as a MIDI file, with its folder."""
     write_bytes(path, write_midi(score))
 
 
 def midi_folder(folder: Path, count: int = 5) -> Path:
-    """Write MIDI files at several depths, under all extensions."""
+    """Write MIDI files at several depths, with all extensions."""
     for number in range(count):
         name = f"song{number}{('.mid', '.MIDI', '.kar')[number % 3]}"
         put(folder / ("deep/er" if number % 2 else "") / name, piano(number))
@@ -61,7 +61,7 @@ def midi_folder(folder: Path, count: int = 5) -> Path:
 
 
 def pop909_song(folder: Path, number: int, *, bars: int = 4) -> None:
-    """Write a song at 100 beats a minute that starts at half a second, with a chord a bar."""
+    """Write a song at 100 beats per minute with one chord per bar."""
     song = folder / f"{number:03d}"
     put(song / f"{number:03d}.mid", piano(number, bars=bars))
     beats = range(4 * bars + 1)
@@ -80,7 +80,7 @@ def pop909(folder: Path, count: int = 3) -> Path:
 
 
 def pop_piano_midi(folder: Path, count: int = 3) -> Path:
-    """Write files of the release's two last stages, the last one with markers."""
+    """Write files of the release's last two stages, of which the last has markers."""
     names = ((0, "global_bpm_100"), (0, "A_m7_A"), (960, "N_N_N"), (1920, "C_M_E"), (1920, "Bar-2"))
     markers = tuple(Marker(*named) for named in names)
     for stage, marked in (("midi_synchronized", ()), ("midi_analyzed", markers)):
@@ -90,7 +90,7 @@ def pop_piano_midi(folder: Path, count: int = 3) -> Path:
 
 
 def events(seed: int = 0) -> tuple[list[int], list[dict]]:
-    """Return the content of an event pickle: two bars, with numpy's numbers among the values."""
+    """Return the content of an event pickle: two bars, with some numpy numbers as values."""
     high, loud = np.int64(60 + seed), np.int64(80)
     bar = [
         *(("Bar", None), ("Beat", 0), ("Tempo", 110), ("Chord", "A_m7")),
@@ -108,7 +108,7 @@ def pop_piano_events(folder: Path, count: int = 3) -> Path:
 
 
 def lieder(folder: Path, count: int = 3) -> Path:
-    """Write scores for voice and piano that begin with a pickup, compressed."""
+    """Write compressed scores for voice and piano that begin with a pickup."""
     for number in range(count):
         voice = (note("CDEFGAB"[n + number], 4, 2 if n == 0 else 6) for n in range(4))
         piano = bars(rest(2), *(note("C", 3 + number % 2, 6) for _ in range(3)), beats=3)
@@ -119,7 +119,7 @@ def lieder(folder: Path, count: int = 3) -> Path:
 
 
 def quartets(folder: Path, count: int = 3) -> Path:
-    """Write scores of four parts, compressed."""
+    """Write compressed scores in four parts."""
     for number in range(count):
         parts = [
             bars(*(note(step, octave, 8) for step in "CDEFGAB"[number : number + 4]))
@@ -130,7 +130,7 @@ def quartets(folder: Path, count: int = 3) -> Path:
 
 
 def polish_keyboard(folder: Path) -> Path:
-    """Write MIDI files of keyboard music, and a list in which two of them are editions of one work."""
+    """Write MIDI files of keyboard music, and a list in which two of them are the same work."""
     rows = []
     for number, name in enumerate(("Polonez", "Mazur", "Polonez", "Walc")):
         put(folder / f"pl-{number}.mid", piano(number))
@@ -140,7 +140,7 @@ def polish_keyboard(folder: Path) -> Path:
 
 
 def human_drums(folder: Path, *, odd: bool = False) -> Path:
-    """Write performances for every split; an odd set also lists a fill, a 3/4 and what is missing."""
+    """Write performances in every split; with `odd`, also a fill, one in 3/4, and one that is listed but missing."""
     listed = ["drummer,style,beat_type,time_signature,midi_filename,split"]
     rows = [("beat", "4-4", split) for split in ("train", "train", "validation", "test")]
     if odd:
@@ -161,14 +161,14 @@ def human_drums(folder: Path, *, odd: bool = False) -> Path:
 
 
 def groove_songs(folder: Path) -> Path:
-    """Write accompaniments over songs, all to train on."""
+    """Write accompaniments over songs, all in the training split."""
     for number, style in enumerate("ab"):
         put(folder / "train" / f"bb{number:04d}.{style}_{style}1.mid", band(60 + number))
     return folder
 
 
 def groove(folder: Path) -> Path:
-    """Write two styles to train on and one each to validate and test with, two pieces a style."""
+    """Write two training styles, one for validation and one for test, with two pieces each."""
     for split, styles in {"train": "ab", "val": "c", "test": "d"}.items():
         for style in styles:
             for chart in range(2):
@@ -178,7 +178,7 @@ def groove(folder: Path) -> Path:
 
 
 def groove2groove(folder: Path, styles: int = 6) -> Path:
-    """Write the layout of Groove2Groove: two sub-styles a style, two files a sub-style, count-in."""
+    """Write files like Groove2Groove's: two sub-styles per style, two files per sub-style, with a count-in."""
     names = ("BB Bass", "BB Drums", "BB Piano", "BB Strings", "BB Strings")
     for part, range_ in {"train": range(styles), "itest": range(1), "val": range(90, 91)}.items():
         for style in range_:

@@ -1,4 +1,4 @@
-"""Songs of POP909 lie on their annotated beats, with the annotated chords."""
+"""Songs of POP909 are mapped to their annotated beats and chords."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ TRACKS = (Track(name="MELODY"), Track(name="BRIDGE"), Track(name="PIANO"))
 
 
 def song(folder: Path, onset_seconds: list[float], beats: str, chords: str = "") -> Path:
-    """Write a song of POP909's shape: at 90 a minute, on beats that are not the file's."""
+    """Write a song like POP909's, whose MIDI file has 90 beats per minute unlike the annotated beats."""
     folder = folder / "007"
     folder.mkdir()
     onset = np.rint(np.array(onset_seconds) * 90 / 60 * 480).astype(np.int64)
@@ -38,7 +38,7 @@ def song(folder: Path, onset_seconds: list[float], beats: str, chords: str = "")
 
 
 def beats_file(bars: list[int], first: float = 0.1, seconds: float = 0.6) -> str:
-    """Write bars of so many beats, in twos, as the data set does."""
+    """Return a beats file for bars with the given numbers of beats, counted in twos as in the data set."""
     rows = [(float(beat % 2 == 0), float(beat == 0)) for bar in bars for beat in range(bar)]
     return "\n".join(f"{first + seconds * i} {half} {bar}" for i, (half, bar) in enumerate(rows))
 
@@ -57,7 +57,7 @@ def test_song_is_mapped_to_its_annotated_beats(tmp_path: Path):
 
 
 ODD, LATE = beats_file([2, 4, 4, 4]), beats_file([4, 4, 4], first=6.1)
-# Bars of three beats, two of which the second column takes for one of six.
+# Bars of three beats, pairs of which are one bar in the second column.
 THREES = "\n".join(f"{i * 0.5} {i % 3 == 0:.1f} {i % 6 == 0:.1f}" for i in range(12))
 
 
@@ -65,7 +65,7 @@ THREES = "\n".join(f"{i * 0.5} {i % 3 == 0:.1f} {i % 6 == 0:.1f}" for i in range
     ("onsets", "beats", "expected", "metres", "remark"),
     [
         ([0.1, 1.3], ODD, [0, 2], [(0, 2, 4), (2, 4, 4)], "1 of 3 bars do not have 4 beats"),
-        ([0.0, 1.5], THREES, [0, 3], [(0, 3, 4)], ""),  # the first column counts bars
+        ([0.0, 1.5], THREES, [0, 3], [(0, 3, 4)], ""),  # the first column marks bars
         ([3.1, 6.1], LATE, [3, 8], [(0, 4, 4)], ""),  # a whole bar before the first annotated one
         ([0.5], "0.5 0 0\n1 0 0\n", [0], [(0, 4, 4)], "marks no downbeats"),
     ],
@@ -79,7 +79,7 @@ def test_bars_follow_from_the_beats(tmp_path: Path, onsets, beats, expected, met
 
 
 def test_bars_that_start_a_beat_off_are_corrected_from_the_notes(tmp_path: Path):
-    # The bass, which counts for more than the rest, enters on each fourth beat of the annotated bars.
+    # The bass, the strongest evidence, enters on the fourth beat of each annotated bar.
     beats = beats_file([4] * 10)
     folder = song(tmp_path, [0.1 + 0.6 * beat for beat in range(40)], beats, "0.1 9 C:maj\n")
     score = read_midi(folder / "007.mid")
@@ -87,9 +87,11 @@ def test_bars_that_start_a_beat_off_are_corrected_from_the_notes(tmp_path: Path)
     length = np.where(np.arange(40) % 4 == 3, 3.5, 0.5) * 480 * 0.9
     notes = score.notes.replace(pitch=lowest, duration_ticks=length.astype(np.int64))
     write_score(folder / "007.mid", score.replace(notes=notes))
-    mended = read_song(folder)
-    assert (mended.notes.onset_ticks[lowest == 36] / 480 % 4).tolist() == [0] * 10
-    assert mended.remarks[-1].startswith("10 of 10 bars were moved to another beat than annotated")
+    corrected = read_song(folder)
+    assert (corrected.notes.onset_ticks[lowest == 36] / 480 % 4).tolist() == [0] * 10
+    assert corrected.remarks[-1].startswith(
+        "10 of 10 bars were moved to another beat than annotated"
+    )
 
 
 @pytest.mark.parametrize(

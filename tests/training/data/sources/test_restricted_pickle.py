@@ -37,7 +37,7 @@ def test_plain_data_is_read_with_python_numbers(saved, protocol: int):
     assert type(found[1][4]["value"]) is int
 
 
-class Runs:
+class Calls:
     def __init__(self, function, *arguments):
         self.call = (function, arguments)
 
@@ -48,18 +48,18 @@ class Runs:
 @pytest.mark.parametrize("protocol", [0, 2, 4])
 def test_no_import_of_a_pickle_is_run(saved, tmp_path: Path, protocol: int):
     marker = tmp_path / "ran"
-    asks = [
-        Runs(os.system, f"touch {marker}"),
-        Runs(subprocess.Popen, ["touch", str(marker)]),
-        Runs(eval, f"open('{marker}', 'w')"),
-        Runs(np.load, str(marker)),
+    imports = [
+        Calls(os.system, f"touch {marker}"),
+        Calls(subprocess.Popen, ["touch", str(marker)]),
+        Calls(eval, f"open('{marker}', 'w')"),
+        Calls(np.load, str(marker)),
     ]
     written = b"c__builtin__\ngetattr\n(cos\nsystem\nS'x'\ntR."
     objects = (Counter("ab"), Fraction(1, 2), np.arange(3), Path("x"), object())
-    says = r"piece\.pkl imports [\w.]+.*only containers, numbers and strings"
-    for content in (*([ask] for ask in asks), written, *objects):
+    message = r"piece\.pkl imports [\w.]+.*only containers, numbers and strings"
+    for content in (*([one] for one in imports), written, *objects):
         path = saved(content, protocol)
-        with pytest.raises(RestrictedPickleError, match=says):
+        with pytest.raises(RestrictedPickleError, match=message):
             read_pickle(path)
         assert not marker.exists()
 

@@ -1,4 +1,4 @@
-"""Data sets are read as each source has them; what is held out is held out by name, by style and by work, for ever."""
+"""Each source is read correctly, and held-out names, styles and works stay held out."""
 
 import os
 import pickle
@@ -33,9 +33,9 @@ def splits(found: Found) -> dict[str, str]:
     return {piece.name: piece.split for piece in found.pieces}
 
 
-def scores(name: str, folder: Path, spoken: str, number: int = 0) -> list[Score]:
+def scores(name: str, folder: Path, target: str, number: int = 0) -> list[Score]:
     """Return the rows of a piece."""
-    return SOURCES[name].scores(find(name, folder).pieces[number], language(spoken))
+    return SOURCES[name].scores(find(name, folder).pieces[number], language(target))
 
 
 def test_listing_is_sorted_without_hidden_files_and_opens_no_pipe(tmp_path: Path):
@@ -43,7 +43,7 @@ def test_listing_is_sorted_without_hidden_files_and_opens_no_pipe(tmp_path: Path
     for name in ("b.mid", "a.mid", "._a.mid", ".git/c.mid", "sub/c.KAR"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    os.mkfifo(tmp_path / "pipe.mid")  # to open it would be to wait for ever
+    os.mkfifo(tmp_path / "pipe.mid")  # opening it would block
     (tmp_path / "lost.mid").symlink_to("nowhere.mid")
     (tmp_path / "linked").symlink_to("songs")
     listing = list_files(tmp_path)
@@ -94,8 +94,8 @@ def test_scores_and_all_tunes_of_an_abc_file_are_found(tmp_path: Path):
 def test_listed_drums_are_found_and_unusable_ones_refused(tmp_path: Path):
     disk.human_drums(tmp_path, odd=True)
     found = find("human-drums", tmp_path)
-    told = " ".join(piece.split for piece in found.pieces)
-    assert told == "train train validation test train train"
+    listed = " ".join(piece.split for piece in found.pieces)
+    assert listed == "train train validation test train train"
     [skipped] = found.skipped
     assert (skipped.name[9:10], skipped.reason) == ("6", "it is listed, but missing")
     source = SOURCES["human-drums"]
@@ -110,7 +110,7 @@ def test_listed_drums_are_found_and_unusable_ones_refused(tmp_path: Path):
     (score,) = scores("human-drums", tmp_path, "groove")
     assert {score.tracks[i].name for i in score.notes.track} == {"Drums"}
     assert {*score.notes.pitch.tolist()} == {36, 38, 42, 46}
-    assert len(score.notes) == 32  # played beside the beats, and not moved by an estimate
+    assert len(score.notes) == 32  # off the beats, and not moved to estimated ones
     assert score.ticks_per_beat == 480
 
 
@@ -141,7 +141,7 @@ def test_groove2groove_is_split_as_in_the_paper():
     assert found == paper_split(families)
     counts = {split: [*found.values()].count(split) for split in {*found.values()}}
     assert counts == {"train": 1386, "validation": 25, "test": 25}
-    # The first ones that scikit-learn's train_test_split draws after numpy.random.seed(0).
+    # The first that scikit-learn's train_test_split draws after numpy.random.seed(0).
     assert {found[name] for name in ("S0651", "S0411", "S0342", "S1298", "S0483")} == {"test"}
     assert {found[name] for name in ("S0143", "S0914", "S0565", "S0747", "S0552")} == {"validation"}
 
@@ -167,7 +167,7 @@ def test_lists_of_pieces_determine_the_splits(tmp_path: Path):
     (tmp_path / "val_pieces.pkl").write_bytes(pickle.dumps({"a": 1}))
     with pytest.raises(ValueError, match=r"val_pieces\.pkl is not a list of names"):
         find("pop-piano", tmp_path)
-    remembered = (1 << 26).to_bytes(4, "little")  # places that Python's reader lays out
+    remembered = (1 << 26).to_bytes(4, "little")  # memo entries that Python's unpickler allocates
     (tmp_path / "train_pieces.pkl").write_bytes(b"\x80\x02]r" + remembered + b".")
     with pytest.raises(ValueError, match=r"train_pieces\.pkl is not a readable pickle"):
         find("pop-piano", tmp_path)
@@ -205,7 +205,7 @@ NUMBERS = [f"{number:03}" for number in range(2000)]
 
 
 def test_split_of_a_name_is_stable_and_a_larger_fraction_only_adds_to_validation():
-    # Were the hash to change, data sets prepared anew would test on what models were trained on.
+    # With another hash, sets prepared again would test on what models were trained on.
     halves = [split_by_name(name, validation=0.5) for name in ("001", "042", "097", "128", "909")]
     assert halves == ["validation"] * 4 + ["train"]
     splits = [split_by_name(name, validation=0.05, test=0.1) for name in NUMBERS]
@@ -284,4 +284,4 @@ def test_lied_has_a_voice_and_two_staves_of_piano(tmp_path: Path):
     whole = ["Singstimme", "Piano", "Piano (staff 2)"]
     assert names_of(found) == [whole, ["Singstimme", "Piano"], ["Piano"]]
     assert [track.program for track in found[0].tracks] == [52, 0, 0]
-    assert all(FLAT in ENSEMBLE.encode(one).ids for one in found)  # it says nothing of loudness
+    assert all(FLAT in ENSEMBLE.encode(one).ids for one in found)  # the score has no dynamics
