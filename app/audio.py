@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from musicgen.common.workers import Bounds, Failed, Worker
-from tokenization.whole_file import beside
+from tokenization.whole_file import replacing
 
 # For one piece: 20 minutes of sound are 230 MB, of which the renderer holds several copies.
 BOUNDS = Bounds(seconds=60, memory_bytes=3 << 30)
@@ -48,7 +48,7 @@ def render_to(path: Path, midi: bytes, soundfont: Path | None = None) -> None:
     font = soundfont or default_soundfont()
     if not font.is_file():
         raise AudioError(f"there is no soundfont {font}; name an .sf2 file")
-    with beside(path) as part:
+    with replacing(path) as part:
         renderer = Worker(_render, BOUNDS)
         try:
             answer = renderer.ask((midi, font.resolve(), part.resolve()))

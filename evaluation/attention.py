@@ -1,10 +1,10 @@
-"""The attention weights that a linear model never forms, from its queries and keys, block by block.
+"""Attention weights, which a linear model does not compute explicitly, from its queries and keys, block by block.
 
-Where the encoding acts before a feature map of the softmax kernel (or attention is softmax), the weights are those that
-the features estimate, exp(q·k/√W), as in the SPE paper's pictures and probes. Where it acts after the feature map, or
-the map is another, they are what the model computes: r^(i−j) φ(q_i)·φ(k_j).
+If the encoding is applied before a feature map of the softmax kernel (or attention is softmax), the weights are those
+that the features approximate, exp(q·k/√W), as in the figures and probes of the SPE paper. If it is applied after the
+feature map, or the feature map is another one, they are those that the model computes: r^(i−j) φ(q_i)·φ(k_j).
 
-H heads, T time, W width of queries and keys as attention multiplies them.
+H: heads, T: time, W: width of queries and keys.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from musicgen.position.base import PERIODS, MusicalFrequencies, waves
 from musicgen.position.flt import Flt
 from musicgen.position.spe.base import StochasticPosition
 
-WINDOW = 1024  # tokens that pass the layers at once
+WINDOW = 1024  # tokens per forward pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,19 +37,21 @@ class Sides:
 
     q: Tensor  # (H, T, W)
     k: Tensor  # (H, T, W)
-    exponential: bool  # the weights are exp(q·k/√W), else q·k
-    decay: Tensor | None  # r, (H,): the encoding's own, or that of the model's horizons
-    normaliser: tuple[Tensor, Tensor] | None  # other features for the denominator, (H, T, ·) each
+    exponential: bool  # whether the weights are exp(q·k/√W) instead of q·k
+    decay: Tensor | None  # r, (H,), of the encoding or of the model's horizons
+    normaliser: (
+        tuple[Tensor, Tensor] | None
+    )  # separate features for the denominator, (H, T, ·) each
 
     def products(self, rows: slice, columns: slice) -> Tensor:
-        """Return what the weights are made of, (H, rows, columns): logarithms where exponential, else themselves."""
+        """Return the unnormalised weights, or their logarithms if exponential: (H, rows, columns)."""
         found = self.q[:, rows] @ self.k[:, columns].mT
         if self.exponential:
             return found / math.sqrt(self.q.shape[-1]) + self._log_decays(rows, columns)
         return found * self._decays(rows, columns)
 
     def normalised(self, rows: slice) -> Tensor:
-        """Return what some queries give to all keys up to the last: (H, rows, rows.stop), each row summing to 1."""
+        """Return the causal attention of some queries, each row summing to 1: (H, rows, rows.stop)."""
         columns = slice(0, rows.stop)
         products = self.products(rows, columns)
         later = torch.ones(products.shape[1:], dtype=torch.bool, device=products.device)
@@ -58,7 +60,7 @@ class Sides:
             return products.masked_fill(later, -math.inf).softmax(-1)
         weights = products.masked_fill(later, 0)
         total = weights
-        if self.normaliser is not None:  # the positioned weights may be negative; these are not
+        if self.normaliser is not None:  # weights with positions may be negative, these are not
             own = self.normaliser[0][:, rows] @ self.normaliser[1][:, columns].mT
             total = (own * self._decays(rows, columns)).masked_fill(later, 0)
         return weights / total.sum(-1, keepdim=True)
@@ -78,9 +80,9 @@ class Sides:
 def sides_of(
     model: Performer, tokens: Tensor, layers: Sequence[int], seed: int = 0, pace: int | None = None
 ) -> dict[int, Sides]:
-    """Return queries and keys of the given layers, counted from 0, for one sequence: tokens (T,).
+    """Return queries and keys of the given layers, counted from 0, for one sequence of tokens (T,).
 
-    An encoding in musical time hears from the tokens what time it is, or is told that each takes `pace` ticks.
+    With `pace`, an encoding in musical time takes every token to last `pace` ticks.
     """
     at = model.start(generator_from(seed))
     states: list[Any] = [None] * (max(layers) + 1)
@@ -112,7 +114,7 @@ def _passage(
 
 
 def _sides(attention: Attention, x: Tensor, passage: Passage) -> tuple[Tensor, ...]:
-    """Return queries and keys of a window, and those of the normaliser where it has its own: (T, H, ·) each."""
+    """Return queries and keys of a window, and those of the normaliser if it has its own: (T, H, ·) each."""
     position, code, start = passage.position, passage.code, passage.start
     q, k, _ = attention.qkv(x).unflatten(-1, (3, attention.heads, -1)).unbind(2)
     q, k = position.qk(q, k, code, start, attention.layer)
@@ -141,19 +143,19 @@ def _joined(parts: list[tuple[Tensor, ...]], model: Performer) -> Sides:
     )
 
 
-# Pictures of attention: the templates that an encoding has learned, and where a model looks (figures 1 and 7 to 12).
+# Data for figures: learned templates and attention maps (figures 1 and 7 to 12).
 #
-# Attention maps are computed some queries at a time and shrunk at once, so that their memory is that of the picture.
+# Attention maps are computed and downsampled block by block, so that memory is bounded by the size of the picture.
 
-BLOCK = 256  # queries at once
-PIXELS = 384  # of a map's side, at most
-SHOWN = 8  # templates drawn one by one
-# The paper's scale of colour is min(1, (a / 0.02)^0.4) at 3072 positions; so equal weights look alike at any length.
+BLOCK = 256  # queries per block
+PIXELS = 384  # side of a map, at most
+SHOWN = 8  # templates to plot individually
+# The paper's colour is min(1, (a / 0.02)^0.4) at 3072 positions; scaled, so that uniform attention always looks alike.
 FULL, FULL_LENGTH, GAMMA = 0.02, 3072, 0.4
 
 
 def paper_layers(layers: int) -> list[int]:
-    """Return which layers to look at, counted from 0: the paper's 1, 3, 12, 20, 24 of 24, or those in their places."""
+    """Return the layers to show, counted from 0: the paper's 1, 3, 12, 20, 24 of 24, scaled to the model's depth."""
     return sorted({round((layer - 1) / 23 * (layers - 1)) for layer in (1, 3, 12, 20, 24)})
 
 
@@ -161,9 +163,9 @@ def paper_layers(layers: int) -> list[int]:
 def attention_maps(
     model: Performer, pieces: Sequence[np.ndarray], layers: Sequence[int], seed: int = 0
 ) -> dict[str, Any]:
-    """Return the colour of each pixel of the maps, the mean attention over pieces of one length on the paper's scale.
+    """Return attention maps averaged over pieces of equal length, as colour values on the paper's scale.
 
-    The result holds "pixels", (layers, heads, P, P) packed bytes (`unpack`), and how many positions a pixel covers.
+    "pixels" are packed bytes (layers, heads, P, P) for `unpack`; "pixel" is the number of positions that each covers.
     """
     length = len(pieces[0])
     device = model.embedding.weight.device
@@ -180,7 +182,7 @@ def attention_maps(
             queries = slice(start, min(start + rows, length))
             weights = torch.stack([one[layer].normalised(queries) for one in sides]).mean(0).cpu()
             colours = (weights.clamp(min=0) / full).pow(GAMMA).clamp(max=1)
-            found[i, :, start // side : -(-queries.stop // side)] = _shrunk(colours, length, side)
+            found[i, :, start // side : -(-queries.stop // side)] = _pooled(colours, length, side)
             lags = torch.arange(queries.start, queries.stop)[:, None] - torch.arange(queries.stop)
             reach[i, :, queries] = (weights * lags.clamp(min=0)).sum(-1)
     return {
@@ -197,15 +199,16 @@ def attention_maps(
 def templates(
     model: Performer, length: int, layer: int = 0, seed: int = 0
 ) -> dict[str, Any] | None:
-    """Return what an encoding has learned to weigh lags of 0 … length − 1 by; None if it learns no such thing.
+    """Return the weights that an encoding has learned for lags 0 … length − 1; None for encodings without templates.
 
-    "all" is every template by head and feature, largest magnitude 1, as packed bytes of −1 … 1 (H, D, N); "shown" are
-    some of them, and what the realisations of one draw make of them. In musical time lags are ticks, of which there are
-    "bar" a bar, and the mean of all features of a head is shown: bars and beats are waves of many features together.
+    "all" has every template by head and feature, scaled to a largest magnitude of 1, as packed bytes (H, D, N);
+    "limit" has those listed in "shown", and "realised" their approximation by one realisation of the noise. In musical
+    time, lags are in ticks ("bar" is ticks per bar), and templates are averaged over the features of a head, because
+    bars and beats emerge only from the sum of many waves.
     """
     position, bar = model.position, None
     if position.musical:
-        assert model.config.clock is not None, "who counts musical time has a clock"
+        assert model.config.clock is not None, "musical time requires a clock"
         bar = model.config.clock.bar_ticks
         length = max(PERIODS) * bar
     lags = torch.arange(length, device=model.embedding.weight.device)
@@ -245,19 +248,19 @@ def templates(
 
 
 def pack(array: np.ndarray) -> dict[str, Any]:
-    """Return an array of bytes as plain data."""
+    """Compress an array of bytes into plain data."""
     packed = base64.b64encode(zlib.compress(np.ascontiguousarray(array).tobytes(), 9))
     return {"shape": list(array.shape), "dtype": str(array.dtype), "bytes": packed.decode()}
 
 
 def unpack(data: dict[str, Any]) -> np.ndarray:
-    """Return the array of `pack`."""
+    """Restore an array from `pack`."""
     content = zlib.decompress(base64.b64decode(data["bytes"]))
     return np.frombuffer(content, dtype=data["dtype"]).reshape(data["shape"])
 
 
-def _shrunk(colours: torch.Tensor, length: int, side: int) -> torch.Tensor:
-    """Return the mean of each square of `side` positions: (H, rows, columns) → (H, rows / side, P)."""
+def _pooled(colours: torch.Tensor, length: int, side: int) -> torch.Tensor:
+    """Average over squares of `side` positions: (H, rows, columns) → (H, rows / side, P)."""
     below = -colours.shape[1] % side
     right = -(-length // side) * side - colours.shape[2]
     colours = torch.nn.functional.pad(colours, (0, right, 0, below))
@@ -265,14 +268,14 @@ def _shrunk(colours: torch.Tensor, length: int, side: int) -> torch.Tensor:
 
 
 def _distances(reach: np.ndarray) -> list[list[list[float]]]:
-    """Return how far back attention looks on average, in tokens, by layer, head and 64th of the positions."""
+    """Return the mean attention distance in tokens by layer, head and 64th of the positions."""
     parts = np.array_split(reach, min(64, reach.shape[-1]), axis=-1)
     return np.stack([part.mean(-1) for part in parts], axis=-1).round(2).tolist()
 
 
 @torch.inference_mode()
 def _realised(position: StochasticPosition, length: int, layer: int, seed: int) -> torch.Tensor:
-    """Return the products q̄_m k̄_0 / R of one draw, at lags m: (H, D, N)."""
+    """Return the products q̄_m k̄_0 / R of one realisation of the noise at lags m: (H, D, N)."""
     code = position.begin(generator_from(seed))
     slot = 0 if position.config.shared else layer
     q, k = position.materialise(code.noise[slot], slot, 0, length)  # (N, H, D, R) each

@@ -1,8 +1,8 @@
-"""The figures of the report, each of one result, and how they look: the same on a light page and on a dark one.
+"""The figures of the report and their style, for light and dark pages.
 
-A figure is drawn with the colours of a light page; `svg` names them by variables of the page's style sheet, and `png`
-keeps them. Series differ in colour, dash and marker at once, in the colours of Okabe and Ito (2008), which people who
-confuse red and green can tell apart.
+Figures are drawn in the colours of a light page. `svg` replaces the colours by variables of the page's style sheet,
+`png` keeps them. Series differ in colour, dash and marker; the colours are those of Okabe and Ito (2008), which are
+safe for red–green colour blindness.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ STEPS = 200  # colours of a map
 DOTS_PER_INCH = 160  # of a PNG file
 
 _GROUP = re.compile(r'<g id="[A-Za-z]\w*(\.\w+)?_\d+"')
-# Each colour of a drawing: the variable that stands for it on a page, and its dark counterpart.
+# Each colour of a figure, with its CSS variable and its counterpart on a dark page.
 _VARIABLES = {
     INK: ("ink", "#e8eaed"),
     FAINT: ("faint", "#a0a8b3"),
@@ -48,12 +48,12 @@ _VARIABLES = {
         for i, (light, dark) in enumerate(zip(COLOURS, _DARK, strict=True))
     },
 }
-_SETTINGS: Any = {  # matplotlib types these keys one by one
+_SETTINGS: Any = {  # matplotlib's type has a literal for each key
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": 9.0,
     "text.color": INK,
-    "text.parse_math": False,  # a model or a style may be called $x
+    "text.parse_math": False,  # names of models or styles may contain $
     "axes.edgecolor": FAINT,
     "axes.labelcolor": INK,
     "axes.facecolor": "none",
@@ -80,7 +80,7 @@ _SETTINGS: Any = {  # matplotlib types these keys one by one
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """How one model looks in every figure."""
+    """The look of one model in all figures."""
 
     color: str
     linestyle: str
@@ -88,7 +88,7 @@ class Series:
 
 
 def series(index: int) -> Series:
-    """Return the look of the series of a number: 28 differ in colour or dash."""
+    """Return the look of a series; the first 28 differ in colour or dash."""
     return Series(
         color=COLOURS[index % len(COLOURS)],
         linestyle=DASHES[(index // len(COLOURS) + index % len(COLOURS)) % len(DASHES)],
@@ -98,13 +98,13 @@ def series(index: int) -> Series:
 
 @contextmanager
 def figure(width_inches: float = 7.2, height_inches: float = 3.4) -> Iterator[Figure]:
-    """Give a figure to draw in; what is drawn inside the context has the style."""
+    """Yield a new figure; everything drawn inside the context has the style of the report."""
     with matplotlib.rc_context(_SETTINGS):
         yield Figure(figsize=(width_inches, height_inches), layout="constrained")
 
 
 def svg(drawn: Figure, name: str) -> str:
-    """Return a figure as an SVG element for a page; names keep the elements of several figures apart."""
+    """Return a figure as an SVG element; its name keeps its element ids apart from those of other figures."""
     stream = io.StringIO()
     settings = {**_SETTINGS, "svg.hashsalt": name}
     with matplotlib.rc_context(settings):
@@ -116,14 +116,14 @@ def svg(drawn: Figure, name: str) -> str:
             metadata={"Date": None, "Creator": None},
         )
     text = stream.getvalue()
-    text = _GROUP.sub("<g", text[text.index("<svg") :])  # nothing refers to these names
+    text = _GROUP.sub("<g", text[text.index("<svg") :])  # nothing refers to these ids
     for colour, (variable, _) in _VARIABLES.items():
         text = text.replace(colour, f"var(--{variable}, {colour})")
     return text
 
 
 def png(drawn: Figure) -> bytes:
-    """Return a figure as a PNG file on light paper."""
+    """Return a figure as the bytes of a PNG file with a light background."""
     stream = io.BytesIO()
     with matplotlib.rc_context(_SETTINGS):
         drawn.savefig(stream, format="png", dpi=DOTS_PER_INCH, facecolor=PAPER)
@@ -131,7 +131,7 @@ def png(drawn: Figure) -> bytes:
 
 
 def style_sheet() -> str:
-    """Return the variables of a page, light and dark, as CSS."""
+    """Return the CSS variables of the colours, light and dark."""
     light = "".join(f"--{name}: {colour}; " for colour, (name, _) in _VARIABLES.items())
     dark = "".join(f"--{name}: {colour}; " for name, colour in _VARIABLES.values())
     return (
@@ -140,47 +140,47 @@ def style_sheet() -> str:
     )
 
 
-MOST_SHADED = 4  # curves in one axis whose error bands can be distinguished
+MOST_SHADED = 4  # curves whose shaded intervals can be distinguished in one plot
 METRICS = {"translation": "translation invariance", "monotonicity": "monotonicity"}
-GAP = 0.07  # between pictures, of their side
-WIDTH = 7.4
+GAP = 0.07  # between maps, as a fraction of their side
+WIDTH = 7.4  # inches
 
 
 def extrapolation(result: Result) -> Figure:
-    """Return each model's mean loss along the piece with its 95 % interval, and where training ended (figure 3).
+    """Plot each model's mean loss by position with its 95 % interval, and mark the trained length (figure 3).
 
-    Below it, where models can be compared, is by how much each differs from the mean of all.
+    If models are comparable, a lower panel shows their differences from the mean of all models.
     """
     models = result["models"]
     trained = {model["trained_length"] for model in models}
     compared = all("apart" in model for model in models)
     with figure(WIDTH, 4.9 if compared else 3.6) as drawn:
         if compared:
-            above, last = drawn.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+            upper, lower = drawn.subplots(2, 1, sharex=True, height_ratios=(3, 2))
             for model in models:
-                _curve(last, model["apart"], model)
-            last.axhline(0, color=FAINT, linewidth=0.8)
-            _mark_trained(last, trained, named=False)
-            last.set_ylabel("less the mean\nof all (nats)")
+                _curve(lower, model["apart"], model)
+            lower.axhline(0, color=FAINT, linewidth=0.8)
+            _mark_trained(lower, trained, labelled=False)
+            lower.set_ylabel("difference from\nmean (nats)")
         else:
-            above = last = drawn.add_subplot()
+            upper = lower = drawn.add_subplot()
         for model in models:
-            _curve(above, model["positions"], model, shaded=len(models) <= MOST_SHADED)
-        _mark_trained(above, trained)
-        above.set_ylabel("loss (nats a token)")
-        above.set_xlim(0, max((model["length"] for model in models), default=1))
-        # The first stretch, without much of a past to go by, would flatten all others.
+            _curve(upper, model["positions"], model, shaded=len(models) <= MOST_SHADED)
+        _mark_trained(upper, trained)
+        upper.set_ylabel("loss (nats per token)")
+        upper.set_xlim(0, max((model["length"] for model in models), default=1))
+        # The loss of the first stretch, which has little context, is so high that it would flatten the rest.
         later = [row["mean"] for model in models for row in model["positions"][1:]]
         if later:
-            room = max(0.1, (max(later) - min(later)) * 0.15)
-            above.set_ylim(min(later) - room, max(later) + room)
-        last.set_xlabel("position in the piece (tokens)")
-        _legend(drawn, above)
+            margin = max(0.1, (max(later) - min(later)) * 0.15)
+            upper.set_ylim(min(later) - margin, max(later) + margin)
+        lower.set_xlabel("position in the piece (tokens)")
+        _legend(drawn, upper)
     return drawn
 
 
 def probes(result: Result) -> Figure:
-    """Return both metrics of the best head along the positions of the queries, in trained lengths (figure 4)."""
+    """Plot both metrics of the best head by position of the query, in trained lengths (figure 4)."""
     with figure(WIDTH, 3.3) as drawn:
         panels = drawn.subplots(1, len(METRICS))
         for axes, (metric, title) in zip(panels, METRICS.items(), strict=True):
@@ -199,13 +199,13 @@ def probes(result: Result) -> Figure:
             axes.set_ylim(-0.02, 1.04)
             axes.set_title(title)
             axes.set_xlabel("position of the query (trained lengths)")
-        panels[0].set_ylabel("share (lower is better)")
+        panels[0].set_ylabel("fraction (lower is better)")
         _legend(drawn, panels[0])
     return drawn
 
 
 def look_back(model: Result) -> Figure:
-    """Return how far back attention looks on average, by position, a line a layer (mean over its heads)."""
+    """Plot the mean attention distance by position, one line per layer (mean over its heads)."""
     found = model["attention"]
     length = found["length"]
     with figure(WIDTH, 2.9) as drawn:
@@ -217,7 +217,7 @@ def look_back(model: Result) -> Figure:
             x = [(i + 0.5) * length / len(mean) for i in range(len(mean))]
             look, label = series(number), f"layer {layer + 1}"
             axes.plot(x, mean, color=look.color, linestyle=look.linestyle, label=label)
-        axes.plot([0, length], [0, length / 2], color=FAINT, linewidth=0.8, label="all alike")
+        axes.plot([0, length], [0, length / 2], color=FAINT, linewidth=0.8, label="uniform")
         _mark_trained(axes, {model["trained_length"]})
         axes.set_xlim(0, length)
         axes.set_ylim(bottom=0)
@@ -228,7 +228,7 @@ def look_back(model: Result) -> Figure:
 
 
 def templates(model: Result) -> Figure:
-    """Return some templates one by one."""
+    """Plot some templates, one per panel."""
     drawn_templates = model["templates"]
     shown = len(drawn_templates["shown"])
     columns = min(4, shown)
@@ -248,18 +248,16 @@ def templates(model: Result) -> Figure:
 
 
 def _template(axes: Axes, drawn: Result, number: int) -> None:
-    """Draw one learned template by lag, and what the realisations of one draw make of it."""
+    """Plot one learned template by lag, and its approximation by one realisation of the noise."""
     head, feature = drawn["shown"][number]
     unit = drawn.get("bar") or 1
     lags = [lag / unit for lag in range(drawn["length"])]
     if drawn["realised"] is not None:
-        label = f"one draw, R = {drawn['realisations']}"
+        label = f"one realisation, R = {drawn['realisations']}"
         axes.plot(lags, drawn["realised"][number], color=COLOURS[1], linewidth=0.7, label=label)
-    axes.plot(
-        lags, drawn["limit"][number], color=COLOURS[0], linewidth=1.4, label="what is learned"
-    )
-    which = "mean of its features" if feature is None else f"feature {feature + 1}"
-    axes.set_title(f"head {head + 1}, {which}", fontsize=8, fontweight="normal")
+    axes.plot(lags, drawn["limit"][number], color=COLOURS[0], linewidth=1.4, label="learned")
+    features = "mean of its features" if feature is None else f"feature {feature + 1}"
+    axes.set_title(f"head {head + 1}, {features}", fontsize=8, fontweight="normal")
     axes.set_xlim(0, drawn["length"] / unit)
     if drawn.get("bar") is not None:
         axes.set_xticks(range(0, round(drawn["length"] / unit) + 1))
@@ -268,7 +266,7 @@ def _template(axes: Axes, drawn: Result, number: int) -> None:
 
 
 def all_templates(model: Result) -> Figure:
-    """Return all templates, a panel a head and a line each, slow ones on top; the largest weight of each is ±1."""
+    """Draw all templates, one panel per head and one line per feature, slow ones on top, each scaled to ±1."""
     learned = model["templates"]
     values = unpack(learned["all"]).astype(float) / 127  # (heads, features, lags)
     turns = np.abs(np.diff(values, axis=-1)).sum(-1)
@@ -292,14 +290,14 @@ def all_templates(model: Result) -> Figure:
         axes.set_ylabel("features, slow to fast")
         _bare(axes)
         scale = cm.ScalarMappable(colors.Normalize(-1, 1), DIVERGING)
-        drawn.colorbar(scale, ax=axes, label="weight / largest", aspect=25)
+        drawn.colorbar(scale, ax=axes, label="weight / maximum", aspect=25)
     return drawn
 
 
 def attention(model: Result) -> Figure:
-    """Return the attention maps, a row a layer and a column a head, and in each where the trained length ends.
+    """Draw the attention maps, one row per layer and one column per head, with the trained length marked.
 
-    In a map keys run to the right and queries downwards.
+    In each map, keys run from left to right and queries from top to bottom.
     """
     maps = model["attention"]
     pixels = unpack(maps["pixels"]).astype(float) / 255  # (layers, heads, P, P)
@@ -309,30 +307,29 @@ def attention(model: Result) -> Figure:
     step = 1 + GAP
     extent = (0, columns * step, rows * step, 0)  # a map's side is 1
     colours = colormaps[SEQUENTIAL].resampled(STEPS)
-    share = model["trained_length"] / maps["length"]
+    trained = model["trained_length"] / maps["length"]
     side = min(1.6, (WIDTH - 1.2) / columns)
     with figure(WIDTH, side * rows + 0.6) as drawn:
         axes = drawn.add_subplot()
         axes.imshow(shown, cmap=colours, vmin=0, vmax=1, extent=extent, interpolation_stage="data")
-        for row in range(rows if 0 < share < 1 else 0):
+        for row in range(rows if 0 < trained < 1 else 0):
             for column in range(columns):
                 x, y = column * step, row * step
-                corner = ([x, x + share, x + share], [y + share, y + share, y + 1])
+                corner = ([x, x + trained, x + trained], [y + trained, y + trained, y + 1])
                 axes.plot(*corner, color="#ffffff", linewidth=0.7, linestyle=(0, (3, 2)))
         heads = [f"head {head + 1}" for head in range(columns)]
         layers = [f"layer {layer + 1}" for layer in maps["layers"]]
         axes.set_xticks([column * step + 0.5 for column in range(columns)], heads)
         axes.set_yticks([row * step + 0.5 for row in range(rows)], layers, rotation=90, va="center")
         _bare(axes)
-        axes.set_xlabel(f"keys 1 … {maps['length']} to the right, queries downwards, in each map")
+        axes.set_xlabel(f"in each map: keys 1 … {maps['length']} to the right, queries downwards")
         scale = cm.ScalarMappable(colors.PowerNorm(GAMMA, 0, maps["full"]), SEQUENTIAL)
-        label = "attention (share of a query)"
-        drawn.colorbar(scale, ax=axes, label=label, extend="max", aspect=30)
+        drawn.colorbar(scale, ax=axes, label="attention weight", extend="max", aspect=30)
     return drawn
 
 
 def pictures(model: Result) -> dict[str, Figure]:
-    """Return the figures of one model by name: where it looks, and what its encoding has learned, if it learns."""
+    """Return the figures of one model by name: its attention, and the templates of its encoding, if it has any."""
     draws = [attention, look_back]
     if model["templates"]:
         draws.append(templates)
@@ -341,30 +338,30 @@ def pictures(model: Result) -> dict[str, Figure]:
 
 
 def changes(rows: Sequence[Row], control: Row, measures: Sequence[str]) -> Figure:
-    """Return how far each measure of other rows is from the control's, with 95 % intervals, the best on top."""
+    """Plot the difference of each other row from the control, by measure, with 95 % intervals, best on top."""
     others = [row for row in rows if row is not control and row.values]
     others.sort(key=lambda row: row.change(control, measures[-1])[0], reverse=True)
     with figure(7.2, 1.4 + 0.3 * len(rows)) as drawn:
         axes = drawn.subplots()
         for number, measure in enumerate(measures):
             look, found = series(number), [row.change(control, measure) for row in others]
-            places = np.arange(len(others)) + 0.15 * (len(measures) / 2 - 0.5 - number)
+            y = np.arange(len(others)) + 0.15 * (len(measures) / 2 - 0.5 - number)
             axes.errorbar(
-                [mean for mean, _ in found], places, xerr=[half or 0.0 for _, half in found],
+                [mean for mean, _ in found], y, xerr=[half or 0.0 for _, half in found],
                 fmt=look.marker, color=look.color, capsize=2.5, label=f"positions {measure}",
             )  # fmt: skip
         axes.axvline(0, color=FAINT, linewidth=0.8)
         axes.set_yticks(range(len(others)), [row.encoding for row in others])
-        axes.set_xlabel(f"change of the perplexity against {control.encoding}, 95 % intervals")
+        axes.set_xlabel(f"change in perplexity from {control.encoding}, with 95 % intervals")
         _legend(drawn, axes)
     return drawn
 
 
-def _mark_trained(axes: Axes, lengths: set[int], *, named: bool = True) -> None:
-    """Draw a line where training sequences ended; models may differ in that."""
+def _mark_trained(axes: Axes, lengths: set[int], *, labelled: bool = True) -> None:
+    """Draw a line at each trained length of the models; 0 is that of untrained models."""
     for length in sorted(lengths - {0}):
         axes.axvline(length, color=FAINT, linewidth=1, linestyle=(0, (4, 3)))
-        if not named:
+        if not labelled:
             continue
         axes.annotate(
             f"trained to {length}", (length, 1), xycoords=("data", "axes fraction"), xytext=(4, -3),
@@ -373,20 +370,21 @@ def _mark_trained(axes: Axes, lengths: set[int], *, named: bool = True) -> None:
 
 
 def _curve(axes: Axes, rows: Sequence[Result], model: Result, *, shaded: bool = True) -> None:
-    """Draw means along the positions, each over its stretch, with their 95 % intervals."""
+    """Plot the mean of each stretch at its centre, with 95 % intervals."""
     look = series(model["number"])
     x = [(row["start"] + row["stop"]) / 2 for row in rows]
     mean = [row["mean"] for row in rows]
     axes.plot(x, mean, color=look.color, linestyle=look.linestyle, label=model["model"])
     if shaded:
+        # A single piece has no interval.
         low, high = (
             [nan if row[side] is None else row[side] for row in rows] for side in ("low", "high")
-        )  # one piece has no interval
+        )
         axes.fill_between(x, low, high, color=look.color, alpha=0.13, linewidth=0)
 
 
 def _mosaic(pictures: np.ndarray) -> np.ndarray:
-    """Lay out (rows, columns, P, P) as one picture, a gap after each."""
+    """Join maps (rows, columns, P, P) into one picture, with a gap after each."""
     gap = max(1, round(pictures.shape[2] * GAP))
     padded = np.pad(pictures, ((0, 0), (0, 0), (0, gap), (0, gap)), constant_values=np.nan)
     rows, columns, height, width = padded.shape
@@ -394,7 +392,7 @@ def _mosaic(pictures: np.ndarray) -> np.ndarray:
 
 
 def _bare(axes: Axes) -> None:
-    """Leave the names, those of columns on top, and take away grid, spines and tick marks."""
+    """Remove grid, spines and tick marks, and put the column labels on top."""
     axes.xaxis.tick_top()
     axes.grid(visible=False)
     axes.tick_params(length=0, labelsize=8)
@@ -402,9 +400,9 @@ def _bare(axes: Axes) -> None:
 
 
 def _legend(drawn: Figure, axes: Axes) -> None:
-    """Put a legend above the axes, where it hides nothing."""
+    """Add a legend above the axes, in as few rows as fit."""
     handles, labels = axes.get_legend_handles_labels()
     most = max(1, min(4, 92 // (max(map(len, labels), default=0) + 8)))
     rows = -(-len(labels) // most)
-    columns = -(-len(labels) // max(1, rows))  # no more than these rows take
+    columns = -(-len(labels) // max(1, rows))  # balance the rows
     drawn.legend(handles, labels, loc="outside upper left", ncols=max(1, columns))

@@ -1,7 +1,7 @@
-"""Which music people preferred that did not know whose it was: the choices of the page's blind comparison, counted.
+"""Blind listening comparisons: how often each of two sources was preferred, from the files that the page saves.
 
-A pair is of two sources: the names of models, or the real piece. Of two takes of one model, the sides are A and B as
-they were heard, so that the count says whether the first or the second is preferred for its place.
+A source is the name of a model, or the real piece. If both takes are of one model, the sides are A and B as heard, so
+that the counts show whether listeners prefer a position.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from evaluation.tables import Table, interval
 from tokenization.records import json_of
 
 FORMAT = "musicgen listening 1"  # as app/assets/desk/listening.js writes it
-REAL = "real"  # the source of what no model wrote
+REAL = "real"  # the source of real pieces
 CHOSEN = ("A", "B", "none")
-HEAD = ("pair", "heard", "first", "second", "equal", "share of first")
+HEAD = ("pair", "n", "first", "second", "equal", "fraction first")
 CAPTION = (
-    "How often each side of a pair was preferred without knowing whose it was; the\n"
-    "share is of those who preferred one, with its 95 % interval (Wilson)."
+    "How often each side of a pair was preferred in n blind comparisons. fraction\n"
+    "first: of the comparisons with a preference, with its 95 % interval (Wilson)."
 )
-LONGEST_SOURCE = 12  # letters of a name in the table
+LONGEST_SOURCE = 12  # characters of a name in the table
 
 
 def choices_of(paths: Iterable[Path]) -> list[dict[str, Any]]:
-    """Return the choices in some files; one that stands in several of them counts once."""
+    """Return the choices in some files, without duplicates."""
     found: dict[str, dict[str, Any]] = {}
     for path in paths:
         content = json_of(path)
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise ValueError(
-                f"{path} has no choices of blind comparisons; the page's “Compare blind” downloads a file of them"
+                f"{path} has no choices of blind comparisons; the page's “Compare blind” saves a file of them"
             )
         choices = content.get("choices")
         if not isinstance(choices, list) or not all(map(_is_choice, choices)):
-            raise ValueError(f"{path} is damaged: one of its choices is not whole")
+            raise ValueError(f"{path} is damaged: one of its choices is incomplete")
         found.update({choice["id"]: choice for choice in choices})
     return [*found.values()]
 
@@ -45,12 +45,14 @@ def _is_choice(choice: Any) -> bool:
     if not isinstance(choice, dict) or choice.get("chosen") not in CHOSEN:
         return False
     sides = [choice.get(side) for side in ("A", "B")]
-    named = all(isinstance(side, dict) and isinstance(side.get("source"), str) for side in sides)
-    return named and isinstance(choice.get("id"), str)
+    have_sources = all(
+        isinstance(side, dict) and isinstance(side.get("source"), str) for side in sides
+    )
+    return have_sources and isinstance(choice.get("id"), str)
 
 
 def counted(choices: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row for each pair of sources, in the order of their names, the real piece last."""
+    """Return one row per pair of sources, sorted by name; the real piece is always second."""
     rows: dict[tuple[str, str], list[int]] = {}
     for choice in choices:
         heard = choice["A"]["source"], choice["B"]["source"]
@@ -72,10 +74,10 @@ def counted(choices: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def table(rows: Sequence[dict[str, Any]]) -> Table:
-    """Return the rows as a table; of two takes of one model, the first side is A."""
+    """Format the rows as a table; for two takes of one model, the first side is A."""
     cells = [
         [
-            _named(*row["pair"]),
+            _pair_name(*row["pair"]),
             *(str(row[name]) for name in ("heard", "first", "second", "equal")),
             interval(*(row["share"][key] for key in ("mean", "low", "high"))),
         ]
@@ -84,7 +86,7 @@ def table(rows: Sequence[dict[str, Any]]) -> Table:
     return Table(head=HEAD, rows=cells, caption=CAPTION)
 
 
-def _named(first: str, second: str) -> str:
+def _pair_name(first: str, second: str) -> str:
     names = [
         name if len(name) <= LONGEST_SOURCE else f"{name[: LONGEST_SOURCE - 1]}…"
         for name in (first, second)

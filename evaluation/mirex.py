@@ -1,11 +1,11 @@
-"""The form of MIREX's task Symbolic Music Generation (2025: piano continuation), and what is measured in it.
+"""The task Symbolic Music Generation of MIREX (2025: piano continuation): its file format, and automatic measures.
 
 A prompt is `{"prompt": [{"start": 16, "pitch": 72, "duration": 6}, …]}`: a bar for a pickup, which may be empty, and
-four bars of 4/4 in sixteenths, 0 to 79. A continuation is `{"generation": […]}`: twelve bars, 80 to 271. MIREX has
-listeners judge them; what is measured here needs none, and stands next to what real pieces do.
+four bars of 4/4 in sixteenths, 0 to 79. A continuation is `{"generation": […]}`: twelve bars, 80 to 271. MIREX uses
+listening tests; the measures here need no listeners, and are also taken of real pieces for comparison.
 
-A folder holds a folder for each prompt: `prompt.json`, `real.json` where the piece is known, and the continuations of
-each system, `NAME_01.json`, `NAME_02.json`, and so on.
+A folder has a subfolder for each prompt, with `prompt.json`, `real.json` if the piece is known, and the continuations
+of each system, `NAME_01.json`, `NAME_02.json`, and so on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from evaluation.metrics import style, window
 from evaluation.metrics.estimates import estimate, means
 from evaluation.metrics.form import form
 from evaluation.metrics.statistics import SCALES
-from evaluation.study.realism import told_apart
+from evaluation.study.realism import separability
 from evaluation.tables import NONE, Table, interval
 from musicgen.continuation import Continuation, Player, together
 from musicgen.generation.request import Request
@@ -38,50 +38,50 @@ from tokenization.wording import filled
 
 PROMPT, GENERATION = "prompt", "generation"
 BAR, BEAT = 16, 4  # sixteenths
-FIRST, LAST = 80, 272  # a continuation begins before and ends at
+FIRST, LAST = 80, 272  # a continuation is in the sixteenths FIRST … LAST − 1
 GIVEN_BARS, BARS = FIRST // BAR, LAST // BAR
 STARTS = {PROMPT: range(FIRST), GENERATION: range(FIRST, LAST)}
 FIELDS = ("start", "pitch", "duration")
 REAL = "real"
-PICKUP = 8  # bar of a piece, from 1, that a prompt has for its pickup: four bars after the first phrase follow
-TAKEN_BARS = PICKUP - 1 + BARS  # of a piece, up to the end of what is real
-TEMPO, VELOCITY = 100.0, 80  # the form has neither
-FEWEST_APART = 10  # prompts from which on a classifier is asked
+PICKUP = 8  # bar of a piece, from 1, that becomes the pickup bar: the last one of the first phrase
+TAKEN_BARS = PICKUP - 1 + BARS  # bars of a piece up to the end of the real continuation
+TEMPO, VELOCITY = 100.0, 80  # the format has neither
+FEWEST_PROMPTS = 10  # for a classifier
 
 MEASURES = {
-    "notes": "notes a bar",
-    "sounding": "pitches at a time",
+    "notes": "notes per bar",
+    "sounding": "sounding pitches",
     "scale": "in the prompt's scale",
-    "onset_duration": "onset–duration, as prompt",
-    "time_pitch": "time–pitch, as prompt",
-    "returns": "bars that return",
-    "repeats": "bars repeated exactly",
-    "top_repeated": "highest note again",
+    "onset_duration": "onset–duration similarity",
+    "time_pitch": "time–pitch similarity",
+    "returns": "returning bars",
+    "repeats": "repeated bars",
+    "top_repeated": "repeated top notes",
 }
-APART = "told from real, AUC"
-CAPTION = """Bars 5 to 16 of each prompt's continuation, mean [95 % interval] over prompts. Likeness of the style to the
-    prompt's is a cosine. AUC: how well a classifier tells a system from the real pieces, prompts held apart; 0.5 is
-    chance. Rules broken: how many files the task would not take."""
+APART = "AUC against real"
+CAPTION = """Bars 5 to 16 of each prompt's continuation, mean [95 % interval] over prompts. Similarity: cosine of the
+    style profiles of continuation and prompt. AUC: how well a classifier separates a system from the real pieces, with
+    prompts held apart; 0.5 is chance. Rules broken: number of files that the task would reject."""
 
 
 def read(path: Path, key: str) -> Notes:
-    """Return the notes of a file in the form, in sixteenths; a ValueError names the rule that it breaks."""
+    """Read the notes of a file in MIREX's format, in sixteenths; a ValueError names the rule that the file breaks."""
     content = json_of(path)
     notes = content.get(key) if isinstance(content, dict) else None
     if not isinstance(notes, list):
-        raise ValueError(f'{path} is not in MIREX\'s form: it has no list "{key}"')
+        raise ValueError(f'{path} is not in MIREX\'s format: it has no list "{key}"')
     for number, note in enumerate(notes, 1):
-        if wrong := _wrong(note, STARTS[key]):
-            raise ValueError(f"{path}: note {number} of {len(notes)} {wrong}")
+        if fault := _fault(note, STARTS[key]):
+            raise ValueError(f"{path}: note {number} of {len(notes)} {fault}")
     if not notes:
-        raise ValueError(f"{path} has no note")
+        raise ValueError(f"{path} has no notes")
     start, pitch, duration = (np.array([note[name] for note in notes]) for name in FIELDS)
     zeros = np.zeros_like(start)
     return Notes(start, np.minimum(duration, LAST - start), pitch, zeros + VELOCITY, zeros).sorted()
 
 
-def _wrong(note: Any, starts: range) -> str:
-    """Return what is wrong with a note, or nothing."""
+def _fault(note: Any, starts: range) -> str:
+    """Return what is wrong with a note, or ""."""
     if not isinstance(note, dict) or not all(type(note.get(name)) is int for name in FIELDS):
         return f"does not have whole numbers for {', '.join(FIELDS)}"
     if note["start"] not in starts:
@@ -92,7 +92,7 @@ def _wrong(note: Any, starts: range) -> str:
 
 
 def write(path: Path, key: str, notes: Notes) -> None:
-    """Write notes in sixteenths in the form; a file that is there is not replaced."""
+    """Write notes in sixteenths to a new file in MIREX's format."""
     rows = zip(
         notes.onset_ticks.tolist(), notes.pitch.tolist(), notes.duration_ticks.tolist(), strict=True
     )
@@ -101,7 +101,7 @@ def write(path: Path, key: str, notes: Notes) -> None:
 
 
 def piano(notes: Notes) -> Score:
-    """Return notes in sixteenths as a piece for piano in 4/4."""
+    """Return a piano score in 4/4 with notes in sixteenths."""
     return Score(
         ticks_per_beat=BEAT,
         notes=notes,
@@ -113,7 +113,7 @@ def piano(notes: Notes) -> Score:
 
 
 def in_sixteenths(score: Score) -> Notes:
-    """Return the pitched notes of a score at the nearest sixteenths; of one pitch at one time, the longest."""
+    """Return the pitched notes of a score quantised to sixteenths; of one pitch at one onset, the longest."""
     notes = score.replace(notes=score.pitched).rescaled(BEAT).notes
     zeros = np.zeros(len(notes), dtype=int)
     notes = notes.replace(track=zeros, velocity=zeros + VELOCITY).sorted()[::-1]
@@ -127,9 +127,9 @@ def continued(
     request: Request,
     bar: Callable[[str], AbstractContextManager[Callable[[int, int], None]]],
 ) -> list[list[Notes]]:
-    """Return each prompt's continuations to the sixteenth bar, all written in one batch.
+    """Return the continuations of each prompt up to bar 16, all generated in one batch.
 
-    A model gets no rest at the beginning, and what rests at the end of a prompt is for it to write.
+    Silent bars at the beginning of a prompt are removed; those at its end are left for the model to write.
     """
     rests = [int(prompt.onset_ticks.min()) // BAR for prompt in prompts]
     given = [piece_of(model.language, piano(prompt), "the prompt").prompt() for prompt in prompts]
@@ -153,8 +153,8 @@ def _takes(work: Continuation, rest: int) -> Iterator[Notes]:
         yield new.replace(duration_ticks=np.minimum(new.duration_ticks, LAST - new.onset_ticks))
 
 
-def numbered(folder: Path, name: str, several: int) -> list[Path]:
-    """Return so many paths NAME_01.json … in a folder, which is made, after those that are there."""
+def numbered(folder: Path, name: str, count: int) -> list[Path]:
+    """Return the next free paths NAME_01.json … in a folder, which is created if needed."""
     make_folder(folder, "give another one")
     taken = [
         int(path.stem[len(name) + 1 :])
@@ -162,19 +162,19 @@ def numbered(folder: Path, name: str, several: int) -> list[Path]:
         if path.stem[len(name) + 1 :].isdecimal()
     ]
     first = max(taken, default=0) + 1
-    return [folder / f"{name}_{number:02}.json" for number in range(first, first + several)]
+    return [folder / f"{name}_{number:02}.json" for number in range(first, first + count)]
 
 
 def prompts_in(folder: Path) -> list[Path]:
-    """Return the folders of prompts in a folder."""
+    """Return the subfolders that have a prompt."""
     return sorted(path.parent for path in folder.glob(f"*/{PROMPT}.json"))
 
 
 def write_prompts(data: Path, split: str, pieces: int, seed: int, folder: Path) -> None:
-    """Write prompts and real continuations from pieces in 4/4 of a data set, until the folder has so many."""
+    """Write prompts and real continuations from pieces in 4/4 of a data set, until the folder has `pieces` prompts."""
     prepared = Prepared.open(data)
     rows = np.random.default_rng(seed).permutation(prepared.rows(split))
-    # Of a piece that is there with some of its parts, too, the row with most of it.
+    # A piece may also have rows with some of its parts: take its longest row.
     whole: dict[int, int] = {}
     for row in rows.tolist():
         file = int(prepared.pieces.file[row])
@@ -193,7 +193,7 @@ def write_prompts(data: Path, split: str, pieces: int, seed: int, folder: Path) 
 
 
 def _passage(prepared: Prepared, row: int) -> tuple[Notes, Notes] | None:
-    """Return a prompt of a piece and how it goes on; None without so many bars of 4/4, or notes in both."""
+    """Return a prompt and its real continuation; None if the piece is too short, not in 4/4, or silent in either."""
     score = prepared.language.decode(np.asarray(prepared.ids(row)))
     if len(prepared.bars(row)) < TAKEN_BARS:
         return None
@@ -208,7 +208,7 @@ def _passage(prepared: Prepared, row: int) -> tuple[Notes, Notes] | None:
 
 
 def measured(folder: Path) -> dict[str, Any]:
-    """Return the measures of every continuation in a folder of prompts, and which files break a rule."""
+    """Return the measures of every continuation in a folder of prompts, and the files that break a rule."""
     rows: list[dict[str, Any]] = []
     broken: list[dict[str, str]] = []
     for place in prompts_in(folder):
@@ -232,7 +232,7 @@ def _measures(prompt: Notes, written: Notes) -> dict[str, Any]:
     likeness = style.similarities(style.profiles(given), style.profiles(new))
     measured = window.statistics(whole, GIVEN_BARS, BARS)
     of_form = form(whole, GIVEN_BARS, BARS)
-    assert measured is not None, "a file without a note is not read"
+    assert measured is not None, "files without notes are rejected"
     scale = SCALES[(SCALES @ np.bincount(prompt.pitch % 12, minlength=12)).argmax()]
     return {
         "notes": of_form["notes"],
@@ -249,7 +249,7 @@ def _measures(prompt: Notes, written: Notes) -> dict[str, Any]:
 def _summary(
     rows: Sequence[Mapping[str, Any]], broken: Sequence[Mapping[str, str]]
 ) -> list[dict[str, Any]]:
-    """Return a row a system, the real pieces first: estimates over prompts of the means over its continuations."""
+    """Return one row per system, real pieces first: estimates over prompts of the means over continuations."""
     systems = {row["system"]: [] for row in (*rows, *broken)}
     for row in rows:
         systems[row["system"]].append(row)
@@ -261,27 +261,27 @@ def _summary(
             "files": len(own),
             "broken": sum(row["system"] == system for row in broken),
             **{name: asdict(estimate(means(own, "prompt", name))) for name in MEASURES},
-            "apart": None if system == REAL else _apart(own, real),
+            "apart": None if system == REAL else _separability(own, real),
         }
         for system, own in sorted(systems.items(), key=lambda one: (one[0] != REAL, one[0]))
     ]
 
 
-def _apart(
+def _separability(
     own: Sequence[Mapping[str, Any]], real: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
-    """Return how well a system's continuations are told from the real ones of its prompts; None of few prompts."""
+    """Return how well a system's continuations are separated from the real ones; None if there are few prompts."""
     prompts = {row["prompt"] for row in own} & {row["prompt"] for row in real}
     both = [row for row in (*own, *real) if row["prompt"] in prompts]
-    if len(prompts) < FEWEST_APART:
+    if len(prompts) < FEWEST_PROMPTS:
         return None
     values = np.array([[*row["statistics"].values()] for row in both], dtype=np.float64)
     written = np.array([row["system"] != REAL for row in both])
-    return asdict(told_apart(values, written, np.array([row["prompt"] for row in both])))
+    return asdict(separability(values, written, np.array([row["prompt"] for row in both])))
 
 
 def mirex_table(table: Sequence[Mapping[str, Any]]) -> Table:
-    """Return a row a measure and a column a system."""
+    """Return a table with one row per measure and one column per system."""
     rows = [
         ["prompts · files", *(f"{row['prompts']} · {row['files']}" for row in table)],
         ["rules broken", *(str(row["broken"]) for row in table)],

@@ -1,18 +1,18 @@
-"""Two properties of an encoding of position, seen from outside: the SPE paper's table 7 and figure 4.
+"""Probes of position encodings: translation invariance and monotonicity (table 7 and figure 4 of the SPE paper).
 
-After Wang et al. (2021), a model reads one token over and over, so that only position tells its copies apart. Of the
-unnormalised attention of the first layer, averaged over all tokens of the vocabulary, two shares are measured by head,
-for some queries and the keys up to an offset before them. Lower is better in both:
+Following Wang et al. (2021), the model reads one token over and over, so that only position distinguishes its copies.
+Two metrics describe the unnormalised attention of the first layer, averaged over all tokens of the vocabulary, by head
+and for a range of queries and offsets. Lower is better:
 
-    translation invariance  the share of the weights' variance that lies between weights of equal offset
-    monotonicity            the share of pairs of keys of one query of which the farther one weighs more
+    translation invariance  the fraction of the variance of the weights that is within equal offsets
+    monotonicity            the fraction of pairs of keys of one query whose farther key has the larger weight
 
-Where at most one weight in a hundred differs from the rest, there is no position in them: None. The decay of heads
-(horizons) is switched off, since it alone makes any map invariant and falling; PermuteFormer's own decay stays. In
-musical time each token takes a sixteenth, and offsets are in sixteenths.
+Both are None if at most 1 % of the weights differ from the others: such weights carry no position. The decay of heads
+(horizons) is switched off, because any map that decays is invariant and monotonic; the decay of PermuteFormer itself is
+kept. In musical time every token lasts a sixteenth, and offsets are in sixteenths.
 
-A band holds the weights by query and offset, band[m, o] = weight of query m for key m − o, (queries, offsets), NaN
-where there is no such key.
+A band holds the weights by query and offset: band[m, o] is the weight of key m − o for query m, NaN if there is no such
+key; (queries, offsets).
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from torch import Tensor
 from evaluation.attention import Sides, sides_of
 from musicgen.performer import Performer
 
-BLOCK = 128  # queries at once
-GROUPS = 4  # of tokens: what the numbers would be without one of them tells how sure they are
-ROUNDING = 1e-5  # relative, by which equal weights may differ
-FEW = 0.01  # of all weights: when no more differ from the rest
-SIXTEENTHS = 16  # a bar
+BLOCK = 128  # queries per block
+GROUPS = 4  # of tokens, for the jackknife
+ROUNDING = 1e-5  # relative difference below which weights count as equal
+FEW = 0.01  # fraction of differing weights up to which weights carry no position
+SIXTEENTHS = 16  # per bar
 
 
 @dataclass(frozen=True, kw_only=True)
 class Range:
-    """Queries start … stop − 1, and keys up to `offset` before them."""
+    """Queries start … stop − 1, and for each the keys up to `offset` before it."""
 
     start: int
     stop: int
@@ -44,7 +44,7 @@ class Range:
 
 
 def paper_ranges(trained_length: int) -> list[Range]:
-    """Return table 7's nine ranges: those of the paper for 2048, in proportion for other lengths."""
+    """Return the nine ranges of table 7, scaled from the paper's length of 2048."""
     half = trained_length // 2
     stops = [(0, half), (half, trained_length), (trained_length, trained_length + half // 2)]
     offsets = [trained_length // 16, trained_length // 4, half]
@@ -52,29 +52,28 @@ def paper_ranges(trained_length: int) -> list[Range]:
 
 
 def local_ranges(trained_length: int) -> list[Range]:
-    """Return figure 4's: the nearest offsets alone, for queries further and further on."""
+    """Return the ranges of figure 4: small offsets, for successive ranges of queries."""
     step = max(1, trained_length // 8)
     offset = trained_length // 16
     stops = range(0, trained_length + trained_length // 4, step)
     return [Range(start=start, stop=start + step, offset=offset) for start in stops]
 
 
-def translation_invariance(band: np.ndarray, where: Range) -> float | None:
+def translation_invariance(band: np.ndarray, span: Range) -> float | None:
     """Return the mean variance within offsets over the variance of all weights in the range."""
-    rows = band[where.start : where.stop, : where.offset + 1].astype(np.float64)
+    rows = band[span.start : span.stop, : span.offset + 1].astype(np.float64)
     count = np.count_nonzero(~np.isnan(rows), axis=0)
     rows, count = rows[:, count > 0], count[count > 0]
-    middle = np.nanmedian(rows)
-    apart, larger = np.abs(rows - middle), np.maximum(np.abs(rows), abs(middle))
-    varying = np.count_nonzero(apart > ROUNDING * larger)
-    if varying <= FEW * count.sum():
+    median = np.nanmedian(rows)
+    difference, larger = np.abs(rows - median), np.maximum(np.abs(rows), abs(median))
+    if np.count_nonzero(difference > ROUNDING * larger) <= FEW * count.sum():
         return None
     variance = np.nanvar(rows)
     return float((np.nanvar(rows, axis=0) @ count) / count.sum() / variance)
 
 
 def farther_above_nearer(band: np.ndarray) -> np.ndarray:
-    """Return, for each weight, how many nearer keys of its query weigh less: the shape of the band."""
+    """Count, for each weight of a band, the nearer keys of its query with smaller weights."""
     by_offset = np.ascontiguousarray(band.T)
     found = np.zeros(by_offset.shape, dtype=np.uint16)
     for distance in range(1, len(by_offset)):
@@ -82,10 +81,10 @@ def farther_above_nearer(band: np.ndarray) -> np.ndarray:
     return found.T
 
 
-def monotonicity(violations: np.ndarray, where: Range) -> float | None:
-    """Return the share of violating pairs in the range; `violations` as `farther_above_nearer` counts them."""
-    found = violations[where.start : where.stop, : where.offset + 1]
-    keys = np.minimum(np.arange(where.start, where.start + len(found)), where.offset) + 1
+def monotonicity(violations: np.ndarray, span: Range) -> float | None:
+    """Return the fraction of violating pairs in the range, from the counts of `farther_above_nearer`."""
+    found = violations[span.start : span.stop, : span.offset + 1]
+    keys = np.minimum(np.arange(span.start, span.start + len(found)), span.offset) + 1
     pairs = (keys * (keys - 1) // 2).sum()
     return float(found.sum() / pairs) if pairs else None
 
@@ -93,19 +92,19 @@ def monotonicity(violations: np.ndarray, where: Range) -> float | None:
 def probe(
     model: Performer, ranges: Sequence[Range], tokens: Sequence[int], seed: int = 0
 ) -> list[dict[str, float | int | None]]:
-    """Return both metrics by head and range, each with its standard error (jackknife over groups of tokens)."""
-    length = max(where.stop for where in ranges)
-    offset = max(where.offset for where in ranges)
+    """Return both metrics by head and range, with their standard errors (jackknife over groups of tokens)."""
+    length = max(span.stop for span in ranges)
+    offset = max(span.offset for span in ranges)
     bands = _bands(model, tokens, length, offset, seed)  # (G, H, length, offset + 1)
     rows: list[dict[str, float | int | None]] = []
     for head in range(bands.shape[1]):
         total = bands[:, head].sum(0)
-        whole = _measured(total, ranges)
-        without = [_measured(total - group, ranges) for group in bands[:, head]]
-        for i, where in enumerate(ranges):
+        whole = _metrics(total, ranges)
+        without = [_metrics(total - group, ranges) for group in bands[:, head]]
+        for i, span in enumerate(ranges):
             row: dict[str, float | int | None] = {
                 "head": head,
-                **vars(where),
+                **vars(span),
                 "tokens": len(tokens),
             }
             for metric, value in whole[i].items():
@@ -116,7 +115,7 @@ def probe(
 
 
 def best_heads(rows: Sequence[dict]) -> list[dict]:
-    """Return, a range, the lowest value of each metric over the heads, with its head and error."""
+    """Return one row per range with the lowest value of each metric over the heads, its head and its error."""
     found: dict[tuple, dict] = {}
     for row in rows:
         key = row["start"], row["stop"], row["offset"]
@@ -133,18 +132,18 @@ def best_heads(rows: Sequence[dict]) -> list[dict]:
     return list(found.values())
 
 
-def _measured(band: np.ndarray, ranges: Sequence[Range]) -> list[dict[str, float | None]]:
+def _metrics(band: np.ndarray, ranges: Sequence[Range]) -> list[dict[str, float | None]]:
     violations = farther_above_nearer(band)
     results: list[dict[str, float | None]] = []
-    for where in ranges:
-        invariance = translation_invariance(band, where)
-        falls = None if invariance is None else monotonicity(violations, where)
-        results.append({"translation": invariance, "monotonicity": falls})
+    for span in ranges:
+        invariance = translation_invariance(band, span)
+        monotonic = None if invariance is None else monotonicity(violations, span)
+        results.append({"translation": invariance, "monotonicity": monotonic})
     return results
 
 
 def _jackknife(values: Sequence[float | None]) -> float | None:
-    """Return the standard error of a number from what it is without each group."""
+    """Return the jackknife standard error from the values without each group."""
     if any(value is None for value in values):
         return None
     numbers = np.array(values, dtype=np.float64)
@@ -154,10 +153,10 @@ def _jackknife(values: Sequence[float | None]) -> float | None:
 def _bands(
     model: Performer, tokens: Sequence[int], length: int, offset: int, seed: int
 ) -> np.ndarray:
-    """Return the sums of the tokens' maps by group, on one scale a head: (G, H, length, offset + 1)."""
+    """Return the maps summed over the tokens of each group, with one scale per head: (G, H, length, offset + 1)."""
     heads = model.config.heads
     sums = torch.zeros(min(GROUPS, len(tokens)), heads, length, BLOCK + offset)
-    scale = torch.full((heads, 1, 1), -torch.inf)  # logarithm of what the maps are divided by
+    scale = torch.full((heads, 1, 1), -torch.inf)  # logarithm of the divisor of the maps
     for number, token in enumerate(tokens):
         sequence = torch.full((length,), token, device=model.embedding.weight.device)
         sides = encoding_alone(model, sequence, seed + number)
@@ -175,7 +174,7 @@ def _bands(
 
 
 def encoding_alone(model: Performer, tokens: Tensor, seed: int = 0) -> Sides:
-    """Return queries and keys of the first layer without the model's horizons, and with a musical time that goes on."""
+    """Return queries and keys of the first layer without horizons, with a sixteenth per token in musical time."""
     clock = model.config.clock
     pace = None if clock is None else max(1, clock.bar_ticks // SIXTEENTHS)
     sides = sides_of(model, tokens, [0], seed, pace)[0]
@@ -183,7 +182,7 @@ def encoding_alone(model: Performer, tokens: Tensor, seed: int = 0) -> Sides:
 
 
 def _rows(sides: Sides, length: int, offset: int) -> Tensor:
-    """Return each block of queries times the keys from `offset` before it on: (H, length, BLOCK + offset)."""
+    """Return the products of each block of queries with the keys from `offset` before: (H, length, BLOCK + offset)."""
     rows = torch.zeros(len(sides.q), length, BLOCK + offset)
     for start in range(0, length, BLOCK):
         queries = slice(start, min(start + BLOCK, length))

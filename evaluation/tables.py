@@ -1,4 +1,4 @@
-"""The tables of results: how numbers are written, with their spread and with n, and a table for each evaluation."""
+"""The tables of the evaluations: numbers formatted with their uncertainty and n, and one table per experiment."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ NONE = "–"
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Cells under titles, which may have several lines, and what is to be known of them."""
+    """A table of text cells under column titles, which may contain line breaks, with a caption."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str
-    best: Sequence[tuple[int, int]] = ()  # the places (row, column) of what is to stand out
+    best: Sequence[tuple[int, int]] = ()  # (row, column) of the cells to emphasise
 
 
 def number(value: float | None) -> str:
-    """Return a number with three digits after the point, or with one where it is large."""
+    """Format a number with three decimals, or with one from 10 on."""
     if value is None:
         return NONE
     return f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
@@ -36,37 +36,35 @@ def interval(
     mean: float | None,
     low: float | None,
     high: float | None,
-    written: Callable[[float], str] = number,
+    text: Callable[[float], str] = number,
 ) -> str:
-    """Return a mean with its interval, if it has one."""
+    """Format a mean with its interval, if it has one."""
     if mean is None:
         return NONE
-    return written(mean) + (
-        "" if low is None or high is None else f" [{written(low)}, {written(high)}]"
-    )
+    return text(mean) + ("" if low is None or high is None else f" [{text(low)}, {text(high)}]")
 
 
-def estimated(row: Result | None) -> str:
-    """Return a mean, the interval of it, and over how many."""
+def with_interval(row: Result | None) -> str:
+    """Format a mean with its interval and n."""
     if row is None or row["mean"] is None:
         return NONE
     return f"{interval(row['mean'], row['low'], row['high'])} ({row['n']})"
 
 
-def described(row: Result) -> str:
-    """Return the mean of values, their deviation, and how many they are."""
+def with_deviation(row: Result) -> str:
+    """Format a mean with the standard deviation of the values and n."""
     if row["mean"] is None:
         return NONE
     return f"{with_error(row['mean'], row['deviation'], number)} ({row['n']})"
 
 
 def spread(row: Result | None) -> str:
-    """Return a mean over pieces, their deviation, and how many they are."""
+    """Format a mean over pieces with their standard deviation and number."""
     return NONE if row is None else f"{with_error(row['mean'], row['deviation'])} ({row['pieces']})"
 
 
 def signed(row: Result | None) -> str:
-    """Return a mean change over pieces with its 95 % interval, which one piece does not have."""
+    """Format a mean change over pieces with its 95 % interval; a single piece has no interval."""
     if row is None:
         return NONE
     change = interval(row["mean"], row["low"], row["high"], "{:+.3f}".format)
@@ -74,38 +72,38 @@ def signed(row: Result | None) -> str:
 
 
 def with_error(
-    value: float | None, error: float | None, written: Callable[[float], str] = "{:.3f}".format
+    value: float | None, error: float | None, text: Callable[[float], str] = "{:.3f}".format
 ) -> str:
-    """Return a number and its standard error or deviation, if it has one."""
+    """Format a number with its standard error or deviation, if it has one."""
     if value is None:
         return NONE
-    return written(value) + ("" if error is None else f" ± {written(error)}")
+    return text(value) + ("" if error is None else f" ± {text(error)}")
 
 
 def lowest(values: Sequence[float | None], column: int) -> list[tuple[int, int]]:
-    """Return the places of the lowest values of a column, as far as three digits tell them apart."""
+    """Return the cells (row, column) of the lowest values of a column; values equal to three decimals tie."""
     shown = [None if value is None else round(value, 3) for value in values]
     least = min((value for value in shown if value is not None), default=None)
     return [(i, column) for i, value in enumerate(shown) if value is not None and value == least]
 
 
-def named(model: Result) -> dict[str, Any]:
-    """Return what a row of a CSV file says of its model."""
+def model_columns(model: Result) -> dict[str, Any]:
+    """Return the columns of a CSV row that identify its model."""
     return {
         key: model[key] for key in ("model", "sha256", "encoding", "language", "trained_length")
     }
 
 
-# The table of the models under evaluation, and of what is known of each.
+# The table of the models under evaluation.
 
 MODELS_HEAD = (
     "model", "encoding", "language", "trained length", "parameters", "data", "validation loss", "hash",
 )  # fmt: skip
-MODELS_CAPTION = "The hash is the beginning of the SHA-256 of the weights; every number below belongs to these weights."
+MODELS_CAPTION = "Hash: the first 12 digits of the SHA-256 of the weights that all numbers below were measured with."
 
 
 def models_table(models: Sequence[Result]) -> Table:
-    """Return a row a model."""
+    """Return one row per model."""
     rows = [
         [
             model["label"],
@@ -124,24 +122,25 @@ def models_table(models: Sequence[Result]) -> Table:
 
 # The table of the loss past the trained length.
 
-EXTRAPOLATION = "Loss in nats a token: mean ± deviation over pieces (n); differences [95 % interval], paired by piece."
-WORDS = {"trained": "trained", "near": "to 1.5 × trained", "far": "further"}
+EXTRAPOLATION = """Loss in nats per token: mean ± standard deviation over pieces (n). Differences: mean
+    [95 % interval], paired by piece."""
+PART_TITLES = {"trained": "trained", "near": "up to 1.5 × trained", "far": "beyond"}
 
 
 def extrapolation_table(result: Result) -> Table:
-    """Return the loss of each part of the piece (table 6), and by how much it grows past the trained length."""
+    """Return the loss in each part of the pieces (table 6), and its growth past the trained length."""
     models = result["models"]
     parts = [part for part in ("trained", "near", "far") if any(part in m["parts"] for m in models)]
     shared = {part: _shared_range(models, part) for part in parts}
-    head = ["model", *(shared[part] or WORDS[part] for part in parts)]
+    head = ["model", *(shared[part] or PART_TITLES[part] for part in parts)]
     compared = any(model.get("growth") for model in models)
-    head += ["further − trained", *(["growth against all"] if compared else [])]
+    head += ["beyond − trained", *(["growth − mean growth"] if compared else [])]
     controlled = any(model.get("control") for model in models)
-    head += ["all before − the last alone"] if controlled else []
+    head += ["full − truncated context"] if controlled else []
     rows = [
         [
             model["model"],
-            *(_part(model["parts"].get(part), bool(shared[part])) for part in parts),
+            *(_part_loss(model["parts"].get(part), bool(shared[part])) for part in parts),
             signed(model["drift"].get("far")),
             *([signed(model.get("growth"))] if compared else []),
             *([signed(model.get("control"))] if controlled else []),
@@ -151,14 +150,14 @@ def extrapolation_table(result: Result) -> Table:
     best = [
         place
         for column, part in enumerate(parts, start=1)
-        if (of_part := of_one_stretch(models, part))
-        for place in lowest([of_part.get(m["model"]) for m in models], column)
+        if (comparable := _comparable_losses(models, part))
+        for place in lowest([comparable.get(m["model"]) for m in models], column)
     ]
-    return Table(head=head, rows=rows, caption=EXTRAPOLATION, best=best)
+    return Table(head=head, rows=rows, caption=filled(EXTRAPOLATION), best=best)
 
 
-def of_one_stretch(models: Sequence[Result], part: str) -> dict[str, float]:
-    """Return the losses of models in a part that can be compared: of two or more, at the same positions."""
+def _comparable_losses(models: Sequence[Result], part: str) -> dict[str, float]:
+    """Return the models' losses in a part; empty unless two or more were measured at the same positions."""
     rows = {model["model"]: row for model in models if (row := model["parts"].get(part))}
     stretches = {(row["start"], row["stop"]) for row in rows.values()}
     comparable = len(rows) > 1 and len(stretches) == 1
@@ -166,36 +165,39 @@ def of_one_stretch(models: Sequence[Result], part: str) -> dict[str, float]:
 
 
 def extrapolation_rows(result: Result) -> list[Row]:
-    """Return a row a model and part of the piece, its drift from the trained part, and its growth."""
+    """Return one row per model and part of the pieces, and the rows of its drift, growth and control."""
 
     def parts(model: Result) -> list[Row]:
-        compared = [(part, model.get(part)) for part in ("growth", "control")]
-        drift = [(f"drift {part}", row) for part, row in model["drift"].items()]
-        every = [*model["parts"].items(), *drift, *compared]
-        return [{"part": part, **row} for part, row in every if row]
+        differences = [(f"drift {part}", row) for part, row in model["drift"].items()]
+        differences += [(part, model.get(part)) for part in ("growth", "control")]
+        named = [*model["parts"].items(), *differences]
+        return [{"part": part, **row} for part, row in named if row]
 
     return _rows(result, parts)
 
 
 def position_rows(result: Result) -> list[Row]:
-    """Return a row a model and stretch of positions."""
+    """Return one row per model and stretch of positions."""
     return _rows(result, lambda model: model["positions"])
 
 
 def _rows(result: Result, of_model: Callable[[Result], Sequence[Row]]) -> list[Row]:
-    """Return the rows of each model, which name it and the data."""
+    """Return the rows of each model with columns for the model and the data."""
     data = result["data"]["checksum"]
-    models = result["models"]
-    return [{**named(model), "data": data, **row} for model in models for row in of_model(model)]
+    return [
+        {**model_columns(model), "data": data, **row}
+        for model in result["models"]
+        for row in of_model(model)
+    ]
 
 
-def _part(row: Result | None, alike: bool) -> str:
-    """Return the loss of a part, and where it lies if no title says so."""
-    return spread(row) + ("" if alike or row is None else f": {_range(row)}")
+def _part_loss(row: Result | None, titled: bool) -> str:
+    """Format the loss in a part, with its positions unless the column title gives them."""
+    return spread(row) + ("" if titled or row is None else f": {_range(row)}")
 
 
 def _shared_range(models: Sequence[Result], part: str) -> str:
-    """Return where a part lies, in tokens where all models were trained alike and read as far; else nothing."""
+    """Return a part's range of tokens, or "" unless trained length and range are those of all models."""
     ranges = {_range(row) for model in models if (row := model["parts"].get(part))}
     trained = {model["trained_length"] for model in models}
     if len(trained) > 1 or len(ranges) != 1:
@@ -208,54 +210,54 @@ def _range(row: Result) -> str:
     return f"{row['start'] + 1:,} … {row['stop']:,}"
 
 
-# The table of what models rely on: by how much the loss changes without each part of them.
+# The table of the ablation: the change of the loss when a part of the model is removed.
 
-ABLATION_CAPTION = "Change of the loss in nats a token, mean [95 % interval] over pieces."
+ABLATION_CAPTION = "Change of the loss in nats per token: mean [95 % interval] over pieces."
 
 
 def ablation_table(result: Result) -> Table:
-    """Return by how much the loss changes without each part of each model."""
+    """Return one row per model and removed part."""
     rows = [
         [
             row["model"],
             row["part"],
             *(
-                interval(row[part], *row["interval"][part], written="{:+.4f}".format)
+                interval(row[part], *row["interval"][part], text="{:+.4f}".format)
                 for part in ("within", "past")
             ),
             str(row["pieces"]["within"]),
         ]
         for row in result["models"]
     ]
-    head = ["model", "without", "within the trained length", "past it", "pieces"]
+    head = ["model", "without", "within the trained length", "past the trained length", "pieces"]
     return Table(head=head, rows=rows, caption=ABLATION_CAPTION)
 
 
 def ablation_rows(result: Result) -> list[Row]:
-    """Return a row a model and part that was taken away, for a CSV file."""
+    """Return one CSV row per model and removed part."""
     rows = []
-    for one in result["models"]:
-        row = {"model": one["model"], "part": one["part"]}
-        for place in ("within", "past"):
-            low, high = one["interval"][place]
-            row |= {place: one[place], f"{place}_low": low, f"{place}_high": high}
-            row[f"{place}_n"] = one["pieces"][place]
+    for change in result["models"]:
+        row = {"model": change["model"], "part": change["part"]}
+        for stretch in ("within", "past"):
+            low, high = change["interval"][stretch]
+            row |= {stretch: change[stretch], f"{stretch}_low": low, f"{stretch}_high": high}
+            row[f"{stretch}_n"] = change["pieces"][stretch]
         rows.append(row)
     return rows
 
 
-# The table of what encodings know of position (table 7 of the SPE paper).
+# The table of the properties of position encodings (table 7 of the SPE paper).
 
-PROBES = """T: translation invariance, M: monotonicity; best head ± standard error, over {tokens} tokens, for queries
-    at these positions and keys at these offsets before them, in tokens or, where an encoding counts musical time, in
-    sixteenths. Asked is the encoding, without what heads forget by horizons. –: all weights there are equal, or no
-    sequence may be as long.{without}"""
-WITHOUT = """ No position is held in the first layer's weights of {names}, which are equal at all offsets."""
+PROBES = """T: translation invariance, M: monotonicity; lower is better. Best head ± standard error, over {tokens}
+    tokens. Columns: positions of the queries and, below, the largest offset of the keys, in tokens, or in sixteenths
+    for encodings in musical time. The decay of heads with horizons is off. –: all weights in the range are equal, or
+    the model cannot read sequences of that length.{without}"""
+WITHOUT = " The first layer's weights of {names} are equal at all offsets and carry no position."
 
 
 def positions_table(result: Result) -> Table:
-    """Return both metrics of the best head by range of queries and offsets."""
-    # A model with a longest sequence has no ranges past it.
+    """Return both metrics of the best head for each range of queries and offsets."""
+    # A model with a maximum sequence length has no ranges past it.
     furthest = max(result["models"], key=lambda model: len(model["probes"]["best_table"]))
     first = furthest["probes"]["best_table"]
     alike = len({model["probes"]["length"] for model in result["models"]}) == 1
@@ -272,8 +274,8 @@ def positions_table(result: Result) -> Table:
     best = []
     for offset, metric in enumerate(values):
         for column in range(len(first)):
-            of_models = [v[column] if column < len(v) else None for v in values[metric]]
-            best += [(2 * i + offset, j) for i, j in lowest(of_models, column + 2)]
+            by_model = [v[column] if column < len(v) else None for v in values[metric]]
+            best += [(2 * i + offset, j) for i, j in lowest(by_model, column + 2)]
     sizes = {row["tokens"] for m in result["models"] for row in m["probes"]["best_table"]}
     tokens = " or ".join(map(str, sorted(sizes)))
     return Table(
@@ -285,9 +287,9 @@ def positions_table(result: Result) -> Table:
 
 
 def probe_rows(result: Result) -> list[Row]:
-    """Return a row a model, head and range, for a CSV file."""
+    """Return one CSV row per model, head and range."""
     return [
-        {**named(model), "ranges": name, **row}
+        {**model_columns(model), "ranges": name, **row}
         for model in result["models"]
         for name in ("table", "figure")
         for row in model["probes"][name]
@@ -295,7 +297,7 @@ def probe_rows(result: Result) -> list[Row]:
 
 
 def _without(values: list[list[float | None]], result: Result) -> str:
-    """Name the models whose weights do not tell positions apart."""
+    """Name the models whose weights carry no position."""
     pairs = zip(result["models"], values, strict=True)
     names = [model["model"] for model, found in pairs if set(found) <= {None}]
     return WITHOUT.format(names=listed(names)) if names else ""
@@ -308,60 +310,62 @@ def _range_title(row: Result, model: Result, alike: bool) -> str:
     return f"{row['start'] / length:g} … {row['stop'] / length:g} N\n< {row['offset'] / length:g} N"
 
 
-# The tables of whole pieces: their form, gaps filled in, and parts written to others.
+# The tables of whole pieces: form, infilling, accompaniment, originality and plans.
 
 KINDS = {
-    "form": "Form of continuations, and endings",
-    "infilling": "Gaps filled in",
-    "accompaniment": "Parts written to others",
-    "originality": "What of it stands in the training pieces",
-    "plan": "Plans that are asked for",
+    "form": "Form and endings of continuations",
+    "infilling": "Infilling",
+    "accompaniment": "Accompaniment",
+    "originality": "Overlap with the training pieces",
+    "plan": "Adherence to plans",
 }
 ACCOMPANIMENT_METRICS = {
     **METRICS, HARMONY: "in harmony", NOTES_A_BAR: "notes a bar", SOUNDING: "notes at a time",
     "pitch_divergence": "divergence of pitches", "onset_divergence": "divergence of onsets",
     "consonant": "consonant", "unsupported": "unsupported",
 }  # fmt: skip
-# What stands side by side in a table of each kind, and what it is called there.
+# What each table compares, by key, with the column titles.
 SIDES = {
-    "form": {"written": "written", "real": "the real piece", "middle": "where nothing ends"},
-    "infilling": {"written": "written", "real": "the true bars", "alone": "without the bars after"},
+    "form": {"written": "generated", "real": "real piece", "middle": "middle of real piece"},
+    "infilling": {"written": "generated", "real": "true bars", "alone": "context before only"},
     "accompaniment": {
-        "written": "written",
-        "real": "the hidden part",
-        "next": "its next bars",
+        "written": "generated",
+        "real": "hidden part",
+        "next": "next bars",
         "same": "another piece",
         "other": "another style",
     },
-    "originality": {"written": "written", "real": "the real piece"},
-    "plan": {"written": "as asked", "unguided": "without guidance", "free": "written freely"},
+    "originality": {"written": "generated", "real": "real piece"},
+    "plan": {"written": "as planned", "unguided": "without guidance", "free": "without a plan"},
 }
+OVER_PIECES = "Mean ± standard deviation [95 % interval] over n pieces."
 CAPTIONS = {
-    "form": """Returns: the share of bars that have most of an earlier bar; repeats: all of one; phrases: how like each
-        8 bars are to earlier ones (all 0 to 1); circles: the longest run of bars that repeat each other; contrast and
-        swell: by how many semitones and by which share phrases differ in height and in notes; loudness: the share of
-        notes of the commonest; collapses: the share of pieces that become twice as dense or repeat one high note. End:
-        the share of pieces whose last bar shows a sign of one. Mean ± deviation [95 % interval: Student's, of shares of
-        pieces Wilson's] over n pieces.""",
-    "infilling": """Loss: of the true bars, in nats a token; f1: how many of the true notes were written; likeness: of
-        the style to the bars around; leap: semitones into the bar after. Mean ± deviation [95 % interval] over n
-        pieces.""",
-    "accompaniment": """Likeness of the style to the hidden part's, 0 to 1; in harmony: the share of notes that are
-        tones of the piece's chord; notes a bar and at a time; divergence: Jensen–Shannon, in nats, from the hidden
-        part; consonant, unsupported: the share of the other parts' time with a consonant note of the part, and with
-        none. Mean ± deviation [95 % interval] over n styles, and in
-        how many what was written is above another piece.""",
-    "originality": """Each two bars beside the most similar two bars of the training pieces, in any key: which share of
-        all notes of both they share; of how many passages they share half or more, and all. Mean ± deviation
-        [95 % interval] over n pieces.""",
-    "plan": """How what is asked of each bar correlates with what is written, −1 to 1; return: the share of bars asked
-        to return that have most of the bar that is named. Written freely: the same of music of which nothing was
-        asked. Mean ± deviation [95 % interval] over n pieces.""",
+    "form": """returns: fraction of bars that share over half of their notes with an earlier bar; repeats: of bars
+        equal to an earlier one; phrases: similarity of each 8 bars to the most similar earlier 8, 0 to 1; circles: the
+        longest run of bars that repeat each other; contrast: standard deviation of the register of phrases, in
+        semitones; swell: of the logarithm of their number of notes; notes, changes: notes and chord changes per bar;
+        downbeat: fraction of bars with a bass note on the first beat; loudness: fraction of notes with the most
+        frequent velocity; collapses: fraction of pieces that double in density or repeat their highest note; end:
+        fraction of pieces whose last bar shows this sign of an ending. Mean ± standard deviation [95 % interval:
+        Student's t, or Wilson's for fractions of pieces] over n pieces.""",
+    "infilling": f"""loss: of the true bars, in nats per token; f1: agreement with the true notes; likeness: similarity
+        of style to the rest of the piece, 0 to 1; leap: semitones from the gap into the next bar. {OVER_PIECES}""",
+    "accompaniment": """onset–duration, time–pitch, onset–drum: similarity of style to the hidden part, 0 to 1; in
+        harmony: fraction of notes that belong to the current chord; divergence: Jensen–Shannon divergence from the
+        hidden part, in nats; consonant, unsupported: fraction of the other parts' sounding time with a consonant note
+        of this part, and with no note of it. Mean ± standard deviation [95 % interval] over n styles, and the number
+        of styles in which the generated part scores above that of another piece.""",
+    "originality": f"""Every two bars are compared with the most similar two bars of the training pieces, in any key.
+        closest passage: fraction of the notes of both that they share; most of it alike, the same: fraction of
+        passages that share half or more, and all. {OVER_PIECES}""",
+    "plan": f"""Correlation of the values planned for the bars with those measured, −1 to 1; return: fraction of bars
+        planned to return that share over half of their notes with the bar they return to. Without a plan: the same
+        measures of unconstrained continuations. {OVER_PIECES}""",
 }
 
 
 def whole_pieces_table(kind: str, result: Result) -> Table:
-    """Return a row a model and measure: what was written, and what stands for good and for bad."""
+    """Return one row per model and measure: the generated music next to its references."""
     sides = SIDES[kind]
     above = ["above another piece"] if kind == "accompaniment" else []
     rows = [
@@ -383,7 +387,7 @@ def whole_pieces_table(kind: str, result: Result) -> Table:
 
 
 def whole_pieces_rows(kind: str, result: Result) -> list[Row]:
-    """Return a row a model, measure and side, for a CSV file."""
+    """Return one CSV row per model, measure and side of the comparison."""
     return [
         {
             "kind": kind,
@@ -406,27 +410,26 @@ def _measure(row: Result) -> str:
     return f"{row['part']}: {ACCOMPANIMENT_METRICS[row['metric']]}"
 
 
-def _value(found: Result | None, of_row: int) -> str:
-    """Return an estimate, with its n where that is not the row's: what a piece does not have is in no mean."""
+def _value(found: Result | None, row_n: int) -> str:
+    """Format an estimate, with its n where that differs from the row's because pieces lack a value."""
     if found is None or found["mean"] is None:
         return NONE
-    deviating = with_error(found["mean"], found["deviation"], "{:.2f}".format)
+    value = with_error(found["mean"], found["deviation"], "{:.2f}".format)
     between = "" if found["low"] is None else f" [{found['low']:.2f}, {found['high']:.2f}]"
-    of_its_own = "" if found["n"] == of_row else f" (n {found['n']})"
-    return deviating + between + of_its_own
+    return value + between + ("" if found["n"] == row_n else f" (n {found['n']})")
 
 
-# The table of how well written bars are told from real ones.
+# The table of realism: how well a classifier separates generated bars from real ones.
 
-REALISM_CAPTION = """How often a written window of 8 bars is told from a real one by its statistics, songs held apart
-    (AUC; 0.5: indistinguishable) [95 % interval over songs]; overlap: of the distances between written and real
-    windows with those among real ones (mean of the statistics; 1: equally far); of the statistics that tell most,
-    chosen on these windows and thus favoured, by the value alone, and its mean of either side. n: songs /
-    windows."""
+REALISM_CAPTION = """AUC of a classifier that separates generated from real windows of 8 bars by their statistics, with
+    songs held apart (0.5: indistinguishable) [95 % interval over songs]. overlap: of the distances between
+    generated and real windows with those among real ones, mean of the statistics (1: equal). Further rows: the
+    statistics that separate best on their own, selected on these windows, so that their AUC is optimistic, with their
+    mean on each side. n: songs / windows."""
 
 
 def realism_table(result: Result) -> Table:
-    """Return a row a model and test, then one for each statistic that gives it away."""
+    """Return one row per model and test, then one for each of the most revealing statistics."""
     rows = [
         [
             model["model"],
@@ -440,12 +443,12 @@ def realism_table(result: Result) -> Table:
         for model in result["models"]
         for row in model["table"]
     ]
-    head = ["model", "told by", "AUC", "overlap", "written", "real", "n"]
+    head = ["model", "statistics", "AUC", "overlap", "generated", "real", "n"]
     return Table(head=head, rows=rows, caption=filled(REALISM_CAPTION))
 
 
 def realism_rows(result: Result) -> list[Row]:
-    """Return a row a model and test or statistic, for a CSV file."""
+    """Return one CSV row per model and test or statistic."""
     return [
         {"data": result["data"], "model": model["model"], **row}
         for model in result["models"]
@@ -453,7 +456,7 @@ def realism_rows(result: Result) -> list[Row]:
     ]
 
 
-# The table of each experiment by its kind, and the rows of its CSV file.
+# The table of each kind of experiment, and the rows of its CSV file.
 
 _TABLES: dict[str, tuple[Callable[[Result], Table], Callable[[Result], list[Row]]]] = {
     "extrapolation": (extrapolation_table, extrapolation_rows),
@@ -469,5 +472,5 @@ def table_of(kind: str, result: Result) -> Table:
 
 
 def rows_of(kind: str, result: Result) -> list[Row]:
-    """Return the rows of an experiment's result for a CSV file."""
+    """Return the CSV rows of an experiment's result."""
     return _TABLES[kind][1](result) if kind in _TABLES else whole_pieces_rows(kind, result)

@@ -12,7 +12,7 @@ from musicgen.generation.request import Request
 from musicgen.pieces import Piece, edit_of, input_facts
 from tokenization.analysis.chords import guessed_before, known_from
 from tokenization.analysis.metres import bar_lines
-from tokenization.edit import Written
+from tokenization.edit import NewMusic
 from tokenization.language import Goal
 from tokenization.records import whole_number
 
@@ -27,7 +27,7 @@ class Completion(MusicGeneration):
         goal: Goal,
         request: Request,
         written: dict[str, Any],
-        where: Written,
+        where: NewMusic,
     ) -> None:
         """Take a goal for the piece in the model's language.
 
@@ -89,7 +89,7 @@ def infilling(model: Player, piece: Piece, bars: tuple[int, int], request: Reque
     plan = _plan(model, request, piece.bars, first - 1, last)
     goal = model.language.infilling(piece.encoded.ids, first - 1, last, plan=plan)
     line, seam = bar_lines(piece.score, last)[[first - 1, last]]
-    where = Written(start=int(line), stop=int(seam))
+    where = NewMusic(start=int(line), stop=int(seam))
     return Completion(model, piece, goal, request, {"written_bars": [first, last]}, where)
 
 
@@ -112,5 +112,5 @@ def accompaniment(
     """Return the generation that writes some parts to the others."""
     plan = _plan(model, request, piece.bars, 0, piece.bars)
     goal = model.language.accompanying(piece.encoded.ids, write, plan=plan)
-    where = Written(tracks=goal.tracks)
+    where = NewMusic(tracks=goal.tracks)
     return Completion(model, piece, goal, request, {"written_parts": list(write)}, where)

@@ -15,7 +15,7 @@ from tokenization.analysis.metres import bar_lines
 from tokenization.edit import Edit
 from tokenization.formats import WithMidi, file_of, kind_of, read_file, write_score
 from tokenization.language import Encoded, Language
-from tokenization.midi.limits import GENEROUS, opened
+from tokenization.midi.limits import GENEROUS, read_source
 from tokenization.records import whole_number
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
@@ -105,7 +105,7 @@ def read_piece(
     language: Language, source: bytes | str | Path, *, name: str, tracks: Any = None
 ) -> Piece:
     """Read a file of music as a piece in a language."""
-    data = opened(source, GENEROUS, name)[1]
+    data = read_source(source, GENEROUS, name)[1]
     suffix = None if isinstance(source, bytes) else Path(source).suffix
     score = read_file(data, name=name, suffix=suffix)
     return piece_of(language, score, name, tracks, data)

@@ -1,7 +1,7 @@
-"""Formats of music: any file read to a score, by its content, and scores written, by how the name of a file ends.
+"""Read any music file, detecting the format by its content, and write scores in the format given by the file suffix.
 
-Where music was written to a file of the same format, the file is kept and the new music is written into it.
-Scores are also given to pretty_midi and muspy, by way of a MIDI file: notes, tempos, metres and names go with it.
+Music written for a file is inserted into that file if the formats match; the rest of the file is kept.
+Scores are converted to and from pretty_midi and muspy through MIDI: notes, tempos, time signatures and names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenization.edit import Edit, NotKept
 from tokenization.midi.chunks import ZIP, refuse_foreign
-from tokenization.midi.limits import GENEROUS, Limits, MidiError, opened
+from tokenization.midi.limits import GENEROUS, Limits, MidiError, read_source
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from muspy import Music
     from pretty_midi import PrettyMIDI
 
-Provenance = Mapping[str, Any]  # how a score was made; its file says so
+Provenance = Mapping[str, Any]  # how a score was made, stored in its file
 MIDI_ENDINGS = (".mid", ".midi", ".kar")
 NOTATION_ENDINGS = (".mxl", ".musicxml", ".xml", ".abc")
 ENDINGS = (*MIDI_ENDINGS, *NOTATION_ENDINGS)
 _XML = re.compile(rb"(?:\xef\xbb\xbf|\s)*<(?:\?xml|!DOCTYPE\s+score|!--|score-)")
 _XML_16 = (b"\xff\xfe<\x00", b"\xfe\xff\x00<", b"<\x00?\x00", b"\x00<\x00?")
 _ABC = re.compile(rb"^K:", re.MULTILINE)
-_ABC_BYTES = 1 << 16  # as far as a tune's key is looked for
+_ABC_BYTES = 1 << 16  # searched for the key of a tune
 
 
 def read_file(
@@ -42,22 +42,22 @@ def read_file(
     tune: int | None = None,
     staves: bool = False,
 ) -> Score:
-    """Read a file, or a file's bytes, which errors call by `name`; a MidiError says what is wrong.
+    """Read a music file, given as a path or bytes; raises MidiError, which calls the file `name`.
 
-    What it is, its bytes say, or where they do not, the `suffix` of its name: by default that of `name`.
-    Of an ABC file with several tunes one is read, by default the first. With `staves`, each staff of a part in
-    MusicXML is a track.
+    The format is detected from the bytes, or else from `suffix`, by default that of `name`. `tune` selects a tune of
+    an ABC file, counted from 0; by default the first is read. With `staves`, each staff of a MusicXML part becomes a
+    track.
     """
-    name, data = opened(source, limits, name)
+    name, data = read_source(source, limits, name)
     path = Path(name if isinstance(source, bytes) else source)
     kind = kind_of(data, path.suffix if suffix is None else suffix)
     if kind == "midi":
-        from tokenization.midi.reading import read_midi  # where models train, symusic is missing
+        from tokenization.midi.reading import read_midi  # symusic is missing on training machines
 
         return read_midi(data, limits=limits, name=name)
     if not data.strip():
         raise MidiError(f"{name} is empty ({len(data)} bytes): choose a file with notes")
-    # Imported where they are needed: most files are MIDI.
+    # Imported on demand: most files are MIDI.
     if kind == "abc":
         refuse_foreign(data, name, "an ABC file")
         from tokenization.notation.abc.reading import read_abc
@@ -71,14 +71,14 @@ def read_file(
 
 
 def kind_of(data: bytes, suffix: str = "") -> str:
-    """Return midi, musicxml or abc: by the first bytes, and by the suffix of a name where they do not say."""
+    """Return "midi", "musicxml" or "abc" from the first bytes and, if they are ambiguous, the suffix."""
     ending = suffix.lower()
     if data.startswith(b"MThd") or ending in MIDI_ENDINGS:
         return "midi"
     if data.startswith(ZIP) or _is_xml(data):
         return "musicxml"
-    begins = data[:_ABC_BYTES]
-    if ending == ".abc" or (b"\x00" not in begins and _ABC.search(begins)):
+    head = data[:_ABC_BYTES]
+    if ending == ".abc" or (b"\x00" not in head and _ABC.search(head)):
         return "abc"
     return "musicxml" if ending in NOTATION_ENDINGS else "midi"
 
@@ -88,28 +88,28 @@ def _is_xml(data: bytes) -> bool:
 
 
 def midi(score: Score, title: str = "", provenance: Provenance | None = None) -> bytes:
-    """Return a score as a MIDI file, in which a text event holds the provenance."""
-    from tokenization.midi.writing import write_midi  # its library is not where models train
+    """Encode a score as MIDI, with the provenance in a text event."""
+    from tokenization.midi.writing import write_midi  # miditoolkit is missing on training machines
 
     return write_midi(score, texts=_texts(provenance))
 
 
 def musicxml(score: Score, title: str = "", provenance: Provenance | None = None) -> bytes:
-    """Return a score as MusicXML, which names the provenance in its description of the encoding."""
+    """Encode a score as MusicXML, with the provenance in `encoding-description`."""
     from tokenization.notation.musicxml.writing import write_musicxml
 
-    made = json.dumps(provenance, ensure_ascii=False, default=_number) if provenance else ""
+    made = json.dumps(provenance, ensure_ascii=False, default=_plain_number) if provenance else ""
     return write_musicxml(score, title=title, made=made)
 
 
 def _texts(provenance: Provenance | None) -> tuple[str, ...]:
-    made = json.dumps(provenance, ensure_ascii=True, default=_number)
+    made = json.dumps(provenance, ensure_ascii=True, default=_plain_number)
     return (f"musicgen {made}",) if provenance else ()
 
 
-def _number(of_numpy: Any) -> Any:
-    """Return a number of numpy, such as a seed of a loop over `np.arange`, as one that JSON knows."""
-    return of_numpy.item()
+def _plain_number(value: Any) -> Any:
+    """Convert a numpy number, such as a seed taken from `np.arange`, for JSON."""
+    return value.item()
 
 
 Format = Callable[[Score, str, Provenance | None], bytes]
@@ -123,11 +123,11 @@ def file_of(
     provenance: Provenance | None = None,
     edit: Edit | None = None,
 ) -> tuple[bytes, str]:
-    """Return a score as a file of a suffix, and why the file that it was written to is not kept in it, if it is not.
+    """Encode a score in the format of a suffix; return the bytes and a sentence if the edited file could not be kept.
 
-    It is kept in a file of its own format; in another, the score alone is written.
+    An `edit` in the same format is written into the edited file; in another format, the score alone is written.
     """
-    write, said = FORMATS[suffix.lower()], ""
+    write, why_not_kept = FORMATS[suffix.lower()], ""
     kind = "midi" if write is midi else "musicxml"
     if edit is not None and edit.kind == kind:
         if kind == "midi":
@@ -135,10 +135,10 @@ def file_of(
         else:
             from tokenization.notation.musicxml.keeping import KeptMusicXml as Kept
         try:
-            return Kept(edit).edited(score, _texts(provenance)), said
+            return Kept(edit).edited(score, _texts(provenance)), ""
         except NotKept as error:
-            said = f"Written from the notes alone, not into your file: {error}."
-    return write(score, title, provenance), said
+            why_not_kept = f"Written from the notes alone, not into your file: {error}."
+    return write(score, title, provenance), why_not_kept
 
 
 def write_score(
@@ -149,23 +149,21 @@ def write_score(
     new: bool = False,
     edit: Edit | None = None,
 ) -> str:
-    """Write a score in the format that the name ends in, under that name as its title.
+    """Write a score in the format of the suffix, with the file's name as its title.
 
-    With an `edit`, into the file that was edited; what is returned says why it could not be, if so (`file_of`).
-    A `new` file takes no other's place: FileExistsError says that there is one.
+    With an `edit`, the music is written into the edited file; returns a sentence if that is impossible (`file_of`).
+    With `new`, raises FileExistsError if the file exists.
     """
     if path.suffix.lower() not in FORMATS:
         *most, last = FORMATS
-        raise ValueError(
-            f"{path} ends in none of {', '.join(most)} and {last}; say so what to write"
-        )
-    data, said = file_of(path.suffix, score, path.stem, provenance, edit)
+        raise ValueError(f"{path} has an unknown ending: use {', '.join(most)} or {last}")
+    data, why_not_kept = file_of(path.suffix, score, path.stem, provenance, edit)
     write_whole(path, data, new=new)
-    return said
+    return why_not_kept
 
 
 class WithMidi:
-    """Music with a MIDI file, of which other libraries make their own objects."""
+    """Music with a MIDI encoding, from which it is converted to the objects of other libraries."""
 
     @property
     def midi(self) -> bytes:
@@ -173,25 +171,25 @@ class WithMidi:
         raise NotImplementedError
 
     def to_pretty_midi(self) -> PrettyMIDI:
-        """Return the whole piece as an object of pretty_midi."""
+        """Convert the whole piece to a PrettyMIDI object."""
         from pretty_midi import PrettyMIDI
 
         return PrettyMIDI(BytesIO(self.midi))
 
     def to_muspy(self) -> Music:
-        """Return the whole piece as an object of muspy, which has to be installed."""
+        """Convert the whole piece to a muspy Music object; needs muspy installed."""
         try:
             from muspy import from_pretty_midi
         except ModuleNotFoundError as error:
             raise ValueError("muspy is not installed: run pip install muspy") from error
         pretty = self.to_pretty_midi()
         music = from_pretty_midi(pretty, resolution=pretty.resolution)
-        music.resolution = pretty.resolution  # muspy 0.5 counts in it, and does not say so
+        music.resolution = pretty.resolution  # muspy 0.5 uses it for times but does not set it
         return music
 
 
 def midi_of(music: Any) -> bytes:
-    """Return an object of pretty_midi or muspy as a MIDI file."""
+    """Encode a pretty_midi or muspy object as a MIDI file."""
     library, buffer = type(music).__module__.partition(".")[0], BytesIO()
     if library == "pretty_midi" and hasattr(music, "instruments"):
         music.write(buffer)
@@ -201,7 +199,7 @@ def midi_of(music: Any) -> bytes:
         to_mido(music).save(file=buffer)
     else:
         raise ValueError(
-            f"music is the path or the bytes of a file, a Score, a Piece, or an object of pretty_midi or muspy, "
-            f"not of {type(music).__name__}"
+            f"music must be the path or the bytes of a file, a Score, a Piece, or an object of pretty_midi or muspy, "
+            f"not {type(music).__name__}"
         )
     return buffer.getvalue()

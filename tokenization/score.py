@@ -1,7 +1,7 @@
-"""The one music type of the project: an immutable score of numpy columns.
+"""The project's music type: an immutable score of numpy columns.
 
-Times are ticks, `ticks_per_beat` of them a beat (a quarter note). Every column is a read-only
-array; integer columns are int64, so that arithmetic on pitches or ticks cannot wrap around.
+Times are in ticks, with `ticks_per_beat` ticks to the quarter note. Columns are read-only arrays;
+integer columns are int64, so that arithmetic on pitches or ticks cannot wrap around.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ import numpy as np
 
 
 def steps_of(ticks: np.ndarray, ticks_per_beat: int, steps_per_beat: int) -> np.ndarray:
-    """Return ticks in steps, the nearest whole number of them; a half goes up."""
+    """Convert ticks to the nearest whole number of steps, rounding halves up."""
     return (2 * steps_per_beat * ticks + ticks_per_beat) // (2 * ticks_per_beat)
 
 
 @cache
-def _kinds(columns: type) -> dict[str, type]:
-    """Return the number type of each column of a class."""
+def _dtypes(columns: type) -> dict[str, type]:
+    """Return the dtype of each column of a class."""
     return {f.name: np.float64 if f.metadata.get("float") else np.int64 for f in fields(columns)}
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Equally long read-only arrays, one a field; indexing selects rows of all of them."""
+    """Read-only arrays of equal length, one per field; indexing selects rows from all of them."""
 
     def __post_init__(self) -> None:
-        for name, kind in _kinds(type(self)).items():
-            values = np.array(getattr(self, name), dtype=kind, ndmin=1)
+        for name, dtype in _dtypes(type(self)).items():
+            values = np.array(getattr(self, name), dtype=dtype, ndmin=1)
             values.setflags(write=False)
             object.__setattr__(self, name, values)
         lengths = [len(values) for values in self.columns]
         if len(set(lengths)) > 1:
-            found = dict(zip(_kinds(type(self)), lengths, strict=True))
-            raise ValueError(f"{type(self).__name__} needs columns of one length, but got {found}")
+            found = dict(zip(_dtypes(type(self)), lengths, strict=True))
+            raise ValueError(f"{type(self).__name__} needs columns of equal length, not {found}")
 
     @property
     def columns(self) -> tuple[np.ndarray, ...]:
-        """The arrays, in the order of the fields."""
-        return tuple(getattr(self, name) for name in _kinds(type(self)))
+        """The arrays in field order."""
+        return tuple(getattr(self, name) for name in _dtypes(type(self)))
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -58,23 +58,21 @@ class Columns:
     __hash__ = None  # type: ignore[assignment]
 
     def replace(self, **columns: np.ndarray) -> Self:
-        """Return a copy with some columns exchanged."""
+        """Return a copy with some columns replaced."""
         return replace(self, **columns)
 
     @classmethod
     def empty(cls) -> Self:
-        """Return no rows."""
+        """Return an instance without rows."""
         return cls(*([] for _ in fields(cls)))
 
     @classmethod
     def concatenate(cls, parts: Iterable[Self]) -> Self:
-        """Return the rows of all parts, one after the other."""
+        """Concatenate the rows of all parts."""
         columns = [part.columns for part in parts]
-        return (
-            cls(*(np.concatenate(values) for values in zip(*columns, strict=True)))
-            if columns
-            else cls.empty()
-        )
+        if not columns:
+            return cls.empty()
+        return cls(*(np.concatenate(values) for values in zip(*columns, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,16 +91,16 @@ class Notes(Columns):
         return self.onset_ticks + self.duration_ticks
 
     def sorted(self) -> Notes:
-        """Return the notes in the one canonical order: onset, track, pitch, duration, velocity."""
+        """Return the notes in canonical order: by onset, track, pitch, duration, velocity."""
         first = self.onset_ticks, self.track, self.pitch
         order = np.lexsort(first[::-1])
-        # The other two matter only where these three are equal, which is rare.
+        # The other two columns only break ties, which are rare.
         if np.logical_and.reduce([np.diff(column[order]) == 0 for column in first]).any():
             order = np.lexsort((self.velocity, self.duration_ticks, *first[::-1]))
         return self[order]
 
     def merged(self) -> Notes:
-        """Return the notes in order; those of one onset, track and pitch as one, as long and loud as the most are."""
+        """Sort the notes and merge those of equal onset, track and pitch: longest duration, highest velocity."""
         notes = self.sorted()
         place = notes.onset_ticks, notes.track, notes.pitch
         first = np.flatnonzero(np.any([np.diff(column, prepend=-1) != 0 for column in place], 0))
@@ -113,10 +111,10 @@ class Notes(Columns):
 
     @property
     def next_strike_ticks(self) -> np.ndarray:
-        """The tick at which each note's key is next struck on its track, or one after all ends."""
+        """The tick at which each note's key is next struck on its track; the largest int64 if it never is."""
         order = np.lexsort((self.onset_ticks, self.pitch, self.track))
         onset, pitch, track = self.onset_ticks[order], self.pitch[order], self.track[order]
-        # Equal onsets of a key are one strike; the next one is where the following group starts.
+        # Notes of one key and onset are one strike; the next strike is the onset of the following group.
         key_changes = (np.diff(pitch) != 0) | (np.diff(track) != 0)
         group = np.append(0, np.cumsum(key_changes | (np.diff(onset) != 0)))
         first = np.append(0, np.flatnonzero(np.diff(group)) + 1)
@@ -129,7 +127,7 @@ class Notes(Columns):
 
 @dataclass(frozen=True, eq=False)
 class Tempos(Columns):
-    """Tempo changes, in quarter notes a minute."""
+    """Tempo changes, in quarter notes per minute."""
 
     onset_ticks: np.ndarray
     beats_per_minute: np.ndarray = field(metadata={"float": True})
@@ -146,13 +144,13 @@ class Meters(Columns):
 
 @dataclass(frozen=True, eq=False)
 class FileTimes(Columns):
-    """Beats of a score whose ticks in its file are known; straight lines between and beyond them."""
+    """Beats of a score and their ticks in its file, to interpolate and extrapolate linearly."""
 
     beats: np.ndarray = field(metadata={"float": True})
     file_ticks: np.ndarray = field(metadata={"float": True})
 
     def later(self, beats: float) -> FileTimes:
-        """Return the times of a score that begins so many beats later."""
+        """Shift the beats of the score by a number of beats."""
         return self.replace(beats=self.beats + beats)
 
 
@@ -170,31 +168,31 @@ Rows = TypeVar("Rows", Notes, Pedals)
 
 @dataclass(frozen=True)
 class Marker:
-    """A text at a time: a chord, a section, a comment."""
+    """A text at a tick, such as a chord, a section or a comment."""
 
     onset_ticks: int
     text: str
-    is_guess: bool = field(default=False, compare=False)  # a chord that the notes alone tell of
+    is_guess: bool = field(default=False, compare=False)  # a chord inferred from the notes
 
     def at(self, onset_ticks: int) -> Marker:
-        """Return it at another tick."""
-        return Marker(onset_ticks, self.text, self.is_guess)  # a file may have 100,000
+        """Return a copy at another tick."""
+        return Marker(onset_ticks, self.text, self.is_guess)  # faster than `replace`
 
 
 @dataclass(frozen=True)
 class Track:
-    """An instrument; programs count from 0 as in the file format."""
+    """An instrument; programs count from 0, as in MIDI files."""
 
     name: str = ""
     program: int = 0
     is_drum: bool = False
-    # The tracks of a file's score that it plays.
+    # The tracks of the score read from a file whose notes this track plays.
     sources: tuple[int, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """A piece of music; `remarks` are sentences on what was repaired, dropped or assumed."""
+    """A piece of music; `remarks` are sentences about what was repaired, dropped or assumed."""
 
     ticks_per_beat: int
     notes: Notes = field(default_factory=Notes.empty)
@@ -203,40 +201,42 @@ class Score:
     meters: Meters = field(default_factory=Meters.empty)
     pedals: Pedals = field(default_factory=Pedals.empty)
     markers: tuple[Marker, ...] = ()
-    beats_known: bool = False  # its beats are where they are written, however the notes lie on them
+    beats_known: bool = False  # the beats are those of the notation, whatever the notes suggest
     remarks: tuple[str, ...] = ()
-    file_times: FileTimes = field(default_factory=FileTimes.empty, compare=False)  # none: unknown
+    file_times: FileTimes = field(default_factory=FileTimes.empty, compare=False)  # can be empty
 
     def __post_init__(self) -> None:
         if self.ticks_per_beat < 1:
             raise ValueError(
                 f"a beat needs at least one tick, but ticks_per_beat is {self.ticks_per_beat}"
             )
-        named = self.notes.track
-        if strangers := named[(named < 0) | (named >= len(self.tracks))].tolist():
-            raise ValueError(f"notes name track {strangers[0]}, of {len(self.tracks)} tracks")
+        track = self.notes.track
+        if invalid := track[(track < 0) | (track >= len(self.tracks))].tolist():
+            raise ValueError(
+                f"a note refers to track {invalid[0]}, but the score has {len(self.tracks)} tracks"
+            )
 
     @property
     def end_ticks(self) -> int:
-        """The tick at which the last note ends; 0 without notes."""
+        """The tick at which the last note ends; 0 if there are no notes."""
         return int(self.notes.end_ticks.max()) if len(self.notes) else 0
 
     @property
     def on_drums(self) -> np.ndarray:
-        """Which notes are played on drums: (N,) bool."""
+        """Whether each note is played on drums: (N,) bool."""
         return np.array([track.is_drum for track in self.tracks], dtype=bool)[self.notes.track]
 
     @property
     def pitched(self) -> Notes:
-        """The notes that are not played on drums."""
+        """The notes of pitched instruments."""
         return self.notes[~self.on_drums]
 
     def replace(self, **changes: object) -> Score:
-        """Return a copy with some fields exchanged."""
+        """Return a copy with some fields replaced."""
         return replace(self, **changes)  # type: ignore[arg-type]
 
     def rescaled(self, ticks_per_beat: int) -> Score:
-        """Return the music at another resolution, rounded to its ticks; no length becomes zero."""
+        """Convert to another resolution, rounding to its ticks; positive durations stay positive."""
         if ticks_per_beat == self.ticks_per_beat:
             return self
 
@@ -246,9 +246,9 @@ class Score:
         return self.timed(scaled, ticks_per_beat=ticks_per_beat, file_times=self.file_times)
 
     def timed(self, tick_of: Callable[[np.ndarray], np.ndarray], **changes: object) -> Score:
-        """Return the music with every time moved to another, and some fields exchanged; no length becomes zero.
+        """Map every time through `tick_of` and replace some fields; positive durations stay positive.
 
-        The times of its file are forgotten unless they are among those fields.
+        `file_times` becomes empty unless it is among the changes.
         """
 
         def spans(rows: Rows) -> Rows:
@@ -271,17 +271,17 @@ class Score:
         return self.replace(**{**moved, **changes})
 
     def remark(self, *sentences: str) -> Score:
-        """Return a copy with sentences added to its remarks."""
+        """Return a copy with more remarks."""
         return replace(self, remarks=self.remarks + sentences)
 
 
-# A part of a score, with what is in force where it begins.
+# Excerpts of a score.
 
 
 def excerpt(score: Score, start_ticks: int, stop_ticks: int | None = None) -> Score:
-    """Return the notes that begin in start … stop − 1, moved to begin at 0.
+    """Return the notes that begin in start … stop − 1, shifted so that `start_ticks` becomes 0.
 
-    The tempo, the meter and the last marker before the start hold at the new beginning.
+    The tempo, the meter and the last marker at or before the start are kept at tick 0.
     """
     stop = np.inf if stop_ticks is None else stop_ticks
     notes = score.notes[(score.notes.onset_ticks >= start_ticks) & (score.notes.onset_ticks < stop)]
@@ -300,7 +300,7 @@ def excerpt(score: Score, start_ticks: int, stop_ticks: int | None = None) -> Sc
 
 
 def _in_force(changes: Columns, start: int, stop: float) -> Columns:
-    """Return the changes in start … stop − 1, and the last before them at 0."""
+    """Return the changes in start … stop − 1, preceded by the one in force at the start."""
     onsets: np.ndarray = changes.columns[0]
     before = np.flatnonzero(onsets <= start)[-1:]
     inside = np.flatnonzero((onsets > start) & (onsets < stop))
@@ -314,14 +314,14 @@ def _markers_in_force(markers: tuple[Marker, ...], start: int, stop: float) -> t
     return tuple(m.at(max(0, m.onset_ticks - start)) for m in before + inside)
 
 
-# The sustain pedal: notes made as long as they sound.
+# How long notes sound: the sustain pedal, and keys that are struck again.
 
 
 def sustained(score: Score) -> Score:
-    """Lengthen notes whose key is let go while their track's pedal is down.
+    """Apply the sustain pedal: lengthen notes whose key is released while their track's pedal is down.
 
-    They last until the pedal comes up, or until the same key of the track is struck again. Drums
-    stay as they are. The pedals are spent: the result has none.
+    They last until the pedal is released or the same key of the track is struck again. Drums are
+    unchanged. The result has no pedals.
     """
     notes = score.notes
     if not len(score.pedals) or not len(notes):
@@ -329,12 +329,12 @@ def sustained(score: Score) -> Score:
     reach_ticks = 1 + int(
         max(notes.end_ticks.max(), (score.pedals.onset_ticks + score.pedals.duration_ticks).max())
     )
-    # One time line for all tracks, one after the other: a note is sought in the spans of all.
+    # Tracks follow each other on one time line, so that one search serves all of them.
     offset = notes.track * reach_ticks
     pressed = score.pedals.onset_ticks + score.pedals.track * reach_ticks
-    down, up = united(pressed, pressed + score.pedals.duration_ticks)
+    down, up = merged_spans(pressed, pressed + score.pedals.duration_ticks)
     end = notes.end_ticks + offset
-    span = np.searchsorted(down, end, side="left") - 1  # the last pressed before the key's release
+    span = np.searchsorted(down, end, side="left") - 1  # the last press before the key's release
     held = (span >= 0) & (up[span] > end)
     held &= ~score.on_drums
     sounding = np.minimum(up[span] - offset, notes.next_strike_ticks)
@@ -344,19 +344,19 @@ def sustained(score: Score) -> Score:
     )
 
 
-def struck_again(score: Score) -> Score:
-    """Return a score whose notes end where the same key of their track is struck again."""
+def cut_at_next_strike(score: Score) -> Score:
+    """End each note where the same key of its track is next struck."""
     notes = score.notes
     if not len(notes):
         return score
-    lasts = np.minimum(notes.duration_ticks, notes.next_strike_ticks - notes.onset_ticks)
-    return score.replace(notes=notes.replace(duration_ticks=lasts))
+    duration = np.minimum(notes.duration_ticks, notes.next_strike_ticks - notes.onset_ticks)
+    return score.replace(notes=notes.replace(duration_ticks=duration))
 
 
-def united(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the spans of a pedal start and end, in order, overlapping ones as one.
+def merged_spans(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sort the spans of a pedal and merge overlapping ones; return their starts and ends.
 
-    A pedal lifted and pressed again on one tick has been up.
+    Spans that only touch stay apart: the pedal was released and pressed again on that tick.
     """
     order = np.argsort(start, kind="stable")
     start, end = start[order], np.maximum.accumulate(end[order])

@@ -1,4 +1,4 @@
-"""Results as files: whole or not there at all, whatever happens to the disk, the machine or this process.
+"""Write results so that a file is complete or absent, whatever happens to the disk, the machine or the process.
 
 JSON is for programs, CSV for spreadsheets.
 """
@@ -16,25 +16,25 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-_BEGIN_FORMULAS = ("=", "+", "-", "@", "\t")
+_FORMULA_PREFIXES = ("=", "+", "-", "@", "\t")
 
 
 def write_whole(path: Path, data: bytes, *, new: bool = False) -> None:
-    """Write a file under a temporary name and rename it when all of it is on the disk; errors name the file.
+    """Write a file under a temporary name, sync it and rename it; errors name `path`.
 
-    A `new` one takes no other's place: where one is, also since a moment ago, FileExistsError says so.
+    With `new`, raises FileExistsError if the path exists, even if it appeared during the write.
     """
-    with beside(path, new=new) as part, part.open("xb") as file:
+    with replacing(path, new=new) as part, part.open("xb") as file:
         if file.write(data) != len(data):
-            raise OSError(f"{path} was not taken whole by the disk")
+            raise OSError(f"{path} could not be written completely")
         file.flush()
         os.fsync(file.fileno())
 
 
 def make_folder(folder: Path, advice: str, *, for_: Path | None = None) -> None:
-    """Make a folder, and those above it, where there is none; where it cannot be made, a sentence ends in the advice.
+    """Create a folder and its parents if necessary; an error ends with the advice.
 
-    One that is made `for_` another, which takes its place in time, is called by the name of that.
+    `for_` is the path to show in the error, for a temporary folder that is renamed later.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -45,30 +45,30 @@ def make_folder(folder: Path, advice: str, *, for_: Path | None = None) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file whole, into a folder that is made where there is none."""
+    """Write a file, creating its folder if necessary."""
     make_folder(path.parent, "name another one")
     write_whole(path, data)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text; a file's name in it that is none becomes escapes, which JSON reads as the same name."""
+    """Write UTF-8 text; lone surrogates, as in undecodable file names, become escapes that JSON can read back."""
     write_bytes(path, text.encode(errors="backslashreplace"))
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write plain data; a number that is none is refused."""
+    """Write plain data as JSON; raises ValueError for NaN and infinity."""
     try:
         text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
-    except ValueError as error:  # as of a model whose weights are too large to compute with
-        raise ValueError(f"{path} would hold a number that is none ({error})") from None
+    except ValueError as error:  # for example from a model whose weights overflow
+        raise ValueError(f"{path} would hold a number that is not finite ({error})") from None
     write_text(path, f"{text}\n")
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write a line a row under the names of all columns; what is None stays empty.
+    """Write one line per row, under a header with all column names; None becomes an empty cell.
 
-    A mapping gives a column a key, under both names; lists are in no table: they are told in JSON. A text that a
-    spreadsheet would compute as a formula, as a stranger's name may be, has an apostrophe before it.
+    A mapping becomes one column per key, named by both; lists are omitted. A text that a spreadsheet
+    would evaluate as a formula is prefixed with an apostrophe, since names may come from strangers.
     """
     flat = [dict(_flat(row)) for row in rows]
     columns = list(dict.fromkeys(name for row in flat for name in row))
@@ -79,41 +79,41 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     write_text(path, stream.getvalue())
 
 
-def _flat(row: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]]:
+def _flat(row: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
     for name, value in row.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{name}_")
+            yield from _flat(value, f"{prefix}{name}_")
         elif not isinstance(value, list):
-            yield f"{before}{name}", _cell(value) if isinstance(value, str) else value
+            yield f"{prefix}{name}", _cell(value) if isinstance(value, str) else value
 
 
 def _cell(text: str) -> str:
     text = text.replace("\r", " ")  # it would end the line
-    return f"'{text}" if text.startswith(_BEGIN_FORMULAS) else text
+    return f"'{text}" if text.startswith(_FORMULA_PREFIXES) else text
 
 
 @contextmanager
-def beside(path: Path, *, new: bool = False) -> Iterator[Path]:
-    """Give the path of a new file to fill, which takes the place of `path` if nothing goes wrong.
+def replacing(path: Path, *, new: bool = False) -> Iterator[Path]:
+    """Yield a temporary path in the same folder; on success the file there replaces `path`.
 
-    It takes that of a file alone: a device or a pipe of that name stays.
+    Raises OSError if `path` is a folder, a device or a pipe.
     """
-    target = path if new else Path(os.path.realpath(path))  # a link stays one
+    target = path if new else Path(os.path.realpath(path))  # keep a symbolic link
     if not new and target.exists() and not target.is_file():
         raise OSError(f"{path} is a folder or a device: give the name of a file to write")
     part = target.with_name(f".{secrets.token_hex(6)}.part")
     try:
-        with naming(path):
+        with _naming(path):
             yield part
-            (_put_where_none_is if new else os.replace)(part, target)
+            (_rename_to_new if new else os.replace)(part, target)
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Let what the system says to be wrong name a file, which it does not where the disk is full."""
+def _naming(path: Path) -> Iterator[None]:
+    """Add the path to system errors, which lack it if the disk is full."""
     try:
         yield
     except OSError as error:
@@ -123,7 +123,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def is_text(path: Path) -> bool:
-    """Say whether a path is text, as libraries want it that are not Python's own, and not bytes that are none."""
+    """Return whether a path can be encoded as text, as libraries outside Python require."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -132,7 +132,7 @@ def is_text(path: Path) -> bool:
 
 
 def sync(path: Path) -> None:
-    """Make sure that a file, or the entries of a folder, survive a power cut."""
+    """Flush a file, or the entries of a folder, so that it survives a power cut."""
     if path.is_dir() and os.name == "nt":
         return
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
@@ -142,13 +142,13 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _put_where_none_is(part: Path, target: Path) -> None:
-    """Give a file its name unless there is one of that name, as the system knows names: `Song` may be `song`."""
+def _rename_to_new(part: Path, target: Path) -> None:
+    """Rename a file unless the target exists, comparing names as the file system does."""
     try:
         os.link(part, target)
     except FileExistsError:
         raise
-    except OSError:  # a file system without links
+    except OSError:  # a file system without hard links
         if os.path.lexists(target):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
         os.replace(part, target)

@@ -1,4 +1,4 @@
-"""Wording of messages: numbers with their nouns, lists, names in quotes, tables in Markdown."""
+"""Wording of messages: sentences, counts with nouns, lists, Markdown tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ LISTED = 8  # names in a sentence
 
 
 def sentence(text: str) -> str:
-    """Return words as a sentence; a name that begins it, as of a file, keeps its small letter."""
+    """Turn words into a sentence; a first word that is not plain letters, such as a file name, is not capitalised."""
     words = text.split()
     if words and words[0].isalpha():
         words[0] = words[0][0].upper() + words[0][1:]
@@ -17,12 +17,12 @@ def sentence(text: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural where it belongs."""
+    """Return a number with its noun, in the plural unless the number is 1."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names as a part of a sentence; of many, the first ones."""
+    """Join names with commas and "and"; a long list is shortened to its first names and "n more"."""
     names = list(names)
     if len(names) > LISTED + 1:
         names[LISTED:] = [f"{len(names) - LISTED} more"]
@@ -30,26 +30,26 @@ def listed(names: Sequence[str]) -> str:
 
 
 def filled(text: str, **values: object) -> str:
-    """Return a text in one line, its braces filled in."""
+    """Format a text and join its lines into one."""
     return " ".join(text.format(**values).split())
 
 
 def markdown(rows: Sequence[Sequence[object]], *, numbers: bool = True) -> str:
-    """Return a table whose first row is its head as Markdown; numbers, in all columns but the first, end alike."""
+    """Return a Markdown table with the first row as header; `numbers` right-aligns all columns but the first."""
     rule = ["---", *["---:" if numbers else "---"] * (len(rows[0]) - 1)]
     return "\n".join(f"| {' | '.join(map(str, row))} |" for row in [rows[0], rule, *rows[1:]])
 
 
 class Remark(str):
-    """A sentence on what was made of a piece, and what it is about: beats, metre, upbeat, tracks or drums.
+    """A sentence about how a piece was read, with its topic: beats, metre, upbeat, tracks or drums.
 
-    A plain sentence is about a detail: a repair, or what is usual.
+    Details, such as repairs or the usual assumptions, are plain strings.
     """
 
     about: str
 
     def __new__(cls, text: str, about: str = "") -> Remark:
-        """Take the sentence, which it is, and what it is about."""
+        """Create a sentence with a topic."""
         made = super().__new__(cls, text)
         made.about = about
         return made

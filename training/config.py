@@ -44,6 +44,7 @@ class DataConfig:
     transpose: int = 6  # at most, in semitones up or down
     drop_track: float = 0.0  # groove, ensemble: probability that a track is left out (never all)
     mix_drums: float = 0.0  # groove: probability that another piece's drums replace its own
+    mix_styles: float = 0.0  # ensemble: probability that a band plays in a new style
     # ensemble: the fractions of sequences with a goal (data/ensemble_examples.py).
     endings: float = 0.0  # a countdown to the end of the piece
     gaps: float = 0.0  # a gap to be filled
@@ -60,7 +61,9 @@ class DataConfig:
         goals = ("endings", "gaps", "accompaniments")
         _check(self, "0 to 12 semitones", lambda x: 0 <= x <= 12, "transpose")
         _check(self, "0 to below 1", lambda x: 0 <= x < 1, "drop_track")
-        _check(self, "0 to 1", lambda x: 0 <= x <= 1, "mix_drums", "skip_chance", *goals)
+        _check(
+            self, "0 to 1", lambda x: 0 <= x <= 1, "mix_drums", "mix_styles", "skip_chance", *goals
+        )
         _check(self, "0 or more", lambda x: x >= 0, "workers")
         if (total := self.endings + self.gaps + self.accompaniments) > 1:
             raise ValueError(

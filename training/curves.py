@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from musicgen.common.intervals import half_interval
-from tokenization.whole_file import beside
+from tokenization.whole_file import replacing
 
 # The colour-blind-safe palette of Okabe and Ito.
 BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
@@ -142,6 +142,6 @@ def _smoothed(values: Any, fraction: float) -> Any:
 
 
 def _save(figure: Figure, path: Path) -> Path:
-    with beside(path) as part:
+    with replacing(path) as part:
         figure.savefig(part, dpi=150, format="png")
     return path

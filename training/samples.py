@@ -23,7 +23,7 @@ from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.language import Language, language_from_spec
 from tokenization.midi.writing import write_midi
 from tokenization.score import Score
-from tokenization.whole_file import beside, write_whole
+from tokenization.whole_file import replacing, write_whole
 from training.curves import BLUE, VERMILION
 from training.data.batches import Batches
 
@@ -67,7 +67,7 @@ def draw_abilities(player: Playable, batches: Batches, folder: Path, step: int) 
         axes.set_title(title, loc="left", fontsize="medium")
     figure.suptitle(f"step {step:,}")
     path = folder / f"{step:08d}.png"
-    with beside(path) as part:
+    with replacing(path) as part:
         figure.savefig(part, dpi=110, format="png")
     return path
 

@@ -1,1 +1,1 @@
-"""The groove experiment: does a continuation keep the style of its prompt?"""
+"""The groove experiment: do continuations keep the style of their prompts?"""

@@ -1,9 +1,9 @@
 """The groove experiment of the SPE paper (section 3.3, figure 5): does a continuation keep the style of its prompt?
 
-Every prompt is continued several times by every model. A continuation, and each quarter of its duration, is compared
-with the prompt (the paper's figure) and with the whole piece (its appendix) by style profiles. Measured are also copies
-of the prompt, the sameness of samples, statistics of the music, and reference passages that no model wrote. A style is
-one value, the mean over its prompts and their samples; means and intervals are over styles.
+Every model continues every prompt several times. Each continuation, and each quarter of its duration, is compared with
+the prompt (the paper's figure) and with the whole piece (its appendix) by style profiles. Further measures are copying
+from the prompt, the diversity of samples, and statistics of the music; reference passages are measured in the same way.
+Each style counts once, by the mean over its prompts and their samples; means and intervals are over styles.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from evaluation.metrics.style import (
     similarities,
     track_profiles,
 )
-from evaluation.study.experiments import Experiment, Found, job_of, taking_part
+from evaluation.study.experiments import Experiment, Found, job_of, models_for_language
 from evaluation.study.piece_jobs import model_of
 from musicgen.continuation import Generation, continuing, longest_ticks
 from musicgen.generation.request import Request
@@ -52,10 +52,10 @@ from tokenization.formats import read_file, write_score
 from tokenization.score import Score, excerpt
 from tokenization.whole_file import make_folder
 
-# Continuations of prompts by models, a job a model and prompt (evaluation/study/experiments.py).
+# The continuations, one job per model and prompt (evaluation/study/experiments.py).
 
-SAMPLES = "samples"  # the folder of what models wrote, to be heard
-_EDITION = 3  # changes with how a prompt is continued: then it is continued again
+SAMPLES = "samples"  # the folder of the continuations as MIDI files
+_EDITION = 3  # increase when prompts are continued differently, to invalidate stored continuations
 
 
 def continuation(
@@ -68,12 +68,12 @@ def continuation(
     limit: int | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Experiment:
-    """Have the models of the first one's language continue the prompts of a source, and measure what they write.
+    """Continue the prompts of a source with the models that share the first one's language, and measure the results.
 
     The continuations are written to a folder as MIDI files.
     """
     language = playables[0].language
-    models, left_out = taking_part(playables, language.name, "continuation")
+    models, left_out = models_for_language(playables, language.name, "continuation")
     prompts, refused = read_prompts(
         source,
         language,
@@ -110,7 +110,7 @@ def continuation(
         for model in able:
             for prompt in prompts:
                 _write_music(folder, model, prompt, plan, samples[model.name, prompt.name])
-        return summed_up(able, prompts, plan, samples)
+        return measured_outputs(able, prompts, plan, samples)
 
     return Experiment(jobs=jobs, compose=compose, facts={"left_out": left_out + refused})
 
@@ -118,9 +118,9 @@ def continuation(
 def continued(
     *, model: str, source: str, device: str, prompt: str, plan: Mapping[str, Any]
 ) -> StdGenerator[Sequence[Generation], None, list[list[int]]]:
-    """Return what a model writes for a prompt: as many valid sequences as planned, of the planned length.
+    """Return a model's continuations of a prompt as token sequences of the planned number and length.
 
-    Each has the prompt at its beginning. Without an end token, one that falls silent before may be shorter.
+    Each sequence begins with the prompt. In a language without an end token, one that falls silent may be shorter.
     """
     loaded, how = model_of(model, device), Plan(**plan)
     piece = read_prompt(Path(source), prompt, loaded.language, how.prompt_bars, how.tokens)
@@ -130,7 +130,7 @@ def continued(
 
 
 def continuing_work(model: Playable, prompt: PromptedPiece, plan: Plan) -> Generation:
-    """Return the work to continue a prompt as often and as far as planned."""
+    """Return the generation that continues a prompt according to the plan."""
     request = Request(
         tokens=plan.tokens - len(prompt.ids),
         variations=plan.samples,
@@ -148,7 +148,7 @@ def continuing_work(model: Playable, prompt: PromptedPiece, plan: Plan) -> Gener
 
 
 def sequences(work: Generation, plan: Plan) -> list[np.ndarray]:
-    """Return the sequences that were written, broken off at the planned length."""
+    """Return the generated sequences, truncated to the planned length."""
     work.check()
     close = work.model.language.close
     return [close(ids)[: plan.tokens].astype(np.uint16) for ids in work.sequences()]
@@ -157,9 +157,9 @@ def sequences(work: Generation, plan: Plan) -> list[np.ndarray]:
 def _write_music(
     folder: Path, model: Playable, prompt: PromptedPiece, plan: Plan, samples: Sequence[np.ndarray]
 ) -> None:
-    """Write the continuations of a prompt as MIDI files, which say what wrote them."""
+    """Write the continuations of a prompt as MIDI files that record the model and the settings."""
     home = folder / SAMPLES / f"{_plain_name(model.name)}-{model.sha256[:8]}"
-    # No other prompt of the folder has this name, and any file system takes it.
+    # Unique among the prompts, and valid on any file system.
     stem = f"{_plain_name(prompt.name)}-{zlib.crc32(prompt.name.encode(errors='replace')):08x}"
     make_folder(home, "name another one")
     facts = {"model": model.name, "weights_sha256": model.sha256, **asdict(plan)}
@@ -173,7 +173,7 @@ def _plain_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.+-]+", "-", name)[:100].strip(".-") or "unnamed"
 
 
-# From the rows of the groove experiment to its tables: means over styles with intervals, and distances.
+# The tables: means over styles with intervals, and distances.
 
 Row = dict[str, Any]
 
@@ -184,7 +184,7 @@ MEASURES = ("copied_share", "tokens", "beats")
 def summary(
     similarities: Iterable[Row], passages: Sequence[Row], diversities: Iterable[Row]
 ) -> dict[str, list[Row]]:
-    """Return the tables; `values` are those of the styles, sorted by their names."""
+    """Return the tables as rows; `values` are those of the styles, sorted by name."""
     return {
         "similarity": by_style(similarities, SIMILARITY_KEY, "similarity"),
         "variety": _variety(passages, diversities),
@@ -193,16 +193,16 @@ def summary(
 
 
 def by_style(rows: Iterable[Row], key: Sequence[str], value: str) -> list[Row]:
-    """Return a row a key, with the mean over styles of a value and its interval.
+    """Return one row per key, with the mean over styles of a value and its interval.
 
-    What a passage does not have is in no style's mean; a style of which none has it is missing.
+    Missing values are ignored; a style without any value is counted as missing.
     """
-    found = []
+    table = []
     for group, own in grouped(rows, *key).items():
         values = means(own, "style", value)
-        known = dict(zip(key, group, strict=True))
-        found.append({**known, **asdict(estimate(values)), "values": values})
-    return found
+        columns = dict(zip(key, group, strict=True))
+        table.append({**columns, **asdict(estimate(values)), "values": values})
+    return table
 
 
 def _variety(passages: Sequence[Row], diversities: Iterable[Row]) -> list[Row]:
@@ -216,16 +216,16 @@ def _variety(passages: Sequence[Row], diversities: Iterable[Row]) -> list[Row]:
 
 
 def _statistics(passages: Sequence[Row]) -> list[Row]:
-    """Return the distance of each output's statistics from those of the pieces' own continuations.
+    """Return the distance of each output's statistics from those of the real continuations.
 
-    Where there is one style, its pieces are what is taken for independent. Pieces of another style are left out: all
-    together, they are the same pieces.
+    The independent groups are the styles, or the pieces if all are of one style. The reference passages of another
+    style are left out: taken together, they are the same pieces.
     """
     over = "style" if len({passage["style"] for passage in passages}) > 1 else "prompt"
     outputs: dict[str, list[Row]] = {}
     for passage in passages:
-        known = {name: passage[name] for name in (over, *STATISTICS)}
-        outputs.setdefault(passage["output"], []).append(known)
+        columns = {name: passage[name] for name in (over, *STATISTICS)}
+        outputs.setdefault(passage["output"], []).append(columns)
     real = outputs.pop(REFERENCE_PASSAGES["piece"], [])
     outputs.pop(REFERENCE_PASSAGES["other"], None)
     return [
@@ -235,18 +235,17 @@ def _statistics(passages: Sequence[Row]) -> list[Row]:
     ]
 
 
-PITCHED, DRUMS = "pitched", "drums"  # stand for all tracks of their kind
+PITCHED, DRUMS = "pitched", "drums"  # in place of a track's name: all pitched tracks, all drums
 
 
-def summed_up(
+def measured_outputs(
     models: Sequence[Playable],
     prompts: Sequence[PromptedPiece],
     plan: Plan,
     samples: Mapping[tuple[str, str], Sequence[np.ndarray]],
 ) -> dict[str, Any]:
-    """Compare what models wrote, and the reference passages, with prompts and pieces; return what is measured."""
-    # Similarities of a part of a passage to a reference, what else is known of each continuation, and one value for the
-    # samples of a model and prompt.
+    """Compare continuations and reference passages with prompts and pieces, and return the results."""
+    # Rows per quarter and reference, per passage, and per model and prompt.
     measured: dict[str, list[Row]] = {"similarities": [], "passages": [], "diversities": []}
     for prompt in prompts if models else ():
         language = models[0].language
@@ -285,21 +284,21 @@ def _add(
     prompt: PromptedPiece,
     passages: Sequence[Passage],
 ) -> None:
-    """Add the rows of some continuations of one prompt."""
+    """Add the rows of one output's passages for one prompt."""
     shared = {"output": output, "prompt": prompt.name, "style": prompt.style}
     for number, (new, score) in enumerate(passages):
         row = {**shared, "sample": number}
         music = excerpt(score, prompt.start_ticks)
         references = {"prompt": prompt.score, "piece": prompt.piece}
         measured["similarities"] += [{**row, **one} for one in compared(references, music)]
-        measured["passages"].append({**row, **_described(prompt, new, music)})
+        measured["passages"].append({**row, **_measures(prompt, new, music)})
     if len(passages) > 1:
         value = diversity([new for new, _ in passages])
         measured["diversities"].append({**shared, "samples": len(passages), "diversity": value})
 
 
 def compared(references: Mapping[str, Score], music: Score) -> Iterator[Row]:
-    """Yield the similarities of music, the whole (no quarter) and its quarters, to references by name."""
+    """Yield the similarities of music, whole (quarter None) and by quarter, to each reference."""
     parts = {None: music, **dict(enumerate(quarters(music), start=1))}
     found = {quarter: _profiles(part) for quarter, part in parts.items()}
     for against, reference in references.items():
@@ -323,7 +322,7 @@ def _profiles(score: Score) -> Mapping[tuple[str, str], np.ndarray]:
     return {**together, (DRUMS, "onset_drum"): drums, **by_track}
 
 
-def _described(prompt: PromptedPiece, new: np.ndarray, music: Score) -> Row:
+def _measures(prompt: PromptedPiece, new: np.ndarray, music: Score) -> Row:
     return {
         "tokens": len(new),
         "beats": music.end_ticks / music.ticks_per_beat,
@@ -332,15 +331,15 @@ def _described(prompt: PromptedPiece, new: np.ndarray, music: Score) -> Row:
     }
 
 
-# Folders of prompts and continuations, by anybody's model: NAME.prompt.mid, and the prompt with what comes after it as
-# NAME.prompt_cont_0.mid and so on, as the authors of SPE publish theirs and as `musicgen continue` names its files.
+# Folders of prompts and continuations by any model: NAME.prompt.mid, and prompt and continuation together as
+# NAME.prompt_cont_0.mid and so on, the names that the authors of SPE and `musicgen continue` use.
 
 _PROMPT = ".prompt.mid"
 _CONTINUATION = re.compile(r"(?P<name>.+?)(\.prompt)?\.prompt_cont_\d+\.mid")
 
 
 def of_folders(folders: list[Path]) -> dict[str, Any]:
-    """Return the similarities of the continuations to their prompts, by folder, means over styles."""
+    """Return the similarities of continuations to their prompts as means over styles, by folder."""
     rows = [row for folder in folders for row in _rows_of(folder)]
     counts = {
         str(folder): {
@@ -357,17 +356,17 @@ def _rows_of(folder: Path) -> Iterator[Row]:
     prompts = {
         file.name.removesuffix(_PROMPT): file for file in files if file.name.endswith(_PROMPT)
     }
-    found = [(file, named) for file in files if (named := _CONTINUATION.fullmatch(file.name))]
+    found = [(file, match) for file in files if (match := _CONTINUATION.fullmatch(file.name))]
     if not found:
         raise ValueError(
-            f"{folder} has no continuations; they are called NAME.prompt_cont_0.mid and so on"
+            f"{folder} has no continuations; they are named NAME.prompt_cont_0.mid and so on"
         )
-    for file, named in found:
-        if (name := named["name"]) not in prompts:
+    for file, match in found:
+        if (name := match["name"]) not in prompts:
             raise ValueError(f"{folder} has {file.name}, but not {name}{_PROMPT}")
         prompt, whole = read_file(prompts[name]), read_file(file)
         bars = bar_count(prompt)
         music = excerpt(whole, int(bar_lines(whole, bars)[-1]))
-        known = {"output": str(folder), "file": file.name, "style": style_of(name)}
+        columns = {"output": str(folder), "file": file.name, "style": style_of(name)}
         for row in compared({"prompt": prompt}, music):
-            yield {**known, **row}
+            yield {**columns, **row}

@@ -1,4 +1,4 @@
-"""The prompts of the groove experiment: the first bars of every piece in a folder, and the pieces they come from."""
+"""The prompts of the groove experiment, the first bars of the pieces in a folder, and its reference passages."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ class Plan:
         check_fields(self, "prompt_bars", "tokens", "samples")
         if self.seed < 0:
             raise ValueError(f"seed is {self.seed}; it must be 0 or more")
-        Sampling(temperature=self.temperature)  # which says what is wrong with it
+        Sampling(temperature=self.temperature)  # checks the temperature
 
 
 Passage = tuple[np.ndarray, Score]
-"""The tokens of a continuation that is judged, and what can be heard of it together with its prompt."""
+"""The tokens of a continuation, and the score of prompt and continuation together."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PromptedPiece:
-    """The first bars of a piece, and the whole piece as a model hears it."""
+    """The first bars of a piece, and the whole piece as encoded in the language."""
 
     name: str
     style: str
@@ -50,7 +50,7 @@ class PromptedPiece:
     ids: np.ndarray  # of the prompt
     piece_ids: np.ndarray
     piece: Score
-    setting: Any  # what the language keeps apart from the tokens
+    setting: Any  # what the language stores outside the tokens
 
     @property
     def start_ticks(self) -> int:
@@ -64,14 +64,14 @@ class PromptedPiece:
         return self.piece.replace(notes=notes[notes.onset_ticks < self.start_ticks])
 
     def passage(self, language: Language, ids: np.ndarray, begun: int | None = None) -> Passage:
-        """Return what follows the first tokens of a sequence, so many or equally many bars, which are a prompt."""
+        """Return a sequence without its first `begun` tokens, or without as many bars as the prompt has."""
         if begun is None:
             begun = prompt_length(language, language.bars(ids), self.bars)
         return ids[begun:], language.decode(ids, self.setting)
 
 
 def prompt_length(language: Language, bar_starts: np.ndarray, bars: int) -> int:
-    """Return how many tokens of a sequence belong to its first bars; a token that begins the next one does."""
+    """Return the number of tokens in the first bars of a sequence, including the token that begins the next bar."""
     return int(bar_starts[bars]) + (language.bar is not None)
 
 
@@ -84,10 +84,9 @@ def read_prompts(
     limit: int | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[list[PromptedPiece], list[str]]:
-    """Return the prompts of a folder's files of music, and sentences on the files that give none.
+    """Return the prompts from the music files in a folder, and error messages for files without a usable prompt.
 
-    A prompt shorter than `tokens` leaves something to be written. Of many files a `limit` takes some
-    that depend on the names alone, and not on their order.
+    A prompt must be shorter than `tokens`. A `limit` selects files by a hash of their names.
     """
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no folder {folder}: give one with MIDI files")
@@ -113,7 +112,7 @@ def read_prompts(
 
 
 def style_of(name: str) -> str:
-    """Return the style of a file named CHART.STYLE.mid, as both groove data sets have it, else its own name."""
+    """Return STYLE of a file named CHART.STYLE.mid, as in both groove data sets, or else the name itself."""
     stem = Path(name).stem
     return stem.partition(".")[2] or stem
 
@@ -121,16 +120,16 @@ def style_of(name: str) -> str:
 def read_prompt(
     folder: Path, name: str, language: Language, bars: int, tokens: int
 ) -> PromptedPiece:
-    """Return the prompt that a file of a folder gives."""
+    """Return the prompt from one file of a folder."""
     encoded = language.encode(language.arrange(read_file(folder / name)))
     if len(encoded.bars) <= bars:
         raise ValueError(
-            f"{name} has {len(encoded.bars)} bars, and more than the {bars} of the prompt are needed"
+            f"{name} has {len(encoded.bars)} bars; it needs more than the {bars} of the prompt"
         )
     length = prompt_length(language, encoded.bars, bars)
     if length >= tokens:
         raise ValueError(
-            f"{name} has {length} tokens in its first {bars} bars, which leaves none of {tokens} to write"
+            f"{name} has {length} tokens in its first {bars} bars, which leaves none of the {tokens} to write"
         )
     return PromptedPiece(
         name=name,
@@ -143,11 +142,11 @@ def read_prompt(
     )
 
 
-# Reference passages that no model wrote, as long as a model's, which bound the scores of continuations.
+# Reference passages, as long as the models' continuations, which bound their scores:
 #
-# looped  the prompt, repeated: the highest score that can be reached
+# looped  the prompt, repeated: the highest possible score
 # piece   the real continuation of the piece
-# other   the continuation of a piece of another style, drawn at random: music that ignores the prompt
+# other   the continuation of a random piece of another style: music that ignores the prompt
 
 REFERENCE_PASSAGES = {
     "looped": "prompt looped",
@@ -163,7 +162,7 @@ def reference_passages(
     tokens: int,
     seed: int,
 ) -> dict[str, Passage | None]:
-    """Return the passages by name; there is no other style where all prompts share one."""
+    """Return the passages by name; None for `other` if all prompts are of one style."""
     other = _other(prompts, prompt, seed)
     sequences = {
         "looped": looped(language, prompt, tokens),
@@ -177,7 +176,7 @@ def reference_passages(
 
 
 def looped(language: Language, prompt: PromptedPiece, tokens: int) -> np.ndarray:
-    """Return the ids of the prompt played until there are more tokens than asked for."""
+    """Return the prompt repeated until it has more than `tokens` tokens."""
     times = 2
     while True:
         ids = language.encode(_repeated(prompt.score, prompt.start_ticks, times)).ids
@@ -205,7 +204,7 @@ def _repeated(score: Score, period_ticks: int, times: int) -> Score:
 def _other(
     prompts: Sequence[PromptedPiece], prompt: PromptedPiece, seed: int
 ) -> PromptedPiece | None:
-    """Return a prompt of another style whose own first bars leave room, the same one each time."""
+    """Draw a prompt of another style, the same one for the same seed; None if there is none."""
     others = [other for other in prompts if other.style != prompt.style]
     if not others:
         return None

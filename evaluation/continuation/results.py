@@ -1,4 +1,4 @@
-"""The results of the groove experiment, drawn and as tables: how like their prompts continuations are."""
+"""The figure and the tables of the groove experiment: how similar continuations are to their prompts."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from matplotlib.patches import Patch
 from evaluation.figures import FAINT, INK, figure, series
 from evaluation.metrics.statistics import STATISTICS
 from evaluation.metrics.style import METRICS, QUARTERS
-from evaluation.tables import NONE, Result, Table, described, estimated, interval, number
+from evaluation.tables import NONE, Result, Table, interval, number, with_deviation, with_interval
 from tokenization.wording import filled
 
 AGAINST = {"prompt": "similarity to the prompt", "piece": "similarity to the whole piece"}
 TOGETHER = ("pitched", "drums")
 REFERENCE_DASHES = (":", "-", "--")
-LETTERS_AN_INCH = 16  # of small print
-BOXES_WIDTH, WIDEST_BOX = 0.8, 0.35  # of a quarter: for the boxes of all models, and for one
+CHARACTERS_PER_INCH = 16  # of small print
+BOXES_WIDTH, WIDEST_BOX = 0.8, 0.35  # in quarters: for the boxes of all models, and for one box
 
 
 def continuation(results: Result) -> Figure:
-    """Return the figure: a row a reference, a column a metric that any output has."""
+    """Plot the similarities, one row per reference and one column per metric with any values."""
     metrics = [metric for metric in METRICS if _rows(results, "prompt", metric)] or list(METRICS)
     with figure(3.6 * len(metrics) + 0.4, 6.6) as drawn:
         grid = drawn.subplots(len(AGAINST), len(metrics), sharex=True, sharey=True, squeeze=False)
@@ -42,7 +42,7 @@ def continuation(results: Result) -> Figure:
 
 
 def boxes(axes: Axes, results: Result, against: str, metric: str) -> None:
-    """Draw a box a model and quarter, its points the styles, and the mean of each reference passage as a line."""
+    """Draw one box per model and quarter, over the styles, and the mean of each reference passage as a line."""
     models = _numbered(results)
     rows = _rows(results, against, metric)
     width = min(BOXES_WIDTH / len(models), WIDEST_BOX)
@@ -83,7 +83,7 @@ def _known(values: Sequence[float | None]) -> list[float]:
 
 
 def _explain(drawn: Figure, results: Result) -> None:
-    """Say what boxes, marks and lines are, under the panels."""
+    """Add the legend, and explain boxes, marks and lines in small print."""
     handles: list[Any] = []
     for model, style in _numbered(results).items():
         look = series(style)
@@ -95,20 +95,20 @@ def _explain(drawn: Figure, results: Result) -> None:
     drawn.legend(handles=handles, loc="outside lower center", ncols=4)
     samples, styles = results["settings"]["samples"], results["styles"]
     text = (
-        f"Boxes: quartiles of {styles} styles, mean of {samples} samples a prompt; bar: median; "
-        "mark: mean; whiskers: within 1.5 box lengths. Lines: means of passages that no model wrote."
+        f"Boxes: quartiles of {styles} styles, mean of {samples} samples per prompt; bar: median; "
+        "mark: mean; whiskers: within 1.5 box lengths. Grey lines: means of reference passages."
     )
-    letters = int(LETTERS_AN_INCH * drawn.get_figwidth())
-    drawn.suptitle(textwrap.fill(text, letters), fontsize=8, color=FAINT)
+    width = int(CHARACTERS_PER_INCH * drawn.get_figwidth())
+    drawn.suptitle(textwrap.fill(text, width), fontsize=8, color=FAINT)
 
 
 def _numbered(results: Result) -> dict[str, int]:
-    """Return the models with the numbers of their looks."""
+    """Return the numbers of the models' series by name."""
     return {model["name"]: model["number"] for model in results["models"]}
 
 
 def _rows(results: Result, against: str, metric: str) -> list[Result]:
-    """Return what is known by quarter; nothing where no output has this metric."""
+    """Return the similarities by quarter; none if no output has values for this metric."""
     found = [
         row
         for row in results["similarity"]
@@ -128,13 +128,13 @@ VARIETY = {
     "beats": "beats",
 }
 OVER = {"style": "styles", "prompt": "pieces"}
-STATISTICS_CAPTION = """Music statistics: mean ± deviation (n). Apart: the Wasserstein distance from the real pieces'
-    distribution, in the unit of the statistic, with its 95 % interval over {over}; of the real pieces, what two sets of
-    as many {over} of them would be apart, told by halves."""
+STATISTICS_CAPTION = """Music statistics: mean ± standard deviation (n). distance: Wasserstein distance from the
+    distribution of the real pieces, in the unit of the statistic, with its 95 % interval over {over}; for the real
+    pieces: the distance expected between two sets of as many {over}, estimated from halves."""
 
 
 def similarity_tables(result: Result, against: str) -> Iterator[Table]:
-    """Yield a table a metric that any output has: outputs down, quarters across."""
+    """Yield one table per metric with any values: one row per output, one column per quarter."""
     for metric, title in METRICS.items():
         rows = [
             row
@@ -147,22 +147,22 @@ def similarity_tables(result: Result, against: str) -> Iterator[Table]:
 
 
 def variety_table(result: Result) -> Table:
-    """Return what similarity hides."""
-    caption = "What similarity hides: mean [95 % interval] over styles (n)."
+    """Return copying, diversity and length, which the similarity does not show."""
+    caption = "Copying, diversity and length: mean [95 % interval] over styles (n)."
     return _table(result["variety"], "measure", VARIETY, caption)
 
 
 def _table(rows: Sequence[Result], column: str, titles: Mapping[Any, str], caption: str) -> Table:
-    """Return estimates, outputs down and what the rows have in a column across."""
+    """Return the estimates with one row per output and one column per value of `column`."""
     lines: dict[str, dict[Any, str]] = {}
     for row in rows:
-        lines.setdefault(row["output"], {})[row[column]] = estimated(row)
+        lines.setdefault(row["output"], {})[row[column]] = with_interval(row)
     cells = [[name, *(line.get(key, NONE) for key in titles)] for name, line in lines.items()]
     return Table(head=["output", *titles.values()], rows=cells, caption=caption)
 
 
 def statistics_table(result: Result) -> Table:
-    """Return a row a statistic: the real pieces' and how far these are apart, then each output's and its distance."""
+    """Return one row per statistic: values and distance of the real pieces, then of each output."""
     outputs = list(dict.fromkeys(row["output"] for row in result["statistics"]))
     known = {(row["output"], row["statistic"]): row for row in result["statistics"]}
     rows, over = [], "style"
@@ -173,13 +173,13 @@ def statistics_table(result: Result) -> Table:
         unit = f" ({statistic.unit})" if statistic.unit else ""
         cells = []
         for row in of_outputs:
-            cells.append(described(row["outputs"]))
+            cells.append(with_deviation(row["outputs"]))
             cells.append(interval(row["wasserstein"], row["low"], row["high"]))
         real, floor, over = (of_outputs[0][key] for key in ("real", "floor", "over"))
-        rows.append([statistic.title + unit, described(real), number(floor), *cells])
-    titles = [title for one in outputs for title in (one, "apart")]
+        rows.append([statistic.title + unit, with_deviation(real), number(floor), *cells])
+    titles = [title for one in outputs for title in (one, "distance")]
     return Table(
-        head=["statistic", "the piece itself", "apart", *titles],
+        head=["statistic", "the piece itself", "distance", *titles],
         rows=rows,
         caption=filled(STATISTICS_CAPTION, over=OVER[over]),
     )

@@ -1,1 +1,1 @@
-"""What single pieces are like, and how far sets of them are apart."""
+"""Measures of single pieces, and distances between sets of them."""

@@ -1,8 +1,8 @@
-"""A mean with its uncertainty: how many values, their spread, and the 95 % interval of the mean.
+"""Means with their uncertainty: n, standard deviation, and the 95 % interval of the mean.
 
-It is Student's, which of normal values holds the true mean as often as it says from two of them on; one by resampling
-(the percentile bootstrap) of 3 values holds it 73 times in 100, of 6 values 90. A share of things that are so or are
-not, values of 0 and 1, has Wilson's (1927), which is as wide as it should be where all are so or none is.
+Intervals are Student's t, whose coverage for normal values is exact from n = 2 on; the percentile bootstrap covers the
+mean 73 times in 100 for n = 3 and 90 times for n = 6. Proportions, the means of values 0 and 1, have Wilson's interval
+(1927), which has a sensible width even where all values are equal.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """Where values lie; None is what too few of them do not tell."""
+    """The mean and standard deviation of some values; None if there are too few."""
 
-    n: int  # values
-    missing: int  # values that there are none of: they are in no mean
+    n: int  # without the missing ones
+    missing: int
     mean: float | None
-    deviation: float | None  # of the values, with n − 1
+    deviation: float | None  # with n − 1; None if n < 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate(Spread):
-    """The same with the interval of the mean."""
+    """A mean with its 95 % interval; None if n < 2."""
 
     low: float | None
     high: float | None
 
 
 def spread(values: Iterable[float | None]) -> Spread:
-    """Return where the values lie that there are."""
+    """Return mean and standard deviation of the values that are not None."""
     given = list(values)
     known = np.array([value for value in given if value is not None], dtype=np.float64)
     return Spread(
@@ -49,16 +49,16 @@ def spread(values: Iterable[float | None]) -> Spread:
 
 
 def estimate(values: Iterable[float | None], *, shares: bool = False) -> Estimate:
-    """Return the mean of independent values with its 95 % interval; of `shares`, 1 is what is so and 0 what is not.
+    """Return the mean of independent values with its 95 % interval; `shares` marks values, 0 or 1, of a proportion.
 
-    The caller says so, since all values of anything, semitones for one, may be 0 or 1 by chance.
+    The caller must say so, because values of any measure, such as semitones, can all be 0 or 1 by chance.
     """
     found = spread(values)
     half = half_interval(found.deviation, found.n)
     if found.mean is None or half is None:
         return Estimate(**vars(found), low=None, high=None)
     low, high = found.mean - half, found.mean + half
-    if shares:  # Wilson's
+    if shares:
         from scipy.stats import binomtest  # takes a second to import
 
         count = round(found.mean * found.n)
@@ -68,13 +68,13 @@ def estimate(values: Iterable[float | None], *, shares: bool = False) -> Estimat
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """Return the mean of the values that there are, None for none."""
+    """Return the mean of the values that are not None; None if there are none."""
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
 
 
 def grouped(rows: Iterable[Row], *columns: str) -> dict[tuple[Any, ...], list[Row]]:
-    """Return the rows by what they have in some columns."""
+    """Group rows by their values in some columns."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row[column] for column in columns), []).append(row)
@@ -82,7 +82,7 @@ def grouped(rows: Iterable[Row], *columns: str) -> dict[tuple[Any, ...], list[Ro
 
 
 def means(rows: Iterable[Row], over: str, value: str) -> list[float | None]:
-    """Return the mean of a value in the rows of each group, the groups in the order of what they have in `over`."""
+    """Return the mean of `value` in each group of rows by the column `over`, in the order of the groups' names."""
     groups = grouped(rows, over)
     names = sorted(groups, key=lambda group: str(*group))
     return [mean(row.get(value) for row in groups[name]) for name in names]

@@ -1,9 +1,9 @@
-"""Statistics of one piece of music, and how far those of outputs are from those of real pieces.
+"""Statistics of single pieces, and the distance of their distributions between outputs and real pieces.
 
-Formulas are those of the sources named, most as in MusPy; where MusPy's code departs from its formula (it adds an empty
-bar or beat after a piece that ends on a line, lets a note sound in the beat that it ends with, and takes "two pitches
-or more" as more than two), ours keeps to the formula. Bars have four quarter notes; time is on a grid of 12 steps a
-beat. A statistic that a piece does not have is None.
+The formulas are those of the cited papers, mostly as in MusPy. Where MusPy's code departs from its formulas, this code
+does not: MusPy adds an empty bar or beat to a piece that ends on a line, lets a note sound in the beat at whose start
+it ends, and implements "two or more pitches" as more than two. Bars have four quarter notes; time is quantised to 12
+steps per beat. A statistic that is undefined for a piece is None.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ from tokenization.score import Notes, Score
 STEPS_PER_BEAT = 12
 BAR_STEPS = 4 * STEPS_PER_BEAT
 PITCHES = 128
-NOTES_A_BAR = "notes_a_bar"  # what it is called among statistics
-SOUNDING = "sounding"  # the mean number of a part's notes that sound
+NOTES_A_BAR = "notes_a_bar"  # name of this statistic
+SOUNDING = "sounding"  # the mean number of notes of a part that sound at once
 MAJOR = np.array([1, 0, 1, 0, 1, 1, 0, 1, 0, 1, 0, 1], dtype=bool)
 MINOR = np.array([1, 0, 1, 1, 0, 1, 0, 1, 1, 0, 1, 0], dtype=bool)  # natural
 SCALES = np.array([np.roll(scale, root) for scale in (MAJOR, MINOR) for root in range(12)])
 
 
 def statistics(score: Score) -> dict[str, float | None]:
-    """Return every statistic of a piece by name."""
+    """Return all statistics of a piece by name."""
     music = score.rescaled(STEPS_PER_BEAT)
     return {name: statistic.measure(music) for name, statistic in STATISTICS.items()}
 
 
 def _bars(music: Score) -> int:
-    """Return how many bars of four beats have begun when the last note ends."""
+    """Return the number of bars of four beats up to the end of the last note."""
     return -(-music.end_ticks // BAR_STEPS)
 
 
 def pitch_class_entropy(music: Score) -> float | None:
-    """Return −Σ p log₂ p over the 12 pitch classes, 0 … 3.58 bits; without drums (Wu & Yang 2020)."""
+    """Return the entropy of the 12 pitch classes, 0 … 3.58 bits, without drums (Wu & Yang 2020)."""
     return entropy(music.pitched.pitch % 12)
 
 
 def entropy(values: np.ndarray) -> float | None:
-    """Return −Σ p log₂ p over the different values; None of none."""
+    """Return the entropy −Σ p log₂ p of discrete values, in bits; None if there are none."""
     share = shares(values)
     return float(np.abs(share @ np.log2(share))) if len(share) else None
 
 
 def shares(values: np.ndarray) -> np.ndarray:
-    """Return which share of values each of the different ones has, (K,)."""
+    """Return the relative frequency of each of the K distinct values: (K,)."""
     return np.unique(values, return_counts=True)[1] / max(len(values), 1)
 
 
 def scale_consistency(music: Score) -> float | None:
-    """Return the largest share of notes in one major or minor scale, 0 … 1; without drums (Mogren 2016)."""
+    """Return the largest fraction of notes in one major or minor scale, without drums (Mogren 2016)."""
     if not len(music.pitched):
         return None
     classes = np.bincount(music.pitched.pitch % 12, minlength=12)
@@ -65,9 +65,9 @@ def scale_consistency(music: Score) -> float | None:
 
 
 def groove_consistency(music: Score) -> float | None:
-    """Return 1 − the mean share of steps at which two neighbouring bars differ in having an onset (Wu & Yang 2020).
+    """Return 1 − the mean fraction of steps at which adjacent bars differ in having an onset (Wu & Yang 2020).
 
-    0 … 1, of all tracks together; None for less than two bars.
+    All tracks count together; None for fewer than two bars.
     """
     if (bars := _bars(music)) < 2:
         return None
@@ -78,20 +78,20 @@ def groove_consistency(music: Score) -> float | None:
 
 
 def polyphony(music: Score) -> float | None:
-    """Return the mean number of pitches that sound at a step, of steps with one at least; without drums."""
+    """Return the mean number of sounding pitches over the steps that have any, without drums."""
     sounding = _sounding_pitches(music.pitched)
     return float(sounding[sounding > 0].mean()) if sounding.any() else None
 
 
 def polyphony_rate(music: Score) -> float | None:
-    """Return the share of all steps with two pitches or more, 0 … 1; without drums (Dong et al. 2018)."""
+    """Return the fraction of steps with two or more sounding pitches, without drums (Dong et al. 2018)."""
     if not len(music.pitched):
         return None
     return float((_sounding_pitches(music.pitched) >= 2).sum() / music.end_ticks)
 
 
 def empty_beat_rate(music: Score) -> float | None:
-    """Return the share of beats in which no note of any track sounds, 0 … 1 (Dong et al. 2018)."""
+    """Return the fraction of beats in which no note of any track sounds (Dong et al. 2018)."""
     if not music.end_ticks:
         return None
     sounding = np.flatnonzero(_sounding_pitches(music.notes))
@@ -100,39 +100,39 @@ def empty_beat_rate(music: Score) -> float | None:
 
 
 def notes_a_bar(music: Score) -> float | None:
-    """Return notes of all tracks by bars."""
+    """Return the mean number of notes per bar, over all tracks."""
     bars = _bars(music)
     return len(music.notes) / bars if bars else None
 
 
 def pitch_range(music: Score) -> float | None:
-    """Return highest − lowest pitch in semitones, 0 … 127; without drums."""
+    """Return the interval from the lowest to the highest pitch in semitones, without drums."""
     if not len(music.pitched):
         return None
     return float(music.pitched.pitch.max() - music.pitched.pitch.min())
 
 
 def note_length(music: Score) -> float | None:
-    """Return the mean duration of a note in beats; without drums."""
+    """Return the mean duration of notes in beats, without drums."""
     if not len(music.pitched):
         return None
     return float(music.pitched.duration_ticks.mean() / STEPS_PER_BEAT)
 
 
 def repeated_bar_share(music: Score) -> float | None:
-    """Return the share of bars whose onsets (time, pitch, track) are those of an earlier bar, 0 … 1.
+    """Return the fraction of bars whose onsets (time, pitch, track) equal those of an earlier bar.
 
-    Of the bars with notes, from the second on; None for less than two of these.
+    Counts bars with notes, from the second on; None if there are fewer than two.
     """
     bars = bars_of(music.notes, BAR_STEPS)
     return (len(bars) - len(set(bars))) / (len(bars) - 1) if len(bars) > 1 else None
 
 
 def bars_of(notes: Notes, bar_ticks: int) -> list[bytes]:
-    """Return what is played in each bar that has notes: equal bytes are equal onsets, pitches and tracks."""
-    place = notes.onset_ticks % bar_ticks
+    """Return the onsets, tracks and pitches of each bar that has notes, as bytes to compare bars by."""
+    onset = notes.onset_ticks % bar_ticks
     bar = notes.onset_ticks // bar_ticks
-    cells = np.stack([bar, place, notes.track, notes.pitch], axis=1)
+    cells = np.stack([bar, onset, notes.track, notes.pitch], axis=1)
     cells = cells[np.lexsort(cells.T[::-1])]
     starts = np.flatnonzero(np.diff(cells[:, 0])) + 1
     return [part.tobytes() for part in np.split(cells[:, 1:], starts) if len(part)]
@@ -140,11 +140,11 @@ def bars_of(notes: Notes, bar_ticks: int) -> list[bytes]:
 
 @dataclass(frozen=True)
 class Statistic:
-    """A number of a piece, and what to call it."""
+    """A function that measures a score on the grid of steps, with its title and unit."""
 
-    measure: Callable[[Score], float | None]  # on the grid of steps
+    measure: Callable[[Score], float | None]
     title: str
-    unit: str = ""  # of a share
+    unit: str = ""
 
 
 _ALL = (
@@ -154,16 +154,16 @@ _ALL = (
     Statistic(polyphony, "polyphony", "pitches"),
     Statistic(polyphony_rate, "polyphony rate"),
     Statistic(empty_beat_rate, "empty-beat rate"),
-    Statistic(notes_a_bar, "notes a bar", "notes"),
+    Statistic(notes_a_bar, "notes per bar", "notes"),
     Statistic(pitch_range, "pitch range", "semitones"),
     Statistic(note_length, "note length", "beats"),
-    Statistic(repeated_bar_share, "repeated-bar share"),
+    Statistic(repeated_bar_share, "repeated-bar rate"),
 )
 STATISTICS = {statistic.measure.__name__: statistic for statistic in _ALL}
 
 
 def _sounding_pitches(notes: Notes) -> np.ndarray:
-    """Return how many different pitches sound at each step up to the last one's end."""
+    """Return the number of distinct pitches that sound at each step: (steps,)."""
     steps = int(notes.end_ticks.max(initial=0))
     change = np.zeros((steps + 1, PITCHES), dtype=np.int32)
     np.add.at(change, (notes.onset_ticks, notes.pitch), 1)
@@ -171,38 +171,37 @@ def _sounding_pitches(notes: Notes) -> np.ndarray:
     return np.count_nonzero(np.cumsum(change, axis=0, out=change), axis=1)[:-1]
 
 
-# How well a part keeps to the harmony of a piece: the share of its notes that are tones of the chord there. Chords are
-# recognised from all pitched parts of the real piece, a hidden one too, so that the true part can be compared; with
-# its passing notes it is not at 1.
+# Harmony: the fraction of chord tones. Chords are recognised from all pitched parts of the real piece, including the
+# hidden one, so that the true part can be measured for comparison; because of passing notes it stays below 1.
 
-HARMONY = "in_harmony"  # what it is called among metrics
+HARMONY = "in_harmony"  # name of this metric
 
 
 def in_harmony(part: Notes, pitched: Notes, ticks_per_beat: int) -> float | None:
-    """Return the share of a part's notes that are tones of the chord of a piece where they begin.
+    """Return the fraction of a part's notes that are tones of the chord of the piece at their onset.
 
-    The pitched notes of the piece are in bars of four beats. None where no note begins on a chord.
+    The pitched notes of the piece are in bars of four beats. None if no note begins during a chord.
     """
     if not len(pitched):
         return None
     ticks, chords = changes_in_fours(pitched, ticks_per_beat)
-    at = np.searchsorted(ticks, part.onset_ticks, side="right") - 1
-    tones = TONES[chords[np.maximum(at, 0)]]  # (N, 12)
-    counted = tones.any(axis=1) & (at >= 0)
+    change = np.searchsorted(ticks, part.onset_ticks, side="right") - 1
+    tones = TONES[chords[np.maximum(change, 0)]]  # (N, 12)
+    counted = tones.any(axis=1) & (change >= 0)
     if not counted.any():
         return None
     inside = tones[np.arange(len(part)), part.pitch % PITCH_CLASSES]
     return float(inside[counted].mean())
 
 
-# How far the statistics of outputs are from those of real pieces.
+# Distances between the statistics of outputs and of real pieces.
 #
-# The distance is Wasserstein's, of first order: the area between the cumulative distributions, in the unit of the
-# statistic, and in standard deviations of the real pieces. Two samples of the same music are apart too, the farther
-# the fewer they are. By the groups of pieces that belong together, as those of a style, are given:
+# The measure is the first-order Wasserstein distance: the area between the cumulative distributions, in the unit of
+# the statistic, and in standard deviations of the real pieces. Even two samples of the same music have a positive
+# distance, which grows as the samples shrink. Pieces form groups, such as styles, which give:
 #
-#     floor      how far apart two sets of real pieces are, on average, of as many groups as there are
-#     low, high  its 95 % interval: Student's, by the jackknife over groups
+#     floor      the expected distance between two sets of real pieces with as many groups
+#     low, high  the 95 % interval of the distance: Student's t by the jackknife over groups
 
 HALVINGS = 200
 Rows = Sequence[Mapping[str, Any]]
@@ -210,57 +209,57 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Distance:
-    """A statistic of outputs and of real pieces."""
+    """The values of a statistic for outputs and for real pieces, and their distance."""
 
     statistic: str
     outputs: Spread
     real: Spread
-    wasserstein: float | None  # None where one side has no value
-    in_deviations: float | None  # of the real pieces; None where they do not differ
-    groups: int  # of pieces that belong together
+    wasserstein: float | None  # None if one side has no values
+    in_deviations: float | None  # of the real pieces; None if they have none
+    groups: int
     low: float | None  # of the interval of `wasserstein`
     high: float | None
     floor: float | None
 
 
 def wasserstein(a: Sequence[float] | np.ndarray, b: Sequence[float] | np.ndarray) -> float | None:
-    """Return the distance of two samples, ∫ |F_a − F_b|; None if one is empty."""
+    """Return the distance between two samples, ∫ |F_a − F_b|; None if one is empty."""
     from scipy.stats import wasserstein_distance  # takes a second to import
 
     return float(wasserstein_distance(a, b)) if len(a) and len(b) else None
 
 
 def distances(outputs: Rows, real: Rows, by: str) -> list[Distance]:
-    """Compare what `statistics` says of outputs and of real pieces, a statistic a row; `by` names their group."""
+    """Compare rows of statistics of outputs and of real pieces; the column `by` gives their group."""
     names = dict.fromkeys(name for piece in (*outputs, *real) for name in piece if name != by)
     return [_distance(name, outputs, real, by) for name in names]
 
 
 def _distance(name: str, outputs: Rows, real: Rows, by: str) -> Distance:
     ours, theirs = ([piece.get(name) for piece in pieces] for pieces in (outputs, real))
-    spread_of_real = spread(theirs)
-    apart = wasserstein(*([x for x in values if x is not None] for values in (ours, theirs)))
-    deviation = spread_of_real.deviation
+    real_spread = spread(theirs)
+    distance = wasserstein(*([x for x in values if x is not None] for values in (ours, theirs)))
+    deviation = real_spread.deviation
     of_outputs, of_real = (_grouped(name, pieces, by) for pieces in (outputs, real))
-    half = None if apart is None else _half_interval(of_outputs, of_real)
+    half = None if distance is None else _half_interval(of_outputs, of_real)
     return Distance(
         statistic=name,
         outputs=spread(ours),
-        real=spread_of_real,
-        wasserstein=apart,
-        in_deviations=apart / deviation if apart is not None and deviation else None,
+        real=real_spread,
+        wasserstein=distance,
+        in_deviations=distance / deviation if distance is not None and deviation else None,
         groups=len({*of_outputs, *of_real}),
-        low=None if apart is None or half is None else max(0.0, apart - half),
-        high=None if apart is None or half is None else apart + half,
+        low=None if distance is None or half is None else max(0.0, distance - half),
+        high=None if distance is None or half is None else distance + half,
         floor=floor([*of_real.values()]),
     )
 
 
 def floor(real: Sequence[Sequence[float]]) -> float | None:
-    """Return how far apart two sets of as many groups of real pieces are on average; None of less than two.
+    """Return the expected distance between two sets of as many groups of real pieces; None for fewer than two groups.
 
-    Two halves of them tell, drawn again and again; they are of fewer groups, and distances of samples of the same music
-    fall with the root of how many there are.
+    It is estimated from random halves of the groups. Since halves have fewer groups, and distances between samples of
+    the same music fall with the square root of the sample size, their mean distance is scaled.
     """
     half = len(real) // 2
     if not half:
@@ -284,15 +283,15 @@ def _grouped(name: str, pieces: Rows, by: str) -> dict[Any, list[float]]:
 def _half_interval(
     outputs: Mapping[Any, Sequence[float]], real: Mapping[Any, Sequence[float]]
 ) -> float | None:
-    """Return how far the distance may be off to either side; None where a group is all that there is."""
+    """Return half the width of the distance's 95 % interval; None if leaving out a group leaves a side empty."""
     found = []
     for group in {**outputs, **real}:
-        left = (
+        others = (
             [x for g, values in side.items() if g != group for x in values]
             for side in (outputs, real)
         )
-        apart = wasserstein(*left)
-        if apart is None:
+        distance = wasserstein(*others)
+        if distance is None:
             return None
-        found.append(apart)
+        found.append(distance)
     return jackknife_half(found)

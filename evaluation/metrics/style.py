@@ -1,15 +1,15 @@
-"""Style profiles: histograms of what the notes of a piece do, and their cosine as the similarity of two styles.
+"""Style profiles: histograms over the notes of a piece, whose cosine is the similarity of two styles.
 
-The profiles are those of Cífka et al. (2019, 2020) as the SPE paper restates them (appendix C.2), with times in beats;
-the authors' code takes onsets in ticks, so its numbers differ from the text's. Times are binned exactly.
+The profiles are those of Cífka et al. (2019, 2020) as defined in the SPE paper (appendix C.2), with times in beats. The
+code of the SPE authors takes onsets in ticks, so that its numbers differ. Times are binned exactly.
 
     onset_duration  (onset mod 4 beats, duration) of a note, in [0, 4) × [0, 2) beats, 24 × 12 bins
     time_pitch      (onset(b) − onset(a), pitch(b) − pitch(a)) of two notes a ≠ b, in [0, 4) beats × −20 … 20
                     semitones, 24 × 41 bins; simultaneous notes make two such pairs
     onset_drum      (onset mod 4 beats, drum) of a drum note, 24 × 128 bins
 
-In other metres the onset is the place in the bar, too, and a fifth beat counts as the first. What lies outside is not
-counted. The similarity to an empty histogram is None.
+In other metres, too, the onset is the position in the bar, and a fifth beat counts as the first. Values outside the
+ranges are ignored. The similarity to an empty histogram is None.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ DURATION_BINS = 2 * BINS_PER_BEAT
 WIDEST_INTERVAL = 20  # semitones, up or down
 INTERVALS = 2 * WIDEST_INTERVAL + 1
 PITCHES = 128
-PAIRS_AT_ONCE = 1 << 20  # bounds the memory that any piece takes
+PAIRS_AT_ONCE = 1 << 20  # bounds the memory for large pieces
 
 
 def in_bars(score: Score) -> Notes:
-    """Return a score's notes with the place in their bar for an onset, where any bar is not one of four beats."""
+    """Return a score's notes; unless all its bars have four beats, onsets are replaced by positions in the bar."""
     notes, meters, bar_ticks = score.notes, score.meters, BAR_BEATS * score.ticks_per_beat
     four_beats = meters.numerator * 4 == meters.denominator * BAR_BEATS
     if (four_beats & (meters.onset_ticks % bar_ticks == 0)).all():
@@ -58,7 +58,7 @@ def in_bars(score: Score) -> Notes:
 
 
 def onset_duration(notes: Notes, ticks_per_beat: int) -> np.ndarray:
-    """Return the onset-duration histogram, (24, 12), of notes as `in_bars` has them."""
+    """Return the onset–duration histogram, (24, 12), of notes from `in_bars`."""
     onset = _onset_bins(notes, ticks_per_beat)
     duration = notes.duration_ticks * BINS_PER_BEAT // ticks_per_beat
     short = duration < DURATION_BINS
@@ -66,15 +66,15 @@ def onset_duration(notes: Notes, ticks_per_beat: int) -> np.ndarray:
 
 
 def onset_drum(notes: Notes, ticks_per_beat: int) -> np.ndarray:
-    """Return the onset-drum histogram, (24, 128); `notes` are those of the drums, as `in_bars` has them."""
+    """Return the onset–drum histogram, (24, 128), of drum notes from `in_bars`."""
     return _histogram(_onset_bins(notes, ticks_per_beat), notes.pitch, (ONSET_BINS, PITCHES))
 
 
 def time_pitch(notes: Notes, ticks_per_beat: int) -> np.ndarray:
-    """Return the time-pitch histogram, (24, 41)."""
+    """Return the time–pitch histogram: (24, 41)."""
     cells, count = np.unique(notes.onset_ticks * PITCHES + notes.pitch, return_counts=True)
     onset, pitch = np.divmod(cells, PITCHES)
-    # Row 0 takes the pairs at one time, each once: the lower note first.
+    # Row 0 counts simultaneous pairs, each once: the lower note first.
     rows = np.zeros((1 + ONSET_BINS) * INTERVALS, dtype=np.int64)
     for a, b in _pairs(onset, BAR_BEATS * ticks_per_beat):
         interval = pitch[b] - pitch[a]
@@ -93,14 +93,14 @@ def time_pitch(notes: Notes, ticks_per_beat: int) -> np.ndarray:
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float | None:
-    """Return the cosine of two histograms as vectors, 0 … 1; None where one is empty."""
+    """Return the cosine of two histograms as vectors, 0 … 1; None if one is empty."""
     a, b = a.ravel().astype(np.float64), b.ravel().astype(np.float64)
     lengths = np.sqrt(a @ a) * np.sqrt(b @ b)
     return min(float(a @ b / lengths), 1.0) if lengths else None
 
 
 def profiles(score: Score, tracks: str = PITCHED) -> Profiles:
-    """Return the histograms by metric: of the pitched tracks, or of all and of the drums besides."""
+    """Return the histograms by metric: of the pitched tracks, or of all tracks plus onset_drum of the drums."""
     is_drum, placed = score.on_drums, in_bars(score)
     rows = ~is_drum if tracks == PITCHED else np.ones_like(is_drum)
     found = _melodic(score.notes[rows], placed[rows], score.ticks_per_beat)
@@ -110,7 +110,7 @@ def profiles(score: Score, tracks: str = PITCHED) -> Profiles:
 
 
 def track_profiles(score: Score) -> dict[tuple[str, str], np.ndarray]:
-    """Return the histograms by track and metric; tracks of one name are one, drums have onset_drum alone."""
+    """Return the histograms by track name and metric; tracks of one name are merged, drums have only onset_drum."""
     is_drum, placed, found = score.on_drums, in_bars(score), {}
     names = np.array([track.name.strip() for track in score.tracks], dtype=object)
     for name in dict.fromkeys(names):
@@ -128,7 +128,7 @@ def track_profiles(score: Score) -> dict[tuple[str, str], np.ndarray]:
 def similarities(
     reference: Mapping[Key, np.ndarray], output: Mapping[Key, np.ndarray]
 ) -> dict[Key, float | None]:
-    """Return the cosine of each histogram of the reference with the output's; None where either is empty."""
+    """Return the cosine of each histogram of the reference with that of the output; None if either is empty."""
     return {
         key: cosine(histogram, output[key]) if key in output else None
         for key, histogram in reference.items()
@@ -136,9 +136,9 @@ def similarities(
 
 
 def quarters(score: Score) -> list[Score]:
-    """Return four successive parts of equal duration, up to the end of the last note.
+    """Split a score into four parts of equal duration, up to the end of the last note.
 
-    A note belongs to the part in which it begins, and keeps its place in the bar.
+    A note belongs to the part in which it begins, and keeps its onset.
     """
     notes = score.notes
     length = int(notes.end_ticks.max(initial=1))
@@ -177,19 +177,19 @@ def _pairs(onset: np.ndarray, within_ticks: int) -> Iterator[tuple[np.ndarray, n
         start = stop
 
 
-# What similarity hides: how much of an output is copied from the prompt, and how different several outputs are.
+# Copying from the prompt, and the diversity of several outputs.
 #
-# Both look at runs of tokens. A token language that says no absolute time, as all of ours, spells a repeated passage
-# with the same run wherever it stands.
+# Both compare runs of tokens. Token languages without absolute times, such as all of ours, encode a repeated passage
+# by the same run wherever it occurs.
 
-COPIED_RUN = 32  # tokens: about a beat of a trio; shorter runs recur in any piece of one style
+COPIED_RUN = 32  # tokens: about a beat of a trio; shorter runs recur in all pieces of a style
 SHARED_RUN = 8
 
 
 def copied_share(output: np.ndarray, prompt: np.ndarray, run: int = COPIED_RUN) -> float | None:
-    """Return the share of an output's tokens that lie in runs found in the prompt, 0 … 1.
+    """Return the fraction of an output's tokens that lie in runs of `run` tokens that also occur in the prompt.
 
-    A run is so many successive tokens. None where the output or the prompt is shorter than one.
+    None if the output or the prompt is shorter than a run.
     """
     if len(output) < run or len(prompt) < run:
         return None
@@ -198,10 +198,9 @@ def copied_share(output: np.ndarray, prompt: np.ndarray, run: int = COPIED_RUN) 
 
 
 def diversity(outputs: Sequence[np.ndarray], run: int = SHARED_RUN) -> float | None:
-    """Return how different outputs are: 1 − the mean over pairs of |A ∩ B| / |A ∪ B| of their runs, 0 … 1.
+    """Return 1 − the mean Jaccard index |A ∩ B| / |A ∪ B| over pairs of outputs, as multisets of runs.
 
-    Runs are counted with repetitions (Jaccard's index of multisets). 0 for equal outputs, 1 where no
-    run is shared; None for less than two outputs that are long enough.
+    0 for equal outputs, 1 if they share no run; None for fewer than two outputs that are long enough.
     """
     counts = [Counter(_runs(output, run).tolist()) for output in outputs if len(output) >= run]
     shared = [(a & b).total() / (a | b).total() for a, b in combinations(counts, 2)]
@@ -209,7 +208,7 @@ def diversity(outputs: Sequence[np.ndarray], run: int = SHARED_RUN) -> float | N
 
 
 def _runs(ids: np.ndarray, run: int) -> np.ndarray:
-    """Return all runs of so many tokens, each as one value: (T − run + 1,)."""
+    """Return all runs of `run` tokens, each packed into one value: (T − run + 1,)."""
     ids = np.ascontiguousarray(ids, dtype=np.uint16)
     windows = np.ascontiguousarray(np.lib.stride_tricks.sliding_window_view(ids, run))
     return windows.view(np.dtype((np.void, windows.itemsize * run)))[:, 0]

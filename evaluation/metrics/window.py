@@ -1,26 +1,26 @@
-"""Statistics of a few bars by which music that is written may differ from real music.
+"""Statistics of a window of bars, in which generated music may differ from real music.
 
-They are of the notes that begin in the bars, in any metre, cut at the last bar line: a note that rings on there may
-have been cut by the end of what was written. Drums count in what is said of time and loudness and in the two statistics
-of their own, and in none of pitch, length or harmony. Entropies are in bits. What a window does not have is None.
+They describe the notes that begin in the window, in any metre, cut at its last bar line, since generated music ends
+there. Drums count only in the statistics of time and loudness and in the two of their own. Entropies are in bits. A
+statistic that a window lacks the notes for is None.
 
-    notes_a_beat, onsets_a_beat      notes, and times at which some begin, a beat
-    notes_at_onset                   pitched notes that begin together, on average
-    loudness_commonest               share of notes of the commonest velocity
-    loudness_deviation, loudnesses   deviation of the velocities, and how many there are
-    pitches, pitch_range             how many pitches there are, and semitones from the lowest to the highest
-    class_entropy                    entropy of pitch classes
-    top_mean, top_deviation          height of the highest notes at their time, and its deviation
-    top_repeated, top_step           share of them that are the one before again; semitones between them, on average
-    length_mean, length_commonest    beats that a note lasts, on average; share of notes of the commonest length
-    length_entropy                   entropy of the lengths
-    place_entropy                    entropy of the places in the bar, in twelfths of a beat, at which notes begin
-    bar_deviation                    deviation of notes a bar over the bars
-    bars_repeated                    share of bars, of those with notes from the second on, that are an earlier one
-    chord_changes                    changes of the recognised chord a bar
-    sounding                         pitches that sound at a time, where any does
-    parts                            tracks that play
-    drum_share, drums                share of notes on drums, and how many different drums
+    notes_a_beat, onsets_a_beat      notes and distinct onsets per beat
+    notes_at_onset                   mean number of simultaneous pitched onsets
+    loudness_commonest               fraction of notes with the most frequent velocity
+    loudness_deviation, loudnesses   standard deviation and number of distinct velocities
+    pitches, pitch_range             number of distinct pitches; semitones from lowest to highest
+    class_entropy                    entropy of the pitch classes
+    top_mean, top_deviation          mean and standard deviation of the pitch of the top notes
+    top_repeated, top_step           fraction of top notes equal to the previous one; mean step in semitones
+    length_mean, length_commonest    mean duration in beats; fraction of notes with the most frequent duration
+    length_entropy                   entropy of the durations
+    place_entropy                    entropy of the onsets within the bar, in twelfths of a beat
+    bar_deviation                    standard deviation of notes per bar
+    bars_repeated                    fraction of non-empty bars, from the second on, equal to an earlier one
+    chord_changes                    changes of the recognised chord per bar
+    sounding                         mean number of sounding pitches, where any sound
+    parts                            number of tracks with notes
+    drum_share, drums                fraction of notes on drums; number of distinct drums
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ LOUDNESS = ("loudness_commonest", "loudness_deviation", "loudnesses")
 
 
 def statistics(score: Score, start: int, stop: int) -> dict[str, float | None] | None:
-    """Return the statistics of the bars start … stop − 1 of a score on a grid; None where no note begins in them."""
+    """Return the statistics of bars start … stop − 1 of a quantised score; None if no note begins in them."""
     music, lines = cut(score, start, stop)
     notes, pitched, drums = music.notes, music.pitched, music.on_drums
     if not len(notes):
@@ -54,12 +54,12 @@ def statistics(score: Score, start: int, stop: int) -> dict[str, float | None] |
     velocity, pitches, top = notes.velocity, np.unique(pitched.pitch), tops(pitched)
     step = np.abs(np.diff(top))
     bar = np.searchsorted(lines, notes.onset_ticks, side="right") - 1
-    place = notes.onset_ticks - lines[bar]
-    played: dict[int, set[tuple[int, int, bool]]] = {}
-    columns = (bar, place, notes.pitch, drums)
-    for own, *cell in sorted(zip(*(column.tolist() for column in columns), strict=True)):
-        played.setdefault(own, set()).add(tuple(cell))
-    contents = [*played.values()]
+    onset = notes.onset_ticks - lines[bar]
+    cells_by_bar: dict[int, set[tuple[int, int, bool]]] = {}
+    columns = (bar, onset, notes.pitch, drums)
+    for number, *cell in sorted(zip(*(column.tolist() for column in columns), strict=True)):
+        cells_by_bar.setdefault(number, set()).add(tuple(cell))
+    contents = [*cells_by_bar.values()]
     changes = chord_changes(score, *bar_lines(score, stop)[[start, stop]])
     return {
         "notes_a_beat": len(notes) / beats,
@@ -78,7 +78,7 @@ def statistics(score: Score, start: int, stop: int) -> dict[str, float | None] |
         "length_mean": note_length(music),
         "length_commonest": commonest(pitched.duration_ticks),
         "length_entropy": entropy(pitched.duration_ticks),
-        "place_entropy": entropy(place),
+        "place_entropy": entropy(onset),
         "bar_deviation": float(np.bincount(bar, minlength=bars).std()),
         "bars_repeated": mean(
             content in contents[:number] for number, content in enumerate(contents) if number
@@ -92,31 +92,28 @@ def statistics(score: Score, start: int, stop: int) -> dict[str, float | None] |
 
 
 def cut(score: Score, start: int, stop: int) -> tuple[Score, np.ndarray]:
-    """Return the notes that begin in the bars start … stop − 1, in steps from their beginning, and the lines of these.
-
-    The lines, (bars + 1,), are where the bars begin and the last one ends.
-    """
+    """Return bars start … stop − 1, cut at the end, in steps from their beginning, and their lines: (bars + 1,)."""
     score = score.rescaled(STEPS_PER_BEAT)
     lines = bar_lines(score, stop)[start:]
     onset = score.notes.onset_ticks
     notes = score.notes[(onset >= lines[0]) & (onset < lines[-1])]
-    lasting = np.minimum(notes.end_ticks, lines[-1]) - notes.onset_ticks
-    notes = notes.replace(onset_ticks=notes.onset_ticks - lines[0], duration_ticks=lasting)
+    duration = np.minimum(notes.end_ticks, lines[-1]) - notes.onset_ticks
+    notes = notes.replace(onset_ticks=notes.onset_ticks - lines[0], duration_ticks=duration)
     return score.replace(notes=notes), lines - lines[0]
 
 
 def chord_changes(score: Score, start: int, stop: int) -> int:
-    """Return how often the chord changes between two times."""
+    """Return the number of chord changes strictly between two times."""
     return sum(start < marker.onset_ticks < stop for marker in recognise(score))
 
 
 def commonest(values: np.ndarray) -> float | None:
-    """Return the share of the commonest value; None of none."""
+    """Return the relative frequency of the most frequent value; None if there are no values."""
     return float(shares(values).max()) if len(values) else None
 
 
 def tops(notes: Notes) -> np.ndarray:
-    """Return the highest note at each time at which one begins."""
+    """Return the highest pitch at each distinct onset."""
     times, begins = np.unique(notes.onset_ticks, return_inverse=True)
     top = np.zeros(len(times), dtype=np.int64)
     np.maximum.at(top, begins, notes.pitch)

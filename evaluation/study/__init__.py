@@ -1,1 +1,1 @@
-"""Experiments as jobs: each done once, spread over processes, its result stored."""
+"""Experiments, split into jobs that run once, in parallel processes, and whose results are stored."""

@@ -1,7 +1,7 @@
-"""What trained models rely on: the loss with a part taken away, less the loss with it, the same pieces read.
+"""Ablation of trained models: the change of the loss on the same pieces when a part of the model is removed.
 
-The model has learned with the part and not to do without. So a large change says that it uses the part, and a small one
-that it does not; what a model would come to that learned without it, only training says (`musicgen compare`).
+A large change means that the model uses the part, a small one that it does not. Since the model was trained with the
+part, the change does not predict the loss of a model trained without it (see `musicgen compare`).
 """
 
 from __future__ import annotations
@@ -31,28 +31,29 @@ from musicgen.position.spe.sine import SineSpe
 from tokenization.prepared import Prepared
 
 WHOLE, LAYER = "whole", "layer "
-OPEN, SHUT = 60.0, -1000.0  # of what goes through a sigmoid: 1, and 0
-_OTHER = 1_000_003  # added to the seed, for another draw
+OPEN, SHUT = 60.0, -1000.0  # arguments of a sigmoid that give 1 and 0
+_OTHER_NOISE = 1_000_003  # added to the seed to redraw the noise
 
 
 def parts_of(model: Performer, *, layers: bool = False) -> list[str]:
-    """Return the names of the parts that a model has, or of its layers."""
+    """Return the names of the removable parts of a model, or of its layers."""
     if layers:
         return [f"{LAYER}{number}" for number in range(1, model.config.layers + 1)]
-    return [part for part, has in _HAS.items() if has(model)]
+    return [part for part, is_present in _IS_PRESENT.items() if is_present(model)]
 
 
 @torch.no_grad()
 def without(model: Performer, part: str, seed: int = 0) -> Performer:
-    """Return a copy of a model that lacks a part; the seed is that of a shuffle.
+    """Return a copy of a model without a part; the seed is for shuffling.
 
-    Of redrawn noise it is the model itself: another draw is all.
+    For redrawn noise the copy is unchanged, and the caller changes the seed of the loss.
     """
     changed = copy.deepcopy(model)
     position = changed.position
     if part.startswith(LAYER):
         layer = changed.blocks[int(part.removeprefix(LAYER)) - 1]
-        for name in ("attention.output", "feedforward.output"):  # it adds nothing
+        # The layer becomes the identity: nothing is added to the residual stream.
+        for name in ("attention.output", "feedforward.output"):
             for parameter in layer.get_submodule(name).parameters():
                 parameter.zero_()
     elif part in REALISATIONS:
@@ -61,7 +62,7 @@ def without(model: Performer, part: str, seed: int = 0) -> Performer:
     elif part == "gates open":
         changed.get_parameter("position.gates").fill_(OPEN)
     elif part == "positions all one":
-        _stop(position)
+        _equate_positions(position)
     elif part == "frequencies shuffled":
         _shuffle(position, generator_from(seed))
     elif part == "recall":
@@ -78,9 +79,9 @@ def without(model: Performer, part: str, seed: int = 0) -> Performer:
 
 
 def changes(whole: Sequence[Loss], changed: Sequence[Loss]) -> dict[str, Any]:
-    """Return by how much the loss changes within the trained length and past it, the two stretches of each piece.
+    """Return the change of the loss within the trained length and past it, the two stretches of each piece.
 
-    Means over the pieces that reach there, with 95 % intervals; None where none does.
+    Means over the pieces that reach the stretch, with 95 % intervals; None if there are none.
     """
     both = []
     for stretch in (0, 1):
@@ -108,7 +109,7 @@ def _shuffle(position: Position, generator: Generator) -> None:
     learned = _learned(position)
     if learned is None:
         tensor = _frequencies(position)
-        rows = tensor.flatten(1) if tensor.ndim == 4 else tensor.view(1, -1)  # a slot each
+        rows = tensor.flatten(1) if tensor.ndim == 4 else tensor.view(1, -1)  # one per slot
         order = torch.randperm(rows.shape[1], generator=generator)
         tensor.copy_(rows[:, order].view_as(tensor))
         return
@@ -120,8 +121,8 @@ def _shuffle(position: Position, generator: Generator) -> None:
     learned.offsets.copy_(offsets[:, order].view_as(learned.offsets))
 
 
-def _stop(position: Position) -> None:
-    """Let no token stand elsewhere than the first, for the encoding."""
+def _equate_positions(position: Position) -> None:
+    """Change an encoding so that it encodes every token as if it were the first."""
     for module in position.modules():
         if isinstance(module, PermutationPowers):
             module.permutation.copy_(torch.arange(module.permutation.shape[1]))
@@ -140,7 +141,7 @@ def _learned(position: Position) -> MusicalFrequencies | None:
 
 
 def _frequencies(position: Position) -> Tensor:
-    """Return what the frequencies by token number are made of."""
+    """Return the parameter that gives the frequencies over token positions."""
     names = {SineSpe: "raw_frequencies", Lrpe: "angles", Rope: "frequencies"}
     return next(
         getattr(position, name) for kind, name in names.items() if isinstance(position, kind)
@@ -148,9 +149,9 @@ def _frequencies(position: Position) -> Tensor:
 
 
 REDRAWN = "noise redrawn"
-# The paper's appendix D.4 has other numbers of realisations at the test.
+# Appendix D.4 of the paper varies the number of realisations at test time.
 REALISATIONS = {"a quarter of the realisations": 0.25, "four times the realisations": 4}
-_HAS: dict[str, Callable[[Performer], bool]] = {
+_IS_PRESENT: dict[str, Callable[[Performer], bool]] = {
     "gates open": lambda m: hasattr(m.position, "gates"),
     "positions all one": lambda m: _has_waves(m.position) or hasattr(m.position, "powers"),
     "frequencies shuffled": lambda m: _has_waves(m.position),
@@ -169,7 +170,7 @@ def ablation(
     length: int | None = None,
     layers: bool = False,
 ) -> Experiment:
-    """Measure by how much the loss changes, within the trained length and past it, without each part or layer."""
+    """Measure the change of the loss without each part or layer, within the trained length and past it."""
     able, pieces, left_out = held_out(playables, choice, length)
     jobs = []
     for playable in able:
@@ -212,12 +213,12 @@ def without_parts(
     device: str,
     layers: bool,
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return the loss of some pieces of a data set by part: of the whole model, and without each part that it has."""
+    """Return the losses of some pieces with the whole model, and without each of its parts, by part."""
     performer, prepared = load(model, device).performer, Prepared.open(data)
     pieces = [(row, np.asarray(prepared.ids(row))) for row in rows]
     found = {}
     for part in [WHOLE, *parts_of(performer, layers=layers)]:
-        drawn = seed + (_OTHER if part == REDRAWN else 0)
-        changed = performer if part == WHOLE else without(performer, part, drawn)
-        found[part] = [piece_loss(changed, ids, edges, drawn + row) for row, ids in pieces]
+        part_seed = seed + (_OTHER_NOISE if part == REDRAWN else 0)
+        changed = performer if part == WHOLE else without(performer, part, part_seed)
+        found[part] = [piece_loss(changed, ids, edges, part_seed + row) for row, ids in pieces]
     return found

@@ -1,21 +1,21 @@
-"""Accompaniment: one part of a real piece is hidden, written again to the others, and compared with the hidden one.
+"""Accompaniment: one part of a real piece is hidden, generated given the others, and compared with the hidden part.
 
-Likeness is the cosine of style profiles (metrics/style.py): by onset and drum for drums, by onset and duration and by
-time and pitch for pitched parts. References are parts that nobody wrote for these bars:
+Likeness is the cosine of style profiles (metrics/style.py): onset–drum for drums, onset–duration and time–pitch for
+pitched parts. References are parts from other music:
 
-    next     the same piece's own part in the bars that follow
-    same     the part of another piece of the style
+    next     the same part in the following bars of the piece
+    same     the part of another piece of the same style
     other    the part of a piece of another style
 
-A written part without notes that a profile counts has likeness 0; a reference has none. Of the hidden part, too, are
-measured (`real`): the share of a pitched part's notes that are tones of the chord where they begin, notes a bar, and
-notes that sound at a time. From StreamMUSE (https://github.com/StreamMUSE/eval) come the Jensen–Shannon divergence, in
-nats, of pitches and of onsets (64 bins over the bars) from the hidden part's, and the share of the other parts' time
-with a note of the part at a consonant interval, and with none at all.
+A generated part without notes in a profile has likeness 0; a reference without them has none. Measures that apply to
+the hidden part itself (`real`) are the fraction of chord tones among the notes of a pitched part, notes per bar, and
+the mean number of sounding notes. From StreamMUSE (https://github.com/StreamMUSE/eval) come the Jensen–Shannon
+divergence of pitches and of onsets (64 bins over all bars) from the hidden part, in nats, and the fraction of the other
+parts' sounding time with a note of this part at a consonant interval, and with no note of it.
 
-Chords come with the other parts; those of files without chords were recognised in all parts, the hidden one too.
-With `hear_chords` they are recognised in the other parts alone. A style counts once, by the mean over its pieces; a
-piece without a style counts by itself.
+Chords are given with the other parts. For files without chords they were recognised in all parts, including the hidden
+one; with `hear_chords` they are recognised in the other parts only. Each style counts once, by the mean over its
+pieces; a piece without a style counts as a style of its own.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ import numpy as np
 from evaluation.metrics.estimates import estimate, grouped, means
 from evaluation.metrics.statistics import HARMONY, NOTES_A_BAR, SOUNDING, in_harmony
 from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
-from evaluation.study.experiments import Experiment, taking_part
+from evaluation.study.experiments import Experiment, models_for_language
 from evaluation.study.form_and_infilling import held_out_piece
-from evaluation.study.piece_jobs import Choice, Measure, by_piece, drawn, model_of
+from evaluation.study.piece_jobs import Choice, Measure, draw_pieces, model_of, per_piece
 from musicgen.completion import WholeIds
 from musicgen.generation.request import Request
 from musicgen.playable import Playable
@@ -43,35 +43,35 @@ from tokenization.score import Notes, Score, Track, excerpt
 
 WRITTEN = "written"
 REAL = "real"
-BESIDE = (REAL, "next", "same", "other")
+REFERENCES = (REAL, "next", "same", "other")
 ROLES = ("bass", "drums", "other")
 _BASSES = range(32, 40)  # General MIDI programs
-_CONSONANCES = (0, 3, 4, 7, 8, 9)  # semitones, of the other part's note above the part's, modulo 12
+_CONSONANCES = (0, 3, 4, 7, 8, 9)  # semitones from this part up to the other part, modulo 12
 _ONSET_BINS = 64
 Row = dict[str, Any]
-Others = Mapping[str, Notes | None]  # a part of other music, moved to begin at 0
+Others = Mapping[str, Notes | None]  # the part in other music, shifted to begin at 0
 
 
 def role(track: Track) -> str:
-    """Return what a track does in a piece."""
+    """Return the role of a track: bass, drums or other."""
     if track.is_drum:
         return "drums"
     return "bass" if track.program in _BASSES else "other"
 
 
-def some_bars(score: Score, bars: int, start: int = 0) -> Score | None:
-    """Return what begins in some bars, moved to begin at 0, and ends at their end; None where there are fewer."""
+def cut_bars(score: Score, bars: int, start: int = 0) -> Score | None:
+    """Return the notes that begin in some bars, shifted to 0 and cut at the end; None if the score is too short."""
     if bar_count(score) < start + bars:
         return None
     line, end = bar_lines(score, start + bars)[[start, -1]]
     score = excerpt(score, int(line), int(end))
     notes = score.notes
-    lasts = np.minimum(notes.end_ticks, end - line) - notes.onset_ticks
-    return score.replace(notes=notes.replace(duration_ticks=lasts))
+    duration = np.minimum(notes.end_ticks, end - line) - notes.onset_ticks
+    return score.replace(notes=notes.replace(duration_ticks=duration))
 
 
 def hidden_parts(piece: Score) -> dict[str, int]:
-    """Return the tracks that can be hidden, the busiest of each role, where another track plays too."""
+    """Return the busiest track of each role, to be hidden; none if fewer than two tracks play."""
     notes = np.bincount(piece.notes.track, minlength=len(piece.tracks))
     if np.count_nonzero(notes) < 2:
         return {}
@@ -83,7 +83,7 @@ def hidden_parts(piece: Score) -> dict[str, int]:
 
 
 def with_chords_of_others(piece: Score, track: int) -> Score:
-    """Return a piece with the chords that are recognised without a track."""
+    """Return a piece with chords recognised from all tracks but one."""
     others = piece.replace(notes=piece.notes[piece.notes.track != track])
     return piece.replace(markers=recognise(others))
 
@@ -93,8 +93,8 @@ def part_of(score: Score | None, track: int | None) -> Notes | None:
     return None if score is None or track is None else score.notes[score.notes.track == track]
 
 
-def compared(piece: Score, track: int, others: Others) -> list[Row]:
-    """Return the likeness of a part in other music to that of a piece, a row a metric, and its share in harmony."""
+def likenesses(piece: Score, track: int, others: Others) -> list[Row]:
+    """Return rows of the part's likeness in other music to that of the piece, and of its fraction of chord tones."""
     true, beat = piece.notes[piece.notes.track == track], piece.ticks_per_beat
     drums = piece.tracks[track].is_drum
     melodic = {"onset_duration": onset_duration, "time_pitch": time_pitch}
@@ -105,16 +105,16 @@ def compared(piece: Score, track: int, others: Others) -> list[Row]:
         return cosine(expected[metric], profiles[metric](own, beat))
 
     rows = _rows({metric: partial(likeness, metric) for metric in profiles}, others)
-    rows = [_zero_where_lacking(row, bool(expected[row["metric"]].any())) for row in rows]
+    rows = [_zero_if_missing(row, bool(expected[row["metric"]].any())) for row in rows]
     if not drums:
         measure = {HARMONY: lambda own: in_harmony(own, piece.pitched, beat)}
         (row,) = _rows(measure, {REAL: true, **others})
-        rows.append(_zero_where_lacking(row, row[REAL] is not None))
+        rows.append(_zero_if_missing(row, row[REAL] is not None))
     return rows
 
 
 def _rows(measures: Mapping[str, Callable[[Notes], float | None]], parts: Others) -> list[Row]:
-    """Return a row a measure, with what it is of each part that there is."""
+    """Return one row per measure, with its value for each part; None for a missing part."""
     return [
         {"metric": metric}
         | {name: None if notes is None else measure(notes) for name, notes in parts.items()}
@@ -122,13 +122,13 @@ def _rows(measures: Mapping[str, Callable[[Notes], float | None]], parts: Others
     ]
 
 
-def _zero_where_lacking(row: Row, wanted: bool) -> Row:
-    """Return a row in which what was written, but has nothing that the hidden part has, counts as 0."""
-    return {**row, WRITTEN: 0.0} if wanted and row.get(WRITTEN, 0) is None else row
+def _zero_if_missing(row: Row, is_in_hidden: bool) -> Row:
+    """Set a missing value of the generated part to 0 if the hidden part has one."""
+    return {**row, WRITTEN: 0.0} if is_in_hidden and row.get(WRITTEN, 0) is None else row
 
 
 def density(piece: Score, track: int, bars: int, others: Others) -> list[Row]:
-    """Return how many notes a part has a bar and at a time, in a piece of so many bars and in other music as long."""
+    """Return rows of a part's notes per bar and mean number of sounding notes, in the piece and in other music."""
     ticks = int(bar_lines(piece, bars)[-1])
     measures = {
         NOTES_A_BAR: lambda own: len(own) / bars,
@@ -137,8 +137,8 @@ def density(piece: Score, track: int, bars: int, others: Others) -> list[Row]:
     return _rows(measures, {REAL: part_of(piece, track), **others})
 
 
-def streamed(piece: Score, track: int, bars: int, others: Others) -> list[Row]:
-    """Return how far a pitched part's notes diverge from the hidden one's, and how it supports the other parts."""
+def streammuse(piece: Score, track: int, bars: int, others: Others) -> list[Row]:
+    """Return StreamMUSE's measures of a pitched part: divergence from the hidden part, and support of the others."""
     true = part_of(piece, track)
     if true is None or piece.tracks[track].is_drum:
         return []
@@ -164,17 +164,17 @@ def streamed(piece: Score, track: int, bars: int, others: Others) -> list[Row]:
 
 
 def _divergence(ours: np.ndarray, true: np.ndarray, bins: int) -> float:
-    """Return the Jensen–Shannon divergence of two sets of bins, 0 to ln 2; that of no notes is ln 2."""
+    """Return the Jensen–Shannon divergence of two distributions over bins, 0 … ln 2; ln 2 without notes."""
     from scipy.spatial.distance import jensenshannon  # takes a second to import
 
     if not len(ours):
         return float(np.log(2))
-    one, other = (np.bincount(places, minlength=bins) for places in (ours, true))
+    one, other = (np.bincount(values, minlength=bins) for values in (ours, true))
     return float(jensenshannon(one, other)) ** 2
 
 
 def _support(melody: Notes, part: Notes) -> tuple[float | None, float | None]:
-    """Return the share of a melody's time in notes with a consonant note of a part, and in notes with none at all."""
+    """Return the fractions of a melody's time in notes that meet a consonant note of a part, and that meet no note."""
     time = melody.duration_ticks
     if not time.sum():
         return None, None
@@ -182,16 +182,16 @@ def _support(melody: Notes, part: Notes) -> tuple[float | None, float | None]:
         part.onset_ticks < melody.end_ticks[:, None]
     )
     fits = np.isin((melody.pitch[:, None] - part.pitch) % 12, _CONSONANCES)
-    shares = (together & fits).any(axis=1), ~together.any(axis=1)
-    consonant, unsupported = (float(time[share].sum() / time.sum()) for share in shares)
+    masks = (together & fits).any(axis=1), ~together.any(axis=1)
+    consonant, unsupported = (float(time[mask].sum() / time.sum()) for mask in masks)
     return consonant, unsupported
 
 
 def summary(rows: Iterable[Row]) -> list[Row]:
-    """Return for each part and metric the estimates over styles, and in how many styles the written one is likest."""
+    """Return, by part and metric, estimates over styles and the number of styles where `written` exceeds `same`."""
     result = []
     for (part, metric), own in grouped(rows, "part", "metric").items():
-        by_style = {name: means(own, "style", name) for name in (WRITTEN, *BESIDE)}
+        by_style = {name: means(own, "style", name) for name in (WRITTEN, *REFERENCES)}
         pairs = zip(by_style[WRITTEN], by_style["same"], strict=True)
         both = [(a, b) for a, b in pairs if a is not None and b is not None]
         result.append(
@@ -215,19 +215,19 @@ def accompaniment(
     bars: int,
     hear_chords: bool = False,
 ) -> Experiment:
-    """Have models write hidden parts of pieces, a job a model and piece."""
-    able, left_out = taking_part(playables, "ensemble", "accompaniment")
+    """Have models generate hidden parts of pieces, one job per model and piece."""
+    able, left_out = models_for_language(playables, "ensemble", "accompaniment")
     chosen = _chosen(choice)
     if not chosen:
-        raise ValueError(f"{choice.data} has no piece in {choice.place}; another --split may have")
+        raise ValueError(f"{choice.data} has no piece in {choice.place}; try another --split")
     arguments = {"hide": list(hide), "bars": bars, "hear_chords": hear_chords}
-    return by_piece(accompanied, able, choice, chosen, summary, left_out, **arguments)
+    return per_piece(accompanied, able, choice, chosen, summary, left_out, **arguments)
 
 
 def _chosen(choice: Choice) -> list[dict[str, Any]]:
-    """Return pieces, each with one of its style and one of another, if there are."""
+    """Choose pieces, each with another piece of its style and one of another style, if there are any."""
     random = np.random.default_rng(choice.seed)
-    rows, places = drawn(choice, random)
+    rows, places = draw_pieces(choice, random)
     styles = choice.prepared.pieces.style[rows]
     chosen = []
     for place in places[: choice.pieces]:
@@ -256,43 +256,42 @@ def accompanied(
     hear_chords: bool,
     seed: int,
 ) -> Measure:
-    """Return how what a model writes for each hidden part of a piece compares with it and with the references."""
+    """Compare the parts that a model generates with the hidden parts of a piece and with the references."""
     loaded, prepared = model_of(model, device), Prepared.open(data)
-    speaker = loaded.language
-    whole = held_out_piece(data, row, speaker)
-    bars = min(bars, whole.bars)  # the others are as long as the piece
+    language = loaded.language
+    whole = held_out_piece(data, row, language)
+    bars = min(bars, whole.bars)  # the references are cut to the same length
 
     def music(number: int | None) -> Score | None:
-        score = None if number is None else held_out_piece(data, number, speaker).score
-        return None if score is None else some_bars(score, bars)
+        score = None if number is None else held_out_piece(data, number, language).score
+        return None if score is None else cut_bars(score, bars)
 
-    piece, found = some_bars(whole.score, bars), []
+    piece, found = cut_bars(whole.score, bars), []
     if piece is None:
         return []
-    ids = speaker.encode(speaker.arrange(piece)).ids
-    piece = speaker.decode(ids)
-    names = speaker.part_names(ids)
+    ids = language.encode(language.arrange(piece)).ids
+    piece = language.decode(ids)
+    names = language.part_names(ids)
     hidden = {name: track for name, track in hidden_parts(piece).items() if name in hide}
     works = []
     for track in hidden.values():
         if hear_chords:
-            heard = speaker.arrange(with_chords_of_others(piece, track))
-            ids = speaker.encode(heard).ids
-        goal = speaker.accompanying(ids, [names[track]])
+            ids = language.encode(language.arrange(with_chords_of_others(piece, track))).ids
+        goal = language.accompanying(ids, [names[track]])
         works.append(WholeIds(loaded, goal, Request(seed=seed)))
     yield works
-    following, others = some_bars(whole.score, bars, bars), [music(same), music(other)]
+    following, others = cut_bars(whole.score, bars, bars), [music(same), music(other)]
     title, style = prepared.name(row), int(prepared.pieces.style[row])
     about = {"piece": title, "style": style if style >= 0 else title}
     for (name, track), work in zip(hidden.items(), works, strict=True):
-        beside: dict[str, Notes | None] = {
-            "written": part_of(speaker.decode(work.whole()), track),
+        parts: dict[str, Notes | None] = {
+            "written": part_of(language.decode(work.whole()), track),
             "next": part_of(following, track),
         }
         for label, score in zip(("same", "other"), others, strict=True):
-            there = None if score is None else hidden_parts(score).get(name)
-            beside[label] = part_of(score, there)
-        rows = compared(piece, track, beside) + density(piece, track, bars, beside)
-        rows += streamed(piece, track, bars, beside)
+            their_track = None if score is None else hidden_parts(score).get(name)
+            parts[label] = part_of(score, their_track)
+        rows = likenesses(piece, track, parts) + density(piece, track, bars, parts)
+        rows += streammuse(piece, track, bars, parts)
         found += [{**about, "part": name, **one} for one in rows]
     return found

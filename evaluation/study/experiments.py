@@ -1,4 +1,4 @@
-"""The experiments of the evaluation: what is measured, in which jobs, and what their results say together."""
+"""Experiments: measurements of models, split into jobs whose results are stored, and combined at the end."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ if TYPE_CHECKING:
     from tokenization.prepared import Prepared
 
 
-UNTRAINED_LENGTH = 512  # as which an untrained model is probed
+UNTRAINED_LENGTH = 512  # assumed as the trained length of untrained models
 
 
 def models_of(names: Sequence[str], device: str = "auto") -> list[Playable]:
-    """Return the models of these names, each once, numbered, with names that differ; no weights are read yet."""
+    """Return the models by name, without duplicates, numbered and with unique names; weights are not loaded yet."""
     found = [find(name, device) for name in dict.fromkeys(names)]
-    # What a model is called by itself, else its folder, else the whole path.
+    # The model's own name, or else its folder's name, or else the path as given.
     choices = [(model.name, PurePath(model.given).name, model.given) for model in found]
-    taken = [Counter(column) for column in zip(*choices, strict=True)]
+    counts = [Counter(column) for column in zip(*choices, strict=True)]
     return [
         replace(
             model,
             number=number,
             name=next(
-                (name for name, seen in zip(of_model, taken, strict=True) if seen[name] == 1),
+                (name for name, count in zip(own, counts, strict=True) if count[name] == 1),
                 model.given,
             ),
         )
-        for number, (model, of_model) in enumerate(zip(found, choices, strict=True))
+        for number, (model, own) in enumerate(zip(found, choices, strict=True))
     ]
 
 
 def probed_length(model: Playable) -> int:
-    """Return the trained length, or one in its stead."""
+    """Return the trained length of a model, or a default for untrained models."""
     return model.trained_length or UNTRAINED_LENGTH
 
 
 def facts_of(model: Playable) -> dict[str, Any]:
-    """Return what is known of a model as plain data."""
+    """Return the metadata of a model as plain data."""
     return {
         "given": model.given,
         "label": model.name,
@@ -72,15 +72,15 @@ def facts_of(model: Playable) -> dict[str, Any]:
     }
 
 
-# What the evaluations measure of a model given by name, each a function of plain data, to be done in any process.
+# Measurements of a model given by name. Their arguments and results are plain data, so that any process can run them.
 
-MAP_SAMPLES = 2  # generated pieces that a picture of attention is the mean of
+MAP_SAMPLES = 2  # generated pieces over which attention maps are averaged
 
 
 def probes(
     *, model: str, length: int, tokens: int | None, seed: int, device: str
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return translation invariance and monotonicity by head, in table 7's ranges and in figure 4's."""
+    """Return translation invariance and monotonicity by head, for the ranges of table 7 and of figure 4."""
     from evaluation.probes import local_ranges, paper_ranges, probe
 
     performer = load(model, device).performer
@@ -88,16 +88,16 @@ def probes(
     probed = np.unique(np.linspace(0, size - 1, min(tokens or size, size)).round().astype(int))
     table, figure = paper_ranges(length), local_ranges(length)
     limit = performer.config.longest or length * 2
-    ranges = [where for where in [*table, *figure] if where.stop <= limit]
+    ranges = [one for one in [*table, *figure] if one.stop <= limit]
     found = probe(performer, ranges, probed.tolist(), seed)
     return {
-        name: [row for row in found if any(vars(where).items() <= row.items() for where in part)]
+        name: [row for row in found if any(vars(one).items() <= row.items() for one in part)]
         for name, part in (("table", table), ("figure", figure))
     }
 
 
 def pictures(*, model: str, length: int, seed: int, device: str) -> dict[str, Any]:
-    """Return the learned templates to the trained length, and attention maps of generated pieces past it."""
+    """Return the learned templates up to the trained length, and attention maps of generated pieces past it."""
     from evaluation.attention import attention_maps, paper_layers, templates
 
     loaded = load(model, device)
@@ -115,32 +115,32 @@ def pictures(*, model: str, length: int, seed: int, device: str) -> dict[str, An
     }
 
 
-# Measurements as jobs: each is done once, by one of several processes or machines, and its result stored as JSON.
+# Jobs: each measurement runs once, in one of several processes or machines, and its result is stored as JSON.
 #
-# A job is known by its function's name, its arguments, and what identifies the model and the data, wherever these lie.
-# Results are kept at once, so that interrupted work goes on where it stopped. A ValueError or OSError is an answer too:
-# the other jobs go on, and the job is tried again the next time. Jobs for which a model writes are done a few at a
-# time, in one batch.
+# A job is identified by the name of its function, its arguments, and hashes of the model and the data, wherever these
+# are stored. Results are written immediately, so that interrupted work can resume. A ValueError or OSError is stored as
+# a result: the other jobs continue, and the failed job is retried next time. Jobs that generate music are run a few at
+# a time, in one batch.
 
-TOGETHER = 8  # jobs whose model writes for all of them at a time
-REVISION = 3  # another number forgets all results: to be changed with what a measurement means
+TOGETHER = 8  # jobs that generate in one batch
+REVISION = 3  # increase when the meaning of a measurement changes, to invalidate all stored results
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """A call of a function of a module, with plain data as arguments and as result.
+    """A function call with plain data as arguments and result.
 
-    A function that has a model write yields the works, and goes on once they are done.
+    A function that generates music is a generator: it yields the generations, and continues once they are finished.
     """
 
     measure: Callable[..., Any]
     arguments: Mapping[str, Any]
-    places: Mapping[str, Any] = field(default_factory=dict)  # arguments that only say where
-    identity: Mapping[str, Any] = field(default_factory=dict)  # what is there
+    places: Mapping[str, Any] = field(default_factory=dict)  # further arguments: paths and device
+    identity: Mapping[str, Any] = field(default_factory=dict)  # hashes of what the paths lead to
 
     @property
     def key(self) -> str:
-        """What the result is kept under."""
+        """The name under which the result is stored."""
         content = [REVISION, self.measure.__qualname__, dict(self.arguments), dict(self.identity)]
         text = json.dumps(content, sort_keys=True, default=str)
         return f"{self.measure.__name__}-{hashlib.sha256(text.encode()).hexdigest()[:20]}"
@@ -148,7 +148,7 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """What came of a job: a result, or why there is none."""
+    """The outcome of a job: a result or an error message."""
 
     result: Any = None
     error: str | None = None
@@ -162,51 +162,54 @@ def run(
     workers: Workers = 0,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Done]:
-    """Return what comes of each job, in their order; results are kept in the folder, if one is given."""
+    """Run the jobs that have no stored result, and return the outcomes of all in order.
+
+    Results are stored in the folder, if one is given.
+    """
     if folder is None:
-        with tempfile.TemporaryDirectory() as passing:
-            return run(jobs, folder=Path(passing), workers=workers, progress=progress)
+        with tempfile.TemporaryDirectory() as temporary:
+            return run(jobs, folder=Path(temporary), workers=workers, progress=progress)
     make_folder(folder, "name another one")
-    kept = [_found(folder, job) for job in jobs]
-    open_ = [job for job, x in zip(jobs, kept, strict=True) if x is None or x.error]
-    before = len(jobs) - len(open_)
-    progress(before, len(jobs))
-    parts, done = _parts(open_, workers), before
-    with closing(as_done(_done, parts, workers=at_most(workers, len(parts)))) as answers:
-        for index, found in answers:
-            if isinstance(found, Failed):
-                found = [Done(error=found.reason)] * len(parts[index])
-            for job, one in zip(parts[index], found, strict=True):
-                _keep(folder, job, one)
-            done += len(parts[index])
+    stored = [_stored(folder, job) for job in jobs]
+    pending = [job for job, x in zip(jobs, stored, strict=True) if x is None or x.error]
+    done = len(jobs) - len(pending)
+    progress(done, len(jobs))
+    batches = _batches(pending, workers)
+    with closing(as_done(_run_batch, batches, workers=at_most(workers, len(batches)))) as answers:
+        for index, outcomes in answers:
+            if isinstance(outcomes, Failed):
+                outcomes = [Done(error=outcomes.reason)] * len(batches[index])
+            for job, outcome in zip(batches[index], outcomes, strict=True):
+                _store(folder, job, outcome)
+            done += len(batches[index])
             progress(done, len(jobs))
-    found = [_found(folder, job) for job in jobs]
-    return [Done(error="its result is not there any more") if x is None else x for x in found]
+    stored = [_stored(folder, job) for job in jobs]
+    return [Done(error="its stored result has disappeared") if x is None else x for x in stored]
 
 
-def _parts(jobs: Sequence[Measurement], workers: Workers) -> list[list[Measurement]]:
-    """Return what is done at a time: a job, or a few of those for which one model writes, some for every worker."""
-    parts, writing = [], defaultdict(list)
+def _batches(jobs: Sequence[Measurement], workers: Workers) -> list[list[Measurement]]:
+    """Split jobs into batches: several that generate with one model, spread over the workers, or a single other job."""
+    batches, generating = [], defaultdict(list)
     for job in jobs:
         if isgeneratorfunction(job.measure):
-            writing[job.measure, tuple(job.places.items())].append(job)
+            generating[job.measure, tuple(job.places.items())].append(job)
         else:
-            parts.append([job])
-    for alike in writing.values():
+            batches.append([job])
+    for alike in generating.values():
         share = len(alike) if isinstance(workers, str) else -(-len(alike) // max(1, workers))
         size = min(TOGETHER, share)
-        parts += [alike[first : first + size] for first in range(0, len(alike), size)]
-    return parts
+        batches += [alike[first : first + size] for first in range(0, len(alike), size)]
+    return batches
 
 
-def _done(jobs: Sequence[Measurement]) -> list[Done]:
-    """Do some jobs, all that is written for them in one batch."""
+def _run_batch(jobs: Sequence[Measurement]) -> list[Done]:
+    """Run jobs together, and generate the music for all of them in one batch."""
     began = time.perf_counter()
     found: list[Done | None] = [None] * len(jobs)
-    going = {number: _begun(job) for number, job in enumerate(jobs)}
-    while going:
+    running = {number: _start(job) for number, job in enumerate(jobs)}
+    while running:
         works: list[Generation] = []
-        for number, measure in [*going.items()]:
+        for number, measure in [*running.items()]:
             try:
                 works += next(measure)
             except StopIteration as end:
@@ -214,21 +217,21 @@ def _done(jobs: Sequence[Measurement]) -> list[Done]:
             except (ValueError, OSError) as error:
                 found[number] = Done(error=" ".join(str(error).split()))
             if found[number]:
-                del going[number]
+                del running[number]
         for _ in together(works) if works else ():
             pass
     seconds = round((time.perf_counter() - began) / len(jobs), 3)
     return [replace(one, seconds=seconds) for one in found if one is not None]
 
 
-def _begun(job: Measurement) -> Generator[Sequence[Generation], None, Any]:
-    """Call a job's function; one that writes nothing is one that yields nothing."""
+def _start(job: Measurement) -> Generator[Sequence[Generation], None, Any]:
+    """Call a job's function; one that generates no music becomes a generator that yields nothing."""
     result = job.measure(**job.arguments, **job.places)
     return (yield from result) if isgeneratorfunction(job.measure) else result
 
 
-def _found(folder: Path, job: Measurement) -> Done | None:
-    """Return what is kept of a job; a damaged file is as good as none."""
+def _stored(folder: Path, job: Measurement) -> Done | None:
+    """Return the stored outcome of a job; None if its file is missing or damaged."""
     try:
         content = json.loads((folder / f"{job.key}.json").read_text(encoding="utf-8"))
         return Done(**content["done"])
@@ -236,28 +239,28 @@ def _found(folder: Path, job: Measurement) -> Done | None:
         return None
 
 
-def _keep(folder: Path, job: Measurement, done: Done) -> None:
-    """Write what came of a job, whole or not at all."""
+def _store(folder: Path, job: Measurement, done: Done) -> None:
+    """Store the outcome of a job atomically."""
     known = {"arguments": dict(job.arguments), "identity": dict(job.identity)}
     content = json.dumps({**known, "done": vars(done)})
     write_whole(folder / f"{job.key}.json", content.encode())
 
 
 Job = tuple[Playable, Measurement]
-"""What is measured of a model."""
+"""A model and a measurement of it."""
 Found = list[tuple[Playable, Measurement, Done]]
-"""What came of jobs, those that failed left out."""
+"""The jobs that succeeded, with their outcomes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """Jobs of one kind, and what becomes of their results: plain data, a list of models in it."""
+    """Jobs of one kind, and a function that combines their results into plain data with a list `models`."""
 
     jobs: list[Job]
     compose: Callable[[Found], dict[str, Any]]
-    prepared: Prepared | None = None  # whose pieces jobs are of; results do without those that fail
-    # Facts about the pieces, which stand with the results.
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    # The data set of the pieces, if jobs are per piece; pieces whose jobs fail are left out.
+    prepared: Prepared | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)  # about the pieces, added to the results
 
 
 def job_of(
@@ -270,7 +273,7 @@ def job_of(
     identity: Mapping[str, Any] | None = None,
     **arguments: Any,
 ) -> Job:
-    """Return the job that measures a model, by pieces of a prepared data set if one is given, or of other places."""
+    """Return the job that measures a model, on pieces of a prepared data set, if one is given."""
     data = {} if prepared is None else {"data": str(prepared.folder)}
     checksum = {} if prepared is None else {"data": prepared.meta["checksum"]}
     model = {"weights": playable.sha256 or playable.given, "config": playable.config}
@@ -290,7 +293,7 @@ def conduct(
     workers: Workers = 0,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Return the result of each experiment, and sentences about what failed in them."""
+    """Run experiments; return the result of each, and a sentence for every failure."""
     jobs = [job for experiment in experiments.values() for _, job in experiment.jobs]
     done = iter(run(jobs, folder=folder, workers=workers, progress=progress))
     results, failures = {}, []
@@ -314,17 +317,20 @@ def conduct(
     return results, failures
 
 
-def taking_part(
+def models_for_language(
     playables: Sequence[Playable], language: str, what: str
 ) -> tuple[list[Playable], list[str]]:
-    """Return the models of a language, and a sentence about those of each other one; none at all are refused."""
+    """Return the models of a language, and a sentence for each other language about the models left out.
+
+    Raises ValueError if no model is left.
+    """
     able = [playable for playable in playables if playable.language.name == language]
     others: dict[str, list[str]] = {}
     for playable in playables:
         if playable.language.name != language:
             others.setdefault(playable.language.name, []).append(playable.name)
     left_out = [
-        f"left out of {what}, which is in the language {language}: {', '.join(names)}, in {other}"
+        f"left out of {what}, which uses the language {language}: {', '.join(names)} ({other})"
         for other, names in others.items()
     ]
     if not able:
@@ -335,7 +341,7 @@ def taking_part(
 def positions(
     playables: Sequence[Playable], *, tokens: int | None, drawn: bool, seed: int, device: str
 ) -> Experiment:
-    """Probe the encodings with sequences of one token; if it is drawn, look at templates and attention too."""
+    """Probe the encodings with sequences of one repeated token; with `drawn`, collect data for the figures too."""
     jobs = []
     for playable in playables:
         length = probed_length(playable)
@@ -348,7 +354,7 @@ def positions(
 
         models: dict[str, dict[str, Any]] = {}
         for playable, _, done in found:
-            model = models.setdefault(playable.name, {**named(playable), "seconds": 0.0})
+            model = models.setdefault(playable.name, {**model_fields(playable), "seconds": 0.0})
             model["seconds"] = round(model["seconds"] + done.seconds, 1)
             if "table" in done.result:
                 best = {f"best_{name}": best_heads(rows) for name, rows in done.result.items()}
@@ -360,8 +366,8 @@ def positions(
     return Experiment(jobs=jobs, compose=compose)
 
 
-def named(playable: Playable) -> dict[str, Any]:
-    """Return what each result says of its model."""
+def model_fields(playable: Playable) -> dict[str, Any]:
+    """Return the fields that identify a model in its results."""
     return {
         "model": playable.name,
         "number": playable.number,

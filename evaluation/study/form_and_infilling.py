@@ -1,15 +1,14 @@
-"""Evaluations of whole pieces as experiments: the form of continuations, how they end, and how gaps are filled.
+"""Experiments on whole pieces: the form and endings of continuations, infilling, and adherence to plans.
 
-Of a filled gap, some bars of a real piece are taken out, written again between the others, and compared:
+Infilling removes some bars of a real piece, generates them again, and compares both versions:
 
-    loss       nats a token of the true bars, given the bars before and after the gap, and given those before alone
-    f1         of the cells (sixteenth, pitch) of the gap: the written ones found in the true ones, and the reverse
-    likeness   of the gap's style to the bars around it, of what was written and of the true bars: by the profiles of
-               style.py, those of pitched notes without drums and that of drums; 0 for a profile that the bars
-               around have and the gap has not
-    leap       semitones from the highest of the last notes that begin before the seam to that of the first after it
+    loss       of the true bars in nats per token, given the bars before and after the gap, and given only those before
+    f1         of the cells (sixteenth, pitch, track) of the gap, generated against true
+    likeness   mean similarity of style between the gap and the rest of the piece, generated and true, over the profiles
+               of style.py for pitched notes and for drums; 0 for a profile that is empty only in the gap
+    leap       semitones from the top note of the last onset before the end of the gap to that of the first onset after
 
-Tokens that only count bars, and those that give what comes after the gap, are in no loss.
+The loss excludes tokens that only count bars, and the context after the gap.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ from evaluation.metrics.form import (
 from evaluation.metrics.form import form as form_of
 from evaluation.metrics.style import cosine, in_bars, onset_drum, onset_duration, time_pitch
 from evaluation.metrics.window import tops
-from evaluation.study.experiments import Experiment, taking_part
-from evaluation.study.piece_jobs import Choice, Measure, Rows, by_piece, drawn, model_of
+from evaluation.study.experiments import Experiment, models_for_language
+from evaluation.study.piece_jobs import Choice, Measure, Rows, draw_pieces, model_of, per_piece
 from musicgen.completion import WholeIds
 from musicgen.continuation import Continuation
 from musicgen.generation.likelihood import position_losses
@@ -50,37 +49,37 @@ from tokenization.language import SEAM, Encoded, Language
 from tokenization.prepared import Prepared
 from tokenization.score import Score
 
-LONGEST = 96  # bars of a piece of which some are taken out
-END = "end: "  # before the name of a sign of one, which a piece shows or not
-SURROUNDING = 4  # bars left before and after them, where there are so many
+LONGEST = 96  # bars; longer pieces are cut for infilling
+END = "end: "  # prefix of the measures that are signs of an ending
+SURROUNDING = 4  # bars to keep before and after the gap, if the piece has enough
 
 
 def gap_losses(
     playable: Playable, ids: np.ndarray, start: int, stop: int, seed: int
 ) -> tuple[float, float]:
-    """Return the mean loss of the true bars of a gap, nats a token: given what comes after it, and not given."""
+    """Return the mean loss of the true bars of a gap in nats per token, given the bars after it, and without them."""
     language, performer = playable.language, playable.performer
     ids = np.asarray(ids, dtype=np.int64)
     lines = np.append(language.bars(ids), len(ids) - 1)
-    # What comes after the gap, what comes before, the gap.
-    laid_out = gap(ids, start, stop)
-    counting = language.vocabulary[SEAM].holds(laid_out)
-    first = int(counting.argmax()) - 1  # the token that begins the gap's first bar
-    written = np.arange(first, len(laid_out) - 1)
+    # The bars after the gap, the bars before it, the gap.
+    arranged = gap(ids, start, stop)
+    counting = language.vocabulary[SEAM].holds(arranged)
+    first = int(counting.argmax()) - 1  # the token that begins the first bar of the gap
+    written = np.arange(first, len(arranged) - 1)
     written = written[~counting[written]]
     until = ids[: lines[stop]]
-    aware, alone = (position_losses(performer, each, seed) for each in (laid_out, until))
+    aware, alone = (position_losses(performer, each, seed) for each in (arranged, until))
     return float(aware[written - 1].mean()), float(alone[lines[start] - 1 :].mean())
 
 
 def f1(true: Score, written: Score, start: int, stop: int) -> float | None:
-    """Return how well the cells of a gap agree; None where both are silent."""
+    """Return the F1 score of the cells of a gap; None if both versions are silent."""
     a, b = (_cells(score, start, stop) for score in (true, written))
     return 2 * len(a & b) / (len(a) + len(b)) if a or b else None
 
 
 def likeness(score: Score, start: int, stop: int, bars: int) -> float | None:
-    """Return how like a gap's style is to that of all around it, on average over its profiles; None in silence."""
+    """Return the mean similarity of style between a gap and the rest of the piece; None if the rest is silent."""
     line, seam, end = (int(bar_lines(score, bars)[bar]) for bar in (start, stop, bars))
     onset, drums, beat = score.notes.onset_ticks, score.on_drums, score.ticks_per_beat
     inside = (onset >= line) & (onset < seam)
@@ -99,7 +98,7 @@ def likeness(score: Score, start: int, stop: int, bars: int) -> float | None:
 
 
 def leap(score: Score, seam_bar: int) -> float | None:
-    """Return by how many semitones the top moves over a seam; None where a side is silent."""
+    """Return the interval in semitones between the top notes around a bar line; None if a side is silent."""
     seam = int(bar_lines(score, seam_bar)[-1])
     notes = score.pitched
     before, after = notes[notes.onset_ticks < seam], notes[notes.onset_ticks >= seam]
@@ -111,8 +110,8 @@ def leap(score: Score, seam_bar: int) -> float | None:
 def _cells(score: Score, start: int, stop: int) -> set[tuple[int, int, int]]:
     lines = bar_lines(score, stop)
     notes = between(score.notes, *lines[[start, stop]])
-    place = notes.onset_ticks * CELLS_A_BEAT // score.ticks_per_beat
-    return set(zip(place.tolist(), notes.pitch.tolist(), notes.track.tolist(), strict=True))
+    sixteenth = notes.onset_ticks * CELLS_A_BEAT // score.ticks_per_beat
+    return set(zip(sixteenth.tolist(), notes.pitch.tolist(), notes.track.tolist(), strict=True))
 
 
 def form(
@@ -124,16 +123,16 @@ def form(
     piece_bars: int | None = None,
     **how: Any,
 ) -> Experiment:
-    """Continue pieces, as `continued` does, and measure their form and the pieces' own.
+    """Measure the form of continuations (see `continued`) and of the original pieces.
 
-    They have as many bars after the prompt as are written, or at least `piece_bars`.
+    The pieces have at least `piece_bars` bars after the prompt, by default as many as are generated.
     """
     arguments = {"prompt_bars": prompt_bars, "bars": bars, **how}
-    enough = min(piece_bars or bars, bars)
-    experiment = long_pieces(
-        "form", measure_form, playables, choice, arguments, fewest_bars=prompt_bars + enough
+    fewest = min(piece_bars or bars, bars)
+    experiment = long_piece_experiment(
+        "form", measure_form, playables, choice, arguments, fewest_bars=prompt_bars + fewest
     )
-    return replace(experiment, facts={**experiment.facts, "piece_bars": enough})
+    return replace(experiment, facts={**experiment.facts, "piece_bars": fewest})
 
 
 def infilling(
@@ -143,24 +142,24 @@ def infilling(
     gap: int,
     recall: float = MUSICAL.recall,
 ) -> Experiment:
-    """Fill a gap in the middle of pieces."""
+    """Fill a gap of `gap` bars in each piece."""
     language = choice.prepared.language
     if "end" not in language.abilities:
         raise ValueError(
-            f"{choice.data} is in {language.name}, in which no gap is filled; name data in ensemble"
+            f"{choice.data} is in {language.name}, which cannot fill gaps; name data in ensemble"
         )
     arguments = {"gap": gap, "recall": recall}
-    return long_pieces(
+    return long_piece_experiment(
         "infilling", measure_infilling, playables, choice, arguments, fewest_bars=gap + 2
     )
 
 
 def estimates(rows: Rows) -> Rows:
-    """Return a row a measure: estimates over pieces of what was written and of what it is compared with."""
+    """Return one row per measure, with an estimate over pieces for each side of the comparison."""
     table = []
     for (measure,), own in grouped((row for row in rows if "measure" in row), "measure").items():
         sides = [key for key in own[0] if key not in ("measure", "piece")]
-        shares = measure.startswith(END) or measure == COLLAPSES  # so of a piece, or not
+        shares = measure.startswith(END) or measure == COLLAPSES  # 0 or 1 for each piece
         found = {
             side: asdict(estimate([row[side] for row in own], shares=shares)) for side in sides
         }
@@ -168,7 +167,7 @@ def estimates(rows: Rows) -> Rows:
     return table
 
 
-def long_pieces(
+def long_piece_experiment(
     name: str,
     measure: Callable[..., Measure],
     playables: Sequence[Playable],
@@ -178,12 +177,12 @@ def long_pieces(
     fewest_bars: int,
     table: Callable[[Rows], Rows] = estimates,
 ) -> Experiment:
-    """Return the experiment that measures the models of a data set's language with long pieces."""
+    """Return the experiment that measures models on pieces of at least `fewest_bars` bars."""
     data, language = choice.data, choice.prepared.language
-    able, left_out = taking_part(playables, language.name, name)
-    rows, places = drawn(choice, np.random.default_rng(choice.seed), fewest_bars=fewest_bars)
+    able, left_out = models_for_language(playables, language.name, name)
+    rows, places = draw_pieces(choice, np.random.default_rng(choice.seed), fewest_bars=fewest_bars)
     others = [model.language for model in able if model.language.spec() != language.spec()]
-    # As all of them count bars.
+    # A model whose language has other settings may count bars differently.
     long_enough = (
         {"row": row}
         for row in rows[places].tolist()
@@ -192,13 +191,13 @@ def long_pieces(
     chosen = list(islice(long_enough, choice.pieces))
     if not chosen:
         raise ValueError(
-            f"{data} has no piece of {fewest_bars} bars in {choice.place}; ask for fewer, or another --split"
+            f"{data} has no piece of {fewest_bars} bars in {choice.place}; ask for fewer bars, or another --split"
         )
-    return by_piece(measure, able, choice, chosen, table, left_out, **arguments)
+    return per_piece(measure, able, choice, chosen, table, left_out, **arguments)
 
 
 def measure_form(*, prompt_bars: int, bars: int, **asked: Any) -> Measure:
-    """Return the form of a continuation and of the piece, and how either ends."""
+    """Measure the form and the ending of a continuation and of the original piece."""
     piece, work = continued(prompt_bars=prompt_bars, bars=bars, **asked)
     stop, works = prompt_bars + bars, [work]
     if "end" in work.model.language.abilities and work.request.planned:
@@ -233,16 +232,16 @@ def measure_infilling(
     recall: float,
     seed: int,
 ) -> Measure:
-    """Return how a gap of a piece was filled, compared with the true bars."""
+    """Compare the generated bars of a gap with the true ones."""
     loaded = model_of(model, device)
     language, piece = loaded.language, held_out_piece(data, row, loaded.language)
     bars = piece.bars
-    if bars > LONGEST:  # it is cut as a piece ends: with a bar in which something begins
+    if bars > LONGEST:  # cut the piece after a bar in which a note begins
         line, onset = bar_lines(piece.score, LONGEST), piece.score.notes.onset_ticks
         last = onset[onset < line[-1]].max(initial=0)
         bars = int(np.searchsorted(line, last, side="right"))
     if bars < gap + 2:
-        raise ValueError(f"of its first {LONGEST} bars, none after bar {bars} has a note")
+        raise ValueError(f"after bar {bars}, its first {LONGEST} bars have no notes")
     ids = language.close(piece.encoded.ids, bars)
     ids = ids if ids[-1] == language.end else np.append(ids, language.end)
     margin = min(SURROUNDING, (bars - gap) // 2)
@@ -267,9 +266,9 @@ def _row(piece: str, measure: str, **sides: float | None) -> dict[str, Any]:
     return {"piece": piece, "measure": measure, **sides}
 
 
-# What is asked of bars: for each four of them one of these values, and a form.
+# The plans: one of these values for every four bars, and a form.
 ASKED = {
-    "density": (1, 2, 3, 5),  # notes a beat, each of another level
+    "density": (1, 2, 3, 5),  # notes per beat, each in another level
     "register": (64, 70, 76, 82),
     "loudness": (50, 65, 80, 95),
 }
@@ -280,16 +279,18 @@ STRETCH = 4  # bars
 def plan(
     playables: Sequence[Playable], choice: Choice, *, prompt_bars: int, bars: int
 ) -> Experiment:
-    """Ask for plans, and measure how they are followed."""
-    choice.prepared.language.plan({"form": FORM}, bars)  # refused where bars have no plan
+    """Measure how well continuations follow plans."""
+    choice.prepared.language.plan({"form": FORM}, bars)  # raises ValueError if bars have no plan
     arguments = {"prompt_bars": prompt_bars, "bars": bars}
-    return long_pieces("plan", measure_plan, playables, choice, arguments, fewest_bars=prompt_bars)
+    return long_piece_experiment(
+        "plan", measure_plan, playables, choice, arguments, fewest_bars=prompt_bars
+    )
 
 
 def measure_plan(
     *, model: str, data: str, device: str, row: int, prompt_bars: int, bars: int, seed: int
 ) -> Measure:
-    """Return how what was asked of bars agrees with what is written, with what is without guidance, and freely."""
+    """Measure the agreement of plans with continuations: as planned, without guidance, and without a plan."""
     loaded = model_of(model, device)
     piece = held_out_piece(data, row, loaded.language)
     random = np.random.default_rng([seed, row])
@@ -310,22 +311,22 @@ def measure_plan(
     stop, rows = prompt_bars + bars, []
     for number, name in enumerate(asked):
         agreed = {
-            side: _correlation(asked[name], _of_bars(name, each[number], prompt_bars, stop))
+            side: _correlation(asked[name], _bar_values(name, each[number], prompt_bars, stop))
             for side, each in sides.items()
         }
         rows.append(_row(piece.name, name, **agreed))
-    back = enumerate(loaded.language.bars_back({"form": FORM}, bars), prompt_bars)
-    pairs = [(bar, bar - far) for bar, far in back if far]
+    distances = enumerate(loaded.language.bars_back({"form": FORM}, bars), prompt_bars)
+    pairs = [(bar, bar - distance) for bar, distance in distances if distance]
     returned = {}
     for side, each in sides.items():
-        held = cells(each[-1], stop)
-        found = [overlap(held[bar], held[source]) for bar, source in pairs]
+        bar_cells = cells(each[-1], stop)
+        found = [overlap(bar_cells[bar], bar_cells[source]) for bar, source in pairs]
         returned[side] = mean(None if one is None else float(one > 0.5) for one in found)
     return [*rows, _row(piece.name, "return", **returned)]
 
 
-def _of_bars(name: str, score: Score, start: int, stop: int) -> list[float]:
-    """Return what each bar is like of what was asked; NaN of a silent one."""
+def _bar_values(name: str, score: Score, start: int, stop: int) -> list[float]:
+    """Return the density, register or loudness of each bar; NaN if it has no notes to measure."""
     lines = bar_lines(score, stop)
     found = []
     for line, end in pairwise(lines[start:]):
@@ -339,25 +340,24 @@ def _of_bars(name: str, score: Score, start: int, stop: int) -> list[float]:
     return found
 
 
-def _correlation(asked: Sequence[float], got: Sequence[float]) -> float | None:
-    """Return Pearson's; None where either is the same throughout."""
-    a, b = np.asarray(asked, dtype=float), np.asarray(got)
+def _correlation(asked: Sequence[float], measured: Sequence[float]) -> float | None:
+    """Return Pearson's correlation, ignoring NaN; None if either side is constant."""
+    a, b = np.asarray(asked, dtype=float), np.asarray(measured)
     a, b = a[~np.isnan(b)], b[~np.isnan(b)]
     if len(a) < 2 or not a.std() or not b.std():
         return None
     return float(np.corrcoef(a, b)[0, 1])
 
 
-def held_out_piece(data: str, row: int, speaker: Language) -> Piece:
-    """Return a held-out piece in a model's language."""
+def held_out_piece(data: str, row: int, language: Language) -> Piece:
+    """Return a piece of a prepared data set, encoded in the language of a model."""
     prepared = Prepared.open(data)
-    reader = prepared.language
     ids = np.asarray(prepared.ids(row))
-    if speaker.spec() != reader.spec():
-        ids = speaker.encode(speaker.arrange(reader.decode(ids))).ids
-    score = speaker.decode(ids)
-    encoded = Encoded(ids=ids, bars=speaker.bars(ids), notes=len(score.notes))
-    return Piece(name=prepared.name(row), language=speaker, encoded=encoded, score=score)
+    if language.spec() != prepared.language.spec():
+        ids = language.encode(language.arrange(prepared.language.decode(ids))).ids
+    score = language.decode(ids)
+    encoded = Encoded(ids=ids, bars=language.bars(ids), notes=len(score.notes))
+    return Piece(name=prepared.name(row), language=language, encoded=encoded, score=score)
 
 
 def continued(
@@ -372,7 +372,7 @@ def continued(
     planned: bool = True,
     seed: int,
 ) -> tuple[Piece, Continuation]:
-    """Return a held-out piece, and a model's continuation of its first bars, to be written."""
+    """Return a piece, and the continuation of its first bars, which the caller has to run."""
     loaded = model_of(model, device)
     piece = held_out_piece(data, row, loaded.language)
     sampling = replace(MUSICAL, recall=recall)
@@ -381,6 +381,6 @@ def continued(
 
 
 def score_of(work: Continuation) -> Score:
-    """Return the piece with what was written; what went wrong is raised."""
+    """Return the score of a finished continuation with its prompt; raises the error of a failed one."""
     work.check()
     return work.takes()[0].score

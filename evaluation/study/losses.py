@@ -1,6 +1,6 @@
-"""The experiment that reads pieces: the loss by position, within the trained length and past it.
+"""The extrapolation experiment: the loss by position, within the trained length and past it.
 
-A job reads a few pieces. Where one fails, models are compared over the pieces that all of them have read.
+Each job reads a few pieces. If jobs fail, models are compared on the pieces that all of them have read.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from evaluation import likelihood
-from evaluation.likelihood import Loss, against_nearby, apart, edges_of, growth, summary
-from evaluation.study.experiments import Experiment, Found, job_of, named
+from evaluation.likelihood import Loss
+from evaluation.study.experiments import Experiment, Found, job_of, model_fields
 from evaluation.study.piece_jobs import Choice, held_out
 from musicgen.playable import Playable, load
 from tokenization.prepared import Prepared
@@ -28,12 +28,12 @@ def extrapolation(
     length: int | None = None,
     control: bool = False,
 ) -> Experiment:
-    """Measure the loss by position to the length, within the trained length and past it.
+    """Measure the loss by position up to `length`, by default 4 times the longest trained length.
 
-    With a control, what lies past it is predicted once more, from no more tokens than the trained length.
+    With `control`, tokens past the trained length are also predicted from a context no longer than it.
     """
     able, pieces, left_out = held_out(playables, choice, length)
-    edges = {model.name: edges_of(model.trained_length, pieces.length) for model in able}
+    edges = {model.name: likelihood.edges_of(model.trained_length, pieces.length) for model in able}
     jobs = [
         job_of(
             model, losses, choice.device, choice.prepared, rows=rows, edges=edges[model.name], seed=choice.seed,
@@ -50,22 +50,23 @@ def extrapolation(
             own = zip(job.arguments["rows"], done.result, strict=True)
             read.setdefault(playable.name, {}).update(own)
             seconds[playable.name] += done.seconds
-        rows = _of_all(pieces.rows, read)
+        rows = _common_rows(pieces.rows, read)
         measured = [one for one in able if rows and set(rows) <= read.get(one.name, {}).keys()]
         every = [[read[one.name][row] for row in rows] for one in measured]
         models: list[dict[str, Any]] = []
         for playable, own in zip(measured, every, strict=True):
             borders, trained = edges[playable.name], playable.trained_length
-            model = {**named(playable), **summary(own, borders, trained)}
+            model = {**model_fields(playable), **likelihood.summary(own, borders, trained)}
             model["seconds"] = round(seconds[playable.name], 2)
             if all("nearby" in loss for loss in own):
-                model["control"] = against_nearby(own, borders, trained)
+                model["control"] = likelihood.context_difference(own, borders, trained)
             models.append(model)
         if len(measured) > 1 and len({tuple(edges[one.name]) for one in measured}) == 1:
             borders, trained = edges[measured[0].name], measured[0].trained_length
-            for model, curve in zip(models, apart(every, borders), strict=True):
+            relative = likelihood.relative_curves(every, borders)
+            for model, curve in zip(models, relative, strict=True):
                 model["apart"] = curve
-            grown = growth(every, borders, trained)
+            grown = likelihood.growth(every, borders, trained)
             for model, one in zip(models, grown or [], strict=False):
                 model["growth"] = one
         return {"data": replace(pieces, rows=rows).facts(), "models": models}
@@ -84,7 +85,7 @@ def losses(
     device: str,
     window: int | None,
 ) -> list[Loss]:
-    """Return the loss of some pieces of a data set, each with its own draw of a stochastic encoding."""
+    """Return the losses of some pieces of a data set, each with its own noise for stochastic encodings."""
     performer, prepared = load(model, device).performer, Prepared.open(data)
     return [
         likelihood.piece_loss(performer, np.asarray(prepared.ids(row)), edges, seed + row, window)
@@ -93,12 +94,12 @@ def losses(
 
 
 def rows_by_job(rows: Sequence[int]) -> list[Sequence[int]]:
-    """Return the pieces of each job."""
+    """Split pieces into jobs."""
     return [rows[i : i + PIECES_A_JOB] for i in range(0, len(rows), PIECES_A_JOB)]
 
 
-def _of_all(rows: Sequence[int], read: Mapping[str, Mapping[int, Loss]]) -> list[int]:
-    """Return the pieces that all models have read; but for those that have read fewest, where that would be none."""
+def _common_rows(rows: Sequence[int], read: Mapping[str, Mapping[int, Loss]]) -> list[int]:
+    """Return the pieces that all models have read; if there are none, drop the models that have read fewest."""
     most_first = sorted(read.values(), key=len, reverse=True)
     for models in range(len(most_first), 0, -1):
         shared = [row for row in rows if all(row in losses for losses in most_first[:models])]

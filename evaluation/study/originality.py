@@ -1,4 +1,4 @@
-"""How much of what models write stands in the music that they learned from, as an experiment."""
+"""Originality: how much of the music that models generate occurs in their training pieces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evaluation.study.experiments import Experiment
 from evaluation.study.form_and_infilling import (
     continued,
     held_out_piece,
-    long_pieces,
+    long_piece_experiment,
     score_of,
 )
 from evaluation.study.piece_jobs import Choice, Measure, Rows
@@ -21,32 +21,34 @@ from musicgen.playable import Playable
 from tokenization.prepared import Prepared
 from tokenization.score import Score
 
+# A note of a passage is one integer key: onset · PITCHES + pitch, with room for transposition, or the drum.
+
 BARS = 2
 LEAST_NOTES = 8
-SEMITONES = range(-6, 7)
-PITCHES = 512  # keys a place: pitches, and drums from DRUMS on
+SEMITONES = range(-6, 7)  # transpositions to try
+PITCHES = 512  # keys per onset: pitches, then drums from DRUMS on
 DRUMS = 192
-ROOM = 12  # below the lowest pitch, so that a shift leaves a place's own keys to none
+ROOM = 12  # below the lowest pitch, so that transposed keys stay within their onset
 
 
 def passages(
     score: Score, start: int, stop: int, step: int = BARS
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield the passages of the bars start … stop − 1 by their first bar, as sorted keys of their notes."""
+    """Yield the passages in bars start … stop − 1: the first bar and the sorted keys of the notes of each."""
     for bar in range(start, stop - BARS + 1, step):
         music, _ = cut(score, bar, bar + BARS)
         pitches = music.notes.pitch
-        of_place = np.where(music.on_drums, DRUMS + pitches, ROOM + pitches)
-        keys = np.unique(music.notes.onset_ticks * PITCHES + of_place)
+        offsets = np.where(music.on_drums, DRUMS + pitches, ROOM + pitches)
+        keys = np.unique(music.notes.onset_ticks * PITCHES + offsets)
         if len(keys) >= LEAST_NOTES:
             yield bar, keys
 
 
 class Collection:
-    """Passages of many pieces, found by their notes."""
+    """The passages of many pieces, with an index to find them by their notes."""
 
     def __init__(self, pieces: Iterable[tuple[str, Score, int]]) -> None:
-        """Take pieces by name, with how many bars they have."""
+        """Collect the passages of pieces, given as name, score and number of bars."""
         self._where: list[tuple[str, int]] = []
         found = []
         for name, score, bars in pieces:
@@ -60,11 +62,11 @@ class Collection:
         self._passages = np.repeat(np.arange(len(found)), self._sizes)[order]
 
     def __len__(self) -> int:
-        """Return how many passages there are."""
+        """Return the number of passages."""
         return len(self._where)
 
     def closest(self, keys: np.ndarray) -> tuple[float, str, int]:
-        """Return the share of all notes common with the passage most like one of these keys, its piece and its bar."""
+        """Return the Jaccard index of some keys with the most similar passage in any key, its piece and its bar."""
         pitched = keys % PITCHES < DRUMS
         best = (0.0, "", 0)
         for shift in SEMITONES:
@@ -73,14 +75,14 @@ class Collection:
             holders = [self._passages[a:b] for a, b in zip(first, last, strict=True)]
             shared = np.bincount(np.concatenate(holders), minlength=len(self))
             likeness = shared / (self._sizes + len(keys) - shared)
-            at = int(likeness.argmax())
-            if likeness[at] > best[0]:
-                best = (float(likeness[at]), *self._where[at])
+            closest = int(likeness.argmax())
+            if likeness[closest] > best[0]:
+                best = (float(likeness[closest]), *self._where[closest])
         return best
 
 
-ALIKE = 0.5  # from which on half of all notes of two passages are the same
-CASES = 10  # that are named
+ALIKE = 0.5  # likeness from which two passages count as alike
+CASES = 10  # closest passages to list
 
 
 def originality(
@@ -91,11 +93,11 @@ def originality(
     bars: int,
     **how: Any,
 ) -> Experiment:
-    """Continue pieces, and look for what is written in the training pieces."""
+    """Continue pieces, and search the training pieces for the generated passages."""
     if bars < BARS:
-        raise ValueError(f"--bars is {bars}; passages of {BARS} bars are looked for")
+        raise ValueError(f"--bars is {bars}; it must be {BARS} or more, the length of a passage")
     arguments = {"prompt_bars": prompt_bars, "bars": bars, **how}
-    return long_pieces(
+    return long_piece_experiment(
         "originality",
         measure_originality,
         playables,
@@ -106,24 +108,24 @@ def originality(
 
 
 def closest_cases(rows: Rows) -> Rows:
-    """Return the passages written that are most like one of the training pieces, the closest first."""
+    """Return the generated passages that are closest to the training pieces, closest first."""
     cases = [row["case"] | {"piece": row["piece"]} for row in rows if "case" in row]
     return sorted(cases, key=lambda case: -case["likeness"])[:CASES]
 
 
 @lru_cache(maxsize=1)
 def training_passages(data: str) -> Any:
-    """Return the passages of the training pieces of a data set, in its own language."""
+    """Return the passages of the training pieces of a data set, as a `Collection`."""
     prepared = Prepared.open(data)
     pieces = (held_out_piece(data, int(row), prepared.language) for row in prepared.rows("train"))
     found = Collection((piece.name, piece.score, piece.bars) for piece in pieces)
     if not len(found):
-        raise ValueError(f"{data} has no training piece with notes enough")
+        raise ValueError(f"{data} has no training piece with {LEAST_NOTES} notes in {BARS} bars")
     return found
 
 
 def measure_originality(*, data: str, prompt_bars: int, bars: int, **asked: Any) -> Measure:
-    """Return how like the training pieces a continuation is, and the same bars of the piece are."""
+    """Measure the similarity of a continuation, and of the same bars of the piece, to the training pieces."""
     piece, work = continued(data=data, prompt_bars=prompt_bars, bars=bars, **asked)
     yield [work]
     known, stop = training_passages(data), prompt_bars + bars
@@ -132,10 +134,10 @@ def measure_originality(*, data: str, prompt_bars: int, bars: int, **asked: Any)
     for side, score in {"written": score_of(work), "real": piece.score}.items():
         likeness[side] = []
         for bar, keys in passages(score, prompt_bars, stop):
-            shared, of, at = known.closest(keys)
+            shared, source, source_bar = known.closest(keys)
             likeness[side].append(shared)
             if side == "written":
-                case = {"bar": bar, "likeness": shared, "of": of, "at": at}
+                case = {"bar": bar, "likeness": shared, "of": source, "at": source_bar}
                 rows.append({"piece": piece.name, "case": case})
     measures = {
         "closest passage": np.mean,

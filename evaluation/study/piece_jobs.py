@@ -1,4 +1,4 @@
-"""Experiments with the pieces of a prepared data set: which are taken, a job a model and piece, a table a model."""
+"""Experiments on pieces of a prepared data set: selection of the pieces, one job per model and piece."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from evaluation.study.experiments import (
     Experiment,
     Found,
     job_of,
+    models_for_language,
     probed_length,
-    taking_part,
 )
 from musicgen.continuation import Generation
 from musicgen.playable import Playable, find, load
@@ -27,23 +27,23 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Which pieces of a prepared data set are taken, and how they are measured."""
+    """The selection of pieces from a prepared data set, with seed and device of the measurements."""
 
     data: str  # its folder
     pieces: int  # at most
     split: str
     seed: int
     device: str
-    skip: int = 0  # pieces that are left out: the first in the order in which they are taken
+    skip: int = 0  # pieces to skip at the start of the order in which they are selected
 
     @property
     def place(self) -> str:
-        """Where pieces are looked for, in words."""
+        """A description of the selection for messages."""
         return f"its {self.split} split" + (f" after the first {self.skip}" if self.skip else "")
 
     @cached_property
     def prepared(self) -> Prepared:
-        """The data set, undamaged: results are kept under its checksum."""
+        """The data set, verified, because results are stored under its checksum."""
         prepared = Prepared.open(self.data)
         prepared.verify()
         return prepared
@@ -51,14 +51,14 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOut:
-    """Pieces that models read up to a length, one row a file: those that fill it first, in the order of the files."""
+    """Pieces that models read up to a length: one row per file, pieces that fill the length first."""
 
     choice: Choice
     rows: list[int]
     length: int
 
     def facts(self) -> dict[str, Any]:
-        """Return what is to be known of them."""
+        """Return facts about the pieces for the results."""
         prepared = self.choice.prepared
         return {
             "folder": str(prepared.folder),
@@ -74,12 +74,12 @@ class HeldOut:
 def held_out(
     playables: Sequence[Playable], choice: Choice, length: int | None
 ) -> tuple[list[Playable], HeldOut, list[str]]:
-    """Return the models of a data set's language, the pieces for them, and who is left out.
+    """Return the models of the data set's language, the pieces for them, and sentences about models left out.
 
-    Without a length, they are read to 4 times the longest trained length.
+    The default length is 4 times the longest trained length.
     """
     prepared = choice.prepared
-    able, left_out = taking_part(playables, prepared.language.name, choice.data)
+    able, left_out = models_for_language(playables, prepared.language.name, choice.data)
     length = length or int(FAR * max(map(probed_length, able)))
     rows = prepared.rows(choice.split)
     files = prepared.pieces.file[rows]
@@ -87,7 +87,7 @@ def held_out(
     drawn = np.array([random.choice(rows[files == file]) for file in np.unique(files)], dtype=int)
     if not len(drawn):
         raise ValueError(
-            f"{choice.data} has no piece in its {choice.split} split; another --split may have"
+            f"{choice.data} has no piece in its {choice.split} split; try another --split"
         )
     fills = prepared.pieces.length[drawn] > length
     order = drawn[np.argsort(~fills, kind="stable")]
@@ -96,26 +96,26 @@ def held_out(
 
 
 Measure = Generator[Sequence[Generation], None, Rows]
-"""A measurement that yields what is to be written for it, and goes on once that is."""
+"""A measurement that yields the generations it needs, and continues once they are finished."""
 
 
-def drawn(
+def draw_pieces(
     choice: Choice, random: np.random.Generator, *, fewest_bars: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows of different files that have so many bars, and their places by turns of styles: (N,) both.
+    """Draw rows of at least `fewest_bars` bars, one per file, and an order of them that alternates styles: (N,) each.
 
-    What is skipped is counted among files of any length, so it is the same whatever is measured.
+    Pieces are skipped before their length is checked, so that the same ones are skipped in every experiment.
     """
     prepared, files = choice.prepared, choice.prepared.pieces.file
     rows = random.permutation(prepared.rows(choice.split))
-    first, places = _by_turns(prepared, rows)
-    rows = rows[~np.isin(files[rows], files[first[places[: choice.skip]]])]
+    first, order = _alternating(prepared, rows)
+    rows = rows[~np.isin(files[rows], files[first[order[: choice.skip]]])]
     rows = np.array([row for row in rows if len(prepared.bars(int(row))) >= fewest_bars], dtype=int)
-    return _by_turns(prepared, rows)
+    return _alternating(prepared, rows)
 
 
-def _by_turns(prepared: Prepared, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first row of each file, and their places by turns of styles."""
+def _alternating(prepared: Prepared, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first row of each file, and an order of these rows that alternates styles."""
     _, first = np.unique(prepared.pieces.file[rows], return_index=True)
     rows = rows[np.sort(first)]
     styles = prepared.pieces.style[rows]
@@ -123,7 +123,7 @@ def _by_turns(prepared: Prepared, rows: np.ndarray) -> tuple[np.ndarray, np.ndar
     return rows, np.argsort(turn, kind="stable")
 
 
-def by_piece(
+def per_piece(
     measure: Callable[..., Measure],
     playables: Iterable[Playable],
     choice: Choice,
@@ -132,7 +132,7 @@ def by_piece(
     left_out: Sequence[str],
     **arguments: Any,
 ) -> Experiment:
-    """Return the experiment that measures each model with each piece; a piece is what tells its job from others."""
+    """Return the experiment that measures each model on each piece, given as arguments of the measurement."""
     prepared, common = choice.prepared, {**arguments, "seed": choice.seed}
     jobs = [
         job_of(playable, measure, choice.device, prepared, **common, **piece)
@@ -162,11 +162,11 @@ def by_piece(
 
 
 def model_of(name: str, device: str) -> Playable:
-    """Return the model of a job, which those that are done together share."""
-    return _read(name, device, find(name, device).sha256)
+    """Return the model of a job; jobs that run together share it."""
+    return _load(name, device, find(name, device).sha256)
 
 
 @lru_cache(maxsize=1)
-def _read(name: str, device: str, sha256: str | None) -> Playable:
-    """Read a model; what lies in its folder by now may have other weights."""
+def _load(name: str, device: str, sha256: str | None) -> Playable:
+    """Load a model; the hash makes the cache notice when its folder gets other weights."""
     return load(name, device)

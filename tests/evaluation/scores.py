@@ -20,7 +20,7 @@ def trio(notes: Iterable, ticks_per_beat: int = 12, tracks: tuple[Track, ...] = 
 
 
 def random_trio(seed: int, notes: int, beats: int) -> Score:
-    """Return notes strewn over so many beats, with chords and unisons among them."""
+    """Return random notes over some beats, including chords and unisons."""
     random = np.random.default_rng(seed)
     onset = random.integers(beats * 12, size=notes)
     chord = random.random(notes) < 0.3

@@ -1,4 +1,4 @@
-"""Parts are taken away as they are named: what is left is what the model computes without them."""
+"""Removing a part of a model leaves what the model computes without it."""
 
 from typing import Any
 
@@ -38,15 +38,15 @@ def logits(model: Performer, tokens: torch.Tensor = TOKENS) -> torch.Tensor:
         (toy("flt"), [NOISE]),
     ],
 )
-def test_parts_are_those_that_a_model_has(model: Performer, parts: list[str]) -> None:
+def test_the_parts_of_a_model_depend_on_its_encoding(model: Performer, parts: list[str]) -> None:
     assert parts_of(model) == parts
     before = logits(model)
     for part in parts:
         assert torch.allclose(logits(without(model, part)), before) == (part == NOISE)
-    assert torch.equal(logits(model), before)  # the model itself is left as it was
+    assert torch.equal(logits(model), before)  # the model itself is unchanged
 
 
-def test_a_layer_that_is_taken_away_adds_nothing() -> None:
+def test_a_removed_layer_is_the_identity() -> None:
     model = toy("none")
     assert parts_of(model, layers=True) == ["layer 1", "layer 2"]
     shorter = toy("none", layers=1)
@@ -57,21 +57,24 @@ def test_a_layer_that_is_taken_away_adds_nothing() -> None:
 
 
 @pytest.mark.parametrize("time", ["tokens", "music"])
-def test_at_one_position_the_order_of_what_is_past_says_nothing(time: str) -> None:
+def test_without_positions_the_order_of_the_past_has_no_effect(time: str) -> None:
     for choice in ({"name": "rope"}, {"name": "permuteformer", "with_decay": False}):
         model, none = toy({"time": time, **choice}), toy("none")
         none.load_state_dict({k: v for k, v in model.state_dict().items() if "position" not in k})
         torch.testing.assert_close(logits(without(model, PLACES)), logits(none))
     for part in (GATES, PLACES):
         model = without(toy({"name": "sine_spe", "time": time}, layers=1), part)
-        orders = ([4, 5, 6, 7, 8, 9, 10], [5, 4, 7, 6, 8, 9, 10])  # none of them moves time
+        orders = (
+            [4, 5, 6, 7, 8, 9, 10],
+            [5, 4, 7, 6, 8, 9, 10],
+        )  # none of these tokens advances time
         found, other = (logits(model, torch.tensor([ids]))[:, -1] for ids in orders)
         torch.testing.assert_close(found, other)
 
 
 @pytest.mark.parametrize("name", FREQUENCIES)
 @pytest.mark.parametrize("time", ["tokens", "music"])
-def test_shuffled_frequencies_are_the_same_ones_elsewhere(name: str, time: str) -> None:
+def test_shuffling_permutes_the_frequencies(name: str, time: str) -> None:
     def frequencies(model: Performer) -> torch.Tensor:
         place: Any = model.position
         return (place.learned() if time == "music" else getattr(place, FREQUENCIES[name])).flatten()
@@ -82,7 +85,7 @@ def test_shuffled_frequencies_are_the_same_ones_elsewhere(name: str, time: str) 
     torch.testing.assert_close(before.sort().values, after.sort().values)
 
 
-def test_what_is_cut_or_does_not_decay_is_as_if_it_were_not_there() -> None:
+def test_cut_metric_heads_and_decay_have_no_effect() -> None:
     model, other = toy(metre=METRE), toy(metre=METRE)
     for block in other.blocks:
         block.get_parameter("attention.metre.qkv.weight").data.normal_(generator=generator(5))
@@ -92,10 +95,10 @@ def test_what_is_cut_or_does_not_decay_is_as_if_it_were_not_there() -> None:
     torch.testing.assert_close(logits(lasting), logits(toy("rope")))
 
 
-def test_changes_are_paired_by_piece_and_tell_past_from_within() -> None:
+def test_changes_are_paired_by_piece_within_and_past_the_trained_length() -> None:
     whole = [{"sums": [10.0, 6.0], "tokens": [10, 3]}, {"sums": [20.0, 0.0], "tokens": [10, 0]}]
     changed = [{"sums": [12.0, 9.0], "tokens": [10, 3]}, {"sums": [24.0, 0.0], "tokens": [10, 0]}]
-    half = 12.7062 * 0.1  # Student's, of two pieces
+    half = 12.7062 * 0.1  # Student's t for two pieces
     assert changes(whole, changed) == {
         "within": pytest.approx(0.3),
         "past": pytest.approx(1.0),

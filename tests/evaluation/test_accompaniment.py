@@ -1,14 +1,14 @@
-"""A hidden part is written anew to the others, and its likeness to the true one is told beside what nobody wrote."""
+"""Accompaniment: hidden parts are generated again, and compared with the true ones and with references."""
 
 import numpy as np
 import pytest
 
 from evaluation.study.accompaniment import (
-    compared,
     density,
     hidden_parts,
+    likenesses,
     part_of,
-    streamed,
+    streammuse,
     summary,
     with_chords_of_others,
 )
@@ -31,8 +31,8 @@ def music(*notes: tuple[int, int, int, int]) -> Score:
 PIECE, DRUMMED = music(*BEATS, *LINE), music(*BEATS)
 
 
-def test_the_busiest_part_of_each_role_is_hidden_where_another_one_plays():
-    assert hidden_parts(DRUMMED) == {}  # what plays alone
+def test_the_busiest_part_of_each_role_is_hidden_if_another_part_plays():
+    assert hidden_parts(DRUMMED) == {}  # no other part plays
     assert hidden_parts(PIECE) == {"bass": BASS, "drums": DRUMS}
     two_basses = PIECE.replace(tracks=tuple(PIECE.tracks[track] for track in (BASS, DRUMS, BASS)))
     more = music(*BEATS, *LINE, *((12 * n, 6, 45, OTHER) for n in range(6)))
@@ -41,23 +41,23 @@ def test_the_busiest_part_of_each_role_is_hidden_where_another_one_plays():
 
 def compare(piece: Score, track: int, others: dict[str, Score | None]) -> list[dict]:
     """Return the comparison with the same track of other scores."""
-    return compared(piece, track, {name: part_of(score, track) for name, score in others.items()})
+    return likenesses(piece, track, {name: part_of(score, track) for name, score in others.items()})
 
 
-def test_likeness_is_that_of_the_hidden_part_alone():
+def test_likeness_compares_only_the_hidden_part():
     off = music(*((12 * n + 6, 2, 36, DRUMS) for n in range(8)))
     [row] = compare(PIECE, DRUMS, {"a": DRUMMED, "b": off, "c": None})
     assert row == {"metric": "onset_drum", "a": pytest.approx(1), "b": 0, "c": None}
-    others = {"a": PIECE, "written": DRUMMED, "same": DRUMMED}  # a part that was left silent is 0
+    others = {"a": PIECE, "written": DRUMMED, "same": DRUMMED}  # a silent generated part has 0
     rows = {row["metric"]: row for row in compare(PIECE, BASS, others)}
     for metric in ("onset_duration", "time_pitch"):
         assert rows[metric].items() >= {"written": 0, "same": None}.items()
         assert rows[metric]["a"] == pytest.approx(1)
-    held = music(*BEATS, (0, 96, 40, BASS))  # of no duration that is counted
+    held = music(*BEATS, (0, 96, 40, BASS))  # longer than any bin of the profile
     assert [row["written"] for row in compare(held, BASS, {"written": PIECE})[:2]] == [None, None]
 
 
-def test_a_style_counts_once_and_is_compared_with_another_piece_of_it():
+def test_each_style_counts_once_and_is_compared_with_another_piece():
     def row(style: int, written: float, same: float | None) -> dict:
         shared = {"part": "drums", "metric": "onset_drum", "style": style}
         return {**shared, "written": written, "next": 1.0, "same": same, "other": None}
@@ -69,36 +69,36 @@ def test_a_style_counts_once_and_is_compared_with_another_piece_of_it():
     assert (found["other"]["mean"], found["other"]["missing"]) == (None, 3)
 
 
-def test_what_is_not_hidden_stays():
-    speaker = language("ensemble")
-    piece = speaker.arrange(music(*BEATS[:4], *LINE[:2]))
-    ids = speaker.encode(piece).ids
-    piece = speaker.decode(ids)
+def test_the_other_parts_are_unchanged():
+    ensemble = language("ensemble")
+    piece = ensemble.arrange(music(*BEATS[:4], *LINE[:2]))
+    ids = ensemble.encode(piece).ids
+    piece = ensemble.decode(ids)
     drums = hidden_parts(piece)["drums"]
-    part = speaker.part_names(ids)[drums]
-    goal = speaker.accompanying(ids, [part])
-    work = WholeIds(toy_playable(speaker), goal, Request(seed=1))
-    written = speaker.decode(work.finish().whole())
+    part = ensemble.part_names(ids)[drums]
+    goal = ensemble.accompanying(ids, [part])
+    work = WholeIds(toy_playable(ensemble), goal, Request(seed=1))
+    written = ensemble.decode(work.finish().whole())
     for track in range(len(piece.tracks)):
         same = part_of(piece, track) == part_of(written, track)
         assert same == (track != drums)
 
 
-def test_chords_can_be_those_that_the_other_parts_have():
-    speaker = language("ensemble")
+def test_chords_can_be_recognised_without_the_hidden_part():
+    ensemble = language("ensemble")
     fifths = [(at, 48, pitch, OTHER) for at in (0, 48) for pitch in (60, 67)]
     thirds = [(0, 48, 40, BASS), (48, 48, 39, BASS)]  # C major, C minor
-    piece = speaker.arrange(music(*fifths, *thirds))
+    piece = ensemble.arrange(music(*fifths, *thirds))
     assert {"C_M", "C_m"} <= {marker.text for marker in piece.markers}
     bass = next(n for n, track in enumerate(piece.tracks) if track.program in range(32, 40))
     heard = with_chords_of_others(piece, bass)
-    assert len({marker.text for marker in heard.markers}) == 1  # the others say the same twice
+    assert len({marker.text for marker in heard.markers}) == 1  # the other parts repeat themselves
     assert heard.notes == piece.notes
-    alone = with_chords_of_others(speaker.arrange(music(*BEATS, *LINE)), 0)
+    alone = with_chords_of_others(ensemble.arrange(music(*BEATS, *LINE)), 0)
     assert len(alone.markers) == 1
 
 
-def test_a_bass_on_the_chords_is_in_harmony_and_one_that_stays_on_a_note_is_not():
+def test_harmony_is_the_fraction_of_chord_tones():
     chord_of = {0: (60, 64, 67), 48: (62, 65, 69), 96: (59, 62, 67), 144: (60, 64, 67)}  # C Dm G C
     chords = [(at, 48, pitch, OTHER) for at, pitches in chord_of.items() for pitch in pitches]
     roots = [(at, 48, pitch, BASS) for at, pitch in zip(chord_of, (36, 38, 31, 36), strict=True)]
@@ -106,11 +106,11 @@ def test_a_bass_on_the_chords_is_in_harmony_and_one_that_stays_on_a_note_is_not(
     pedal = music(*((at, 48, 36, BASS) for at in chord_of))
     *_, row = compare(piece, BASS, {"written": pedal, "same": piece, "other": None})
     assert row == {"metric": "in_harmony", "real": 1, "written": 0.5, "same": 1, "other": None}
-    *_, row = compare(DRUMMED, OTHER, {"written": piece})  # nothing pitched sounds
+    *_, row = compare(DRUMMED, OTHER, {"written": piece})  # no pitched notes
     assert row == {"metric": "in_harmony", "real": None, "written": None}
 
 
-def test_notes_are_counted_by_the_bar_and_by_what_sounds_at_a_time():
+def test_density_counts_notes_per_bar_and_sounding_notes():
     drone = music(*BEATS, (0, 96, 40, BASS), (0, 96, 47, BASS))
     others = {"written": part_of(drone, BASS), "next": None, "same": part_of(DRUMMED, BASS)}
     bar, at_once = density(PIECE, BASS, 2, others)
@@ -119,14 +119,14 @@ def test_notes_are_counted_by_the_bar_and_by_what_sounds_at_a_time():
     assert at_once == {"metric": "sounding", "real": 4 * 12 / 96, "written": 2, **rest}
 
 
-def test_a_part_is_measured_as_by_streammuse():
-    """The figures are counted by hand, by the definitions of StreamMUSE's evaluator."""
+def test_the_measures_of_streammuse():
+    """The expected values were computed by hand from the definitions of StreamMUSE's evaluator."""
     melody = [(0, 24, 72, OTHER), (24, 24, 74, OTHER), (48, 48, 76, OTHER)]
     piece = music(*melody, (0, 24, 48, BASS), (24, 72, 40, BASS))
     written = music((0, 24, 48, BASS), (48, 12, 49, BASS))  # a quarter of the time has no bass
     others = {"written": part_of(written, BASS), "same": None, "other": part_of(DRUMMED, BASS)}
-    rows = {row["metric"]: row for row in streamed(piece, BASS, 2, others)}
-    half_alike = 2 * 0.25 * np.log(2)  # of two notes each, one is the same
+    rows = {row["metric"]: row for row in streammuse(piece, BASS, 2, others)}
+    half_alike = 2 * 0.25 * np.log(2)  # one of two notes is the same
     for metric in ("pitch_divergence", "onset_divergence"):
         assert rows[metric]["written"] == pytest.approx(half_alike)
         assert rows[metric]["same"] is None
@@ -134,4 +134,4 @@ def test_a_part_is_measured_as_by_streammuse():
     consonant, unsupported = rows["consonant"], rows["unsupported"]
     assert (consonant["real"], unsupported["real"]) == (0.75, 0)  # D over E is a seventh
     assert (consonant["written"], unsupported["written"]) == (0.75, 0.25)
-    assert streamed(piece, DRUMS, 2, others) == []
+    assert streammuse(piece, DRUMS, 2, others) == []

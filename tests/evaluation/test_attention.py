@@ -1,4 +1,4 @@
-"""The attention weights that a linear model never forms, maps of them, and templates of encodings."""
+"""Attention weights of linear models, attention maps, and templates of encodings."""
 
 from typing import Any
 
@@ -17,20 +17,20 @@ WHOLE = slice(0, 21)
 HORIZONS = (2, 20)
 
 
-def given_by(model: Performer, layer: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return what a layer's attention read as values, and what it gave out, (T, H, D) each."""
+def values_and_output(model: Performer, layer: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the values and the output of a layer's attention: (T, H, D) each."""
     module: Any = model.blocks[layer].attention
-    heard: list[torch.Tensor] = []
+    seen: list[torch.Tensor] = []
     hooks = [
-        part.register_forward_pre_hook(lambda _, inputs: heard.append(inputs[0]))
+        part.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
         for part in (module, module.output)
     ]
     with torch.no_grad():
         model(TOKENS[None], model.begin(generator(seed)))
-        values = module.qkv(heard[0]).chunk(3, -1)[2]
+        values = module.qkv(seen[0]).chunk(3, -1)[2]
     for hook in hooks:
         hook.remove()
-    values, out = (x.unflatten(-1, (module.heads, -1))[0] for x in (values, heard[1]))
+    values, out = (x.unflatten(-1, (module.heads, -1))[0] for x in (values, seen[1]))
     return values, out
 
 
@@ -38,13 +38,13 @@ def given_by(model: Performer, layer: int, seed: int) -> tuple[torch.Tensor, tor
     ("position", "horizons"),
     [*((name, None) for name in POSITIONS), ("none", HORIZONS), ("sine_spe", HORIZONS)],
 )
-def test_weights_are_those_the_model_attends_by(position: str, horizons: Any, monkeypatch):
+def test_weights_reproduce_the_output_of_attention(position: str, horizons: Any, monkeypatch):
     monkeypatch.setattr(attention, "WINDOW", 8)
     features = {"name": "relu", "features": 12}
     model = toy_model(layers=2, position=unlimited(position), features=features, horizons=horizons)
     sides = sides_of(model, TOKENS, [0, 1], seed=5)
     for layer in (0, 1):
-        values, expected = given_by(model, layer, 5)
+        values, expected = values_and_output(model, layer, 5)
         for rows in (WHOLE, slice(9, 13)):
             weights = sides[layer].normalised(rows)
             assert weights.shape == (2, rows.stop - rows.start, rows.stop)
@@ -58,12 +58,12 @@ def test_softmax_attention_and_favor_have_the_same_weights():
     softmax.load_state_dict(favor.state_dict(), strict=False)
     first, second = (sides_of(m, TOKENS, [0])[0].normalised(WHOLE) for m in (favor, softmax))
     torch.testing.assert_close(first, second)
-    values, expected = given_by(softmax, 0, 0)
+    values, expected = values_and_output(softmax, 0, 0)
     given = torch.einsum("hmn,nhd->mhd", second, values)
     torch.testing.assert_close(given, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_a_map_is_that_of_the_whole_matrix(monkeypatch):
+def test_a_map_computed_in_blocks_equals_that_of_the_whole_matrix(monkeypatch):
     assert [layer + 1 for layer in paper_layers(24)] == [1, 3, 12, 20, 24]
     assert (paper_layers(1), paper_layers(6)[-1]) == ([0], 5)
     monkeypatch.setattr(attention, "BLOCK", 7)
@@ -82,7 +82,7 @@ def test_a_map_is_that_of_the_whole_matrix(monkeypatch):
     np.testing.assert_allclose(found["distance"][0], (whole * lags).sum(-1), atol=0.01)
 
 
-def test_masks_are_templates_of_a_head_and_other_encodings_have_none():
+def test_masks_of_flt_are_templates_and_rope_has_none():
     found = templates(toy_model(position="flt"), 24)
     assert (found["features"], found["realised"]) == (1, None)
     assert templates(toy_model(position="rope"), 24) is None

@@ -1,4 +1,4 @@
-"""A filled gap is compared with the true bars, and what comes after it counts in the loss."""
+"""Infilling: the measures of a filled gap, and the effect of the bars after it on the loss."""
 
 import numpy as np
 import pytest
@@ -21,21 +21,21 @@ def filled(model: Playable, ids: np.ndarray) -> Score:
     return model.language.decode(work.finish().whole())
 
 
-def test_a_gap_is_filled_and_by_recalling_as_the_piece_has_it_far_after_it():
-    """Nothing else says it: the models are untrained, and the bars are neither before the gap nor in the prompt."""
-    spoken = language("ensemble")
+def test_recall_fills_a_gap_with_material_from_far_after_it():
+    """Recall is the only source: the models are untrained, and the bars occur only after the gap."""
+    ensemble = language("ensemble")
     bars = np.random.default_rng(0).integers(40, 60, (20, 8))
-    bars[15:18] = bars[1:4]  # the third and fourth bar come again
+    bars[15:18] = bars[1:4]  # repeats bars 3 and 4
     assert suffix_stop(4) <= 15
     notes = [(6 * n, 6, int(pitch)) for n, pitch in enumerate(bars.flat)]
-    model, ids = toy_playable(spoken), spoken.encode(spoken.arrange(piano_of(notes))).ids
+    model, ids = toy_playable(ensemble), ensemble.encode(ensemble.arrange(piano_of(notes))).ids
     recalling = sure_playable(model.language)
     true, written, recalled = model.language.decode(ids), filled(model, ids), filled(recalling, ids)
     for score in (written, recalled):
         assert f1(true, score, 0, 2) == f1(true, score, 4, 20) == 1
     strayed, found = (f1(true, score, 2, 4) for score in (written, recalled))
     assert found > strayed + 0.2
-    # Without what comes after, the loss is that of the piece as it is.
+    # Without the bars after the gap, the loss is that of the original piece.
     aware, alone = gap_losses(model, ids, 2, 4, 0)
     losses = position_losses(model.performer, ids.astype(np.int64), 0)
     lines = model.language.bars(ids)
@@ -43,7 +43,7 @@ def test_a_gap_is_filled_and_by_recalling_as_the_piece_has_it_far_after_it():
     assert aware != alone
 
 
-def test_cells_agree_by_place_and_pitch_and_the_leap_is_that_of_the_top_over_the_seam():
+def test_f1_compares_onsets_and_pitches_and_leap_the_top_notes():
     true = piano_of([(0, 6, 60), (12, 6, 62), (24, 6, 64), (36, 6, 65)])
     half = piano_of([(0, 6, 60), (12, 6, 62), (25, 6, 70), (36, 6, 71)])
     assert f1(true, half, 0, 1) == 0.5
@@ -53,17 +53,17 @@ def test_cells_agree_by_place_and_pitch_and_the_leap_is_that_of_the_top_over_the
     assert leap(score, 2) is None  # nothing begins after it
 
 
-def test_a_gap_like_its_surroundings_is_likest():
+def test_likeness_is_highest_for_a_gap_like_its_surroundings():
     steady = [(12 * n, 6, 60) for n in range(16)]
     assert likeness(piano_of(steady), 1, 2, 4) == pytest.approx(1, abs=0.02)
-    assert likeness(piano_of(steady[:4] + steady[8:]), 1, 2, 4) == 0  # silent, and not around
+    assert likeness(piano_of(steady[:4] + steady[8:]), 1, 2, 4) == 0  # only the gap is silent
     assert likeness(piano_of(steady[4:8]), 1, 2, 4) is None
     off = [(12 * n + (6 if 4 <= n < 8 else 0), 6, 60) for n in range(16)]
     found = likeness(piano_of(off), 1, 2, 4)
     assert found < 0.6
 
 
-def test_drums_are_told_by_their_beats_and_not_by_intervals():
+def test_likeness_of_drums_depends_on_beats_and_drums_only():
     def groove(moved: int, kick: int) -> Score:
         rows = [(12 * n, 6, 40 + n % 3, BASS) for n in range(16)]
         rows += [(12 * n, 2, 36, DRUMS) for n in range(16) if not 4 <= n < 8]
@@ -72,4 +72,4 @@ def test_drums_are_told_by_their_beats_and_not_by_intervals():
     plain = likeness(groove(0, 36), 1, 2, 4)
     assert plain > 0.9
     for other in (groove(6, 36), groove(0, 38)):
-        assert likeness(other, 1, 2, 4) == pytest.approx(plain - 1 / 3)  # the bass is as it was
+        assert likeness(other, 1, 2, 4) == pytest.approx(plain - 1 / 3)  # the bass is unchanged

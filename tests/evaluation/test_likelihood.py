@@ -4,23 +4,23 @@ import numpy as np
 import pytest
 
 from evaluation.likelihood import (
-    against_nearby,
-    apart,
+    context_difference,
     edges_of,
     growth,
     parts_of,
     piece_loss,
+    relative_curves,
     summary,
 )
 from musicgen.generation.likelihood import position_losses
 from tests.musicgen.toys import toy_model, toy_tokens
 
 EDGES = [0, 2, 4, 6]
-PARTLY = {"sums": [2.0, 2.0, 1.0], "tokens": [2, 2, 1]}  # ends amid the last stretch
+PARTLY = {"sums": [2.0, 2.0, 1.0], "tokens": [2, 2, 1]}  # ends within the last stretch
 
 
 def loss(*values: float, **more: list[float]) -> dict:
-    """Return a piece that costs so much a token in each stretch of two; fewer values, a shorter piece."""
+    """Return the loss of a piece from its loss per token in stretches of two; fewer values make it shorter."""
     rest = [0] * (3 - len(values))
     tokens = [2] * len(values) + rest
     return {"sums": [2 * v for v in values] + rest, "tokens": tokens, **more}
@@ -30,7 +30,7 @@ def means(rows: list[dict] | None) -> list[float]:
     return [row["mean"] for row in rows]
 
 
-def test_the_borders_of_the_parts_are_edges():
+def test_the_edges_include_the_borders_of_the_parts():
     edges = edges_of(100, 420)
     assert (edges[0], edges[-1]) == (0, 420)
     assert {100, 150} <= {*edges}
@@ -39,7 +39,7 @@ def test_the_borders_of_the_parts_are_edges():
     assert parts_of(0, 80) == {"far": (0, 80)}
 
 
-def test_a_piece_is_summed_up_by_stretches_to_a_models_longest_sequence():
+def test_losses_are_summed_by_stretch_up_to_the_maximum_length():
     model, ids, edges = toy_model(), toy_tokens(1, 30)[0].numpy(), [0, 8, 12, 16, 40]
     whole = position_losses(model, ids, 0)
     plain = piece_loss(model, ids, edges, seed=0)
@@ -47,7 +47,7 @@ def test_a_piece_is_summed_up_by_stretches_to_a_models_longest_sequence():
     assert plain == {"sums": pytest.approx(expected), "tokens": [8, 4, 4, 13]}
     limited = toy_model(position={"name": "learned", "max_length": 14})
     assert piece_loss(limited, ids, edges, seed=0)["tokens"] == [8, 4, 2, 0]
-    # With a window, what lies past it is predicted from the last tokens too, half a window at a time.
+    # With a window, tokens past it are also predicted from a short context, half a window at a time.
     parts = [position_losses(model, ids[start : start + 9], 0)[4:] for start in range(4, 28, 4)]
     expected = [whole[:8].sum(), parts[0].sum(), parts[1].sum(), np.concatenate(parts[2:]).sum()]
     found = piece_loss(model, ids, edges, seed=0, window=8)
@@ -57,7 +57,7 @@ def test_a_piece_is_summed_up_by_stretches_to_a_models_longest_sequence():
     assert short["nearby"] == short["sums"]
 
 
-def test_parts_count_pieces_once_and_drift_is_paired():
+def test_each_piece_counts_once_and_drift_is_paired():
     found = summary([loss(1, 3, 5), loss(2, 2), loss(3, 7, 9), loss(4)], EDGES, trained_length=4)
     trained, near = found["parts"]["trained"], found["parts"]["near"]
     assert trained["mean"] == pytest.approx((2 + 2 + 5 + 4) / 4)
@@ -72,35 +72,35 @@ def test_parts_count_pieces_once_and_drift_is_paired():
     assert (one["drift"]["near"]["deviation"], one["drift"]["near"]["pieces"]) == (None, 1)
 
 
-def test_a_part_ends_where_the_longest_reading_does():
+def test_a_part_ends_with_the_longest_piece():
     parts = summary([PARTLY, loss(2, 2)], EDGES, trained_length=4)["parts"]
     assert [(row["start"], row["stop"]) for row in parts.values()] == [(0, 4), (4, 5)]
     assert summary([loss(1, 1)], EDGES, trained_length=4)["parts"]["near"] is None
     assert summary([loss(1)], EDGES, trained_length=4)["parts"]["trained"]["stop"] == 4
 
 
-def test_what_is_hard_for_every_model_cancels():
+def test_difficulty_for_all_models_cancels():
     models = [[loss(1, 1, 1), loss(8, 2, 9)], [loss(2, 2, 3), loss(9, 3, 11)]]
-    first, second = apart(models, EDGES)
+    first, second = relative_curves(models, EDGES)
     assert means(first) == pytest.approx([-0.5, -0.5, -1])
     assert means(second) == pytest.approx([0.5, 0.5, 1])
     assert [row["deviation"] for row in first] == pytest.approx([0, 0, 0])
     assert means(growth(models, EDGES, 4)) == pytest.approx([-0.5, 0.5])
     assert growth(models, EDGES, 6) is None
-    # Compared is only where all have read as much.
+    # Only stretches that all models have read completely are compared.
     models = [[loss(1, 1, 1), loss(1, 1, 1)], [PARTLY, loss(1, 1)]]
     for each in (models, models[::-1]):
-        assert [means(curve) for curve in apart(each, EDGES)] == [[0, 0], [0, 0]]
+        assert [means(curve) for curve in relative_curves(each, EDGES)] == [[0, 0], [0, 0]]
     assert growth(models, EDGES, 4) is None
     assert means(growth(models, EDGES, 2)) == [0, 0]
 
 
-def test_changes_are_paired_by_piece():
+def test_context_differences_are_paired_by_piece():
     pieces = [
         loss(1, 3, 5, nearby=[2.0, 8, 12]),
         loss(2, 2, 2, nearby=[4.0, 4, 8]),
         loss(1, nearby=[2.0, 0, 0]),
     ]
-    found = against_nearby(pieces, EDGES, trained_length=2)
+    found = context_difference(pieces, EDGES, trained_length=2)
     assert (found["mean"], found["pieces"]) == (pytest.approx((-1 - 1) / 2), 2)
-    assert against_nearby(pieces[2:], EDGES, trained_length=2) is None
+    assert context_difference(pieces[2:], EDGES, trained_length=2) is None

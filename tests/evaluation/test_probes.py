@@ -1,4 +1,4 @@
-"""Translation invariance and monotonicity of encodings: the authors' numbers, and what encodings are known to be."""
+"""Translation invariance and monotonicity: the numbers of the authors' code, and known properties of encodings."""
 
 from pathlib import Path
 from typing import Any
@@ -23,35 +23,35 @@ def band_of(attention: np.ndarray, offset: int) -> np.ndarray:
     return np.where(lag <= query, found, np.nan)
 
 
-def both(band: np.ndarray, where: probes.Range) -> tuple[float | None, float | None]:
+def both(band: np.ndarray, span: probes.Range) -> tuple[float | None, float | None]:
     above = probes.farther_above_nearer(band)
-    return probes.translation_invariance(band, where), probes.monotonicity(above, where)
+    return probes.translation_invariance(band, span), probes.monotonicity(above, span)
 
 
-def test_both_metrics_are_those_of_the_authors():
+def test_both_metrics_match_the_authors_code():
     for start, stop, offset, *expected in GOLDEN["cases"].tolist():
-        where = probes.Range(start=int(start), stop=int(stop), offset=int(offset))
+        span = probes.Range(start=int(start), stop=int(stop), offset=int(offset))
         for wider in (0, 40):  # a wider band changes nothing
-            found = both(band_of(GOLDEN["attention"], where.offset + wider), where)
+            found = both(band_of(GOLDEN["attention"], span.offset + wider), span)
             assert found[0] == pytest.approx(expected[0], abs=1e-6)
             assert found[1] == pytest.approx(expected[1], abs=1e-9)
 
 
-def test_a_few_weights_that_differ_are_no_position_and_a_peak_of_many_orders_is():
-    where, even = probes.Range(start=128, stop=400, offset=127), np.full((400, 128), 0.3)
-    assert both(even, where) == (None, 0)
+def test_a_few_differing_weights_carry_no_position_but_a_sharp_peak_does():
+    span, even = probes.Range(start=128, stop=400, offset=127), np.full((400, 128), 0.3)
+    assert both(even, span) == (None, 0)
     for lags, known in ((1, False), (3, True)):
         band = even.copy()
         band[:, :lags] = 0.5
-        assert (probes.translation_invariance(band, where) is not None) == known
+        assert (probes.translation_invariance(band, span) is not None) == known
     rounded = even * np.random.default_rng(0).uniform(1 - 3e-6, 1 + 3e-6, even.shape)
-    assert probes.translation_invariance(rounded, where) is None
+    assert probes.translation_invariance(rounded, span) is None
     lag = np.subtract.outer(np.arange(400), np.arange(400))
     peak = band_of(np.exp(-np.minimum(lag, 300) / 2.0), 200)
     assert both(peak, probes.Range(start=200, stop=400, offset=200))[0] == pytest.approx(0)
 
 
-def test_ranges_of_the_papers_length_are_the_papers():
+def test_ranges_at_the_papers_length_are_the_papers():
     assert [(r.start, r.stop, r.offset) for r in probes.paper_ranges(2048)] == [
         (a, b, offset)
         for a, b in ((0, 1024), (1024, 2048), (2048, 2560))
@@ -71,15 +71,15 @@ def test_probing_averages_the_maps_of_all_tokens(position: str):
         total += (products.exp() if sides.exponential else products).numpy()
     row: Any
     for row in probes.probe(model, RANGES, range(VOCABULARY), seed=2):
-        where = probes.Range(**{key: row[key] for key in ("start", "stop", "offset")})
-        invariance, falls = both(band_of(total[row["head"]], where.offset), where)
+        span = probes.Range(**{key: row[key] for key in ("start", "stop", "offset")})
+        invariance, monotonic = both(band_of(total[row["head"]], span.offset), span)
         assert row["translation"] == pytest.approx(invariance, rel=1e-3, abs=1e-6)
-        assert row["monotonicity"] == pytest.approx(falls, abs=2e-3)
+        assert row["monotonicity"] == pytest.approx(monotonic, abs=2e-3)
         assert row["translation_error"] >= 0
 
 
 @pytest.mark.parametrize("name", MUSICAL)
-def test_an_encoding_in_musical_time_is_probed_as_by_tokens_of_a_sixteenth(name: str, monkeypatch):
+def test_in_musical_time_every_token_lasts_a_sixteenth(name: str, monkeypatch):
     monkeypatch.setattr(attention, "WINDOW", 8)
     sixteenths = Clock(bar_ticks=48, step_ticks=3, moves=((0, 1, 0),))
     model = toy_model(position={"name": name, "time": "music"}, clock=sixteenths)
@@ -90,7 +90,7 @@ def test_an_encoding_in_musical_time_is_probed_as_by_tokens_of_a_sixteenth(name:
     assert (still.q[:, 1:] - still.q[:, :-1]).abs().amax() > 1e-3
 
 
-def test_the_best_head_is_the_lowest_by_metric():
+def test_the_best_head_has_the_lowest_value_of_each_metric():
     common = {"start": 0, "stop": 9, "offset": 3, "tokens": 5}
     common |= {"translation_error": 0.1, "monotonicity_error": None}
     found = enumerate([(0.4, 0.1), (0.2, 0.3), (None, None)])

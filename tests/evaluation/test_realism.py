@@ -1,10 +1,10 @@
-"""Windows are described by numbers that can be counted by hand, and told apart with songs held apart."""
+"""The statistics of windows, and the classifier that separates them, cross-validated over songs."""
 
 import numpy as np
 import pytest
 
 from evaluation.metrics.window import LOUDNESS, cut, statistics
-from evaluation.study import realism as telling_apart
+from evaluation.study import realism
 from evaluation.study.realism import (
     auc,
     folds,
@@ -12,7 +12,7 @@ from evaluation.study.realism import (
     overlap,
     pairs,
     scored,
-    told_apart,
+    separability,
 )
 from tests.evaluation.scores import BASS, DRUMS, OTHER, trio
 from tokenization.score import Meters, Score
@@ -20,10 +20,10 @@ from tokenization.score import Meters, Score
 BAR = 48
 CHORD_AND_DRUM = [(0, 12, 60, OTHER), (0, 24, 64, OTHER), (24, 12, 64, OTHER), (24, 1, 36, DRUMS)]
 BARS = [
-    (0, 96, 30, BASS),  # of the bar before the window, it rings into it
-    *((BAR * bar + at, *rest) for bar in (1, 2) for at, *rest in CHORD_AND_DRUM),  # the same twice
-    (BAR * 3 + 36, 48, 72, OTHER),  # another note, which rings on past the last line
-    (BAR * 4, 12, 90, OTHER),  # of the bar after
+    (0, 96, 30, BASS),  # before the window; rings into it
+    *((BAR * bar + at, *rest) for bar in (1, 2) for at, *rest in CHORD_AND_DRUM),  # two equal bars
+    (BAR * 3 + 36, 48, 72, OTHER),  # rings past the end of the window
+    (BAR * 4, 12, 90, OTHER),  # after the window
 ]
 
 
@@ -34,7 +34,7 @@ def music(rows: list[tuple[int, ...]] = BARS) -> Score:
     return score.replace(notes=score.notes.replace(velocity=velocity))
 
 
-def test_statistics_of_a_window_are_those_counted_by_hand():
+def test_statistics_of_a_window_match_a_count_by_hand():
     found = statistics(music(), 1, 4)
     expected = {
         "notes_a_beat": 9 / 12,
@@ -66,7 +66,7 @@ def test_statistics_of_a_window_are_those_counted_by_hand():
     assert {*LOUDNESS} < {*found}
 
 
-def test_bars_are_those_of_the_metre():
+def test_windows_follow_the_metre():
     score = music().replace(meters=Meters(*np.array([[0, 3, 4]]).T))
     found, lines = cut(score, 1, 3)
     assert lines.tolist() == [0, 36, 72]
@@ -87,37 +87,37 @@ def songs() -> np.ndarray:
     return np.repeat([f"song {number}" for number in range(20)], 6)
 
 
-def test_songs_are_held_apart(songs: np.ndarray):
-    for learned, tested in folds(songs):
-        assert not {*songs[learned]} & {*songs[tested]}
+def test_no_song_is_in_both_training_and_test_rows(songs: np.ndarray):
+    for trained, tested in folds(songs):
+        assert not {*songs[trained]} & {*songs[tested]}
     assert [len(folds(songs[:windows])) for windows in (120, 12, 6)] == [5, 2, 0]
 
 
-def test_kinds_that_differ_are_told_apart_and_others_are_not(songs: np.ndarray, monkeypatch):
-    monkeypatch.setattr(telling_apart, "TREES", 60)
+def test_only_kinds_that_differ_are_separated(songs: np.ndarray, monkeypatch):
+    monkeypatch.setattr(realism, "TREES", 60)
     random = np.random.default_rng(0)
     values = random.normal(size=(len(songs), 4))
     kind = np.tile([True, False], len(songs) // 2)
-    blind = told_apart(values, kind, songs)
+    blind = separability(values, kind, songs)
     assert blind.auc == pytest.approx(0.5, abs=0.12)
     assert (blind.songs, blind.windows) == (20, 120)
     assert blind.low < blind.auc < blind.high
     values[:, 2] += 10 * kind
-    values[::7, 2] = np.nan  # which are taken for what is usual
+    values[::7, 2] = np.nan  # replaced by the median
     values[:, 3] = np.nan
     seen = scored(values, kind, songs)
     known = ~np.isnan(values[:, 2])
     assert auc(seen[known], kind[known]) == 1
-    # Whatever songs are called, and the same each time.
+    # Deterministic, and independent of the names of songs.
     other = np.char.add("z", songs[::-1])
     assert np.array_equal(seen, scored(values, kind, other))
     assert interval(seen, kind, songs) == interval(seen, kind, other)
-    # What a song knows of itself tells nothing of others.
+    # A feature that identifies the song does not help with other songs.
     known_song = np.repeat(random.normal(size=20), 6)[:, None]
     own = np.repeat(np.tile([True, False], 10), 6)
-    learned = told_apart(known_song, own, songs)
-    assert learned.auc < 0.8
-    assert told_apart(values[:6], kind[:6], songs[:6]).auc is None  # one song
+    identified = separability(known_song, own, songs)
+    assert identified.auc < 0.8
+    assert separability(values[:6], kind[:6], songs[:6]).auc is None  # one song
 
 
 def test_the_control_pairs_songs_of_two_halves(songs: np.ndarray):
@@ -129,7 +129,9 @@ def test_the_control_pairs_songs_of_two_halves(songs: np.ndarray):
         assert half[own].sum() == 6
 
 
-def test_distances_overlap_where_sides_are_alike_and_not_where_they_are_far(songs: np.ndarray):
+def test_the_overlap_area_is_near_1_for_equal_distributions_and_near_0_for_distant_ones(
+    songs: np.ndarray,
+):
     values = np.random.default_rng(1).normal(size=len(songs))
     written = np.tile([True, False], len(songs) // 2)
     alike, far = overlap(values, written, songs), overlap(values + 20 * written, written, songs)

@@ -1,15 +1,15 @@
 import re
 
-from evaluation.report import document, folded, how, paragraph, picture, table
+from evaluation.report import collapsible, document, method, paragraph, picture, table
 from evaluation.tables import Table
 
 RESULTS = {"command": "<k>", "made": "today", "machine": {"processors": "<2>"}}
 
 
-def test_what_is_written_by_others_is_escaped():
+def test_text_from_results_is_escaped():
     rows = [["<m>", "1 < 2"]]
     content = table(Table(head=["<i>", "x\ny"], rows=rows, caption="<c>", best=[(0, 1)]))
-    content += how(["<h>"], "a && b") + paragraph("<p>") + folded("<f>", paragraph("x"))
+    content += method(["<h>"], "a && b") + paragraph("<p>") + collapsible("<f>", paragraph("x"))
     content += picture('<svg width="100pt"></svg>', "<w>", 'a "curve"')
     text = document("<t>", "<l>", [("a", "<b>", content)], RESULTS)
     assert text.startswith("<!doctype html>")

@@ -1,4 +1,4 @@
-"""A small untrained model of any language, for the tests of this folder."""
+"""Small untrained models of any language, for the tests of this folder."""
 
 import torch
 
@@ -8,23 +8,23 @@ from musicgen.playable import Playable
 from tokenization.language import Language
 
 
-def toy_playable(spoken: Language) -> Playable:
+def toy_playable(language: Language) -> Playable:
     sizes = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16, "dropout": 0.0}
-    config = ModelConfig.preset("tiny", vocabulary_size=len(spoken.vocabulary), **sizes)
-    return Playable(name="toy", language=spoken, weights=lambda: Performer(config, 0).eval())
+    config = ModelConfig.preset("tiny", vocabulary_size=len(language.vocabulary), **sizes)
+    return Playable(name="toy", language=language, weights=lambda: Performer(config, 0).eval())
 
 
-def sure_playable(spoken: Language) -> Playable:
-    """Return an untrained model that writes what it recalls wherever it recalls something."""
+def sure_playable(language: Language) -> Playable:
+    """Return an untrained model that always writes what it recalls, if it recalls anything."""
 
     def weights() -> Performer:
         sizes = {"layers": 1, "width": 64, "heads": 2, "feedforward": 16, "tie_embeddings": True}
-        told = {"vocabulary_size": len(spoken.vocabulary), "recall": spoken.recalled()}
-        config = ModelConfig.preset("tiny", **told, **sizes)
+        tokens = {"vocabulary_size": len(language.vocabulary), "recall": language.recalled()}
+        config = ModelConfig.preset("tiny", **tokens, **sizes)
         model = Performer(config, 0).eval()
         with torch.no_grad():
             for guess in (model.recall.planned, model.recall.matched):
                 guess.weight.copy_(100 * model.embedding.weight)
         return model
 
-    return Playable(name="sure", language=spoken, weights=weights)
+    return Playable(name="sure", language=language, weights=weights)

@@ -1,4 +1,4 @@
-"""Any file is told by what is in it; a hostile one costs little and is refused in a sentence."""
+"""The format of a file is detected from its content; hostile files are refused quickly and in a sentence."""
 
 import io
 import zipfile
@@ -37,19 +37,19 @@ STANDARD = (
         ("X:1\nT:Für\nK:C\nCDEF|".encode("latin-1"), "tune.abc", 4),
     ],
 )
-def test_a_file_is_read_whatever_its_name_is(data: bytes, name: str, notes: int, tmp_path: Path):
+def test_a_file_is_read_whatever_its_name(data: bytes, name: str, notes: int, tmp_path: Path):
     assert len(read_file(data, limits=UPLOAD, name=name).notes) == notes
     (tmp_path / name).write_bytes(data)
     assert len(read_file(tmp_path / name).notes) == notes
     assert (kind_of(data) == "midi") == data.startswith(b"MThd")
 
 
-def test_what_bytes_do_not_say_a_suffix_does_whatever_sentences_call_the_file():
-    begun = b"X:1\nT:no key\nCDEF|"
+def test_a_suffix_decides_if_the_bytes_are_ambiguous():
+    ambiguous = b"X:1\nT:no key\nCDEF|"
     with pytest.raises(MidiError, match=r"^“tune” ") as as_midi:
-        read_file(begun, name="“tune”")
+        read_file(ambiguous, name="“tune”")
     with pytest.raises(MidiError, match=r"^“tune” ") as as_abc:
-        read_file(begun, name="“tune”", suffix=".ABC")
+        read_file(ambiguous, name="“tune”", suffix=".ABC")
     assert "MIDI" in str(as_midi.value)
     assert "MIDI" not in str(as_abc.value)
 
@@ -58,7 +58,7 @@ def packed(files: int) -> bytes:
     """Return a zip archive of empty files."""
     with zipfile.ZipFile(archive := io.BytesIO(), "w") as written:
         for number in range(files):
-            written.writestr(zipfile.ZipInfo(str(number)), b"")  # dated 1980, whenever it is made
+            written.writestr(zipfile.ZipInfo(str(number)), b"")  # with a constant date
     return archive.getvalue()
 
 
@@ -74,32 +74,32 @@ EMPTY_BARS = b"<score-partwise><part>" + b"<measure/>" * 60_000 + b"</part></sco
         (score(bars("&b;"), head=ENTITIES), "a.xml", "a.xml declares XML of its own"),
         (score(bars("&secret;"), head=EXTERNAL), "a.xml", "declares XML of its own"),
         (score(bars(""), head=PARAMETER), "a.xml", "declares XML of its own"),
-        (b"<?xml version='1.0'?>" + b"<a>" * 100_000, "a.xml", "elements more than 64 deep"),
+        (b"<?xml version='1.0'?>" + b"<a>" * 100_000, "a.xml", "elements nested more than 64 deep"),
         (SONG[:200], "a.xml", "a.xml is damaged at line 1"),
         (b"<?xml version='1.0'?><html/>", "a.xml", "holds no MusicXML score"),
         (score(bars(rest(8))), "a.xml", "holds no notes"),
         (score(bars(note("C", 4, 8) + REPEAT.format(10**8))), "a.xml", "more than 20,000 bars"),
         (score(bars(note("C", 4, 8) * 9 + REPEAT.format(9999))), "a.xml", "50,000 can be read"),
-        (score(bars(note("C", 4, 10**8))), "a.xml", "beats where at most 20,000"),
+        (score(bars(note("C", 4, 10**8))), "a.xml", "beats, but at most 20,000"),
         (score(bars("<note><duration>many</duration></note>")), "a.xml", "damaged in bar 1: dur"),
         (score(bars(note("C", 4, 8), divisions=0)), "a.xml", "divisions is 0"),
-        (EMPTY_BARS, "a.xml", "20,001 beats where at most 20,000"),
+        (EMPTY_BARS, "a.xml", "20,001 beats, but at most 20,000"),
         (BOMB, "a.mxl", "unpacks to more than the 16,777,216 bytes"),
         (ELEMENTS, "a.mxl", "a bar of more than 200,000 elements"),
-        (compressed(SONG)[:-30], "a.mxl", "a.mxl is a zip archive that is damaged"),
+        (compressed(SONG)[:-30], "a.mxl", "a.mxl is a damaged zip archive"),
         (packed(1), "a.mxl", "a zip archive without a score in it"),
         (packed(2000), "a.mxl", "an archive of 2,000 files"),
         (compressed(SONG, zipfile.ZIP_LZMA), "a.mxl", "of an unknown kind"),
         (b"ID3\x04" + bytes(100), "a.mxl", "is an MP3 recording, not a score"),
         (b"", "a.abc", "is empty"),
         (b"words", "a.abc", "holds no notes"),
-        (b"K:C\n" + b"c" * 30_000, "a.abc", "a line of 30,000 letters"),
-        (b"K:C\n" + b"Z9999|" * 4, "a.abc", "beats where at most 20,000"),
+        (b"K:C\n" + b"c" * 30_000, "a.abc", "a line of 30,000 characters"),
+        (b"K:C\n" + b"Z9999|" * 4, "a.abc", "beats, but at most 20,000"),
         (b"K:C\n" + b"".join(b"[V:%d]c|" % n for n in range(99)), "a.abc", "65 tracks"),
         (bytes(2 << 20), "a.abc", "is larger than the 1,048,576 bytes"),
     ],
 )
-def test_what_is_refused(data: bytes, name: str, sentence: str):
+def test_bad_files_are_refused(data: bytes, name: str, sentence: str):
     with pytest.raises(MidiError, match=sentence) as caught:
         read_file(data, limits=UPLOAD, name=name)
     assert "\n" not in str(caught.value)

@@ -76,7 +76,7 @@ def test_columns_are_read_only_copies_without_overflow() -> None:
     assert (tempos.onset_ticks[0], tempos.beats_per_minute.tolist()) == (0, [120.0, 90.5])
     with pytest.raises(ValueError, match="read-only"):
         tempos.onset_ticks[0] = 1
-    with pytest.raises(ValueError, match="one length"):
+    with pytest.raises(ValueError, match="equal length"):
         Tempos([0, 1], [120])
     narrow = Notes(*(np.array([100], dtype=np.uint8) for _ in range(5)))
     assert ((narrow.pitch * 3).tolist(), (narrow.pitch - 101).tolist()) == ([300], [-1])

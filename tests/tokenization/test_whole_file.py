@@ -1,4 +1,4 @@
-"""Results as files, whole or not at all; scores in the format that the name ends in; numbers and names in sentences."""
+"""Results are written completely or not at all, and scores in the format of the suffix."""
 
 import csv
 import json
@@ -12,7 +12,7 @@ from tokenization.formats import FORMATS, read_file, write_score
 from tokenization.whole_file import make_folder, write_bytes, write_csv, write_json, write_whole
 
 
-def test_csv_has_all_columns_flat(tmp_path: Path):
+def test_csv_flattens_mappings_into_columns(tmp_path: Path):
     path = tmp_path / "new" / "rows.csv"
     write_csv(path, [{"a": 1, "b": None}, {"a": "x, y", "c": {"n": 2, "mean": 0.5}, "d": [1, 2]}])
     assert path.read_text() == 'a,b,c_n,c_mean\n1,,,\n"x, y",,2,0.5\n'
@@ -20,9 +20,9 @@ def test_csv_has_all_columns_flat(tmp_path: Path):
     assert path.read_text() == "\n"
 
 
-def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path):
+def test_a_folder_that_cannot_be_made_is_an_error_in_one_sentence(tmp_path: Path):
     make_folder(tmp_path / "a" / "b", "name another one")
-    make_folder(tmp_path / "a" / "b", "name another one")  # which is there by now
+    make_folder(tmp_path / "a" / "b", "name another one")  # it exists now
     (tmp_path / "file").touch()
     there = tmp_path / "file" / "x"
     with pytest.raises(OSError, match=f"the folder {there} cannot be made .*; -o names another$"):
@@ -33,16 +33,16 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path):
         write_bytes(there / "results.json", b"")
 
 
-def test_json_is_whole_or_not_at_all(tmp_path: Path):
+def test_json_that_is_not_finite_leaves_the_file_unchanged(tmp_path: Path):
     path = tmp_path / "results.json"
     write_json(path, {"mean": None, "name": "–"})
-    with pytest.raises(ValueError, match=r"results\.json would hold a number that is none"):
+    with pytest.raises(ValueError, match=r"results\.json would hold a number that is not finite"):
         write_json(path, {"mean": float("nan")})
     assert path.read_text() == '{\n "mean": null,\n "name": "–"\n}\n'
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_name_that_is_no_text_is_written_as_escapes(tmp_path: Path):
+def test_an_undecodable_name_is_written_as_escapes(tmp_path: Path):
     write_json(tmp_path / "a.json", {"name": "a\udcff"})
     write_csv(tmp_path / "a.csv", [{"name": "a\udcff"}])
     assert json.loads((tmp_path / "a.json").read_text()) == {"name": "a\udcff"}
@@ -50,7 +50,7 @@ def test_a_name_that_is_no_text_is_written_as_escapes(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1"])
-def test_no_name_is_computed_by_a_spreadsheet(name: str, tmp_path: Path):
+def test_spreadsheets_do_not_evaluate_names(name: str, tmp_path: Path):
     write_csv(tmp_path / "a.csv", [{"name": name, "mean": -1.5, "of": {"piece": name}}])
     with (tmp_path / "a.csv").open(newline="") as file:
         (row,) = csv.DictReader(file)
@@ -59,7 +59,7 @@ def test_no_name_is_computed_by_a_spreadsheet(name: str, tmp_path: Path):
     assert (tmp_path / "a.csv").read_bytes() == f"name\na {name}\n".encode()
 
 
-def test_no_device_or_pipe_gives_way_to_a_file(tmp_path: Path):
+def test_folders_devices_and_pipes_are_not_replaced(tmp_path: Path):
     pipe, link = tmp_path / "pipe", tmp_path / "link"
     os.mkfifo(pipe)
     link.symlink_to(pipe)
@@ -71,11 +71,11 @@ def test_no_device_or_pipe_gives_way_to_a_file(tmp_path: Path):
 
 
 @pytest.mark.parametrize("has_links", [True, False])
-def test_a_new_file_takes_no_others_place(has_links: bool, tmp_path: Path, monkeypatch):
+def test_a_new_file_does_not_replace_another(has_links: bool, tmp_path: Path, monkeypatch):
     def no_links(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    if not has_links:  # as on a memory card
+    if not has_links:  # as on many memory cards
         monkeypatch.setattr(os, "link", no_links)
     path, link = tmp_path / "a", tmp_path / "link"
     write_whole(path, b"first", new=True)
@@ -87,9 +87,9 @@ def test_a_new_file_takes_no_others_place(has_links: bool, tmp_path: Path, monke
     assert sorted(tmp_path.iterdir()) == [path, link]
 
 
-def test_a_file_is_written_in_one_step_and_a_link_stays_one(tmp_path: Path, monkeypatch):
+def test_a_failed_write_keeps_the_old_file_and_a_link_stays_a_link(tmp_path: Path, monkeypatch):
     def full(*_: object) -> None:
-        raise OSError(28, "No space left on device", "a passing name")
+        raise OSError(28, "No space left on device", "a temporary name")
 
     path, link = tmp_path / "out.mid", tmp_path / "link.mid"
     link.symlink_to("out.mid")
@@ -104,7 +104,7 @@ def test_a_file_is_written_in_one_step_and_a_link_stays_one(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("ending", [*FORMATS, ".MID"])
-def test_each_format_is_read_back_and_says_how_it_was_made(ending: str, tmp_path: Path):
+def test_each_format_reads_back_and_contains_its_provenance(ending: str, tmp_path: Path):
     path, score, made = tmp_path / f"a title{ending}", piano(), {"model": "größe", "seed": 3}
     write_score(path, score, made)
     assert read_file(path).notes.pitch.tolist() == score.notes.pitch.tolist()

@@ -58,8 +58,8 @@ from tokenization.score import (
     Score,
     Tempos,
     Track,
+    cut_at_next_strike,
     steps_of,
-    struck_again,
     sustained,
 )
 from tokenization.wording import Remark, listed
@@ -224,7 +224,7 @@ class Ensemble(Goals, Plans):
 
     def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
         """Convert a valid sequence or prefix to a score; an incomplete event at the end is left out."""
-        return struck_again(score_of(self.sheet(plain(ids)), setting or Setting()))
+        return cut_at_next_strike(score_of(self.sheet(plain(ids)), setting or Setting()))
 
     def sheet(self, ids: np.ndarray) -> Sheet:
         """Return the piece on the grid that a valid plain sequence encodes."""

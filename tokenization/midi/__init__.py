@@ -1,1 +1,1 @@
-"""Any MIDI file to a score, and a score to a MIDI file."""
+"""Read MIDI files to scores, and write scores as MIDI files."""

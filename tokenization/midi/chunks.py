@@ -1,6 +1,6 @@
-"""What a MIDI file is made of: a header and track chunks, found even where the lengths they state are wrong.
+"""Split MIDI files into chunks, even if their stated lengths are wrong, and chunks into events and notes.
 
-Standard MIDI Files 1.0: a chunk is four letters, a length of four bytes (big-endian), a body.
+A chunk is a four-letter type, a four-byte big-endian length and a body (Standard MIDI Files 1.0).
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import NamedTuple
 from tokenization.midi.limits import MidiError
 from tokenization.wording import counted
 
-ZIP = b"PK\x03\x04"  # how such an archive begins
+ZIP = b"PK\x03\x04"  # the first bytes of a zip archive
 
 HEADER = b"MThd"
 TRACK = b"MTrk"
 END_OF_TRACK = b"\xff\x2f\x00"
 MOST_CHUNKS = 4096
-LEADING_BYTES = 4096  # how far into a file its header may start, after a wrapper or garbage
+LEADING_BYTES = 4096  # how far into a file the header may start, after a wrapper or garbage
 
-# The first bytes of what people rename to .mid, what it is, and what would work.
+# Other files that people rename to .mid: the first bytes, the kind of file, and advice.
 FOREIGN = (
     (ZIP, "a zip archive (or a compressed score)", "unpack it, or export MIDI from it"),
     (b"\x1f\x8b", "a gzip archive", "unpack it first"),
@@ -45,18 +45,18 @@ FOREIGN = (
 
 @dataclass(frozen=True, kw_only=True)
 class MidiChunks:
-    """The header's fields and the bodies of the tracks, as they are in the file."""
+    """The header's fields and the bodies of the tracks, unchanged."""
 
-    kind: int  # 0: one track, 1: tracks that sound together, 2: pieces in sequence
-    division: int  # ticks a beat, or SMPTE frames and ticks a frame
+    kind: int  # 0: one track, 1: simultaneous tracks, 2: independent pieces in sequence
+    division: int  # ticks per beat, or SMPTE frames per second and ticks per frame
     bodies: tuple[bytes, ...]
-    between: tuple[bytes, ...]  # what stands before the tracks, between them, and after them
+    between: tuple[bytes, ...]  # the bytes before, between and after the tracks
     wrong_lengths: int
     remarks: tuple[str, ...]
 
 
 def split_chunks(data: bytes, name: str) -> MidiChunks:
-    """Return the parts of a MIDI file, or say why it is none."""
+    """Split a MIDI file into its header fields and tracks; raises MidiError if it is not one."""
     data, remarks = _unwrapped(data, name)
     if len(data) < 14:
         raise MidiError(
@@ -70,10 +70,10 @@ def split_chunks(data: bytes, name: str) -> MidiChunks:
     if not bodies:
         raise MidiError(f"{name} has a MIDI header but no tracks after it: export it again")
     if len(bodies) > MOST_CHUNKS:
-        raise MidiError(f"{name} has more than {MOST_CHUNKS:,} tracks: unite or leave out some")
+        raise MidiError(f"{name} has more than {MOST_CHUNKS:,} tracks: merge or remove some")
     if wrong_lengths:
         remarks.append(
-            f"{counted(wrong_lengths, 'chunk')} had a wrong length and was searched for."
+            f"{counted(wrong_lengths, 'chunk')} had a wrong length, so the end was searched for."
         )
     if track_count != len(bodies):
         remarks.append(
@@ -93,7 +93,7 @@ def split_chunks(data: bytes, name: str) -> MidiChunks:
 
 
 def _unwrapped(data: bytes, name: str) -> tuple[bytes, list[str]]:
-    """Return the bytes from the header on, without a wrapper or garbage before it."""
+    """Drop a wrapper or garbage before the header; return the bytes and remarks."""
     if data.startswith(HEADER):
         return data, []
     if not data:
@@ -103,15 +103,13 @@ def _unwrapped(data: bytes, name: str) -> tuple[bytes, list[str]]:
         refuse_foreign(data, name, "a MIDI file")
     found = data.find(HEADER, 0, LEADING_BYTES)
     if found < 0:
-        raise MidiError(
-            f"{name} is not a MIDI file: it has {len(data)} bytes and no MIDI header among them"
-        )
+        raise MidiError(f"{name} is not a MIDI file: it has {len(data)} bytes but no MIDI header")
     what = "A RIFF wrapper" if is_rmid else "Something that is not MIDI"
     return data[found:], [f"{what} of {found} bytes before the header was skipped."]
 
 
 def refuse_foreign(data: bytes, name: str, wanted: str) -> None:
-    """Raise where a file is of a well-known other kind than is wanted."""
+    """Raise MidiError if a file starts like a well-known format other than the wanted one."""
     start = data.lstrip(b"\xef\xbb\xbf \t\r\n")[:16].lower()
     for magic, what, advice in FOREIGN:
         if start.startswith(magic.lower()):
@@ -119,7 +117,7 @@ def refuse_foreign(data: bytes, name: str, wanted: str) -> None:
 
 
 def _tracks(data: bytes, position: int) -> tuple[list[bytes], list[bytes], int]:
-    """Return the track bodies, what stands between the tracks, and how many chunks had a wrong length."""
+    """Return the track bodies, the bytes between the tracks, and the number of chunks with a wrong length."""
     bodies: list[bytes] = []
     between: list[bytes] = []
     wrong_lengths = last = 0
@@ -140,7 +138,7 @@ def _tracks(data: bytes, position: int) -> tuple[list[bytes], list[bytes], int]:
 
 
 def _ends_chunk(data: bytes, stop: int) -> bool:
-    """Say whether a chunk may end here: before a track, at the end, or after an end of track."""
+    """Return whether a chunk can end here: before a track, at the end of the file or after an end-of-track event."""
     return stop <= len(data) and (
         stop == len(data)
         or data.startswith(TRACK, stop)
@@ -153,7 +151,7 @@ def _next_track(data: bytes, position: int) -> int:
     return found if found >= 0 else len(data)
 
 
-# The events of a track and the notes that they begin and end.
+# The events of a track, and the notes that they form.
 
 LAST_TICK = (1 << 28) - 2
 TEXT, TRACK_NAME, MARKER, END, TEMPO, METER = 0xFF01, 0xFF03, 0xFF06, 0xFF2F, 0xFF51, 0xFF58
@@ -161,11 +159,12 @@ DRUM_CHANNEL = 9
 PITCHED_CHANNELS = [channel for channel in range(16) if channel != DRUM_CHANNEL]
 SYSTEM_DATA_BYTES = {0xF1: 1, 0xF2: 2, 0xF3: 1}
 
-Event = tuple[int, int, bytes, int]  # tick, status, of a meta event with its type, data, first byte
+# Tick, status (0xFF00 + type for a meta event), data, and the position of its first byte in the body.
+Event = tuple[int, int, bytes, int]
 
 
 class Key(NamedTuple):
-    """What a track of a file's score is in the file."""
+    """The origin in the file of a track of its score."""
 
     chunk: int
     channel: int
@@ -173,12 +172,12 @@ class Key(NamedTuple):
 
 
 class DamagedTrack(Exception):
-    """The bytes make no sense from here on, or break off."""
+    """The bytes of a track are invalid or truncated."""
 
 
 @dataclass(slots=True)
 class Note:
-    """A note of a chunk: which of its events begin and end it, and when; `off` is None where it never ends."""
+    """A note of a chunk, with the indices and ticks of its start and end events; without an end event `off` is None."""
 
     key: Key
     pitch: int
@@ -189,28 +188,28 @@ class Note:
 
 
 def notes_of(chunk: int, events: Sequence[Event], programs: Mapping[int, int]) -> list[Note]:
-    """Return the notes of a chunk; those of one channel and pitch end first-in first-out."""
-    now = dict(programs)
+    """Return the notes of a chunk; notes of one channel and pitch end first-in first-out."""
+    program = dict(programs)
     notes: list[Note] = []
-    begun: dict[tuple[int, int], deque[Note]] = defaultdict(deque)  # those that sound
+    sounding: dict[tuple[int, int], deque[Note]] = defaultdict(deque)
     for number, (tick, status, data, _) in enumerate(events):
         kind, channel = status & 0xF0, status & 15
         if status >= 0xF0 or kind not in (0x80, 0x90, 0xC0):
             continue
         if kind == 0xC0:
-            now[channel] = data[0]
+            program[channel] = data[0]
         elif kind == 0x90 and data[1]:
-            key = Key(chunk, channel, now.get(channel, 0))
+            key = Key(chunk, channel, program.get(channel, 0))
             notes.append(Note(key, data[0], number, None, tick, events[-1][0]))
-            begun[channel, data[0]].append(notes[-1])
-        elif begun[channel, data[0]]:
-            note = begun[channel, data[0]].popleft()
+            sounding[channel, data[0]].append(notes[-1])
+        elif sounding[channel, data[0]]:
+            note = sounding[channel, data[0]].popleft()
             note.off, note.end = number, tick
     return notes
 
 
 def all_events(body: bytes) -> Iterator[Event]:
-    """Yield the events of a track; raises DamagedTrack where the bytes stop making sense."""
+    """Yield the events of a track; raises DamagedTrack at the first invalid byte."""
     position = tick = running = 0
     while position < len(body):
         first = position
@@ -218,7 +217,7 @@ def all_events(body: bytes) -> Iterator[Event]:
         if delta < 128:
             position += 1
         else:
-            delta, position = _variable_length(body, position)
+            delta, position = _decode_vlq(body, position)
         tick += delta
         status = body[position] if position < len(body) else 0
         if status >= 0x80:
@@ -231,10 +230,10 @@ def all_events(body: bytes) -> Iterator[Event]:
             running = status
             stop = position + (1 if 0xC0 <= status < 0xE0 else 2)
         elif status in (0xF0, 0xF7):
-            length, position = _variable_length(body, position)
+            length, position = _decode_vlq(body, position)
             stop = position + length
         elif status == 0xFF:
-            length, start = _variable_length(body, position + 1)
+            length, start = _decode_vlq(body, position + 1)
             status, position, stop = 0xFF00 | body[position], start, start + length
         else:
             stop = position + SYSTEM_DATA_BYTES.get(status, 0)
@@ -246,8 +245,8 @@ def all_events(body: bytes) -> Iterator[Event]:
         position = stop
 
 
-def _variable_length(body: bytes, position: int) -> tuple[int, int]:
-    """Return the number of at most four bytes at a position, and the position after it."""
+def _decode_vlq(body: bytes, position: int) -> tuple[int, int]:
+    """Decode a variable-length quantity of at most four bytes; return it and the position after it."""
     value = 0
     for place in range(position, min(position + 4, len(body))):
         byte = body[place]
@@ -257,8 +256,8 @@ def _variable_length(body: bytes, position: int) -> tuple[int, int]:
     raise DamagedTrack
 
 
-def variable_length(value: int) -> bytes:
-    """Write a number of up to 28 bits, seven in a byte, the highest first."""
+def encode_vlq(value: int) -> bytes:
+    """Encode a number of up to 28 bits as a variable-length quantity."""
     if value < 128:
         return bytes((value,))
     digits = [value & 127]
@@ -268,33 +267,33 @@ def variable_length(value: int) -> bytes:
 
 
 def event_bytes(status: int, data: bytes | Sequence[int]) -> bytes:
-    """Write an event; the status of a meta event has its type."""
+    """Encode an event without its time; a status above 0xFF is 0xFF00 + the type of a meta event."""
     data = bytes(data)
     if status > 0xFF:
-        return status.to_bytes(2, "big") + variable_length(len(data)) + data
-    return bytes((status,)) + (variable_length(len(data)) if status >= 0xF0 else b"") + data
+        return status.to_bytes(2, "big") + encode_vlq(len(data)) + data
+    return bytes((status,)) + (encode_vlq(len(data)) if status >= 0xF0 else b"") + data
 
 
 def text_events(texts: Iterable[str]) -> bytes:
-    """Write texts as events at the beginning of a track."""
+    """Encode texts as text events at tick 0."""
     return b"".join(b"\0" + event_bytes(TEXT, text.encode(errors="replace")) for text in texts)
 
 
 def track_chunk(body: bytes) -> bytes:
-    """Return the chunk of a track."""
+    """Wrap the body of a track in a chunk."""
     return TRACK + len(body).to_bytes(4, "big") + body
 
 
 def decode_text(data: bytes) -> str:
-    """Read the text of an event, which names no encoding: UTF-8, Shift-JIS, else Latin-1.
+    """Decode the text of an event, whose encoding is not stated: UTF-8, Shift-JIS or Latin-1.
 
-    Latin-1 text is often valid Shift-JIS too: that is believed where kana or kanji prevail.
+    Latin-1 text is often valid Shift-JIS too, so the latter is chosen only if most letters are kana or kanji.
     """
     with suppress(UnicodeDecodeError):
         return data.decode("utf-8")
     with suppress(UnicodeDecodeError):
         text = data.decode("cp932")
-        wide = sum("\u3040" <= one <= "\u30ff" or "\u4e00" <= one <= "\u9fff" for one in text)
-        if 2 * wide > sum(letter.isalpha() for letter in text):
+        japanese = sum("\u3040" <= c <= "\u30ff" or "\u4e00" <= c <= "\u9fff" for c in text)
+        if 2 * japanese > sum(c.isalpha() for c in text):
             return text
     return data.decode("latin-1")

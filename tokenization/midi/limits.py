@@ -1,4 +1,4 @@
-"""Files opened within limits: how much music one may hold, and the error that says what is wrong with one."""
+"""Limits on the size of music files, and the error for files that cannot be read."""
 
 from __future__ import annotations
 
@@ -7,37 +7,35 @@ from pathlib import Path
 
 
 class MidiError(ValueError):
-    """A file of music that cannot be read: one sentence, with the file's name."""
+    """A music file cannot be read; the message is one sentence that names the file."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What is refused beyond: by size before parsing, the rest before an array is built."""
+    """The largest file that is accepted; checked before any array is built, the bytes before parsing."""
 
     bytes: int = 4 << 20
     notes: int = 500_000
-    tracks: int = 256  # counted by channel and program, of a written score by its instruments
+    tracks: int = 256  # per channel and program in MIDI, per instrument in notation
     seconds: float = 2 * 3600
-    beats: int = 25_000  # at any tempo: what is made from a score grows with its bars
-    bars: int = 300_000  # of a written score, in all its parts together
+    beats: int = 25_000  # at any tempo, because the cost of processing grows with the bars
+    bars: int = 300_000  # of notation, summed over its parts
     elements: int = 3_000_000  # of XML
-    signs: int = (
-        300_000  # markers of MIDI; tempos and chords of a score, as often as they are played
-    )
+    signs: int = 300_000  # markers in MIDI; tempos and chords in notation, with repeats unfolded
 
     def check(self, name: str, quantity: str, found: float) -> None:
-        """Raise where a file has more of a quantity than is allowed."""
+        """Raise MidiError if a file has more of a quantity than is allowed."""
         allowed = getattr(self, quantity)
         if found > allowed:
             unit, factor = ("minutes", 60) if quantity == "seconds" else (quantity, 1)
             raise MidiError(
-                f"{name} has {found / factor:,.0f} {unit} where at most {allowed / factor:,.0f} "
+                f"{name} has {found / factor:,.0f} {unit}, but at most {allowed / factor:,.0f} "
                 f"can be read: give a part of it"
             )
 
 
 GENEROUS = Limits()  # for a user's own files
-# For files of strangers.
+# For files uploaded by strangers.
 UPLOAD = Limits(
     bytes=1 << 20,
     notes=50_000,
@@ -51,8 +49,8 @@ UPLOAD = Limits(
 LONGEST_NAME = 80
 
 
-def opened(source: bytes | str | Path, limits: Limits, name: str | None) -> tuple[str, bytes]:
-    """Return what sentences call a file, by default by its path, and its bytes."""
+def read_source(source: bytes | str | Path, limits: Limits, name: str | None) -> tuple[str, bytes]:
+    """Return the name to use in messages, by default that of the path, and the file's bytes."""
     is_path = not isinstance(source, bytes)
     name = name or (Path(source).name or str(source) if is_path else "this file")
     name = "".join(letter if letter.isprintable() else "?" for letter in name[:LONGEST_NAME])
@@ -63,7 +61,7 @@ def opened(source: bytes | str | Path, limits: Limits, name: str | None) -> tupl
 
 
 def _bytes_of(path: Path, limits: Limits, name: str) -> bytes:
-    """Return a file's bytes, one more than allowed at most."""
+    """Read a file, at most one byte past the limit."""
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}: check its name and folder")
     if not path.is_file():

@@ -1,6 +1,6 @@
 """Write a score as a MIDI file of type 1 that reads back as the same music.
 
-Overlapping notes of one pitch and track read back first-in first-out, as everywhere in MIDI: a note
+Overlapping notes of one pitch and track are paired first-in first-out, as usual in MIDI: a note
 that would end before an earlier one swaps ends with it.
 """
 
@@ -24,24 +24,24 @@ from tokenization.midi.chunks import (
     track_chunk,
 )
 from tokenization.midi.conventions import DENOMINATORS, LONGEST_BEAT_MICROSECONDS
-from tokenization.score import Score, Track, united
+from tokenization.score import Score, Track, merged_spans
 
-COARSE_TICKS_PER_BEAT = 96  # players are known to stumble over coarser time
+COARSE_TICKS_PER_BEAT = 96  # some players mishandle lower resolutions
 USUAL_TICKS_PER_BEAT = 480
 FINEST_TICKS_PER_BEAT = 0x7FFF
 
 
 def write_midi(score: Score, *, texts: Sequence[str] = ()) -> bytes:
-    """Return a score as the bytes of a MIDI file; formats.py writes them.
+    """Encode a score as a MIDI file, with `texts` as text events at the start.
 
-    `texts` become text events at the beginning. Coarse ticks are multiplied; tracks without notes are left out.
+    A low resolution is multiplied; tracks without notes are left out.
     """
     score = score.rescaled(written_ticks_per_beat(score.ticks_per_beat))
     _check(score)
-    played = np.unique(score.notes.track).tolist()
-    tracks = [_events(score, texts)]
-    for index, channel in zip(played, _channels([score.tracks[i] for i in played]), strict=True):
-        # miditoolkit takes the channel from the place among the tracks.
+    used = np.unique(score.notes.track).tolist()
+    tracks = [_conductor_track(score, texts)]
+    for index, channel in zip(used, _channels([score.tracks[i] for i in used]), strict=True):
+        # miditoolkit derives the channel from the position among the instruments.
         fillers = [containers.Instrument(0) for _ in range(channel)]
         midi = miditoolkit.MidiFile()
         midi.instruments = [*fillers, _instrument(score, index)]
@@ -51,42 +51,42 @@ def write_midi(score: Score, *, texts: Sequence[str] = ()) -> bytes:
 
 
 def written_ticks_per_beat(ticks_per_beat: int) -> int:
-    """Return the resolution at which a score is written: its own, or a multiple if that is coarse."""
+    """Return the resolution at which a score is written: its own, or a multiple if that is low."""
     coarse = ticks_per_beat < COARSE_TICKS_PER_BEAT
     return ticks_per_beat * (USUAL_TICKS_PER_BEAT // ticks_per_beat) if coarse else ticks_per_beat
 
 
 def _check(score: Score) -> None:
-    """Raise where a score holds what MIDI cannot say."""
+    """Raise ValueError if a score contains values that MIDI cannot represent."""
     if not len(score.notes):
         raise ValueError("there are no notes to write: a MIDI file needs at least one")
     notes, meters = score.notes, score.meters
     with np.errstate(divide="ignore"):
         beat_microseconds = 60e6 / score.tempos.beats_per_minute
     spans = (
-        ("ticks a beat", score.ticks_per_beat, 1, FINEST_TICKS_PER_BEAT),
+        ("ticks per beat", score.ticks_per_beat, 1, FINEST_TICKS_PER_BEAT),
         ("onsets", notes.onset_ticks, 0, LAST_TICK),
-        ("ends of notes", notes.end_ticks, 0, LAST_TICK),
-        ("lengths of notes", notes.duration_ticks, 1, LAST_TICK),
+        ("note ends", notes.end_ticks, 0, LAST_TICK),
+        ("note lengths", notes.duration_ticks, 1, LAST_TICK),
         ("pitches", notes.pitch, 0, 127),
         ("velocities", notes.velocity, 1, 127),
         ("programs", [track.program for track in score.tracks], 0, 127),
-        ("microseconds a beat", beat_microseconds, 1, LONGEST_BEAT_MICROSECONDS),
-        ("beats of a bar", meters.numerator, 1, 255),
+        ("microseconds per beat", beat_microseconds, 1, LONGEST_BEAT_MICROSECONDS),
+        ("beats per bar", meters.numerator, 1, 255),
     )
     for what, values, lowest, highest in spans:
         wrong = [v for v in np.atleast_1d(values).tolist() if not lowest <= v <= highest]
         if wrong:
             raise ValueError(
-                f"a MIDI file has {what} of {lowest} to {highest}, but the score has {wrong[0]:g}"
+                f"a MIDI file can have {what} of {lowest} to {highest}, but the score has {wrong[0]:g}"
             )
     if not np.isin(meters.denominator, DENOMINATORS).all():
         found = sorted(set(meters.denominator.tolist()))
         raise ValueError(f"MIDI has time signatures over powers of two up to 64, not {found}")
 
 
-def _events(score: Score, texts: Sequence[str]) -> bytes:
-    """Return a first track, with all that holds for every track."""
+def _conductor_track(score: Score, texts: Sequence[str]) -> bytes:
+    """Encode the first track: tempos, time signatures, markers and texts."""
     midi = miditoolkit.MidiFile()
     midi.tempo_changes = [
         containers.TempoChange(tempo, time)
@@ -96,13 +96,13 @@ def _events(score: Score, texts: Sequence[str]) -> bytes:
         containers.TimeSignature(numerator, denominator, time)
         for time, numerator, denominator in _rows(*score.meters.columns)
     ]
-    midi.markers = [containers.Marker(_spelled(text_of(m)), m.onset_ticks) for m in score.markers]
-    return text_events(texts) + _dumped(midi)  # miditoolkit knows no text events
+    midi.markers = [containers.Marker(_latin_1(text_of(m)), m.onset_ticks) for m in score.markers]
+    return text_events(texts) + _dumped(midi)  # miditoolkit does not write text events
 
 
-def _dumped(midi: miditoolkit.MidiFile, place: int | None = None) -> bytes:
-    """Return the events of the instrument at a place, or where there is none those of the first track."""
-    midi.dump(file=(file := BytesIO()), instrument_idx=place)
+def _dumped(midi: miditoolkit.MidiFile, index: int | None = None) -> bytes:
+    """Encode the events of the instrument at an index, or of the first track if it is None."""
+    midi.dump(file=(file := BytesIO()), instrument_idx=index)
     return split_chunks(file.getvalue(), "the file").bodies[-1]
 
 
@@ -110,14 +110,14 @@ def _rows(*columns: np.ndarray) -> zip[tuple]:
     return zip(*(column.tolist() for column in columns), strict=True)
 
 
-def _spelled(text: str) -> str:
-    """Return text whose Latin-1 bytes, which miditoolkit writes, are the UTF-8 of the given one."""
+def _latin_1(text: str) -> str:
+    """Disguise UTF-8 bytes as Latin-1, because miditoolkit encodes text as Latin-1."""
     return text.encode("utf-8", errors="replace").decode("latin-1")
 
 
 def _instrument(score: Score, index: int) -> containers.Instrument:
     track = score.tracks[index]
-    instrument = containers.Instrument(track.program, track.is_drum, _spelled(track.name))
+    instrument = containers.Instrument(track.program, track.is_drum, _latin_1(track.name))
     notes = score.notes[score.notes.track == index]
     instrument.notes = [
         containers.Note(velocity, pitch, start, end)
@@ -126,15 +126,15 @@ def _instrument(score: Score, index: int) -> containers.Instrument:
         )
     ]
     pedals = score.pedals[score.pedals.track == index]
-    spans = united(pedals.onset_ticks, pedals.onset_ticks + pedals.duration_ticks)
+    spans = merged_spans(pedals.onset_ticks, pedals.onset_ticks + pedals.duration_ticks)
     instrument.pedals = [containers.Pedal(start, end) for start, end in _rows(*spans)]
     return instrument
 
 
 def _channels(tracks: Sequence[Track]) -> list[int]:
-    """Return a channel for each track, 0 … 14, not counting that of the drums.
+    """Return a channel for each track, 0 … 14, not counting the drum channel.
 
-    Where there are more tracks than channels, those of one program share.
+    If there are more tracks than channels, tracks of the same program share one.
     """
     pitched = [track.program for track in tracks if not track.is_drum]
     kits = {track.program for track in tracks if track.is_drum}
@@ -142,8 +142,8 @@ def _channels(tracks: Sequence[Track]) -> list[int]:
     if len(programs) > len(PITCHED_CHANNELS) or len(kits) > 1:
         raise ValueError(
             f"a MIDI file has channels for {len(PITCHED_CHANNELS)} programs and one drum kit, but the "
-            f"score has {len(programs)} and {len(kits)}: leave out or unite some tracks"
+            f"score has {len(programs)} and {len(kits)}: remove or merge some tracks"
         )
     if len(pitched) > len(PITCHED_CHANNELS):
         return [0 if track.is_drum else programs.index(track.program) for track in tracks]
-    return [sum(not other.is_drum for other in tracks[:place]) for place in range(len(tracks))]
+    return [sum(not other.is_drum for other in tracks[:index]) for index in range(len(tracks))]

@@ -1,1 +1,1 @@
-"""Written scores, MusicXML and ABC, to the one music type, and back to MusicXML."""
+"""Read MusicXML and ABC to scores, and write scores as MusicXML."""

@@ -1,4 +1,4 @@
-"""A written score as it is played: its bars in order, repeats unfolded, ties joined, within the limits."""
+"""Play a written score: bars in order with repeats unfolded, and ties joined, within the limits."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE
-from tokenization.midi.conventions import finished
+from tokenization.midi.conventions import complete_within
 from tokenization.midi.limits import MidiError
 from tokenization.notation.written import (
     TICKS_PER_BEAT,
-    Line,
     Part,
     PartBar,
+    SharedBar,
     Time,
-    Written,
+    WrittenScore,
     bar_ticks,
-    lay,
+    place_bars,
     rounded,
 )
 from tokenization.score import FileTimes, Marker, Meters, Notes, Score, Tempos, Track
@@ -30,68 +30,69 @@ JUMPS = ("dacapo", "dalsegno")
 
 
 class TooLong(ValueError):
-    """The repeats make more bars than are allowed."""
+    """The repeats produce more bars than are allowed."""
 
 
-def play_order(lines: Sequence[Line], most_bars: int) -> list[int]:
-    """Return the numbers of the bars as they are played.
+def play_order(bars: Sequence[SharedBar], most_bars: int) -> list[int]:
+    """Return the numbers of the bars in the order of playing.
 
-    Repeats are not taken again after a jump (da capo, dal segno), and of several endings the last
-    is played then. A coda after the jump comes for the first time, with its repeats.
+    After a jump (da capo, dal segno) repeats are not taken and the last ending is played. A coda after
+    the jump is new music, so its repeats are taken.
     """
-    groups = _ending_groups(lines)
+    groups = _ending_groups(bars)
     order: list[int] = []
-    bar, start, time, left = 0, 0, 1, 0  # left: the bar from which the jump went back
-    jumped = again = False  # again: where the music is now, it was before the jump
-    looked, codas = 0, [at for at, line in enumerate(lines) if "coda" in line.marks]
-    while bar < len(lines):
-        looked += 1
-        if len(order) >= most_bars or looked > 8 * most_bars:
+    at, start, time = 0, 0, 1  # the start of the repeat, and the number of the pass through it
+    jumped = replayed = False  # replayed: this music was already played before the jump
+    jumped_from = 0
+    visited, codas = 0, [number for number, bar in enumerate(bars) if "coda" in bar.marks]
+    while at < len(bars):
+        visited += 1
+        if len(order) >= most_bars or visited > 8 * most_bars:
             raise TooLong(f"more than {most_bars:,} bars with its repeats")
-        line, group = lines[bar], groups[bar]
-        if bar and not group and groups[bar - 1] and bar > start:  # past all endings of a repeat
-            start, time = bar, 1
-        if line.forward and bar != start:
-            start, time = bar, 1
-        if line.endings and (max(group) if again else time) not in line.endings:
-            bar += 1
+        bar, group = bars[at], groups[at]
+        if at and not group and groups[at - 1] and at > start:  # after all endings of a repeat
+            start, time = at, 1
+        if bar.forward and at != start:
+            start, time = at, 1
+        if bar.endings and (max(group) if replayed else time) not in bar.endings:
+            at += 1
             continue
-        order.append(bar)
-        if jumped and "fine" in line.marks:
+        order.append(at)
+        if jumped and "fine" in bar.marks:
             break
-        later = bisect_right(codas, bar)
-        if jumped and "tocoda" in line.marks and later < len(codas):
-            bar = start = codas[later]
-            time, again = 1, bar <= left
-        elif line.backward and not again and time < max(line.backward, 0, *group):
-            bar, time = start, time + 1
-        elif not jumped and not line.marks.isdisjoint(JUMPS):
-            jumped, again, left = True, True, bar
-            segno = next((at for at, one in enumerate(lines) if "segno" in one.marks), 0)
-            bar = start = segno if "dalsegno" in line.marks else 0
+        next_coda = bisect_right(codas, at)
+        if jumped and "tocoda" in bar.marks and next_coda < len(codas):
+            at = start = codas[next_coda]
+            time, replayed = 1, at <= jumped_from
+        elif bar.backward and not replayed and time < max(bar.backward, 0, *group):
+            at, time = start, time + 1
+        elif not jumped and not bar.marks.isdisjoint(JUMPS):
+            jumped, replayed, jumped_from = True, True, at
+            segno = next((number for number, bar in enumerate(bars) if "segno" in bar.marks), 0)
+            at = start = segno if "dalsegno" in bar.marks else 0
         else:
-            # Unless the ending of its last time follows, as in `A:|2 B`.
-            goes_on = any(after and 1 not in after for after in groups[bar + 1 : bar + 2])
-            if line.backward and not group and not goes_on:
-                start, time = bar + 1, 1
-            bar += 1
+            # A repeat without a first ending can be followed by its last one, as in `A:|2 B`.
+            ending_follows = any(after and 1 not in after for after in groups[at + 1 : at + 2])
+            if bar.backward and not group and not ending_follows:
+                start, time = at + 1, 1
+            at += 1
     return order
 
 
-def section_order(lines: Sequence[Line], sections: str, most_bars: int) -> list[int]:
-    """Return the numbers of the bars where sections come in an order of their own, each with its repeats.
+def section_order(bars: Sequence[SharedBar], sections: str, most_bars: int) -> list[int]:
+    """Return the numbers of the bars if their sections, each with its repeats, are played in a given order.
 
-    What stands before the first section comes first.
+    Bars before the first section are played first.
     """
-    starts = [bar for bar, line in enumerate(lines) if line.section]
-    stops = [*starts[1:], len(lines)]
-    bars = {lines[start].section: (start, stop) for start, stop in zip(starts, stops, strict=True)}
-    played = {  # once each: a section of which nothing is played costs time, too
-        section: [start + bar for bar in play_order(lines[start:stop], most_bars)]
-        for section, (start, stop) in bars.items()
+    starts = [number for number, bar in enumerate(bars) if bar.section]
+    stops = [*starts[1:], len(bars)]
+    spans = {bars[start].section: (start, stop) for start, stop in zip(starts, stops, strict=True)}
+    played = {  # computed once each, since an empty section takes time too
+        section: [start + number for number in play_order(bars[start:stop], most_bars)]
+        for section, (start, stop) in spans.items()
         if section in sections
     }
-    order = play_order(lines[: starts[0]], most_bars)
+    order = play_order(bars[: starts[0]], most_bars)
     for section in sections:
         order += played[section]
         if len(order) > most_bars:
@@ -99,94 +100,94 @@ def section_order(lines: Sequence[Line], sections: str, most_bars: int) -> list[
     return order
 
 
-def _ending_groups(lines: Sequence[Line]) -> list[frozenset[int]]:
-    """Return for each bar the times of all endings side by side that it is in; empty where it is in none."""
-    groups: list[frozenset[int]] = [frozenset()] * len(lines)
+def _ending_groups(bars: Sequence[SharedBar]) -> list[frozenset[int]]:
+    """Return for each bar the passes of all adjacent endings that it belongs to; empty outside endings."""
+    groups: list[frozenset[int]] = [frozenset()] * len(bars)
     first = 0
-    while first < len(lines):
+    while first < len(bars):
         last = first
-        while last < len(lines) and lines[last].endings:
+        while last < len(bars) and bars[last].endings:
             last += 1
-        together = frozenset().union(*(line.endings or () for line in lines[first:last]))
-        groups[first:last] = [together] * (last - first)
+        times = frozenset().union(*(bar.endings or () for bar in bars[first:last]))
+        groups[first:last] = [times] * (last - first)
         first = max(last, first + 1)
     return groups
 
 
 USUAL_TICKS_PER_BEAT = 480
-UNSAID: Time = (4, 4)
+DEFAULT_TIME: Time = (4, 4)
 Row = list[int]  # onset, duration, pitch, velocity, track
-Sign = TypeVar("Sign", float, str)
+Sign = TypeVar("Sign", float, str)  # a tempo or a chord
 
 
-class Laid(NamedTuple):
-    """Where the bars of a written score lie when it is played."""
+class BarLayout(NamedTuple):
+    """The bars of a written score on the time line of the played one."""
 
-    order: list[int]  # the numbers of the bars as they are played
+    order: list[int]  # the numbers of the bars in the order of playing
     starts: list[int]  # the tick at which each of these starts
-    times: list[Time]  # of each bar
-    lengths: list[int]  # of each bar
-    metres: list[tuple[int, Time]]  # with the ticks from which on they hold
+    times: list[Time]  # of each written bar
+    lengths: list[int]  # of each written bar
+    metres: list[tuple[int, Time]]  # with the ticks at which they begin
 
 
-def laid_out(written: Written) -> Laid:
-    """Return where the bars lie; what is too long or holds no notes raises a MidiError."""
+def bar_layout(written: WrittenScore) -> BarLayout:
+    """Unfold the repeats and place the bars; raises MidiError if the score is too long or has no notes."""
     limits, name = written.limits, written.name
     try:
         if written.sections:
-            order = section_order(written.lines, written.sections, limits.beats)
+            order = section_order(written.bars, written.sections, limits.beats)
         else:
-            order = play_order(written.lines, limits.beats)
+            order = play_order(written.bars, limits.beats)
     except TooLong as error:
         raise MidiError(f"{name} has {error}: give a part of it") from None
     # Each bar in the parts that have it.
     parts = [
         [part.bars[bar] for part in written.parts if bar < len(part.bars)]
-        for bar in range(len(written.lines))
+        for bar in range(len(written.bars))
     ]
     sizes = [sum(len(bar.notes) for bar in parts[number]) for number in order]
     limits.check(name, "notes", sum(sizes))
-    signs = [len(line.tempos) + len(line.chords) for line in written.lines]
+    signs = [len(bar.tempos) + len(bar.chords) for bar in written.bars]
     limits.check(name, "signs", sum(signs[bar] for bar in order))
     if not sum(sizes):
-        if any(line.chords for line in written.lines):
+        if any(bar.chords for bar in written.bars):
             raise MidiError(f"{name} holds chords but no notes: add a melody to them")
         raise MidiError(f"{name} holds no notes: choose a file with music in it")
     times = _times(written)
     lengths = [_length(bars, time) for bars, time in zip(parts, times, strict=True)]
-    starts, metres = lay([lengths[i] for i in order], [times[i] for i in order])
+    starts, metres = place_bars([lengths[i] for i in order], [times[i] for i in order])
     limits.check(name, "beats", (starts[-1] + lengths[order[-1]]) / TICKS_PER_BEAT)
-    return Laid(order, starts, times, lengths, metres)
+    return BarLayout(order, starts, times, lengths, metres)
 
 
-def played(written: Written, where: Laid | None = None) -> Score:
-    """Return the score; what is too long or holds no notes raises a MidiError.
+def played(written: WrittenScore, layout: BarLayout | None = None) -> Score:
+    """Return the played score; raises MidiError if it is too long or has no notes.
 
-    The times of its file are ticks of the played score, TICKS_PER_BEAT a beat. `where` its bars lie may be known.
+    Its `file_times` are in ticks of TICKS_PER_BEAT. `layout` saves computing `bar_layout` again.
     """
     limits, name = written.limits, written.name
-    order, starts, _, _, metres = where or laid_out(written)
-    laid = list(zip(order, starts, strict=True))
+    order, starts, _, _, metres = layout or bar_layout(written)
+    placed = list(zip(order, starts, strict=True))
     rows: list[Row] = []
     tracks: list[Track] = []
     for part in written.parts:
-        rows += _sounding(part, laid, len(tracks))
+        rows += _joined_notes(part, placed, len(tracks))
         tracks += part.tracks
-    # Before numpy, whose numbers end somewhere: a note may last longer than its bar.
+    # Checked before the conversion to numpy, whose integers could overflow: a note can outlast its bar.
     limits.check(name, "beats", max(row[0] + row[1] for row in rows) / TICKS_PER_BEAT)
-    heard, used = np.unique([row[4] for row in rows], return_inverse=True)
+    used, track = np.unique([row[4] for row in rows], return_inverse=True)
     onset, duration, pitch, velocity, _ = np.array(rows, dtype=np.int64).T
-    said = [(0, bpm) for line in written.lines[: order[0]] for _, bpm in line.tempos][-1:]
-    now = said[0][1] if said else DEFAULT_BEATS_PER_MINUTE
-    most = round(limits.beats * TICKS_PER_BEAT)
-    tempos = said + _as_played([line.tempos for line in written.lines], laid, now, most)
-    if tempos and tempos[0][0] <= starts[0]:  # it holds in the rest before a pickup, too
+    initial = [(0, bpm) for bar in written.bars[: order[0]] for _, bpm in bar.tempos][-1:]
+    current = initial[0][1] if initial else DEFAULT_BEATS_PER_MINUTE
+    last = round(limits.beats * TICKS_PER_BEAT)
+    tempos = initial + _signs_as_played([bar.tempos for bar in written.bars], placed, current, last)
+    if tempos and tempos[0][0] <= starts[0]:  # include the rest before a pickup
         tempos[0] = (0, tempos[0][1])
-    chords = _as_played([line.chords for line in written.lines], laid, "", most)
+    chords = _signs_as_played([bar.chords for bar in written.bars], placed, "", last)
     score = Score(
         ticks_per_beat=TICKS_PER_BEAT,
-        notes=Notes(onset, duration, pitch, velocity, used),
-        tracks=tuple(replace(tracks[i], sources=(i,)) for i in heard.tolist()),
+        notes=Notes(onset, duration, pitch, velocity, track),
+        tracks=tuple(replace(tracks[i], sources=(i,)) for i in used.tolist()),
         tempos=Tempos(*_columns(tempos, 2)),
         meters=Meters(*_columns([(at, *metre) for at, metre in metres], 3)),
         markers=tuple(Marker(at, chord) for at, chord in chords),
@@ -194,34 +195,34 @@ def played(written: Written, where: Laid | None = None) -> Score:
         remarks=tuple(written.remarks),
         file_times=FileTimes(np.array([0.0, 1.0]), np.array([0.0, TICKS_PER_BEAT])),
     )
-    return finished(_usual(score), limits, name)
+    return complete_within(_at_usual_resolution(score), limits, name)
 
 
 def _length(bars: list[PartBar], time: Time) -> int:
-    """Return how long a bar is in all its parts: as the longest, but for rests past a whole bar that one has."""
-    longest, whole = max((bar.length for bar in bars), default=0), bar_ticks(time)
-    if longest > whole and any(bar.length == whole for bar in bars):
-        heard = (note.ticks + note.length for bar in bars for note in bar.notes)
-        longest = longest if max(heard, default=0) > whole else whole
+    """Return the length of a bar: the longest of its parts, ignoring rests past a full bar if any part is full."""
+    longest, full = max((bar.length for bar in bars), default=0), bar_ticks(time)
+    if longest > full and any(bar.length == full for bar in bars):
+        ends = (note.ticks + note.length for bar in bars for note in bar.notes)
+        longest = longest if max(ends, default=0) > full else full
     return rounded(longest, time)
 
 
-def _times(written: Written) -> list[Time]:
-    """Return the time of each bar: the last one that was said, the first one before any is."""
-    said = next((line.time for line in written.lines if line.time), UNSAID)
+def _times(written: WrittenScore) -> list[Time]:
+    """Return the time signature of each bar; the first one also applies to the bars before it."""
+    time = next((bar.time for bar in written.bars if bar.time), DEFAULT_TIME)
     times = []
-    for line in written.lines:
-        said = line.time or said
-        times.append(said)
+    for bar in written.bars:
+        time = bar.time or time
+        times.append(time)
     return times
 
 
-def _sounding(part: Part, laid: list[tuple[int, int]], first_track: int) -> list[Row]:
-    """Return the notes of a part, tied ones as one."""
+def _joined_notes(part: Part, placed: list[tuple[int, int]], first_track: int) -> list[Row]:
+    """Return the notes of a part, with tied notes joined."""
     rows: list[Row] = []
-    # By pitch and the tick where they go on: two voices may hold one pitch.
+    # By pitch and tick of continuation; a list, since two voices can hold the same pitch.
     open_ties: defaultdict[tuple[int, int], list[Row]] = defaultdict(list)
-    for bar, start in laid:
+    for bar, start in placed:
         for note in part.bars[bar].notes if bar < len(part.bars) else ():
             onset = max(0, start + note.ticks)
             waiting = open_ties[note.pitch, onset] if note.tied_from else []
@@ -237,32 +238,33 @@ def _sounding(part: Part, laid: list[tuple[int, int]], first_track: int) -> list
     return rows
 
 
-def _as_played(
-    written: list[list[tuple[int, Sign]]], laid: list[tuple[int, int]], now: Sign, most: int
+def _signs_as_played(
+    signs: list[list[tuple[int, Sign]]], placed: list[tuple[int, int]], current: Sign, last: int
 ) -> list[tuple[int, Sign]]:
-    """Return the signs of the bars at their ticks, `most` of them from the bar; `now` is in force before the first.
+    """Return the signs of all bars at their ticks when played; `current` is in force before the first.
 
-    Where the music goes back to a bar, what was in force when it first came there is said again.
+    When the music jumps back to a bar, the sign in force there at first is repeated. Signs more than `last` ticks after
+    the start of their bar are dropped.
     """
     found: list[tuple[int, Sign]] = []
     at_first: dict[int, Sign] = {}
-    last = -1
-    for bar, start in laid:
-        before = at_first.setdefault(bar, now)
-        if bar <= last and before and before != now and all(at > 0 for at, _ in written[bar]):
+    previous = -1
+    for bar, start in placed:
+        before = at_first.setdefault(bar, current)
+        if bar <= previous and before and before != current and all(at > 0 for at, _ in signs[bar]):
             found.append((start, before))
-        signs = [(max(0, start + at), sign) for at, sign in written[bar] if at <= most]
-        found += sorted(signs, key=lambda sign: sign[0])  # the last written on a tick stays last
-        now, last = (found[-1][1] if found else now), bar
+        own = [(max(0, start + at), sign) for at, sign in signs[bar] if at <= last]
+        found += sorted(own, key=lambda sign: sign[0])  # stable: the last sign on a tick stays last
+        current, previous = (found[-1][1] if found else current), bar
     return sorted(found, key=lambda sign: sign[0])
 
 
-def _usual(score: Score) -> Score:
-    """Return the score at the usual resolution where all of it is whole numbers of ticks there."""
+def _at_usual_resolution(score: Score) -> Score:
+    """Convert a score to the usual resolution if that is exact."""
     step = score.ticks_per_beat // USUAL_TICKS_PER_BEAT
     ticks = (score.notes.onset_ticks, score.notes.duration_ticks, score.tempos.onset_ticks)
-    whole = all((column % step == 0).all() for column in (*ticks, score.meters.onset_ticks))
-    return score.rescaled(USUAL_TICKS_PER_BEAT) if whole else score
+    is_exact = all((column % step == 0).all() for column in (*ticks, score.meters.onset_ticks))
+    return score.rescaled(USUAL_TICKS_PER_BEAT) if is_exact else score
 
 
 def _columns(rows: list[tuple], count: int) -> np.ndarray:

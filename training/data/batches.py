@@ -169,7 +169,8 @@ class Batches(Dataset[np.ndarray]):
         ids, bars = self.shards.ids(row), self.shards.bars(row)
         if isinstance(self._language, Ensemble):
             style = self.shards.style(row)
-            return cut_ensemble(self._language, ids, bars, self.config, random, style)
+            another = self._random_piece
+            return cut_ensemble(self._language, ids, bars, self.config, random, another, style)
         assert self._cut is not None, "every other language is in CUTS"
         return self._cut(self._language, ids, bars, self.config, random, self._random_piece)
 

@@ -5,6 +5,7 @@ For each sequence the following is drawn:
 - its bars: a crop, the end with a countdown, or a gap and the bars around it;
 - its parts, their order, and sometimes other instruments. Within a bar, later parts accompany earlier ones, so every
   order is an example of accompaniment. The chords are a part too;
+- for a band, whether it plays in a new style (new_styles.py);
 - a transposition;
 - which attributes of the piece (style, key, tempo) and of its bars (the plan) are encoded: all, some or none, so that
   the model learns both to plan by itself and to follow a given plan.
@@ -30,10 +31,11 @@ from tokenization.ensemble.layouts import (
     with_parts,
 )
 from tokenization.ensemble.spelling import Sheet
-from tokenization.ensemble.tokens import END, HARMONY, PART_NAMES, PLAN, TEMPO
+from tokenization.ensemble.tokens import DRUMS, END, HARMONY, PART, PART_NAMES, PLAN, TEMPO
 from tokenization.language import COUNTED, PERIOD, transposed
 from training.config import DataConfig
-from training.data.examples import randomly_transposed, start_bar
+from training.data.examples import Another, randomly_transposed, start_bar
+from training.data.new_styles import in_new_style, one_metre
 
 MARKS = 24  # tokens outside bars, at most: attributes, parts, around the bars after a gap
 LONGEST_GAP = 8  # bars
@@ -52,6 +54,8 @@ MELODIC = [
                  "cello", "lead", "electric_piano", "nylon_guitar", "electric_guitar", "mallets")
 ]  # fmt: skip
 PIANO = PART_NAMES.index("piano")
+BAND = "band"  # the style of sets of bands
+DRAWS = 8  # pieces that are tried for their drums
 
 
 def cut_ensemble(
@@ -60,12 +64,16 @@ def cut_ensemble(
     bars: np.ndarray,
     config: DataConfig,
     random: np.random.Generator,
+    another: Another,
     style: str | None = None,
 ) -> np.ndarray:
     """Return a training sequence of a plain piece: up to trained_length + 1 tokens."""
     kind = _draw_kind(config, random)
     ids = ids.astype(np.int64)
     piece, gap_bars = _crop(kind, ids, bars, config, random)
+    may_change = style == BAND and kind in ("plain", "accompaniment")
+    if config.mix_styles and may_change and random.random() < config.mix_styles:
+        piece = _in_new_style(language, piece, another, random)
     piece = randomly_transposed(
         config.transpose, random, partial(transposed, language.vocabulary, piece)
     )
@@ -134,6 +142,22 @@ def _crop(
     first = start_bar(bars, len(ids), config, random)
     # Longer than a sequence, since dropping parts makes room for more bars.
     return from_bar(ids, first)[: 2 * config.trained_length + MARKS], None
+
+
+def _in_new_style(
+    language: Ensemble, ids: np.ndarray, another: Another, random: np.random.Generator
+) -> np.ndarray:
+    """Return a band's piece in a new style, perhaps with the drums of another piece."""
+    score, drummer = language.decode(ids), None
+    for _ in range(DRAWS):
+        other = another(random).astype(np.int64)
+        if (other == PART.start + DRUMS).any():
+            bars = len(language.bars(other))
+            drummer = language.decode(from_bar(other, int(random.integers(bars)))[: len(ids)])
+            if one_metre(drummer) == one_metre(score):
+                break
+    found = language.encode(in_new_style(score, drummer, random)).ids.astype(np.int64)
+    return found if ids[-1] == END else found[:-1]
 
 
 def _draw_parts(

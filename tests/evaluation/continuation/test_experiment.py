@@ -1,4 +1,4 @@
-"""The groove experiment on small models: what is measured, summed up and drawn."""
+"""The groove experiment on small models: continuations, measures and tables."""
 
 import json
 from dataclasses import replace
@@ -31,7 +31,7 @@ MODELS = {"first": "rope", "second": "absolute"}
 
 @pytest.fixture(scope="module")
 def experiment(tmp_path_factory: pytest.TempPathFactory):
-    """Return the prompts, the results of two small models, and the folder of what they wrote."""
+    """Return the prompts, the results of two small models, and the folder of their continuations."""
     folder = tmp_path_factory.mktemp("experiment")
     prompts, _ = read_prompts(write_pieces(folder), GROOVE, bars=2, tokens=PLAN.tokens)
     folders = [write_model(folder / name, "groove", kind) for name, kind in MODELS.items()]
@@ -45,15 +45,15 @@ def experiment(tmp_path_factory: pytest.TempPathFactory):
     return prompts, results["continuation"], folder
 
 
-def alone(model: Playable, prompt: PromptedPiece, plan: Plan = PLAN) -> list[np.ndarray]:
-    """Return what a prompt gets by itself."""
+def run_alone(model: Playable, prompt: PromptedPiece, plan: Plan = PLAN) -> list[np.ndarray]:
+    """Return the continuations of a prompt that is run by itself."""
     return sequences(continuing_work(model, prompt, plan).finish(), plan)
 
 
-def test_samples_are_valid_of_the_planned_length_and_a_function_of_the_seed(experiment):
+def test_samples_are_valid_have_the_planned_length_and_depend_on_the_seed(experiment):
     prompts, _, folder = experiment
     model = load(str(folder / "first"))
-    found = alone(model, prompts[0])
+    found = run_alone(model, prompts[0])
     assert len(found) == PLAN.samples
     for ids in found:
         assert GROOVE.validate(ids) is None
@@ -61,26 +61,26 @@ def test_samples_are_valid_of_the_planned_length_and_a_function_of_the_seed(expe
         assert GROOVE.end not in ids
         np.testing.assert_array_equal(ids[: len(prompts[0].ids)], prompts[0].ids)
     assert not np.array_equal(found[0], found[1])
-    assert not np.array_equal(found, alone(model, prompts[0], replace(PLAN, seed=1)))
+    assert not np.array_equal(found, run_alone(model, prompts[0], replace(PLAN, seed=1)))
     kept = [json.loads(path.read_text()) for path in (folder / "kept").iterdir()]
     results = [one["done"]["result"] for one in kept]
     assert [ids.tolist() for ids in found] in results
     assert len(results) == len(MODELS) * len(prompts)
 
 
-def test_what_is_written_can_be_heard_and_says_what_wrote_it(experiment):
+def test_continuations_are_written_as_midi_with_their_settings(experiment):
     _, _, folder = experiment
-    heard = sorted((folder / "out" / "samples").glob("first-*/*.prompt_cont_*.mid"))
-    assert len(heard) == 8
-    assert all(len(read_midi(path).notes) for path in heard)
-    assert b'"temperature": 0.6' in heard[0].read_bytes()
+    files = sorted((folder / "out" / "samples").glob("first-*/*.prompt_cont_*.mid"))
+    assert len(files) == 8
+    assert all(len(read_midi(path).notes) for path in files)
+    assert b'"temperature": 0.6' in files[0].read_bytes()
 
 
 def chosen(rows, **wanted) -> list[dict]:
     return [row for row in rows if wanted.items() <= row.items()]
 
 
-def test_yardsticks_frame_the_scores(experiment):
+def test_reference_passages_bound_the_scores(experiment):
     prompts, results, _ = experiment
     measured = results["measured"]
     for track, metric in (("pitched", "onset_duration"), ("drums", "onset_drum")):
@@ -115,7 +115,7 @@ def test_means_are_over_styles():
 
 
 @pytest.mark.parametrize(("styles", "over", "groups"), [(4, "styles", 4), (1, "pieces", 8)])
-def test_distances_have_their_interval_their_floor_and_n(styles: int, over: str, groups: int):
+def test_distances_have_an_interval_a_floor_and_n(styles: int, over: str, groups: int):
     random, passages = np.random.default_rng(0), []
     outputs = {"model": 3, "prompt looped": 1, "the piece itself": 1, "another style": 1}
     for output, samples in outputs.items():
@@ -125,13 +125,16 @@ def test_distances_have_their_interval_their_floor_and_n(styles: int, over: str,
             passages.append({**row, **{name: random.normal() for name in STATISTICS}})
     found = summary([], passages, [])
     rows = found["statistics"]
-    assert {row["output"] for row in rows} == {"model", "prompt looped"}  # no control of itself
+    assert {row["output"] for row in rows} == {
+        "model",
+        "prompt looped",
+    }  # real pieces are not compared with themselves
     assert {row["groups"] for row in rows} == {groups}
     assert {row["outputs"]["n"] for row in rows} == {24, 8}
     assert all(0 <= row["low"] <= row["wasserstein"] <= row["high"] for row in rows)
     assert all(row["floor"] > 0 for row in rows)
     table = statistics_table(found)
-    assert table.head[1:4] == ["the piece itself", "apart", "model"]
+    assert table.head[1:4] == ["the piece itself", "distance", "model"]
     for cell, holds in zip(table.rows[0][1:5], ("(8)", ".", "(24)", "["), strict=True):
         assert holds in cell
     assert {len(row) for row in table.rows} == {len(table.head)}

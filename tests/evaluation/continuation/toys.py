@@ -13,7 +13,7 @@ FILES = ("one.march.mid", "two.march.mid", "one.waltz-like.mid", "deep/two.waltz
 
 
 def piece(style: str, root: int, bars: int = 6) -> Score:
-    """Return a band that plays its style on a root: about 30 tokens a bar."""
+    """Return a trio that plays a style on a root note: about 30 tokens per bar."""
     bass, other = STYLES[style]
     end = 48 * bars
     rows = [(at, bass // 2, root + 7 * (at % 48 > 20), BASS) for at in range(0, end, bass)]
@@ -23,7 +23,7 @@ def piece(style: str, root: int, bars: int = 6) -> Score:
 
 
 def write_pieces(folder: Path) -> Path:
-    """Write four pieces in two styles, one of them in a folder of the folder."""
+    """Write four pieces in two styles, one of them in a subfolder."""
     for number, name in enumerate(FILES):
         path = folder / name
         put(path, piece(path.stem.partition(".")[2], 36 + number))

@@ -1,4 +1,4 @@
-"""The style profiles once more, as their definition reads: every note, every pair of notes. Slow."""
+"""A slow implementation of the style profiles, directly from their definition, by note and by pair of notes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Cells = dict[tuple[int, int], int]
 
 
 def slow_onset_duration(notes: Notes, ticks_per_beat: int) -> Cells:
-    """Return the bins that are not empty."""
+    """Return the non-empty bins."""
     cells: Cells = {}
     for onset, duration in zip(*(column.tolist() for column in notes.columns[:2]), strict=True):
         position = Fraction(onset, ticks_per_beat) % 4
@@ -22,7 +22,7 @@ def slow_onset_duration(notes: Notes, ticks_per_beat: int) -> Cells:
 
 
 def slow_time_pitch(notes: Notes, ticks_per_beat: int) -> Cells:
-    """Return the bins that are not empty; intervals count from 0, which is −20 semitones."""
+    """Return the non-empty bins; interval bin 0 is −20 semitones."""
     rows = list(zip(notes.onset_ticks.tolist(), notes.pitch.tolist(), strict=True))
     cells: Cells = {}
     for a, (onset_a, pitch_a) in enumerate(rows):

@@ -1,4 +1,4 @@
-"""Form is counted bar by bar: what returns, what repeats, how chords move, and what shows that a piece ends."""
+"""The measures of form, and the signs of an ending."""
 
 import math
 from typing import Any
@@ -19,7 +19,7 @@ CHORD = [(0, 48, 48), (0, 60, 48), (0, 64, 48), (0, 67, 48)]
 
 
 def music(*bars: list[tuple]) -> Score:
-    """Return a score with a bar for each list of (tick in the bar, pitch, length or half a beat)."""
+    """Return a score with one bar per list of (tick in the bar, pitch, duration, by default half a beat)."""
     return piano_of(
         (number * BAR + tick, *(length or [6]), pitch)
         for number, bar in enumerate(bars)
@@ -29,7 +29,7 @@ def music(*bars: list[tuple]) -> Score:
 
 A, B = THEME, OTHER
 NEARLY = [*A, *B]
-VARIED = [*NEARLY[:-1], (42, 71)]  # 7 cells of 9 are the same
+VARIED = [*NEARLY[:-1], (42, 71)]  # 7 of 9 cells are equal
 SINGLE = [[(0, 40 + bar)] for bar in range(3)]
 FIRST = [[(0, 60 + bar), (24, 70 + bar)] for bar in range(8)]
 CHANGED = [[(0, 60 + bar), (24, 50 - bar)] for bar in range(8)]
@@ -41,24 +41,24 @@ FULL = [[(tick, 60) for tick in range(0, 48, 8)]] * 8
 @pytest.mark.parametrize(
     ("bars", "start", "expected"),
     [
-        # A return comes from four bars back or more.
+        # A return is to a bar at least four bars earlier.
         ([A, B, B, B, A], 4, {"returns": 1, "repeats": 1, "notes": 4}),
         ([B, B, B, A, A], 4, {"returns": 0, "repeats": 1}),
-        ([A, B, B, B, [*A[:3], (36, 71)]], 4, {"returns": 1, "repeats": 0}),  # 3 cells of 5
-        # Circles have most of one of the four before.
+        ([A, B, B, B, [*A[:3], (36, 71)]], 4, {"returns": 1, "repeats": 0}),  # 3 of 5 cells
+        # A loop repeats most of one of the four bars before.
         ([B, NEARLY, VARIED, NEARLY, VARIED], 1, {"circles": 3}),
         ([A, B, *SINGLE[:2], A], 0, {"circles": 1}),
         ([A, B, *SINGLE, A], 0, {"circles": 0}),
         ([*[A] * 5, *SINGLE, *[A] * 3], 0, {"circles": 4}),
-        # A phrase is like the earlier bars that are most like it.
+        # A phrase is compared with the most similar earlier bars.
         ([*FIRST, *FIRST], 8, {"phrases": 1}),
         ([*FIRST, *CHANGED], 8, {"phrases": pytest.approx(1 / 3)}),
         (FIRST, 0, {"phrases": None}),
-        # Phrases contrast by how high their tops lie and swell by their notes; a rest is none.
+        # Contrast compares the top notes of phrases, swell their number of notes; rests do not count.
         ([*LOW, *HIGH], 0, {"contrast": 3, "swell": 0}),
         ([*LOW, *FULL], 0, {"contrast": 0, "swell": pytest.approx(math.log(2) / 2)}),
         ([*LOW, *[[]] * 8], 0, {"contrast": None, "swell": None}),
-        # Of the third bar, nothing is in the first half.
+        # The first half of the third bar is silent.
         ([[(0, 40), (24, 60)], [(12, 40), (0, 60)], [(36, 60)]], 0, {"downbeat": 0.5}),
         (
             [A, *[[]] * 5],
@@ -72,7 +72,7 @@ def test_form(bars: list, start: int, expected: dict[str, Any]):
     assert {name: found[name] for name in expected} == expected
 
 
-def test_signs_of_an_end():
+def test_signs_of_an_ending():
     ended = signs(music(RUN, RUN, RUN, CHORD), 3)
     assert ended == {"tonic": True, "thinner": True, "longer": True, "all": True}
     going = signs(music(RUN, RUN, RUN, RUN), 3)
@@ -86,7 +86,7 @@ def test_signs_of_an_end():
     assert last_bar(music()) == 0
 
 
-def test_the_key_of_a_scale_is_its_own_in_every_key():
+def test_the_tonic_of_a_scale_is_found_in_every_key():
     scale = np.array([0, 2, 4, 5, 7, 9, 11, 12, 7, 4, 0])
     weight = np.array([3, 1, 2, 1, 2, 1, 1, 3, 2, 2, 4])
     assert [tonic(scale + key, weight) for key in range(12)] == [*range(12)]

@@ -1,4 +1,4 @@
-"""The closest passage of a collection is what comparing with each passage by hand finds, in any key."""
+"""The closest passage of a collection equals the result of an exhaustive comparison, in any key."""
 
 import numpy as np
 
@@ -19,17 +19,17 @@ def score(rng: np.random.Generator, bars: int, shift: int = 0) -> Score:
 
 
 def as_set(one: Score, bar: int, shift: int = 0) -> set[tuple[int, int, int]]:
-    """Return the notes of the bars from one on, by their place in them, in another key."""
+    """Return the notes of a passage as (onset, pitch, track), transposed by a shift."""
     rows = zip(one.notes.onset_ticks, one.notes.pitch, one.notes.track, strict=True)
     begun = ((at - bar * 4 * BEAT, pitch, track) for at, pitch, track in rows)
     return {
-        (place, pitch + (shift if track == OTHER else 0), track)
-        for place, pitch, track in begun
-        if 0 <= place < BARS * 4 * BEAT
+        (onset, pitch + (shift if track == OTHER else 0), track)
+        for onset, pitch, track in begun
+        if 0 <= onset < BARS * 4 * BEAT
     }
 
 
-def test_the_closest_passage_is_found_as_by_comparing_with_each():
+def test_the_closest_passage_matches_an_exhaustive_search():
     rng = np.random.default_rng(3)
     pieces = {f"piece {number}": score(rng, 6) for number in range(5)}
     known = Collection((name, one, 6) for name, one in pieces.items())
@@ -46,13 +46,13 @@ def test_the_closest_passage_is_found_as_by_comparing_with_each():
         assert known.closest(keys)[0] == best
 
 
-def test_music_in_another_key_is_the_same():
+def test_transposition_does_not_matter():
     known = Collection([("it", score(np.random.default_rng(5), 4), 4)])
     for bar, keys in passages(score(np.random.default_rng(5), 4, shift=-5), 0, 4):
         assert known.closest(keys) == (1.0, "it", bar)
 
 
-def test_few_notes_are_no_passage():
+def test_passages_need_enough_notes():
     rng = np.random.default_rng(1)
     one = score(rng, 2)
     assert len([*passages(one, 0, 2)]) == 1

@@ -1,4 +1,4 @@
-"""Musical statistics, by hand and against MusPy where it keeps to its formulas, and distances between them."""
+"""Music statistics, checked by hand and against MusPy, and distances between their distributions."""
 
 import warnings
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # MusPy imports what is deprecated
+    warnings.simplefilter("ignore")  # MusPy uses deprecated imports
     import muspy
 
 from evaluation.metrics.estimates import Spread
@@ -24,8 +24,8 @@ from tokenization.score import Score
 BAR = 48
 
 
-def by_muspy(score: Score) -> muspy.Music:
-    """Return a score, which is on the grid of steps, as MusPy's music."""
+def to_muspy(score: Score) -> muspy.Music:
+    """Convert a score on the grid of steps to a MusPy object."""
     tracks = [muspy.Track(is_drum=track.is_drum) for track in score.tracks]
     for onset, duration, pitch, velocity, track in np.stack(score.notes.columns, 1).tolist():
         tracks[track].notes.append(muspy.Note(onset, pitch, duration, velocity))
@@ -36,13 +36,13 @@ def by_muspy(score: Score) -> muspy.Music:
 def test_equal_to_muspy(seed: int):
     score = random_trio(seed, 150, beats=40)
     assert score.end_ticks % 12, "MusPy adds no bar or beat"
-    music, found = by_muspy(score), statistics(score)
+    music, found = to_muspy(score), statistics(score)
     expected = {
         "pitch_class_entropy": muspy.pitch_class_entropy(music),
         "scale_consistency": muspy.scale_consistency(music),
         "groove_consistency": muspy.groove_consistency(music, BAR),
         "polyphony": muspy.polyphony(music),
-        "polyphony_rate": muspy.polyphony_rate(music, threshold=1),  # which it compares strictly
+        "polyphony_rate": muspy.polyphony_rate(music, threshold=1),  # MusPy compares strictly
         "pitch_range": muspy.pitch_range(music),
         "note_length": score.pitched.duration_ticks.mean() / 12,
         "notes_a_bar": 150 / -(-score.end_ticks // BAR),
@@ -51,17 +51,17 @@ def test_equal_to_muspy(seed: int):
     assert statistics(score.rescaled(480)) == pytest.approx(found)
 
 
-def test_empty_beats_are_muspys_where_no_note_ends_on_a_beat():
+def test_empty_beats_equal_muspys_unless_a_note_ends_on_a_beat():
     rows = [(0, 5, 60, OTHER), (14, 20, 64, BASS), (80, 3, 36, DRUMS), (125, 6, 60, OTHER)]
     score = trio(rows)
     rate = statistics(score)["empty_beat_rate"]
-    assert rate == pytest.approx(muspy.empty_beat_rate(by_muspy(score)))
-    assert rate == pytest.approx(6 / 11)  # of the beats 0 … 10, these sound: 0, 1, 2, 6, 10
+    assert rate == pytest.approx(muspy.empty_beat_rate(to_muspy(score)))
+    assert rate == pytest.approx(6 / 11)  # beats 0, 1, 2, 6 and 10 of 11 sound
     ends_with_a_beat = trio([(0, 12, 60, OTHER), (36, 12, 60, OTHER)])
     assert statistics(ends_with_a_beat)["empty_beat_rate"] == pytest.approx(2 / 4)
 
 
-def test_drums_alone_and_nothing():
+def test_drums_only_and_an_empty_score():
     found = statistics(trio([(at, 1, 36, DRUMS) for at in (0, 12, 24, 36, 48, 60)]))
     assert {name: value for name, value in found.items() if value is not None} == {
         "groove_consistency": pytest.approx(1 - 2 / BAR),
@@ -87,7 +87,7 @@ def test_repeated_bars():
     assert bars_of(notes, BAR) == bars_of(shuffled, BAR)
 
 
-def test_distances_have_a_row_a_statistic():
+def test_distances_have_one_row_per_statistic():
     outputs, real = (
         [{"polyphony": x, "range": 5.0, "piece": n} for n, x in enumerate(values)]
         for values in ((2.0, None), (1.0, 3.0))
@@ -104,30 +104,30 @@ def test_distances_have_a_row_a_statistic():
 
 
 def of_styles(values: np.ndarray) -> list[dict]:
-    """Return a row a value, of a style a row."""
+    """Return one row per value; each row of the array is a style."""
     return [{"range": x, "style": style} for style, row in enumerate(values) for x in row]
 
 
-def test_the_interval_of_a_distance_holds_the_true_one_as_often_as_it_says():
-    styles, random, held = 3, np.random.default_rng(3), []
+def test_the_coverage_of_the_interval_of_a_distance():
+    styles, random, covered = 3, np.random.default_rng(3), []
     for _ in range(300):
         of_style = random.normal(0, 1, (styles, 1))
         real = of_style + random.normal(0, 0.5, (styles, 1))
         outputs = 1 + of_style + random.normal(0, 0.5, (styles, 3))
         (found,) = distances(of_styles(outputs), of_styles(real), "style")
-        held.append(found.low <= 1 <= found.high)
-    assert np.mean(held) == pytest.approx(0.95, abs=0.04)  # three standard errors of 300 trials
+        covered.append(found.low <= 1 <= found.high)
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.04)  # three standard errors of 300 trials
 
 
-def test_two_sets_of_real_pieces_are_about_as_far_apart_as_the_floor_says():
+def test_the_floor_is_the_expected_distance_of_two_sets():
     random = np.random.default_rng(6)
     apart = [wasserstein(*random.normal(size=(2, 6))) for _ in range(2000)]
-    told = [floor([[x] for x in random.normal(size=6)]) for _ in range(60)]
-    found, expected = (np.array(values, dtype=float).mean() for values in (told, apart))
+    floors = [floor([[x] for x in random.normal(size=6)]) for _ in range(60)]
+    found, expected = (np.array(values, dtype=float).mean() for values in (floors, apart))
     assert found == pytest.approx(expected, rel=0.2)
 
 
-def test_pieces_of_a_style_count_as_one():
+def test_the_pieces_of_a_style_count_as_one_group():
     real = np.array([[1.0], [2.0], [4.0], [7.0]])
     outputs, sets = of_styles(real[::-1] + 1), (np.repeat(real, times, 1) for times in (1, 5))
     (once,), (often,) = (distances(outputs, of_styles(one), "style") for one in sets)

@@ -1,4 +1,4 @@
-"""Style profiles against the reference vectors and against their definition, note by note and pair by pair; copies."""
+"""Style profiles, checked against reference vectors and their definition; copying and diversity."""
 
 import json
 from pathlib import Path
@@ -28,11 +28,11 @@ GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "style_profiles.json
 
 
 def cells(histogram: np.ndarray) -> dict[tuple[int, int], int]:
-    """Return the bins that are not empty."""
+    """Return the non-empty bins."""
     return {(int(i), int(j)): int(histogram[i, j]) for i, j in np.argwhere(histogram)}
 
 
-def test_profiles_and_similarities_are_golden():
+def test_profiles_and_similarities_match_the_golden_file():
     pieces = [trio([(*note, OTHER) for note in piece]).notes for piece in GOLDEN["pieces"]]
     durations = [onset_duration(notes, GOLDEN["resolution"]) for notes in pieces]
     pitches = [time_pitch(notes, GOLDEN["resolution"]) for notes in pieces]
@@ -49,7 +49,7 @@ def test_profiles_and_similarities_are_golden():
 
 @st.composite
 def pieces(draw):
-    """Return notes as ugly as they come, and a resolution."""
+    """Draw arbitrary notes and a resolution."""
     ticks_per_beat = draw(st.sampled_from([1, 5, 12, 480]))
     onset = st.integers(0, draw(st.sampled_from([1, 6, 40])) * ticks_per_beat)
     duration = st.integers(0, 3 * ticks_per_beat)
@@ -66,7 +66,7 @@ def test_profiles_equal_their_definition(piece, pairs_at_once: int):
     assert cells(onset_duration(*piece)) == slow_onset_duration(*piece)
 
 
-def test_many_notes_at_once_take_little_memory():
+def test_many_simultaneous_notes_need_little_memory():
     """40,000 notes make 1.6 billion pairs; equal ones are counted together."""
     pitch = np.random.default_rng(0).integers(128, size=40_000)
     zero = np.zeros_like(pitch)
@@ -76,7 +76,7 @@ def test_many_notes_at_once_take_little_memory():
     assert found.sum() == found[0].sum() == (np.outer(counted, counted) * near).sum() - len(pitch)
 
 
-def test_an_onset_is_the_place_in_the_bar_of_any_metre():
+def test_onsets_are_positions_in_the_bar_in_any_metre():
     waltz = [(36 * bar + at, 6, 60 + at % 5) for bar in range(8) for at in (0, 12, 24, 30)]
     score = piano_of(waltz).replace(meters=Meters(*np.array([[0, 3, 4]]).T))
     found = profiles(score)["onset_duration"]
@@ -84,13 +84,13 @@ def test_an_onset_is_the_place_in_the_bar_of_any_metre():
     for part in (excerpt(score, 0, 72), excerpt(score, 108), *quarters(score)):
         assert cosine(found, profiles(part)["onset_duration"]) == pytest.approx(1)
     np.testing.assert_array_equal(track_profiles(score)["Piano", "onset_duration"], found)
-    # After a bar of one beat, those of four begin elsewhere.
+    # A first bar of one beat shifts the bars of four.
     upbeat = Meters(*np.array([[0, 1, 4], [12, 4, 4]]).T)
     moved = piano_of([(0, 6, 60), *[(12 + 48 * bar, 6, 62) for bar in range(3)]])
     assert cells(profiles(moved.replace(meters=upbeat))["onset_duration"]) == {(0, 3): 4}
 
 
-def test_profiles_are_of_pitched_tracks_of_all_or_of_each_name():
+def test_profiles_of_pitched_tracks_of_all_tracks_and_by_track_name():
     tracks = (Track("Bass", 33), Track("Drums", 0, True), Track("Keys"), Track("Keys"), Track("-"))
     drums = [(0, 1, 36, DRUMS), (48, 1, 36, DRUMS), (6, 1, 42, DRUMS)]
     score = trio([(0, 6, 40, 0), (12, 6, 60, 2), (12, 6, 64, 3), *drums], tracks=tracks)
@@ -111,7 +111,7 @@ def test_profiles_are_of_pitched_tracks_of_all_or_of_each_name():
     assert alike.keys() == by_track.keys()
 
 
-def test_quarters_are_of_equal_duration_and_keep_the_place_in_the_bar():
+def test_quarters_have_equal_duration_and_keep_onsets():
     score = trio([(at, 3, 60, OTHER) for at in (0, 50, 100, 149, 150, 299, 300, 597)])
     parts = quarters(score)  # 600 ticks
     assert [part.notes.onset_ticks.tolist() for part in parts] == [

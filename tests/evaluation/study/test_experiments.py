@@ -1,4 +1,4 @@
-"""Jobs of a study are done once, kept whole, and go on where they stopped; the sentence where some of them fail."""
+"""Jobs run once, are stored whole and resume; failures are reported in a sentence."""
 
 import json
 from dataclasses import replace
@@ -15,13 +15,13 @@ from evaluation.study.accompaniment import accompaniment
 from evaluation.study.experiments import Measurement, conduct, models_of, run
 from evaluation.study.form_and_infilling import form, infilling
 from evaluation.study.losses import extrapolation
-from evaluation.study.piece_jobs import Choice, drawn, held_out
+from evaluation.study.piece_jobs import Choice, draw_pieces, held_out
 from tests.app.toy_models import write_model
 from tests.training.makers import prepared_set
 from tokenization.prepared import TOKENS_FILE, Prepared
 
 
-def test_models_are_compared_over_the_pieces_that_all_have_read(tmp_path: Path, monkeypatch):
+def test_models_are_compared_on_the_pieces_that_all_have_read(tmp_path: Path, monkeypatch):
     data = prepared_set(tmp_path / "remi", "remi", held_out=7)
     kinds = {"ape": "absolute", "sine": "sine_spe"}
     folders = [write_model(tmp_path / name, "remi", kind) for name, kind in kinds.items()]
@@ -44,7 +44,7 @@ def test_models_are_compared_over_the_pieces_that_all_have_read(tmp_path: Path, 
 
     alone, none = compared(replace(choice, skip=4))
     assert none == []
-    # A job reads four pieces, and the first piece ends it.
+    # A job reads four pieces, and fails at the first.
     monkeypatch.setattr(likelihood, "piece_loss", piece_loss)
     found, (failure,) = compared(choice)
     names = [choice.prepared.name(row) for row in pieces.rows[:4]]
@@ -57,13 +57,13 @@ def test_models_are_compared_over_the_pieces_that_all_have_read(tmp_path: Path, 
         assert one["apart"][0]["pieces"] == 3
 
 
-def test_pieces_that_are_skipped_are_the_same_for_any_length(tmp_path: Path, monkeypatch):
+def test_the_same_pieces_are_skipped_for_any_length(tmp_path: Path, monkeypatch):
     data = prepared_set(tmp_path / "data", "ensemble", held_out=0, tested=9)
     choice = Choice(data=str(data), pieces=9, split="test", seed=0, device="cpu")
 
     def taken(skip: int, fewest_bars: int = 0) -> list[int]:
         chosen, random = replace(choice, skip=skip), np.random.default_rng(0)
-        rows, places = drawn(chosen, random, fewest_bars=fewest_bars)
+        rows, places = draw_pieces(chosen, random, fewest_bars=fewest_bars)
         return chosen.prepared.pieces.file[rows[places]].tolist()
 
     every = taken(0)
@@ -87,7 +87,7 @@ def test_pieces_that_are_skipped_are_the_same_for_any_length(tmp_path: Path, mon
         partial(accompaniment, hide=["bass"], bars=2),
     ],
 )
-def test_of_damaged_tokens_nothing_is_kept_under_the_checksum_of_whole_ones(make, tmp_path: Path):
+def test_damaged_tokens_are_refused(make, tmp_path: Path):
     data = prepared_set(tmp_path / "data", "ensemble", held_out=2)
     models = models_of(["untrained:tiny:ensemble"], "cpu")
     choice = Choice(data=str(data), pieces=2, split="validation", seed=0, device="cpu")
@@ -99,8 +99,8 @@ def test_of_damaged_tokens_nothing_is_kept_under_the_checksum_of_whole_ones(make
         make(models, replace(choice))
 
 
-def noted(*, value: int, where: str) -> int:
-    """Write down that it ran, and return the square; refuse what is negative."""
+def recorded(*, value: int, where: str) -> int:
+    """Record the call and return the square; raise ValueError for negative values."""
     with Path(where).open("a") as file:
         file.write(f"{value}\n")
     if value < 0:
@@ -110,10 +110,10 @@ def noted(*, value: int, where: str) -> int:
 
 def job(value: int, where: object, **more: dict) -> Measurement:
     places = {"where": str(where)}
-    return Measurement(measure=noted, arguments={"value": value}, places=places, **more)
+    return Measurement(measure=recorded, arguments={"value": value}, places=places, **more)
 
 
-def test_what_was_done_is_not_done_again_and_what_fails_stops_nothing(tmp_path: Path):
+def test_finished_jobs_are_not_repeated_and_failed_ones_do_not_stop_the_rest(tmp_path: Path):
     jobs, told = [job(value, tmp_path / "ran") for value in (2, -1, 3)], []
     for _ in range(2):
         found = run(jobs, folder=tmp_path / "kept", progress=lambda *now: told.append(now))
@@ -128,33 +128,33 @@ def test_what_was_done_is_not_done_again_and_what_fails_stops_nothing(tmp_path: 
     assert json.loads(kept.read_text())["arguments"] == {"value": 2}
 
 
-def test_a_result_belongs_to_what_was_measured_wherever_it_lies():
+def test_the_key_of_a_result_does_not_depend_on_paths():
     assert job(2, "a").key == job(2, "b").key
     assert len({one.key for one in (job(2, "a"), job(3, "a"), job(2, "a", identity={"w": 1}))}) == 3
 
 
-def asking(*, value: int):
-    """Ask for one work, then for another where the value is odd."""
+def generating(*, value: int):
+    """Yield one generation, and a second one if the value is odd."""
     if value == 3:
-        raise ValueError("3 has nothing to ask for")
+        raise ValueError("3 cannot be measured")
     yield [value]
     if value % 2:
         yield [-value]
     if value == 4:
-        raise OSError("what was written for 4 cannot be read")
+        raise OSError("the result for 4 cannot be read")
     return value**2
 
 
-def test_what_jobs_ask_for_is_written_in_one_batch(monkeypatch: pytest.MonkeyPatch):
+def test_the_generations_of_several_jobs_run_in_one_batch(monkeypatch: pytest.MonkeyPatch):
     written: list[list[int]] = []
     monkeypatch.setattr(jobs_module, "together", lambda works: iter([written.append([*works])]))
     told: list[int] = []
-    asked = [Measurement(measure=asking, arguments={"value": value}) for value in range(10)]
-    found = run(asked, progress=lambda done, _: told.append(done))
+    jobs = [Measurement(measure=generating, arguments={"value": value}) for value in range(10)]
+    found = run(jobs, progress=lambda done, _: told.append(done))
     assert [done.result for done in found] == [0, 1, 4, None, None, 25, 36, 49, 64, 81]
-    assert found[3].error == "3 has nothing to ask for"
-    assert found[4].error == "what was written for 4 cannot be read"
+    assert found[3].error == "3 cannot be measured"
+    assert found[4].error == "the result for 4 cannot be read"
     assert written == [[0, 1, 2, 4, 5, 6, 7], [-1, -5, -7], [8, 9], [-9]]
     assert told == [0, 8, 10]
     for workers, sizes in ((0, [8, 2]), (2, [5, 5]), (4, [3, 3, 3, 1]), ("tcp://host:1", [8, 2])):
-        assert [*map(len, jobs_module._parts(asked, workers))] == sizes
+        assert [*map(len, jobs_module._batches(jobs, workers))] == sizes

@@ -1,4 +1,4 @@
-"""MIDI files made byte by byte, such as no program should write, and looks at what is read."""
+"""Build MIDI files byte by byte, including invalid ones, and show what was read from them."""
 
 from tokenization.score import Score
 
@@ -6,7 +6,7 @@ END = b"\x00\xff\x2f\x00"
 
 
 def variable_length(value: int) -> bytes:
-    """Write a number in groups of seven bits, the highest first."""
+    """Encode a variable-length quantity."""
     groups = [value & 127]
     while value := value >> 7:
         groups.append(value & 127 | 128)
@@ -14,7 +14,7 @@ def variable_length(value: int) -> bytes:
 
 
 def event(delta: int, *data: int) -> bytes:
-    """Return any event after a time."""
+    """Return an event with its delta time."""
     return variable_length(delta) + bytes(data)
 
 
@@ -39,7 +39,7 @@ def meta(delta: int, kind: int, data: bytes) -> bytes:
 
 
 def name(text: bytes) -> bytes:
-    """Return a track name at the start."""
+    """Return a track name at tick 0."""
     return meta(0, 0x03, text)
 
 
@@ -48,12 +48,12 @@ def tempo(delta: int, microseconds: int) -> bytes:
 
 
 def meter(delta: int, numerator: int, power: int) -> bytes:
-    """Return a time signature over two to a power."""
+    """Return a time signature whose denominator is a power of two."""
     return meta(delta, 0x58, bytes((numerator, power, 24, 8)))
 
 
 def chunk(letters: bytes, body: bytes, length: int | None = None) -> bytes:
-    """Return a chunk, with a false length if one is given."""
+    """Return a chunk, with a wrong length if one is given."""
     return letters + (len(body) if length is None else length).to_bytes(4, "big") + body
 
 
@@ -71,15 +71,15 @@ def midi(*tracks: bytes, kind: int = 1, division: int = 480) -> bytes:
 
 
 def note_file(*events: bytes, **header_fields: int) -> bytes:
-    """Return a file of one track: the events, then a note of a beat."""
+    """Return a file with one track: the events, then a note of one beat."""
     return midi(track(*events, on(0), off(480)), **header_fields)
 
 
-NOTE = track(on(0), off(480))  # a track of one note, a beat long
+NOTE = track(on(0), off(480))  # a track with one note of one beat
 
 
 def rows(score: Score, track: int | None = None) -> list[tuple[int, ...]]:
-    """Return (onset, duration, pitch) of the notes, of one track or of all."""
+    """Return (onset, duration, pitch) for the notes of one track or of all."""
     notes = score.notes if track is None else score.notes[score.notes.track == track]
     return list(zip(*(column.tolist() for column in notes.columns[:3]), strict=True))
 
@@ -89,7 +89,7 @@ def remarks(score: Score) -> str:
 
 
 def sixteen_channels() -> bytes:
-    """Return a type-0 file: a note on each of the channels, programs, a pedal, a marker, running status."""
+    """Return a type-0 file with notes on all channels, programs, a pedal, a marker and running status."""
     events = [name(b"all in one"), tempo(0, 400_000), meter(0, 3, 2), meta(0, 6, b"A_m7")]
     events += [program(0, 3 * channel, channel) for channel in range(16)]
     events += [pedal(0, 127)]
@@ -100,7 +100,7 @@ def sixteen_channels() -> bytes:
 
 
 def karaoke() -> bytes:
-    """Return a file with an exclusive message, lyrics in Shift-JIS, and many tempo changes."""
+    """Return a file with a system exclusive message, lyrics in Shift-JIS, and many tempo changes."""
     lyrics = [meta(48, 0x05, syllable.encode("cp932")) for syllable in "さくらさくら"]
     tempos = [tempo(24, 500_000 + 1_000 * step) for step in range(200)]
     melody = [part for pitch in (69, 69, 71) * 8 for part in (on(0, pitch), off(96, pitch))]
@@ -113,7 +113,7 @@ def karaoke() -> bytes:
 
 
 def drums_by_name() -> bytes:
-    """Return a file with drums on the wrong channel and notes without length."""
+    """Return a file with drums on the wrong channel and notes of length 0."""
     hits = [part for _ in range(16) for part in (on(24, 36), off(0, 36), on(24, 42), off(0, 42))]
     bass = [part for pitch in (36, 43) * 8 for part in (on(0, pitch, 90, 2), off(96, pitch, 2))]
     return midi(

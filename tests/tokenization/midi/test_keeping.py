@@ -1,4 +1,4 @@
-"""Music is written into a MIDI file, and everything else in the file is as it was."""
+"""Music is written into a MIDI file, and everything else in the file is unchanged."""
 
 import io
 from collections import Counter
@@ -22,15 +22,15 @@ from tokenization.midi.keeping import KeptMidi
 from tokenization.midi.reading import read_midi
 from tokenization.score import Meters, Notes, Score, Track
 
-Row = tuple[int, int, int, int]  # beat-steps of onset and length, pitch, velocity
+Row = tuple[int, int, int, int]  # onset and length in steps of the language, pitch, velocity
 LANGUAGES = ("remi", "groove", "ensemble")
 
 
-Timed = tuple[int, Any]  # a tick, and a message of a channel or of the file
+Timed = tuple[int, Any]  # a tick, and a channel or meta message
 
 
 def saved(kind: int, division: int, *tracks: Sequence[Timed]) -> bytes:
-    """Return a file of tracks of messages at ticks, in this order where ticks are equal."""
+    """Encode tracks of messages at ticks; messages on one tick keep their order."""
     file = mido.MidiFile(type=kind, ticks_per_beat=division)
     if kind == 0:
         tracks = ([row for track in tracks for row in track],)
@@ -56,7 +56,7 @@ def notes_at(rows: Sequence[Row], channel: int, start: int = 0) -> list[Timed]:
 
 
 def band(kind: int = 1, division: int = 480, bars: int = 8, pickup: bool = False) -> bytes:
-    """Return a file with everything in it: five instruments, of which two share a channel."""
+    """Return a file with all kinds of events and five instruments, of which two share a channel."""
     beat, bar = division, 4 * division
     meta, message = mido.MetaMessage, mido.Message
     start = beat * pickup
@@ -68,7 +68,7 @@ def band(kind: int = 1, division: int = 480, bars: int = 8, pickup: bool = False
         return lambda _: message("control_change", control=64, value=value)
 
     def line(step: int, length: int, *pitches: int, first: int = 0) -> list[Row]:
-        """Return a note every so many ticks: these pitches in turn."""
+        """Return a note every `step` ticks, cycling through the pitches."""
         numbers = range(bars * bar // step)
         return [(first + step * n, length, pitches[n % len(pitches)], 40 + n % 80) for n in numbers]
 
@@ -123,7 +123,7 @@ def band(kind: int = 1, division: int = 480, bars: int = 8, pickup: bool = False
 
 @lru_cache(4)
 def events(data: bytes) -> list[list[tuple[int, tuple[int, ...]]]]:
-    """Return the events of each track but its end: tick and bytes, as mido reads them."""
+    """Return the events of each track except its end, as ticks and bytes read by mido."""
     found = []
     for track in mido.MidiFile(file=io.BytesIO(data)).tracks:
         tick, rows = 0, []
@@ -135,13 +135,13 @@ def events(data: bytes) -> list[list[tuple[int, tuple[int, ...]]]]:
     return found
 
 
-def is_made(event: tuple[int, tuple[int, ...]]) -> bool:
-    """Say whether an event is the text that says how a file was made."""
+def is_provenance(event: tuple[int, tuple[int, ...]]) -> bool:
+    """Return whether an event is the text with the provenance of the file."""
     return bytes(event[1]).startswith(b"\xff\x01") and b"musicgen {" in bytes(event[1])
 
 
 def sounding(data: bytes) -> Counter[tuple[int, ...]]:
-    """Return the notes of a file: track, channel, onset, end, pitch and velocity, first-in first-out."""
+    """Return the notes of a file as (track, channel, onset, end, pitch, velocity), paired first-in first-out."""
     found: Counter[tuple[int, ...]] = Counter()
     for number, rows in enumerate(events(data)):
         begun: dict[tuple[int, int], list[tuple[int, int]]] = {}
@@ -160,11 +160,11 @@ def piece_in(name: str, data: bytes, **choices: object) -> Piece:
     return read_piece(language(name), data, name="song.mid", **choices)  # type: ignore[arg-type]
 
 
-def going_on(piece: Piece, bars: int, rows: Sequence[Row], track: int = 0) -> tuple[Edit, Score]:
-    """Return new notes after the first bars: rows in steps of the language's notes after the seam."""
+def continued(piece: Piece, bars: int, rows: Sequence[Row], track: int = 0) -> tuple[Edit, Score]:
+    """Continue the first bars of a piece with notes whose onsets count from the seam."""
     prompt = piece.prompt(bars)
     edit = edit_of(piece.original, prompt.score, piece.language, start=prompt.ticks)
-    assert edit is not None, "it came from a file"
+    assert edit is not None, "the piece was read from a file"
     return edit, with_rows(prompt.score, prompt.ticks, rows, track, piece.language.onset_steps)
 
 
@@ -176,7 +176,7 @@ def with_rows(score: Score, start: int, rows: Sequence[Row], track: int, steps: 
 
 
 def expected(division: int, seam: int, steps: int, rows: Sequence[Row]) -> Counter:
-    """Return when rows of steps sound in a file, to the nearest tick."""
+    """Return the (onset, end, pitch, velocity) of rows in a file, rounded to ticks."""
 
     def tick(step: int) -> int:
         return seam + (2 * step * division + steps) // (2 * steps)
@@ -187,25 +187,25 @@ def expected(division: int, seam: int, steps: int, rows: Sequence[Row]) -> Count
 RISING: list[Row] = [(4 * n, 2, 60 + n, 80) for n in range(8)]
 
 
-@pytest.mark.parametrize(("name", "track", "home"), [
+@pytest.mark.parametrize(("name", "track", "target"), [
     ("remi", 0, (2, 0)), ("groove", 0, (3, 1)), ("groove", 1, (4, 9)), ("ensemble", 0, (1, 2)),
 ])  # fmt: skip
-def test_new_notes_go_on_in_the_tracks_and_channels_of_their_part(name, track, home):
+def test_new_notes_use_the_track_and_channel_of_their_part(name, track, target):
     data = band()
     piece = piece_in(name, data, **({"tracks": ["Piano"]} if name == "remi" else {}))
-    edit, score = going_on(piece, 4, RISING, track)
+    edit, score = continued(piece, 4, RISING, track)
     new = sounding(KeptMidi(edit).edited(score))
-    assert {note[:2] for note in new if note[2] >= 16 * 480} == {home}
+    assert {note[:2] for note in new if note[2] >= 16 * 480} == {target}
 
 
 def check_kept(data: bytes, new: bytes, seam: int) -> None:
-    """Check that all before a tick is as it was, and that of what was later nothing is left."""
+    """Check that events before the seam are unchanged and that all later events of the file are gone."""
     for before, after in zip(events(data), events(new), strict=True):
-        early = [event for event in after if event[0] < seam and not is_made(event)]
-        assert early == [event for event in before if event[0] < seam and not is_made(event)]
+        early = [event for event in after if event[0] < seam and not is_provenance(event)]
+        assert early == [event for event in before if event[0] < seam and not is_provenance(event)]
     file, given = mido.MidiFile(file=io.BytesIO(new)), mido.MidiFile(file=io.BytesIO(data))
     assert (file.type, file.ticks_per_beat) == (given.type, given.ticks_per_beat)
-    # What sounded has ended.
+    # Sounding notes end at the seam.
     assert all(note[3] <= seam for note in sounding(new) if note[2] < seam)
     late = [bytes(event[1]) for rows in events(new) for event in rows if event[0] >= seam]
     assert not any(b"later" in one or one[:2] in (b"\xff\x51", b"\xff\x05") for one in late)
@@ -214,7 +214,7 @@ def check_kept(data: bytes, new: bytes, seam: int) -> None:
         for _, (status, *values) in rows:
             if status >> 4 == 0xE or (status >> 4 == 0xB and values[0] == 64):
                 state[status, values[0] if status < 0xC0 else 0] = tuple(values)
-    # Nothing is bent or held.
+    # Pitch bends are reset and pedals released.
     assert all(v == (0, 64) if key[0] >= 0xE0 else v[1] < 64 for key, v in state.items())
 
 
@@ -230,7 +230,7 @@ def check_kept(data: bytes, new: bytes, seam: int) -> None:
 def test_a_continuation_of_any_file(kind, division, bars, pickup, name, rows):
     data = band(kind, division, pickup=pickup)
     piece = piece_in(name, data)
-    edit, score = going_on(piece, min(bars, piece.bars), rows)
+    edit, score = continued(piece, min(bars, piece.bars), rows)
     kept = KeptMidi(edit)
     new, seam = kept.edited(score, ['musicgen {"a": 1}']), int(edit.tick_of(edit.start))
     if not pickup:
@@ -251,7 +251,9 @@ def test_a_continuation_of_any_file(kind, division, bars, pickup, name, rows):
         max_size=8, unique_by=lambda row: row[2],
     ),
 )  # fmt: skip
-def test_rewritten_bars_lose_what_was_heard_alone(kind, division, first, pickup, name, rows):
+def test_rewritten_bars_lose_only_the_notes_that_the_model_read(
+    kind, division, first, pickup, name, rows
+):
     data = band(kind, division, pickup=pickup)
     piece = piece_in(name, data)
     start, stop = bar_lines(piece.score, first)[[first - 1, first]].tolist()
@@ -265,7 +267,7 @@ def test_rewritten_bars_lose_what_was_heard_alone(kind, division, first, pickup,
     new = kept.edited(with_rows(emptied, start, scaled, 0, steps))
     heard = {source for track in piece.score.tracks for source in track.sources}
     gone = {kept.keys[source][:2] for source in heard}
-    # What is new has pitches that nothing else has.
+    # The new notes have pitches of their own.
     stay = [n for n in sounding(data).elements() if not (low <= n[2] < high and n[:2] in gone)]
     assert Counter(n for n in sounding(new).elements() if n[4] < 94) == Counter(stay)
     for before, after in zip(events(data), events(new), strict=False):
@@ -276,7 +278,7 @@ def test_rewritten_bars_lose_what_was_heard_alone(kind, division, first, pickup,
 
 
 def accompanied(data: bytes, part: Track, rows: Sequence[Row]) -> bytes:
-    """Return a file with a part written to all of it."""
+    """Add an accompanying part to a file."""
     heard = piece_in("ensemble", data).score
     at = len(heard.tracks)
     edit = Edit(original=data, kind="midi", heard=heard, onset_steps=24, tracks=(at,))
@@ -284,7 +286,7 @@ def accompanied(data: bytes, part: Track, rows: Sequence[Row]) -> bytes:
     return KeptMidi(edit).edited(with_rows(score, 0, rows, at, 24))
 
 
-def test_an_accompaniment_adds_a_track_and_touches_no_other():
+def test_an_accompaniment_adds_a_track_and_leaves_the_others_unchanged():
     tune = notes_at([(480 * n, 480, 60 + n % 5, 80) for n in range(32)], 3)
     data = saved(1, 480, [(0, mido.MetaMessage("track_name", name="x"))], tune)
     rows = [(24 * n, 6, 36, 90) for n in range(32)]
@@ -295,7 +297,7 @@ def test_an_accompaniment_adds_a_track_and_touches_no_other():
     assert mido.MidiFile(file=io.BytesIO(new)).tracks[2].name == "Drums"
 
 
-def test_a_file_of_type_0_stays_one_and_a_new_part_takes_a_free_channel():
+def test_a_type_0_file_keeps_its_type_and_a_new_part_gets_a_free_channel():
     data = band(0)
     new = accompanied(data, Track("Violin", 40), [(24 * n, 6, 80, 90) for n in range(32)])
     assert mido.MidiFile(file=io.BytesIO(new)).type == 0
@@ -308,16 +310,16 @@ def test_a_file_of_type_0_stays_one_and_a_new_part_takes_a_free_channel():
     ([(0, 3, 4)], [(0, 3, 4)], []),
     ([(0, 4, 4), (8, 3, 4)], [(0, 4, 4), (8, 3, 4)], []),
     ([(0, 4, 4)], [(0, 4, 4), (16, 3, 4)], [(16, 3, 4)]),
-    ([(0, 5, 8)], [(0, 5, 8)], []),  # in which bars are laid as 3/8 and 1/4
+    ([(0, 5, 8)], [(0, 5, 8)], []),  # split into bars of 3/8 and 1/4
 ])  # fmt: skip
-def test_bar_lines_and_metres_of_what_follows(metres, written, added):
+def test_new_bars_keep_the_metre_of_the_file_or_state_their_own(metres, written, added):
     beat, metre = 480, partial(mido.MetaMessage, "time_signature")
     meters = [(beat * at, metre(numerator=n, denominator=d)) for at, n, d in metres]
     tune = notes_at([(beat * n, beat, 60 + n % 7, 80) for n in range(16)], 0)
     piece = piece_in("ensemble", saved(1, beat, meters, tune))
     beats = piece.score.ticks_per_beat
     lines = bar_lines(piece.score, piece.bars).tolist()
-    edit, score = going_on(piece, sum(line <= 16 * beats for line in lines) - 1, RISING)
+    edit, score = continued(piece, sum(line <= 16 * beats for line in lines) - 1, RISING)
     at, top, low = np.array(written).T
     bars_on = bars_of(Meters(at * beats, top, low), beats, 200)
     score = score.replace(meters=bars_on.meters(beats // 4))
@@ -326,17 +328,17 @@ def test_bar_lines_and_metres_of_what_follows(metres, written, added):
     assert [*rows] == [(beat * at, n, d) for at, n, d in [*metres, *added]]
 
 
-def test_played_music_goes_on_at_its_own_tempo_and_in_its_own_time():
-    """What a hand plays off the file's beats: new notes lie on the beats that were found."""
+def test_a_performance_is_continued_at_its_own_tempo():
+    """If the music was played off the beats of the file, new notes follow the estimated beats."""
     random = np.random.default_rng(3)
-    beat = 317.0  # ticks of 480 a beat: 181.7 beats a minute of a file that says 120
+    beat = 317.0  # in ticks of 480 per beat: 181.7 beats per minute in a file that states 120
     ticks = np.sort(np.concatenate([beat * np.arange(64), beat * (np.arange(0, 64, 4) + 0.5)]))
     ticks += random.normal(0, 4, 80)
     rows = [(int(t) + 40, 150, 60 + n % 7, 80) for n, t in enumerate(ticks.clip(0))]
     data = saved(1, 480, notes_at(rows, 0))
     piece = piece_in("remi", data)
     assert any("estimated" in remark for remark in piece.remarks)
-    edit, score = going_on(piece, 8, [(4 * n, 2, 90, 80) for n in range(8)])
+    edit, score = continued(piece, 8, [(4 * n, 2, 90, 80) for n in range(8)])
     kept = KeptMidi(edit)
     new, seam = kept.edited(score), int(edit.tick_of(edit.start))
     ratio = np.diff(sorted(note[2] for note in sounding(new) if note[4] == 90)) / beat
@@ -347,14 +349,14 @@ def test_played_music_goes_on_at_its_own_tempo_and_in_its_own_time():
 
 
 @pytest.mark.parametrize("damage", [
-    lambda data: data[:-20],  # breaks off
+    lambda data: data[:-20],  # truncated
     lambda data: data.replace(b"MTrk\x00", b"MTrk\x01", 1),  # a wrong length
 ])  # fmt: skip
-def test_what_is_damaged_is_written_from_its_notes_and_it_is_said(damage):
+def test_a_damaged_file_is_replaced_by_its_notes_and_the_user_is_told(damage):
     notes = (make.on(0, 60 + n % 5) + make.off(480, 60 + n % 5) for n in range(32))
-    edit, score = going_on(piece_in("remi", damage(make.midi(make.track(*notes)))), 2, RISING)
+    edit, score = continued(piece_in("remi", damage(make.midi(make.track(*notes)))), 2, RISING)
     with pytest.raises(NotKept):
         KeptMidi(edit)
-    found, said = file_of(".mid", score, edit=edit)
-    assert said.startswith("Written from the notes alone, not into your file: ")
+    found, reason = file_of(".mid", score, edit=edit)
+    assert reason.startswith("Written from the notes alone, not into your file: ")
     assert len(read_midi(found).notes) == len(score.notes)

@@ -1,4 +1,4 @@
-"""Any file that users have reads as the music in it, or says in one sentence why not."""
+"""Every file is either read or refused with a one-sentence reason."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from tokenization.score import Columns, Marker, Score, Track
 
 
 def listed(found: Columns) -> list[tuple[int, ...]]:
-    """Return tempos, meters or pedals as rows."""
+    """Return tempos, meters or pedals as tuples."""
     return list(zip(*(column.tolist() for column in found.columns), strict=True))
 
 
@@ -33,11 +33,14 @@ def listed(found: Columns) -> list[tuple[int, ...]]:
         (b"ID3\x04" + bytes(100), "is an MP3 recording, not a MIDI file: only notes"),
         (b"RIFF\x24\0\0\0WAVEfmt ", "is a WAV"),
         (b"PK\3\4" + bytes(100), "is a zip archive"),
-        (make.midi(make.track(make.on(0), make.off(2**27))), "beats where at most 25,000"),
-        (make.midi(make.track(make.on(2**28 - 1), make.off(1) * 9)), "more than 268,435,455 ticks"),
+        (make.midi(make.track(make.on(0), make.off(2**27))), "beats, but at most 25,000"),
+        (
+            make.midi(make.track(make.on(2**28 - 1), make.off(1) * 9)),
+            "is longer than 268,435,455 ticks",
+        ),
     ],
 )
-def test_what_is_no_music_is_refused_in_a_sentence(data, sentence):
+def test_files_without_music_are_refused_in_a_sentence(data, sentence):
     with pytest.raises(MidiError, match=sentence) as caught:
         read_midi(data, name="song\n.mid")
     message = str(caught.value)
@@ -54,19 +57,19 @@ LONG = make.midi(make.track(make.on(480 * 2_600), make.off(480)))
     ("data", "limits", "sentence"),
     [
         (bytes(2**20 + 1), UPLOAD, r"larger than the 1,048,576 bytes"),
-        (make.midi(make.track(*MANY)), UPLOAD, "50,001 notes where at most 50,000"),
-        (make.midi(*[NOTE] * 65), UPLOAD, "65 tracks where at most 64"),
-        (LONG, UPLOAD, "22 minutes where at most 20"),
-        (LONG, Limits(beats=100), "2,601 beats where at most 100"),
+        (make.midi(make.track(*MANY)), UPLOAD, "50,001 notes, but at most 50,000"),
+        (make.midi(*[NOTE] * 65), UPLOAD, "65 tracks, but at most 64"),
+        (LONG, UPLOAD, "22 minutes, but at most 20"),
+        (LONG, Limits(beats=100), "2,601 beats, but at most 100"),
         (make.midi(*[make.track()] * 5_000), Limits(), "more than 4,096 tracks"),
     ],
 )
-def test_limits_name_what_is_too_much(data, limits, sentence):
+def test_errors_name_the_exceeded_limit(data, limits, sentence):
     with pytest.raises(MidiError, match=sentence):
         read_midi(data, limits=limits)
 
 
-def test_paths_are_named_in_errors(tmp_path: Path):
+def test_errors_name_the_file(tmp_path: Path):
     path = tmp_path / "song.MID"
     path.write_bytes(b"no")
     with pytest.raises(MidiError, match=r"^song\.MID is not a MIDI file"):
@@ -77,7 +80,7 @@ def test_paths_are_named_in_errors(tmp_path: Path):
         read_midi(tmp_path / "none.mid")
 
 
-def test_one_track_of_many_channels_splits_by_channel_and_program():
+def test_a_track_is_split_by_channel_and_program():
     score = read_midi(make.sixteen_channels())
     assert [track.is_drum for track in score.tracks].index(True) == 9
     assert [track.program for track in score.tracks] == [3 * channel for channel in range(16)]
@@ -103,7 +106,7 @@ def on_channel(channel: int, *before: bytes) -> bytes:
         make.event(1 << 11, 0xB0, 7, 100),
     ],
 )
-def test_programs_set_in_a_track_without_notes_hold_for_the_others(first: bytes):
+def test_programs_in_a_track_without_notes_apply_to_the_others(first: bytes):
     setup = make.track(first, make.program(0, 33, 1), make.program(0, 5, 2), make.program(9, 6, 2))
     own = on_channel(2, make.program(0, 7, 2), make.program(0, 40, 3))
     score = read_midi(make.midi(setup, on_channel(1), own, on_channel(3)))
@@ -123,7 +126,7 @@ def test_programs_set_in_a_track_without_notes_hold_for_the_others(first: bytes)
         ("Bass", 0, 36, False),
     ],
 )
-def test_drums_off_channel_10_are_known_by_name_where_that_is_clear(name, program, pitch, is_drum):
+def test_drums_outside_channel_10_are_recognised_by_name(name, program, pitch, is_drum):
     events = [make.name(name.encode()), make.program(0, program), make.on(0, pitch)]
     score = read_midi(make.midi(make.track(*events, make.off(9, pitch))))
     assert score.tracks == (Track(name, program, is_drum),)
@@ -140,25 +143,25 @@ def test_drums_off_channel_10_are_known_by_name_where_that_is_clear(name, progra
         (b" Piano\0\0", "Piano"),
     ],
 )
-def test_text_in_any_encoding(data, text):
+def test_the_encoding_of_text_is_detected(data, text):
     score = read_midi(make.note_file(make.name(data), make.meta(0, 6, data.strip(b" \0"))))
     assert score.tracks[0].name == text
     assert score.markers == (Marker(0, text),)
 
 
-def test_pieces_of_a_type_2_file_follow_each_other():
+def test_the_pieces_of_a_type_2_file_are_joined():
     second = make.track(make.tempo(0, 400_000), make.on(0, 62), make.off(9, 62))
     score = read_midi(make.midi(NOTE, second, kind=2))
     assert rows(score) == [(0, 480, 60), (1920, 9, 62)]
     assert listed(score.tempos) == [(0, 120), (1920, 150)]
     assert "2 pieces of a type-2 file" in remarks(score)
     assert rows(read_midi(make.midi(NOTE, kind=2))) == [(0, 480, 60)]
-    with pytest.raises(MidiError, match="2 notes where at most 1"):
+    with pytest.raises(MidiError, match="2 notes, but at most 1"):
         read_midi(make.midi(NOTE, second, kind=2), limits=Limits(notes=1))
 
 
-def test_what_a_piece_of_a_type_2_file_says_ends_with_its_last_bar():
-    """Which is the last of its own metre; the next one keeps its own tempos."""
+def test_events_of_a_type_2_piece_end_with_its_last_bar():
+    """The last bar is measured in the piece's own metre, and the next piece keeps its own tempos."""
     waltz = [make.meter(0, 3, 2), make.on(0), make.off(1500), make.tempo(4500, 1_000_000)]
     second = [make.tempo(0, 400_000), make.on(0, 62), make.tempo(960, 500_000), make.off(4800, 62)]
     score = read_midi(make.midi(make.track(*waltz), make.track(*second), kind=2))
@@ -166,7 +169,7 @@ def test_what_a_piece_of_a_type_2_file_says_ends_with_its_last_bar():
     assert listed(score.tempos) == [(0, 120), (2880, 150), (3840, 120)]
     assert score.meters.onset_ticks.tolist() == [0, 2880]
     endless = make.track(make.on(0), make.off(1 << 27))
-    with pytest.raises(MidiError, match="beats where at most"):
+    with pytest.raises(MidiError, match="beats, but at most"):
         read_midi(make.midi(make.track(*waltz), endless, kind=2))
 
 
@@ -205,38 +208,38 @@ RUNNING = [make.event(0, 0xB0, 7, 99), make.event(0, 64, 99), make.event(1900, 6
         ),
     ],
 )
-def test_the_pedal_of_a_channel_holds_in_all_its_tracks(tracks: tuple[bytes, ...]):
+def test_a_pedal_applies_to_all_tracks_of_its_channel(tracks: tuple[bytes, ...]):
     later = make.track(make.on(1940, channel=1), make.off(480, channel=1))
     score = read_midi(make.midi(*tracks, later))
     assert sorted(spans(score)) == [[], [SPAN], [SPAN]]
     assert len(score.notes) == 3
 
 
-def test_a_pedal_that_is_never_released_is_so_at_the_end():
+def test_a_pedal_without_release_is_released_at_the_end():
     score = read_midi(make.midi(hand(72), make.track(DOWN), hand(60, channel=1)))
     assert sorted(spans(score)) == [[], [(0, 480)]]
 
 
-def test_a_damaged_track_beside_the_pedal_is_repaired_as_ever():
+def test_a_damaged_track_is_repaired_if_pedals_are_shared():
     broken = make.track(make.on(0, 72), make.off(480, 72), make.on(0, 200), make.off(480, 72))
     score = read_midi(make.midi(broken, make.track(DOWN, UP)))
     assert "above 127 became 127" in remarks(score)
     assert spans(score) == [[SPAN]]
 
 
-def test_no_tempo_and_no_meter_are_assumed_with_a_remark():
+def test_a_missing_tempo_and_meter_are_assumed_with_remarks():
     score = read_midi(make.midi(NOTE))
     assert (listed(score.tempos), listed(score.meters)) == ([(0, 120)], [(0, 4, 4)])
     assert score.remarks == (
-        "No tempo is given: 120 beats a minute were assumed.",
+        "No tempo is given: 120 beats per minute were assumed.",
         "No time signature is given: 4/4 was assumed.",
     )
     complete = read_midi(make.note_file(make.tempo(0, 0xFFFFFF), make.meter(0, 6, 3)))
-    assert listed(complete.tempos) == [(0, 60e6 / 0xFFFFFF)]  # the slowest that a file can say
+    assert listed(complete.tempos) == [(0, 60e6 / 0xFFFFFF)]  # the slowest tempo in MIDI
     assert (listed(complete.meters), complete.remarks) == ([(0, 6, 8)], ())
 
 
-def test_hundreds_of_tempos_are_kept_and_the_last_on_a_tick_holds():
+def test_all_tempos_are_kept_except_earlier_ones_on_the_same_tick():
     changes = [make.tempo(24, 500_000 + step) for step in range(500)]
     score = read_midi(make.note_file(make.tempo(0, 1), make.tempo(0, 300_000), *changes))
     assert len(score.tempos) == 501
@@ -254,28 +257,28 @@ def test_impossible_tempos_and_signatures_are_left_out():
         assert "1 impossible time signature" in remarks(score)
 
 
-def test_a_late_signature_holds_from_the_start_or_after_four_four():
+def test_a_late_signature_moves_to_the_start_or_follows_four_four():
     soon = read_midi(make.note_file(make.meter(10, 3, 2), make.meter(1430, 4, 2)))
     assert listed(soon.meters) == [(0, 3, 4), (1440, 4, 4)]
-    assert "taken from the start" in remarks(soon)
+    assert "moved to the start" in remarks(soon)
     late = read_midi(make.note_file(make.meter(5000, 3, 2)))
     assert listed(late.meters) == [(0, 4, 4), (5000, 3, 4)]
 
 
 @pytest.mark.parametrize(
-    ("frames", "frame_ticks", "ticks_a_second"),
+    ("frames", "frame_ticks", "ticks_per_second"),
     [(24, 4, 96), (25, 1, 25), (30, 80, 2400), (29, 100, 3000 / 1.001)],
 )
-def test_smpte_time_becomes_beats_at_the_right_seconds(frames, frame_ticks, ticks_a_second):
+def test_smpte_times_keep_their_seconds(frames, frame_ticks, ticks_per_second):
     division = (256 - frames) << 8 | frame_ticks
     notes = make.track(make.tempo(0, 10**6), make.on(0), make.off(7_000))
     score = read_midi(make.midi(notes, division=division))
     end = tempo_map(score).to_seconds(np.array(score.end_ticks / score.ticks_per_beat))
-    assert float(end) == pytest.approx(7_000 / ticks_a_second, rel=1e-12)
+    assert float(end) == pytest.approx(7_000 / ticks_per_second, rel=1e-12)
     assert "SMPTE" in remarks(score)
 
 
-def test_what_lies_far_after_the_notes_is_dropped():
+def test_events_far_after_the_notes_are_dropped():
     far = [make.meta(2**27, 6, b"far"), make.tempo(0, 9)]
     score = read_midi(make.midi(make.track(DOWN, make.on(0), make.off(480), *far)))
     assert score.markers == ()

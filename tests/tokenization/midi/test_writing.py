@@ -1,4 +1,4 @@
-"""What is written reads back as the same music."""
+"""Written MIDI files read back as the same music."""
 
 import re
 from itertools import pairwise
@@ -23,7 +23,7 @@ def parts_of(count: int) -> tuple[Track, ...]:
 
 
 def score_of(notes: Notes = MIDDLE_C, **parts: object) -> Score:
-    """Return a score that needs nothing assumed when it is read."""
+    """Return a score without missing attributes, so that the reader assumes nothing."""
     complete = {"ticks_per_beat": 480, "tracks": parts_of(1), "tempos": Tempos([0], [120.0])}
     return Score(notes=notes.sorted(), **{**complete, "meters": Meters([0], [4], [4]), **parts})
 
@@ -34,28 +34,28 @@ def assert_same(read: Score, written: Score) -> None:
 
 
 def changes(draw, values: st.SearchStrategy, end: int) -> tuple[list[int], list]:
-    """Draw changes at growing ticks, the first at 0."""
+    """Draw changes at increasing ticks, the first at 0."""
     ticks = [0, *sorted(draw(st.sets(st.integers(1, end), max_size=4)))]
     return ticks, [draw(values) for _ in ticks]
 
 
 def spans(draw, end: int) -> list[tuple[int, int]]:
-    """Draw spans that follow each other, with or without a gap."""
+    """Draw consecutive spans, with or without gaps."""
     ticks = sorted(draw(st.lists(st.integers(0, end), max_size=8, unique=True)))
     return [(a, b - a) for a, b in pairwise(ticks)][:: draw(st.integers(1, 2))]
 
 
 @st.composite
 def scores(draw) -> Score:
-    """Return any score that MIDI can say: a pitch of a track starts anew when it has ended."""
+    """Draw any score that MIDI can represent, without overlapping notes of one pitch and track."""
     ticks_per_beat = draw(st.sampled_from([1, 8, 12, 96, 480, 32_767]))
     end = 20 * ticks_per_beat
     notes, pedals, tracks = [], [], []
     kit = draw(st.integers(0, 127))
     for track in range(draw(st.integers(1, 18))):
         is_drum = draw(st.booleans())
-        named = draw(TEXT)
-        tracks.append(Track(named, kit if is_drum else draw(st.integers(1, 15)), is_drum))
+        name = draw(TEXT)
+        tracks.append(Track(name, kit if is_drum else draw(st.integers(1, 15)), is_drum))
         for pitch in draw(st.sets(st.integers(0, 127), min_size=1, max_size=3)):
             length = st.tuples(st.integers(0, end), st.integers(1, end))
             for onset, duration in spans(draw, end) or [draw(length)]:
@@ -84,7 +84,7 @@ def test_any_score_reads_back(score: Score):
     assert_same(read, written)
     assert read.remarks == ()
     assert write_midi(score) == data
-    # An event that symusic misreads, after the length of the first track: it is read event by event.
+    # Insert an event that symusic misreads at the start of the first track, to test the slow reader.
     length = int.from_bytes(data[18:22], "big") + 3
     odd = data[:18] + length.to_bytes(4, "big") + b"\0\xf7\0" + data[22:]
     assert_same(read_midi(odd), written)
@@ -102,14 +102,14 @@ def test_overlapping_notes_of_a_pitch_keep_onsets_and_ends(rows):
         assert sorted(after.end_ticks) == sorted(before.end_ticks)
 
 
-def test_coarse_ticks_are_multiplied():
+def test_a_low_resolution_is_multiplied():
     found = [written_ticks_per_beat(n) for n in (1, 12, 95, 96, 220)]
     assert found == [480, 480, 475, 96, 220]
     read = read_midi(write_midi(score_of(Notes([3], [1], [60], [80], [0]), ticks_per_beat=12)))
     assert (read.notes.onset_ticks[0], read.notes.duration_ticks[0]) == (120, 40)
 
 
-def test_another_resolution_rounds_but_loses_no_note():
+def test_rescaling_rounds_but_keeps_every_note():
     score = score_of(Notes([3, 13], [8, 1], [60, 61], [80, 80], [0, 0]), markers=(Marker(14, "x"),))
     coarse = score.rescaled(48)
     assert coarse.notes == Notes([0, 1], [1, 1], [60, 61], [80, 80], [0, 0])
@@ -118,11 +118,11 @@ def test_another_resolution_rounds_but_loses_no_note():
 
 
 def on_tracks(count: int) -> Notes:
-    """Return a note on each of so many tracks."""
+    """Return one note on each of several tracks."""
     return Notes(*[[0] * count, [9] * count, [60] * count, [80] * count, range(count)])
 
 
-def test_tracks_have_channels_of_their_own_and_drums_the_tenth():
+def test_each_track_has_its_own_channel_and_drums_have_the_tenth():
     tracks = tuple(Track("", 1, is_drum=index == 3) for index in range(16))
     data = write_midi(score_of(on_tracks(16), tracks=tracks))
     programs = [value for value in re.sub(rb"MTrk....", b"", data, flags=re.S) if value >> 4 == 0xC]
@@ -130,7 +130,7 @@ def test_tracks_have_channels_of_their_own_and_drums_the_tenth():
     assert data.count(b"\x00\x99\x3c") == 1
 
 
-def test_more_tracks_than_channels_share_by_program():
+def test_tracks_of_one_program_share_a_channel_if_there_are_too_few():
     score = score_of(on_tracks(30), tracks=parts_of(30))
     data = write_midi(score)
     for channel in range(15):
@@ -144,17 +144,17 @@ def test_more_tracks_than_channels_share_by_program():
     [
         (score_of(Notes.empty()), "there are no notes to write"),
         (score_of(MIDDLE_C.replace(velocity=[0])), "velocities of 1 to 127, but .* has 0"),
-        (score_of(MIDDLE_C.replace(duration_ticks=[0])), "lengths of notes of 1 to"),
+        (score_of(MIDDLE_C.replace(duration_ticks=[0])), "note lengths of 1 to"),
         (score_of(meters=Meters([0], [4], [3])), "time signatures over powers of two"),
         (score_of(tracks=(Track("", 128),)), "programs of 0 to 127"),
     ],
 )
-def test_what_midi_cannot_say_is_refused(score, sentence):
+def test_values_outside_the_range_of_midi_are_refused(score, sentence):
     with pytest.raises(ValueError, match=sentence):
         write_midi(score)
 
 
-def test_texts_stand_at_the_beginning_in_utf8():
+def test_texts_are_written_at_the_start_in_utf8():
     data = write_midi(score_of(), texts=("model: größe", "x" * 300))
     text = "model: größe".encode()
     assert data.index(b"\x00\xff\x01" + bytes((len(text),)) + text) == 22
@@ -162,7 +162,7 @@ def test_texts_stand_at_the_beginning_in_utf8():
     assert_same(read_midi(data), score_of())
 
 
-def test_pedals_that_overlap_are_one():
+def test_overlapping_pedals_are_merged():
     pedals = Pedals([10, 0, 30], [20, 15, 5], [0, 0, 0])
     read = read_midi(write_midi(score_of(pedals=pedals))).pedals
     assert read == Pedals([0, 30], [30, 5], [0, 0])

@@ -1,4 +1,4 @@
-"""Small MusicXML and ABC files to read."""
+"""Build small MusicXML files, and show what was read from files."""
 
 import io
 import zipfile
@@ -28,7 +28,7 @@ def time(beats: object, beat_type: object) -> str:
 
 
 def bars(*contents: str, beats: int = 4, beat_type: int = 4, divisions: int = 2) -> str:
-    """Return measures, the first of which says divisions and time."""
+    """Return measures; the first has the divisions and time signature."""
     first = f"<attributes><divisions>{divisions}</divisions>{time(beats, beat_type)}</attributes>"
     return "".join(
         f'<measure number="{n}">{first if n == 1 else ""}{content}</measure>'
@@ -49,22 +49,22 @@ def score(*parts: str, listed: str = "", head: str = "") -> bytes:
 
 
 def compressed(data: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    """Return a score as `.mxl`."""
+    """Compress a score as `.mxl`."""
     with zipfile.ZipFile(file := io.BytesIO(), "w") as archive:
         for name, content in (("META-INF/container.xml", CONTAINER), ("score.xml", data)):
-            archive.writestr(zipfile.ZipInfo(name), content, method)  # dated 1980
+            archive.writestr(zipfile.ZipInfo(name), content, method)  # with a constant date
     return file.getvalue()
 
 
 def heard(found: Score, track: int | None = None) -> list[tuple[float, float, int]]:
-    """Return onset and duration in beats, and pitch, of all notes or a track's."""
+    """Return (onset, duration, pitch) in beats for the notes of one track or of all."""
     notes = found.notes if track is None else found.notes[found.notes.track == track]
     beats, columns = found.ticks_per_beat, (column.tolist() for column in notes.columns[:3])
     return [(at / beats, long / beats, pitch) for at, long, pitch in zip(*columns, strict=True)]
 
 
 def meters(found: Score) -> list[tuple[float, int, int]]:
-    """Return where each metre begins, in beats, and the metre."""
+    """Return (onset in beats, numerator, denominator) for each metre."""
     at, numerator, denominator = (column.tolist() for column in found.meters.columns)
     beats = [tick / found.ticks_per_beat for tick in at]
     return list(zip(beats, numerator, denominator, strict=True))

@@ -1,4 +1,4 @@
-"""Files that took a reader minutes or gigabytes: each is read or refused within what SECURITY.md promises."""
+"""Hostile files, which could take minutes or gigabytes, are read or refused within the bounds of SECURITY.md."""
 
 from pathlib import Path
 
@@ -11,18 +11,18 @@ from tokenization.formats import musicxml, read_file
 from tokenization.midi.limits import UPLOAD, MidiError
 
 SECONDS, MEMORY_BYTES = 2, 1 << 30  # SECURITY.md, first table
-TRIES = 3  # processor seconds count double where all cores and their caches are busy, for a while
+TRIES = 3  # a busy machine can double the processor time
 FOLDER = Path(__file__).parent / "attacks"
 TUNE = "X:1\nL:1/8\nK:C\n"
 
 
 def lines(unit: str, size: int = UPLOAD.bytes - 1000) -> str:
-    """Return a megabyte of one sign, in lines that are short enough to be read."""
+    """Return a megabyte of repeated text, in lines that are short enough to be read."""
     line = unit * (19_000 // len(unit)) + "\n"
     return line * (size // len(line))
 
 
-# MIDI tracks: a beginning, and bytes that follow it so many times.
+# MIDI tracks: the first bytes, the bytes repeated after them, and the number of repetitions.
 ENDLESS = {
     "notes that never end": (b"\x00\x90\x3c\x40", b"\x00\x3c\x40", 170_000),
     "odd text": (b"\x00\x90\x3c\x40\x01\x3c\x00", b"\x00\xff\x06\x01\x83", 100_000),
@@ -37,8 +37,8 @@ ENDLESS = {
     ),
     "notes on one key": (b"\x00\x90\x3c\x40", b"\x00\x3c\x00\x00\x3c\x40", 170_000),
 }
-# Too large to lie in a folder, and each of another kind.
-MADE = {
+# Attacks that are too large to store as files.
+GENERATED = {
     "harmonies.mxl": compressed(score(bars(*[HARMONY * 4900] * 40))),
     "rests.mxl": compressed(score(bars(*["<note><rest/></note>" * 9900] * 40))),
     **{
@@ -58,22 +58,22 @@ MADE = {
         for name, (head, repeated, times) in ENDLESS.items()
     },
 }
-ATTACKS = {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir())} | MADE
+ATTACKS = {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir())} | GENERATED
 REFUSED = {
     "attlist_full.mxl": "declares XML of its own",
     "instruments.mxl": "30,000 tracks",
     "long_bar.abc": "3,959,605 beats",
-    "tiny_divisions.musicxml": "beats where at most 20,000",
+    "tiny_divisions.musicxml": "beats, but at most 20,000",
     "tree.mxl": "more than 450,000 elements",
     "harmonies.mxl": "53,900 signs",
-    "graces.abc": "notes where at most 50,000",
+    "graces.abc": "notes, but at most 50,000",
     "overlays.abc": "50,001 notes",
-    "odd text.mid": "signs where at most 50,000",
+    "odd text.mid": "signs, but at most 50,000",
 }
 
 
 def outcome(attack: tuple[str, bytes]) -> str:
-    """Return what becomes of a file, and of what is written again as MusicXML."""
+    """Read a file and write it as MusicXML; describe the result."""
     name, data = attack
     try:
         score = read_file(data, limits=UPLOAD, name=name)
@@ -84,24 +84,27 @@ def outcome(attack: tuple[str, bytes]) -> str:
 
 def test_each_is_read_or_refused_within_two_seconds_and_a_gigabyte():
     bounds = Bounds(seconds=SECONDS, memory_bytes=MEMORY_BYTES)
-    told: dict[str, str | Failed] = {}
+    results: dict[str, str | Failed] = {}
     for _ in range(TRIES):
-        left = {name: data for name, data in ATTACKS.items() if not isinstance(told.get(name), str)}
+        left = {
+            name: data for name, data in ATTACKS.items() if not isinstance(results.get(name), str)
+        }
         found = in_order(outcome, left.items(), workers=1, bounds=bounds)
-        told |= dict(zip(left, found, strict=True))
-    assert {name: one for name, one in told.items() if not isinstance(one, str)} == {}
-    assert {name: told[name] for name, why in REFUSED.items() if why not in str(told[name])} == {}
+        results |= dict(zip(left, found, strict=True))
+    assert {name: found for name, found in results.items() if not isinstance(found, str)} == {}
+    wrong = {name: results[name] for name, why in REFUSED.items() if why not in str(results[name])}
+    assert wrong == {}
 
 
-def test_a_broken_rhythm_is_said_once():
-    """Said again and again on one note, it grew integers without end."""
-    said = (f"{TUNE}C{signs}D|".encode() for signs in (">>>", ">>> " * 9))
-    once, often = (read_file(data, name="a") for data in said)
+def test_a_broken_rhythm_applies_once():
+    """Repeated signs on one note could otherwise produce ever larger integers."""
+    tunes = (f"{TUNE}C{signs}D|".encode() for signs in (">>>", ">>> " * 9))
+    once, often = (read_file(data, name="a") for data in tunes)
     assert often.notes == once.notes
 
 
 @pytest.mark.parametrize("offset", [-999999999, 999999999])
-def test_a_sign_far_from_its_bar_ends_no_reading(offset: int):
+def test_a_chord_with_a_huge_offset_is_no_error(offset: int):
     far = HARMONY.replace("</kind>", f"</kind><offset>{offset}</offset>")
     note = "<note><pitch><step>C</step><octave>4</octave></pitch><duration>0.000000001</duration></note>"
     found = read_file(score(bars(note + far, divisions="0.000000001")), name="a")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Bars come in the order in which musicians play them, with what is in force there; and no score is endless."""
+"""Bars are played in the order of musicians, with the tempos and chords in force there; endless scores are refused."""
 
 import pytest
 
@@ -10,23 +10,25 @@ from tokenization.midi.limits import GENEROUS, MidiError
 from tokenization.notation.abc.reading import read_abc
 from tokenization.notation.played import TooLong, play_order, section_order
 from tokenization.notation.written import TICKS_PER_BEAT as BEAT
-from tokenization.notation.written import Line, bar_ticks, lay, rounded
+from tokenization.notation.written import SharedBar, bar_ticks, place_bars, rounded
 from tokenization.score import Score
 
 FINE, DACAPO, SEGNO, DALSEGNO = ({mark} for mark in ("fine", "dacapo", "segno", "dalsegno"))
 TOCODA, CODA = {"tocoda"}, {"coda"}
 
 
-def lines_of(*texts: str | set) -> list[Line]:
-    """Return bars that begin a repeat (`|:`), end one (`:|`, `:3|`), are in endings (1,2), or have marks."""
-    lines = []
+def bars_of(*texts: str | set) -> list[SharedBar]:
+    """Return bars that start a repeat (`|:`), end one (`:|`, `:3|`), belong to endings (1,2) or have marks."""
+    found = []
     for text in texts:
         marks, text = (text, "") if isinstance(text, set) else (set(), text)
         endings, _, backward = text.replace("|:", "").rstrip("|").partition(":")
         times = int(backward or 2) if text.endswith("|") else 0
         numbers = frozenset(int(n) for n in endings.strip().split(",") if n) or None
-        lines.append(Line(forward="|:" in text, backward=times, endings=numbers, marks=set(marks)))
-    return lines
+        found.append(
+            SharedBar(forward="|:" in text, backward=times, endings=numbers, marks=set(marks))
+        )
+    return found
 
 
 @pytest.mark.parametrize(
@@ -35,33 +37,33 @@ def lines_of(*texts: str | set) -> list[Line]:
         (["", "", ""], "012"),
         (["", "|:", ":|", ""], "012123"),
         (["", "|::3|", ""], "01112"),
-        # The second part of a tune often says only where its repeat ends.
+        # The second part of a tune often marks only the end of its repeat.
         (["", ":|", "", ":|"], "01012323"),
-        # Endings of several bars, which other readers play on from their second bar.
+        # Endings of several bars, which other readers handle wrongly from the second bar on.
         (["|:", "1", "1", "1:|", "2", ""], "0123045"),
         (["", "1,2:|", "3:|", ""], "0101023"),
-        # Only the second ending says that it is one.
+        # Only the second ending is marked.
         (["", ":|", "2", ""], "010123"),
         (["", ":|", "1:|", "2"], "010123"),
-        # A new repeat without its sign after the endings of the one before.
+        # A new repeat without a start sign, after the endings of the previous one.
         (["", "1:|", "2", "", ":|"], "01023434"),
         ([":|", FINE, DACAPO], "001201"),
         (["", SEGNO, FINE, DALSEGNO, ""], "012312"),
         (["", TOCODA, DACAPO, CODA, ""], "0120134"),
-        # A coda comes for the first time: its repeats and endings are those of any other part.
+        # A coda is played for the first time after the jump, so its repeats are taken.
         ([":|", TOCODA, DACAPO, CODA, "|:", ":|"], "0012" + "01" + "34545"),
         ([":|", TOCODA, DACAPO, CODA, "1:|", "2", ""], "0012" + "01" + "34356"),
-        # Unless it was passed before the jump.
+        # Not if it was already played before the jump.
         ([TOCODA, "", CODA, "|::|", DACAPO], "012334" + "0234"),
-        # After a jump no repeat is taken, and of endings the last.
+        # After a jump, repeats are not taken and the last ending is played.
         (["|:", "1:|", "2", DACAPO], "01023023"),
-        # What has nowhere to go goes on.
+        # A jump or ending without a target does not stop the music.
         (["", DALSEGNO, ""], "01012"),
         (["", "2", ""], "02"),
     ],
 )
 def test_bars_are_played_in_order(bars: list, order: str):
-    assert play_order(lines_of(*bars), 1000) == [int(number) for number in order]
+    assert play_order(bars_of(*bars), 1000) == [int(number) for number in order]
 
 
 @pytest.mark.parametrize(
@@ -69,61 +71,61 @@ def test_bars_are_played_in_order(bars: list, order: str):
 )
 def test_endless_repeats_are_refused_at_once(bars: list[str]):
     with pytest.raises(TooLong, match="more than 1,000 bars with its repeats"):
-        play_order(lines_of(*bars), 1000)
+        play_order(bars_of(*bars), 1000)
 
 
-def test_a_section_of_which_nothing_is_played_is_looked_through_once(monkeypatch):
-    looked = []
+def test_the_order_within_a_section_is_computed_once(monkeypatch):
+    visited = []
 
-    def counted(lines, most_bars):
-        looked.append(len(lines))
-        return play_order(lines, most_bars)
+    def counted(bars, most_bars):
+        visited.append(len(bars))
+        return play_order(bars, most_bars)
 
     monkeypatch.setattr(tokenization.notation.played, "play_order", counted)
-    lines = [Line(section="A"), Line(section="B"), *lines_of("2", "2", "2")]
-    assert section_order(lines, "BAAB" * 100, 1000) == [1, 0, 0, 1] * 100
-    assert sum(looked) == len(lines)
+    bars = [SharedBar(section="A"), SharedBar(section="B"), *bars_of("2", "2", "2")]
+    assert section_order(bars, "BAAB" * 100, 1000) == [1, 0, 0, 1] * 100
+    assert sum(visited) == len(bars)
 
 
-def test_where_to_go_on_is_known_without_looking_through_all_bars():
+def test_the_search_for_codas_takes_linear_time():
     class Marks(set):
-        asked = 0
+        lookups = 0
 
         def __contains__(self, mark: object) -> bool:
-            Marks.asked += 1
+            Marks.lookups += 1
             return super().__contains__(mark)
 
-    lines = [Line(marks=Marks(TOCODA)) for _ in range(500)]
-    lines[-1].marks = Marks(DACAPO)
-    assert len(play_order(lines, 2000)) == 1000
-    assert Marks.asked < 20 * len(lines)
+    bars = [SharedBar(marks=Marks(TOCODA)) for _ in range(500)]
+    bars[-1].marks = Marks(DACAPO)
+    assert len(play_order(bars, 2000)) == 1000
+    assert Marks.lookups < 20 * len(bars)
 
 
 @pytest.mark.parametrize(
     ("beats", "times", "starts", "metres"),
     [
-        # A pickup is the end of a whole bar.
+        # A pickup is the end of a full bar.
         ([1, 3, 3], [(3, 4)] * 3, [2, 3, 6], [(0, (3, 4))]),
-        # So is one with what the last bar lacks, when the whole is repeated.
+        # In a repeat, the pickup completes the last bar.
         ([1, 3, 2, 1, 3, 2], [(3, 4)] * 6, [2, 3, 6, 8, 9, 12], [(0, (3, 4))]),
-        # Two halves of a bar around a repeat sign are one bar.
+        # Two partial bars around a repeat sign are one bar.
         ([4, 3, 1, 4], [(4, 4)] * 4, [0, 4, 7, 8], [(0, (4, 4))]),
-        # An odd bar has its own metre, and the time comes back after it.
+        # An irregular bar has its own metre, after which the time signature is restored.
         ([3, 2.5, 3], [(6, 8)] * 3, [0, 3, 5.5], [(0, (6, 8)), (3, (5, 8)), (5.5, (6, 8))]),
-        # Two whole bars in one are two; rests after the end need no metre.
+        # A bar of twice the length keeps the metre; a short last bar is completed by rests.
         ([4, 8, 4, 1], [(4, 4)] * 4, [0, 4, 12, 16], [(0, (4, 4))]),
-        # A pickup into another time is an odd bar of that time.
+        # A pickup at a change of time is an irregular bar of the new time.
         ([4, 1, 3], [(4, 4), (3, 4), (3, 4)], [0, 4, 5], [(0, (4, 4)), (4, (1, 4)), (5, (3, 4))]),
     ],
 )
-def test_bars_are_laid(beats, times, starts, metres):
-    found = lay([int(length * BEAT) for length in beats], times)
+def test_bars_are_placed(beats, times, starts, metres):
+    found = place_bars([int(length * BEAT) for length in beats], times)
     assert found == ([s * BEAT for s in starts], [(at * BEAT, metre) for at, metre in metres])
 
 
-def test_what_a_bar_lacks_by_rounding_alone_it_has():
-    whole = bar_ticks((3, 4))
-    assert rounded(0, (3, 4)) == rounded(whole - 7, (3, 4)) == rounded(whole + 7, (3, 4)) == whole
+def test_rounding_errors_in_the_length_of_a_bar_are_ignored():
+    full = bar_ticks((3, 4))
+    assert rounded(0, (3, 4)) == rounded(full - 7, (3, 4)) == rounded(full + 7, (3, 4)) == full
     assert rounded(2 * BEAT, (3, 4)) == 2 * BEAT
     assert rounded(2 * BEAT + 1, (3, 4)) == 2 * BEAT + BEAT // 4
 
@@ -133,21 +135,21 @@ def read(music: str, tempo: str = "Q:1/4=100\n") -> Score:
 
 
 @pytest.mark.parametrize(
-    ("said", "music", "tempos"),
+    ("initial", "music", "tempos"),
     [
         ("Q:1/4=100\n", "A4|:B4|c2[Q:1/4=60]c2:|d4|", [(0, 100), (10, 60), (12, 100), (18, 60)]),
         ("", "A4|[Q:1/4=60]B4:|", [(0, 120), (4, 60), (8, 120), (12, 60)]),
-        # Tempos that stay are not said again.
+        # Unchanged tempos are not repeated.
         ("Q:1/4=100\n", "A4|:B4|c4:|", [(0, 100)]),
-        # What only a first ending says is over with it, and after the last the music goes on.
+        # A tempo in a first ending does not apply to the second.
         ("Q:1/4=100\n", "A4|:B4|1[Q:1/4=60]c4:|2d4||:e4|f4:|", [(0, 100), (8, 60), (12, 100)]),
-        # Of two on a tick the one that is written last holds.
+        # The last of two tempos on a tick applies.
         ("Q:1/4=100\n", "[Q:1/4=140]C4|D4|", [(0, 140)]),
         ("", "|:C4|[Q:1/4=80][Q:1/4=60]D4:|", [(0, 120), (4, 60), (8, 120), (12, 60)]),
     ],
 )
-def test_tempos_come_back_with_the_music(said: str, music: str, tempos):
-    found = read(music, said)
+def test_tempos_are_restored_when_music_is_repeated(initial: str, music: str, tempos):
+    found = read(music, initial)
     onset, bpm = (column.tolist() for column in found.tempos.columns)
     beats = [tick / found.ticks_per_beat for tick in onset]
     assert list(zip(beats, bpm, strict=True)) == tempos
@@ -163,7 +165,7 @@ def test_tempos_come_back_with_the_music(said: str, music: str, tempos):
         ('"G""C"C4|D4|', [(0, "G_M"), (0, "C_M")]),
     ],
 )
-def test_chords_come_back_with_the_music(music: str, chords):
+def test_chords_are_restored_when_music_is_repeated(music: str, chords):
     found = read(music)
     assert [(m.onset_ticks / found.ticks_per_beat, m.text) for m in found.markers] == chords
     assert [at for at, *_ in heard(found)] == [4 * bar for bar in range(len(heard(found)))]
@@ -192,6 +194,6 @@ REPEAT = '<barline><repeat direction="backward" times="2000"/></barline>'
         ),
     ],
 )
-def test_what_is_far_too_much_when_it_is_played_is_refused(data: bytes, what: str):
+def test_scores_that_are_too_long_when_played_are_refused(data: bytes, what: str):
     with pytest.raises(MidiError, match=what):
         read_file(data, name="a")

@@ -108,7 +108,8 @@ def test_every_kind_of_band_sequence_is_valid(shards: Shards, shares, said: int 
     random, drawn = np.random.default_rng(3), []
     for row in [*range(len(shards.length))] * 2:
         piece = (shards.ids(row), shards.bars(row))
-        drawn.append(cut_ensemble(Ensemble(), *piece, config, random, "band").astype(np.int64))
+        ids = cut_ensemble(Ensemble(), *piece, config, random, no_other_piece, "band")
+        drawn.append(ids.astype(np.int64))
     for ids in drawn:
         assert len(ids) <= 701
         assert Ensemble().validate(layouts.plain(ids)) is None
@@ -126,3 +127,33 @@ def test_every_kind_of_band_sequence_is_valid(shards: Shards, shares, said: int 
         rest = iter(planned_fully.tolist())
         sequence = [x for x in ids.tolist() if not tokens.STYLE.start <= x < tokens.PLAN_START]
         assert shares or all(token in rest for token in sequence)
+
+
+def test_bands_play_in_new_styles_with_steady_patterns_over_the_same_chords(shards: Shards):
+    def another(random: np.random.Generator) -> np.ndarray:
+        return shards.ids(int(random.integers(len(shards.length))))
+
+    language, ids, bars = Ensemble(), shards.ids(0), shards.bars(0)
+    settings = {"length": 4000, "mix_styles": 1.0, "accompaniments": 0.5}
+    whole = language.sheet(ids.astype(np.int64))
+    chords = whole.value[whole.instrument == tokens.HARMONY]
+    styles, drums = set(), set()
+    for seed in MANY:
+        random = np.random.default_rng(seed)
+        made = cut_ensemble(language, ids, bars, config(**settings), random, another, "band")
+        plain = layouts.plain(made)
+        assert language.validate(plain) is None
+        sheet = language.sheet(plain)
+        if (sheet.instrument == tokens.HARMONY).any():
+            written = sheet.value[sheet.instrument == tokens.HARMONY]
+            np.testing.assert_array_equal(written, chords[: len(written)])
+        styles.add(plain.tobytes())
+        drums.add(sheet.value[sheet.instrument == tokens.DRUMS].tobytes())
+    assert len(styles) > 50
+    assert len(drums) > 10
+    plain = layouts.plain(
+        cut_ensemble(
+            language, ids, bars, config(**settings), np.random.default_rng(1), another, "x"
+        )
+    )
+    assert np.isin(language.sheet(plain).value, whole.value).all()  # other sets are not changed

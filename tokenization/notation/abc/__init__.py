@@ -1,1 +1,1 @@
-"""ABC, the notation of folk tunes as text, to a score."""
+"""Read ABC, the text notation of folk tunes."""

@@ -1,4 +1,4 @@
-"""ABC, the notation of folk tunes as text, to a score: a tune of a file, in all its voices."""
+"""Read a tune with all its voices from an ABC file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from tokenization.midi.limits import Limits, MidiError
 from tokenization.notation.abc.voice import VoiceReader, sections_of
 from tokenization.notation.played import played
-from tokenization.notation.written import Written
+from tokenization.notation.written import WrittenScore
 from tokenization.score import Score, Track
 
 _TUNE = re.compile(r"^X:", re.MULTILINE)
@@ -16,13 +16,13 @@ _FIELD = re.compile(r"([A-Za-z+]):(?![|:])\s*(.*)")
 _PROGRAM = re.compile(r"%%MIDI\s+program(?:\s+\d+)?\s+(\d{1,3})\s*$")
 _DRUMS = re.compile(r"%%MIDI\s+channel\s+10\s*$")
 _NAME = re.compile(r'\b(?:name|nm)="?([^"\s]{1,60})')
-_FOR_ALL = "MLQK"  # fields that, in the header, hold for all voices
+_VOICE_FIELDS = "MLQK"  # header fields that apply to all voices
 _LONGEST_LINE = 20_000
-_MOST_FIELDS = 1000  # of a header: each voice takes all of them
+_MOST_FIELDS = 1000  # in a header, since each voice reads all of them
 
 
 def tunes_of(data: bytes) -> tuple[str, list[str]]:
-    """Return the fields that stand before the first tune of a file, which hold for all, and its tunes."""
+    """Split a file into the fields before the first tune, which apply to all tunes, and the tunes."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -36,68 +36,67 @@ def tunes_of(data: bytes) -> tuple[str, list[str]]:
 
 
 def read_abc(data: bytes, limits: Limits, name: str, tune: int | None = None) -> Score:
-    """Return a tune of a file, by default the first; a MidiError says what is wrong."""
+    """Read a tune of a file, counted from 0, by default the first; raises MidiError."""
     head, tunes = tunes_of(data)
     wanted = tune or 0
     if not 0 <= wanted < len(tunes):
         raise MidiError(f"{name} holds {len(tunes)} tunes: there is no number {wanted + 1}")
-    reader = _Tune(limits, name)
+    reader = _TuneReader(limits, name)
     for line in f"{head}\n{tunes[wanted]}".split("\n"):
         if len(line) > _LONGEST_LINE:
-            raise MidiError(f"{name} has a line of {len(line):,} letters, as no tune has")
+            raise MidiError(f"{name} has a line of {len(line):,} characters, unlike any tune")
         reader.take(line.strip())
     written = reader.close()
     if len(tunes) > 1 and tune is None:
-        written.remarks.append(f"The file holds {len(tunes)} tunes: the first is read.")
+        written.remarks.append(f"The file holds {len(tunes)} tunes: the first was read.")
     return played(written)
 
 
-class _Tune:
-    """Takes a tune line by line."""
+class _TuneReader:
+    """Reads a tune line by line."""
 
     def __init__(self, limits: Limits, name: str) -> None:
-        self._written = Written(limits, name)
+        self._written = WrittenScore(limits, name)
         self._voices: dict[str, VoiceReader] = {}
         self._header: list[tuple[str, str]] = []
-        self._in_header, self._is_over = True, False
-        self.track = Track()  # of voices that say nothing of their own
+        self._in_header, self._has_ended = True, False
+        self.track = Track()  # the default for voices
         self._voice: VoiceReader | None = None
-        self._order = ""  # of its parts, as it is written
+        self._order = ""  # the `P:` field of the header
 
     def take(self, line: str) -> None:
         """Read a line."""
         if line.startswith("%%"):
             self._directive(line)
-        if not line:  # what stands after an empty line is text about tunes
-            self._is_over = self._is_over or not self._in_header
+        if not line:  # the text after an empty line is not music
+            self._has_ended = self._has_ended or not self._in_header
         line = re.sub(r"(?<!\\)%.*", "", line).rstrip("\\ ")
         field = _FIELD.match(line)
-        if self._is_over or not line:
+        if self._has_ended or not line:
             return
         if field:
             self._field(field[1], field[2].strip())
         elif not self._in_header:
             self._music(line)
 
-    def close(self) -> Written:
-        """Return the tune."""
+    def close(self) -> WrittenScore:
+        """Finish the voices and return the tune."""
         written = self._written
         for voice in self._voices.values():
             voice.close()
         sections = sections_of(self._order)
-        if sections and {*sections} <= {line.section for line in written.lines}:
+        if sections and {*sections} <= {bar.section for bar in written.bars}:
             written.sections = sections
         elif self._order:
-            said = f"The order of its parts ({self._order[:20]}) is not followed."
-            written.remarks.append(said)
+            written.remarks.append(f"The order of its parts ({self._order[:20]}) is not followed.")
         return written
 
     def _directive(self, line: str) -> None:
-        holder = self if self._voice is None else self._voice
+        target = self if self._voice is None else self._voice
         if program := _PROGRAM.match(line):
-            holder.track = replace(holder.track, program=min(127, int(program[1])))
+            target.track = replace(target.track, program=min(127, int(program[1])))
         if _DRUMS.match(line):
-            holder.track = replace(holder.track, is_drum=True)
+            target.track = replace(target.track, is_drum=True)
 
     def _field(self, name: str, text: str) -> None:
         if name == "V":
@@ -106,13 +105,13 @@ class _Tune:
             self._order = text
         elif name == "P":
             self._current().field(name, text)
-        elif name not in _FOR_ALL:
+        elif name not in _VOICE_FIELDS:
             return
         elif self._in_header and len(self._header) >= _MOST_FIELDS:
             raise MidiError(f"{self._written.name} has a header of more than {_MOST_FIELDS} fields")
         elif self._in_header:
             self._header.append((name, text))
-            for voice in self._voices.values():  # that were declared before
+            for voice in self._voices.values():  # declared above this field
                 voice.field(name, text)
             self._in_header = name != "K"
         else:
@@ -127,19 +126,19 @@ class _Tune:
             found = _NAME.search(text)
             voice.track = replace(self.track, name=found[1] if found else "")
             for field in self._header:
-                if field[0] != "Q" or not self._voices:  # a tempo holds for all
+                if field[0] != "Q" or not self._voices:  # only the first voice adds the tempo
                     voice.field(*field)
             self._voices[key] = voice
         self._voice = self._voices[key]
         self._voice.field("V", text)
 
     def _music(self, line: str) -> None:
-        """Read music, which may change the voice within a line."""
-        if line.startswith(":") and line[1:2] not in (":", "|"):  # the bar line stands a line above
+        """Read a line of music, which can switch between voices."""
+        if line.startswith(":") and line[1:2] not in (":", "|"):  # its bar line ends the line above
             line = f"|{line}"
         pieces = re.split(r"\[V:\s*([^\]]{1,60})\]", line)
-        for place, piece in enumerate(pieces):
-            if place % 2:
+        for index, piece in enumerate(pieces):
+            if index % 2:
                 self._open_voice(piece)
             elif piece:
                 self._current().music(piece)

@@ -1,4 +1,4 @@
-"""One voice of an ABC tune: its music, bar by bar (ABC standard 2.1, section 4)."""
+"""Read one voice of an ABC tune, bar by bar (ABC standard 2.1, section 4)."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from tokenization.notation.written import (
     DYNAMICS,
     TICKS_PER_BEAT,
     VELOCITY,
-    Line,
     Part,
     PartBar,
-    Written,
+    SharedBar,
     WrittenNote,
+    WrittenScore,
     place_graces,
 )
 from tokenization.score import Track
 
-# The signs of ABC music: notes, rests, bar lines and what stands between them (ABC standard 2.1, section 4).
+# The tokens of ABC music: notes, rests, bar lines and other signs (ABC standard 2.1, section 4).
 
 _LENGTH = r"(\d{0,4})(/{0,6})(\d{0,4})"
 _NOTE = r"(\^\^|\^|__|_|=)?([A-Ga-g])([,']{0,6})" + _LENGTH
 NOTE = re.compile(_NOTE)
-# Bounded, so that signs that are never closed cost no time that grows with the square.
+# Lengths are bounded, because unclosed brackets would otherwise take quadratic time.
 TOKEN = re.compile(
     r"(?P<field>\[[A-Za-z]:[^\]\n]{0,200}\])"
     r"|(?P<bar>[:|\[\]]{0,6}\|[:|\]]*|::+)(?P<times>\d{1,2}(?:[,-]\d{1,2})*)?"
@@ -45,7 +45,7 @@ TOKEN = re.compile(
 
 
 def times_of(text: str) -> frozenset[int]:
-    """Return the times of an ending such as 1, 1,3 or 1-3."""
+    """Return the passes of an ending given as 1, 1,3 or 1-3."""
     times: set[int] = set()
     for part in text.split(","):
         numbers = part.split("-")
@@ -54,15 +54,15 @@ def times_of(text: str) -> frozenset[int]:
 
 
 def length_of(text: str) -> Fraction:
-    """Return how many units a note lasts: 3, 3/2, /, //, /4."""
+    """Return the length of a note in units, given as 3, 3/2, /, //, /4 or nothing."""
     found = re.match(_LENGTH, text)
-    assert found is not None, "nothing is a length, too"
+    assert found is not None, "the expression also matches the empty text"
     above, slashes, below = found.groups()
     divisor = int(below) if below and slashes else 2 ** len(slashes)
     return Fraction(int(above or 1), max(1, divisor * (2 ** (len(slashes) - 1) if below else 1)))
 
 
-# What the fields of an ABC tune say: key, metre, tempo, length of a note, transposition (ABC standard 2.1).
+# The fields of an ABC tune: key, metre, tempo, unit note length, transposition (ABC standard 2.1).
 
 _SHARPS = "FCGDAEB"
 _TONICS = {letter: place - 1 for place, letter in enumerate(_SHARPS)}  # fifths above C
@@ -81,8 +81,8 @@ _CLEF_OCTAVE = re.compile(
 
 
 def key_of(text: str) -> dict[str, int] | None:
-    """Return by how many semitones a key alters each letter that it alters; None where no key is said, as of a clef."""
-    if text.startswith(("HP", "Hp")):  # of the great highland pipes
+    """Return the alterations of a key in semitones by letter; None if a field states no key but only a clef, say."""
+    if text.startswith(("HP", "Hp")):  # Great Highland bagpipes
         return {"F": 1, "C": 1}
     found = _KEY.match(text)
     explicit = {letter.upper(): ALTERS[sign] for sign, letter in _EXPLICIT.findall(text)}
@@ -102,9 +102,9 @@ MOST_SECTIONS = 1000
 
 
 def sections_of(text: str) -> str:
-    """Return the order of a tune's sections, `A(AB)2.C` as `AABABC`; empty where it is none, or far too long."""
+    """Expand the order of a tune's sections, `A(AB)2.C` to `AABABC`; empty if it is invalid or far too long."""
     opened = [""]
-    last = ""  # what a number after it repeats
+    last = ""  # repeated by a number that follows
     for letters, bracket, number in re.findall(r"([A-Z])|([()])|(\d{1,3})", text):
         if bracket == "(":
             opened.append("")
@@ -121,7 +121,7 @@ def sections_of(text: str) -> str:
 
 
 def shift_of(text: str) -> int | None:
-    """Return by how many semitones a key or voice sounds above what is written; None where it says nothing."""
+    """Return the transposition in semitones stated by a key or voice field; None if there is none."""
     shifts = [
         int(amount) * {"octave": 12, "transpose": 1}[what] for what, amount in _SHIFT.findall(text)
     ]
@@ -130,7 +130,7 @@ def shift_of(text: str) -> int | None:
 
 
 def metre_of(text: str) -> tuple[int, int] | None:
-    """Return a metre; None where there is none, or none that is known."""
+    """Parse a metre; None if it is missing or unknown."""
     text = text.strip().replace(" ", "")
     if text in ("C", "C|"):
         return (4, 4) if text == "C" else (2, 2)
@@ -142,7 +142,7 @@ def metre_of(text: str) -> tuple[int, int] | None:
 
 
 def unit_of(text: str) -> Fraction | None:
-    """Return the length of a note without a number, in whole notes."""
+    """Parse the unit note length, in whole notes; None if it is invalid."""
     text = text.strip()
     found = _FRACTION.match("1/1" if text == "1" else text)
     top, low = map(int, found.groups()) if found else (0, 0)
@@ -150,12 +150,12 @@ def unit_of(text: str) -> Fraction | None:
 
 
 def usual_unit(metre: tuple[int, int] | None) -> Fraction:
-    """Return the length of a note where a tune does not say it."""
+    """Return the default unit note length of a metre."""
     return Fraction(1, 16) if metre and Fraction(*metre) < Fraction(3, 4) else Fraction(1, 8)
 
 
 def tempo_of(text: str, unit: Fraction) -> float | None:
-    """Return the quarters a minute; None where only words are said."""
+    """Parse a tempo in quarters per minute; None if it consists of words only."""
     text = re.sub(r'"[^"]*"', " ", text)
     notes, equals, number = text.rpartition("=")
     found = re.search(r"\d{1,4}(?:\.\d{1,3})?", number if equals else text)
@@ -166,70 +166,71 @@ def tempo_of(text: str, unit: Fraction) -> float | None:
     return float(found[0]) * float(4 * beat)
 
 
-Place = tuple[str, str]  # on the staff: a letter and its octave's signs
+Place = tuple[str, str]  # a position on the staff: letter, octave marks
 _ONCE = Fraction(1)
-_IN_TIME_OF = {2: 3, 3: 2, 4: 3, 6: 2, 8: 3}  # notes of a tuplet; 5, 7 and 9 depend on the metre
+_IN_TIME_OF = {2: 3, 3: 2, 4: 3, 6: 2, 8: 3}  # tuplets of 5, 7 and 9 depend on the metre
 _JUMPS = {"D.C.": "dacapo", "dacapo": "dacapo", "D.S.": "dalsegno", "dalsegno": "dalsegno"}
 _SIGNS = {**_JUMPS, "segno": "segno", "fine": "fine"}
 
 
 class VoiceReader:
-    """Takes stretches of music and fields in turn."""
+    """Reads the music and fields of a voice in turn."""
 
-    def __init__(self, written: Written) -> None:
+    def __init__(self, written: WrittenScore) -> None:
         self.part, self.track = Part([]), Track()
         self._written = written
         self.metre: tuple[int, int] | None = None
         self.unit: Fraction | None = None
         self._key: dict[str, int] = {}
         self._shift, self._velocity = 0, VELOCITY
-        self._said = Line()  # what is said for all parts of the bar under way, or the next one
-        self._endings = frozenset[int]()  # of this bar and those that follow
-        self._ties: dict[Place, int] = {}  # pitches that go on in the next notes
-        # Those of voices that lie over each other, at the end of the bar before and of this one.
+        self._shared = SharedBar()  # of the current bar, or the next one
+        self._endings = frozenset[int]()  # of the current bar and those that follow
+        self._ties: dict[Place, int] = {}  # pitches tied to the next notes
+        # Open ties of each overlaid voice, at the end of the previous and of the current bar.
         self._ties_before: list[dict[Place, int]] = []
         self._ties_here: list[dict[Place, int]] = []
-        self._begin()
+        self._begin_bar()
 
-    def _begin(self) -> None:
+    def _begin_bar(self) -> None:
         self._bar, self._tick = PartBar(), 0
-        self._overlaid = 0  # how long the bar is in the voices that the one under way lies over
+        self._overlaid = 0  # the length of the bar in the voices before the current overlay
         self._altered: dict[str, int] = {}  # by an accidental in this bar, in all octaves
         self._graces: list[WrittenNote] = []
         self._last: tuple[list[WrittenNote], int, int] = ([], 0, 0)  # notes, tick and length
+        # The factor for the next note from broken rhythm; the remaining notes and ratio of a tuplet.
         self._next, self._tuplet = _ONCE, (0, _ONCE)
 
     def field(self, name: str, text: str) -> None:
-        """Take a field that holds from here on."""
+        """Read a field, which applies from here on."""
         if name == "K" and (key := key_of(text)) is not None:
             self._key, self._altered = key, {}
         if name in "KV":
             shift = shift_of(text)
             self._shift = self._shift if shift is None else shift
         elif name == "M":
-            self.metre = self._said.time = metre_of(text)
+            self.metre = self._shared.time = metre_of(text)
         elif name == "P":
-            self._said.section = text[:1]
+            self._shared.section = text[:1]
         elif name == "L":
             self.unit = unit_of(text) or self.unit
         elif name == "Q" and (tempo := tempo_of(text, self.unit or usual_unit(self.metre))):
-            self._said.tempos.append((self._tick, tempo))
+            self._shared.tempos.append((self._tick, tempo))
 
     def music(self, text: str) -> None:
-        """Take a line of music."""
+        """Read a line of music."""
         for found in TOKEN.finditer(text):
             if found["bar"] is not None:
                 self._bar_line(found["bar"], found["times"])
-            else:  # by the name of its kind
+            else:  # the name of the group selects the method
                 getattr(self, f"_take_{found.lastgroup}")(found[0])
 
     def close(self) -> None:
-        """End the last bar; the voice's part is whole."""
+        """Close the last bar and complete the part."""
         self._close_bar()
         self.part.tracks.append(self.track)
 
     def _ticks(self, length: Fraction) -> int:
-        # A metre that comes later changes no lengths.
+        # Fix the default unit now, so that a later metre does not change it.
         unit = self.unit = self.unit or usual_unit(self.metre)
         left, ratio = self._tuplet
         if left:
@@ -238,11 +239,11 @@ class VoiceReader:
         length, self._next = length * self._next, _ONCE
         return round(4 * TICKS_PER_BEAT * unit * length)
 
-    def _step(self, notes: list[WrittenNote], ticks: int) -> None:
-        """Go on after notes that begin here."""
+    def _advance(self, notes: list[WrittenNote], ticks: int) -> None:
+        """Add notes at the current position, after pending grace notes, and advance."""
         self._bar.notes += place_graces(self._graces, self._tick) + notes
         self._graces = []
-        self._written.count("notes", len(notes) or 1)  # a rest takes as long to read as a note
+        self._written.count("notes", len(notes) or 1)  # a rest costs as much time as a note
         self._last = (notes, self._tick, ticks)
         self._tick += ticks
         self._bar.length = max(self._bar.length, self._tick)
@@ -254,7 +255,7 @@ class VoiceReader:
         self._sound([text], _ONCE)
 
     def _take_rest(self, text: str) -> None:
-        self._step([], self._ticks(length_of(text[1:])))
+        self._advance([], self._ticks(length_of(text[1:])))
 
     def _take_chord(self, text: str) -> None:
         inside, _, after = text[1:].partition("]")
@@ -265,7 +266,7 @@ class VoiceReader:
             self._tie_on({(n[2], n[3]) for n in notes if inside.startswith("-", n.end())})
 
     def _sound(self, texts: list[str], times: Fraction) -> None:
-        """Play notes together; the first says how long all last."""
+        """Add simultaneous notes; the length of the first determines the advance."""
         lengths = [length_of(text.lstrip("^_=")[1:].lstrip(",'")) for text in texts]
         first = self._ticks(lengths[0] * times)
         notes: list[WrittenNote] = []
@@ -278,12 +279,12 @@ class VoiceReader:
                 ticks = round(first * length / lengths[0]) if lengths[0] else first
                 notes.append(WrittenNote(self._tick, ticks, pitch, self._velocity, 0, tied_from))
         self._places = places
-        self._step(notes, first)
+        self._advance(notes, first)
 
     def _pitch(self, text: str, tied: Mapping[Place, int]) -> tuple[Place, int, bool]:
-        """Return a note's place on the staff, its pitch, and whether it goes on from what is tied to it."""
+        """Return a note's position on the staff, its pitch, and whether it continues a tied note."""
         found = NOTE.match(text)
-        assert found is not None, "it was found by this expression"
+        assert found is not None, "the text was matched by this expression"
         sign, letter, octaves = found[1], found[2].upper(), found[3]
         place = (found[2], octaves)
         if sign is None and place in tied:  # a tie carries the accidental over the bar line
@@ -300,17 +301,15 @@ class VoiceReader:
             self._tie_on({*self._places})
 
     def _tie_on(self, places: set[Place]) -> None:
-        """Tie those of the last notes that stand at some places."""
+        """Tie the last notes at some positions to the next ones."""
         self._ties |= {place: self._places[place] for place in places}
         tied = {*self._ties.values()}
         for note in self._last[0]:
             note.tied_on = note.pitch in tied
 
     def _take_broken(self, text: str) -> None:
-        """Lengthen the note before and shorten the next, or the other way round."""
-        if (
-            self._next is not _ONCE
-        ):  # it is said already; said without end, lengths would grow without end
+        """Lengthen the previous note and shorten the next, or the other way round."""
+        if self._next is not _ONCE:  # repeated signs would let lengths grow without bound
             return
         short = Fraction(1, 2 ** len(text))
         this, self._next = (2 - short, short) if text[0] == ">" else (short, 2 - short)
@@ -340,20 +339,20 @@ class VoiceReader:
         if text[1:2] not in tuple("^_<>@"):
             chord = parse(text.strip('"'))
             if chord:
-                self._said.chords.append((self._tick, transposed(chord, self._shift)))
+                self._shared.chords.append((self._tick, transposed(chord, self._shift)))
 
     def _take_sign(self, text: str) -> None:
         word = text[1:-1]
         self._velocity = DYNAMICS.get(word, self._velocity)
         if word in _SIGNS:
-            self._said.marks.add(_SIGNS[word])
+            self._shared.marks.add(_SIGNS[word])
 
     def _take_bars(self, text: str) -> None:
         bar = Fraction(*(self.metre or (4, 4)))
-        for place in range(int(text[1:] or 1)):
-            if place:
+        for index in range(int(text[1:] or 1)):
+            if index:
                 self._close_bar()
-            self._step([], round(4 * TICKS_PER_BEAT * bar))
+            self._advance([], round(4 * TICKS_PER_BEAT * bar))
 
     def _take_overlay(self, _: str) -> None:
         self._tick, self._overlaid = 0, self._bar.length
@@ -367,31 +366,30 @@ class VoiceReader:
     def _bar_line(self, text: str, times: str | None) -> None:
         self._close_bar()
         before, _, after = text.partition("|") if "|" in text else (":", "", ":")
-        line = self._written.lines[len(self.part.bars) - 1] if self.part.bars else None
-        if ":" in before and line is not None:
-            line.backward = before.count(":") + 1
+        if ":" in before and self.part.bars:
+            self._written.bars[len(self.part.bars) - 1].backward = before.count(":") + 1
         if ":" in before or ":" in after or any(end in text for end in ("||", "|]", "[|")):
             self._endings = frozenset()
-        self._said.forward |= ":" in after
+        self._shared.forward |= ":" in after
         if times:
             self._endings = times_of(times)
 
     def _close_bar(self) -> None:
-        """End a bar; two bar lines with nothing between them make none."""
+        """End a bar, unless nothing precedes its bar line."""
         self._bar.notes += place_graces(self._graces, self._tick)
         if not self._bar.notes and not self._bar.length:
-            self._begin()
+            self._begin_bar()
             return
         self._ties_before, self._ties_here = [*self._ties_here, self._ties], []
         self._ties = dict(self._ties_before[0])
-        line = self._written.line(len(self.part.bars))
+        shared = self._written.enter_bar(len(self.part.bars))
         self.part.bars.append(self._bar)
-        said, self._said = self._said, Line()
-        line.time = said.time or line.time
-        line.section = said.section or line.section
-        line.tempos += said.tempos
-        line.chords += said.chords
-        line.marks |= said.marks
-        line.forward |= said.forward
-        line.endings = self._endings or line.endings
-        self._begin()
+        own, self._shared = self._shared, SharedBar()
+        shared.time = own.time or shared.time
+        shared.section = own.section or shared.section
+        shared.tempos += own.tempos
+        shared.chords += own.chords
+        shared.marks |= own.marks
+        shared.forward |= own.forward
+        shared.endings = self._endings or shared.endings
+        self._begin_bar()

@@ -1,4 +1,4 @@
-"""Chord symbols of MusicXML: a harmony element as the name of a chord, and the chords of a score as such elements."""
+"""Convert MusicXML harmony elements to chord names and back."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tokenization.analysis.chords import (
 )
 from tokenization.score import Score
 
-Symbol = tuple[int, str]  # a tick, and a chord with its bass, if that is another tone: C_m7, C_M/E
-Spelling = Callable[[int], tuple[str, int]]  # of a pitch class: step and alteration
+Symbol = tuple[int, str]  # a tick, and a chord with its bass if that is not the root: C_m7, C_M/E
+Spelling = Callable[[int], tuple[str, int]]  # pitch class → step, alteration
 
-# The kinds of MusicXML; of several that are read as one quality, the first is written.
+# MusicXML kind → quality; the first kind of each quality is the one written.
 _QUALITIES = {
     **{"major": "M", "minor": "m", "augmented": "+", "diminished": "o", "dominant": "7"},
     **{"major-seventh": "M7", "minor-seventh": "m7", "diminished-seventh": "o7"},
@@ -36,7 +36,7 @@ _BASS = re.compile(r"/([A-G])([#♯b♭]{0,2})$")
 
 
 def chord_in(element: ET.Element, transpose: int) -> str | None:
-    """Return the chord of a harmony element, so many semitones higher; None where it is none that is known."""
+    """Return the chord of a harmony element, transposed by semitones; None if it is unknown."""
     kind = (element.findtext("kind") or "").strip()
     if kind == "none":
         return "N"
@@ -47,7 +47,7 @@ def chord_in(element: ET.Element, transpose: int) -> str | None:
 
 
 def _tone(element: ET.Element, name: str, transpose: int) -> str | None:
-    """Return the name of the root or the bass."""
+    """Return the name of the root or the bass, transposed; None if it is missing or invalid."""
     if (tone := element.find(name)) is None:
         return None
     step = (tone.findtext(f"{name}-step") or "").strip()
@@ -63,11 +63,11 @@ def _tone(element: ET.Element, name: str, transpose: int) -> str | None:
 def _name(root: str, quality: str, bass: str | None) -> str:
     if bass is None or bass == root:
         return f"{root}_{quality}"
-    return f"{root}_{'m7b5' if quality == '/o7' else quality}/{bass}"  # nobody reads two strokes
+    return f"{root}_{'m7b5' if quality == '/o7' else quality}/{bass}"  # avoid two slashes
 
 
 def symbols_of(score: Score, start: int = 0) -> list[Symbol]:
-    """Return the chords of a score from a tick on, where they change; without those that are only guessed at first."""
+    """Return the chord changes of a score from a tick on, without uncertain chords at its start."""
     basses = {m.onset_ticks: _BASS.search(m.text) for m in score.markers if parse(m.text)}
     chords = named(score)
     first = max(start, known_from(chords))
@@ -81,7 +81,7 @@ def symbols_of(score: Score, start: int = 0) -> list[Symbol]:
 
 
 def harmony(name: str, spelling: Spelling) -> ET.Element:
-    """Return a chord as a harmony element."""
+    """Convert a chord name to a harmony element."""
     element = ET.Element("harmony")
     if name == NO_CHORD:
         ET.SubElement(ET.SubElement(element, "root"), "root-step", text="").text = "C"

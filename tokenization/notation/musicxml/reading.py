@@ -1,4 +1,4 @@
-"""MusicXML, partwise or timewise, compressed or not, to a score (MusicXML 4.0, W3C 2021)."""
+"""Read MusicXML, partwise or timewise, compressed or not (MusicXML 4.0, W3C 2021)."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from tokenization.midi.limits import Limits, MidiError
 from tokenization.notation.musicxml import DRUM_CHANNEL
 from tokenization.notation.musicxml.part import Instruments, PartReader, number
 from tokenization.notation.played import played
-from tokenization.notation.written import Line, Written
+from tokenization.notation.written import SharedBar, WrittenScore
 from tokenization.score import Score, Track
 
-# XML from anybody as small trees, one at a time, in bounded memory: nothing is fetched, and no document declares
-# entities or attributes of its own, which a few letters would unfold to gigabytes.
+# Parse untrusted XML as a series of small trees, in bounded memory. Nothing is fetched, and internal DTDs are refused,
+# because entities declared there can expand to gigabytes.
 
 DEEPEST = 64
-LARGEST_TREE = 200_000  # elements of one bar
-LONGEST_TEXT = 10_000  # letters of an element that are kept, and one buffer more
+LARGEST_TREE = 200_000  # elements in one bar
+LONGEST_TEXT = 10_000  # characters kept of an element's text, give or take one buffer
 
 
 class Unreadable(ValueError):
-    """What is wrong with the XML, to go on a sentence that starts with the file's name."""
+    """The XML is invalid; the message continues a sentence that starts with the file's name."""
 
 
-# Ancestors, from the root on, and the tree that is whole.
+# Called with the ancestors of an element, from the root on, and the complete element.
 Take = Callable[[list[ET.Element], ET.Element], None]
 
 
 class Stream:
-    """Calls `take` with each element of a wanted name at its depth, the root's being 0.
+    """Calls `take` with each element of a wanted name at its depth (the root has depth 0).
 
-    Such an element comes with all that is in it but the ignored elements. Of all others only names
-    and attributes are known, and they are forgotten where they end.
+    Such an element is complete except for the ignored elements. Other elements are kept without
+    content, and only until they end.
     """
 
     def __init__(
@@ -47,12 +47,12 @@ class Stream:
         self._wanted, self._ignored, self._take = wanted, ignored, take
         self._most = most_elements
         self._stack: list[ET.Element] = []
-        self._tree_depth = 0  # the depth of the tree that grows at this moment; 0 where none does
-        self._skipped = 0  # how many open elements are within one that is ignored
+        self._tree_depth = 0  # the depth of the wanted element being built; 0 if there is none
+        self._skipped = 0  # the number of open elements from an ignored one inwards
         self._count = self._in_tree = 0
 
     def read(self, data: bytes) -> None:
-        """Read a document."""
+        """Parse a document."""
         parser = self._parser = expat.ParserCreate()
         parser.buffer_text = True
         parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
@@ -66,11 +66,9 @@ class Stream:
             what = expat.ErrorString(error.code)
             raise Unreadable(f"is damaged at line {error.lineno}: {what}") from None
         except (LookupError, ValueError) as error:
-            if isinstance(error, ValueError) and not _is_of_encoding(error):
+            if isinstance(error, ValueError) and not _is_encoding_error(error):
                 raise
-            raise Unreadable(
-                "is written in an encoding that is not known: save it as UTF-8"
-            ) from None
+            raise Unreadable("has an unknown encoding: save it as UTF-8") from None
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         self._count += 1
@@ -83,7 +81,7 @@ class Stream:
             tag = tag.rpartition(":")[2]
         stack = self._stack
         if (depth := len(stack)) >= DEEPEST:
-            raise Unreadable(f"has elements more than {DEEPEST} deep, as no score has")
+            raise Unreadable(f"has elements nested more than {DEEPEST} deep, unlike any score")
         if self._tree_depth:
             if tag in self._ignored:
                 self._skipped = 1
@@ -119,25 +117,23 @@ def _check_document_type(
     _name: str, _system: str | None, _public: str | None, declares: bool
 ) -> None:
     if declares:
-        raise Unreadable(
-            "declares XML of its own (an internal DTD), as no score does: save it without"
-        )
+        raise Unreadable("declares XML of its own (an internal DTD): save it without")
 
 
-def _is_of_encoding(error: ValueError) -> bool:
-    """Say whether an error is of how letters are stored: of several bytes a letter, expat knows Unicode's alone."""
+def _is_encoding_error(error: ValueError) -> bool:
+    """Return whether an error concerns the encoding; expat supports no multi-byte encodings except Unicode."""
     return isinstance(error, UnicodeError) or "multi-byte encodings" in str(error)
 
 
-# The score inside compressed MusicXML (`.mxl`): a zip archive whose container names it.
+# Compressed MusicXML (`.mxl`): a zip archive with a container file that names the score.
 
 CONTAINER = "META-INF/container.xml"
 MOST_ENTRIES = 1000
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those of the MusicXML standard
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # allowed by the MusicXML standard
 
 
 def unzipped(data: bytes, most_bytes: int) -> bytes:
-    """Return the score's bytes; what would be larger, or is no score, raises Unreadable."""
+    """Return the bytes of the score in an archive; raises Unreadable if there is none or it is too large."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = archive.namelist()
@@ -147,13 +143,13 @@ def unzipped(data: bytes, most_bytes: int) -> bytes:
     except Unreadable:
         raise
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError):
-        raise Unreadable("is a zip archive that is damaged: export it again") from None
-    except (RuntimeError, NotImplementedError):  # a password, or a method that is not known
+        raise Unreadable("is a damaged zip archive: export it again") from None
+    except (RuntimeError, NotImplementedError):  # a password or an unknown compression method
         raise Unreadable("is an archive with a password or of an unknown kind") from None
 
 
 def _score_name(archive: zipfile.ZipFile, names: list[str]) -> str:
-    """Return which file of the archive is the score: the first that the container names."""
+    """Return the name of the score in an archive: the first existing file that the container lists."""
     found: list[str] = []
 
     def take(_: list[ET.Element], rootfile: ET.Element) -> None:
@@ -181,48 +177,48 @@ def _read(archive: zipfile.ZipFile, name: str, most_bytes: int) -> bytes:
     return data
 
 
-# Repeats, endings and jumps of a MusicXML score, bar by bar.
+# Repeats, endings and jumps.
 
 TWICE = 2
 _JUMPS = ("dacapo", "dalsegno", "tocoda", "fine", "segno", "coda")
 
 
-def read_signs(measure: ET.Element, line: Line) -> None:
-    """Read what a bar of any part says about where to go on; an ending stands where it opens."""
+def read_repeats(measure: ET.Element, bar: SharedBar) -> None:
+    """Add the repeats, jumps and endings in a part's measure to the shared bar; an ending only to its first bar."""
     for repeat in measure.findall("barline/repeat"):
         if repeat.get("direction") == "forward":
-            line.forward = True
+            bar.forward = True
         elif repeat.get("direction") == "backward":
             times = repeat.get("times")
-            line.backward = TWICE if times is None else max(1, round(number(times, "times")))
+            bar.backward = TWICE if times is None else max(1, round(number(times, "times")))
     for ending in measure.findall("barline/ending"):
         if ending.get("type") == "start":
             numbers = {int(n) for n in re.findall(r"\d{1,2}", ending.get("number", ""))}
-            line.endings = frozenset(numbers - {0}) or frozenset({1})
+            bar.endings = frozenset(numbers - {0}) or frozenset({1})
         else:
-            line.is_ended = True
+            bar.closes_ending = True
     for mark in ("segno", "coda"):
         if measure.find(f"barline/{mark}") is not None:
-            line.marks.add(mark)
+            bar.marks.add(mark)
     for sound in (*measure.findall("sound"), *measure.findall("direction/sound")):
-        line.marks.update(jump for jump in _JUMPS if sound.get(jump) is not None)
+        bar.marks.update(jump for jump in _JUMPS if sound.get(jump) is not None)
     for kind in measure.findall("direction/direction-type/*"):
-        if kind.tag in ("segno", "coda") and not line.marks & {"tocoda", "dalsegno"}:
-            line.marks.add(kind.tag)
+        if kind.tag in ("segno", "coda") and not bar.marks & {"tocoda", "dalsegno"}:
+            bar.marks.add(kind.tag)
 
 
-def spread_endings(lines: Sequence[Line]) -> None:
-    """Give each bar of an ending the times at which it is played."""
-    within: frozenset[int] | None = None
-    for line in lines:
-        # A last ending need not say where it ends: with the next repeat at the latest.
-        within = line.endings or (None if line.forward else within)
-        line.endings = within
-        if line.is_ended:
-            within = None
+def spread_endings(bars: Sequence[SharedBar]) -> None:
+    """Extend each ending from its first bar to all of its bars."""
+    current: frozenset[int] | None = None
+    for bar in bars:
+        # A last ending without a stated end lasts until the next repeat.
+        current = bar.endings or (None if bar.forward else current)
+        bar.endings = current
+        if bar.closes_ending:
+            current = None
 
 
-UNPACKED = 16  # times as large as the file that is given may be what it unpacks to
+MOST_EXPANSION = 16  # the largest unpacked size, in multiples of the largest file
 _SCORES = ("score-partwise", "score-timewise")
 _WANTED = {1: {"part-list"}, 2: {"measure", "part"}}
 _IGNORED = {
@@ -232,15 +228,15 @@ _IGNORED = {
 
 
 def read_musicxml(data: bytes, limits: Limits, name: str, *, staves: bool = False) -> Score:
-    """Return the score; a MidiError says in one sentence what is wrong with the file.
+    """Read MusicXML to a score with its repeats unfolded; raises MidiError.
 
-    With `staves`, each staff of a part is a track, such as the right and the left hand of a piano.
+    With `staves`, each staff of a part becomes a track, such as the two hands of a piano.
     """
     return played(read_written(data, limits, name, staves=staves))
 
 
-def read_written(data: bytes, limits: Limits, name: str, *, staves: bool = False) -> Written:
-    """Return a score as it is written, before its repeats are played; a MidiError says what is wrong with it."""
+def read_written(data: bytes, limits: Limits, name: str, *, staves: bool = False) -> WrittenScore:
+    """Read MusicXML to a written score, with its repeats not yet unfolded; raises MidiError."""
     reader = _Reader(limits, name, staves)
     try:
         data = xml_of(data, limits)
@@ -249,29 +245,31 @@ def read_written(data: bytes, limits: Limits, name: str, *, staves: bool = False
     except Unreadable as error:
         raise MidiError(f"{name} {error}") from None
     written = reader.written
-    if not written.lines:
+    if not written.bars:
         raise MidiError(f"{name} holds no MusicXML score: choose a file with music in it")
-    spread_endings(written.lines)
+    spread_endings(written.bars)
     return written
 
 
 def xml_of(data: bytes, limits: Limits) -> bytes:
-    """Return the bytes of a score, unpacked if they are compressed."""
-    return unzipped(data, UNPACKED * limits.bytes) if data.startswith(ZIP) else data
+    """Return the XML of a score, decompressing it if necessary."""
+    return unzipped(data, MOST_EXPANSION * limits.bytes) if data.startswith(ZIP) else data
 
 
 class _Reader:
-    """Takes the list of parts, then bar by bar."""
+    """Reads the list of parts, then the score measure by measure."""
 
     def __init__(self, limits: Limits, name: str, staves: bool) -> None:
-        self.written, self._staves = Written(limits, name), staves
+        self.written, self._staves = WrittenScore(limits, name), staves
         self._parts: dict[str, PartReader] = {}
 
     def take(self, ancestors: list[ET.Element], element: ET.Element) -> None:
-        """Read an element, which is whole."""
+        """Read a list of parts or a measure of a part."""
         root = ancestors[0].tag
         if root not in _SCORES:
-            raise Unreadable(f"is an XML document, but no MusicXML score: it holds <{root[:40]}>")
+            raise Unreadable(
+                f"is an XML document, but not a MusicXML score: it holds <{root[:40]}>"
+            )
         if element.tag == "part-list":
             for part in element.findall("score-part"):
                 self._add(part.get("id", ""), *_instruments(part))
@@ -279,23 +277,23 @@ class _Reader:
         outer = ancestors[1]  # the part of a measure, or the measure of a part
         holder, measure = (outer, element) if root == "score-partwise" else (element, outer)
         key = holder.get("id", "")
-        if key not in self._parts:  # it is not in the list of parts
+        if key not in self._parts:  # missing from the list of parts
             self._add(key, [Track()], {})
         bars, part = self._parts[key].part.bars, self._parts[key]
-        line = self.written.line(len(bars))
-        before = len(line.tempos) + len(line.chords)
+        shared = self.written.enter_bar(len(bars))
+        before = len(shared.tempos) + len(shared.chords)
         try:
-            part.take(element, line)
-            # Repeats and jumps are the same in all parts, and some programs write them into one alone.
-            read_signs(element, line)
+            part.take(element, shared)
+            # Repeats apply to all parts, and some programs write them into only one.
+            read_repeats(element, shared)
         except ValueError as error:
             shown = (measure.get("number") or str(len(bars) + 1))[:8]
             raise Unreadable(f"is damaged in bar {shown}: {error}") from None
         self.written.count("notes", len(bars[-1].notes))
-        self.written.count("signs", len(line.tempos) + len(line.chords) - before)
+        self.written.count("signs", len(shared.tempos) + len(shared.chords) - before)
 
     def _add(self, key: str, tracks: list[Track], instruments: Instruments) -> None:
-        """Add a part, unless there is one of that name."""
+        """Add a part unless its id is taken."""
         self.written.count("tracks", len(tracks))
         if key not in self._parts:
             self._parts[key] = PartReader(tracks, instruments, self._staves)
@@ -303,24 +301,24 @@ class _Reader:
 
 
 def _instruments(part: ET.Element) -> tuple[list[Track], Instruments]:
-    """Return a part's tracks, and by the name of each instrument its track and the drum it is."""
+    """Return the tracks of a part, and its instruments by id."""
     name = _text(part, "part-name")
     by_id = {one.get("id", ""): one for one in part.findall("midi-instrument")}
-    tracks: dict[Track, int] = {}  # and where each stands
+    tracks: dict[Track, int] = {}  # with their indices
     kit: Track | None = None
     instruments: Instruments = {}
-    for one in part.findall("score-instrument") or [ET.Element("score-instrument")]:
-        key = one.get("id", "")
-        none = ET.Element("midi-instrument")
-        midi = by_id.get(key, none if key else next(iter(by_id.values()), none))
+    for instrument in part.findall("score-instrument") or [ET.Element("score-instrument")]:
+        key = instrument.get("id", "")
+        default = ET.Element("midi-instrument")
+        midi = by_id.get(key, default if key else next(iter(by_id.values()), default))
         drum = _number(midi, "midi-unpitched")
         is_drum = _number(midi, "midi-channel") == DRUM_CHANNEL or drum is not None
         program = min(max(_number(midi, "midi-program") or 1, 1), 128) - 1
-        track = Track(name or _text(one, "instrument-name"), program, is_drum)
-        if is_drum:  # a kit has an instrument for each drum: they are one track
+        track = Track(name or _text(instrument, "instrument-name"), program, is_drum)
+        if is_drum:  # a kit has one instrument per drum, all in one track
             track = kit = kit or track
-        place = tracks.setdefault(track, len(tracks))
-        instruments[key] = (place, None if drum is None else drum - 1)
+        index = tracks.setdefault(track, len(tracks))
+        instruments[key] = (index, None if drum is None else drum - 1)
     return [*tracks], instruments
 
 

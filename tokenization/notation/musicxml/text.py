@@ -1,4 +1,4 @@
-"""A MusicXML score as the bytes that it is written in: where its parts, bars and their elements begin and end."""
+"""Locate the parts, bars and elements of a MusicXML score in its bytes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tokenization.notation.musicxml.part import number
 from tokenization.notation.musicxml.reading import Stream, Unreadable
 
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-_OF_NOTES = ("note", "backup", "forward")
+_POSITIONING = ("note", "backup", "forward")
 
 
 @dataclass
 class Element:
-    """An element of a bar that is no note: where it stands in the bytes and, in divisions, in the bar."""
+    """An element of a bar other than notes: its byte range, and its position in the bar in divisions."""
 
     tag: str
     start: int
@@ -30,46 +30,46 @@ class Element:
 
 @dataclass
 class Measure:
-    """A bar of a part: its bytes, its number, and what in it is no note."""
+    """A bar of a part: its bytes, its number, and its elements other than notes."""
 
     start: int
     number: str
-    inside: int  # where its first element begins
-    end: int  # where its end tag begins
+    content: int  # the start of its first element
+    end: int  # the start of its end tag
     stop: int
     length: float = 0  # in divisions
-    at_end: float = 0  # where its last voice ends
-    last_note: int = 0  # where the last element begins that moves time; 0 where there is none
+    at_end: float = 0  # the position at which its last voice ends
+    last_note: int = 0  # the start of the last element that moves the position; 0 if there is none
     elements: list[Element] = field(default_factory=list)
-    ties: Sequence[tuple[int, int]] = ()  # bytes of those that go on after the bar
+    ties: Sequence[tuple[int, int]] = ()  # the byte ranges of ties into the next bar
 
-    def check_open(self) -> None:
-        """Raise where nothing can be put into it."""
-        if self.inside == self.stop:
-            raise NotKept("it has bars without any content")
+    def check_has_content(self) -> None:
+        """Raise NotKept if the bar is an empty-element tag, into which nothing can be inserted."""
+        if self.content == self.stop:
+            raise NotKept("it has empty bars")
 
 
 @dataclass
 class PartText:
-    """A part: its bars, and what is in force from some of them on."""
+    """A part: its bars, and the changes of its attributes, by name as (bar, value)."""
 
     id: str
     measures: list[Measure] = field(default_factory=list)
-    end: int = 0  # where its end tag begins
-    said: dict[str, list[tuple[int, float]]] = field(default_factory=lambda: defaultdict(list))
+    end: int = 0  # the start of its end tag
+    changes: dict[str, list[tuple[int, float]]] = field(default_factory=lambda: defaultdict(list))
 
-    def in_force(self, name: str, measure: int, usual: float) -> float:
-        """Return what was said last before the end of a bar."""
-        said = self.said[name]
-        place = bisect_right(said, measure, key=lambda one: one[0])
-        return said[place - 1][1] if place else usual
+    def in_force(self, name: str, measure: int, default: float) -> float:
+        """Return the value of an attribute at the end of a bar."""
+        changes = self.changes[name]
+        count = bisect_right(changes, measure, key=lambda change: change[0])
+        return changes[count - 1][1] if count else default
 
 
 class ScoreText(Stream):
-    """The text of a partwise score that was read before, and so is within all limits."""
+    """The text of a partwise score that has been read before, and is therefore within the limits."""
 
     def __init__(self, xml: bytes) -> None:
-        """Find the places; what is no plain partwise score raises NotKept."""
+        """Locate the elements; raises NotKept if the score is not partwise and complete."""
         super().__init__(
             {1: {"part-list"}, 2: {"measure"}}, set(), self._take_tree, GENEROUS.elements
         )
@@ -82,27 +82,27 @@ class ScoreText(Stream):
             )
         self.bytes = xml
         self.parts: list[PartText] = []
-        # Where the end tags of the list of parts and of the score begin.
+        # The starts of the end tags of the list of parts and of the score.
         self.list_end = self.end = 0
-        # Of each part, pitches and instruments.
+        # By part, drum pitch → instrument id.
         self.drums: dict[str, dict[int, str]] = defaultdict(dict)
-        # Where a part's MIDI begins, and where its entry ends.
-        self.announced: dict[str, tuple[int, int]] = {}
-        # Where the first and the last tag of an element begin; of one tag, where that begins and ends.
+        # By part, the start of the MIDI elements of its entry in the list, and of the entry's end tag.
+        self.entries: dict[str, tuple[int, int]] = {}
+        # By element, the starts of its start and end tags.
         self._tags: dict[ET.Element, tuple[int, int]] = {}
         try:
             self.read(xml)
-        except Unreadable:  # with what the reader of its music leaves out, it is past a limit
-            raise NotKept("its text is larger than can be kept") from None
+        except Unreadable:  # elements that the music reader ignores exceed a limit here
+            raise NotKept("its text is too large") from None
         if len({len(part.measures) for part in self.parts}) != 1:
             raise NotKept("its parts have different numbers of bars")
 
     def _after(self, start: int) -> int:
-        """Return where the tag that begins at a byte has ended."""
+        """Return the end of the tag that starts at a byte."""
         return self.bytes.index(b">", start) + 1
 
     def _span(self, element: ET.Element) -> tuple[int, int]:
-        """Return the first byte of an element and the one after its last."""
+        """Return the byte range of an element."""
         first, last = self._tags[element]
         after = self._after(first)
         return first, after if self.bytes[after - 2 : after] == b"/>" else self._after(last)
@@ -137,8 +137,8 @@ class ScoreText(Stream):
 
     def _entry(self, entry: ET.Element) -> None:
         key, end = entry.get("id", ""), self._tags[entry][1]
-        midi = [one for one in entry if one.tag in ("midi-device", "midi-instrument")]
-        self.announced[key] = self._tags[midi[0]][0] if midi else end, end
+        midi = [child for child in entry if child.tag in ("midi-device", "midi-instrument")]
+        self.entries[key] = self._tags[midi[0]][0] if midi else end, end
         for instrument in midi:
             if (drum := _number(instrument, "midi-unpitched")) is not None:
                 self.drums[key][int(drum) - 1] = instrument.get("id", "")
@@ -146,7 +146,7 @@ class ScoreText(Stream):
     def _measure(self, tree: ET.Element) -> None:
         (start, stop), end = self._span(tree), self._tags[tree][1]
         measure = Measure(start, tree.get("number", ""), self._after(start), end, stop)
-        now = 0.0
+        position = 0.0
         tied: dict[tuple[str | None, ...], list[tuple[int, int]]] = {}
         for element in tree:
             tag, duration = element.tag, _number(element, "duration") or 0.0
@@ -154,43 +154,44 @@ class ScoreText(Stream):
                 self._attributes(element)
             elif tag == "note":
                 self._ties(element, tied)
-                now += duration if not {"grace", "chord"} & {one.tag for one in element} else 0.0
+                is_extra = {"grace", "chord"} & {child.tag for child in element}
+                position += duration if not is_extra else 0.0
             elif tag in ("forward", "backup"):
-                now = max(0.0, now + (duration if tag == "forward" else -duration))
-            measure.length = max(measure.length, now)
-            if tag in _OF_NOTES:
+                position = max(0.0, position + (duration if tag == "forward" else -duration))
+            measure.length = max(measure.length, position)
+            if tag in _POSITIONING:
                 measure.last_note = self._tags[element][0]
             else:
-                measure.elements.append(Element(tag, *self._span(element), now))
-        measure.at_end = now
-        measure.ties = [place for waiting in tied.values() for place in waiting]
+                measure.elements.append(Element(tag, *self._span(element), position))
+        measure.at_end = position
+        measure.ties = [span for spans in tied.values() for span in spans]
         self.parts[-1].measures.append(measure)
 
     def _attributes(self, element: ET.Element) -> None:
         part, bar = self.parts[-1], len(self.parts[-1].measures)
         for name in ("divisions", "staves", "fifths"):
-            if (said := _number(element, name)) is not None:
-                part.said[name].append((bar, said))
+            if (value := _number(element, name)) is not None:
+                part.changes[name].append((bar, value))
         if (semitones := _number(element, "chromatic")) is not None:
             semitones += 12 * (_number(element, "octave-change") or 0.0)
-            part.said["transposed"].append((bar, semitones))
+            part.changes["transposed"].append((bar, semitones))
 
     def _ties(
         self, note: ET.Element, tied: dict[tuple[str | None, ...], list[tuple[int, int]]]
     ) -> None:
-        """Remember ties that wait for the note that they lead to."""
+        """Update the open ties, by pitch, with those of a note."""
         pitch = tuple(note.findtext(f"pitch/{name}") for name in ("step", "alter", "octave"))
-        ties = [one for one in note.iter() if one.tag in ("tie", "tied")]
+        ties = [child for child in note.iter() if child.tag in ("tie", "tied")]
         if any(tie.get("type") == "stop" for tie in ties):
             tied.pop(pitch, None)
-        if begun := [self._span(tie) for tie in ties if tie.get("type") == "start"]:
-            tied[pitch] = begun
+        if spans := [self._span(tie) for tie in ties if tie.get("type") == "start"]:
+            tied[pitch] = spans
 
 
 def _number(element: ET.Element, name: str) -> float | None:
-    """Return the last number of a name in an element, 0 for what is none; None where it says none."""
-    said = [one.text or "" for one in element.iter(name)]
+    """Return the last number with a tag in an element; 0 if it is invalid, None if it is missing."""
+    texts = [found.text or "" for found in element.iter(name)]
     try:
-        return number(said[-1], name) if said else None
+        return number(texts[-1], name) if texts else None
     except ValueError:
         return 0.0

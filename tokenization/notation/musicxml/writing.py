@@ -1,4 +1,4 @@
-"""A score as MusicXML for programs that print music: bars, voices, ties, staves, keys and names of notes by the key."""
+"""Write a score as MusicXML for notation programs: bars, voices, ties, staves, keys and note names that fit the key."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tokenization.notation.musicxml.harmony import Symbol, harmony, symbols_of
 from tokenization.notation.written import own_metre
 from tokenization.score import Notes, Score, Tempos, Track
 
-# Lengths as notes can be written: plain, dotted and triplet values, several of them tied where one is not enough.
+# Note values: plain, dotted and triplet, tied together for other lengths.
 
-DIVISIONS = 24  # of a beat: sixteenths are 6, eighths of a triplet 8
+DIVISIONS = 24  # per beat: a sixteenth is 6, a triplet eighth 8
 
 
 @dataclass(frozen=True)
 class Value:
-    """A written value; lengths are in divisions."""
+    """A note value; its length is in divisions."""
 
     length: int
     type: str
@@ -44,28 +44,28 @@ _LENGTHS = sorted(_BY_LENGTH, reverse=True)
 
 
 def values_of(length: int, at: int) -> list[Value]:
-    """Return the values, end to end, of a length that begins so far into a bar.
+    """Split a length that starts at a position in a bar into note values.
 
-    What begins between beats and goes over one is cut there, so that beats can be seen.
+    A length that starts between beats and is no single value is split at the next beat, for legibility.
     """
     values: list[Value] = []
     while length:
-        into = at % DIVISIONS
-        most = length if not into or length in _BY_LENGTH else min(length, DIVISIONS - into)
-        value = _BY_LENGTH[next(one for one in _LENGTHS if one <= most)]
+        offset = at % DIVISIONS
+        most = length if not offset or length in _BY_LENGTH else min(length, DIVISIONS - offset)
+        value = _BY_LENGTH[next(candidate for candidate in _LENGTHS if candidate <= most)]
         values.append(value)
         length, at = length - value.length, at + value.length
     return values
 
 
-# Notes in voices: each a line of chords that do not overlap, as a staff shows them.
+# Voices: sequences of chords that do not overlap.
 
-MOST_VOICES = 4  # on a staff: more are not read by the programs in use
+MOST_VOICES = 4  # per staff; notation programs do not read more
 
 
 @dataclass
 class Chord:
-    """Notes that begin and end together."""
+    """Notes that start and end together."""
 
     start: int
     end: int
@@ -73,10 +73,10 @@ class Chord:
 
 
 def voices_of(notes: Notes, *, drums: bool = False) -> list[list[Chord]]:
-    """Return the voices of a staff, at least one.
+    """Split the notes of a staff into voices, at least one.
 
-    Drums have one, and each hit is written as long as there is room, a beat at most: how long a drum
-    sounds is nobody's choice.
+    Drums have one voice, in which each hit lasts until the next one or the next beat, since the
+    durations of drum notes have no meaning.
     """
     chords: dict[tuple[int, int], Chord] = {}
     rows = zip(*(column.tolist() for column in notes.columns[:4]), strict=True)
@@ -98,7 +98,7 @@ def voices_of(notes: Notes, *, drums: bool = False) -> list[list[Chord]]:
 
 
 def _place(voices: list[list[Chord]], chord: Chord) -> None:
-    """Add a chord to the first voice that is free, or to a new one, or in place of the longest held."""
+    """Add a chord to the first free voice, or a new voice, or else cut short the chord that has sounded longest."""
     for voice in voices:
         if not voice or voice[-1].end <= chord.start:
             voice.append(chord)
@@ -111,27 +111,27 @@ def _place(voices: list[list[Chord]], chord: Chord) -> None:
         held[-1].end = chord.start
         held.append(chord)
         return
-    # All four begin here: the chord joins the one that is nearest in length.
+    # All voices have a chord that starts here: merge with the one of the most similar length.
     same = min((voice[-1] for voice in voices), key=lambda other: abs(other.end - chord.end))
     same.notes += [note for note in chord.notes if all(note[0] != p for p, _ in same.notes)]
 
 
-# Names of notes by the key.
+# Note names that fit the key.
 
-_LINE = "FCGDAEB"  # of fifths: F is −1, C 0
-_SCALE = np.arange(-1, 6)  # of C, by fifths: F C G D A E B
-CROSSED = {37, 42, 44, 46, 49, 51, 52, 53, 55, 57, 59}  # cymbals and sticks have an x as their head
+_FIFTHS = "FCGDAEB"  # the line of fifths from F = −1; C = 0
+_SCALE = np.arange(-1, 6)  # C major on the line of fifths: F C G D A E B
+CROSSED = {37, 42, 44, 46, 49, 51, 52, 53, 55, 57, 59}  # cymbals and sticks have × noteheads
 
 
 class Key(NamedTuple):
-    """The key of a piece, for those who write its notes down."""
+    """The key of a piece, for choosing its signature and note names."""
 
-    fifths: int  # sharps of its signature, flats if negative
-    centre: int  # a place on the line of fifths: half of the scale, as heard, lies either side
+    fifths: int  # sharps of its signature, or flats if negative
+    centre: int  # the median of its notes in the scale on the line of fifths, weighted by duration
 
 
 def key_of(score: Score) -> Key:
-    """Return the key, of −5 to 6 sharps, whose scale holds most of the pitched music."""
+    """Return the key, from −5 to 6 sharps, whose scale contains most of the pitched notes by duration."""
     notes = score.pitched
     if not len(notes):
         return Key(0, 1)
@@ -145,15 +145,15 @@ def key_of(score: Score) -> Key:
 
 
 def spelled(pitch: int, centre: int) -> tuple[str, int, int]:
-    """Return step, alteration and octave of a pitch in a piece whose key has this centre.
+    """Return the step, alteration and octave of a pitch in a key with this centre.
 
-    Twelve neighbours on the line of fifths name the twelve pitches, five below the centre and six above it: B♭ and
-    E♭ in G minor, never A♯, and F♯, which leads to its tonic, though the signature is that of B♭ major. So each tone
-    outside the scale has the name that the chromatic scales on most tones of the piece give it.
+    The twelve pitch classes are named by twelve neighbours on the line of fifths, from five below the centre to six
+    above it. G minor, for example, gets B♭ and E♭, never A♯, but F♯ as its leading note although its signature is that
+    of B♭ major.
     """
     first = centre - 5
-    place = first + (pitch * 7 - first) % 12
-    step, alter = _LINE[(place + 1) % 7], (place + 1) // 7
+    fifth = first + (pitch * 7 - first) % 12
+    step, alter = _FIFTHS[(fifth + 1) % 7], (fifth + 1) // 7
     return step, alter, (pitch - alter - LETTERS[step]) // 12 - 1
 
 
@@ -163,15 +163,15 @@ _DOCTYPE = (
 )
 MIDDLE_C = 60
 _CLEFS = {"treble": ("G", "2"), "bass": ("F", "4"), "drums": ("percussion", None)}
-SIXTEENTH, SHORTEST = DIVISIONS // 4, DIVISIONS // 8  # a bar is as many 32nds
+SIXTEENTH, SHORTEST = DIVISIONS // 4, DIVISIONS // 8  # bars last whole numbers of 32nds
 PITCHED_CHANNELS = (*range(1, 10), *range(11, 17))
 
 
 def write_musicxml(score: Score, *, title: str = "", made: str = "") -> bytes:
-    """Return a score as MusicXML: every note at its tick of a 24th of a beat, tied where it is long.
+    """Encode a score as MusicXML, with times rounded to 24ths of a beat and `made` as its encoding description.
 
-    The chords that are known stand over the first part that is no drums. Four voices a staff are what programs read: a
-    note that would be a fifth shortens the one that has sounded longest. `made` is kept with the file's encoding.
+    Known chords are written above the first pitched part. Each staff has at most four voices, the limit of notation
+    programs: a fifth simultaneous note cuts short the one that has sounded longest.
     """
     if not len(score.notes):
         raise ValueError("there are no notes to write: a score needs at least one")
@@ -189,19 +189,19 @@ def write_musicxml(score: Score, *, title: str = "", made: str = "") -> bytes:
     used = np.unique(score.notes.track).tolist()
     if (count := len(bars) * len(used)) > GENEROUS.bars:
         raise ValueError(
-            f"the music has {count:,} bars in all its parts, and a score holds {GENEROUS.bars:,} at most: "
+            f"the music has {count:,} bars in all its parts, but a score can have at most {GENEROUS.bars:,}: "
             f"give a part of it"
         )
     pitched = [index for index in used if not score.tracks[index].is_drum]
     for number, index in enumerate(used, 1):
         track, notes = score.tracks[index], score.notes[score.notes.track == index]
-        announce(part_list, f"P{number}", track, notes, number)
+        write_entry(part_list, f"P{number}", track, notes, number)
         writer = PartWriter(track, notes, key, f"P{number}")
         writer.tempos = score.tempos if number == 1 else Tempos.empty()
         writer.symbols = symbols_of(score) if index in pitched[:1] else ()
         part = _add(root, "part", id=f"P{number}")
-        for place, bar in enumerate(bars):
-            part.append(writer.measure(place, bar))
+        for index, bar in enumerate(bars):
+            part.append(writer.measure(index, bar))
     ET.indent(root)
     return _DOCTYPE + ET.tostring(root, encoding="unicode").encode() + b"\n"
 
@@ -209,14 +209,14 @@ def write_musicxml(score: Score, *, title: str = "", made: str = "") -> bytes:
 def _add(parent: ET.Element, tag: str, text: object = None, **attributes: str) -> ET.Element:
     element = ET.SubElement(parent, tag, attributes)
     if text is not None:
-        # Letters that XML cannot hold are left out.
+        # Drop characters that XML does not allow.
         element.text = "".join(c for c in str(text) if c.isprintable() or c in "\n\t")
     return element
 
 
 def _bars(score: Score) -> list[Bar]:
-    """Return the bars from the start to the last note, by the score's times."""
-    changes = {  # at sixteenths: what begins a little off them can be no bar
+    """Return the bars of a score up to its last note, by its time signatures."""
+    changes = {  # rounded to sixteenths, since a rounding error must not become a bar
         SIXTEENTH * round(at / SIXTEENTH): (n, d)
         for at, n, d in zip(*(c.tolist() for c in score.meters.columns), strict=True)
     }
@@ -226,11 +226,13 @@ def _bars(score: Score) -> list[Bar]:
     while at < score.end_ticks or not bars:
         passed = bisect_right(ticks, at)
         new = changes[ticks[passed - 1]] if passed else time
-        whole = 4 * DIVISIONS * new[0] / new[1]
-        length = SHORTEST * max(1, round(whole / SHORTEST))
-        if length != whole:  # what it is called is how long it is, or all that follows moves
+        full = 4 * DIVISIONS * new[0] / new[1]
+        length = SHORTEST * max(1, round(full / SHORTEST))
+        if (
+            length != full
+        ):  # the time signature must match the length, or all later bars would shift
             new = own_metre(length, (4, 4), DIVISIONS)
-        if passed < len(ticks) and ticks[passed] - at < length:  # within what would be a bar
+        if passed < len(ticks) and ticks[passed] - at < length:  # a change cuts the bar short
             length = ticks[passed] - at
             new = own_metre(length, new, DIVISIONS)
         bars.append(Bar(at, at + length, new, not bars or new != time))
@@ -238,9 +240,9 @@ def _bars(score: Score) -> list[Bar]:
     return bars
 
 
-def announce(parts: ET.Element, key: str, track: Track, notes: Notes, number: int) -> None:
-    """Write what plays a part; a kit has an instrument for each of its drums."""
-    part = _add(parts, "score-part", id=key)
+def write_entry(part_list: ET.Element, key: str, track: Track, notes: Notes, number: int) -> None:
+    """Add a part with its instruments to the list of parts; a kit has one instrument per drum."""
+    part = _add(part_list, "score-part", id=key)
     name = track.name or ("Drums" if track.is_drum else "Music")
     _add(part, "part-name", name)
     drums = np.unique(notes.pitch).tolist() if track.is_drum else [None]
@@ -257,7 +259,7 @@ def announce(parts: ET.Element, key: str, track: Track, notes: Notes, number: in
 
 
 def instrument_id(key: str, drum: int | None) -> str:
-    """Return the name of a part's instrument, or of a drum of it."""
+    """Return the id of a part's instrument, or of one of its drums."""
     return f"{key}-I{1 if drum is None else drum}"
 
 
@@ -267,40 +269,40 @@ class PartWriter:
     def __init__(
         self, track: Track, notes: Notes, key: Key, name: str, *, staves: int | None = None
     ) -> None:
-        """Lay the notes on the staves of a part that there is, so many, or of a new one, as their pitches ask for."""
+        """Divide the notes among staves: those of an existing part, or by their pitches in a new one (None)."""
         self._track, self._key, self._name, self._is_new = track, key, name, staves is None
-        high, low = notes.pitch.max(initial=MIDDLE_C), notes.pitch.min(initial=MIDDLE_C)
-        on_two = low < MIDDLE_C - 5 and high > MIDDLE_C + 5 if staves is None else staves > 1
-        parts = [notes]
+        highest, lowest = notes.pitch.max(initial=MIDDLE_C), notes.pitch.min(initial=MIDDLE_C)
+        on_two = lowest < MIDDLE_C - 5 and highest > MIDDLE_C + 5 if staves is None else staves > 1
+        by_staff = [notes]
         if track.is_drum:
             self._clefs = ["drums"]
         elif on_two:
             self._clefs = ["treble", "bass"]
-            high = notes.pitch >= MIDDLE_C
-            parts = [notes[high], notes[~high]]
+            is_high = notes.pitch >= MIDDLE_C
+            by_staff = [notes[is_high], notes[~is_high]]
         else:
             is_high = not len(notes) or np.median(notes.pitch) >= MIDDLE_C
             self._clefs = ["treble" if is_high else "bass"]
         self._voices = [
             (staff, voice)
-            for staff, part in enumerate(parts, 1)
+            for staff, part in enumerate(by_staff, 1)
             for voice in voices_of(part, drums=track.is_drum)
         ]
 
-    drums: Mapping[int, str] = {}  # their instruments, where these have names of their own
-    first = 0  # the bar that says how it counts time
-    transposed = 0  # semitones from what is written to what sounds
-    symbols: Sequence[Symbol] = ()  # the chords that stand over it …
-    tempos = Tempos.empty()  # … and the tempos, which do over the first part
+    drums: Mapping[int, str] = {}  # pitch → instrument id, for drums of an existing part
+    first = 0  # the bar in which the divisions are written
+    transposed = 0  # semitones from written to sounding pitch
+    symbols: Sequence[Symbol] = ()  # chords above the part
+    tempos = Tempos.empty()  # tempos above the part
 
     def tone(self, pitch_class: int) -> tuple[str, int]:
-        """Return step and alteration of a chord's tone."""
+        """Return the step and alteration of a sounding pitch class as written in this part."""
         return spelled(pitch_class - self.transposed, self._key.centre)[:2]
 
-    def measure(self, place: int, bar: Bar) -> ET.Element:
-        """Return a bar."""
-        measure = ET.Element("measure", number=str(place + 1))
-        self._attributes(measure, place, bar)
+    def measure(self, index: int, bar: Bar) -> ET.Element:
+        """Return a bar as an element."""
+        measure = ET.Element("measure", number=str(index + 1))
+        self._attributes(measure, index, bar)
         self._tempos(measure, bar)
         for number, (_, voice) in enumerate(self._voices):
             if number:
@@ -308,21 +310,21 @@ class PartWriter:
             self._voice(measure, bar, voice, number)
         return measure
 
-    def _attributes(self, measure: ET.Element, place: int, bar: Bar) -> None:
-        """Write how time is counted, key, time and clefs of a bar, where they change."""
-        if place != self.first and not bar.is_said:
+    def _attributes(self, measure: ET.Element, index: int, bar: Bar) -> None:
+        """Write divisions, key, time signature and clefs where they change."""
+        if index != self.first and not bar.shows_time:
             return
         attributes = _add(measure, "attributes")
-        if place == self.first:
+        if index == self.first:
             _add(attributes, "divisions", DIVISIONS)
-        is_opened = self._is_new and place == self.first
-        if is_opened and not self._track.is_drum:
+        is_start = self._is_new and index == self.first
+        if is_start and not self._track.is_drum:
             _add(_add(attributes, "key"), "fifths", self._key.fifths)
-        if bar.is_said:
+        if bar.shows_time:
             time = _add(attributes, "time")
             _add(time, "beats", bar.time[0])
             _add(time, "beat-type", bar.time[1])
-        if not is_opened:
+        if not is_start:
             return
         if len(self._clefs) > 1:
             _add(attributes, "staves", len(self._clefs))
@@ -346,9 +348,9 @@ class PartWriter:
             _add(direction, "sound", tempo=f"{bpm:g}")
 
     def _voice(self, measure: ET.Element, bar: Bar, voice: Sequence[Chord], number: int) -> None:
-        """Write a voice's part of a bar: chords cut at bar lines, rests between them."""
+        """Write a voice within a bar: chords, cut at the bar lines, and rests between them."""
         at, end = bar.start, bar.stop
-        # One after the other, so that starts and ends are both in order.
+        # The chords of a voice do not overlap, so both starts and ends are sorted.
         first = bisect_right(voice, at, key=lambda chord: chord.end)
         last = bisect_left(voice, end, key=lambda chord: chord.start)
         for chord in voice[first:last]:
@@ -361,7 +363,7 @@ class PartWriter:
     def _stretch(
         self, measure: ET.Element, bar: Bar, chord: Chord | None, at: int, stop: int, number: int
     ) -> None:
-        """Write a chord or rests; where a staff has a voice before this one, time only moves on for rests."""
+        """Write a chord, or rests if it is None; only the first voice of a staff shows its rests."""
         staves = [staff for staff, _ in self._voices]
         if chord is None and staves[number] in staves[:number]:
             if at < stop:
@@ -379,7 +381,7 @@ class PartWriter:
             at += value.length
 
     def _symbols(self, measure: ET.Element, at: int, length: int, number: int) -> None:
-        """Write the chords that begin within a value of the first voice, each at its place."""
+        """Write the chord symbols within a note value of the first voice."""
         ends = (bisect_left(self.symbols, (tick, "")) for tick in (at, at + length))
         for tick, name in self.symbols[slice(*ends)] if number == 0 else ():
             if tick > at:
@@ -389,15 +391,15 @@ class PartWriter:
                 _add(_add(measure, "backup"), "duration", tick - at)
 
     def _chord(self, measure: ET.Element, chord: Chord, at: int, value: Value, number: int) -> None:
-        """Write the notes of a chord for as long as a value lasts."""
-        goes_on, comes_from = at + value.length < chord.end, at > chord.start
-        for place, (pitch, velocity) in enumerate(chord.notes):
+        """Write the notes of a chord for one note value, with ties to its other values."""
+        tied_on, tied_from = at + value.length < chord.end, at > chord.start
+        for index, (pitch, velocity) in enumerate(chord.notes):
             note = _add(measure, "note", dynamics=f"{100 * velocity / FORTE:.2f}")
-            if place:
+            if index:
                 _add(note, "chord")
             self._pitch(note, pitch - self.transposed)
             _add(note, "duration", value.length)
-            kinds = ["stop"] * comes_from + ["start"] * goes_on
+            kinds = ["stop"] * tied_from + ["start"] * tied_on
             for kind in kinds:
                 _add(note, "tie", type=kind)
             if self._track.is_drum:
@@ -426,7 +428,7 @@ class PartWriter:
         _add(element, "octave", octave)
 
     def _value(self, note: ET.Element, value: Value, number: int) -> None:
-        """Write how long a note or rest looks, and where it stands."""
+        """Write the voice, note value and staff of a note or rest."""
         _add(note, "voice", number + 1)
         _add(note, "type", value.type)
         for _ in range(value.dots):

@@ -50,7 +50,7 @@ def test_losses_of_the_models_of_the_datas_language(place: Path, tmp_path: Path,
     options = ("--data", place / "remi", "--pieces", 3, "-o", tmp_path / "out")
     out, err = evaluate("extrapolation", *models, *options, "--json")
     result = json.loads(out)
-    assert f"left out of {place / 'remi'}, which is in the language remi: trio, in groove" in err
+    assert f"left out of {place / 'remi'}, which uses the language remi: trio (groove)" in err
     assert [model["model"] for model in result["models"]] == ["ape", "sine"]
     assert result["length"] == 64
     for model in result["models"]:
@@ -89,7 +89,7 @@ def test_parts_are_removed_from_models_of_the_datas_language(place: Path, tmp_pa
     options = ("--data", place / "remi", "--pieces", 3, "--length", 40)
     out, err = evaluate("ablation", *models, *options, "--json", "-o", tmp_path / "out")
     rows = json.loads(out)
-    assert ": trio, in groove" in err
+    assert ": trio (groove)" in err
     parts = (
         "gates open",
         "positions all one",
@@ -123,10 +123,13 @@ def test_parts_are_removed_from_models_of_the_datas_language(place: Path, tmp_pa
         (f"infilling {PIANO} --data band --gap 17", "--gap is 17; at most 16 bars can be filled"),
         (f"accompaniment {GROOVE} --data groove", "name a model that uses ensemble"),
         (f"accompaniment {PIANO} --data groove --bars 0", "--bars is 0; it must be 1 or more"),
-        (f"realism {REMI} --data remi --bars 7", "is 7; 8 or more are told apart, 8 at a time"),
+        (
+            f"realism {REMI} --data remi --bars 7",
+            "is 7; it must be 8 or more, the length of a window",
+        ),
         (f"realism {REMI} --data remi --pieces 0", "--pieces is 0; it must be 1 or more"),
         (f"realism {GROOVE} --data remi", "name a model that uses remi"),
-        (f"originality {REMI} --data remi --bars 1", "--bars is 1; passages of 2 bars"),
+        (f"originality {REMI} --data remi --bars 1", "--bars is 1; it must be 2 or more"),
         ("report trio --limit 0", "--limit is 0"),
         ("report trio --data groove --prompts none", "there is no folder"),
     ],
@@ -203,7 +206,7 @@ def test_a_report_uses_the_split_and_has_the_evaluations_on_whole_pieces(
     said = evaluate("report", *models, "--data", *sets, shared_set("remi"), *options).err
     assert "is left out: it is in remi, which no model uses" in said
     text = page(report)
-    for part in ("of the train split", "Parts written to others: ensemble", "this needs a folder"):
+    for part in ("of the train split", "Accompaniment: ensemble", "this needs a folder"):
         assert part in text
     assert "held-out" not in text
     found = json.loads((report / "results.json").read_text())

@@ -118,7 +118,7 @@ def test_continuation_writes_tables_and_files_and_resumes(folder: Path, command,
     assert out.startswith("4 prompts in 2 styles, 2 continuations per prompt at temperature 0.6")
     assert "nan" not in out.lower()
     uses, rubbish, shows = err.splitlines()
-    assert uses.startswith("left out of continuation, which is in the language groove: untrained:")
+    assert uses.startswith("left out of continuation, which uses the language groove: untrained:")
     assert rubbish.startswith("rubbish.mid is not a MIDI file")
     assert shows == f"{Path('continuation') / 'continuation.png'} shows the quarters."
 

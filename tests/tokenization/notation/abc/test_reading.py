@@ -1,4 +1,4 @@
-"""ABC reads as it is played."""
+"""ABC is read as it is played."""
 
 import pytest
 
@@ -57,7 +57,7 @@ def test_keys(key: str, scale: list[int]):
     assert pitches(read("F c|", f"L:1/4\nK:{key}")) == scale
 
 
-def test_metre_tempo_program_and_the_length_of_a_note():
+def test_metre_tempo_program_and_unit_note_length():
     found = read("GAB cde|f3", "M:6/8\nQ:3/8=60\n%%MIDI program 73\nK:C")
     assert meters(found) == [(0, 6, 8)]
     assert heard(found)[-1] == (3, 1.5, 77)
@@ -66,7 +66,7 @@ def test_metre_tempo_program_and_the_length_of_a_note():
     assert heard(read("C|", "M:2/4\nK:C")) == [(1.75, 0.25, 60)]  # a 16th in short bars
     changed = read("C4|[M:3/4]C3|\nM:2/4\nC2|")
     assert meters(changed) == [(0, 4, 4), (4, 3, 4), (7, 2, 4)]
-    # ABC 2.1, section 3.1.7: where none is said, it follows from the metre of the header.
+    # The default unit follows from the metre of the header (ABC 2.1, section 3.1.7).
     assert heard(read("C8|[M:2/4]D4|", "M:4/4\nK:C")) == [(0, 4, 60), (4, 2, 62)]
 
 
@@ -76,18 +76,18 @@ def test_a_pickup_and_its_complement_keep_the_bars():
     assert [onset for onset, *_ in heard(found)] == [2, 3, 4, 5, 6, 8, 9, 10, 11, 12]
 
 
-def test_voices_sound_together():
+def test_voices_are_simultaneous():
     found = read("V:1 name=Flute\nV:2 clef=bass octave=-1\n[V:1] c4|d4|\n[V:2] C4|D4|")
     assert heard(found, 0) == [(0, 4, 72), (4, 4, 74)]
     assert heard(found, 1) == [(0, 4, 48), (4, 4, 50)]
     assert found.tracks[0].name == "Flute"
 
 
-def test_a_book_gives_the_tune_that_is_wanted():
+def test_a_tune_of_a_book_is_selected():
     book = b"M:4/4\nL:1/4\n\nX:1\nK:C\nC4|\n\nsome text C D E\n\nX:2\nK:C\nD4|\n"
     first = read_abc(book, GENEROUS, "book")
     assert pitches(first) == [60]
-    assert "The file holds 2 tunes: the first is read." in first.remarks
+    assert "The file holds 2 tunes: the first was read." in first.remarks
     assert pitches(read_abc(book, GENEROUS, "book", tune=1)) == [62]
     with pytest.raises(MidiError, match="book holds 2 tunes: there is no number 3"):
         read_abc(book, GENEROUS, "book", tune=2)
@@ -103,7 +103,7 @@ def test_a_book_gives_the_tune_that_is_wanted():
         ("C", [64]),
     ],
 )
-def test_parts_come_in_their_order(order: str, played: list[int]):
+def test_sections_are_played_in_the_given_order(order: str, played: list[int]):
     found = read("P:A\nC4|\nP:B\nD4|\nP:C\nE4|", f"P:{order}\nM:4/4\nL:1/4\nQ:120\nK:C")
     assert pitches(found) == played
     assert [onset for onset, *_ in heard(found)] == [4 * n for n in range(len(played))]
@@ -111,38 +111,38 @@ def test_parts_come_in_their_order(order: str, played: list[int]):
     assert {*found.tempos.beats_per_minute} == {120}
 
 
-def test_a_part_is_played_with_its_repeats_and_in_all_voices():
+def test_a_section_is_played_with_its_repeats_and_in_all_voices():
     head = "P:BA\nM:4/4\nL:1/4\nQ:120\nK:C"
     found = read("G4|[P:A]C4|1D4:|2E4|]\n[P:B]F4|", head)
-    assert pitches(found) == [67, 65, 60, 62, 60, 64]  # what comes before all parts first
+    assert pitches(found) == [67, 65, 60, 62, 60, 64]  # bars before all sections come first
     voices = read("V:1\nP:A\nc4|\nP:B\nd4|\nV:2\nC4|D4|", head)
     assert heard(voices, 0) == [(0, 4, 74), (4, 4, 72)]
     assert heard(voices, 1) == [(0, 4, 62), (4, 4, 60)]
 
 
 @pytest.mark.parametrize("order", ["ABX", "A(B", "A)B", "((A9)999)999B"])
-def test_an_order_that_cannot_be_followed_is_said(order: str):
+def test_an_invalid_order_of_sections_is_remarked(order: str):
     found = read("P:A\nC4|\nP:B\nD4|", f"P:{order}\nM:4/4\nL:1/4\nQ:120\nK:C")
     assert pitches(found) == [60, 62]
     assert found.remarks == (f"The order of its parts ({order}) is not followed.",)
 
 
-def test_a_tempo_that_no_midi_file_can_say_is_left_out():
-    """What is made of the tune is to be written as one."""
+def test_a_tempo_outside_the_range_of_midi_is_left_out():
+    """Otherwise the tune could not be written as a MIDI file."""
     slow = read("CDEF|", head="M:4/4\nL:1/4\nQ:1/4=2\nK:C")
     assert slow.tempos.beats_per_minute.tolist() == [120]
     assert any("1 tempo below 3.58" in remark for remark in slow.remarks)
     assert read_midi(write_midi(slow)).notes == slow.notes
 
 
-def test_a_voice_has_its_program_and_drums_to_itself():
+def test_program_and_drums_can_be_set_for_one_voice():
     music = "V:1\n%%MIDI channel 10\n%%MIDI program 8\nC4|\nV:2\nD4|\nV:3\n%%MIDI program 33\nE4|\nV:4\nF4|"
     tracks = read(music, "M:4/4\nL:1/4\n%%MIDI program 73\nK:C").tracks
     found = [(track.program, track.is_drum) for track in tracks]
     assert found == [(8, True), (73, False), (33, False), (73, False)]
 
 
-def test_chords_of_a_voice_that_is_transposed_sound_with_it():
+def test_chords_of_a_transposed_voice_are_transposed():
     found = read('"Am7"A2 "G/B"B2|"N.C."c4|', "M:4/4\nL:1/4\nK:C transpose=-2")
     assert pitches(found) == [67, 69, 70]
     assert [marker.text for marker in found.markers] == ["G_m7", "F_M", "N_N"]

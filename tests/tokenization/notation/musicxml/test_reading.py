@@ -1,4 +1,4 @@
-"""MusicXML reads as it is played."""
+"""MusicXML is read as it is played."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def ending(number: int) -> str:
     return f'<barline><ending number="{number}" type="start"/></barline>'
 
 
-def test_a_score_compressed_or_not_and_timewise_is_one():
+def test_compressed_and_timewise_scores_read_the_same():
     upper, lower = (note("C", 4, 8), note("E", 4, 8)), (rest(8), note("C", 3, 8))
     plain = score(bars(*upper), bars(*lower))
     found = read(plain)
@@ -60,7 +60,7 @@ def test_a_score_compressed_or_not_and_timewise_is_one():
 @pytest.mark.parametrize(
     ("contents", "notes"),
     [
-        # Voices, chords, and a last voice that ends early move nothing.
+        # Voices, chords, and a last voice that ends early.
         (
             [
                 note("C", 5, 4) + note("E", 5, 4, before="<chord/>") + note("G", 4, 4)
@@ -69,7 +69,7 @@ def test_a_score_compressed_or_not_and_timewise_is_one():
             ],
             [(0, 2, 72), (0, 2, 76), (1, 1, 60), (2, 2, 67), (4, 4, 69)],
         ),
-        # Ties join across bars and end where they end; one that begins nowhere, as in a second ending, is a note.
+        # Ties join notes across bars; the end of a tie without a start, as in a second ending, is a note.
         (
             [
                 rest(6) + note("C", 4, 2, START),
@@ -79,12 +79,12 @@ def test_a_score_compressed_or_not_and_timewise_is_one():
             ],
             [(3, 6, 60), (9, 3, 60), (12, 4, 62)],
         ),
-        # Another voice on a tied pitch is its own note.
+        # A note of another voice on a tied pitch is separate.
         (
             [note("C", 4, 8, START) + BACK + rest(6) + note("C", 4, 2), note("C", 4, 4, STOP) + rest(4)],
             [(0, 6, 60), (3, 1, 60)],
         ),
-        # Grace notes and chords of them sound before their note and move nothing.
+        # Grace notes and their chords precede the main note and take no time.
         (
             [
                 note("C", 4, 4) + grace("B", 3) + note("C", 4, 4),
@@ -96,9 +96,9 @@ def test_a_score_compressed_or_not_and_timewise_is_one():
                 (4, 4, 62), (7.75, 0.25, 64), (8, 4, 60),
             ],
         ),
-        # A rest that is longer than its bar counts where nobody contradicts.
+        # A rest longer than its bar counts if no other part contradicts it.
         ([UPPER + rest(4), UPPER], [(0, 4, 72), (6, 4, 72)]),
-        # A last ending that nothing closes ends with the next repeat.
+        # A last ending without a stated end lasts until the next repeat.
         (
             [
                 note("C", 4, 8),
@@ -109,7 +109,7 @@ def test_a_score_compressed_or_not_and_timewise_is_one():
             ],
             [(4 * n, 4, pitch) for n, pitch in enumerate([60, 62, 60, 64, 65, 65, 67])],
         ),
-        # Transposing instruments sound where they sound, doubled ones an octave away too.
+        # Transposing instruments are read at sounding pitch, doubled ones in octaves.
         ([transposed("<chromatic>-2</chromatic><octave-change>-1</octave-change>") + UPPER], [(0, 4, 58)]),
         (
             [transposed("<double/>") + UPPER, grace("D", 5) + note("C", 5, 8, START), note("C", 5, 8, STOP)],
@@ -122,7 +122,7 @@ def test_music(contents: list[str], notes: list[tuple[float, float, int]]):
     assert heard(read(score(bars(*contents)))) == notes
 
 
-def test_a_rest_too_long_in_one_part_moves_nothing():
+def test_a_rest_too_long_in_one_part_is_ignored():
     found = read(score(bars(UPPER, UPPER), bars(rest(8) + rest(8), note("C", 4, 8))))
     assert heard(found) == [(0, 4, 72), (4, 4, 72), (4, 4, 60)]
     assert meters(found) == [(0, 4, 4)]
@@ -150,7 +150,7 @@ def test_tempos_dynamics_programs_and_chords():
     assert [marker.text for marker in found.markers] == ["Bb_m7"]
 
 
-def test_drums_are_those_that_the_kit_names_or_the_staff_shows():
+def test_drums_are_read_from_the_instrument_or_the_staff_position():
     listed = (
         '<score-part id="P1"><part-name>Kit</part-name>'
         '<score-instrument id="a"/><score-instrument id="b"/>'
@@ -173,7 +173,7 @@ def test_drums_are_those_that_the_kit_names_or_the_staff_shows():
     assert [track.is_drum for track in found.tracks] == [True]
 
 
-def test_tuplets_that_no_division_holds_stay_together():
+def test_tuplets_with_rounded_durations_stay_aligned():
     third, fifth = note("C", 4, 85), note("C", 4, 51)
     music = third * 2 + note("C", 4, 86) + fifth * 4 + note("C", 4, 52) + rest(512)
     found = read(score(bars(music, note("C", 4, 1024), divisions=256)))
@@ -182,17 +182,17 @@ def test_tuplets_that_no_division_holds_stay_together():
     assert [onset for onset, *_ in heard(found)][:3] == pytest.approx([0, 1 / 3, 2 / 3], abs=0.01)
 
 
-def test_a_tie_within_a_tuplet_that_no_division_holds_joins():
+def test_a_tie_in_a_tuplet_with_rounded_durations_joins():
     music = note("C", 4, 341) + note("D", 4, 341, START) + note("D", 4, 342, STOP) + rest(3072)
     found = heard(read(score(bars(music, divisions=1024))))
     assert [pitch for *_, pitch in found] == [60, 62]
 
 
-def test_the_staves_of_a_part_are_tracks_where_that_is_asked_for():
+def test_the_staves_of_a_part_become_tracks_on_request():
     hands = bars(
         note("C", 5, 8, "<staff>1</staff>") + BACK + note("C", 3, 8, "<staff>2</staff>"),
         note("E", 3, 4, "<tie type='start'/><staff>2</staff>")
-        + note("E", 3, 4, "<tie type='stop'/><staff>1</staff>"),  # where it began, it is played
+        + note("E", 3, 4, "<tie type='stop'/><staff>1</staff>"),  # played in the track of its start
     )
     data = score(bars(note("G", 4, 8), rest(8)), hands)
     together, apart = read(data), read_musicxml(data, GENEROUS, "song", staves=True)
@@ -223,12 +223,12 @@ def chord(step: str, kind: str = "major", offset: int = 0) -> str:
             [(0, "C_M"), (2, "A_m")],
         ),
         ([chord("A", "none") + note("A", 4, 8)], [(0, "N")]),
-        # A chord stands as far from its place as it says.
+        # Offsets of chords.
         ([rest(8), chord("C") + chord("G", offset=4) + note("C", 4, 8)], [(4, "C_M"), (6, "G_M")]),
         ([rest(2) + chord("C", offset=-9) + note("C", 4, 6)], [(0, "C_M")]),
     ],
 )
-def test_chords_stand_where_they_sound(contents: list[str], chords: list[tuple[float, str]]):
+def test_chords_are_transposed_and_placed(contents: list[str], chords: list[tuple[float, str]]):
     found = read(score(bars(*contents)))
     assert [(m.onset_ticks / found.ticks_per_beat, m.text) for m in found.markers] == chords
 
@@ -244,7 +244,7 @@ LOUD = note("E", 5, 4).replace("<note>", '<note dynamics="50">')
     ("contents", "velocities"),
     [
         ([note("C", 5, 8)], [(0, 72, VELOCITY)]),
-        # A mark late in a bar says nothing of the start of the other staff.
+        # A mark late in a bar does not apply to the start of the other staff.
         (
             [
                 mark("p") + note("C", 5, 6) + mark("ff") + note("C", 5, 2)
@@ -253,7 +253,7 @@ LOUD = note("E", 5, 4).replace("<note>", '<note dynamics="50">')
             ],
             [(0, 48, P), (0, 72, P), (2, 48, P), (3, 48, FF), (3, 72, FF), (4, 50, FF), (4, 74, FF)],
         ),
-        # A bar begins as the one before ended, also where its last mark is read first.
+        # A bar starts with the last dynamics in time, even if they are not the last in the file.
         (
             [
                 note("C", 5, 4) + mark("ff") + note("C", 5, 4) + BACK + mark("p") + note("C", 3, 8),
@@ -261,16 +261,16 @@ LOUD = note("E", 5, 4).replace("<note>", '<note dynamics="50">')
             ],
             [(0, 48, P), (0, 72, P), (2, 72, FF), (4, 50, FF), (4, 74, FF), (6, 74, P)],
         ),
-        # Grace notes are as loud as their note, and notes that say how loud are that loud.
+        # Grace notes have the dynamics of their main note; a note's own `dynamics` override the marks.
         (
             [note("C", 5, 4) + mark("p") + grace("D", 5) + LOUD + BACK + note("C", 3, 8)],
             [(0, 48, VELOCITY), (0, 72, VELOCITY), (1.75, 74, P), (2, 76, 45)],
         ),
-        # The octave of a doubled part is as loud as its note.
+        # Both notes of a doubled part have the same velocity.
         ([transposed("<double/>") + mark("ff") + note("C", 5, 8)], [(0, 60, FF), (0, 72, FF)]),
     ],
 )  # fmt: skip
-def test_notes_are_as_loud_as_the_marks_before_them(contents: list[str], velocities):
+def test_notes_follow_the_dynamics_before_them(contents: list[str], velocities):
     found = read(score(bars(*contents)))
     loud = zip(heard(found), found.notes.velocity.tolist(), strict=True)
     assert [(at, pitch, v) for (at, _, pitch), v in loud] == velocities

@@ -1,4 +1,4 @@
-"""MusicXML that is written reads back as the same notes; a score that is written to keeps its other text."""
+"""Written MusicXML reads back as the same notes; an edited score keeps the rest of its text."""
 
 import io
 import warnings
@@ -35,7 +35,7 @@ HITS = [(0, 1, 36), (0, 1, 42), (12, 1, 42), (20, 1, 38), (96, 1, 49)]
 
 
 def piece(rows: list, *, tracks: tuple = PIANO, meters: tuple = ((0, 4, 4),)) -> Score:
-    """Return a score of onset, duration and pitch in 24ths of a beat; the tracks take turns."""
+    """Return a score of (onset, duration, pitch) in 24ths of a beat, assigned to the tracks in turn."""
     onset, duration, pitch = np.array(rows).T
     track = np.arange(len(onset)) % len(tracks)
     notes = Notes(onset, duration, pitch, 0 * onset + 81, track).sorted()
@@ -58,7 +58,7 @@ POLYPHONY = [(0, 300, 40), (6, 6, 70), (13, 50, 71), (24, 8, 72), (32, 8, 74), (
         piece(SCALE),
         piece(POLYPHONY),
         piece(SCALE, meters=((0, 3, 4), (72, 6, 8), (144, 2, 4))),
-        piece(SCALE, meters=((0, 4, 4), (60, 3, 4))),  # … which comes within a bar
+        piece(SCALE, meters=((0, 4, 4), (60, 3, 4))),  # the change is inside a bar
         piece(SCALE, tracks=(Track("Bass", 33), Track("Other", 25))),
     ],
 )
@@ -85,7 +85,7 @@ def test_every_onset_reads_back_and_no_staff_has_a_fifth_voice(notes: list[tuple
     both = (rows(one).elements() for one in (read_file(write_musicxml(score)), score))
     found, wanted = (Counter(row[0::2] for row in one) for one in both)
     assert found == wanted
-    # What is changed is the end of notes that a fifth voice would need.
+    # Only ends change, of notes that a fifth voice would need.
     voices = voices_of(score.notes)
     assert len(voices) <= MOST_VOICES
     assert all(a.end <= b.start for voice in voices for a, b in pairwise(voice))
@@ -132,7 +132,7 @@ def test_another_library_reads_the_same():
         (6, "B# C# D D# E E# F# G G# A A# B"),  # C♯ minor
     ],
 )
-def test_notes_are_named_by_the_key(centre: int, names: str):
+def test_note_names_fit_the_key(centre: int, names: str):
     signs = {-1: "b", 0: "", 1: "#"}
     found = [spelled(60 + n, centre) for n in range(12)]
     assert [f"{step}{signs[alter]}" for step, alter, _ in found] == names.split()
@@ -149,23 +149,23 @@ def test_notes_are_named_by_the_key(centre: int, names: str):
         ((9, 11, 12, 14, 16, 17, 20, 21, 16, 21), 0, 8, ("G", 1, 4)),  # A minor
     ],
 )
-def test_what_leads_to_a_minor_tonic_is_a_raised_tone(pitches, fifths, leading, name):
+def test_the_leading_note_of_a_minor_key_is_raised(pitches, fifths, leading, name):
     key = key_of(piece([(24 * n, 24, 60 + pitch) for n, pitch in enumerate(pitches)]))
     assert key.fifths == fifths
     assert spelled(60 + leading, key.centre) == name
 
 
-def test_more_bars_than_can_be_read_back_are_refused_before_they_are_written():
+def test_scores_with_more_bars_than_can_be_read_are_not_written():
     notes = Notes(*[[120_000] * 64, [24] * 64, [60] * 64, [80] * 64, range(64)])
     short = Meters([0], [1], [32])
     spread = Score(ticks_per_beat=24, notes=notes, tracks=(Track(),) * 64, meters=short)
-    with pytest.raises(ValueError, match=r"2,560,512 bars in all its parts, .* holds 300,000"):
+    with pytest.raises(ValueError, match=r"2,560,512 bars in all its parts, .* at most 300,000"):
         write_musicxml(spread)
 
 
 def marked(*chords: tuple[int, str], guesses: int = 0) -> Score:
-    """Return a piece with chords, of which so many are guesses at first."""
-    markers = [Marker(at, text, place < guesses) for place, (at, text) in enumerate(chords)]
+    """Return a piece with chords, the first `guesses` of which are guesses."""
+    markers = [Marker(at, text, index < guesses) for index, (at, text) in enumerate(chords)]
     score = piece(POLYPHONY, tracks=(Track("Drums", 0, True), *PIANO))
     return score.replace(markers=tuple(markers))
 
@@ -176,14 +176,14 @@ def test_every_chord_reads_back(chord: str):
     assert [(m.onset_ticks, m.text) for m in named(found)] == [(0, chord)]
 
 
-def test_chords_stand_at_their_beats_with_their_basses_and_only_where_they_change():
+def test_chord_changes_are_written_at_their_beats_with_their_basses():
     score = marked((0, "Verse"), (0, "Bb:min7"), (24, "G/B"), (96, "G/B"), (108, "Am7b5/E"))
     found = read_file(write_musicxml(score)).rescaled(24)
     chords = [(m.onset_ticks, m.text) for m in found.markers]
     assert chords == [(0, "Bb_m7"), (24, "G_M/B"), (108, "A_m7b5/E")]
 
 
-def test_chords_that_are_guessed_are_not_written_before_one_is_known():
+def test_guessed_chords_before_the_first_known_one_are_not_written():
     assert b"<harmony" not in write_musicxml(marked((0, "C_M"), (96, "G_M"), guesses=2))
     found = read_file(write_musicxml(marked((0, "C_M"), (96, "G_M"), guesses=1))).rescaled(24)
     assert [(m.onset_ticks, m.text) for m in found.markers] == [(96, "G_M")]
@@ -214,8 +214,8 @@ def note(step: str, octave: int, length: int, *more: str, tie: str = "", staff: 
 
 
 def attributes(divisions: int, fifths: int, time: str, more: str) -> str:
-    said = f"<divisions>{divisions}</divisions><key><fifths>{fifths}</fifths></key>{time}{more}"
-    return f"<attributes>{said}</attributes>"
+    content = f"<divisions>{divisions}</divisions><key><fifths>{fifths}</fifths></key>{time}{more}"
+    return f"<attributes>{content}</attributes>"
 
 
 def clef(sign: str, line: int, number: str = "") -> str:
@@ -231,7 +231,7 @@ REPEAT = '<barline location="{}"><repeat direction="{}"/></barline>'
 
 
 def melody(number: int, bars: int, beats: int) -> str:
-    """Return the notes of a bar: each has words, and a note is tied over every second bar line."""
+    """Return the notes of a bar, with lyrics, a text direction, and ties across every second bar line."""
     lyric = f"<lyric><text>la{number}</text></lyric>"
     notes = [note("CDEFGAB"[(number + beat) % 7], 5, 2, lyric) for beat in range(beats - 1)]
     words = f"<direction><direction-type><words>word {number}</words></direction-type></direction>"
@@ -243,7 +243,7 @@ def melody(number: int, bars: int, beats: int) -> str:
 
 
 def written(bars: int = 8, *, pickup=False, repeat=False, change=False) -> bytes:
-    """Return a score with everything in it: a transposed part, two staves, lyrics, directions, chords, ties."""
+    """Return a score with a transposed part, two staves, lyrics, directions, chords and ties."""
     clarinet, piano = [], []
     for number in range(bars):
         beats = 1 if pickup and not number else 3 if change and number >= 4 else 4
@@ -280,7 +280,7 @@ def with_rows(score: Score, rows: list[tuple[int, int, int, int, int]]) -> Score
 
 
 def heard(data: bytes, per_beat: int = 24) -> Counter[tuple[int, ...]]:
-    """Return the notes of a file: onset, length, pitch and program."""
+    """Return the notes of a file as (onset, length, pitch, program)."""
     score = read_file(data).rescaled(per_beat)
     programs = np.array([track.program + 200 * track.is_drum for track in score.tracks])
     columns = (*score.notes.columns[:3], programs[score.notes.track])
@@ -292,7 +292,7 @@ def opened(data: bytes) -> music21.stream.Score:
 
 
 def chords_of(data: bytes) -> list[tuple[float, str]]:
-    """Return the chords of a score as it is written: the bar of each, and its name."""
+    """Return the chords of a score in 4/4 as (bar, name)."""
     found = read_file(data)
     return [(m.onset_ticks / found.ticks_per_beat / 4, m.text) for m in found.markers]
 
@@ -307,7 +307,7 @@ NEW = [(24 * n, 12 + n, 60 + n, 40 + n) for n in range(8)]
         st.tuples(st.integers(0, 31), st.integers(1, 8), st.integers(40, 90)), max_size=8, unique_by=lambda row: row[2]
     ),
 )  # fmt: skip
-def test_bars_before_the_seam_keep_their_text_and_new_ones_follow(bars, pickup, change, rows):
+def test_bars_before_the_seam_keep_their_text_and_new_bars_follow(bars, pickup, change, rows):
     together = (sum(on <= at < on + length for on, length, _ in rows) for at, *_ in rows)
     assume(max(together, default=0) <= 4)  # a fifth voice would shorten another
     data = written(pickup=pickup, change=change)
@@ -320,7 +320,7 @@ def test_bars_before_the_seam_keep_their_text_and_new_ones_follow(bars, pickup, 
     kept = KeptMusicXml(edit)  # type: ignore[arg-type]
     text = kept.edited(with_rows(prompt.score, new))
     before = data.decode().split("<measure ")
-    # Each part's bars, but its last one, whose ties end.
+    # The bars of each part except the last one, whose ties are removed.
     for measure in before[1:bars] + before[9 : 8 + bars]:
         assert measure.strip().removesuffix('</part>\n<part id="P2">') in text.decode()
     assert text.startswith(HEAD.encode())
@@ -333,7 +333,7 @@ def test_bars_before_the_seam_keep_their_text_and_new_ones_follow(bars, pickup, 
     ET.fromstring(text)
 
 
-def test_a_continuation_is_one_score_to_another_program():
+def test_another_library_reads_a_continuation():
     data = written()
     piece = piece_in(data)
     edit = edited(piece, start=piece.prompt().ticks)
@@ -343,8 +343,8 @@ def test_a_continuation_is_one_score_to_another_program():
     end = bar_lines(piece.score, 8)[-1]
     chords = (Marker(end, "A_m7"), Marker(end + 48, "D_7"))
     new = new.replace(markers=(*new.markers, *chords))
-    text, said = file_of(".musicxml", new, "t", made, edit)
-    assert not said
+    text, reason = file_of(".musicxml", new, "t", made, edit)
+    assert not reason
     assert chords_of(text)[-2:] == [(8.0, "A_m7"), (8.5, "D_7")]
     score = opened(text)
     assert [len(part.getElementsByClass("Measure")) for part in score.parts] == [10, 10, 10]
@@ -359,7 +359,7 @@ def test_a_continuation_is_one_score_to_another_program():
     assert sorted(late) == sorted((768 + on, pitch) for on, _, pitch, _ in NEW)
 
 
-def test_bars_of_a_part_are_rewritten_and_all_else_keeps_its_place():
+def test_rewritten_bars_keep_everything_except_notes_in_place():
     data = written().replace(
         b'<measure number="3">', b'<measure number="3"><print new-page="yes"/>'
     )
@@ -369,7 +369,7 @@ def test_bars_of_a_part_are_rewritten_and_all_else_keeps_its_place():
     kept = piece.score.notes[(onset < first) | (onset >= stop)]
     rows = [(first + 6, 30, 77, 99, 0), (first + 48, 24, 40, 98, 1)]
     score = with_rows(piece.score.replace(notes=kept), rows)
-    markers = [  # of its two chords one is another now, and one is gone
+    markers = [  # one of its two chords is replaced, and one is removed
         one if one.onset_ticks != first else Marker(first, "E_m")
         for one in piece.score.markers
         if not first < one.onset_ticks < stop
@@ -387,7 +387,7 @@ def test_bars_of_a_part_are_rewritten_and_all_else_keeps_its_place():
     assert [one.getOffsetInHierarchy(score) for one in words] == [4.0 * n + 1 for n in range(8)]
 
 
-def test_a_part_is_added_and_the_others_keep_their_text():
+def test_adding_a_part_keeps_the_text_of_the_others():
     data = written(pickup=True)
     piece = piece_in(data)
     score = piece.score.replace(tracks=(*piece.score.tracks, Track("Drums", 0, is_drum=True)))
@@ -400,25 +400,25 @@ def test_a_part_is_added_and_the_others_keep_their_text():
     assert [part.partName for part in opened(text).parts][-1] == "Drums"
 
 
-def test_repeats_are_kept_where_all_of_the_piece_goes_on_and_written_out_elsewhere():
+def test_repeats_are_kept_only_if_all_of_the_piece_is_continued():
     data = written(4, repeat=True)
     piece = piece_in(data)
     assert piece.bars == 8
     edit = edited(piece, start=piece.prompt().ticks)
     new = with_rows(piece.score, [(edit.start + 24, 24, 60, 90, 1)])
-    text, said = file_of(".musicxml", new, edit=edit)
-    assert not said
+    text, reason = file_of(".musicxml", new, edit=edit)
+    assert not reason
     assert text.count(b"<repeat") == data.count(b"<repeat")
     assert heard(text) - heard(data) == Counter({(8 * 96 + 24, 24, 60, 0): 1})
     prompt = piece.prompt(6)
     part = edit_of(data, prompt.score, piece.language, start=prompt.ticks)
-    text, said = file_of(".musicxml", new, edit=part)
-    assert said.endswith(": its repeats are written out where only a part of it goes on.")
+    text, reason = file_of(".musicxml", new, edit=part)
+    assert reason.endswith(": it has repeats, which are kept only if all of it is continued.")
     assert b"<repeat" not in text
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
-def test_other_encodings_and_archives(encoding: str):
+def test_scores_in_other_encodings_and_archives_are_edited(encoding: str):
     plain = written().decode().replace("B♭", "B").replace("UTF-8", encoding)
     data = plain.encode(encoding)
     archive = io.BytesIO()
