@@ -35,7 +35,7 @@ def write(text: str) -> None:
     _print(visible(text, lines=True))
 
 
-def write_either(as_json: bool, value: Any, text: str, *remarks: str) -> None:
+def write_result(as_json: bool, value: Any, text: str, *remarks: str) -> None:
     """Print a result, as JSON or as text with remarks."""
     if as_json:
         write_json(value)

@@ -10,7 +10,7 @@ import numpy as np
 from musicgen.continuation import Generation, MusicGeneration, Player, Take
 from musicgen.generation.request import Request
 from musicgen.pieces import Piece, edit_of, input_facts
-from tokenization.analysis.chords import guessed_before, known_from
+from tokenization.analysis.chords import first_known_tick, with_guesses_before
 from tokenization.analysis.metres import bar_lines
 from tokenization.edit import NewMusic
 from tokenization.language import Goal
@@ -43,8 +43,8 @@ class Completion(MusicGeneration):
     def _take(self, number: int, ids: np.ndarray) -> Take:
         score = self.model.language.decode(self.goal.whole(ids), self.piece.encoded.setting)
         # Chords are those of the piece, unless they are a part to write.
-        known = 0 if self.goal.writes_chords else known_from(self.piece.score.markers)
-        score = guessed_before(score, known)
+        known = 0 if self.goal.writes_chords else first_known_tick(self.piece.score.markers)
+        score = with_guesses_before(score, known)
         return Take(
             number=number,
             ids=ids,
@@ -62,7 +62,7 @@ class Completion(MusicGeneration):
         )
 
 
-class WholeIds(Generation):
+class TokenCompletion(Generation):
     """The completion of a piece given as tokens alone."""
 
     def __init__(self, model: Player, goal: Goal, request: Request) -> None:

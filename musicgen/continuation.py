@@ -18,7 +18,7 @@ from musicgen.common.processes import program
 from musicgen.generation.request import Order, Progress, Request, order
 from musicgen.generation.sampling import Kinds
 from musicgen.pieces import Prompt, decode_partial, edit_of, input_facts
-from tokenization.analysis.chords import guessed_before, known_from
+from tokenization.analysis.chords import first_known_tick, with_guesses_before
 from tokenization.edit import Edit
 from tokenization.formats import WithMidi, file_of, write_score
 from tokenization.grammar import Grammar
@@ -209,7 +209,7 @@ class Continuation(MusicGeneration):
             plan = model.language.plan(request.plan, request.bars)
             back = model.language.bars_back(request.plan, request.bars)
             sources = {bar: bar - k for bar, k in enumerate(back, prompt.bars) if k}
-        grammar = continuing(
+        grammar = continuation_grammar(
             model.language,
             ids,
             prompt_bars=prompt.bars,
@@ -229,7 +229,9 @@ class Continuation(MusicGeneration):
         prompt, request = self.prompt, self.request
         bars = None if request.tokens else prompt.bars + request.bars
         score = decode_partial(self.model.language, ids, bars, prompt.setting)
-        score = guessed_before(score, min(prompt.ticks, known_from(prompt.score.markers)))
+        score = with_guesses_before(
+            score, min(prompt.ticks, first_known_tick(prompt.score.markers))
+        )
         return Take(
             number=number,
             ids=ids,
@@ -296,7 +298,7 @@ class Excluding(Grammar):
 MOST_BARS = 512  # for which chords and a plan are prepared if the length is given in tokens
 
 
-def continuing(
+def continuation_grammar(
     language: Language,
     prompt: np.ndarray,
     *,

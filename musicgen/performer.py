@@ -257,8 +257,8 @@ class State:
 class Performer(nn.Module):
     """The language model. `seed` sets its initial weights; pass None if they will be loaded.
 
-    Training calls `begin` and `forward`, or `go_on` and `follow` to carry the state from window to window. Generation
-    calls `start`, `prefill` and `step`; evaluation calls `start` and `follow`.
+    Training calls `begin` and `forward`, or `resume` and `extend` to carry the state from window to window. Generation
+    calls `start`, `prefill` and `step`; evaluation calls `start` and `extend`.
     """
 
     def __init__(self, config: ModelConfig, seed: int | None = 0) -> None:
@@ -319,12 +319,12 @@ class Performer(nn.Module):
         """Draw a code, and return the state before a sequence's first token."""
         return self._start(self.begin(generator))
 
-    def follow(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+    def extend(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """Process tokens that continue a state: return their logits, (B, T) → (B, T, V), and the new state."""
         x, state = self._hidden(tokens, state)
         return self._logits(x), state
 
-    def go_on(self, state: State | None, code: Any) -> State:
+    def resume(self, state: State | None, code: Any) -> State:
         """Return a detached state for truncated backpropagation through time; None gives the initial state.
 
         Pass the sequence's code again, drawn from the same seed: the covered code in the state depends on the weights

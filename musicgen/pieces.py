@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenization.analysis.chords import guessed_before, known_from
+from tokenization.analysis.chords import first_known_tick, with_guesses_before
 from tokenization.analysis.metres import bar_lines
 from tokenization.edit import Edit
 from tokenization.formats import WithMidi, file_of, kind_of, read_file, write_score
@@ -135,8 +135,8 @@ def in_file(score: Score, arranged: Score) -> Score:
         replace(track, sources=before.sources)
         for track, before in zip(score.tracks, arranged.tracks, strict=False)
     ]
-    known = known_from(arranged.markers) * score.ticks_per_beat / arranged.ticks_per_beat
-    return guessed_before(score, known).replace(
+    known = first_known_tick(arranged.markers) * score.ticks_per_beat / arranged.ticks_per_beat
+    return with_guesses_before(score, known).replace(
         tracks=(*tracks, *score.tracks[len(tracks) :]), file_times=arranged.file_times
     )
 
@@ -166,7 +166,7 @@ def input_facts(ids: np.ndarray, tracks: Any) -> dict[str, Any]:
     return {"heard_sha256": digest, **({} if tracks is None else {"tracks": tracks})}
 
 
-def no_prompt(
+def empty_prompt(
     language: Language,
     asked: Mapping[str, Any] | None = None,
     plan: Mapping[str, Any] | None = None,

@@ -13,7 +13,7 @@ from musicgen.completion import accompaniment, infilling
 from musicgen.continuation import Continuation, Player, Take
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
-from musicgen.pieces import Piece, no_prompt, piece_of, read_piece
+from musicgen.pieces import Piece, empty_prompt, piece_of, read_piece
 from tokenization.formats import midi_of
 from tokenization.language import LANGUAGES, Language, language, language_from_spec
 from tokenization.records import json_of, suggestion, value_of
@@ -121,7 +121,7 @@ class Playable(Player):
             plan=plan,
         )
         if source is None:
-            prompt = no_prompt(self.language, idea, plan)
+            prompt = empty_prompt(self.language, idea, plan)
         elif idea:
             raise ValueError("an idea is for a piece from nothing; give either an idea or a piece")
         else:

@@ -403,7 +403,7 @@ def language(name: str) -> Language:
     return getattr(import_module(f"tokenization.{name}.language"), name.capitalize())()
 
 
-def with_meanings(model: Mapping[str, Any], language: Language) -> dict[str, Any]:
+def with_token_roles(model: Mapping[str, Any], language: Language) -> dict[str, Any]:
     """Add to a model's configuration what it needs to know about the tokens of its language.
 
     `goals: true` and `recall: true` are replaced by the roles of the tokens. A model that uses musical time gets the

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from musicgen.config import ModelConfig, check_compatible
-from tokenization.language import Language, with_meanings
+from tokenization.language import Language, with_token_roles
 from tokenization.records import check_fields, from_plain, from_yaml, nearest, yaml_of
 from tokenization.whole_file import is_text
 
@@ -208,7 +208,7 @@ class RunConfig:
             )
         values = {**self.model, "vocabulary_size": vocabulary_size}
         if language is not None:
-            values = with_meanings(values, language)
+            values = with_token_roles(values, language)
         preset = values.pop("preset", None)
         config = ModelConfig.preset(preset, **values) if preset else ModelConfig.read(values)
         check_compatible(config)

@@ -13,7 +13,7 @@ from musicgen.config import ModelConfig
 from musicgen.metre import MetreConfig
 from musicgen.performer import Performer
 from musicgen.playable import folder_of
-from tokenization.language import language_from_spec, with_meanings
+from tokenization.language import language_from_spec, with_token_roles
 from tokenization.records import from_plain
 from training import run_folder
 from training.config import RunConfig
@@ -68,7 +68,7 @@ def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
     if trained.metre is not None and changes.get("metre") is not None:
         _check_metre(changes["metre"], trained.metre, str(source))
     values = {**trained.plain(), **changes, "vocabulary_size": int(language["tokens"])}
-    return ModelConfig.read(with_meanings(values, language_from_spec(language)))
+    return ModelConfig.read(with_token_roles(values, language_from_spec(language)))
 
 
 def _check_metre(wanted: Any, trained: MetreConfig, start: str) -> None:

@@ -263,8 +263,8 @@ class Run:
 
     def _next_window(self, tokens: Tensor, code: Any, number: int, model: Performer) -> Tensor:
         """Return the logits of a micro-batch's next window, (B, T) → (B, T, V), and carry its state on."""
-        state = model.go_on(self._carried[number], code)
-        logits, self._carried[number] = model.follow(tokens, state)
+        state = model.resume(self._carried[number], code)
+        logits, self._carried[number] = model.extend(tokens, state)
         return logits
 
     def _generator(self, *purpose: int) -> torch.Generator:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.optim import AdamW, Muon, Optimizer
 
-from musicgen.common.learning import decayed, held_rate, learning_rate
+from musicgen.common.learning import cooldown_rate, cosine_rate, parameter_groups
 from musicgen.common.processes import multiplies_bfloat16
 from musicgen.performer import Performer
 from training.config import OptimiserConfig
@@ -131,7 +131,9 @@ def _adam(
         (recall, 1.0),
     )
     taken = {*excluded, *(id(p) for parameters, _ in undecayed for p in parameters)}
-    groups = decayed([p for p in model.parameters() if id(p) not in taken], settings.weight_decay)
+    groups = parameter_groups(
+        [p for p in model.parameters() if id(p) not in taken], settings.weight_decay
+    )
     for parameters, factor in undecayed:
         if parameters:
             rate = {} if factor == 1 else {RATE_FACTOR: factor}
@@ -220,10 +222,10 @@ class Schedule:
             rate = peak * (step - began + 1) / warmup
         elif settings.schedule == "cosine":
             total = self.cosine_steps
-            rate = learning_rate(step, peak=peak, floor=floor, warmup=warmup, total=total)
+            rate = cosine_rate(step, peak=peak, floor=floor, warmup=warmup, total=total)
         else:
             total = self.configured_steps if self.seconds is None else None
-            rate = held_rate(step, peak=peak, floor=floor, total=total, tail=settings.tail)
+            rate = cooldown_rate(step, peak=peak, floor=floor, total=total, tail=settings.tail)
         return rate * self._tail_factor() if self.in_tail else rate
 
     def _tail_factor(self) -> float:

@@ -23,7 +23,7 @@ from torch.optim import Optimizer
 
 from musicgen import checkpoint
 from musicgen.checkpoint import CONFIG as MODEL_CONFIG
-from musicgen.common.processes import full_disk_named, held
+from musicgen.common.processes import full_disk_named, lock_folder
 from musicgen.config import ModelConfig
 from musicgen.performer import Performer
 from musicgen.playable import shipped
@@ -222,7 +222,7 @@ def run_folder(folder: Path) -> Iterator[None]:
     """Make and lock the folder of a run, so that no other program trains in it."""
     with full_disk_named(folder, "choose another folder with --set run=…"):
         make_folder(folder, "choose another with --set run=…")
-        lock = held(folder, f"another program is training in {folder}")
+        lock = lock_folder(folder, f"another program is training in {folder}")
         try:
             yield
         finally:

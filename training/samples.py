@@ -17,7 +17,7 @@ from musicgen.completion import accompaniment, infilling
 from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
 from musicgen.performer import Performer
-from musicgen.pieces import Piece, no_prompt
+from musicgen.pieces import Piece, empty_prompt
 from musicgen.playable import Playable
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.language import Language, language_from_spec
@@ -36,7 +36,7 @@ def write_samples(
 ) -> list[Path]:
     """Write `count` unprompted pieces as STEP_0.mid …, with the same seed at every step; skip those without notes."""
     request = Request(tokens=tokens, variations=count, may_end=True)
-    work = Continuation(player, no_prompt(player.language), request).finish()
+    work = Continuation(player, empty_prompt(player.language), request).finish()
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for take in work.takes():

@@ -79,7 +79,7 @@ def _serve(arguments: argparse.Namespace) -> None:
     names = Names(host, arguments.known_as)
     try:
         composer.start()  # in parallel with the import of gradio and the building of the page
-        process.be_quiet_outside(folder.path, host)
+        process.keep_gradio_local(folder.path, host)
         from app.web.launch import open_page
 
         actions, address, public = open_page(

@@ -112,7 +112,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.output is not None:
         _write(arguments.output, recipe, data, rows, table)
     result = {"task": arguments.task, "rules": data.rules, "rows": [*map(plain, rows)]}
-    output.write_either(arguments.json, result, output.table(table))
+    output.write_result(arguments.json, result, output.table(table))
 
 
 def _write(

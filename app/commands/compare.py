@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> None:
         write_comparison(rows, arguments.output)  # after every run, in case the next is interrupted
     if succeeded:
         draw_comparison(succeeded, arguments.output, runs[0][1].data.trained_length)
-    output.write_either(arguments.json, rows, output.table(comparison_table(rows)))
+    output.write_result(arguments.json, rows, output.table(comparison_table(rows)))
 
 
 def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:

@@ -58,7 +58,7 @@ def _make_groove(arguments: argparse.Namespace) -> None:
         )  # fmt: skip
     folder, left_out = str(arguments.destination), counted(made.left_out, "style")
     rows = [("split", "files"), *made.files.items()]
-    output.write_either(
+    output.write_result(
         arguments.json,
         {"folder": folder, **asdict(made)},
         f"{folder}: checksum {made.checksum}\n{output.table(rows)}",

@@ -64,4 +64,4 @@ def run(arguments: argparse.Namespace) -> None:
     bars, notes = len(language.bars(ids)), len(score.notes)
     result = {"midi": str(target), "language": language.name, "notes": notes, "bars": bars}
     text = f"{target}: {counted(notes, 'note')} in {counted(bars, 'bar')}"
-    output.write_either(arguments.json, result, text)
+    output.write_result(arguments.json, result, text)

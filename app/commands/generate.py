@@ -40,11 +40,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write MODEL.cont_0.mid …"""
-    from musicgen.pieces import no_prompt
+    from musicgen.pieces import empty_prompt
     from musicgen.playable import load
 
     request = request_of(arguments)
     model = load(arguments.model, arguments.device)
-    prompt = no_prompt(model.language, given_values(arguments, IDEA), request.plan)
+    prompt = empty_prompt(model.language, given_values(arguments, IDEA), request.plan)
     stem = model.name.replace(":", "-")
     write_all(arguments, continuation_task(request, model, prompt, stem, stem))

@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> None:
         f"{result['model']}: validation loss {result['validation_loss']:.4f} nats per token, "
         f"at step {result['best_step']:,} of {result['step']:,} ({result['ending']})"
     )
-    output.write_either(arguments.json, result, text)
+    output.write_result(arguments.json, result, text)
 
 
 def configured(arguments: argparse.Namespace) -> RunConfig:

@@ -27,7 +27,7 @@ from app.web.composing.streamed_takes import StreamedTakes, piece_data
 from app.web.offered_models import EXAMPLES, OfferedModels, example
 from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
-from musicgen.pieces import no_prompt
+from musicgen.pieces import empty_prompt
 
 LONGEST_SECONDS = 600  # per request
 MOST_TOKENS = 1 << 15  # per variation: a model might never reach the next bar
@@ -57,7 +57,7 @@ class PageActions:
         self.open_example(next(iter(EXAMPLES)), "")
         with suppress(ValueError):  # the model is gone by now: its first request reports that
             model = self.models.find(self.models.first)
-            work = Continuation(model, no_prompt(model.language), Request(tokens=2))
+            work = Continuation(model, empty_prompt(model.language), Request(tokens=2))
             self.composer.take(model, work.order())
 
     def open(self, data: bytes, name: str, model: str, client: str = "") -> dict[str, Any]:
@@ -90,7 +90,7 @@ class PageActions:
         return {
             "title": "New idea",
             "model": model or self.models.first,
-            "piece": piece_data(no_prompt(self.models.language(model)).score, 16),
+            "piece": piece_data(empty_prompt(self.models.language(model)).score, 16),
             "chosen": 0,
             "notices": [],
             "remarks": [],

@@ -33,7 +33,7 @@ PREFIX = "musicgen-app-"
 LOCK = "in-use.lock"
 
 
-def be_quiet_outside(folder: Path, host: str = "127.0.0.1") -> None:
+def keep_gradio_local(folder: Path, host: str = "127.0.0.1") -> None:
     """Keep gradio from contacting other servers, and set its folder for files; call before importing it."""
     # It checks that its own page is up, and would do so through a proxy.
     direct = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""

@@ -13,7 +13,7 @@ from torch import Generator, Tensor, nn
 from musicgen.position.base import Position, Shape, Window
 from musicgen.position.flt import AppendedFeatures, FltCode, mask_features
 from musicgen.position.permuteformer import PermutationPowers, permuted
-from musicgen.position.spe.base import Placement, SpeConfig, StochasticPosition, contract
+from musicgen.position.spe.base import Contraction, SpeConfig, StochasticPosition, contract
 from tokenization.records import check_fields
 
 # PermuteFormer on a grid (Chen 2021, section 3.5): φ(q) at place (x, y) becomes P_πx^x P_πy^y φ(q) (equation 14). Each
@@ -125,7 +125,7 @@ class GridConvSpe(StochasticPosition):
 
     def long(
         self, noise: Tensor, slot: int, start: int, stop: int, times: Tensor | None
-    ) -> Placement:
+    ) -> Contraction:
         """Compute the code of the cells from start to stop."""
         return partial(_placed, self.materialise(noise, slot, start, stop))
 

@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from evaluation.benchmarks.mixers import WholeAttention, WholePassage, mixed
 from evaluation.benchmarks.variants import Variant, model_config, position_of
-from musicgen.common.learning import decayed, generator_of, learning_rate, seed_of
+from musicgen.common.learning import cosine_rate, generator_of, parameter_groups, seed_of
 from musicgen.features import FEATURES, FeatureMap
 from musicgen.linear import Dropout, Linear
 from musicgen.performer import Block, FeedForward, Performer, draw_weights, redraw_features
@@ -161,7 +161,7 @@ class Optimiser:
             return self.learning_rate * math.sqrt(max(1, self.warmup) / (step + 1))
         total = self.steps if self.seconds is None or not done else round(step / done)
         of_peak = {"peak": 1.0, "floor": 0.01, "warmup": self.warmup, "total": max(total, step + 1)}
-        return self.learning_rate * learning_rate(step, **of_peak)
+        return self.learning_rate * cosine_rate(step, **of_peak)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +205,7 @@ def fit(
 ) -> list[float]:
     """Train, and return the loss of each step; raise ValueError if a loss is not finite."""
     optimiser = torch.optim.AdamW(
-        decayed(model.parameters(), settings.weight_decay),
+        parameter_groups(model.parameters(), settings.weight_decay),
         lr=settings.learning_rate, betas=(settings.beta1, settings.beta2), eps=settings.epsilon,
     )  # fmt: skip
     model.train()

@@ -18,7 +18,7 @@ from evaluation.benchmarks.positions import (
 from musicgen.config import ModelConfig, check_compatible
 from musicgen.performer import Attention, Block, Performer
 from musicgen.position import POSITIONS, Position
-from tokenization.language import Language, with_meanings
+from tokenization.language import Language, with_token_roles
 from tokenization.records import from_plain, from_yaml, suggestion
 
 SPACES: dict[str, tuple[type[Any], type[Position]]] = {
@@ -128,7 +128,7 @@ def model_config(
     attention = "softmax" if chosen.mixer == "softmax" else "linear"
     values = {**values, **chosen.model, "position": position, "attention": attention}
     if language is not None:
-        values = with_meanings(values, language)
+        values = with_token_roles(values, language)
     elif values.get("metre") or values.get("recall"):
         raise ValueError("metric heads and recall need tokens of music: use the task music")
     config = ModelConfig.read(values, "the benchmark's model")

@@ -43,7 +43,7 @@ from evaluation.metrics.style import (
 )
 from evaluation.study.experiments import Experiment, Found, job_of, models_for_language
 from evaluation.study.piece_jobs import model_of
-from musicgen.continuation import Generation, continuing, longest_ticks
+from musicgen.continuation import Generation, continuation_grammar, longest_ticks
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
 from musicgen.playable import Playable
@@ -138,7 +138,7 @@ def continuing_work(model: Playable, prompt: PromptedPiece, plan: Plan) -> Gener
         sampling=Sampling(temperature=plan.temperature),
     )
     closed = model.language.close(prompt.ids, prompt.bars)
-    grammar = continuing(
+    grammar = continuation_grammar(
         model.language,
         prompt.ids,
         prompt_bars=prompt.bars,

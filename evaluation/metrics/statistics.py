@@ -16,7 +16,7 @@ import numpy as np
 
 from evaluation.metrics.estimates import Spread, spread
 from musicgen.common.intervals import jackknife_half
-from tokenization.analysis.chords import PITCH_CLASSES, TONES, changes_in_fours
+from tokenization.analysis.chords import PITCH_CLASSES, TONES, chord_changes_in_four_four
 from tokenization.score import Notes, Score
 
 STEPS_PER_BEAT = 12
@@ -184,7 +184,7 @@ def in_harmony(part: Notes, pitched: Notes, ticks_per_beat: int) -> float | None
     """
     if not len(pitched):
         return None
-    ticks, chords = changes_in_fours(pitched, ticks_per_beat)
+    ticks, chords = chord_changes_in_four_four(pitched, ticks_per_beat)
     change = np.searchsorted(ticks, part.onset_ticks, side="right") - 1
     tones = TONES[chords[np.maximum(change, 0)]]  # (N, 12)
     counted = tones.any(axis=1) & (change >= 0)

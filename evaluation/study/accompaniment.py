@@ -33,7 +33,7 @@ from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pi
 from evaluation.study.experiments import Experiment, models_for_language
 from evaluation.study.form_and_infilling import held_out_piece
 from evaluation.study.piece_jobs import Choice, Measure, draw_pieces, model_of, per_piece
-from musicgen.completion import WholeIds
+from musicgen.completion import TokenCompletion
 from musicgen.generation.request import Request
 from musicgen.playable import Playable
 from tokenization.analysis.chords import recognise
@@ -278,7 +278,7 @@ def accompanied(
         if hear_chords:
             ids = language.encode(language.arrange(with_chords_of_others(piece, track))).ids
         goal = language.accompanying(ids, [names[track]])
-        works.append(WholeIds(loaded, goal, Request(seed=seed)))
+        works.append(TokenCompletion(loaded, goal, Request(seed=seed)))
     yield works
     following, others = cut_bars(whole.score, bars, bars), [music(same), music(other)]
     title, style = prepared.name(row), int(prepared.pieces.style[row])

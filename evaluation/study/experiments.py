@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from musicgen.common.workers import Failed, Workers, as_done, at_most
+from musicgen.common.workers import Failed, Workers, as_done, limit_workers
 from musicgen.continuation import Continuation, Generation, together
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
-from musicgen.pieces import no_prompt
+from musicgen.pieces import empty_prompt
 from musicgen.playable import Playable, find, load
 from tokenization.whole_file import make_folder, write_whole
 from tokenization.wording import listed
@@ -106,7 +106,7 @@ def pictures(*, model: str, length: int, seed: int, device: str) -> dict[str, An
     sampling = Sampling(temperature=1.0, top_p=0.95)
     request = Request(tokens=min(length + length // 2, limit) - 1, sampling=sampling)
     requests = [replace(request, seed=seed + number) for number in range(MAP_SAMPLES)]
-    start = no_prompt(loaded.language)
+    start = empty_prompt(loaded.language)
     pieces = [Continuation(loaded, start, one).finish().sequences()[0] for one in requests]
     layers = paper_layers(performer.config.layers)
     return {
@@ -175,7 +175,9 @@ def run(
     done = len(jobs) - len(pending)
     progress(done, len(jobs))
     batches = _batches(pending, workers)
-    with closing(as_done(_run_batch, batches, workers=at_most(workers, len(batches)))) as answers:
+    with closing(
+        as_done(_run_batch, batches, workers=limit_workers(workers, len(batches)))
+    ) as answers:
         for index, outcomes in answers:
             if isinstance(outcomes, Failed):
                 outcomes = [Done(error=outcomes.reason)] * len(batches[index])

@@ -36,7 +36,7 @@ from evaluation.metrics.style import cosine, in_bars, onset_drum, onset_duration
 from evaluation.metrics.window import tops
 from evaluation.study.experiments import Experiment, models_for_language
 from evaluation.study.piece_jobs import Choice, Measure, Rows, draw_pieces, model_of, per_piece
-from musicgen.completion import WholeIds
+from musicgen.completion import TokenCompletion
 from musicgen.continuation import Continuation
 from musicgen.generation.likelihood import position_losses
 from musicgen.generation.request import Request
@@ -248,7 +248,7 @@ def measure_infilling(
     start = int(np.random.default_rng([seed, row]).integers(margin, bars - gap - margin + 1))
     stop = start + gap
     request = Request(seed=seed, sampling=replace(MUSICAL, recall=recall))
-    work = WholeIds(loaded, language.infilling(ids, start, stop), request)
+    work = TokenCompletion(loaded, language.infilling(ids, start, stop), request)
     yield [work]
     written, true = (language.decode(one, piece.encoded.setting) for one in (work.whole(), ids))
     aware, alone = gap_losses(loaded, ids, start, stop, seed)

@@ -25,13 +25,13 @@ def generator_from(seed: int) -> Generator:
     return Generator().manual_seed(int(seed) if seed < 1 << 32 else seed_of(seed) & 0xFFFFFFFF)
 
 
-def learning_rate(step: int, *, peak: float, floor: float, warmup: int, total: int) -> float:
+def cosine_rate(step: int, *, peak: float, floor: float, warmup: int, total: int) -> float:
     """Return the learning rate at a step: cosine decay from `peak`, after the warm-up, to `floor`."""
     progress = min(1.0, (step - warmup) / max(1, total - warmup))
     return floor + (peak - floor) * (1 + math.cos(math.pi * progress)) / 2
 
 
-def held_rate(step: int, *, peak: float, floor: float, total: int | None, tail: float) -> float:
+def cooldown_rate(step: int, *, peak: float, floor: float, total: int | None, tail: float) -> float:
     """Return the rate at a step: `peak`, then linear decay to `floor` over the last fraction `tail` of `total`."""
     if total is None or tail == 0:
         return peak
@@ -39,7 +39,7 @@ def held_rate(step: int, *, peak: float, floor: float, total: int | None, tail: 
     return floor + (peak - floor) * min(1.0, max(0.0, left))
 
 
-def decayed(parameters: Iterable[Tensor], weight_decay: float) -> list[dict[str, Any]]:
+def parameter_groups(parameters: Iterable[Tensor], weight_decay: float) -> list[dict[str, Any]]:
     """Return an optimiser's parameter groups: weight decay for matrices, none for vectors."""
     every = [*parameters]
     return [

@@ -24,12 +24,12 @@ def machine() -> str:
     if torch.cuda.is_available():
         device = torch.cuda.get_device_name()
     else:
-        processor = _described("model name") or platform.processor() or platform.machine()
+        processor = _cpu_info("model name") or platform.processor() or platform.machine()
         device = f"{processors()} cores of {processor}"
     return f"{device}, torch {torch.__version__}"
 
 
-def _described(key: str) -> str:
+def _cpu_info(key: str) -> str:
     """Return a value of Linux's description of the first processor; empty on other systems."""
     info = Path("/proc/cpuinfo")
     for line in info.read_text().splitlines() if info.exists() else ():
@@ -45,7 +45,7 @@ _BFLOAT16 = {"AMX": "amx_bf16", "AVX-512 BF16": "avx512_bf16"}
 
 def multiplies_bfloat16() -> str | None:
     """Return the name of the processor's instructions for bfloat16, or None if it has none or they are unknown."""
-    flags = _described("flags").split()
+    flags = _cpu_info("flags").split()
     return next((name for name, flag in _BFLOAT16.items() if flag in flags), None)
 
 
@@ -187,7 +187,7 @@ def _is_full(error: BaseException | None) -> bool:
     return isinstance(error, OSError) and error.errno in FULL
 
 
-def held(folder: Path, taken: str) -> int | None:
+def lock_folder(folder: Path, taken: str) -> int | None:
     """Lock a folder until the returned descriptor is closed or this process ends.
 
     Raises ValueError with the message `taken` if another process holds it.

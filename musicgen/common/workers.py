@@ -241,7 +241,7 @@ class _ThreadState(local):
 _thread_state = _ThreadState()
 
 
-def at_most(workers: Workers, tasks: int) -> Workers:
+def limit_workers(workers: Workers, tasks: int) -> Workers:
     """Limit the number of processes to the number of tasks; 0 means this process, which does a single task."""
     if isinstance(workers, str):
         return workers

@@ -25,6 +25,6 @@ def position_losses(model: Performer, ids: np.ndarray, seed: int) -> np.ndarray:
     for start in range(0, len(ids) - 1, WINDOW):
         inputs = tokens[:, start : start + WINDOW]
         targets = tokens[0, start + 1 : start + 1 + WINDOW]
-        logits, state = model.follow(inputs[:, : len(targets)], state)
+        logits, state = model.extend(inputs[:, : len(targets)], state)
         losses.append(F.cross_entropy(logits[0].float(), targets, reduction="none").cpu())
     return torch.cat(losses).double().numpy()

@@ -12,7 +12,7 @@ from evaluation.study.accompaniment import (
     summary,
     with_chords_of_others,
 )
-from musicgen.completion import WholeIds
+from musicgen.completion import TokenCompletion
 from musicgen.generation.request import Request
 from tests.evaluation.scores import trio
 from tests.evaluation.toys import toy_playable
@@ -77,7 +77,7 @@ def test_the_other_parts_are_unchanged():
     drums = hidden_parts(piece)["drums"]
     part = ensemble.part_names(ids)[drums]
     goal = ensemble.accompanying(ids, [part])
-    work = WholeIds(toy_playable(ensemble), goal, Request(seed=1))
+    work = TokenCompletion(toy_playable(ensemble), goal, Request(seed=1))
     written = ensemble.decode(work.finish().whole())
     for track in range(len(piece.tracks)):
         same = part_of(piece, track) == part_of(written, track)

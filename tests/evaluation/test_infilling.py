@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evaluation.study.form_and_infilling import f1, gap_losses, leap, likeness
-from musicgen.completion import WholeIds
+from musicgen.completion import TokenCompletion
 from musicgen.generation.likelihood import position_losses
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import MUSICAL
@@ -17,7 +17,7 @@ from tokenization.score import Score
 
 def filled(model: Playable, ids: np.ndarray) -> Score:
     goal = model.language.infilling(ids, 2, 4)
-    work = WholeIds(model, goal, Request(seed=1, sampling=MUSICAL))
+    work = TokenCompletion(model, goal, Request(seed=1, sampling=MUSICAL))
     return model.language.decode(work.finish().whole())
 
 

@@ -155,7 +155,7 @@ def test_prefill_and_steps_equal_the_whole_pass_for_any_rows(parts: dict[str, An
         logits, state = model.step(tokens[rows, t], state)
     assert state.position == 30
     with torch.inference_mode():
-        rest, _ = model.follow(tokens[rows, 30:], state)
+        rest, _ = model.extend(tokens[rows, 30:], state)
     torch.testing.assert_close(rest, whole[rows, 30:], rtol=1e-9, atol=1e-9)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from musicgen.continuation import continuing
+from musicgen.continuation import continuation_grammar
 from tests.evaluation.scores import OTHER, trio
 from tests.tokenization.grammar_cases import take, written
 from tokenization.grammar import Grammar
@@ -30,7 +30,7 @@ def after(name: str, tokens: int, **wanted) -> Grammar:
     prompt = prompt_of(speaker)
     # The countdown to an end starts at the last bar of the whole prompt.
     start = prompt if "ends" in wanted else prompt[:tokens]
-    grammar = continuing(speaker, start, prompt_bars=PROMPT_BARS, **wanted)
+    grammar = continuation_grammar(speaker, start, prompt_bars=PROMPT_BARS, **wanted)
     take(grammar, prompt[:tokens])
     return grammar
 
@@ -92,7 +92,9 @@ def test_rows_of_a_batch_are_independent(make: Callable[[int], Grammar]):
 def test_bars_are_added_and_the_prompt_stays(name: str):
     speaker = language(name)
     prompt = prompt_of(speaker)
-    grammar = continuing(speaker, prompt, prompt_bars=PROMPT_BARS, longest_ticks=[24, 4, 48])
+    grammar = continuation_grammar(
+        speaker, prompt, prompt_bars=PROMPT_BARS, longest_ticks=[24, 4, 48]
+    )
     ids = written(grammar, prompt, 1, speaker.end, most=1500)
     assert speaker.end not in ids
     closed = speaker.close(ids, PROMPT_BARS + 2)
@@ -110,7 +112,9 @@ def test_may_end_only_masks_the_end_token(name: str):
     speaker = language(name)
     ids = speaker.encode(speaker.arrange(PIECE)).ids
     prompt = (speaker, ids[:-1])
-    plain, endless = (continuing(*prompt, prompt_bars=4, may_end=may) for may in (True, False))
+    plain, endless = (
+        continuation_grammar(*prompt, prompt_bars=4, may_end=may) for may in (True, False)
+    )
     for token in ids[:-1]:
         plain.advance(np.array([token]))
         endless.advance(np.array([token]))
@@ -131,10 +135,10 @@ def test_abilities_that_a_language_lacks_raise_an_error():
         with pytest.raises(ValueError, match=f"{unable} no part can be"):
             speaker.accompanying(ids, ["drums"])
         with pytest.raises(ValueError, match="which has no tokens for an end"):
-            continuing(speaker, ids, ends=True, bars=2)
+            continuation_grammar(speaker, ids, ends=True, bars=2)
     with pytest.raises(ValueError, match="uses the language groove, which names no chords"):
-        continuing(groove, ids, chords=[["C_M"]])
-    assert isinstance(continuing(remi, ids, chords=[["C_M"]], may_end=True), ChordLine)
+        continuation_grammar(groove, ids, chords=[["C_M"]])
+    assert isinstance(continuation_grammar(remi, ids, chords=[["C_M"]], may_end=True), ChordLine)
     later = language("ensemble")
     with pytest.raises(ValueError, match="bars 0 to 1 cannot be filled in a piece that has 4"):
         later.infilling(later.encode(later.arrange(PIECE)).ids, -1, 1)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from musicgen import checkpoint
-from musicgen.common.learning import held_rate
+from musicgen.common.learning import cooldown_rate
 from tests.training.makers import RecordingListener, outcome, toy_config, toy_run
 from training import run_folder
 from training.config import RunConfig
@@ -29,11 +29,11 @@ def timed(config: RunConfig, monkeypatch, seconds: float, tail: float | None = N
 
 def test_held_rate_falls_linearly_at_the_end():
     how = {"peak": 1.0, "floor": 0.1, "tail": 0.25}
-    rates = [held_rate(step, total=20, **how) for step in range(20)]
+    rates = [cooldown_rate(step, total=20, **how) for step in range(20)]
     assert rates[:15] == [1.0] * 15
     assert rates[15:] == pytest.approx([0.82, 0.64, 0.46, 0.28, 0.1])
-    assert held_rate(10**9, total=None, **how) == 1.0
-    assert held_rate(19, total=20, **{**how, "tail": 0}) == 1.0
+    assert cooldown_rate(10**9, total=None, **how) == 1.0
+    assert cooldown_rate(19, total=20, **{**how, "tail": 0}) == 1.0
 
 
 def test_timed_run_ends_with_a_tail_and_resumes_from_before_it(pianos: Path, tmp_path, monkeypatch):

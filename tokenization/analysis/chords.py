@@ -199,12 +199,12 @@ def in_steps(score: Score, steps_per_beat: int) -> tuple[np.ndarray, np.ndarray]
     return step[last], number[order][last]
 
 
-def known_from(chords: Iterable[Marker]) -> float:
+def first_known_tick(chords: Iterable[Marker]) -> float:
     """Return the tick of the first chord that is not a guess, or infinity."""
     return min((chord.onset_ticks for chord in chords if not chord.is_guess), default=inf)
 
 
-def guessed_before(score: Score, tick: float) -> Score:
+def with_guesses_before(score: Score, tick: float) -> Score:
     """Mark the chords before a tick as guesses, and all others as known."""
     markers = [Marker(one.onset_ticks, one.text, one.onset_ticks < tick) for one in score.markers]
     return score.replace(markers=tuple(markers))
@@ -250,7 +250,7 @@ def with_chords(score: Score) -> Score:
     )
 
 
-def changes_in_fours(notes: Notes, ticks_per_beat: int) -> tuple[np.ndarray, np.ndarray]:
+def chord_changes_in_four_four(notes: Notes, ticks_per_beat: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the tick and the index of each new chord of notes in 4/4, all with the same velocity."""
     pulse = Pulse(ticks_per_beat, np.zeros(0), np.zeros(0))
     beats, chords = chord_changes(notes.replace(velocity=np.full(len(notes), LOUDNESS)), pulse)

@@ -14,7 +14,7 @@ from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.analysis.parts import chosen_tracks, find_drums, label, note_counts, parts_of
 from tokenization.ensemble.goals import Goals, names_of
 from tokenization.ensemble.grammar import EnsembleGrammar
-from tokenization.ensemble.layouts import about, key_of, plain, plan_of, planned
+from tokenization.ensemble.layouts import key_of, plain, plan_of, with_plan, with_style_and_key
 from tokenization.ensemble.plans import Plans
 from tokenization.ensemble.spelling import (
     Reading,
@@ -237,7 +237,7 @@ class Ensemble(Goals, Plans):
             return ids
         bars = len(self.bars(ids)) - (ids[-1] == BAR)
         plan = {name: levels[:bars] for name, levels in plan_of(sheet).items()}
-        return about(planned(ids, plan), key=key_of(sheet))
+        return with_style_and_key(with_plan(ids, plan), key=key_of(sheet))
 
     def part_names(self, ids: np.ndarray) -> tuple[str, ...]:
         """Return the name of each track, as `accompanying` takes it."""

@@ -108,7 +108,9 @@ def with_parts(
     return np.concatenate([ids[:1], head, declared(parts), body, ids[-1:] if ended else ids[:0]])
 
 
-def about(ids: np.ndarray, *, style: str | None = None, key: int | None = None) -> np.ndarray:
+def with_style_and_key(
+    ids: np.ndarray, *, style: str | None = None, key: int | None = None
+) -> np.ndarray:
     """Return a piece with tokens for its style and its key, if given, after the begin token."""
     added = [] if style is None else [VOCABULARY.id(f"style_{style}")]
     added += [] if key is None else [KEY.start + key]
@@ -190,7 +192,7 @@ def _returns(sheet: Sheet, chosen: np.ndarray) -> np.ndarray:
     return np.where(size > 0, level, NO_LEVEL)
 
 
-def planned(ids: np.ndarray, plan: Plan, first: int = 0) -> np.ndarray:
+def with_plan(ids: np.ndarray, plan: Plan, first: int = 0) -> np.ndarray:
     """Return a piece with the plan of each bar, except the `first` ones, in front of its notes: (T,)."""
     bars = np.flatnonzero(ids == BAR)[first:]
     counted = np.append(ids, END)[bars + 1] >= LEFT_1  # goal tokens come before the plan
@@ -207,7 +209,7 @@ def planned(ids: np.ndarray, plan: Plan, first: int = 0) -> np.ndarray:
     return np.insert(ids, np.concatenate(at), np.concatenate(values))
 
 
-def ending(ids: np.ndarray, bars: int) -> np.ndarray:
+def with_countdown(ids: np.ndarray, bars: int) -> np.ndarray:
     """Return a piece whose last bars, COUNTED at most, count down to its end: (T,)."""
     starts = np.flatnonzero(ids == BAR)[-min(bars, COUNTED) :]
     return np.insert(ids, starts + 1, LEFT_1 + np.arange(len(starts))[::-1])

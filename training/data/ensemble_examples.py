@@ -20,15 +20,15 @@ import numpy as np
 from tokenization.ensemble.language import Ensemble
 from tokenization.ensemble.layouts import (
     NO_LEVEL,
-    about,
     bar_offsets,
-    ending,
     from_bar,
     gap,
     key_of,
     plan_of,
-    planned,
+    with_countdown,
     with_parts,
+    with_plan,
+    with_style_and_key,
 )
 from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import DRUMS, END, HARMONY, PART, PART_NAMES, PLAN, TEMPO
@@ -81,13 +81,15 @@ def cut_ensemble(
     sheet = language.sheet(piece)
     sequence, given = piece, 0
     if kind == "ending":
-        sequence = ending(piece, int(random.integers(1, COUNTED + 1)))
+        sequence = with_countdown(piece, int(random.integers(1, COUNTED + 1)))
     elif gap_bars is not None and gap_bars[1] <= len(sheet.bars):
         sequence = gap(piece, *gap_bars)
         given = len(language.bars(sequence)) - gap_bars[1]
-    sequence = planned(sequence, _draw_plan(sheet, random), given)
+    sequence = with_plan(sequence, _draw_plan(sheet, random), given)
     key = key_of(sheet) if random.random() < KEYED else None
-    sequence = about(sequence, style=style if random.random() < STYLED else None, key=key)
+    sequence = with_style_and_key(
+        sequence, style=style if random.random() < STYLED else None, key=key
+    )
     if random.random() >= TIMED:
         sequence = sequence[~TEMPO.holds(sequence)]
     return sequence[: config.trained_length + 1].astype(np.uint16)

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from musicgen.common.processes import full_disk_named, held, processors, program
+from musicgen.common.processes import full_disk_named, lock_folder, processors, program
 from musicgen.common.workers import Bounds, Failed, Workers, in_order
 from tokenization.language import Encoded, Language, language
 from tokenization.prepared import (
@@ -116,7 +116,7 @@ class PreparedWriter:
                 self._old.rename(self.destination)
             check_destination(self.destination, replace=self._replace)
             make_folder(self._part, ELSEWHERE, for_=self.destination)
-            self._lock = held(self._part, f"another program is writing {self.destination}")
+            self._lock = lock_folder(self._part, f"another program is writing {self.destination}")
             for path in self._part.iterdir():  # left by a program that was killed
                 path.unlink()
             self._file = (self._part / TOKENS_FILE).open("wb")

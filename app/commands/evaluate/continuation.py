@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
     results = run_experiment("continuation", experiment, arguments, "Continuing")
     _write(arguments.output, results.pop("measured"), results)
     figure = f"{arguments.output / 'continuation.png'} shows the quarters."
-    output.write_either(arguments.json, results, "\n\n".join(tables(results)), figure)
+    output.write_result(arguments.json, results, "\n\n".join(tables(results)), figure)
 
 
 def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> Experiment:

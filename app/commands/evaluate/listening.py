@@ -37,4 +37,4 @@ def run(arguments: argparse.Namespace) -> None:
     if not choices:
         raise ValueError("these files have no choices yet; compare takes on the page first")
     rows = counted(choices)
-    output.write_either(arguments.json, rows, output.captioned(table(rows)))
+    output.write_result(arguments.json, rows, output.captioned(table(rows)))

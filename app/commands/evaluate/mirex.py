@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> None:
     if not result["table"]:
         raise ValueError(f"{folder} has no continuations yet; --models adds some")
     output.remark([one["why"] for one in result["broken"]])
-    output.write_either(arguments.json, result, output.captioned(mirex_table(result["table"])))
+    output.write_result(arguments.json, result, output.captioned(mirex_table(result["table"])))
 
 
 def _continue_all(name: str, arguments: argparse.Namespace) -> None:

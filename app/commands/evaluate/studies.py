@@ -256,7 +256,7 @@ def run(arguments: argparse.Namespace) -> None:
         _write(arguments.output, name, result)
     text = output.captioned(table_of(name, result), across=name != "positions")
     shown = result["models"] if name == "ablation" else result
-    output.write_either(arguments.json, shown, text, *_remarks(name, result))
+    output.write_result(arguments.json, shown, text, *_remarks(name, result))
     if name == "originality" and not arguments.json:
         _print_closest(result)
 

@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> None:
         rows += _rows(name, reference, score, arguments)
     if not rows:
         raise ValueError(f"no output could be compared with {arguments.reference}; see above")
-    output.write_either(arguments.json, rows, _table(rows))
+    output.write_result(arguments.json, rows, _table(rows))
 
 
 def _compare_folders(arguments: argparse.Namespace) -> None:
@@ -100,7 +100,7 @@ def _compare_folders(arguments: argparse.Namespace) -> None:
         for name, count in found["counts"].items()
     ]
     tables = [output.captioned(table) for table in similarity_tables(found, "prompt")]
-    output.write_either(arguments.json, found, "\n\n".join(["\n".join(counts), *tables]))
+    output.write_result(arguments.json, found, "\n\n".join(["\n".join(counts), *tables]))
 
 
 def _read(name: str, grid: int | None) -> Score:

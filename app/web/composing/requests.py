@@ -12,7 +12,7 @@ from musicgen.completion import accompaniment, infilling
 from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import CONTROLS, MUSICAL, Sampling
-from musicgen.pieces import Piece, no_prompt
+from musicgen.pieces import Piece, empty_prompt
 from musicgen.playable import Playable
 from tokenization import wording
 from tokenization.analysis.chords import read_chords
@@ -217,7 +217,7 @@ def _continued(model: Playable, piece: Piece | None, request: MusicRequest) -> S
     prompt = (
         piece.prompt(request.prompt_bars or None)
         if piece
-        else no_prompt(model.language, request.idea, request.plan)
+        else empty_prompt(model.language, request.idea, request.plan)
     )
     spare = 0
     if request.dense or (piece is None and model.language.name == "groove"):

@@ -45,7 +45,7 @@ class SpeConfig:
         check_fields(self, "realisations")
 
 
-Placement = Callable[..., tuple[Tensor, Tensor]]
+Contraction = Callable[..., tuple[Tensor, Tensor]]
 """(q, k, first, gains) → q̂, k̂: contract queries and keys, (B, T, H, D) each, times the gains, (H, D), if given, with
 the code of a sequence from position `first` on, in whatever form is cheapest: (B, T, H, R) each."""
 
@@ -58,7 +58,7 @@ class SpeCode:
     gate_noise: Tensor | None  # ε, (S, H, D, R)
     mix: tuple[Tensor, ...] = ()  # √(1 − δ) and √δ, (H, 2, D), one per layer
     start: int = 0
-    long: tuple[Placement, ...] = ()  # one per slot; empty if each layer forms its own
+    long: tuple[Contraction, ...] = ()  # one per slot; empty if each layer forms its own
     times: Tensor | None = None  # of the window, in musical time, (2, B, T)
     # For generation, one per slot: by place, q̄ and k̄ stacked, both with ε, (2H, 2D, R).
     places: tuple[dict[int, Tensor], ...] = ()
@@ -88,7 +88,9 @@ class StochasticPosition(Position):
         """Draw the noise of one slot."""
 
     @abstractmethod
-    def long(self, noise: Any, slot: int, start: int, stop: int, times: Tensor | None) -> Placement:
+    def long(
+        self, noise: Any, slot: int, start: int, stop: int, times: Tensor | None
+    ) -> Contraction:
         """Return the code of a whole sequence; gradients reach the parameters through it."""
 
     @abstractmethod

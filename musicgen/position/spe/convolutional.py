@@ -215,7 +215,7 @@ class _Contract(Function):
         return dx, dy.new_zeros(()), None, None
 
 
-class FilteredPlacement:
+class FilteredContraction:
     """The codes of a window, (2, T, H, D, R), whose gradient reaches the filters, (2, H, D, P).
 
     A plain class, since torch.compile cannot trace the construction of a frozen dataclass here.
@@ -274,13 +274,13 @@ class ConvSpe(StochasticPosition):
 
     def long(
         self, noise: WhiteNoise, slot: int, start: int, stop: int, times: Tensor | None
-    ) -> FilteredPlacement:
+    ) -> FilteredContraction:
         """Return the code of a whole window."""
         filters = self.filters[slot] * self.scale
-        placement = FilteredPlacement(filters, noise, start, stop, working_dtype(self.filters))
+        contraction = FilteredContraction(filters, noise, start, stop, working_dtype(self.filters))
         if not self.config.shared:
             noise.forget()  # the windows of all layers would not fit in memory
-        return placement
+        return contraction
 
     def materialise(
         self, noise: WhiteNoise, slot: int, start: int, stop: int

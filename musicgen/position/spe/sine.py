@@ -146,7 +146,7 @@ class SineSpeConfig(SpeConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SinePlacement:
+class SineContraction:
     """The code of a window as waves and weights; pairs are those of queries and of keys."""
 
     frequencies: Tensor  # (H, K, D)
@@ -240,7 +240,7 @@ class SineSpe(StochasticPosition):
 
     def long(
         self, noise: Tensor, slot: int, start: int, stop: int, times: Tensor | None
-    ) -> SinePlacement:
+    ) -> SineContraction:
         """Return waves and weights, without forming the code itself."""
         dtype, places = working_dtype(self.raw_gains), self.places(start, stop, times)
         places = places.to(self.raw_gains.device)
@@ -252,7 +252,7 @@ class SineSpe(StochasticPosition):
             both = both if index is None else both[index]
             both = both.movedim(-3, -both.ndim if times is None else 1).contiguous()
         q, k = (x.transpose(1, 2).to(dtype).contiguous() for x in self._weights(noise, slot))
-        return SinePlacement(
+        return SineContraction(
             frequencies=frequencies,
             waves=(both, both) if times is None else (both[0], both[1]),
             weights=(q, k),

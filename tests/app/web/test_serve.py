@@ -15,7 +15,7 @@ from gradio_client import Client
 from app.cli import main
 from app.commands.app import warnings
 from app.web.guard import POLICY
-from app.web.process import LOCK, PREFIX, ServerFolder, be_quiet_outside, delete_left_behind
+from app.web.process import LOCK, PREFIX, ServerFolder, delete_left_behind, keep_gradio_local
 from tests.app.web.browser import MODEL, started
 
 
@@ -27,7 +27,7 @@ def test_the_browser_and_gradio_contact_no_other_servers(
     names = ("GRADIO_ANALYTICS_ENABLED", "HF_HUB_DISABLE_TELEMETRY", "GRADIO_TEMP_DIR")
     for name in (*names, "no_proxy", "NO_PROXY"):
         monkeypatch.setenv(name, "before")
-    be_quiet_outside(tmp_path, "10.0.0.7")
+    keep_gradio_local(tmp_path, "10.0.0.7")
     assert [os.environ[name] for name in names] == ["False", "1", str(tmp_path / "gradio")]
     assert os.environ["NO_PROXY"] == os.environ["no_proxy"] == "before,127.0.0.1,localhost,::1,10.0.0.7"  # fmt: skip
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from musicgen.common.learning import generator_from, learning_rate
+from musicgen.common.learning import cosine_rate, generator_from
 from musicgen.common.processes import SAFE_PATH, started_apart
 from musicgen.performer import Performer
 from tests.musicgen.toys import generator, toy_config
@@ -54,7 +54,7 @@ def test_the_learning_rate_follows_half_a_cosine(
 ):
     warmup, total = schedule
     for step, wanted in rates.items():
-        found = learning_rate(step, peak=2.0, floor=0.2, warmup=warmup, total=total)
+        found = cosine_rate(step, peak=2.0, floor=0.2, warmup=warmup, total=total)
         assert found == pytest.approx(wanted)
 
 

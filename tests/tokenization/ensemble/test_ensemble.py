@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from musicgen.continuation import Continuation
 from musicgen.generation.request import Request, order
-from musicgen.pieces import no_prompt, piece_of
+from musicgen.pieces import empty_prompt, piece_of
 from tests.evaluation.toys import toy_playable
 from tests.tokenization.ensemble.cases import LANGUAGE, scores, song
 from tests.tokenization.grammar_cases import uniform
@@ -138,12 +138,12 @@ def test_a_plan_is_added_and_removed(score: Score):
     ids = LANGUAGE.encode(score).ids.astype(np.int64)
     plan = layouts.plan_of(LANGUAGE.sheet(ids))
     assert tuple(plan) == PLAN
-    planned = layouts.planned(ids, plan)
+    planned = layouts.with_plan(ids, plan)
     assert LANGUAGE.validate(planned) is None
     assert (planned >= VOCABULARY[PLAN[0]].start).sum() >= len(LANGUAGE.bars(ids))
-    about = layouts.about(planned, style="pop", key=3)
+    about = layouts.with_style_and_key(planned, style="pop", key=3)
     assert LANGUAGE.validate(about) is None
-    for extended in (planned, about, layouts.planned(layouts.ending(ids, 4), plan)):
+    for extended in (planned, about, layouts.with_plan(layouts.with_countdown(ids, 4), plan)):
         assert layouts.plain(extended).tolist() == ids.tolist()
 
 
@@ -314,7 +314,7 @@ def test_music_ends_in_its_latest_key(key: int):
     notes = Notes(onset, steady, pitch, steady, np.zeros_like(pitch))
     score = Score(ticks_per_beat=24, notes=notes, tracks=(Track(name="piano", program=0),))
     ids = LANGUAGE.encode(LANGUAGE.arrange(score)).ids
-    prompt = np.append(layouts.about(ids[: layouts.bar_offsets(ids)[-1]], key=0), BAR)
+    prompt = np.append(layouts.with_style_and_key(ids[: layouts.bar_offsets(ids)[-1]], key=0), BAR)
     grammar = LANGUAGE.grammar(prompt.astype(np.int64), bars=1, ends=True)
     tonic = f"chords at_0 chord_{ROOTS[key % 12]}_{'m' if key > 11 else 'M'} "
     for seed in range(5):
@@ -365,7 +365,7 @@ def test_the_prompt_of_a_new_piece(asked: dict[str, Any], text: str):
 
 def test_a_new_piece_has_the_requested_tempo_metre_and_parts():
     asked = {"tempo": 91, "metre": "3/4", "parts": ["flute", "cello"], "key": "A minor"}
-    prompt, request = no_prompt(LANGUAGE, asked), Request(bars=3, ends=True)
+    prompt, request = empty_prompt(LANGUAGE, asked), Request(bars=3, ends=True)
     work = Continuation(toy_playable(LANGUAGE), prompt, request)
     [take] = work.finish().takes()
     assert take.score.tempos.beats_per_minute.tolist() == [91]
@@ -377,7 +377,9 @@ def test_a_new_piece_has_the_requested_tempo_metre_and_parts():
 
 def test_a_new_piece_without_attributes_ends():
     request = Request(bars=2, ends=True)
-    [take] = Continuation(toy_playable(LANGUAGE), no_prompt(LANGUAGE, {}), request).finish().takes()
+    [take] = (
+        Continuation(toy_playable(LANGUAGE), empty_prompt(LANGUAGE, {}), request).finish().takes()
+    )
     assert np.count_nonzero(take.ids == LANGUAGE.bar) == 2
     assert take.ids[-1] == END
 
@@ -385,7 +387,7 @@ def test_a_new_piece_without_attributes_ends():
 @pytest.mark.parametrize("more", [{}, {"chords": [["C_M", "G_7"]]}, {"plan": {"players": 4}}])
 def test_all_requested_parts_play(more: dict[str, Any]):
     """In the first bar, and in each bar whose plan has as many players as parts."""
-    prompt = no_prompt(LANGUAGE, {"parts": ["piano", "drums", "piano", "flute"], "metre": "3/4"})
+    prompt = empty_prompt(LANGUAGE, {"parts": ["piano", "drums", "piano", "flute"], "metre": "3/4"})
     request = Request(bars=4, variations=4, **more)
     for take in Continuation(toy_playable(LANGUAGE), prompt, request).finish().takes():
         players = plan_of(LANGUAGE.sheet(LANGUAGE.close(plain(take.ids), 4)))["players"] + 1
@@ -397,7 +399,7 @@ def test_all_requested_parts_play(more: dict[str, Any]):
 
 def test_the_first_bar_follows_a_plan():
     asked, plan = {"parts": ["flute", "harp"]}, {"players": [1, 2], "density": 4, "form": "A A"}
-    prompt = no_prompt(LANGUAGE, asked, plan)
+    prompt = empty_prompt(LANGUAGE, asked, plan)
     assert LANGUAGE.text(prompt.ids).endswith("return_new density_4 players_1")
     request = Request(bars=2, plan=plan)
     [take] = Continuation(toy_playable(LANGUAGE), prompt, request).finish().takes()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musicgen.continuation import continuing
+from musicgen.continuation import continuation_grammar
 from tests.tokenization.grammar_cases import ids_of, quantised, uniform
 from tests.tokenization.grammar_cases import written as written_by
 from tests.tokenization.remi.cases import REMI, score_of, walk
@@ -274,7 +274,7 @@ def test_a_random_model_follows_the_progression(seed, prompt_length, line):
     piece = walk(seed, prompt_length)
     starts = REMI.bars(piece)
     prompt, before = np.append(piece[: starts[-1]], REMI.bar), len(starts) - 1
-    grammar = continuing(REMI, prompt, prompt_bars=before, chords=line)
+    grammar = continuation_grammar(REMI, prompt, prompt_bars=before, chords=line)
     sequence = written(grammar, prompt, seed, most=len(prompt) + 250, thrift=0.3)
     assert REMI.validate(sequence) is None
     found = [[*bar.values()] for bar in chords_of(sequence)]

@@ -123,7 +123,7 @@ def test_every_kind_of_band_sequence_is_valid(shards: Shards, shares, said: int 
     assert len(orders) > 4
     for ids in drawn:  # the encoded plan is a part of the full plan, in the same order
         written = layouts.plain(ids)
-        planned_fully = layouts.planned(written, layouts.plan_of(Ensemble().sheet(written)))
+        planned_fully = layouts.with_plan(written, layouts.plan_of(Ensemble().sheet(written)))
         rest = iter(planned_fully.tolist())
         sequence = [x for x in ids.tolist() if not tokens.STYLE.start <= x < tokens.PLAN_START]
         assert shares or all(token in rest for token in sequence)

@@ -11,7 +11,7 @@ from tokenization.analysis.chords import (
     LETTERS,
     NO_CHORD,
     ROOTS,
-    known_from,
+    first_known_tick,
     named,
     parse,
     pitch_class,
@@ -70,7 +70,7 @@ def symbols_of(score: Score, start: int = 0) -> list[Symbol]:
     """Return the chord changes of a score from a tick on, without uncertain chords at its start."""
     basses = {m.onset_ticks: _BASS.search(m.text) for m in score.markers if parse(m.text)}
     chords = named(score)
-    first = max(start, known_from(chords))
+    first = max(start, first_known_tick(chords))
     found = {m.onset_ticks: m.text for m in chords if m.onset_ticks >= first}
     for tick, text in found.items():
         if bass := basses[tick]:

@@ -16,7 +16,7 @@ from musicgen.continuation import Continuation
 from musicgen.generation.engine import Engine
 from musicgen.generation.job import ReadPrompt
 from musicgen.generation.request import Request
-from musicgen.pieces import no_prompt
+from musicgen.pieces import empty_prompt
 from musicgen.playable import find
 
 LATE = 60  # seconds
@@ -25,7 +25,7 @@ MODELS = [find(name) for name in ("untrained:tiny", "untrained:tiny:groove")]
 
 def work(model=MODELS[1], variations: int = 1, tokens: int | None = None) -> Continuation:
     request = Request(tokens=tokens, bars=10_000, variations=variations, seed=5)
-    return Continuation(model, no_prompt(model.language), request)
+    return Continuation(model, empty_prompt(model.language), request)
 
 
 @pytest.fixture
