@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluation.metrics.statistics import HARMONY, NOTES_A_BAR, SOUNDING
+from evaluation.metrics.statistics import HARMONY, NOTES_PER_BAR, SOUNDING
 from evaluation.metrics.style import METRICS
 from tokenization.wording import filled, listed
 
@@ -320,7 +320,7 @@ KINDS = {
     "plan": "Adherence to plans",
 }
 ACCOMPANIMENT_METRICS = {
-    **METRICS, HARMONY: "in harmony", NOTES_A_BAR: "notes a bar", SOUNDING: "notes at a time",
+    **METRICS, HARMONY: "in harmony", NOTES_PER_BAR: "notes per bar", SOUNDING: "polyphony",
     "pitch_divergence": "divergence of pitches", "onset_divergence": "divergence of onsets",
     "consonant": "consonant", "unsupported": "unsupported",
 }  # fmt: skip

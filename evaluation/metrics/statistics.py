@@ -22,7 +22,7 @@ from tokenization.score import Notes, Score
 STEPS_PER_BEAT = 12
 BAR_STEPS = 4 * STEPS_PER_BEAT
 PITCHES = 128
-NOTES_A_BAR = "notes_a_bar"  # name of this statistic
+NOTES_PER_BAR = "notes_a_bar"  # name of this statistic
 SOUNDING = "sounding"  # the mean number of notes of a part that sound at once
 MAJOR = np.array([1, 0, 1, 0, 1, 1, 0, 1, 0, 1, 0, 1], dtype=bool)
 MINOR = np.array([1, 0, 1, 1, 0, 1, 0, 1, 1, 0, 1, 0], dtype=bool)  # natural

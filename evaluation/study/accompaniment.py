@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.metrics.estimates import estimate, grouped, means
-from evaluation.metrics.statistics import HARMONY, NOTES_A_BAR, SOUNDING, in_harmony
+from evaluation.metrics.statistics import HARMONY, NOTES_PER_BAR, SOUNDING, in_harmony
 from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
 from evaluation.study.experiments import Experiment, models_for_language
 from evaluation.study.form_and_infilling import held_out_piece
@@ -131,7 +131,7 @@ def density(piece: Score, track: int, bars: int, others: Others) -> list[Row]:
     """Return rows of a part's notes per bar and mean number of sounding notes, in the piece and in other music."""
     ticks = int(bar_lines(piece, bars)[-1])
     measures = {
-        NOTES_A_BAR: lambda own: len(own) / bars,
+        NOTES_PER_BAR: lambda own: len(own) / bars,
         SOUNDING: lambda own: float(own.duration_ticks.sum()) / ticks,
     }
     return _rows(measures, {REAL: part_of(piece, track), **others})
