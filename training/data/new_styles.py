@@ -89,6 +89,8 @@ def _drums(notes: Notes, bar: int, beat: int, random: np.random.Generator) -> No
     if random.random() < WITHOUT_HITS:
         places = _places(notes, bar, beat // 2, 0.2, random)
         kept = ~((pitch == random.choice(np.unique(pitch))) & places)
+        if not kept.any():
+            kept[:] = True
     return notes.replace(pitch=pitch)[kept]
 
 
