@@ -79,7 +79,7 @@ COLLAPSES = "collapses"
 FAR = 4  # least distance of a return, in bars
 PHRASE = 8  # bars
 FEW = 8  # notes below which a phrase has no register or fullness
-CIRCLING = 0.75  # index above which a bar continues a loop
+LOOPED = 0.75  # index above which a bar continues a loop
 CELLS_A_BEAT = 4
 Cells = set[tuple[int, int, bool]]  # sixteenth, pitch, is_drum
 
@@ -169,7 +169,7 @@ def _circles(bars: list[Cells], start: int) -> float | None:
     """Return the length of the longest loop from bar `start` on; None if these bars are silent."""
     count, highest = 0, 0
     for bar in range(start, len(bars)):
-        again = _best_overlap(bars[bar], bars[max(bar - FAR, 0) : bar]) > CIRCLING
+        again = _best_overlap(bars[bar], bars[max(bar - FAR, 0) : bar]) > LOOPED
         count = max(count + (1 if again else -1), 0)
         highest = max(highest, count)
     return float(highest) if any(bars[start:]) else None

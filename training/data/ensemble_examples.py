@@ -33,6 +33,7 @@ from tokenization.ensemble.layouts import (
 from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import DRUMS, END, HARMONY, PART, PART_NAMES, PLAN, TEMPO
 from tokenization.language import COUNTED, PERIOD, transposed
+from tokenization.score import Score
 from training.config import DataConfig
 from training.data.examples import Another, randomly_transposed, start_bar
 from training.data.new_styles import in_new_style, one_metre
@@ -55,7 +56,7 @@ MELODIC = [
 ]  # fmt: skip
 PIANO = PART_NAMES.index("piano")
 BAND = "band"  # the style of sets of bands
-DRAWS = 8  # pieces that are tried for their drums
+DRAWS = 8  # other pieces to try for drums of the same metre
 
 
 def cut_ensemble(
@@ -150,16 +151,28 @@ def _in_new_style(
     language: Ensemble, ids: np.ndarray, another: Another, random: np.random.Generator
 ) -> np.ndarray:
     """Return a band's piece in a new style, perhaps with the drums of another piece."""
-    score, drummer = language.decode(ids), None
+    score = language.decode(ids)
+    drummer = _draw_drummer(language, one_metre(score), len(ids), another, random)
+    changed = language.encode(in_new_style(score, drummer, random)).ids.astype(np.int64)
+    return changed if ids[-1] == END else changed[:-1]
+
+
+def _draw_drummer(
+    language: Ensemble,
+    metre: tuple[int, int] | None,
+    tokens: int,
+    another: Another,
+    random: np.random.Generator,
+) -> Score | None:
+    """Return an excerpt of another piece with drums and this metre, or None after DRAWS tries."""
     for _ in range(DRAWS):
         other = another(random).astype(np.int64)
         if (other == PART.start + DRUMS).any():
-            bars = len(language.bars(other))
-            drummer = language.decode(from_bar(other, int(random.integers(bars)))[: len(ids)])
-            if one_metre(drummer) == one_metre(score):
-                break
-    found = language.encode(in_new_style(score, drummer, random)).ids.astype(np.int64)
-    return found if ids[-1] == END else found[:-1]
+            start = int(random.integers(len(language.bars(other))))
+            drummer = language.decode(from_bar(other, start)[:tokens])
+            if one_metre(drummer) == metre:
+                return drummer
+    return None
 
 
 def _draw_parts(

@@ -1,8 +1,8 @@
-"""Bands in styles that nobody has written, so that a model learns to keep to the style of its prompt.
+"""Augmentation of bands with new styles, so that a model learns to follow the style of its prompt.
 
-A band set has a few hundred styles, which a model soon knows by heart; of an unknown style it then predicts little. A
-new style takes the drums of another piece, and moves, thins or lengthens the rhythm of each other part, the same way in
-every bar, every second or every fourth. The chords stay.
+A band set has a few hundred styles, which a model soon memorises; it then predicts unseen styles badly. A new style has
+the drums of another piece. The rhythm of each other part is shifted, thinned or lengthened with a period of one, two or
+four bars. The chords stay.
 
 N notes of the score, in bars of B ticks.
 """
@@ -15,22 +15,22 @@ import numpy as np
 
 from tokenization.score import Notes, Score
 
-# Probabilities: of the drums of another piece, and of changes to a part.
+# Probabilities of the drums of another piece, and of each change to a part.
 OTHER_DRUMS = 0.7
 SWAPPED, WITHOUT_HITS = 0.5, 0.3  # drums
 SHIFTED, THINNED, RESCALED, REPLACED, RAISED, UNEVEN = 0.4, 0.4, 0.3, 0.3, 0.2, 0.3
-PERIODS = (1, 1, 2, 4)  # bars in which a change repeats
-# Drums that can take each other's place: cymbals, toms, percussion, snares.
+PERIODS = (1, 1, 2, 4)  # bars after which a change repeats
+# Drums that are exchanged for one another: cymbals, toms, percussion, snares.
 GROUPS = (
     (42, 44, 46, 51, 53, 54, 59, 69, 70, 82),
     (41, 43, 45, 47, 48, 50),
     (56, *range(60, 69), 73, 74, 75, 76, 77, 78, 79),
     (37, 38, 39, 40),
 )
-BASSES = range(32, 40)  # programs; the bass of a band keeps its instrument
+BASSES = range(32, 40)  # programs that are not replaced
 FAMILY = 8  # programs of a family of General MIDI
 FAMILIES = (0, 8, 16, 24, 40, 48, 56, 64, 72, 80, 88)  # their first programs
-LOUDER = 20  # velocity
+VELOCITY_CHANGE = 20  # at most
 
 
 def one_metre(score: Score) -> tuple[int, int] | None:
@@ -40,20 +40,23 @@ def one_metre(score: Score) -> tuple[int, int] | None:
 
 
 def in_new_style(score: Score, drummer: Score | None, random: np.random.Generator) -> Score:
-    """Return a band's music in a new style, if it has drums and one metre; a drummer of the same metre may join."""
+    """Return a band's score in a new style, or unchanged without drums or a single metre.
+
+    `drummer` is another score of the same metre and resolution, whose drums can replace those of the band.
+    """
     metre = one_metre(score)
     if metre is None or not score.on_drums.any():
         return score
     bar = score.ticks_per_beat * 4 * metre[0] // metre[1]
-    if drummer is not None and one_metre(drummer) == metre and random.random() < OTHER_DRUMS:
+    if drummer is not None and random.random() < OTHER_DRUMS:
         score = _with_drums(score, drummer, bar)
     parts, tracks = [], list(score.tracks)
     for number, track in enumerate(score.tracks):
         notes = score.notes[score.notes.track == number]
         if len(notes):
-            changed = _drums if track.is_drum else _part
-            notes = changed(notes, bar, score.ticks_per_beat, random)
-            parts.append(_at_another_loudness(notes, random))
+            vary = _vary_drums if track.is_drum else _vary_part
+            notes = vary(notes, bar, score.ticks_per_beat, random)
+            parts.append(_vary_loudness(notes, random))
         if not track.is_drum and track.program not in BASSES and random.random() < REPLACED:
             program = int(random.choice(FAMILIES) + random.integers(FAMILY))
             tracks[number] = replace(track, program=program)
@@ -61,8 +64,8 @@ def in_new_style(score: Score, drummer: Score | None, random: np.random.Generato
 
 
 def _with_drums(score: Score, drummer: Score, bar: int) -> Score:
-    """Return a score with the drums of another one, again and again to its end."""
-    hits = drummer.rescaled(score.ticks_per_beat).notes[drummer.on_drums]
+    """Replace the drums of a score by those of another one, repeated to its end."""
+    hits = drummer.notes[drummer.on_drums]
     if not len(hits):
         return score
     span, end = (int(hits.onset_ticks.max()) // bar + 1) * bar, score.end_ticks
@@ -76,8 +79,8 @@ def _with_drums(score: Score, drummer: Score, bar: int) -> Score:
     return score.replace(notes=Notes.concatenate([score.pitched, played]).sorted())
 
 
-def _drums(notes: Notes, bar: int, beat: int, random: np.random.Generator) -> Notes:
-    """Exchange drums of a kind, and leave one out at some places in the bar."""
+def _vary_drums(notes: Notes, bar: int, beat: int, random: np.random.Generator) -> Notes:
+    """Exchange similar drums, and remove the hits of one drum at some places in the bar."""
     pitch = notes.pitch.copy()
     if random.random() < SWAPPED:
         for group in GROUPS:
@@ -94,8 +97,8 @@ def _drums(notes: Notes, bar: int, beat: int, random: np.random.Generator) -> No
     return notes.replace(pitch=pitch)[kept]
 
 
-def _part(notes: Notes, bar: int, beat: int, random: np.random.Generator) -> Notes:
-    """Move a part's rhythm within the bar, thin it, and change its durations and octave."""
+def _vary_part(notes: Notes, bar: int, beat: int, random: np.random.Generator) -> Notes:
+    """Shift a part's rhythm within the bar, thin it, and change its durations and octave."""
     onset, duration, pitch = notes.onset_ticks, notes.duration_ticks, notes.pitch
     if random.random() < SHIFTED:
         period = int(random.choice(PERIODS))
@@ -122,16 +125,17 @@ def _part(notes: Notes, bar: int, beat: int, random: np.random.Generator) -> Not
 def _places(
     notes: Notes, bar: int, unit: int, chance: float, random: np.random.Generator
 ) -> np.ndarray:
-    """Return which notes start at some random places in the bar, which repeat with a period: (N,) bool."""
+    """Draw places in the bar, with a period in bars, and return which notes start there: (N,) bool."""
     period = int(random.choice(PERIODS))
     chosen = random.random((period, bar // unit + 1)) < chance
     onset = notes.onset_ticks
     return chosen[onset // bar % period, onset % bar // unit]
 
 
-def _at_another_loudness(notes: Notes, random: np.random.Generator) -> Notes:
-    """Return a part played louder or softer, sometimes unevenly."""
-    velocity = notes.velocity + random.integers(-LOUDER, LOUDER + 1)
+def _vary_loudness(notes: Notes, random: np.random.Generator) -> Notes:
+    """Change the velocities of a part by a common amount, sometimes with noise."""
+    velocity = notes.velocity + random.integers(-VELOCITY_CHANGE, VELOCITY_CHANGE + 1)
     if random.random() < UNEVEN:
-        velocity = velocity + np.rint(random.normal(0, LOUDER / 3, len(notes))).astype(np.int64)
+        noise = random.normal(0, VELOCITY_CHANGE / 3, len(notes))
+        velocity = velocity + np.rint(noise).astype(np.int64)
     return notes.replace(velocity=np.clip(velocity, 1, 127))

@@ -28,11 +28,11 @@ def test_permuted_features_depend_only_on_the_difference_of_cells() -> None:
             lag = (row - other_row, column - other_column)
             value = found.setdefault(lag, similarity[:, i, j])
             torch.testing.assert_close(value, similarity[:, i, j])
-    beside, across = (
+    adjacent, across = (
         found[(0, 1)],
         found[(1, -6)],
     )  # the next cell in a row, and across the end of a row
-    assert not torch.allclose(beside, across)
+    assert not torch.allclose(adjacent, across)
     assert not torch.allclose(found[(0, 0)], found[(1, 0)])
     with pytest.raises(ValueError, match="36 positions do not fit into a grid of 5 by 7"):
         position.cover(None, 0, 36)

@@ -165,8 +165,8 @@ def test_the_default_data_are_those_the_model_was_trained_on(
     Path("data", "1", "meta.json").write_text("{}")
 
     def found(name: str = "one", **card: object) -> Path:
-        speaks = SimpleNamespace(name="remi")
-        model: Any = SimpleNamespace(name=name, training=card, language=speaks)
+        language = SimpleNamespace(name="remi")
+        model: Any = SimpleNamespace(name=name, training=card, language=language)
         return data_of([model])
 
     assert found(data="Songs", checksum="of none") == Path("data/a")

@@ -131,8 +131,8 @@ export const tests = {
     const left = interrupted(entry({ state: "running", now: 50, region: { first: 1, stop: 4, tracks: null } }));
     equal([left.state, left.chosen, left.piece.lines.length, left.region.stop], ["stopped", 2, 3, 2]);
     equal(interrupted(entry()).state, "done");
-    const anew = interrupted(entry({ state: "running", how: "infill", now: 50, region: { first: 1, stop: 3, tracks: null } }));
-    equal([anew.state, anew.chosen, anew.piece.lines.length, anew.region.stop], ["stopped", 4, 5, 3]); // later bars stay
+    const restored = interrupted(entry({ state: "running", how: "infill", now: 50, region: { first: 1, stop: 3, tracks: null } }));
+    equal([restored.state, restored.chosen, restored.piece.lines.length, restored.region.stop], ["stopped", 4, 5, 3]); // later bars stay
   },
   "a desk is saved as a file and read again; a truncated file is refused"() {
     const { desk, song } = worked();
