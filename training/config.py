@@ -39,7 +39,6 @@ class DataConfig:
     # A prepared set, or several that are trained on as one; a mapping gives each set a sampling weight.
     folder: str | dict[str, float] | tuple[str, ...]
     length: int = 2048  # tokens of a sequence per step
-    windows: int = 1  # of that length per sequence, one step each (loop.py)
     batch: int = 4  # sequences per step, over all devices together
     transpose: int = 6  # at most, in semitones up or down
     drop_track: float = 0.0  # groove, ensemble: probability that a track is left out (never all)
@@ -51,11 +50,10 @@ class DataConfig:
     accompaniments: float = 0.0  # parts to be written to given ones, which come first
     skip_chance: float = 1.0  # probability of a random start bar instead of the first
     skip_step: int = 1  # bars: above 1, starts are multiples of it in the first half
-    prefetch: int = 4  # batches prepared ahead
-    workers: int = 0  # processes that prepare them; 0: a thread
+    workers: int = 0  # processes that prepare batches ahead; 0: the training process prepares them
 
     def __post_init__(self) -> None:
-        check_fields(self, "length", "windows", "batch", "prefetch", "skip_step")
+        check_fields(self, "length", "batch", "skip_step")
         if self.weights is not None and (not self.weights or min(self.weights) <= 0):
             raise ValueError("data.folder gives the sets weights; each must be above 0")
         goals = ("endings", "gaps", "accompaniments")
@@ -73,7 +71,7 @@ class DataConfig:
     @property
     def trained_length(self) -> int:
         """The largest number of tokens of a sequence that are trained on."""
-        return self.length * self.windows
+        return self.length
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -113,7 +111,7 @@ class OptimiserConfig:
     position_rate: float = 1.0  # rate factor of the positional encoding's parameters
     clip: float = 1.0  # norm of the gradient
     accumulate: int = 1  # micro-batches per step
-    redraw: float = 0.05  # probability of new random features per step, with windows per sequence
+    redraw: float = 0.05  # probability of new random features per step
     redraw_every: int | None = None  # steps between redraws, instead of by chance
 
     def __post_init__(self) -> None:
@@ -184,15 +182,6 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         check_fields(self, "log_every", "save_every", "keep")
-        if self.data.windows > 1 and self.optimiser.redraw_every is not None:
-            raise ValueError(
-                "optimiser.redraw_every would draw new features within a sequence of several data.windows; "
-                "use optimiser.redraw, which draws them between sequences"
-            )
-        if self.data.windows > 1 and isinstance(self.model, Mapping) and self.model.get("recall"):
-            raise ValueError(
-                "model.recall needs sequences of one window; raise data.length instead of data.windows"
-            )
         if self.optimiser.method == "muon" and self.device.strategy == "fsdp":
             raise ValueError(
                 "fsdp splits matrices over the devices, but muon needs whole ones; use ddp"
@@ -246,6 +235,8 @@ def read(path: Path, changes: Iterable[str] = ()) -> RunConfig:
         names = ", ".join(f"{path.stem}-{variant}" for variant in variants)
         raise ValueError(f"{path} holds several configurations; name one of them: {names}")
     values = _with_base(path, ())
+    if path.name == CONFIG:
+        _drop_former(values)
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals or not all(key.split(".")):
@@ -253,6 +244,17 @@ def read(path: Path, changes: Iterable[str] = ()) -> RunConfig:
         values = merged(values, _nested(key.split("."), _value(text, f"--set {change}")))
     values.setdefault("run", f"runs/{path.stem}")
     return from_plain(RunConfig, values, str(path))
+
+
+# Settings of earlier versions that the configuration of a run can still have, with the values that change nothing.
+_FORMER = {"data": {"windows": 1, "prefetch": 4}}
+
+
+def _drop_former(values: dict[str, Any]) -> None:
+    for section, former in _FORMER.items():
+        for key, value in former.items():
+            if values.get(section, {}).get(key) == value:
+                del values[section][key]
 
 
 def _value(text: str, where: str) -> Any:

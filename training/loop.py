@@ -5,11 +5,7 @@ the random features are redrawn. A run resumed from a checkpoint therefore conti
 that share a batch train on the same sequences as one. The loop waits for the device only to log, validate or
 save; it then also checks that every loss so far was finite.
 
-Long sequences can be trained on in windows, one step each: attention passes its state from window to window, so the
-logits are those of the whole sequence, but no gradient flows back across windows (truncated backpropagation through
-time: Williams and Peng 1990). Noise and random features are fixed within a sequence. A run saves and stops only at the
-end of a batch of sequences, so no checkpoint holds an attention state. A timed run ends with a tail (optimiser.py): it
-saves just before the tail, and not during it.
+A timed run ends with a tail (optimiser.py): it saves just before the tail, and not during it.
 """
 
 from __future__ import annotations
@@ -19,6 +15,7 @@ import threading
 import warnings
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -32,7 +29,7 @@ from musicgen.common.processes import full_disk_named
 from musicgen.performer import Performer, redraw_features
 from training import run_folder
 from training.config import RunConfig
-from training.data.batches import IGNORED, Batches, Loader, StepData, next_token_loss
+from training.data.batches import IGNORED, Batches, Loader, next_token_loss
 from training.devices import FabricModel, to_device, whole, whole_model
 from training.initial_model import first_model, origin
 from training.log import Log, StepSums
@@ -94,7 +91,6 @@ class Run:
         self.raw_optimiser = optimiser_of(config.optimiser, self.model)
         self.optimiser: Any = fabric.setup_optimizers(self.raw_optimiser)
         self.validation = Validation(config, batches, self.model)
-        self._carried: list[Any] = []  # attention state of each micro-batch, for its next window
         self._stopping = threading.Event()
 
     def resume(self) -> bool:
@@ -121,8 +117,6 @@ class Run:
         wanted = self.config.device.compile
         if wanted is False or (wanted is None and self.fabric.device.type != "cuda"):
             return []
-        if self.config.data.windows > 1:
-            return ["The layers are not compiled: this needs sequences of one window."]
         for block in self.model.blocks:
             block.forward = torch.compile(block.forward, dynamic=False)
         try:
@@ -161,14 +155,11 @@ class Run:
         self.schedule.start(self.state.step)
         sums = StepSums(self.fabric.device, self.state.window if first else ())
         step = self.state.step
-        number = step if self.state.batches is None else self.state.batches
-        recall = None if self.model.recall is None else self._recalled
-        loader = Loader(self.batches, step, self.steps, number, recall)
+        loader = Loader(self.batches, step if self.state.batches is None else self.state.batches)
         with full_disk_named(self.folder, "continue with --resume once there is space"):
             log = Log(self.folder, step, enabled=first)
             try:
-                with loader:
-                    ending = self._take_steps(listener, loader, sums, log)
+                ending = self._take_steps(listener, loader, sums, log)
                 if self.schedule.in_tail:
                     self._validate(log, listener, sums)
                 else:
@@ -181,19 +172,18 @@ class Run:
         """Take the remaining steps, each followed by the actions that are due; return how the run ended."""
         if self._is_out_of_patience():  # already when it was resumed
             return OUT_OF_PATIENCE
-        for data in loader:
-            if data.window == 0:
-                if self.schedule.enters_tail(self.state.step):
-                    with sums.paused():
-                        self._save(sums)
-                    log.move(self.folder / TAIL, self.state.step)
-                # Perhaps at once, if a long step used up the tail's time: the model is written all the same.
-                if self.schedule.is_over:
-                    return FINISHED
-            rate = self._take_step(data, sums)
-            self.state.step = data.step + 1
-            if self.config.data.windows > 1 or self.state.batches is not None:
-                self.state.batches = data.batch + 1
+        for number, tokens in islice(loader, max(0, self.steps - self.state.step)):
+            if self.schedule.enters_tail(self.state.step):
+                with sums.paused():
+                    self._save(sums)
+                log.move(self.folder / TAIL, self.state.step)
+            # Perhaps at once, if a long step used up the tail's time: the model is written all the same.
+            if self.schedule.is_over:
+                return FINISHED
+            rate = self._take_step(number, tokens, sums)
+            self.state.step += 1
+            if self.state.batches is not None:
+                self.state.batches = number + 1
             if self.fabric.is_global_zero:
                 listener.stepped(self.state.step, self.schedule.expected_steps(self.state.step))
             if self._is_due(self.config.log_every):
@@ -201,43 +191,36 @@ class Run:
             with sums.paused():
                 if self._is_due(self.config.validation.every):
                     self._validate(log, listener, sums)
-                saves = data.ends_batch and not self.schedule.in_tail
-                if saves and self._is_due(self.config.save_every, since=data.first_step):
+                if self._is_due(self.config.save_every) and not self.schedule.in_tail:
                     self._save(sums)
-            if data.ends_batch:
-                if self._is_out_of_patience():
-                    return OUT_OF_PATIENCE
-                if self._is_stopped(data.first_step) and self.state.step < self.steps:
-                    return STOPPED
+            if self._is_out_of_patience():
+                return OUT_OF_PATIENCE
+            if self._is_stopped() and self.state.step < self.steps:
+                return STOPPED
         return FINISHED
 
-    def _take_step(self, data: StepData, sums: StepSums) -> float:
-        """Take one optimiser step on this process's rows; return the learning rate."""
-        settings, seed = self.config.optimiser, self.config.seed
-        step, first, batch = data.step, data.first_step, data.tokens
+    def _take_step(self, number: int, batch: np.ndarray, sums: StepSums) -> float:
+        """Take one optimiser step on this process's rows of a numbered batch; return the learning rate."""
+        settings, seed, step = self.config.optimiser, self.config.seed, self.state.step
         drawn = np.random.default_rng([seed, step, REDRAW]).random()
-        if step == first and settings.redraws(step, drawn):
+        if settings.redraws(step, drawn):
             redraw_features(self.model, self._generator(step, REDRAW))
         torch.manual_seed(seed_of(seed, step, DROPOUT, self.fabric.global_rank))
         rate = self.schedule.rate(step, self.state.began)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group.get(RATE_FACTOR, 1)
-        code = self.model.begin(self._generator(first, CODE))
+        code = self.model.begin(self._generator(step, CODE))
+        recalled = None if self.model.recall is None else self._recalled(number, batch)
         micro_batches = np.array_split(batch, min(settings.accumulate, len(batch)))
         count = len(micro_batches)
-        if step == first:
-            self._carried = [None] * count
-        for number, rows in enumerate(micro_batches):
+        for part, rows in enumerate(micro_batches):
             tokens = to_device(rows, self.fabric.device)
             recall = None
-            if data.recalled is not None:
-                recall = to_device(np.array_split(data.recalled, count)[number], tokens.device)
-            with self.fabric.no_backward_sync(self.module, enabled=number + 1 < count):
+            if recalled is not None:
+                recall = to_device(np.array_split(recalled, count)[part], tokens.device)
+            with self.fabric.no_backward_sync(self.module, enabled=part + 1 < count):
                 inputs = tokens[:, :-1].clamp(min=0)
-                if data.windows == 1:
-                    compute = partial(Performer.__call__, tokens=inputs, code=code, recalled=recall)
-                else:
-                    compute = partial(self._next_window, inputs, code, number)
+                compute = partial(Performer.__call__, tokens=inputs, code=code, recalled=recall)
                 logits = self.module(compute)
                 loss = next_token_loss(logits, tokens[:, 1:]).sum()
                 # Divided by all positions, padding included, so that every token of every process weighs the same.
@@ -252,28 +235,21 @@ class Run:
         self.optimiser.zero_grad(set_to_none=True)
         return rate
 
-    def _recalled(self, data: StepData) -> np.ndarray:
-        """Return what is recalled after each token but the last; in some rows nothing, so that it stays optional."""
+    def _recalled(self, number: int, batch: np.ndarray) -> np.ndarray:
+        """Return what is recalled after each token but the last, (B, T, 4); for some rows nothing: it is optional."""
         assert self.model.recall is not None, "called only for a model with recall"
-        found = self.model.recall.recalled(data.tokens[:, :-1])
+        found = self.model.recall.recalled(batch[:, :-1])
         process = self.fabric.global_rank
-        random = np.random.default_rng([self.config.seed, data.batch, RECALL, process])
+        random = np.random.default_rng([self.config.seed, number, RECALL, process])
         found[random.random(len(found)) < RECALL_DROPOUT] = 0
         return found
-
-    def _next_window(self, tokens: Tensor, code: Any, number: int, model: Performer) -> Tensor:
-        """Return the logits of a micro-batch's next window, (B, T) → (B, T, V), and carry its state on."""
-        state = model.resume(self._carried[number], code)
-        logits, self._carried[number] = model.extend(tokens, state)
-        return logits
 
     def _generator(self, *purpose: int) -> torch.Generator:
         return generator_of(self.config.seed, *purpose)
 
-    def _is_due(self, every: int, since: int | None = None) -> bool:
-        """Return whether a periodic action is due: at this step, since another, or as the run ends."""
-        step = self.state.step
-        return step // every > (step - 1 if since is None else since) // every or step == self.steps
+    def _is_due(self, every: int) -> bool:
+        """Return whether a periodic action is due: at this step, or as the run ends."""
+        return self.state.step % every == 0 or self.state.step == self.steps
 
     def _log(self, log: Log, listener: Listener, sums: StepSums, rate: float, wait: float) -> None:
         self._check(sums)
@@ -337,7 +313,7 @@ class Run:
         return checkpoint.Card(
             name=self.folder.name,
             language=self.batches.language,
-            trained_length=config.data.trained_length,
+            trained_length=config.data.length,
             training={
                 "data": shards.described("title"),
                 "licence": shards.described("licence"),
@@ -346,7 +322,7 @@ class Run:
                 "longest_ticks": self.batches.longest_ticks,
                 "steps": state.step,
                 "sequences_a_step": config.data.batch,
-                "tokens_a_sequence": config.data.trained_length,
+                "tokens_a_sequence": config.data.length,
                 "optimiser": config.optimiser.method,
                 "learning_rate": config.optimiser.learning_rate,
                 "seed": config.seed,
@@ -391,12 +367,12 @@ class Run:
             return False
         return self.state.stale >= patience
 
-    def _is_stopped(self, since: int) -> bool:
+    def _is_stopped(self) -> bool:
         """Return whether to stop after this batch; several processes agree on it only when a log is due."""
         asked = self._stopping.is_set()
         if self.fabric.world_size == 1:
             return asked
-        if not self._is_due(self.config.log_every, since=since):
+        if not self._is_due(self.config.log_every):
             return False
         requests = torch.tensor(float(asked), device=self.fabric.device)
         return bool(self.fabric.all_reduce(requests, reduce_op="sum"))

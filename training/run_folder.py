@@ -210,7 +210,7 @@ def _advice(folder: Path) -> str:
 
 # Settings that can change between the sessions of a run.
 _CHANGEABLE = (
-    *("run", "log_every", "save_every", "keep", "data.folder", "data.prefetch", "data.workers"),
+    *("run", "log_every", "save_every", "keep", "data.folder", "data.workers"),
     *("device.accelerator", "device.devices", "device.nodes", "device.strategy"),
     *("device.compile", "validation.batch", "validation.patience"),
     *("validation.samples", "validation.sample_tokens", "model.checkpoint_activations"),

@@ -36,7 +36,7 @@ class Validation:
     """Measures the loss on a fixed set of held-out sequences."""
 
     def __init__(self, config: RunConfig, batches: Batches, model: Performer) -> None:
-        self.trained = config.data.trained_length
+        self.trained = config.data.length
         self.length = config.validation.length or self.trained * 3 // 2
         limit = model.config.longest
         if limit is not None and config.validation.length is None:

@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> None:
         rows = ranked(found, against)
         write_comparison(rows, arguments.output)  # after every run, in case the next is interrupted
     if succeeded:
-        draw_comparison(succeeded, arguments.output, runs[0][1].data.trained_length)
+        draw_comparison(succeeded, arguments.output, runs[0][1].data.length)
     output.write_result(arguments.json, rows, output.table(comparison_table(rows)))
 
 

@@ -19,7 +19,7 @@ from tests.training.makers import (
 from tokenization.midi.reading import read_midi
 from training import run_folder
 from training.curves import read_table
-from training.loop import FINISHED, OUT_OF_PATIENCE, REDRAW, STOPPED
+from training.loop import FINISHED, OUT_OF_PATIENCE, STOPPED
 from training.samples import draw_abilities, player_of, write_samples
 
 MUSIC = {
@@ -51,7 +51,7 @@ CONV = {"name": "conv_spe", "taps": 4, "realisations": 4}
     "changes",
     [
         {"save_every": 3, "log_every": 7, "optimiser": {"method": "muon"}},
-        {"data": {"windows": 4, "length": 24}, "model": MUSIC, "optimiser": {"accumulate": 2}},
+        {"data": {"length": 24}, "model": MUSIC, "optimiser": {"accumulate": 2}},
         pytest.param({}, marks=LONG),
         pytest.param({"model": {"position": "rope", "norm": "post"}}, marks=LONG),
         pytest.param({"model": {"position": CONV}, "optimiser": {"schedule": "hold"}}, marks=LONG),
@@ -72,45 +72,6 @@ def outcome_without_stops(folder: Path) -> dict:
     newest = run_folder.newest(folder)
     files = outcome(folder)
     return {k: v for k, v in files.items() if "checkpoints" not in k or str(newest.name) in k}
-
-
-def test_losses_in_windows_equal_those_of_the_whole_sequence(grooves: Path, tmp_path: Path):
-    """With constant weights, the losses of the windows are those of the whole sequence."""
-    losses = []
-    for windows in (1, 4):
-        changes = {
-            "data": {"length": 128 // windows, "windows": windows, "batch": 2},
-            "model": {"dropout": 0.0, **MUSIC},
-            "optimiser": {"steps": 5 * windows, "learning_rate": 1e-30, "redraw": 1.0},
-            "log_every": windows,
-        }
-        run = toy_run(toy_config(tmp_path / str(windows), grooves, **changes))
-        redrawn = []
-
-        def generator(*given: int, redrawn=redrawn) -> torch.Generator:
-            if given[1:] == (REDRAW,):
-                redrawn.append(given[0])
-            return torch.Generator().manual_seed(3)  # the same noise in both runs
-
-        run._generator = generator
-        listener = RecordingListener()
-        run.fit(listener)
-        losses.append([progress.loss for progress in listener.progresses])
-        assert redrawn == [*range(0, 5 * windows, windows)]  # never within a sequence
-    assert len(losses[0]) == 5
-    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
-
-
-def test_run_resumed_without_windows_trains_on_each_batch_once(grooves: Path, tmp_path: Path):
-    begun: list[int | None] = []
-    for steps, windows in ((4, 3), (8, 1), (12, 1)):
-        changes = {"data": {"windows": windows}, "optimiser": {"steps": steps}}
-        run = toy_run(toy_config(tmp_path, grooves, **changes))
-        run.resume()
-        begun.append(run.state.batches)
-        run.fit(RecordingListener())
-    assert begun[2] == begun[1] + 4
-    assert run.state.batches == begun[2] + 4
 
 
 def test_seed_determines_weights_and_accumulation_does_not(pianos: Path, tmp_path: Path):

@@ -1,7 +1,5 @@
 """Batches from prepared data sets; batch n is a pure function of (seed, n), so checkpoints need no sampler state.
 
-A batch is one training step, or one step per window; its longest sequence decides how many windows it has.
-
 Each epoch uses every file once, in a new random order, with one of its rows drawn (a groove file has one row for each
 of its other tracks). Sets with weights have separate epochs. Of P processes, process p takes the rows p, p + P, … of
 each batch.
@@ -11,12 +9,10 @@ from __future__ import annotations
 
 import itertools
 import math
-import queue
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -51,27 +47,6 @@ CUTS: dict[str, Cut] = {"remi": cut_remi, "groove": cut_groove}
 ORDER, CROP, MIX = range(3)  # purposes of random draws
 _BLOCK = 512  # sequences in which the sets are mixed exactly by their weights
 _HELD_OUT_SEED = 0  # the same for all runs, so that their losses can be compared
-
-
-class StepData(NamedTuple):
-    """The data of one training step: a window of a batch."""
-
-    step: int
-    batch: int  # its number
-    window: int  # its number in the batch
-    windows: int  # in the batch
-    tokens: np.ndarray  # (B, T + 1), IGNORED after the end of a piece
-    recalled: np.ndarray | None = None  # (B, T, 4): what a model with recall is given
-
-    @property
-    def first_step(self) -> int:
-        """The step of the batch's first window."""
-        return self.step - self.window
-
-    @property
-    def ends_batch(self) -> bool:
-        """Whether this is the batch's last window."""
-        return self.window + 1 == self.windows
 
 
 class Batches(Dataset[np.ndarray]):
@@ -114,41 +89,18 @@ class Batches(Dataset[np.ndarray]):
         return self._language.longest(self.shards.ids(int(r)) for r in sample)
 
     def steps(self, steps: int | None, epochs: float | None) -> int:
-        """Return the number of steps of a run whose length is given in steps or epochs.
-
-        Batches of several windows are counted by their longest piece. A random crop of it may fill fewer windows, so
-        the run then lasts slightly longer than the given epochs.
-        """
+        """Return the number of steps of a run whose length is given in steps or epochs."""
         if steps is not None:
             return steps
         if self.config.weights is not None:
             raise ValueError("sets with weights have no common epoch; give optimiser.steps")
-        batches = math.ceil((epochs or 0) * len(self._files) / self.config.batch)
-        return batches if self.config.windows == 1 else self._windows_in(batches)
-
-    def _windows_in(self, batches: int) -> int:
-        """Return the total number of windows in the first `batches`, by the lengths of their files."""
-        config, files = self.config, len(self._files)
-        tokens = np.minimum(self._files.longest(self.shards.length), config.trained_length + 1)
-        windows = np.maximum(1, -(-(tokens - 1) // config.length))  # of each file
-        sequences = batches * config.batch
-        orders = [windows[self._files.order(epoch)] for epoch in range(-(-sequences // files))]
-        return int(np.concatenate(orders)[:sequences].reshape(batches, -1).max(1).sum())
+        return math.ceil((epochs or 0) * len(self._files) / self.config.batch)
 
     def __getitem__(self, number: int) -> np.ndarray:
-        """Return this process's rows of a batch: (B, T + 1) int64, IGNORED after the end of a piece.
-
-        All processes pad to the same length: the windows filled by the batch's longest sequence.
-        """
-        config, first = self.config, number * self.config.batch
-        own = range(first + self.process, first + config.batch, self.processes)
-        sequences = {n: self._sequence(n) for n in own}
-        if config.windows == 1:
-            return _padded([*sequences.values()], config.length + 1)
-        others = (n for n in range(first, first + config.batch) if n not in sequences)
-        longest = max(map(len, [*sequences.values(), *map(self._sequence, others)]))
-        windows = max(1, -(-(longest - 1) // config.length))
-        return _padded([*sequences.values()], windows * config.length + 1)
+        """Return this process's rows of a batch: (B, T + 1) int64, IGNORED after the end of a piece."""
+        first = number * self.config.batch
+        own = range(first + self.process, first + self.config.batch, self.processes)
+        return _padded([self._sequence(n) for n in own], self.config.length + 1)
 
     def validation(self, count: int, length: int) -> np.ndarray:
         """Return at most `count` held-out sequences without augmentation, the same for every run: (N, length + 1).
@@ -180,56 +132,32 @@ class Batches(Dataset[np.ndarray]):
         return self.shards.ids(self._files.draw(file, random))
 
 
-def windows_of(batch: np.ndarray, length: int, number: int, step: int) -> Iterator[StepData]:
-    """Yield the windows of batch `number`, one per step, from `step` on."""
-    windows = (batch.shape[1] - 1) // length
-    for window in range(windows):
-        tokens = batch[:, window * length : (window + 1) * length + 1]
-        yield StepData(step + window, number, window, windows, tokens)
-
-
 class Loader:
-    """Prepares batches ahead in a thread, with the help of `data.workers` processes, and times the model's waiting."""
+    """Yields numbered batches, which `data.workers` processes prepare ahead, and times the waiting for them."""
 
-    def __init__(
-        self,
-        batches: Batches,
-        start: int,
-        stop: int,
-        number: int,
-        recall: Callable[[StepData], np.ndarray] | None = None,
-    ) -> None:
-        """Prepare the data of steps start … stop − 1, the first of which begins batch `number`.
-
-        `recall` returns what is recalled after each token but the last: (B, T, 4).
-        """
-        self._batches, self._start, self._stop, self._number = batches, start, stop, number
-        self._recall = recall
-        self._queue: queue.Queue[Any] = queue.Queue(maxsize=batches.config.prefetch)
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._work, daemon=True)
+    def __init__(self, batches: Batches, first: int) -> None:
+        self._batches, self._first = batches, first
         self._waited, self._since = 0.0, time.perf_counter()
 
-    def __enter__(self) -> Loader:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._closing.set()
-        while self._thread.is_alive():
-            try:
-                self._queue.get_nowait()
-            except queue.Empty:
-                self._thread.join(0.01)
-
-    def __iter__(self) -> Iterator[StepData]:
-        for _ in range(self._start, self._stop):
+    def __iter__(self) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the number and the tokens of each batch."""
+        workers = self._batches.config.workers
+        loader = DataLoader(
+            self._batches,
+            batch_size=None,  # each item is a batch
+            sampler=itertools.count(self._first),
+            num_workers=workers,
+            collate_fn=_identity,
+            multiprocessing_context=CONTEXT if workers else None,
+            generator=torch.Generator(),  # leaves torch's global generator alone
+        )
+        with started_apart():
+            loaded = iter(loader)
+        for number in itertools.count(self._first):
             began = time.perf_counter()
-            item = self._queue.get()
+            tokens = next(loaded)
             self._waited += time.perf_counter() - began
-            if isinstance(item, BaseException):
-                raise item
-            yield item
+            yield number, tokens
 
     def waiting_fraction(self) -> float:
         """Return the fraction of the time since the last call that the model waited for data."""
@@ -237,39 +165,6 @@ class Loader:
         fraction = self._waited / max(1e-9, now - self._since)
         self._waited, self._since = 0.0, now
         return fraction
-
-    def _work(self) -> None:
-        try:
-            for data in self._steps():
-                if self._closing.is_set():
-                    return
-                if self._recall is not None:
-                    data = data._replace(recalled=self._recall(data))
-                self._queue.put(data)
-        except Exception as error:  # raised in __iter__
-            self._queue.put(error)
-
-    def _steps(self) -> Iterator[StepData]:
-        """Yield the data of each step."""
-        workers = self._batches.config.workers
-        loader = DataLoader(
-            self._batches,
-            batch_size=None,  # each item is a batch
-            sampler=itertools.count(self._number),
-            num_workers=workers,
-            collate_fn=_identity,
-            multiprocessing_context=CONTEXT if workers else None,
-            generator=torch.Generator(),  # leaves torch's global generator alone
-        )
-        with started_apart():
-            numbered = enumerate(loader, self._number)
-        step = self._start
-        for number, batch in numbered:
-            for data in windows_of(batch, self._batches.config.length, number, step):
-                if step == self._stop:
-                    return
-                yield data
-                step += 1
 
 
 def _identity(batch: Any) -> Any:
@@ -316,7 +211,7 @@ class _Files:
     def __init__(self, shards: Shards, rows: np.ndarray, *seed: int) -> None:
         """Take the rows, and a seed of one or more numbers."""
         starts = np.flatnonzero(np.diff(shards.file[rows], prepend=-1))
-        self._rows, self._first = rows, rows[starts]
+        self._first = rows[starts]
         self._count = np.diff(starts, append=len(rows))
         self._seed = seed
         self._epoch: tuple[int, np.ndarray] = (-1, np.array([]))  # the current one and its order
@@ -324,23 +219,13 @@ class _Files:
     def __len__(self) -> int:
         return len(self._first)
 
-    def longest(self, length: np.ndarray) -> np.ndarray:
-        """Return the length of each file's longest row, given those of all rows: (R,) → (F,)."""
-        files = np.repeat(np.arange(len(self)), self._count)
-        longest = np.zeros(len(self), dtype=np.int64)
-        np.maximum.at(longest, files, length[self._rows])
-        return longest
-
-    def order(self, epoch: int) -> np.ndarray:
-        """Return the order of the files in an epoch."""
-        seed, *rest = self._seed
-        return np.random.default_rng([seed, ORDER, epoch, *rest]).permutation(len(self))
-
     def row(self, number: int, random: np.random.Generator) -> int:
         """Return the row at index `number` of the stream."""
         epoch, place = divmod(number, len(self))
         if self._epoch[0] != epoch:
-            self._epoch = (epoch, self.order(epoch))
+            seed, *rest = self._seed
+            order = np.random.default_rng([seed, ORDER, epoch, *rest]).permutation(len(self))
+            self._epoch = (epoch, order)
         return self.draw(int(self._epoch[1][place]), random)
 
     def draw(self, file: int, random: np.random.Generator) -> int:

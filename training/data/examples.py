@@ -40,7 +40,7 @@ def start_bar(
     if config.skip_step > 1:
         steps = min(MOST_SKIPPED, len(bars) // 2) // config.skip_step
         return config.skip_step * int(random.integers(1, steps + 1)) if steps else 0
-    last = int(np.searchsorted(bars, tokens - config.trained_length - 1, side="right"))
+    last = int(np.searchsorted(bars, tokens - config.length - 1, side="right"))
     return int(random.integers(last)) if last > 1 else 0
 
 
@@ -100,7 +100,7 @@ def cut_groove(
     notes = notes[kept if kept.any() else after]
     notes = notes.replace(onset_ticks=notes.onset_ticks - start)
     notes = transposed_trio(notes, config.transpose, random)
-    return groove.spell(notes)[: config.trained_length + 1].astype(np.uint16)
+    return groove.spell(notes)[: config.length + 1].astype(np.uint16)
 
 
 def cut_remi(
@@ -113,6 +113,6 @@ def cut_remi(
 ) -> np.ndarray:
     """Return a training sequence of a piece: a transposed crop."""
     start = start_bar(bars, len(ids), config, random)
-    crop = ids[int(bars[start]) if start else 0 :][: config.trained_length + 1]
+    crop = ids[int(bars[start]) if start else 0 :][: config.length + 1]
     transpose = partial(transposed, remi.vocabulary, crop)
     return randomly_transposed(config.transpose, random, transpose).astype(np.uint16)

@@ -44,11 +44,11 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[Run, Any], None]]:
     """Make each step take one second; return a list to which functions to be called before a step can be added."""
     ticks, take_step, before = [0.0], Run._take_step, []
 
-    def timed_step(self: Run, data, sums):
+    def timed_step(self: Run, number, tokens, sums):
         for function in before:
-            function(self, data)
+            function(self, tokens)
         ticks[0] += 1
-        return take_step(self, data, sums)
+        return take_step(self, number, tokens, sums)
 
     monkeypatch.setattr(Run, "_take_step", timed_step)
     monkeypatch.setattr(optimiser, "time", SimpleNamespace(monotonic=lambda: ticks[0]))
@@ -94,10 +94,10 @@ def test_round_is_unpacked_and_continued(packed: Path, weights: str, capsys):
 def test_round_continues_with_half_the_batch_when_memory_is_full(packed: Path, steps, capsys):
     seen = []
 
-    def fill(self: Run, data):
-        batch = len(data.tokens)
-        seen.append((batch, data.step))
-        if batch == 8 or (batch == 4 and data.step == 15 and "work/run" in str(self.folder)):
+    def fill(self: Run, tokens):
+        batch, step = len(tokens), self.state.step
+        seen.append((batch, step))
+        if batch == 8 or (batch == 4 and step == 15 and "work/run" in str(self.folder)):
             raise torch.OutOfMemoryError("full")
 
     steps.append(fill)
@@ -112,8 +112,8 @@ def test_round_continues_with_half_the_batch_when_memory_is_full(packed: Path, s
 
 
 def test_failed_round_leaves_the_latest_weights(packed: Path, steps):
-    def fail(self: Run, data):
-        if data.step == 20 and "work/run" in str(self.folder):
+    def fail(self: Run, tokens):
+        if self.state.step == 20 and "work/run" in str(self.folder):
             raise RuntimeError("a cable was pulled")
 
     steps.append(fail)
