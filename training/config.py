@@ -149,19 +149,11 @@ class ValidationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceConfig:
-    """The devices, processes and precision of a run (devices.py)."""
+    """The device and precision of a run (devices.py)."""
 
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    devices: int = 1
-    nodes: int = 1
-    strategy: Literal["auto", "ddp", "fsdp"] = "auto"
-    precision: Literal["32-true", "bf16-mixed", "64-true", "auto"] = "32-true"
+    precision: Literal["32-true", "bf16-mixed", "auto"] = "32-true"
     compile: bool | None = None  # the layers, with torch.compile; null: on a GPU, if it works
-
-    def __post_init__(self) -> None:
-        check_fields(self, "devices", "nodes")
-        if self.strategy == "fsdp" and self.precision == "64-true":
-            raise ValueError("fsdp does not support precision 64-true; use 32-true or bf16-mixed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,10 +174,6 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         check_fields(self, "log_every", "save_every", "keep")
-        if self.optimiser.method == "muon" and self.device.strategy == "fsdp":
-            raise ValueError(
-                "fsdp splits matrices over the devices, but muon needs whole ones; use ddp"
-            )
         if not 0 <= self.seed < 1 << 63:
             raise ValueError(f"seed is {self.seed}; it must be at least 0 and below 2^63")
 
@@ -247,7 +235,10 @@ def read(path: Path, changes: Iterable[str] = ()) -> RunConfig:
 
 
 # Settings of earlier versions that the configuration of a run can still have, with the values that change nothing.
-_FORMER = {"data": {"windows": 1, "prefetch": 4}}
+_FORMER = {
+    "data": {"windows": 1, "prefetch": 4},
+    "device": {"devices": 1, "nodes": 1, "strategy": "auto"},
+}
 
 
 def _drop_former(values: dict[str, Any]) -> None:

@@ -13,15 +13,16 @@ from __future__ import annotations
 import math
 import threading
 import warnings
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import nn
 
 from musicgen import checkpoint
 from musicgen.common.learning import generator_of, seed_of
@@ -30,15 +31,12 @@ from musicgen.performer import Performer, redraw_features
 from training import run_folder
 from training.config import RunConfig
 from training.data.batches import IGNORED, Batches, Loader, next_token_loss
-from training.devices import FabricModel, to_device, whole, whole_model
+from training.devices import Devices, to_device
 from training.initial_model import first_model, origin
 from training.log import Log, StepSums
 from training.optimiser import RATE_FACTOR, Limit, Schedule, optimiser_of
 from training.run_folder import TAIL_FROM, check_data, is_of_tail
 from training.validation import Validation
-
-if TYPE_CHECKING:
-    from lightning_fabric import Fabric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,19 +75,17 @@ class Run:
     """One training run: its configuration, model, optimiser and state."""
 
     def __init__(
-        self, config: RunConfig, fabric: Fabric, batches: Batches, limit: Limit | None = None
+        self, config: RunConfig, devices: Devices, batches: Batches, limit: Limit | None = None
     ) -> None:
-        self.config, self.fabric, self.batches = config, fabric, batches
+        self.config, self.devices, self.batches = config, devices, batches
         self.folder = Path(config.run)
         self.schedule = Schedule(config.optimiser, batches, limit)
         self.steps = self.schedule.steps
         self.state = run_folder.RunState(data=batches.shards.checksum)
         self.model = first_model(config, batches.language)
         self.origin = origin(config)  # read now: the starting model may be gone when the run ends
-        self.module: Any = fabric.setup_module(FabricModel(self.model))
-        # After setup_module, which may replace the parameters.
-        self.raw_optimiser = optimiser_of(config.optimiser, self.model)
-        self.optimiser: Any = fabric.setup_optimizers(self.raw_optimiser)
+        self.module: Any = devices.module_of(self.model)
+        self.optimiser = optimiser_of(config.optimiser, self.model)
         self.validation = Validation(config, batches, self.model)
         self._stopping = threading.Event()
 
@@ -99,7 +95,7 @@ class Run:
         if found is None:
             return False
         check_data(found, self.batches)
-        self.state = run_folder.restore(found, self.model, self.raw_optimiser)
+        self.state = run_folder.restore(found, self.model, self.optimiser)
         method = run_folder.read_card(found)[1].training.get("optimiser")
         has_averages = self.state.began < self.state.step
         if has_averages and method not in (None, self.config.optimiser.method):
@@ -115,7 +111,7 @@ class Run:
         forward and backward pass is tried; it leaves the weights unchanged.
         """
         wanted = self.config.device.compile
-        if wanted is False or (wanted is None and self.fabric.device.type != "cuda"):
+        if wanted is False or (wanted is None and self.devices.device.type != "cuda"):
             return []
         for block in self.model.blocks:
             block.forward = torch.compile(block.forward, dynamic=False)
@@ -124,11 +120,11 @@ class Run:
                 warnings.simplefilter("ignore")
                 batch = self.batches[0]
                 rows = math.ceil(len(batch) / self.config.optimiser.accumulate)
-                tokens = to_device(batch[:rows], self.fabric.device)
+                tokens = to_device(batch[:rows], self.devices.device)
                 code = self.model.begin(generator_of(self.config.seed))
                 inputs = tokens[:, :-1].clamp(min=0)
                 logits = self.module(partial(Performer.__call__, tokens=inputs, code=code))
-                self.fabric.backward(next_token_loss(logits, tokens[:, 1:]).sum())
+                next_token_loss(logits, tokens[:, 1:]).sum().backward()
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # a compiler can fail in any way
@@ -151,9 +147,9 @@ class Run:
 
     def fit(self, listener: Listener) -> str:
         """Train to the last step, until patience runs out or until stopped; return which of them."""
-        first = self.fabric.is_global_zero
+        first = self.devices.is_first
         self.schedule.start(self.state.step)
-        sums = StepSums(self.fabric.device, self.state.window if first else ())
+        sums = StepSums(self.devices.device, self.state.window if first else ())
         step = self.state.step
         loader = Loader(self.batches, step if self.state.batches is None else self.state.batches)
         with full_disk_named(self.folder, "continue with --resume once there is space"):
@@ -184,7 +180,7 @@ class Run:
             self.state.step += 1
             if self.state.batches is not None:
                 self.state.batches = number + 1
-            if self.fabric.is_global_zero:
+            if self.devices.is_first:
                 listener.stepped(self.state.step, self.schedule.expected_steps(self.state.step))
             if self._is_due(self.config.log_every):
                 self._log(log, listener, sums, rate, loader.waiting_fraction())
@@ -205,7 +201,7 @@ class Run:
         drawn = np.random.default_rng([seed, step, REDRAW]).random()
         if settings.redraws(step, drawn):
             redraw_features(self.model, self._generator(step, REDRAW))
-        torch.manual_seed(seed_of(seed, step, DROPOUT, self.fabric.global_rank))
+        torch.manual_seed(seed_of(seed, step, DROPOUT, self.devices.rank))
         rate = self.schedule.rate(step, self.state.began)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group.get(RATE_FACTOR, 1)
@@ -214,23 +210,22 @@ class Run:
         micro_batches = np.array_split(batch, min(settings.accumulate, len(batch)))
         count = len(micro_batches)
         for part, rows in enumerate(micro_batches):
-            tokens = to_device(rows, self.fabric.device)
+            is_last = part + 1 == count
+            tokens = to_device(rows, self.devices.device)
             recall = None
             if recalled is not None:
                 recall = to_device(np.array_split(recalled, count)[part], tokens.device)
-            with self.fabric.no_backward_sync(self.module, enabled=part + 1 < count):
+            with nullcontext() if is_last else self.devices.without_sync(self.module):
                 inputs = tokens[:, :-1].clamp(min=0)
                 compute = partial(Performer.__call__, tokens=inputs, code=code, recalled=recall)
                 logits = self.module(compute)
                 loss = next_token_loss(logits, tokens[:, 1:]).sum()
                 # Divided by all positions, padding included, so that every token of every process weighs the same.
-                self.fabric.backward(loss / batch[:, 1:].size)
+                (loss / batch[:, 1:].size).backward()
             sums.add(loss.detach(), int((rows[:, 1:] != IGNORED).sum()), step)
-        norm = self.fabric.clip_gradients(
-            self.module, self.optimiser, max_norm=settings.clip, error_if_nonfinite=False
-        )
-        assert norm is not None, "clipping by norm returns the norm"
-        sums.add_norm(whole(norm), step)
+        parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
+        norm = nn.utils.clip_grad_norm_(parameters, settings.clip)
+        sums.add_norm(norm, step)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         return rate
@@ -239,7 +234,7 @@ class Run:
         """Return what is recalled after each token but the last, (B, T, 4); for some rows nothing: it is optional."""
         assert self.model.recall is not None, "called only for a model with recall"
         found = self.model.recall.recalled(batch[:, :-1])
-        process = self.fabric.global_rank
+        process = self.devices.rank
         random = np.random.default_rng([self.config.seed, number, RECALL, process])
         found[random.random(len(found)) < RECALL_DROPOUT] = 0
         return found
@@ -259,7 +254,7 @@ class Run:
         self.state.seconds += seconds
         values = {
             "loss": loss / max(1.0, tokens),
-            "tokens_per_second": new_tokens * self.fabric.world_size / seconds,
+            "tokens_per_second": new_tokens * self.devices.count / seconds,
         }
         log.train(
             step=self.state.step,
@@ -269,16 +264,14 @@ class Run:
             processor_seconds=processor_seconds,
             **values,
         )
-        if self.fabric.is_global_zero:
+        if self.devices.is_first:
             step, validation = self.state.step, self.state.validation_loss
             expected = self.schedule.expected_steps(step)
             listener.progress(Progress(step=step, steps=expected, validation=validation, **values))
 
     def _total(self, sums: StepSums) -> list[float]:
         """Return the sums over all processes; every process has to call this."""
-        total = self.fabric.all_reduce(sums.total(), reduce_op="sum")
-        assert isinstance(total, Tensor), "reducing a tensor gives a tensor"
-        return total.tolist()
+        return self.devices.sum(sums.total()).tolist()
 
     def _validate(self, log: Log, listener: Listener, sums: StepSums) -> None:
         self._check(sums)
@@ -286,8 +279,8 @@ class Run:
         # Eager, since the layers are compiled for the length of training sequences.
         with torch.no_grad(), torch.compiler.set_stance("force_eager"):
             code = self.model.begin(self._generator(VALIDATE))
-            result = self.validation.measure(self.fabric, self.module, code)
-        state, model = self.state, whole_model(self.model)
+            result = self.validation.measure(self.devices, self.module, code)
+        state = self.state
         if not math.isfinite(result.inside):
             raise self._diverged(state.step)  # the last update diverged
         log.validation(state.step, result)
@@ -295,14 +288,14 @@ class Run:
         in_tail = self.schedule.in_tail
         if state.best_loss is None or result.inside < state.best_loss or in_tail:
             state.best_loss, state.best_step, state.stale = result.inside, state.step, 0
-            if self.fabric.is_global_zero and (in_tail or not is_of_tail(self.folder / MODEL)):
-                checkpoint.save(self.folder / MODEL, model, self.card(of_tail=in_tail))
+            if self.devices.is_first and (in_tail or not is_of_tail(self.folder / MODEL)):
+                checkpoint.save(self.folder / MODEL, self.model, self.card(of_tail=in_tail))
         else:
             state.stale += 1
-        if self.fabric.is_global_zero:
-            listener.validated(model, state.step)
+        if self.devices.is_first:
+            listener.validated(self.model, state.step)
         self.model.train()
-        self.fabric.barrier()
+        self.devices.wait()
 
     def card(self, *, of_tail: bool = False) -> checkpoint.Card:
         """Return the card of the current model; for the model of a tail, with the step at which the tail began.
@@ -341,12 +334,11 @@ class Run:
 
     def save(self) -> None:
         """Write a checkpoint of the current state; every process has to call this."""
-        model = whole_model(self.model)
-        averages = run_folder.averages_of(self.model, self.raw_optimiser)
-        if self.fabric.is_global_zero and self.state.step:
-            run_folder.save(self.folder, model, self.card(), averages, self.state)
+        if self.devices.is_first and self.state.step:
+            averages = run_folder.averages_of(self.model, self.optimiser)
+            run_folder.save(self.folder, self.model, self.card(), averages, self.state)
             run_folder.prune(self.folder, self.config.keep)
-        self.fabric.barrier()
+        self.devices.wait()
 
     def _check(self, sums: StepSums) -> None:
         bad = sums.first_bad_step()
@@ -370,9 +362,9 @@ class Run:
     def _is_stopped(self) -> bool:
         """Return whether to stop after this batch; several processes agree on it only when a log is due."""
         asked = self._stopping.is_set()
-        if self.fabric.world_size == 1:
+        if self.devices.count == 1:
             return asked
         if not self._is_due(self.config.log_every):
             return False
-        requests = torch.tensor(float(asked), device=self.fabric.device)
-        return bool(self.fabric.all_reduce(requests, reduce_op="sum"))
+        requests = torch.tensor(float(asked), device=self.devices.device)
+        return bool(self.devices.sum(requests))

@@ -25,7 +25,7 @@ from tokenization.wording import markdown
 from training import run_folder
 from training.config import CONFIG, DeviceConfig, read
 from training.data.batches import Batches
-from training.devices import FabricModel, start_fabric
+from training.devices import Devices
 from training.loop import MODEL, VALIDATE
 from training.run_folder import check_data
 from training.validation import Measured, Validation
@@ -121,10 +121,10 @@ def _measured(
     with tempfile.TemporaryDirectory() as folder:
         size = checkpoint.save(folder, model, card, dtype).bytes
         loaded = checkpoint.load(folder)[0]
-    fabric = start_fabric(DeviceConfig(accelerator="cpu"))
+    devices = Devices(DeviceConfig(accelerator="cpu"))
     with torch.no_grad():
         code = loaded.begin(generator_of(seed, VALIDATE))
-        measured = validation.measure(fabric, FabricModel(loaded), code)
+        measured = validation.measure(devices, devices.module_of(loaded), code)
     return Stored(dtype=dtype, bytes=size, measured=measured)
 
 

@@ -31,7 +31,6 @@ from tokenization.records import from_plain, json_of, yaml_of
 from tokenization.whole_file import make_folder, sync, write_whole
 from training.config import CONFIG, RunConfig
 from training.data.batches import Batches
-from training.devices import distributed_like, whole
 
 TAIL_FROM = "tail_from"  # key of a card: the step at which the model's tail began
 CHECKPOINTS, OPTIMISER, STATE = "checkpoints", "optimiser.safetensors", "state.json"
@@ -105,9 +104,9 @@ def save(
 
 
 def averages_of(model: Performer, optimiser: Optimizer) -> dict[str, torch.Tensor]:
-    """Return the optimiser's averages by parameter name and kind; every process has to call this."""
+    """Return the optimiser's averages by parameter name and kind."""
     return {
-        f"{name}/{key}": whole(value.detach()).cpu().contiguous()
+        f"{name}/{key}": value.detach().cpu().contiguous()
         for name, parameter in model.named_parameters()
         for key, value in optimiser.state[parameter].items()
     }
@@ -173,13 +172,13 @@ def restore(folder: Path, model: Performer, optimiser: Optimizer) -> RunState:
             f"{folder} holds a model of another configuration; "
             "train with the config.yaml of its run, or start a new run"
         )
-    averages, own = safetensors.torch.load(data), model.state_dict()
-    model.load_state_dict({n: distributed_like(x, own[n]) for n, x in stored.state_dict().items()})
+    averages = safetensors.torch.load(data)
+    model.load_state_dict(stored.state_dict())
     for name, parameter in model.named_parameters():
         prefix = f"{name}/"
         optimiser.state[parameter] = {
             # Copied, since a view into the file may be unaligned, and then rounds differently.
-            key.removeprefix(prefix): distributed_like(value.clone(), parameter)
+            key.removeprefix(prefix): value.clone().to(parameter.device)
             for key, value in averages.items()
             if key.startswith(prefix)
         }
@@ -211,8 +210,8 @@ def _advice(folder: Path) -> str:
 # Settings that can change between the sessions of a run.
 _CHANGEABLE = (
     *("run", "log_every", "save_every", "keep", "data.folder", "data.workers"),
-    *("device.accelerator", "device.devices", "device.nodes", "device.strategy"),
-    *("device.compile", "validation.batch", "validation.patience"),
+    *("device.accelerator", "device.compile"),
+    *("validation.batch", "validation.patience"),
     *("validation.samples", "validation.sample_tokens", "model.checkpoint_activations"),
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,10 +13,7 @@ import torch
 from musicgen.performer import Performer
 from training.config import RunConfig
 from training.data.batches import IGNORED, Batches, next_token_loss
-
-if TYPE_CHECKING:
-    from lightning_fabric import Fabric
-
+from training.devices import Devices
 
 BINS = 12  # of positions, in the table
 
@@ -46,26 +43,21 @@ class Validation:
         self.batch = config.validation.batch
         self.sequences = batches.validation(config.validation.sequences, self.length)
 
-    def measure(self, fabric: Fabric, module: Any, code: Any) -> Measured:
+    def measure(self, devices: Devices, module: Any, code: Any) -> Measured:
         """Measure a model's loss; the sequences are divided among the processes."""
         losses = torch.zeros(
-            len(self.sequences), self.length, dtype=torch.float32, device=fabric.device
+            len(self.sequences), self.length, dtype=torch.float32, device=devices.device
         )
         counts = torch.zeros_like(losses)
         starts = range(0, len(self.sequences), self.batch)
-        # ddp and fsdp need the same number of forward passes in every process; the results of surplus ones are ignored.
-        for turn in range(-(-len(starts) // fabric.world_size)):
-            number = turn * fabric.world_size + fabric.global_rank
-            start = starts[number % len(starts)]
+        for start in starts[devices.rank :: devices.count]:
             rows = slice(start, start + self.batch)
-            tokens = torch.from_numpy(self.sequences[rows]).to(fabric.device)
+            tokens = torch.from_numpy(self.sequences[rows]).to(devices.device)
             inputs = tokens[:, :-1].clamp(min=0)
             logits = module(partial(Performer.__call__, tokens=inputs, code=code))
-            if number < len(starts):
-                losses[rows] = next_token_loss(logits, tokens[:, 1:]).float()
-                counts[rows] = (tokens[:, 1:] != IGNORED).float()
-        both = fabric.all_reduce(torch.stack([losses, counts]), reduce_op="sum")
-        assert isinstance(both, torch.Tensor), "reducing a tensor gives a tensor"
+            losses[rows] = next_token_loss(logits, tokens[:, 1:]).float()
+            counts[rows] = (tokens[:, 1:] != IGNORED).float()
+        both = devices.sum(torch.stack([losses, counts]))
         return summary(*both.cpu().double().numpy(), trained=self.trained)
 
 

@@ -124,7 +124,7 @@ def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
     for config in configs.values():
         for run in _seeded(config, arguments.seeds):
             model_config(run, language)
-            if changes := differences(with_precision(run, resume=True)[0]):
+            if changes := differences(with_precision(run)):
                 raise ValueError(
                     f"{run.run} has a run with other settings ({'; '.join(changes)}): name another folder with -o"
                 )

@@ -33,8 +33,6 @@ SETTINGS: dict[str, tuple[str, str, type, str]] = {
     "start": ("start", "MODEL", str, "a trained model to start from: one of `musicgen models`, or a folder"),
     "preset": ("model.preset", "PRESET", str, "size of the model: tiny, small, …; sets model.preset"),
     "device": ("device.accelerator", "DEVICE", str, "cpu, cuda, mps, or auto"),
-    "devices": ("device.devices", "N", int, "number of GPUs, or of processes on a CPU"),
-    "strategy": ("device.strategy", "STRATEGY", str, "ddp: the whole model on every device; fsdp: a part on each"),
     "precision": (
         "device.precision", "PRECISION", str, "32-true, bf16-mixed, or auto: bf16-mixed if the device supports it",
     ),
@@ -104,39 +102,36 @@ def configured(arguments: argparse.Namespace) -> RunConfig:
 
 def train(config: RunConfig, *, resume: bool, limit: Limit | None = None) -> dict[str, Any] | None:
     """Train a model; return the result, in the first process only. Raises KeyboardInterrupt if it was stopped."""
-    from training.devices import is_first_process
+    from training.devices import processes
 
     try:
         return _train(config, resume=resume, limit=limit)
     except (ValueError, OSError):
-        if is_first_process():
+        if processes()[0] == 0:
             raise
         raise SystemExit(2) from None  # the first process reports the error
 
 
 def _train(config: RunConfig, *, resume: bool, limit: Limit | None) -> dict[str, Any] | None:
     from training.data.batches import Batches
-    from training.devices import check_device, is_first_process, start_fabric, with_precision
+    from training.devices import Devices, check_device, processes, with_precision
     from training.initial_model import model_config
     from training.loop import Run
     from training.run_folder import check_folder, run_folder
 
-    # Check everything before anything is written or other processes are started. The folder comes first, since it can
-    # have a run that the rest is checked against.
-    config, choice = with_precision(config, resume=resume)
-    first = is_first_process()
+    # Check everything before anything is written. The folder comes first, since it can have a run that the rest is
+    # checked against.
+    config = with_precision(config)
+    process, count = processes()
+    first = process == 0
     remarks = check_folder(config, resume=resume) if first else []
     check_device(config.device)
-    processes = config.device.devices * config.device.nodes
-    batches = Batches(config.data, config.seed, processes=processes)
+    batches = Batches(config.data, config.seed, process=process, processes=count)
     model_config(config, batches.language)
     if first:
         batches.shards.verify()
     with run_folder(Path(config.run)) if first else nullcontext():
-        output.remark(choice if first else [])
-        fabric = start_fabric(config.device)
-        batches.process = fabric.global_rank
-        return _fit(Run(config, fabric, batches, limit), remarks)
+        return _fit(Run(config, Devices(config.device), batches, limit), remarks)
 
 
 def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
@@ -144,7 +139,7 @@ def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
     from training.curves import write_curves
     from training.loop import MODEL, STOPPED
 
-    first = run.fabric.is_global_zero
+    first = run.devices.is_first
     of = f" of {run.steps:,}" if run.schedule.seconds is None else ""
     resumed = run.resume()
     if first:
@@ -219,7 +214,7 @@ def _signals(run: Run) -> Iterator[None]:
         run.stop()
         for name in before:
             signal.signal(name, signal.default_int_handler)
-        if run.fabric.is_global_zero:
+        if run.devices.is_first:
             output.remark(["Saving after this step; interrupt again to stop at once."])
 
     before = {name: signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)}

@@ -16,7 +16,7 @@ from tokenization.score import Score
 from training.config import RunConfig, read
 from training.data.batches import Batches
 from training.data.prepare import PreparedWriter
-from training.devices import start_fabric
+from training.devices import Devices
 from training.loop import Progress, Run
 from training.optimiser import Limit
 
@@ -95,7 +95,7 @@ class RecordingListener:
 
 
 def toy_run(config: RunConfig, *limit: Limit) -> Run:
-    return Run(config, start_fabric(config.device), Batches(config.data, config.seed), *limit)
+    return Run(config, Devices(config.device), Batches(config.data, config.seed), *limit)
 
 
 def fitted(config: RunConfig) -> Run:

@@ -69,10 +69,10 @@ DAMAGE = {
 def test_damaged_checkpoint_is_refused(damage: str, trained: Path, tmp_path: Path, learner):
     newest = run_folder.newest(trained)
     saved = shutil.copytree(newest, tmp_path / "run" / run_folder.CHECKPOINTS / newest.name)
-    run_folder.restore(saved, learner.model, learner.raw_optimiser)
+    run_folder.restore(saved, learner.model, learner.optimiser)
     DAMAGE[damage](saved)
     with pytest.raises(ValueError, match=rf"{saved}.*; there is no earlier checkpoint: delete"):
-        run_folder.restore(saved, learner.model, learner.raw_optimiser)
+        run_folder.restore(saved, learner.model, learner.optimiser)
 
 
 def test_damaged_checkpoint_error_names_the_previous_one(

@@ -45,7 +45,7 @@ def test_validation_measures_the_loss_of_the_model(pianos: Path, tmp_path: Path)
     run.model.eval()
     code = run.model.begin(torch.Generator().manual_seed(3))
     with torch.no_grad():
-        measured = run.validation.measure(run.fabric, run.module, code)
+        measured = run.validation.measure(run.devices, run.module, code)
         tokens = torch.from_numpy(run.batches.validation(3, 48))
         losses = next_token_loss(run.model(tokens[:, :-1].clamp(min=0), code), tokens[:, 1:])
     asked = tokens[:, 1:] != IGNORED

@@ -28,7 +28,7 @@ from tokenization.whole_file import write_json, write_text
 from training import run_folder
 from training.config import RunConfig
 from training.data.batches import Batches
-from training.devices import start_fabric
+from training.devices import Devices
 from training.loop import MODEL, Progress, Run
 from training.optimiser import Limit
 from training.round.pack import ROUND, START, join_parts, rescale, write_checkpoint, write_parts
@@ -54,7 +54,7 @@ class Round:
         self.content: dict[str, Any] = json.loads((self.folder / ROUND).read_text(encoding="utf-8"))
         self.total_seconds = options.within or options.seconds + 100
         self.config = self._local_config()
-        self.device = start_fabric(self.config.device).device
+        self.device = Devices(self.config.device).device
         self.on_gpu = self.device.type == "cuda"
         self.device_name = torch.cuda.get_device_name(self.device) if self.on_gpu else "CPU"
         self.current: Run | None = None
@@ -186,9 +186,8 @@ class Round:
         data = replace(config.data, folder=config.data.with_folders(folders), workers=workers)
         compiles = {"auto": None, "yes": True, "no": False}[options.compile]
         device = replace(
-            config.device, accelerator=options.device, devices=1, nodes=1, strategy="auto",
-            precision=options.precision, compile=compiles,
-        )  # fmt: skip
+            config.device, accelerator=options.device, precision=options.precision, compile=compiles
+        )
         validation = replace(config.validation, samples=0, patience=None)
         return replace(
             config, run=str(work / "run"), start=None, data=data, device=device, log_every=10,
@@ -276,7 +275,7 @@ class Round:
         config = replace(self.config, run=str(folder), data=data, optimiser=optimiser)
         if limit is not None and self.content.get("start") and run_folder.newest(folder) is None:
             self._write_start(config)
-        run = Run(config, start_fabric(config.device), Batches(data, config.seed), limit)
+        run = Run(config, Devices(config.device), Batches(data, config.seed), limit)
         if limit is not None:
             run.resume()
         for remark in run.compile():

@@ -72,7 +72,7 @@ class Training(Command):
         run, found = place / OUT, [0]
         for saved in (run / run_folder.CHECKPOINTS).glob("[0-9]*"):
             fresh = toy_run(toy_config(place, place / "data", **CHANGES))
-            found.append(run_folder.restore(saved, fresh.model, fresh.raw_optimiser).step)
+            found.append(run_folder.restore(saved, fresh.model, fresh.optimiser).step)
             assert found[-1] == int(saved.name)
         if (run / "model" / "config.json").exists():
             checkpoint.load(run / "model")

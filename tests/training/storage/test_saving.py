@@ -24,7 +24,7 @@ def learned(pianos: Path, tmp_path: Path) -> Run:
 
 
 def save(run: Run, folder: Path) -> Path:
-    averages = run_folder.averages_of(run.model, run.raw_optimiser)
+    averages = run_folder.averages_of(run.model, run.optimiser)
     return run_folder.save(folder, run.model, run.card(), averages, run.state)
 
 
