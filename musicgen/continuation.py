@@ -1,6 +1,6 @@
 """Continuing a prompt: the request, its generation, and the resulting takes.
 
-All music is generated here: commands, page, evaluations and the samples of a training run use these classes. Only the
+All music is generated here: commands, page and evaluations use these classes. Only the
 groove experiment, which counts and compares tokens, uses `Generation` alone.
 """
 

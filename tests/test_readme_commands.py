@@ -98,9 +98,7 @@ def small(config: RunConfig) -> RunConfig:
         model=None if config.model is None else {**config.model, **size, "preset": "tiny"},
         data=replace(config.data, length=32, batch=2),
         optimiser=replace(config.optimiser, steps=2, epochs=None, warmup=1),
-        validation=replace(
-            config.validation, every=2, length=48, sequences=2, batch=2, samples=1, sample_tokens=24
-        ),
+        validation=replace(config.validation, every=2, length=48, sequences=2, batch=2),
         device=replace(config.device, accelerator="cpu"),
     )
 

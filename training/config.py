@@ -139,12 +139,9 @@ class ValidationConfig:
     sequences: int = 32
     batch: int = 2
     patience: int | None = None  # validations without a better loss before the run stops
-    samples: int = 0  # pieces generated at each validation
-    sample_tokens: int = 512
 
     def __post_init__(self) -> None:
-        check_fields(self, "every", "length", "sequences", "batch", "patience", "sample_tokens")
-        _check(self, "0 or more", lambda x: x >= 0, "samples")
+        check_fields(self, "every", "length", "sequences", "batch", "patience")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,17 +232,20 @@ def read(path: Path, changes: Iterable[str] = ()) -> RunConfig:
 
 
 # Settings of earlier versions that the configuration of a run can still have, with the values that change nothing.
+_ANY = object()
 _FORMER = {
-    "data": {"windows": 1, "prefetch": 4},
+    "data": {"windows": 1, "prefetch": _ANY},
     "device": {"devices": 1, "nodes": 1, "strategy": "auto"},
+    "validation": {"samples": _ANY, "sample_tokens": _ANY},
 }
 
 
 def _drop_former(values: dict[str, Any]) -> None:
     for section, former in _FORMER.items():
-        for key, value in former.items():
-            if values.get(section, {}).get(key) == value:
-                del values[section][key]
+        own = values.get(section, {})
+        for key in own.keys() & former.keys():
+            if former[key] in (_ANY, own[key]):
+                del own[key]
 
 
 def _value(text: str, where: str) -> Any:

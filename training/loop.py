@@ -59,9 +59,6 @@ class Listener(Protocol):
     def progress(self, progress: Progress) -> None:
         """Called at each logged step."""
 
-    def validated(self, model: Performer, step: int) -> None:
-        """Called after each validation, with the model in evaluation mode, so that samples can be written."""
-
 
 # Purposes of random draws; each has a stream of its own.
 CODE, DROPOUT, REDRAW, VALIDATE, RECALL = range(5)
@@ -157,7 +154,7 @@ class Run:
             try:
                 ending = self._take_steps(listener, loader, sums, log)
                 if self.schedule.in_tail:
-                    self._validate(log, listener, sums)
+                    self._validate(log, sums)
                 else:
                     self._save(sums)
             finally:
@@ -186,7 +183,7 @@ class Run:
                 self._log(log, listener, sums, rate, loader.waiting_fraction())
             with sums.paused():
                 if self._is_due(self.config.validation.every):
-                    self._validate(log, listener, sums)
+                    self._validate(log, sums)
                 if self._is_due(self.config.save_every) and not self.schedule.in_tail:
                     self._save(sums)
             if self._is_out_of_patience():
@@ -273,7 +270,7 @@ class Run:
         """Return the sums over all processes; every process has to call this."""
         return self.devices.sum(sums.total()).tolist()
 
-    def _validate(self, log: Log, listener: Listener, sums: StepSums) -> None:
+    def _validate(self, log: Log, sums: StepSums) -> None:
         self._check(sums)
         self.model.eval()
         # Eager, since the layers are compiled for the length of training sequences.
@@ -292,8 +289,6 @@ class Run:
                 checkpoint.save(self.folder / MODEL, self.model, self.card(of_tail=in_tail))
         else:
             state.stale += 1
-        if self.devices.is_first:
-            listener.validated(self.model, state.step)
         self.model.train()
         self.devices.wait()
 

@@ -212,7 +212,7 @@ _CHANGEABLE = (
     *("run", "log_every", "save_every", "keep", "data.folder", "data.workers"),
     *("device.accelerator", "device.compile"),
     *("validation.batch", "validation.patience"),
-    *("validation.samples", "validation.sample_tokens", "model.checkpoint_activations"),
+    "model.checkpoint_activations",
 )
 
 

@@ -9,14 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import output
 
 if TYPE_CHECKING:
-    from musicgen.performer import Performer
     from training.config import RunConfig
     from training.loop import Progress, Run
     from training.optimiser import Limit
@@ -39,8 +37,6 @@ SETTINGS: dict[str, tuple[str, str, type, str]] = {
     "seed": ("seed", "SEED", int, "seed of everything random (default: 1)"),
 }  # fmt: skip
 LINE_SECONDS = 60.0  # between two progress lines where there is no terminal
-
-Samples = Callable[["Performer", int], list[str]]  # writes samples of music, returns remarks
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -136,7 +132,7 @@ def _train(config: RunConfig, *, resume: bool, limit: Limit | None) -> dict[str,
 
 def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
     from training import run_folder
-    from training.curves import write_curves
+    from training.curves import draw_runs
     from training.loop import MODEL, STOPPED
 
     first = run.devices.is_first
@@ -150,7 +146,7 @@ def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
     output.remark(compiling if first else [])
     bar = output.progress_bar("", timed=False) if first else nullcontext(lambda *_: None)
     with bar as show, _signals(run):
-        ending = run.fit(TrainingProgress(partial(_write_samples, run), show))
+        ending = run.fit(TrainingProgress(show))
     if not first:
         return None
     state = run.state
@@ -187,25 +183,6 @@ def _write_config(run: Run, remarks: list[str]) -> list[str]:
     return [f"{done}: {changes}."] if changes else []
 
 
-def _write_samples(run: Run, model: Performer, step: int) -> list[str]:
-    """Write samples of music, and draw the model's abilities."""
-    validation = run.config.validation
-    if not validation.samples:
-        return []
-    from training.samples import ABILITIES, draw_abilities, player_of, write_samples
-
-    folder, size = run.folder / "samples", validation.sample_tokens
-    try:
-        player = player_of(model, run.batches, step)
-        paths = write_samples(player, folder, step, count=validation.samples, tokens=size)
-        if {*player.language.abilities} >= ABILITIES:
-            draw_abilities(player, run.batches, folder, step)
-    except Exception as error:  # a failed sample must not end the training
-        reason = " ".join(str(error).split()) or type(error).__name__
-        return [f"No samples were written at step {step:,}: {reason}"]
-    return [] if paths else ["The samples have no notes yet."]
-
-
 @contextmanager
 def _signals(run: Run) -> Iterator[None]:
     """Stop the run between two steps on SIGINT or SIGTERM, and at once on the second signal."""
@@ -230,10 +207,9 @@ def _signals(run: Run) -> Iterator[None]:
 class TrainingProgress:
     """Reports the progress of a run: on a terminal with `show`, elsewhere with a line now and then."""
 
-    def __init__(self, samples: Samples, show: Callable[[int, int, str], None]) -> None:
-        self._samples, self._show = samples, show
+    def __init__(self, show: Callable[[int, int, str], None]) -> None:
+        self._show = show
         self._start: tuple[int, float] | None = None  # the first step seen, and its time
-        self._said: set[str] = set()
         self._text = ""
         self._last_line = -LINE_SECONDS
 
@@ -257,12 +233,6 @@ class TrainingProgress:
         if due and not sys.stderr.isatty():
             self._last_line = now
             output.remark([f"step {step:,} of {steps:,}: {self._text}"])
-
-    def validated(self, model: Performer, step: int) -> None:
-        """Write samples; the same remark on them is printed only once."""
-        remarks = [text for text in self._samples(model, step) if text not in self._said]
-        self._said.update(remarks)
-        output.remark(remarks)
 
 
 def _duration(seconds: float) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 
 import yaml
 
-from musicgen.performer import Performer
 from tests.training.data.sources.on_disk import band, piano
 from tokenization.language import language
 from tokenization.score import Score
@@ -79,7 +78,6 @@ class RecordingListener:
         self.after, self.function = after, function
         self.steps: list[int] = []
         self.progresses: list[Progress] = []
-        self.validations: list[int] = []
 
     def stepped(self, step: int, steps: int) -> None:
         self.steps.append(step)
@@ -88,10 +86,6 @@ class RecordingListener:
 
     def progress(self, progress: Progress) -> None:
         self.progresses.append(progress)
-
-    def validated(self, model: Performer, step: int) -> None:
-        assert not model.training
-        self.validations.append(step)
 
 
 def toy_run(config: RunConfig, *limit: Limit) -> Run:

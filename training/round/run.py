@@ -101,15 +101,12 @@ class Round:
         if not self.is_trial and time.monotonic() - self._said > SAID_SECONDS:
             self._said = time.monotonic()
             tail = ", tail" if self.current and self.current.schedule.in_tail else ""
+            known = progress.validation
+            validation = "" if known is None else f", validation {known:.4f}"
             self.say(
-                f"step {progress.step:,} of about {progress.steps:,}: loss {progress.loss:.4f}, "
+                f"step {progress.step:,} of about {progress.steps:,}: loss {progress.loss:.4f}{validation}, "
                 f"{progress.tokens_per_second:,.0f} tokens/s{tail}"
             )
-
-    def validated(self, model: Performer, step: int) -> None:
-        """Print the loss on held-out pieces."""
-        if not self.is_trial and self.current:
-            self.say(f"step {step:,}: validation {self.current.state.validation_loss:.4f}")
 
     def write(self, ending: str) -> None:
         """Write the results: weights, tables and their description."""
@@ -188,7 +185,7 @@ class Round:
         device = replace(
             config.device, accelerator=options.device, precision=options.precision, compile=compiles
         )
-        validation = replace(config.validation, samples=0, patience=None)
+        validation = replace(config.validation, patience=None)
         return replace(
             config, run=str(work / "run"), start=None, data=data, device=device, log_every=10,
             save_every=1 << 40, keep=1, validation=validation,

@@ -19,7 +19,7 @@ from training.curves import read_table
 from training.run_folder import TAIL_FROM
 
 ROOT = Path(__file__).parents[3]
-QUICK = {"optimiser": {"steps": 4}, "validation": {"every": 2, "samples": 1, "sample_tokens": 60}}
+QUICK = {"optimiser": {"steps": 4}, "validation": {"every": 2}}
 
 
 @pytest.fixture
@@ -50,11 +50,8 @@ def test_a_run_writes_its_folder(toy: Path, command):
     assert card.training["validation_loss"] == result["validation_loss"]
     assert {path.name for path in run.iterdir()} == {
         *("config.yaml", "train.csv", "validation.csv", "positions.csv", "curves.png"),
-        *("checkpoints", "model", "samples", "tensorboard"),
+        *("checkpoints", "model", "tensorboard"),
     }
-    samples = {path.name for path in (run / "samples").iterdir()}
-    assert samples == {"00000002_0.mid", "00000004_0.mid"}
-    assert "No samples" not in err
     assert "step 4 of 4: loss " in err
 
 
@@ -72,14 +69,13 @@ def test_a_run_of_seconds_resumes_from_before_its_tail(
 ):
     clock = itertools.count()  # so that a step takes as long on any machine
     monkeypatch.setattr(optimiser, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    toy = toy_file(tmp_path, shared_set("ensemble"), **QUICK)  # it draws what its model can do
+    toy = toy_file(tmp_path, shared_set("ensemble"), **QUICK)
     run = tmp_path / "run"
     sets = ("--set", "optimiser.schedule=hold", "--set", f"run={run}")
     said = command("train", toy, *sets, "--seconds", 20, "--json").out
     assert json.loads(said)["ending"] == "finished"
     at = int(max(path.name for path in (run / "checkpoints").iterdir()))
     assert at == checkpoint.read_card(run / "model")[1].training[TAIL_FROM]
-    assert list((run / "samples").glob("*.png"))
     assert f"Resuming from step {at:,}." in command("train", run, "--resume", "--seconds", 9).err
 
 

@@ -83,7 +83,7 @@ class Training(Command):
 
 
 CHANGES: dict[str, Any] = {
-    "run": OUT, "optimiser": {"steps": 60}, "validation": {"every": 12, "samples": 0}, "save_every": 3, "log_every": 2,
+    "run": OUT, "optimiser": {"steps": 60}, "validation": {"every": 12}, "save_every": 3, "log_every": 2,
 }  # fmt: skip
 
 
