@@ -7,8 +7,6 @@ random draws, so runs of one seed see the same music in the same order. Differen
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ import pandas as pd
 
 from musicgen.checkpoint import read_card
 from musicgen.common.intervals import mean_interval
-from musicgen.playable import folder_of
 from tokenization.whole_file import write_csv, write_text
 from tokenization.wording import markdown
 from training import run_folder
@@ -29,6 +26,7 @@ HEADINGS = {  # where they differ from the column's name
     "name": "run",
     "inside": "loss, trained length",
     "beyond": "loss, past it",
+    "change": "change from no encoding",
     "change_beyond": "change, past it",
     "tokens_per_second": "tokens/s",
 }
@@ -52,24 +50,21 @@ def run_results(run: Path) -> Row:
     }
 
 
-def ranked(runs: Sequence[Row], against: Mapping[str, str]) -> list[Row]:
+def ranked(runs: Sequence[Row], baseline: str | None) -> list[Row]:
     """Return one row per configuration, by increasing loss within the trained length, failed ones last.
 
-    Numbers are means over the runs that did not fail, with half the width of their 95 % intervals. `against` names the
-    baseline of a configuration, the one without a positional encoding; changes are differences from it.
+    Numbers are means over the runs that did not fail, with half the width of their 95 % intervals. Changes are
+    differences from the baseline's run with the same seed.
     """
     table: Any = pd.DataFrame(runs, columns=RUN)
     losses = table.set_index(["name", "seed"])[["inside", "beyond"]].astype(float)
-    baselines = [(against.get(name), seed) for name, seed in losses.index]
+    baselines = [(None if name == baseline else baseline, seed) for name, seed in losses.index]
     changes = losses.reset_index(drop=True) - losses.reindex(baselines).reset_index(drop=True)
     table["change"], table["change_beyond"] = changes["inside"], changes["beyond"]
-    names = table["name"].map(lambda name: against.get(name, ""))
-    table["against"] = names.where(changes["inside"].notna(), "")
     groups = table.groupby("name", sort=False)
     found: Any = pd.DataFrame({"seeds": groups["steps"].count()})
     found[["parameters", "steps"]] = groups[["parameters", "steps"]].first().astype("Int64")
     _add_means(found, groups, "inside", "beyond")
-    found["against"] = groups["against"].max()
     _add_means(found, groups, "change", "change_beyond")
     found["tokens_per_second"] = groups["tokens_per_second"].mean()
     found["failed"] = groups["failed"].agg(lambda texts: "; ".join(texts.dropna().unique()))
@@ -114,45 +109,14 @@ def _cell(value: object, interval: float | None = None) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def tabulated_seeds(folder: Path) -> dict[str, int]:
-    """Return the number of seeds by configuration name in a folder's comparison.csv, if it exists."""
-    path = folder / "comparison.csv"
-    if not path.exists():
-        return {}
-    try:
-        table = pd.read_csv(path, usecols=["name", "seeds"], dtype=str, keep_default_na=False)
-        return dict(zip(table["name"].str.removeprefix("'"), map(int, table["seeds"]), strict=True))
-    except ValueError:
-        raise ValueError(
-            f"{path} is not the table of a comparison; move it away, or choose another folder with -o"
-        ) from None
+def baseline_of(configs: Mapping[str, RunConfig]) -> str | None:
+    """Return the configuration without a positional encoding; None unless there is exactly one."""
+    found = [name for name, config in configs.items() if _position_of(config) == "none"]
+    return found[0] if len(found) == 1 else None
 
 
-def without_encoding(configs: Mapping[str, RunConfig]) -> dict[str, str]:
-    """Map each configuration with a positional encoding to the one without that is otherwise the same."""
-    split = {name: _split_position(config) for name, config in configs.items()}
-    baselines = [name for name, (position, _) in split.items() if position == "none"]
-    return {
-        name: baseline
-        for name, (position, rest) in split.items()
-        for baseline in baselines
-        if position not in (None, "none") and split[baseline][1] == rest
-    }
-
-
-def _split_position(config: RunConfig) -> tuple[str | None, dict[str, Any]]:
-    """Return the positional encoding's name, and the rest of a configuration except for seed and folder."""
-    plain = asdict(config)
-    model = dict(plain["model"] or {})
-    position = model.pop("position") if "position" in model else _default_position(config)
-    name = position.get("name") if isinstance(position, Mapping) else position
-    return name, {**plain, "model": model, "run": "", "seed": 0}
-
-
-def _default_position(config: RunConfig) -> str | None:
-    """Return the encoding of a configuration that names none: that of its start; None if that is gone by now."""
-    if config.start is None:
-        return "none"
-    with suppress(FileNotFoundError):
-        return read_card(folder_of(config.start))[0].position_name
-    return None
+def _position_of(config: RunConfig) -> str | None:
+    """Return the name of the positional encoding that a configuration sets; None if it leaves that to its start."""
+    default = "none" if config.start is None else None
+    position = (config.model or {}).get("position", default)
+    return position.get("name") if isinstance(position, Mapping) else position

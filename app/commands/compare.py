@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
-from collections.abc import Collection
 from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -26,11 +25,10 @@ examples:
   # the paper's claim and its control
   musicgen compare 'headline/*' --seeds 3 -o runs/headline
 
-An interrupted comparison resumes when it is run again; finished runs are not repeated. A folder with the
-table of another comparison is refused, unless this one includes all of its rows. With several seeds, the
-numbers are means with 95 % intervals (Student's t). If one configuration differs from the others only in
-that it has no encoding of position, the table also has their change relative to it: the differences
-between runs with the same seed, which see the same music in the same order.
+An interrupted comparison resumes when it is run again; finished runs are not repeated. With several seeds, the
+numbers are means with 95 % intervals (Student's t). If one configuration has no encoding of position, the table
+also has the change of the others relative to it: the differences between runs with the same seed, which see the
+same music in the same order.
 """
 
 
@@ -61,20 +59,19 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Train all runs, and write the table."""
     from tokenization.whole_file import make_folder
-    from training.comparison import comparison_table, ranked, without_encoding, write_comparison
-    from training.curves import draw_comparison
+    from training.comparison import baseline_of, comparison_table, ranked, write_comparison
+    from training.curves import draw_runs
 
     check_counts(arguments, "seeds")
     named = arguments.output is not None
     arguments.output = arguments.output or default_folder("compare", arguments)
     configs = configured(arguments)
     several = arguments.seeds > 1
-    check_table(arguments.output, configs, arguments.seeds)
     if named:
         make_folder(arguments.output, "give another one with -o")
     else:
         claim(arguments.output, arguments)
-    against = without_encoding(configs)
+    baseline = baseline_of(configs)
     found: list[dict[str, Any]] = []
     succeeded: dict[str, list[Path]] = defaultdict(list)  # name → folders of runs
     rows: list[dict[str, Any]] = []
@@ -86,10 +83,11 @@ def run(arguments: argparse.Namespace) -> None:
         found.append({"name": name, "seed": config.seed, **_trained(name, config)})
         if "failed" not in found[-1]:
             succeeded[name].append(Path(config.run))
-        rows = ranked(found, against)
+        rows = ranked(found, baseline)
         write_comparison(rows, arguments.output)  # after every run, in case the next is interrupted
     if succeeded:
-        draw_comparison(succeeded, arguments.output, runs[0][1].data.length)
+        picture = arguments.output / "comparison.png"
+        draw_runs(succeeded, picture, runs[0][1].data.length, by_time=True)
     output.write_result(arguments.json, rows, output.table(comparison_table(rows)))
 
 
@@ -129,23 +127,6 @@ def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
                     f"{run.run} has a run with other settings ({'; '.join(changes)}): name another folder with -o"
                 )
     return configs
-
-
-def check_table(folder: Path, names: Collection[str], seeds: int) -> None:
-    """Raise ValueError if rows of the table in the folder would be lost: those of other runs, or of more seeds."""
-    from tokenization.wording import counted, listed
-    from training.comparison import tabulated_seeds
-
-    lost = [
-        f"{name} with {counted(own, 'seed')}"
-        for name, own in tabulated_seeds(folder).items()
-        if name not in names or own > seeds
-    ]
-    if lost:
-        raise ValueError(
-            f"{folder} has the table of another comparison, whose rows would be lost ({listed(lost)}): "
-            "name another folder with -o"
-        )
 
 
 def _seeded(config: RunConfig, seeds: int) -> list[RunConfig]:

@@ -155,7 +155,8 @@ def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
         saved = state.step if found is None else int(found.name)
         output.remark([f"Saved at step {saved:,}{of}; continue with --resume."])
         raise KeyboardInterrupt
-    write_curves(run.folder, run.config.data.length)
+    curves = run.folder / "curves.png"
+    draw_runs({run.folder.name: [run.folder]}, curves, run.config.data.length)
     return {
         "run": str(run.folder),
         "model": str(run.folder / MODEL),

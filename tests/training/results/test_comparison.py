@@ -1,12 +1,11 @@
 from pathlib import Path
 
 import pytest
-from matplotlib.figure import Figure
 
 from musicgen import checkpoint
 from tests.names import on_disk
-from training.comparison import ranked, run_results, tabulated_seeds, write_comparison
-from training.curves import draw_comparison, draw_position_means, read_table, write_curves
+from training.comparison import ranked, run_results, write_comparison
+from training.curves import draw_runs
 from training.run_folder import newest, read_state
 
 
@@ -17,13 +16,8 @@ def test_results_of_a_run_are_those_of_its_last_step(trained: Path, tmp_path: Pa
     model, _ = checkpoint.load(trained / "model")
     assert row["parameters"] == sum(p.numel() for p in model.parameters())
     assert row["tokens_per_second"] > 0
-    assert draw_comparison({"run": [trained]}, tmp_path, 32).read_bytes().startswith(b"\x89PNG")
-    drawn = Figure().subplots()
-    tables = [read_table(trained / "positions.csv")] * 2
-    draw_position_means(drawn, {"run": tables[:1]}, 32)
-    assert not drawn.collections  # no interval for a single run
-    draw_position_means(drawn, {"run": tables}, 32)
-    assert len(drawn.collections) == 1
+    picture = draw_runs({"run": [trained] * 2}, tmp_path / "runs.png", 32, by_time=True)
+    assert picture.read_bytes().startswith(b"\x89PNG")
     with pytest.raises(ValueError, match="holds no checkpoint"):
         run_results(tmp_path)
 
@@ -47,50 +41,41 @@ def test_rows_are_ranked_with_failures_last(tmp_path: Path):
         *(run("b", 2.0, seed, beyond=2.5, parameters=12345, steps=10) for seed in (1, 2)),
         run("a", 1.0, beyond=None, parameters=9, steps=10, tokens_per_second=2345.6),
     ]
-    assert tabulated_seeds(tmp_path) == {}
-    write_comparison(ranked(found, {}), tmp_path)
+    write_comparison(ranked(found, None), tmp_path)
     lines = (tmp_path / "comparison.md").read_text(encoding="utf-8").splitlines()
     assert lines[2] == "| a | 1 | 9 | 10 | 1.0000 | – | 2,346 |  |"
     assert lines[3] == "| b | 2 | 12,345 | 10 | 2.0000 ± 0.0000 | 2.5000 ± 0.0000 | – |  |"
     assert lines[4].endswith(f"| {FAILED} |")
-    assert tabulated_seeds(tmp_path) == {"a": 1, "b": 2, "broken": 0}
-    write_comparison(ranked(found[1:], {}), tmp_path)
+    write_comparison(ranked(found[1:], None), tmp_path)
     assert "failed" not in (tmp_path / "comparison.md").read_text(encoding="utf-8")
-    for text in ("a,b\n1,2\n", "name,seeds\nrope\n", "name,seeds\nrope,many\n"):
-        (tmp_path / "comparison.csv").write_text(text)
-        with pytest.raises(
-            ValueError, match=r"comparison\.csv is not the table of a comparison; move"
-        ):
-            tabulated_seeds(tmp_path)
 
 
 def test_intervals_are_students_and_changes_are_paired_by_seed():
     found = [*runs("none", 1.0, 2.0, 3.0), *runs("rope", 0.9, 1.8, 3.0)]
-    rope, none = ranked(found, {"rope": "none"})
-    assert (none["seeds"], none["inside"], none["beyond"], none["against"]) == (3, 2.0, 3.0, "")
+    rope, none = ranked(found, "none")
+    assert (none["seeds"], none["inside"], none["beyond"]) == (3, 2.0, 3.0)
     t = 4.302653  # of two degrees of freedom
     assert none["inside_interval"] == pytest.approx(t / 3**0.5)
     assert none["change"] is None
-    assert rope["against"] == "none"
     assert rope["change"] == pytest.approx(-0.1)
     assert rope["change_interval"] == pytest.approx(t * 0.1 / 3**0.5)
     assert rope["change_beyond"] == pytest.approx(-0.1)
-    (one,) = ranked(runs("rope", 1.5), {})
+    (one,) = ranked(runs("rope", 1.5), None)
     assert (one["inside"], one["inside_interval"]) == (1.5, None)
 
 
 def test_seeds_with_a_failed_run_are_not_paired():
     broken = {"name": "rope", "seed": 2, "failed": FAILED}
     found = [*runs("none", 1, 2, 3), run("rope", 1, 1), broken, run("rope", 5, 3)]
-    rope = ranked(found, {"rope": "none"})[1]
+    rope = ranked(found, "none")[1]
     assert (rope["seeds"], rope["inside"], rope["change"]) == (2, 3.0, 1.0)
     assert rope["failed"] == FAILED
-    (alone,) = ranked([broken], {})
+    (alone,) = ranked([broken], None)
     assert (alone["seeds"], alone["inside"], alone["failed"]) == (0, None, FAILED)
 
 
 TABLES = {
-    "train": "step,loss\n1,3.0\n2,2.0\n3,1.0\n",
+    "train": "step,loss,processor_seconds\n1,3.0,60\n2,2.0,60\n3,1.0,60\n",
     "validation": "step,inside,beyond\n2,2.5,\n3,1.5,\n",
     "positions": "step,from,to,loss,deviation\n2,0,8,9,9\n3,0,8,1,0.5\n3,8,16,2,0.5\n",
 }
@@ -102,7 +87,5 @@ def test_curves_are_drawn_for_any_name_and_length(tmp_path: Path, rows: int):
     run.mkdir()
     for name, text in TABLES.items():
         (run / f"{name}.csv").write_text("\n".join(text.splitlines()[:rows]) + "\n")
-    assert write_curves(run, 8).read_bytes().startswith(b"\x89PNG")
-    axes = Figure().subplots()
-    draw_position_means(axes, {r"$\foo$": [read_table(run / "positions.csv")]}, 8)
-    axes.figure.savefig(run / "means.png")
+    picture = draw_runs({run.name: [run]}, run / "curves.png", 8)
+    assert picture.read_bytes().startswith(b"\x89PNG")
