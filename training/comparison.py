@@ -111,12 +111,6 @@ def _cell(value: object, interval: float | None = None) -> str:
 
 def baseline_of(configs: Mapping[str, RunConfig]) -> str | None:
     """Return the configuration without a positional encoding; None unless there is exactly one."""
-    found = [name for name, config in configs.items() if _position_of(config) == "none"]
+    positions = {name: (config.model or {}).get("position") for name, config in configs.items()}
+    found = [name for name, position in positions.items() if position in ("none", {"name": "none"})]
     return found[0] if len(found) == 1 else None
-
-
-def _position_of(config: RunConfig) -> str | None:
-    """Return the name of the positional encoding that a configuration sets; None if it leaves that to its start."""
-    default = "none" if config.start is None else None
-    position = (config.model or {}).get("position", default)
-    return position.get("name") if isinstance(position, Mapping) else position

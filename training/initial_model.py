@@ -5,46 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from musicgen.checkpoint import load, read_card
 from musicgen.config import ModelConfig
-from musicgen.metre import MetreConfig
 from musicgen.performer import Performer
 from musicgen.playable import folder_of
 from tokenization.language import language_from_spec, with_token_roles
-from tokenization.records import from_plain
 from training import run_folder
 from training.config import RunConfig
 from training.run_folder import CHANGEABLE, newest
-
-# Settings in which a model can differ from the one that it starts from (see `_extended_weights`).
-EXTENDABLE = ("position", "metre", "goals", "recall")
-
-
-def _extended_weights(trained: Performer, model: Performer) -> dict[str, Tensor]:
-    """Return weights for `model` from those of a `trained` one, which may have fewer parts.
-
-    Additional metric heads get zero output weights, and goal embeddings start at zero, so both leave the logits
-    unchanged. A different positional encoding starts untrained and changes them.
-    """
-    learned, fresh = trained.state_dict(), model.state_dict()
-    same_position = trained.config.position_name == model.config.position_name
-    same_position = same_position and trained.config.position == model.config.position
-    state = {}
-    for name, start in fresh.items():
-        weight = learned.get(name)
-        if name.startswith("position."):
-            weight = weight if same_position else None
-        elif weight is None:
-            pass
-        elif name.endswith("attention.output.weight"):
-            weight = torch.nn.functional.pad(weight, (0, start.shape[-1] - weight.shape[-1]))
-        elif ".metre.qkv." in name:
-            weight = torch.cat([weight, start[len(weight) :]])
-        state[name] = start if weight is None or weight.shape != start.shape else weight
-    return state
 
 
 def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
@@ -60,27 +28,12 @@ def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
             "start from a model of the data's language, or prepare the pieces again"
         )
     changes = config.model or {}
-    allowed = (*CHANGEABLE, *EXTENDABLE)
-    if fixed := [key for key in changes if key not in allowed]:
+    if fixed := [key for key in changes if key not in CHANGEABLE]:
         raise ValueError(
-            f"model.{fixed[0]} is fixed by {source}, which the run starts from; only {', '.join(allowed)} can be set"
+            f"model.{fixed[0]} is fixed by {source}, which the run starts from; only {', '.join(CHANGEABLE)} can be set"
         )
-    if trained.metre is not None and changes.get("metre") is not None:
-        _check_metre(changes["metre"], trained.metre, str(source))
     values = {**trained.plain(), **changes, "vocabulary_size": int(language["tokens"])}
     return ModelConfig.read(with_token_roles(values, language_from_spec(language)))
-
-
-def _check_metre(wanted: Any, trained: MetreConfig, start: str) -> None:
-    """Raise ValueError unless the metric heads begin with those of the trained model."""
-    metre = from_plain(MetreConfig, wanted, "model.metre")
-    same = metre.bars[: len(trained.bars)] == trained.bars
-    same &= metre.remembers[: len(trained.bars)] == trained.remembers
-    if not same or metre.features != trained.features:
-        raise ValueError(
-            f"model.metre must begin with the heads of {start}, which the run starts from: bars {list(trained.bars)} "
-            f"and remembers {list(trained.remembers)}; others can follow"
-        )
 
 
 def first_model(config: RunConfig, language: dict[str, Any]) -> Performer:
@@ -89,7 +42,7 @@ def first_model(config: RunConfig, language: dict[str, Any]) -> Performer:
     if config.start is None or newest(Path(config.run)):
         return model
     trained, _ = load(folder_of(config.start))
-    model.load_state_dict(_extended_weights(trained, model))
+    model.load_state_dict(trained.state_dict())
     return model
 
 
