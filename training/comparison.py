@@ -111,6 +111,8 @@ def _cell(value: object, interval: float | None = None) -> str:
 
 def baseline_of(configs: Mapping[str, RunConfig]) -> str | None:
     """Return the configuration without a positional encoding; None unless there is exactly one."""
-    positions = {name: (config.model or {}).get("position") for name, config in configs.items()}
+    positions = {
+        name: (config.model or {}).get("position", "none") for name, config in configs.items()
+    }
     found = [name for name, position in positions.items() if position in ("none", {"name": "none"})]
     return found[0] if len(found) == 1 else None

@@ -152,6 +152,9 @@ class DeviceConfig:
     precision: Literal["32-true", "bf16-mixed", "auto"] = "32-true"
     compile: bool | None = None  # the layers, with torch.compile; null: on a GPU, if it works
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
@@ -242,8 +245,8 @@ _FORMER = {
 
 def _drop_former(values: dict[str, Any]) -> None:
     for section, former in _FORMER.items():
-        own = values.get(section, {})
-        for key in own.keys() & former.keys():
+        own = values.get(section)
+        for key in own.keys() & former.keys() if isinstance(own, dict) else ():
             if former[key] in (_ANY, own[key]):
                 del own[key]
 

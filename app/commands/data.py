@@ -32,7 +32,7 @@ def _add_make_groove(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="random seed")
     parser.add_argument(
         "--chords", type=Path, metavar="SOURCE",
-        help="POP909 or the McGill Billboard annotations, a folder or archive (default: generated progressions)",
+        help="POP909, a folder or archive (default: generated progressions)",
     )  # fmt: skip
     parser.add_argument(
         "--styles", type=int, metavar="N", help="use at most N styles (default: all)"

@@ -81,38 +81,28 @@ def test_missing_program_or_full_disk_is_reported(tmp_path, monkeypatch, capsys)
     monkeypatch.setattr("training.groove_set.write_text", full)  # after all pieces
     assert main(["data", "make-groove", str(folder)]) == 2
     assert capsys.readouterr().err.startswith(f"musicgen: the disk of {folder} is full")
-    assert not [*folder.rglob("*")]
 
 
 def test_folder_that_is_not_empty_is_left_alone(stand_in: Path):
     with pytest.raises(ValueError, match="is not empty; choose a folder that does not exist"):
         made(stand_in, 1)
-    folder = stand_in / "set"
-
-    def write() -> None:
-        with groove_set._atomically(folder) as part:
-            (part / "README.md").write_text("ours")
-            (folder / "README.md").write_text("theirs")  # by another program in the meantime
-
-    with pytest.raises(ValueError, match="set is no longer empty"):
-        write()
-    assert contents(folder) == {"README.md": b"theirs"}
 
 
-def test_billboard_bars_are_divided_among_their_chords(tmp_path: Path):
-    head = "# title: A song\n# metre: 4/4\n# tonic: C\n\n0.0\tsilence\n"
-    first = "0.1\tA, intro, | N | C:maj | A:min7 D:7 | . | x4\n"
-    rest = "9.0\tB, | G:7 F:maj/3 E:min C:maj | C:maj | x2\n20\tend"
-    for number in ("0003", "0004"):
-        (tmp_path / number).mkdir()
-        (tmp_path / number / "salami_chords.txt").write_text(head + first + rest)
+def test_charts_of_songs_have_a_chord_per_beat_and_whole_bars(tmp_path: Path):
+    with pytest.raises(ValueError, match=r"has 0 charts of POP909 .*; two are needed"):
+        groove_set.charts_of(tmp_path, 0)
+    for number in ("001", "002"):
+        song = tmp_path / number
+        song.mkdir()
+        beats = [f"{0.5 * beat} {int(beat % 2 == 0)} {int(beat % 4 == 2)}" for beat in range(80)]
+        (song / "beat_midi.txt").write_text("\n".join(beats))
+        chords = ["0 1 N", "1 11 C:maj", "11 21 A:min7", "21 31 G:7", "31 40 C:maj"]
+        (song / "chord_midi.txt").write_text("\n".join(chords))
     charts, about = groove_set.charts_of(tmp_path, 0)
-    assert "CC0" in about
-    chart = charts[0]
-    assert chart.name == "bb0003"
-    assert chart.beats[:12] == (*["C_M"] * 4, "A_m7", "A_m7", *["D_7"] * 6)
-    assert len(chart.beats) == groove_set.BEATS * (4 * 4 + 2 * 2 - 1)
-    assert chart.beats[60:64] == ("G_7", "F_M", "E_m", "C_M")
+    assert "POP909" in about
+    assert [chart.name for chart in charts] == ["pop001", "pop002"]
+    beats = [*["C_M"] * 20, *["A_m7"] * 20, *["G_7"] * 20, *["C_M"] * 16]
+    assert charts[0].beats == tuple(beats)
 
 
 def test_generated_progressions_follow_the_seed_and_the_vocabulary():
