@@ -10,7 +10,6 @@ from musicgen.config import ModelConfig
 from musicgen.performer import Performer
 from musicgen.playable import folder_of
 from tokenization.language import language_from_spec, with_token_roles
-from training import run_folder
 from training.config import RunConfig
 from training.run_folder import CHANGEABLE, newest
 
@@ -21,7 +20,7 @@ def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
         return config.model_config(int(language["tokens"]), language_from_spec(language))
     saved = newest(Path(config.run))
     source = saved or config.start  # the start may be gone once the run has saved
-    trained, card = run_folder.read_card(saved) if saved else read_card(folder_of(config.start))
+    trained, card = read_card(saved or folder_of(config.start))
     if card.language != language:
         raise ValueError(
             f"{source} uses the language {_name_of(card.language)}, but the data are in {_name_of(language)}; "
@@ -49,7 +48,7 @@ def first_model(config: RunConfig, language: dict[str, Any]) -> Performer:
 def origin(config: RunConfig) -> dict[str, Any] | None:
     """Return the card's entry on the model that a run started from, whose licence also applies; None if fresh."""
     if saved := newest(Path(config.run)):  # by now another model may have that name
-        return run_folder.read_card(saved)[1].training.get("start")
+        return read_card(saved)[1].training.get("start")
     if config.start is None:
         return None
     card = read_card(folder_of(config.start))[1]

@@ -93,7 +93,7 @@ class Run:
             return False
         check_data(found, self.batches)
         self.state = run_folder.restore(found, self.model, self.optimiser)
-        method = run_folder.read_card(found)[1].training.get("optimiser")
+        method = checkpoint.read_card(found)[1].training.get("optimiser")
         has_averages = self.state.began < self.state.step
         if has_averages and method not in (None, self.config.optimiser.method):
             raise ValueError(

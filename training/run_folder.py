@@ -24,7 +24,6 @@ from torch.optim import Optimizer
 from musicgen import checkpoint
 from musicgen.checkpoint import CONFIG as MODEL_CONFIG
 from musicgen.common.processes import full_disk_named, lock_folder
-from musicgen.config import ModelConfig
 from musicgen.performer import Performer
 from musicgen.playable import shipped
 from tokenization.records import from_plain, json_of, yaml_of
@@ -42,7 +41,7 @@ _COMPLETE = "[0-9]*"  # names of complete checkpoints; hidden ones are being wri
 
 def check_data(folder: Path, batches: Batches) -> None:
     """Raise ValueError if a checkpoint's run was trained on other tokens, or with other pieces held out."""
-    trained = read_state(folder).data, read_card(folder)[1].training.get("counts")
+    trained = read_state(folder).data, checkpoint.read_card(folder)[1].training.get("counts")
     if trained != (batches.shards.checksum, batches.shards.counts):
         raise ValueError(
             f"{folder} was trained on other data than {batches.config.folder} now holds, or with other pieces held "
@@ -52,7 +51,7 @@ def check_data(folder: Path, batches: Batches) -> None:
 
 def is_of_tail(model: Path) -> bool:
     """Return whether a run's model comes from a tail; models trained at a held rate must not replace it."""
-    return (model / MODEL_CONFIG).is_file() and TAIL_FROM in read_card(model)[1].training
+    return (model / MODEL_CONFIG).is_file() and TAIL_FROM in checkpoint.read_card(model)[1].training
 
 
 @dataclass(kw_only=True)
@@ -90,9 +89,8 @@ def save(
         checkpoint.save(fresh, model, card)
         stored = safetensors.torch.save(averages)
         (fresh / OPTIMISER).write_bytes(stored)
-        plain = asdict(state)
-        sums = {OPTIMISER: hashlib.sha256(stored).hexdigest(), STATE: _checksum(plain)}
-        (fresh / STATE).write_text(json.dumps({**plain, CHECKSUMS: sums}, indent=2) + "\n")
+        sums = {OPTIMISER: hashlib.sha256(stored).hexdigest()}
+        (fresh / STATE).write_text(json.dumps({**asdict(state), CHECKSUMS: sums}, indent=2) + "\n")
         for path in [*fresh.iterdir(), fresh]:
             sync(path)
         os.replace(fresh, target)
@@ -125,48 +123,29 @@ def prune(run: Path, keep: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def read_card(folder: Path) -> tuple[ModelConfig, checkpoint.Card]:
-    """Return the configuration and the card of a checkpoint's model."""
-    with _with_advice(folder):
-        return checkpoint.read_card(folder)
-
-
 def read_state(folder: Path) -> RunState:
     """Return the state of the run at a checkpoint."""
-    with _with_advice(folder):
-        return _read_state(folder)[0]
+    return _read_state(folder)[0]
 
 
-def _read_state(folder: Path) -> tuple[RunState, dict[str, str]]:
-    """Return the state of the run at a checkpoint, and the checksums stored with it."""
-    path = folder / STATE
-    plain = json_of(path)
-    sums = plain.pop(CHECKSUMS) if isinstance(plain, dict) else {}
-    state = from_plain(RunState, plain, str(path))
-    if sums[STATE] != _checksum(plain):
-        raise ValueError(f"{path} is damaged: its checksum does not match")
-    if str(state.step).zfill(len(folder.name)) != folder.name:
-        raise ValueError(f"{path} belongs to another checkpoint, that of step {state.step}")
-    return state, sums
-
-
-def _checksum(plain: dict[str, Any]) -> str:
-    # Without the seconds, which differ between machines and runs.
-    stable = {k: v for k, v in plain.items() if k != "seconds"}
-    return hashlib.sha256(json.dumps(stable, sort_keys=True).encode()).hexdigest()
+def _read_state(folder: Path) -> tuple[RunState, str | None]:
+    """Return the state of the run at a checkpoint, and the checksum of the optimiser's averages."""
+    plain = json_of(folder / STATE)
+    sums = plain.pop(CHECKSUMS, None) if isinstance(plain, dict) else None
+    state = from_plain(RunState, plain, str(folder / STATE))
+    return state, sums.get(OPTIMISER) if isinstance(sums, dict) else None
 
 
 def restore(folder: Path, model: Performer, optimiser: Optimizer) -> RunState:
     """Load a checkpoint, possibly without optimiser averages, into model and optimiser; return the run's state."""
     path = folder / OPTIMISER
-    with _with_advice(folder):
-        state, sums = _read_state(folder)
-        stored, _ = checkpoint.load(folder)
-        if not path.is_file():  # reading a pipe would block
-            raise FileNotFoundError(f"{path} is not a file")
-        data = path.read_bytes()
-        if hashlib.sha256(data).hexdigest() != sums[OPTIMISER]:
-            raise ValueError(f"{path} is damaged: its checksum does not match")
+    state, checksum = _read_state(folder)
+    stored, _ = checkpoint.load(folder)
+    if not path.is_file():  # reading a pipe would block
+        raise FileNotFoundError(f"{path} is not a file")
+    data = path.read_bytes()
+    if hashlib.sha256(data).hexdigest() != checksum:
+        raise ValueError(f"{path} is damaged: its checksum does not match")
     if _fixed_settings(stored) != _fixed_settings(model):
         raise ValueError(
             f"{folder} holds a model of another configuration; "
@@ -188,23 +167,6 @@ def restore(folder: Path, model: Performer, optimiser: Optimizer) -> RunState:
 def _fixed_settings(model: Performer) -> dict[str, object]:
     """Return the settings of a model that cannot change during a run."""
     return {key: value for key, value in model.config.plain().items() if key not in CHANGEABLE}
-
-
-@contextmanager
-def _with_advice(folder: Path) -> Iterator[None]:
-    """Add to the errors of reading a checkpoint what the user can do."""
-    try:
-        yield
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        found = str(error).removesuffix(checkpoint.AGAIN)
-        raise ValueError(f"{folder} cannot be read: {found}; {_advice(folder)}") from None
-
-
-def _advice(folder: Path) -> str:
-    earlier = [path for path in folder.parent.glob(_COMPLETE) if path.name < folder.name]
-    if not earlier:
-        return f"there is no earlier checkpoint: delete {folder} to start over"
-    return f"delete {folder} to continue from the previous checkpoint, {max(earlier)}"
 
 
 # Settings that can change between the sessions of a run.

@@ -139,7 +139,9 @@ def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
     of = f" of {run.steps:,}" if run.schedule.seconds is None else ""
     resumed = run.resume()
     if first:
-        output.remark(_write_config(run, remarks))
+        if not run.is_over:
+            run_folder.write_config(run.config)
+            output.remark(remarks)
         output.remark([f"Resuming from step {run.state.step:,}{of}."] if resumed else [])
 
     compiling = run.compile()
@@ -166,22 +168,6 @@ def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
         "validation_loss": state.best_loss,
         "seconds": round(state.seconds, 1),
     }
-
-
-def _write_config(run: Run, remarks: list[str]) -> list[str]:
-    """Write the configuration of a run that has steps left; return the remarks on it."""
-    from training.run_folder import differences, write_config
-
-    if not run.is_over:
-        write_config(run.config)
-        warmup = run.config.optimiser.warmup
-        if run.schedule.seconds is None and warmup >= run.steps:
-            rises = f"optimiser.warmup is {warmup} of {run.steps} steps"
-            return [*remarks, f"The learning rate rises until the end: {rises}."]
-        return remarks
-    changes = "; ".join(differences(run.config))
-    done = f"{run.folder} has done all its steps, so your changes have no effect"
-    return [f"{done}: {changes}."] if changes else []
 
 
 @contextmanager

@@ -55,12 +55,8 @@ def test_a_run_writes_its_folder(toy: Path, command):
     assert "step 4 of 4: loss " in err
 
 
-def test_a_model_of_another_size_is_trained_and_a_rate_that_only_rises_is_mentioned(
-    toy: Path, command
-):
-    words = ("--preset", "tiny", "--set", "model.layers=1", "--set", "optimiser.warmup=4")
-    said = command("train", toy, *words).err
-    assert "rises until the end: optimiser.warmup is 4 of 4 steps." in said
+def test_a_model_of_another_size_is_trained(toy: Path, command):
+    command("train", toy, "--preset", "tiny", "--set", "model.layers=1")
     assert "preset: tiny" in (toy.parent / "run" / "config.yaml").read_text()
 
 
@@ -99,10 +95,7 @@ def test_a_run_resumes_from_its_folder_and_reports_changes(run: Path, command, r
     said = refused(*again, "--set", "optimiser.steps=6", "--set", "model.width=32")
     assert "holds a model of another configuration" in said
     assert (moved / "config.yaml").read_bytes() == before
-    assert command(*again, "--set", "data.batch=2").err.splitlines()[:2] == [
-        f"{moved} has done all its steps, so your changes have no effect: data.batch was 4 and is 2.",
-        "Resuming from step 4 of 4.",
-    ]
+    assert command(*again, "--set", "data.batch=2").err.startswith("Resuming from step 4 of 4.")
     assert (moved / "config.yaml").read_bytes() == before
     said = command(*again, "--set", "data.batch=2", "--set", "optimiser.steps=6").err
     assert "From now on" in said
