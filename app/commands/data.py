@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from contextlib import nullcontext
 from dataclasses import asdict
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -162,11 +161,9 @@ def _prepare(arguments: argparse.Namespace) -> None:
         )
 
 
-# The description of a prepared data set: tokens by family, lengths of pieces, and an excerpt.
+# The description of a prepared data set.
 
 QUANTILES = {"shortest": 0.0, "5 %": 0.05, "median": 0.5, "95 %": 0.95, "longest": 1.0}
-EXCERPT_TOKENS = 120
-_BLOCK_TOKENS = 1 << 22
 
 
 def length_quantiles(prepared: Prepared) -> dict[str, dict[str, int]]:
@@ -183,38 +180,10 @@ def length_quantiles(prepared: Prepared) -> dict[str, dict[str, int]]:
     }
 
 
-def family_shares(prepared: Prepared) -> dict[str, float]:
-    """Return the fraction of the tokens that belongs to each family."""
-    import numpy as np
-
-    blocks = prepared.meta["vocabulary"]
-    counts = np.zeros(max(block["stop"] for block in blocks), dtype=np.int64)
-    for start in range(0, len(prepared.tokens), _BLOCK_TOKENS):
-        counts += np.bincount(prepared.tokens[start : start + _BLOCK_TOKENS], minlength=len(counts))
-    total = counts.sum()
-    return {
-        block["name"]: float(counts[block["start"] : block["stop"]].sum() / total)
-        for block in blocks
-    }
-
-
-def excerpt(prepared: Prepared, row: int) -> str:
-    """Return the first tokens of a piece by name, one line per bar."""
-    names = [name for block in prepared.meta["vocabulary"] for name in block["tokens"]]
-    ids = prepared.ids(row)[:EXCERPT_TOKENS]
-    bars = prepared.bars(row)
-    starts = [0, *(int(bar) for bar in bars if 0 < bar < len(ids)), len(ids)]
-    lines = (" ".join(names[i] for i in ids[a:b]) for a, b in pairwise(starts) if b > a)
-    return "\n".join(lines) + (" …" if prepared.pieces.length[row] > len(ids) else "")
-
-
 def summary(prepared: Prepared) -> dict[str, Any]:
     """Verify the checksum of the tokens, and return the whole description as plain data."""
-    from tokenization.prepared import SPLITS
-
     prepared.verify()
     meta = prepared.meta
-    row = int(next(rows for split in SPLITS if len(rows := prepared.rows(split)))[0])
     kept = ("source", "tokens", "checksum", "counts", "notes", "losses", "remarks", "skipped")
     return {
         "folder": str(prepared.folder),
@@ -223,8 +192,6 @@ def summary(prepared: Prepared) -> dict[str, Any]:
         "vocabulary_size": meta["language"]["tokens"],
         "styles": len(meta["styles"]),
         "lengths": length_quantiles(prepared),
-        "families": family_shares(prepared),
-        "excerpt": {"name": prepared.name(row), "tokens": excerpt(prepared, row)},
     }
 
 
@@ -246,12 +213,7 @@ def _inspect(arguments: argparse.Namespace) -> None:
             [("tokens per piece", *next(iter(lengths.values())))]
             + [(split, *quantiles.values()) for split, quantiles in lengths.items()]
         ),
-        output.table(
-            [("family", "share")]
-            + [(name, f"{share:.2%}") for name, share in found["families"].items()]
-        ),
         "\n".join(_report(found)),
-        f"{found['excerpt']['name']} starts:\n{found['excerpt']['tokens']}",
     ]
     output.write("\n\n".join(part for part in parts if part))
 
