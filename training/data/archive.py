@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
 import lzma
 import shutil
@@ -16,23 +15,13 @@ from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from musicgen.common.processes import full_disk_named
+from musicgen.common.processes import FULL, full_disk_named
 from training.data.sources.source import Skipped
 
 MOST_BYTES = 32 << 30
 FREE_BYTES, MOST_TIMES = 1 << 28, 100  # music compresses to about a fifth, never to a hundredth
 MOST_MEMBER_BYTES = 1 << 26  # no reader accepts larger files
-MOST_MEMBERS = 2_000_000
 LONGEST_NAME = 200  # characters of a name in a report
-# Errors of names: too long, invalid in this file system, or in conflict with another member.
-_NAME_ERRORS = {
-    errno.ENAMETOOLONG,
-    errno.EILSEQ,
-    errno.EINVAL,
-    errno.EISDIR,
-    errno.ENOTDIR,
-    errno.EEXIST,
-}
 _DAMAGE = (
     EOFError,
     RuntimeError,  # a zip archive with a password or an unknown compression
@@ -63,9 +52,7 @@ def _unpack(source: Path, folder: Path) -> list[Skipped]:
     """Write the files of an archive below a folder; return those that cannot be written, with reasons."""
     most = min(MOST_BYTES, FREE_BYTES + MOST_TIMES * source.stat().st_size)
     total, skipped = 0, []
-    for number, (name, size, open_member) in enumerate(_members(source)):
-        if number >= MOST_MEMBERS:
-            raise ValueError(f"the archive {source} holds more than {MOST_MEMBERS} files")
+    for name, size, open_member in _members(source):
         if reason := _refusal(name, size):
             skipped.append(Skipped(name[:LONGEST_NAME], reason))
             continue
@@ -81,7 +68,7 @@ def _unpack(source: Path, folder: Path) -> list[Skipped]:
             with open_member() as file, target.open("wb") as output:
                 shutil.copyfileobj(file, output)
         except (OSError, UnicodeError) as error:
-            if not isinstance(error, UnicodeError) and error.errno not in _NAME_ERRORS:
+            if isinstance(error, OSError) and error.errno in (None, *FULL):  # damaged, or no space
                 raise
             skipped.append(Skipped(name[:LONGEST_NAME], "its name is not valid for a file here"))
     return skipped

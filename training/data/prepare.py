@@ -90,15 +90,13 @@ class PreparedWriter:
     """Writes a prepared set file by file; without `commit` it leaves no trace.
 
     The set is written to a hidden folder next to the destination and then renamed. An existing set is moved aside for
-    that moment; if the program is killed in between, the next one restores it.
+    that moment.
     """
 
     def __init__(self, destination: Path, *, replace: bool) -> None:
         self.destination = Path(os.path.realpath(destination))
         self._part = self.destination.with_name(f".{self.destination.name}.part")
-        self._old = self.destination.with_name(f".{self.destination.name}.old")
         self._replace = replace
-        self._is_in_place = False
         self._digest = hashlib.sha256()
         self._tokens = 0
         self._rows: list[tuple[int, int, int]] = []  # length, notes, file
@@ -112,8 +110,6 @@ class PreparedWriter:
     def __enter__(self) -> PreparedWriter:
         with self._disk():
             make_folder(self.destination.parent, ELSEWHERE)
-            if self._old.is_dir() and not self.destination.exists():
-                self._old.rename(self.destination)
             check_destination(self.destination, replace=self._replace)
             make_folder(self._part, ELSEWHERE, for_=self.destination)
             self._lock = lock_folder(self._part, f"another program is writing {self.destination}")
@@ -130,8 +126,7 @@ class PreparedWriter:
     ) -> None:
         with suppress(OSError):  # a full disk fails again
             self._file.close()
-        if not self._is_in_place:  # else another program may be writing a folder of that name
-            shutil.rmtree(self._part, ignore_errors=True)
+        shutil.rmtree(self._part, ignore_errors=True)
         if self._lock is not None:
             os.close(self._lock)
 
@@ -187,17 +182,14 @@ class PreparedWriter:
                 shutil.copyfile(source, self._part / name)
             for path in [*self._part.iterdir(), self._part]:
                 sync(path)
-            self._swap()
-
-    def _swap(self) -> None:
-        check_destination(self.destination, replace=self._replace)
-        shutil.rmtree(self._old, ignore_errors=True)
-        if self.destination.exists():
-            self.destination.rename(self._old)
-        self._part.rename(self.destination)
-        self._is_in_place = True
-        sync(self.destination.parent)
-        shutil.rmtree(self._old, ignore_errors=True)
+            check_destination(self.destination, replace=self._replace)
+            old = self.destination.with_name(f".{self.destination.name}.old")
+            shutil.rmtree(old, ignore_errors=True)
+            if self.destination.exists():
+                self.destination.rename(old)
+            self._part.rename(self.destination)
+            sync(self.destination.parent)
+            shutil.rmtree(old, ignore_errors=True)
 
     def _named_styles(self) -> list[str]:
         return [style for style in dict.fromkeys(self._styles) if style]
