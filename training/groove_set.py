@@ -244,19 +244,17 @@ def make_groove_set(
     found = styles(library, MOST_STYLES)
     chosen = [found[i] for i in np.random.default_rng([seed, 1]).permutation(len(found))[:most]]
     kept: dict[str, bytes] = {}
-    rows, left_out = [], 0
+    left_out = 0
     with ThreadPoolExecutor(max(1, workers)) as pool:  # each thread waits for an MMA process
         made = pool.map(partial(_files_of, program, charts, seed), chosen)
-        for number, (style, files) in enumerate(zip(chosen, made, strict=True), 1):
+        for number, files in enumerate(made, 1):
             progress(number, len(chosen))
             # Names can coincide without dots and capitals, such as those of grooves A.B and ab.
-            is_taken = any(path in kept or midi in kept.values() for path, _, midi in files)
+            is_taken = any(path in kept or midi in kept.values() for path, midi in files)
             if len(files) < FILES or is_taken:
                 left_out += 1
                 continue
-            for path, own, midi in files:
-                kept[path] = midi
-                rows.append(f"{path}\t{style.library}.mma\t{style.groove}\t{own}")
+            kept.update(files)
     if not kept:
         raise ValueError(
             f"none of {len(chosen)} styles gave a groove of bass, drums and another track"
@@ -264,20 +262,18 @@ def make_groove_set(
     splits = [path.partition("/")[0] for path in kept]
     counts = {split: splits.count(split) for split in ("train", *HELD_OUT)}
     result = Made(files=counts, left_out=left_out, checksum=_checksum(kept))
-    table = "\n".join(["file\tlibrary file\tgroove\tseed", *sorted(rows)]) + "\n"
     with full_disk_named(folder, "choose another folder"):
         make_folder(folder, "choose another folder")
         for path, midi in kept.items():
             write_bytes(folder / path, midi)
-        write_text(folder / "styles.tsv", table)
         write_text(folder / "README.md", _readme(about, seed, result))
     return result
 
 
 def _files_of(
     program: Path, charts: list[Chart], seed: int, style: Style
-) -> list[tuple[str, int, bytes]]:
-    """Return the path, seed and bytes of a style's files, as a function of seed and name; fewer if some fail."""
+) -> list[tuple[str, bytes]]:
+    """Return the path and bytes of a style's files, as a function of seed and name; fewer if some fail."""
     number = int.from_bytes(hashlib.sha256(style.name.encode()).digest()[:8], "big")
     random = np.random.default_rng([seed, 2, number])
     drawn = random.choice(len(charts), FILES, replace=False).tolist()
@@ -289,7 +285,7 @@ def _files_of(
         score = accompaniment(program, style, chart, own)
         arranged = None if score is None else named_tracks(score)
         if arranged is not None:
-            files.append((f"{split}/{chart.name}.{style.name}.mid", own, write_midi(arranged)))
+            files.append((f"{split}/{chart.name}.{style.name}.mid", write_midi(arranged)))
     return files
 
 
@@ -338,5 +334,5 @@ Accompaniments in one style each, {FILES} files per style over different charts:
   gave no groove of bass, drums and another track, or one equal to another.
 - Checksum (SHA-256 of all paths and files): {made.checksum}
 
-`styles.tsv` lists the library file, groove and seed of each file. `musicgen data groove` prepares them for training.
+`musicgen data groove` prepares them for training.
 """
