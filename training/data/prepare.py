@@ -159,8 +159,8 @@ class PreparedWriter:
         """Assign each file to the split of its work; the fraction is held out for validation and again for test."""
         self._splits = split_works(self.work_names, self.works, fraction, by_name=by_name)
 
-    def commit(self, meta: dict[str, Any], notices: Sequence[tuple[Path, str]] = ()) -> None:
-        """Write the description, copy the source's notices, and move the set to its destination."""
+    def commit(self, meta: dict[str, Any], licence: Path | None = None) -> None:
+        """Write the description, copy the source's licence, and move the set to its destination."""
         pieces = self._pieces()
         meta = {
             "format": FORMAT,
@@ -178,8 +178,8 @@ class PreparedWriter:
             _save(self._part / PIECES_FILE, columns)
             text = json.dumps(meta, indent=1, ensure_ascii=False) + "\n"
             (self._part / META_FILE).write_text(text, encoding="utf-8", errors="backslashreplace")
-            for source, name in notices:
-                shutil.copyfile(source, self._part / name)
+            if licence is not None:
+                shutil.copyfile(licence, self._part / "LICENSE")
             for path in [*self._part.iterdir(), self._part]:
                 sync(path)
             check_destination(self.destination, replace=self._replace)
@@ -263,11 +263,7 @@ def check_destination(destination: Path, *, replace: bool) -> None:
         )
 
 
-# Files in the source's top folder that are copied to the set, and their names there.
-_NOTICES = {
-    **dict.fromkeys(("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "COPYING"), "LICENSE"),
-    **dict.fromkeys(("README.md", "README.txt", "README"), "SOURCE.md"),
-}
+LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "COPYING")  # names of files
 
 # The language whose sets hold out whole works; others hold out pieces by name.
 BY_WORKS = "ensemble"
@@ -334,7 +330,7 @@ def prepare(
             if target.name == BY_WORKS and all(writer.work_names) and not options.test_only:
                 writer.split_by_works(options.validation, by_name=kind.by_name)
             meta = _meta(kind, target, folder, options, report)
-            writer.commit(meta, _notices(root))
+            writer.commit(meta, _licence(root))
     return read_meta(destination)
 
 
@@ -439,14 +435,13 @@ def _meta(
     }
 
 
-def _notices(root: Path) -> list[tuple[Path, str]]:
-    """Return the source's licence and README files, and the names of their copies in the set."""
+def _licence(root: Path) -> Path | None:
+    """Return the source's licence, if it has one in its top folder."""
     tops = [root, *(path for path in sorted(root.iterdir()) if path.is_dir())]
-    notices: dict[str, Path] = {}
     for top in tops[: 2 if len(tops) == 2 else 1]:  # archives often hold a single folder
-        for name, copy in _NOTICES.items():
-            # Notices are copied to the set and its models, so links must not lead to private files.
-            inside = (top / name).resolve().is_relative_to(root.resolve())
-            if inside and (top / name).is_file() and os.access(top / name, os.R_OK):
-                notices.setdefault(copy, top / name)
-    return [(path, name) for name, path in notices.items()]
+        for file in (top / name for name in LICENCES):
+            # It is copied to the set and its models, so links must not lead to private files.
+            inside = file.resolve().is_relative_to(root.resolve())
+            if inside and file.is_file() and os.access(file, os.R_OK):
+                return file
+    return None

@@ -102,12 +102,12 @@ def test_licence_is_copied_also_from_an_archive(tmp_path: Path):
     assert Prepared.open(tmp_path / "set1").meta["source"]["folder"] == "pop909.tar.xz"
 
 
-def test_notices_that_link_outside_the_source_are_not_copied(tmp_path: Path):
+def test_licence_that_links_outside_the_source_is_not_copied(tmp_path: Path):
     source, secret = disk.midi_folder(tmp_path / "source", 4), tmp_path / "secret"
     secret.write_text("a key")
     (source / "LICENSE").symlink_to(secret)
     (source / "terms").write_text("MIT License")
-    (source / "README").symlink_to("terms")
+    (source / "COPYING").symlink_to("terms")
     prepare("midi", source, tmp_path / "set", HERE)
     held = contents(tmp_path / "set").values()
     assert b"a key" not in held
