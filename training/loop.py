@@ -34,7 +34,7 @@ from training.data.batches import IGNORED, Batches, Loader, next_token_loss
 from training.devices import Devices, to_device
 from training.initial_model import first_model, origin
 from training.log import Log, StepSums
-from training.optimiser import RATE_FACTOR, Limit, Schedule, optimiser_of
+from training.optimiser import RATE_FACTOR, Schedule, optimiser_of
 from training.run_folder import TAIL_FROM, check_data, is_of_tail
 from training.validation import Validation
 
@@ -72,11 +72,11 @@ class Run:
     """One training run: its configuration, model, optimiser and state."""
 
     def __init__(
-        self, config: RunConfig, devices: Devices, batches: Batches, limit: Limit | None = None
+        self, config: RunConfig, devices: Devices, batches: Batches, seconds: float | None = None
     ) -> None:
         self.config, self.devices, self.batches = config, devices, batches
         self.folder = Path(config.run)
-        self.schedule = Schedule(config.optimiser, batches, limit)
+        self.schedule = Schedule(config.optimiser, batches, seconds)
         self.steps = self.schedule.steps
         self.state = run_folder.RunState(data=batches.shards.checksum)
         self.model = first_model(config, batches.language)

@@ -11,7 +11,6 @@ import math
 import sys
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -147,34 +146,23 @@ def _adam(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limit:
-    """The duration of a timed run, and the fraction of it that is the tail, if not the configured one."""
-
-    seconds: float
-    tail: float | None = None
-
-    def __post_init__(self) -> None:
-        if not self.seconds > 0:
-            raise ValueError(f"a run takes more than 0 seconds, not {self.seconds}")
-        if self.tail is not None and not 0 <= self.tail <= 1:
-            raise ValueError(f"the tail is {self.tail}; give the fraction of the run, from 0 to 1")
-
-
 class Schedule:
-    """The learning rate and the length of a run."""
+    """The learning rate and the length of a run; with `seconds` it is timed."""
 
-    def __init__(self, settings: OptimiserConfig, batches: Batches, limit: Limit | None) -> None:
-        if limit is not None and settings.schedule != "hold":
+    def __init__(
+        self, settings: OptimiserConfig, batches: Batches, seconds: float | None = None
+    ) -> None:
+        if seconds is not None and not seconds > 0:
+            raise ValueError(f"a run takes more than 0 seconds, not {seconds}")
+        if seconds is not None and settings.schedule != "hold":
             raise ValueError(
                 "a timed run holds its learning rate; add --set optimiser.schedule=hold"
             )
-        if limit is not None and batches.processes > 1:
+        if seconds is not None and batches.processes > 1:
             raise ValueError(
                 "a timed run needs a single device, since the clocks of several differ"
             )
-        self.settings, self.seconds = settings, None if limit is None else limit.seconds
-        self.tail = settings.tail if limit is None or limit.tail is None else limit.tail
+        self.settings, self.seconds = settings, seconds
         self.configured_steps = batches.steps(settings.steps, settings.epochs)
         epochs = settings.cosine_epochs
         self.cosine_steps = self.configured_steps if epochs is None else batches.steps(None, epochs)
@@ -202,7 +190,9 @@ class Schedule:
 
     def enters_tail(self, step: int) -> bool:
         """Begin the tail if it is time; return whether it begins at this step."""
-        if self.seconds is None or self.in_tail or self.elapsed < self.seconds * (1 - self.tail):
+        if self.seconds is None or self.in_tail:
+            return False
+        if self.elapsed < self.seconds * (1 - self.settings.tail):
             return False
         self.in_tail, self.tail_from, self._tail_elapsed = True, step, self.elapsed
         return True

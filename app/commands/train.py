@@ -17,7 +17,6 @@ from app import output
 if TYPE_CHECKING:
     from training.config import RunConfig
     from training.loop import Progress, Run
-    from training.optimiser import Limit
 
 EXAMPLES = """\
 examples:
@@ -53,26 +52,15 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="resume from the last checkpoint")
     parser.add_argument(
         "--seconds", type=float, metavar="N",
-        help="train for N more seconds and decay the learning rate in the last part of them; "
+        help="train for N more seconds and decay the learning rate in the last part of them (optimiser.tail); "
         "--resume continues from before the decay",
-    )  # fmt: skip
-    parser.add_argument(
-        "--tail", type=float, metavar="SHARE",
-        help="the fraction of the seconds in which the rate decays (default: optimiser.tail)",
     )  # fmt: skip
     output.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Train, and print the result."""
-    from training.optimiser import Limit
-
-    if arguments.tail is not None and arguments.seconds is None:
-        raise ValueError("--tail is a fraction of --seconds; give both")
-    limit = None
-    if arguments.seconds is not None:
-        limit = Limit(seconds=arguments.seconds, tail=arguments.tail)
-    result = train(configured(arguments), resume=arguments.resume, limit=limit)
+    result = train(configured(arguments), resume=arguments.resume, seconds=arguments.seconds)
     if result is None:  # not the first process
         return
     text = (
@@ -96,19 +84,21 @@ def configured(arguments: argparse.Namespace) -> RunConfig:
     return config
 
 
-def train(config: RunConfig, *, resume: bool, limit: Limit | None = None) -> dict[str, Any] | None:
+def train(
+    config: RunConfig, *, resume: bool, seconds: float | None = None
+) -> dict[str, Any] | None:
     """Train a model; return the result, in the first process only. Raises KeyboardInterrupt if it was stopped."""
     from training.devices import processes
 
     try:
-        return _train(config, resume=resume, limit=limit)
+        return _train(config, resume=resume, seconds=seconds)
     except (ValueError, OSError):
         if processes()[0] == 0:
             raise
         raise SystemExit(2) from None  # the first process reports the error
 
 
-def _train(config: RunConfig, *, resume: bool, limit: Limit | None) -> dict[str, Any] | None:
+def _train(config: RunConfig, *, resume: bool, seconds: float | None) -> dict[str, Any] | None:
     from training.data.batches import Batches
     from training.devices import Devices, check_device, processes, with_precision
     from training.initial_model import model_config
@@ -127,7 +117,7 @@ def _train(config: RunConfig, *, resume: bool, limit: Limit | None) -> dict[str,
     if first:
         batches.shards.verify()
     with run_folder(Path(config.run)) if first else nullcontext():
-        return _fit(Run(config, Devices(config.device), batches, limit), remarks)
+        return _fit(Run(config, Devices(config.device), batches, seconds), remarks)
 
 
 def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:

@@ -17,7 +17,6 @@ from training.data.batches import Batches
 from training.data.prepare import PreparedWriter
 from training.devices import Devices
 from training.loop import Progress, Run
-from training.optimiser import Limit
 
 TOY = {
     "data": {"length": 32, "batch": 4, "transpose": 2},
@@ -88,8 +87,8 @@ class RecordingListener:
         self.progresses.append(progress)
 
 
-def toy_run(config: RunConfig, *limit: Limit) -> Run:
-    return Run(config, Devices(config.device), Batches(config.data, config.seed), *limit)
+def toy_run(config: RunConfig, seconds: float | None = None) -> Run:
+    return Run(config, Devices(config.device), Batches(config.data, config.seed), seconds)
 
 
 def fitted(config: RunConfig) -> Run:

@@ -1,5 +1,6 @@
 """The held learning rate, and the tail of a timed run."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,15 +13,15 @@ from training.config import RunConfig
 from training.curves import read_table
 from training.data.batches import Batches
 from training.loop import FINISHED, STOPPED, Run
-from training.optimiser import Limit, Schedule
+from training.optimiser import Schedule
 from training.run_folder import TAIL_FROM
 
 HOLD = {"schedule": "hold", "warmup": 2, "final_rate": 0.1}
 
 
-def timed(config: RunConfig, monkeypatch, seconds: float, tail: float | None = None) -> Run:
+def timed(config: RunConfig, monkeypatch, seconds: float) -> Run:
     """Return a timed run whose steps take one second each."""
-    run = toy_run(config, Limit(seconds=seconds, tail=tail))
+    run = toy_run(config, seconds)
     run.resume()
     first = run.state.step
     monkeypatch.setattr(Schedule, "elapsed", property(lambda _: run.state.step - first))
@@ -60,7 +61,8 @@ def test_timed_run_ends_with_a_tail_and_resumes_from_before_it(pianos: Path, tmp
     run.state.best_loss = 1e9  # worse than any validation
     assert run.fit(RecordingListener(19, run.stop)) == STOPPED
     assert checkpoint.read_card(run.folder / "model")[1].training["validation_loss"] == annealed
-    run = timed(config, monkeypatch, 1, tail=0.0)
+    abrupt = replace(config, optimiser=replace(config.optimiser, tail=0.0))
+    run = timed(abrupt, monkeypatch, 1)
     run.fit(RecordingListener())
     names = {path.name for path in (run.folder / "checkpoints").iterdir()}
     assert {"00000008", "00000019", "00000020"} <= names
@@ -71,22 +73,16 @@ def test_timed_run_ends_with_a_tail_and_resumes_from_before_it(pianos: Path, tmp
 
 def test_warm_up_restarts_with_the_optimiser_averages(pianos: Path, tmp_path: Path):
     config = toy_config(tmp_path, pianos, optimiser={**HOLD, "warmup": 4})
-    schedule = Schedule(config.optimiser, Batches(config.data, 1), Limit(seconds=9))
+    schedule = Schedule(config.optimiser, Batches(config.data, 1), seconds=9)
     assert [schedule.rate(step) for step in (0, 3, 10)] == [2.5e-3, 1e-2, 1e-2]
     assert [schedule.rate(step, began=10) for step in (10, 13, 14)] == [2.5e-3, 1e-2, 1e-2]
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"seconds": 0}, "takes more than 0 seconds, not 0"),
-        ({"seconds": float("nan")}, "not nan"),
-        ({"seconds": 1, "tail": 1.5}, "the tail is 1.5; give the fraction"),
-    ],
-)
-def test_invalid_limit_is_refused(values: dict, message: str):
-    with pytest.raises(ValueError, match=message):
-        Limit(**values)
+@pytest.mark.parametrize("seconds", [0, float("nan")])
+def test_invalid_duration_is_refused(seconds: float, pianos: Path, tmp_path: Path):
+    config = toy_config(tmp_path, pianos, optimiser=HOLD)
+    with pytest.raises(ValueError, match=f"takes more than 0 seconds, not {seconds}"):
+        toy_run(config, seconds)
 
 
 def test_timed_run_needs_a_held_rate_and_one_device(pianos: Path, tmp_path: Path):
@@ -97,4 +93,4 @@ def test_timed_run_needs_a_held_rate_and_one_device(pianos: Path, tmp_path: Path
         config = toy_config(tmp_path, pianos, **changes)
         batches = Batches(config.data, 1, processes=processes)
         with pytest.raises(ValueError, match=message):
-            Schedule(config.optimiser, batches, Limit(seconds=1))
+            Schedule(config.optimiser, batches, seconds=1)

@@ -30,7 +30,6 @@ from training.config import RunConfig
 from training.data.batches import Batches
 from training.devices import Devices
 from training.loop import MODEL, Progress, Run
-from training.optimiser import Limit
 from training.round.pack import ROUND, START, join_parts, rescale, write_checkpoint, write_parts
 
 FILLED = 0.85  # largest fraction of the GPU's memory that a larger batch is expected to take
@@ -244,7 +243,7 @@ class Round:
             if seconds <= 0:
                 self.say("no time is left")
                 return FAILED
-            run = self._run(batch, Path(self.config.run), Limit(seconds=seconds))
+            run = self._run(batch, Path(self.config.run), seconds)
             self.current, self.batch = run, batch
             started = time.monotonic()
             try:
@@ -264,16 +263,16 @@ class Round:
                 traceback.print_exc()
                 return FAILED
 
-    def _run(self, batch: int, folder: Path, limit: Limit | None) -> Run:
-        """Return a run with a batch size, resumed if it has a checkpoint; without a limit it is a trial."""
+    def _run(self, batch: int, folder: Path, seconds: float | None) -> Run:
+        """Return a run with a batch size, resumed if it has a checkpoint; without `seconds` it is a trial."""
         data, optimiser = replace(self.config.data, batch=batch), self.config.optimiser
-        if limit is None:
+        if seconds is None:
             optimiser = replace(optimiser, steps=TRIAL_STEPS, epochs=None)
         config = replace(self.config, run=str(folder), data=data, optimiser=optimiser)
-        if limit is not None and self.content.get("start") and run_folder.newest(folder) is None:
+        if seconds is not None and self.content.get("start") and run_folder.newest(folder) is None:
             self._write_start(config)
-        run = Run(config, Devices(config.device), Batches(data, config.seed), limit)
-        if limit is not None:
+        run = Run(config, Devices(config.device), Batches(data, config.seed), seconds)
+        if seconds is not None:
             run.resume()
         for remark in run.compile():
             self.say(remark)

@@ -112,7 +112,6 @@ def test_a_run_resumes_from_its_folder_and_reports_changes(run: Path, command, r
         ("--set data.folder=none", "there is no prepared data set none; `musicgen data`"),
         ("--set model.position=spe", "position 'spe' is unknown"),
         ("--set device.accelerator=cuda", "no GPU is available; train without one: --set"),
-        ("--tail 0.5", "--tail is a fraction of --seconds; give both"),
     ],
 )
 def test_an_error_is_reported_in_one_line(toy: Path, options: str, message, refused, monkeypatch):
