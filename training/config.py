@@ -10,7 +10,7 @@ data.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -217,6 +217,15 @@ def shipped_names() -> list[str]:
     return sorted(names)
 
 
+def read_named(name: str, changes: Sequence[str]) -> RunConfig:
+    """Read a configuration that `find` finds; that of a run keeps its folder, which can have been moved since."""
+    config = read(find(name), changes)
+    is_run = (Path(name) / CONFIG).is_file()
+    if is_run and not any(change.startswith("run=") for change in changes):
+        config = replace(config, run=name)
+    return config
+
+
 def read(path: Path, changes: Iterable[str] = ()) -> RunConfig:
     """Read a configuration from a YAML file and apply `key=value` changes; errors name the key or value."""
     if path.is_file() and (variants := _contents(path).get("variants")):
@@ -246,9 +255,10 @@ _FORMER = {
 def _drop_former(values: dict[str, Any]) -> None:
     for section, former in _FORMER.items():
         own = values.get(section)
-        for key in own.keys() & former.keys() if isinstance(own, dict) else ():
-            if former[key] in (_ANY, own[key]):
-                del own[key]
+        if isinstance(own, dict):
+            for key in own.keys() & former.keys():
+                if former[key] in (_ANY, own[key]):
+                    del own[key]
 
 
 def _value(text: str, where: str) -> Any:

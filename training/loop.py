@@ -11,7 +11,6 @@ A timed run ends with a tail (optimiser.py): it saves just before the tail, and 
 from __future__ import annotations
 
 import math
-import threading
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -84,7 +83,7 @@ class Run:
         self.module: Any = devices.module_of(self.model)
         self.optimiser = optimiser_of(config.optimiser, self.model)
         self.validation = Validation(config, batches, self.model)
-        self._stopping = threading.Event()
+        self._stopping = False
 
     def resume(self) -> bool:
         """Restore the newest checkpoint; return whether one exists."""
@@ -140,7 +139,7 @@ class Run:
 
     def stop(self) -> None:
         """Ask the run to save and end after the current step; can be called from a signal handler."""
-        self._stopping.set()
+        self._stopping = True
 
     def fit(self, listener: Listener) -> str:
         """Train to the last step, until patience runs out or until stopped; return which of them."""
@@ -356,10 +355,9 @@ class Run:
 
     def _is_stopped(self) -> bool:
         """Return whether to stop after this batch; several processes agree on it only when a log is due."""
-        asked = self._stopping.is_set()
         if self.devices.count == 1:
-            return asked
+            return self._stopping
         if not self._is_due(self.config.log_every):
             return False
-        requests = torch.tensor(float(asked), device=self.devices.device)
+        requests = torch.tensor(float(self._stopping), device=self.devices.device)
         return bool(self.devices.sum(requests))

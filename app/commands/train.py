@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,16 +71,12 @@ def run(arguments: argparse.Namespace) -> None:
 
 def configured(arguments: argparse.Namespace) -> RunConfig:
     """Read the configuration that the command line names, and apply its changes."""
-    from training.config import CONFIG, find, read
+    from training.config import read_named
 
     given = {key: getattr(arguments, key) for key, *_ in SETTINGS.values()}
     changes = [*arguments.changes]
     changes += [f"{key}={value}" for key, value in given.items() if value is not None]
-    config = read(find(arguments.config), changes)
-    is_run = (Path(arguments.config) / CONFIG).is_file()  # and can have been moved since
-    if is_run and not any(change.startswith("run=") for change in changes):
-        config = replace(config, run=arguments.config)
-    return config
+    return read_named(arguments.config, changes)
 
 
 def train(

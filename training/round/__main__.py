@@ -10,10 +10,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from training.config import CONFIG, RunConfig, find, read
+from training.config import read_named
 from training.round.pack import pack, unpack
 from training.round.run import Round
 
@@ -25,7 +24,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.command == "run":
             return Round(given).run()
         if given.command == "pack":
-            size = pack(_config_of(given), given.folder, int(given.part_mb * 1e6), given.weights)
+            size = pack(
+                read_named(given.config, given.changes),
+                given.folder,
+                int(given.part_mb * 1e6),
+                given.weights,
+            )
             print(f"{given.folder}: {size / 1e6:.1f} MB")
         else:
             for key, value in unpack(given.folder, given.run).items():
@@ -67,12 +71,6 @@ def _parser() -> argparse.ArgumentParser:
     unpack.add_argument("folder", type=Path)
     unpack.add_argument("run", type=Path)
     return parser
-
-
-def _config_of(given: argparse.Namespace) -> RunConfig:
-    config = read(find(given.config), given.changes)
-    is_run = (Path(given.config) / CONFIG).is_file()
-    return replace(config, run=given.config) if is_run else config
 
 
 if __name__ == "__main__":
