@@ -153,8 +153,6 @@ def _cut(path: Path, header: tuple[str, ...], step: int) -> None:
         text = path.read_text() if path.exists() else ""
         complete = text[: text.rfind("\n") + 1]  # a crash may have cut off the last line
         rows = [row for row in csv.reader(complete.splitlines()[1:]) if row and int(row[0]) <= step]
-        # Earlier versions wrote fewer columns.
-        rows = [row + [""] * (len(header) - len(row)) for row in rows]
     except (ValueError, csv.Error) as error:
         raise ValueError(f"{path} is damaged ({error}); delete it to continue the run") from None
     stream = io.StringIO()

@@ -4,14 +4,12 @@ import resource
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
 
 from tests.training.makers import fitted, toy_config
 from training import run_folder
 from training.config import RunConfig, read
-from training.curves import read_table
 from training.log import TABLES, Log
 from training.loop import Run
 from training.run_folder import write_config
@@ -86,13 +84,6 @@ def test_resuming_drops_rows_after_the_checkpoint_and_partial_lines(tmp_path: Pa
     with (tmp_path / "cut" / "train.csv").open("a") as file:
         file.write("1")  # could be the start of a row of step 12
     assert tables(tmp_path / "cut", 3, 6) == tables(tmp_path / "whole", 0, 6)
-
-
-def test_rows_of_an_earlier_version_are_padded(tmp_path: Path):
-    (tmp_path / "train.csv").write_text("step,loss,learning_rate,gradient_norm\n1,9,0.1,1.0\n")
-    rows = tables(tmp_path, 1, 2)["train"].splitlines()
-    assert rows[1:] == ["1,9,0.1,1.0,,,", "2,8,0.1,1.0,5.0,0.0,1.0"]
-    assert np.isnan(read_table(tmp_path / "train.csv")["processor_seconds"][0])
 
 
 @pytest.mark.parametrize("damage", [b"\xff\n", b"many,2\n", b'"' + b"1" * 200_000 + b"\n"])

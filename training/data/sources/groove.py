@@ -26,7 +26,7 @@ from training.data.sources.source import (
     check_styles,
     printable,
     read,
-    split_by_name,
+    split_of,
 )
 
 _NAME = re.compile(r"(?:^|.*/)[^/]+\.([^/.]+)\.midi?", re.IGNORECASE)
@@ -154,7 +154,7 @@ def _by_folder(listing: Listing, files: list[_Named], validation: float) -> Foun
             )
             continue
         if split is None:
-            split = split_by_name(name.family, validation=validation, test=validation)
+            split = split_of(name.family, {"validation": validation, "test": validation})
         pieces.append(listing.piece(name.file, split, style=name.style))
     return Found(pieces=pieces, skipped=skipped)
 
@@ -171,7 +171,7 @@ def _groove2groove(listing: Listing, files: list[_Named], validation: float) -> 
         paper_split(families)
         if is_complete
         else {
-            family: split_by_name(family, validation=validation, test=validation)
+            family: split_of(family, {"validation": validation, "test": validation})
             for family in families
         }
     )

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from tokenization.midi.limits import GENEROUS
 from tokenization.notation.abc.reading import tunes_of
-from training.data.sources.source import Found, Listing, Piece, Source, printable, split_by_name
+from training.data.sources.source import Found, Listing, Piece, Source, printable, split_of
 
 
 class MidiFolder(Source):
@@ -28,7 +28,7 @@ class MidiFolder(Source):
             for tune in range(tunes):
                 name = file if tunes == 1 else f"{file}#{tune + 1}"
                 stem = str(PurePosixPath(file).with_suffix("")) if tunes == 1 else name
-                split = splits.setdefault(stem, split_by_name(name, validation=validation))
+                split = splits.setdefault(stem, split_of(name, {"validation": validation}))
                 path, number = listing.path(file), tune if tunes > 1 else None
                 names = {"name": printable(name), "work": printable(stem)}
                 pieces.append(Piece(**names, path=path, split=split, tune=number))

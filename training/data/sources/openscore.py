@@ -17,7 +17,7 @@ from training.data.sources.source import (
     Source,
     joined,
     read,
-    split_by_name,
+    split_of,
 )
 from training.data.sources.works import title
 
@@ -46,7 +46,7 @@ class OpenScore(Source):
         found = [(file, named[1]) for file in listing.files if (named := self.file.fullmatch(file))]
         return Found(
             pieces=[
-                listing.piece(file, split_by_name(number, validation=validation), work=number)
+                listing.piece(file, split_of(number, {"validation": validation}), work=number)
                 for file, number in found
             ]
         )

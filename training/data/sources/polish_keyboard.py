@@ -15,7 +15,7 @@ from training.data.sources.source import (
     arranged,
     printable,
     read,
-    split_by_name,
+    split_of,
 )
 from training.data.sources.works import title
 
@@ -51,7 +51,7 @@ class PolishKeyboard(Source):
         pieces = []
         for name in listing.midi_files:
             stem = name.rpartition(".")[0]
-            split = split_by_name(stem.removeprefix(folder), validation=validation)
+            split = split_of(stem.removeprefix(folder), {"validation": validation})
             work = works.get(stem) or printable(stem.removeprefix(folder))
             pieces.append(listing.piece(name, split, work=work))
         return Found(pieces=pieces)

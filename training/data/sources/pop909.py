@@ -28,7 +28,7 @@ from training.data.sources.source import (
     Skipped,
     Source,
     joined,
-    split_by_name,
+    split_of,
 )
 
 # Downbeats: the annotation, corrected where the notes strongly contradict it.
@@ -293,7 +293,7 @@ class Pop909(Source):
             elif name in pieces:
                 skipped.append(Skipped(folder, f"another folder holds song {name}, too"))
             else:
-                split = split_by_name(name, validation=validation)
+                split = split_of(name, {"validation": validation})
                 path = listing.path(folder)
                 pieces[name] = Piece(name=name, path=path, split=split, work=name)
         return Found(pieces=list(pieces.values()), skipped=skipped)

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from tokenization.analysis.chords import parse
 from tokenization.language import Language
 from tokenization.score import Marker, Score
-from training.data.sources.source import Found, Listing, Piece, Source, read, split_by_name
+from training.data.sources.source import Found, Listing, Piece, Source, read, split_of
 
 _ROOT = rb"(?:[A-G]#?|N)"
 _CHORD_MARKER = re.compile(
@@ -42,7 +42,7 @@ class PopPiano(Source):
         pieces = []
         for file in self._midi_files(listing):
             stem = PurePosixPath(file).stem  # does not depend on the folder that is given
-            pieces.append(listing.piece(file, split_by_name(stem, validation=validation)))
+            pieces.append(listing.piece(file, split_of(stem, {"validation": validation})))
         return Found(pieces=pieces)
 
     def scores(self, piece: Piece, language: Language) -> list[Score]:

@@ -20,11 +20,6 @@ from tokenization.prepared import SPLITS
 from tokenization.score import Score, Track
 
 
-def split_by_name(name: str, *, validation: float, test: float = 0.0) -> str:
-    """Return the split of a name, given the expected fractions of names to hold out."""
-    return split_of(name, {"validation": validation, "test": test})
-
-
 def split_of(name: str, fractions: Mapping[str, float]) -> str:
     """Return the split of a name by its hash, so that adding files moves no piece to another split.
 

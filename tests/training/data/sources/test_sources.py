@@ -15,7 +15,7 @@ from tokenization.score import Score, Track
 from training.data.sources import SOURCES, recognise
 from training.data.sources.groove import paper_split
 from training.data.sources.pop909 import arrangements
-from training.data.sources.source import Found, joined, list_files, split_by_name
+from training.data.sources.source import Found, joined, list_files, split_of
 from training.data.sources.works import opening, split_works
 
 
@@ -161,13 +161,13 @@ NUMBERS = [f"{number:03}" for number in range(2000)]
 
 def test_split_of_a_name_is_stable_and_a_larger_fraction_only_adds_to_validation():
     # With another hash, sets prepared again would test on what models were trained on.
-    halves = [split_by_name(name, validation=0.5) for name in ("001", "042", "097", "128", "909")]
+    halves = [split_of(name, {"validation": 0.5}) for name in ("001", "042", "097", "128", "909")]
     assert halves == ["validation"] * 4 + ["train"]
-    splits = [split_by_name(name, validation=0.05, test=0.1) for name in NUMBERS]
+    splits = [split_of(name, {"validation": 0.05, "test": 0.1}) for name in NUMBERS]
     assert splits.count("validation") == pytest.approx(100, abs=30)
     assert splits.count("test") == pytest.approx(200, abs=40)
     for name in NUMBERS[:500]:
-        small, large = (split_by_name(name, validation=share) for share in (0.1, 0.3))
+        small, large = (split_of(name, {"validation": share}) for share in (0.1, 0.3))
         assert large == "validation" or small == large
 
 
