@@ -120,19 +120,13 @@ def form(
     *,
     prompt_bars: int,
     bars: int,
-    piece_bars: int | None = None,
     **how: Any,
 ) -> Experiment:
-    """Measure the form of continuations (see `continued`) and of the original pieces.
-
-    The pieces have at least `piece_bars` bars after the prompt, by default as many as are generated.
-    """
+    """Measure the form of continuations (see `continued`) and of the original pieces."""
     arguments = {"prompt_bars": prompt_bars, "bars": bars, **how}
-    fewest = min(piece_bars or bars, bars)
-    experiment = long_piece_experiment(
-        "form", measure_form, playables, choice, arguments, fewest_bars=prompt_bars + fewest
+    return long_piece_experiment(
+        "form", measure_form, playables, choice, arguments, fewest_bars=prompt_bars + bars
     )
-    return replace(experiment, facts={**experiment.facts, "piece_bars": fewest})
 
 
 def infilling(
@@ -205,7 +199,7 @@ def measure_form(*, prompt_bars: int, bars: int, **asked: Any) -> Measure:
     yield works
     written, *ended = (score_of(work) for work in works)
     own = form_of(written, prompt_bars, stop)
-    real = form_of(piece.score, prompt_bars, min(stop, piece.bars))
+    real = form_of(piece.score, prompt_bars, stop)
     rows = [_row(piece.name, name, written=own[name], real=real[name]) for name in own]
     if ended:
         last = last_bar(piece.score)
