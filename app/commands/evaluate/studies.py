@@ -286,18 +286,31 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
     if getattr(arguments, "skip", 0) < 0:
         raise ValueError(f"--skip is {arguments.skip}; it must be 0 or more")
     choice = from_options(Choice, arguments, data=str(arguments.data), device=device)
+    options = {option: getattr(arguments, option) for option in OPTIONS if option in arguments}
     makers: dict[str, Any] = {
         "extrapolation": losses.extrapolation,
         "ablation": ablation.ablation,
-        "form": form_and_infilling.form,
-        "infilling": form_and_infilling.infilling,
         "accompaniment": accompaniment.accompaniment,
-        "plan": form_and_infilling.plan,
-        "realism": realism.realism,
-        "originality": originality.originality,
     }
-    options = {option: getattr(arguments, option) for option in OPTIONS if option in arguments}
-    return makers[name](models, choice, **options)
+    if name in makers:
+        return makers[name](models, choice, **options)
+    measures: dict[str, Any] = {
+        "form": form_and_infilling.measure_form,
+        "infilling": form_and_infilling.measure_infilling,
+        "plan": form_and_infilling.measure_plan,
+        "realism": realism.measure_realism,
+        "originality": originality.measure_originality,
+    }
+    if name == "infilling":
+        options["fewest_bars"] = arguments.gap + 2
+    else:
+        # Plans replace the rest of a piece.
+        compared = 0 if name == "plan" else arguments.bars
+        options["fewest_bars"] = arguments.prompt_bars + compared
+    if name == "realism":
+        options["table"] = realism.separability_table
+    make = form_and_infilling.long_piece_experiment
+    return make(name, measures[name], models, choice, **options)
 
 
 def _write(folder: Path, name: str, result: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from evaluation import likelihood
 from evaluation.study import experiments as jobs_module
 from evaluation.study.accompaniment import accompaniment
 from evaluation.study.experiments import Measurement, conduct, models_of, run
-from evaluation.study.form_and_infilling import form, infilling
+from evaluation.study.form_and_infilling import long_piece_experiment, measure_form
 from evaluation.study.losses import extrapolation
 from evaluation.study.piece_jobs import Choice, draw_pieces, held_out
 from tests.app.toy_models import write_model
@@ -76,8 +76,7 @@ def test_the_same_pieces_are_skipped_for_any_length(tmp_path: Path, monkeypatch)
 @pytest.mark.parametrize(
     "make",
     [
-        partial(form, prompt_bars=1, bars=1),
-        partial(infilling, gap=1),
+        partial(long_piece_experiment, "form", measure_form, fewest_bars=2, prompt_bars=1, bars=1),
         partial(accompaniment, hide=["bass"], bars=2),
     ],
 )

@@ -106,12 +106,15 @@ def test_parts_are_removed_from_models_of_the_datas_language(place: Path, tmp_pa
         (f"accompaniment {GROOVE} --data groove", "name a model that uses ensemble"),
         (f"accompaniment {PIANO} --data groove --bars 0", "--bars is 0; it must be 1 or more"),
         (
-            f"realism {REMI} --data remi --bars 7",
-            "is 7; it must be 8 or more, the length of a window",
+            f"realism {REMI} --data remi --split validation --prompt-bars 1 --bars 3",
+            "is 3; it must be 8 or more, the length of a window",
         ),
         (f"realism {REMI} --data remi --pieces 0", "--pieces is 0; it must be 1 or more"),
         (f"realism {GROOVE} --data remi", "name a model that uses remi"),
-        (f"originality {REMI} --data remi --bars 1", "--bars is 1; it must be 2 or more"),
+        (
+            f"originality {REMI} --data remi --split validation --prompt-bars 1 --bars 1",
+            "--bars is 1; it must be 2 or more",
+        ),
         ("report trio --limit 0", "--limit is 0"),
         ("report trio --data groove --prompts none", "there is no folder"),
         ("report trio --data remi", "remi is in remi, which no model uses"),
