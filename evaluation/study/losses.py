@@ -32,12 +32,12 @@ def extrapolation(
     With `control`, tokens past the trained length are also predicted from a context no longer than it.
     """
     able, rows, facts = held_out(playables, choice, length)
-    length = facts["length"]
-    edges = {model.name: likelihood.edges_of(model.trained_length, length) for model in able}
+    read_to: int = facts["length"]
+    edges = {model.name: likelihood.edges_of(model.trained_length, read_to) for model in able}
     jobs = [
         job_of(
             model, losses, choice.device, choice.prepared, rows=own, edges=edges[model.name], seed=choice.seed,
-            window=model.trained_length if control and model.trained_length < length else None,
+            window=model.trained_length if control and model.trained_length < read_to else None,
         )
         for model in able
         for own in rows_by_job(rows)
