@@ -175,7 +175,6 @@ def attention_maps(
     ]
     side = -(-length // PIXELS)
     found = torch.zeros(len(layers), model.config.heads, *[-(-length // side)] * 2)
-    reach = torch.zeros(len(layers), model.config.heads, length)
     rows, full = max(1, BLOCK // side) * side, min(1.0, FULL * FULL_LENGTH / length)
     for i, layer in enumerate(layers):
         for start in range(0, length, rows):
@@ -183,8 +182,6 @@ def attention_maps(
             weights = torch.stack([one[layer].normalised(queries) for one in sides]).mean(0).cpu()
             colours = (weights.clamp(min=0) / full).pow(GAMMA).clamp(max=1)
             found[i, :, start // side : -(-queries.stop // side)] = _pooled(colours, length, side)
-            lags = torch.arange(queries.start, queries.stop)[:, None] - torch.arange(queries.stop)
-            reach[i, :, queries] = (weights * lags.clamp(min=0)).sum(-1)
     return {
         "layers": list(layers),
         "length": length,
@@ -192,7 +189,6 @@ def attention_maps(
         "pixel": side,
         "full": full,
         "pixels": pack((found * 255).round().byte().numpy()),
-        "distance": _distances(reach.numpy()),
     }
 
 
@@ -201,7 +197,6 @@ def templates(
 ) -> dict[str, Any] | None:
     """Return the weights that an encoding has learned for lags 0 … length − 1; None for encodings without templates.
 
-    "all" has every template by head and feature, scaled to a largest magnitude of 1, as packed bytes (H, D, N);
     "limit" has those listed in "shown", and "realised" their approximation by one realisation of the noise. In musical
     time, lags are in ticks ("bar" is ticks per bar), and templates are averaged over the features of a head, because
     bars and beats emerge only from the sum of many waves.
@@ -221,7 +216,6 @@ def templates(
             found = waves(learned(), lags, like=learned.offsets)[0].movedim(0, -1)  # (H, D, N)
         else:
             return None
-    largest = found.abs().amax(-1, keepdim=True).clamp(min=1e-12)
     heads, width = found.shape[:2]
     numbers = np.linspace(0, heads * width - 1, min(SHOWN, heads * width)).round().astype(int)
     realised = None
@@ -239,7 +233,6 @@ def templates(
         "heads": heads,
         "features": width,
         "realisations": getattr(position, "realisations", None),
-        "all": pack(((found / largest) * 127).round().to(torch.int8).numpy()),
         "bar": bar,
         "shown": [[int(n // width), int(n % width)] for n in numbers] if bar is None else of_heads,
         "limit": shown(found),
@@ -265,12 +258,6 @@ def _pooled(colours: torch.Tensor, length: int, side: int) -> torch.Tensor:
     right = -(-length // side) * side - colours.shape[2]
     colours = torch.nn.functional.pad(colours, (0, right, 0, below))
     return torch.nn.functional.avg_pool2d(colours, side)
-
-
-def _distances(reach: np.ndarray) -> list[list[list[float]]]:
-    """Return the mean attention distance in tokens by layer, head and 64th of the positions."""
-    parts = np.array_split(reach, min(64, reach.shape[-1]), axis=-1)
-    return np.stack([part.mean(-1) for part in parts], axis=-1).round(2).tolist()
 
 
 @torch.inference_mode()

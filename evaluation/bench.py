@@ -20,7 +20,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
-from torch.profiler import ProfilerActivity, profile
 
 from musicgen.attention import attend
 from musicgen.common.processes import module_command
@@ -29,15 +28,13 @@ from musicgen.generation.batch import Batch, EagerBatch, batch_of
 from musicgen.performer import Performer, State
 from musicgen.playable import load
 from musicgen.position.base import Position
-from musicgen.position.spe.convolutional import ConvSpe
 from musicgen.position.spe.sine import SineSpe
 
 
 def names(only: Iterable[str]) -> list[str]:
     """Return the tasks that can run here, restricted to the prefixes in `only` if there are any."""
-    found = [*WORKLOADS, *(GPU_WORKLOADS if torch.cuda.is_available() else ())]
-    if find_spec("fast_transformers") is None:
-        found = [name for name in found if not name.endswith("-ft")]
+    has_kernel = find_spec("fast_transformers") is not None
+    found = [name for name in WORKLOADS if has_kernel or not name.endswith("-ft")]
     chosen = [name for name in found if name.startswith(tuple(only) or "")]
     if not chosen:
         raise ValueError(f"there is no such task; choose from {', '.join(found)}")
@@ -59,32 +56,14 @@ def bench(
 
 def measure(name: str) -> dict[str, Any]:
     """Run one task in this process, and return the seconds of each repeat and the peak memory."""
-    work = {**WORKLOADS, **GPU_WORKLOADS}[name]
+    work = WORKLOADS[name]
     timed = work.set_up()
-    on_gpu = name in GPU_WORKLOADS
     seconds = []
     for _ in range(work.repeats + 1):  # the first is a warm-up
         start = time.perf_counter()
         timed()
-        if on_gpu:
-            torch.cuda.synchronize()
         seconds.append((time.perf_counter() - start) / work.per)
-    peak = torch.cuda.max_memory_allocated() if on_gpu else _peak_bytes()
-    return {"seconds": seconds[1:], "peak_bytes": peak}
-
-
-def gpu_facts(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Return the tokens per second of the GPU's training step, and the fraction of the chip's peak that it reaches."""
-    seconds = {row["name"]: row["seconds"] for row in rows}
-    if not {"gpu-product", "gpu-train"} <= seconds.keys():
-        return {}
-    tokens = GPU_BATCH * GPU_LENGTH / seconds["gpu-train"]
-    # One multiplication and one addition per weight, once forward and twice backward.
-    operations = 6 * 76e6 * tokens
-    return {
-        "tokens_per_second": tokens,
-        "share_of_peak": operations / (2 * GPU_SIDE**3 / seconds["gpu-product"]),
-    }
+    return {"seconds": seconds[1:], "peak_bytes": _peak_bytes()}
 
 
 def _in_child(name: str) -> dict[str, Any]:
@@ -97,7 +76,7 @@ def _in_child(name: str) -> dict[str, Any]:
 
 
 def _row(name: str, measured: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    work = {**WORKLOADS, **GPU_WORKLOADS}[name]
+    work = WORKLOADS[name]
     seconds = _seconds(measured[name])
     ratio = None
     if work.against in measured:
@@ -132,14 +111,14 @@ def _peak_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-# Stochastic positional encoding as its authors published it, for comparison.
+# Sinusoidal SPE as its authors published it, for comparison.
 #
 # The code of all positions is one tensor (1, T, H, D, R) for queries and one for keys. Every layer makes a gated copy
 # and multiplies it with its queries and keys before summing over D. Parameters, draws and results are those of
-# musicgen/position. The memory layouts and the length of the filtered noise, which determine the speed, are those of
-# the published code, so it takes the same time (two layers at N = 512, forward and backward, one thread: within 5 %).
+# musicgen/position. The memory layouts, which determine the speed, are those of the published code, so it takes the
+# same time (two layers at N = 512, forward and backward, one thread: within 5 %).
 #
-# T time, H heads, D head width, K sines, P taps, R realisations.
+# T time, H heads, D head width, K sines, R realisations.
 
 
 @dataclass(frozen=True)
@@ -153,9 +132,7 @@ class Materialised:
 class PublishedSpe(Position):
     """A gated encoding shared by all layers, computed as its authors do, with the parameters of ours."""
 
-    def __init__(self, ours: SineSpe | ConvSpe) -> None:
-        if not (ours.config.gated and ours.config.shared):
-            raise ValueError("the published algorithm needs gated encodings that layers share")
+    def __init__(self, ours: SineSpe) -> None:
         super().__init__(ours.config, ours.shape)
         self.ours = ours
 
@@ -174,14 +151,8 @@ class PublishedSpe(Position):
     ) -> Materialised:
         """Compute the codes of all positions."""
         heads, width, realisations = code.gate_noise.shape
-        if isinstance(self.ours, SineSpe):
-            noise = torch.randn(heads, width, 2 * self.ours.config.sines, realisations)
-            sides = sine_code(self.ours, noise, start, stop)
-        else:
-            taps = self.ours.config.taps
-            noise = torch.randn(realisations, heads * width, stop - start + 4 * taps)
-            sides = conv_code(self.ours, noise, stop - start)
-        return Materialised(code.gate_noise, sides)
+        noise = torch.randn(heads, width, 2 * self.ours.config.sines, realisations)
+        return Materialised(code.gate_noise, sine_code(self.ours, noise, start, stop))
 
     def qk(self, q: Tensor, k: Tensor, code: Any, start: int, layer: int) -> tuple[Tensor, Tensor]:
         """Contract with a gated copy of the code for this layer: (B, T, H, D) → (B, T, H, R)."""
@@ -207,25 +178,7 @@ def sine_code(ours: SineSpe, noise: Tensor, start: int, stop: int) -> tuple[Tens
     return side(offsets.unsqueeze(2)), side(0.0)
 
 
-def conv_code(ours: ConvSpe, noise: Tensor, length: int) -> tuple[Tensor, Tensor]:
-    """Return q̄ and k̄ from noise (R, H·D, T + 4P), by a grouped convolution each.
-
-    The convolution covers all of the noise, and T positions are kept, from the P-th on, as in the reference vectors of
-    convSPE: q̄[n] = Σ_p filter_q[p] noise[n + P + p].
-    """
-    _, _, heads, width, taps = ours.filters.shape
-
-    def side(filters: Tensor) -> Tensor:
-        filtered = F.conv1d(noise, filters.reshape(heads * width, 1, taps), groups=heads * width)
-        kept = filtered[..., taps : taps + length].unflatten(1, (heads, width))
-        return kept.permute(3, 1, 2, 0).unsqueeze(0) * ours.scale
-
-    q, k = ours.filters[0].unbind()
-    return side(q), side(k)
-
-
 VOCABULARY = 333  # that of the authors' pop piano data
-LENGTHS = (512, 2048, 8192, 16384)
 TOKENS = 8  # per timing: a single one is too short to be timed
 Timed = Callable[[], Any]
 
@@ -242,17 +195,17 @@ class Workload:
     per: int = 1  # units of work per call; times are per unit
 
 
-def training_step(
-    model: Performer, length: int, *, device: str = "cpu", batch: int = 1, bfloat16: bool = False
-) -> Timed:
-    """Return a training step: forward, backward and AdamW."""
-    model.train().to(device)
+def six_layers(*, authors: bool = False, bfloat16: bool = False) -> Timed:
+    """Return a training step, forward, backward and AdamW, of six layers of the paper's width at N = 1024, B = 1."""
+    model = paper(layers=6).train()
+    if authors:
+        model.position = PublishedSpe(model.position)  # type: ignore[arg-type]
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     generator = torch.Generator().manual_seed(0)
-    tokens = torch.randint(model.config.vocabulary_size, (batch, length + 1), device=device)
+    tokens = torch.randint(model.config.vocabulary_size, (1, 1025))
 
     def step() -> None:
-        with torch.autocast(device, torch.bfloat16, enabled=bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
             logits = model(tokens[:, :-1], model.begin(generator))
         F.cross_entropy(logits.float().flatten(0, 1), tokens[:, 1:].flatten()).backward()
         optimiser.step()
@@ -261,39 +214,10 @@ def training_step(
     return step
 
 
-PRODUCTS = {"aten::mm": torch.mm, "aten::addmm": torch.addmm, "aten::bmm": torch.bmm}
-
-
 def paper(**changes: Any) -> Performer:
     """Return the paper's model with gated sineSPE, with changes to its configuration."""
     values = {"vocabulary_size": VOCABULARY, "position": "sine_spe", **changes}
     return Performer(ModelConfig.preset("paper", **values))
-
-
-def six_layers(encoding: str, *, authors: bool = False, bfloat16: bool = False) -> Timed:
-    """Return a training step of six layers of the paper's width at N = 1024, B = 1."""
-    model = paper(layers=6, position=encoding)
-    if authors:
-        model.position = PublishedSpe(model.position)  # type: ignore[arg-type]
-    return training_step(model, 1024, bfloat16=bfloat16)
-
-
-def products_alone(step: Timed) -> Timed:
-    """Return only the matrix products of a step, as a lower bound of its time."""
-    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiled:
-        step()
-    products = [
-        (PRODUCTS[event.name], [torch.randn(shape) for shape in event.input_shapes if shape])
-        for event in profiled.events() or ()
-        if event.name in PRODUCTS
-    ]
-
-    def multiply() -> None:
-        with torch.inference_mode():
-            for product, operands in products:
-                product(*operands)
-
-    return multiply
 
 
 def generation_step(position: int, rows: int = 1) -> Timed:
@@ -320,12 +244,11 @@ def tokens_after(batch: Batch, rows: int, state: State, count: int) -> Timed:
     return steps
 
 
-def shipped_step(name: str, *, loops: bool, rows: int = 2, count: int = 32) -> Timed:
-    """Return the generation of `count` tokens by a shipped model, on one thread as on the page, by loops or torch."""
+def shipped_step(make_batch: Callable[[Performer], Batch], rows: int = 2, count: int = 32) -> Timed:
+    """Return the generation of `count` tokens by `ensemble`, on one thread as on the page, by loops or torch."""
     torch.set_num_threads(1)
-    model = load(name).performer
-    batch = batch_of(model) if loops else EagerBatch(model)
-    return tokens_after(batch, rows, short_prompt(model), count)
+    model = load("ensemble").performer
+    return tokens_after(make_batch(model), rows, short_prompt(model), count)
 
 
 def weight_reading() -> Timed:
@@ -353,10 +276,10 @@ def weight_streaming() -> Timed:
     return stream
 
 
-def attention(length: int, backend: str) -> Timed:
-    """Return attention, forward and backward, at B = 1, H = 8, M = 128, D = 64."""
-    features = [torch.rand(1, length, 8, 128, requires_grad=True) for _ in range(2)]
-    values = torch.randn(1, length, 8, 64, requires_grad=True)
+def attention(backend: str) -> Timed:
+    """Return attention, forward and backward, at N = 2048, B = 1, H = 8, M = 128, D = 64."""
+    features = [torch.rand(1, 2048, 8, 128, requires_grad=True) for _ in range(2)]
+    values = torch.randn(1, 2048, 8, 64, requires_grad=True)
 
     def both() -> None:
         inputs: list[Tensor] = [*features, values]
@@ -366,73 +289,38 @@ def attention(length: int, backend: str) -> Timed:
     return both
 
 
-def large_product() -> Timed:
-    """Return a bfloat16 matrix product on the GPU, to measure the chip's peak."""
-    a = torch.randn(GPU_SIDE, GPU_SIDE, device="cuda", dtype=torch.bfloat16)
-
-    def product() -> None:
-        torch.mm(a, a)
-
-    return product
-
-
 SIX = "6 layers of the paper's width, N 1024, B 1"
 PAPER = "24 layers, 76 M parameters"
+ATTENTION = "N 2048, B 1, H 8, M 128, D 64"
+TWO_ROWS = "two rows, one thread"
 WORKLOADS: dict[str, Workload] = {
-    "train-sine": Workload(title="training step, sineSPE", size=SIX, against="train-sine-authors",
-                       set_up=lambda: six_layers("sine_spe")),
+    "train-sine": Workload(title="training step, sineSPE", size=SIX, against="train-sine-authors", set_up=six_layers),
     "train-sine-authors": Workload(title="… by the authors' algorithm", size=SIX, repeats=2,
-                               set_up=lambda: six_layers("sine_spe", authors=True)),
-    "train-sine-products": Workload(title="… only its matrix products", size=SIX, against="train-sine-authors",
-                                set_up=lambda: products_alone(six_layers("sine_spe"))),
-    "train-conv": Workload(title="training step, convSPE", size=SIX, against="train-conv-authors",
-                       set_up=lambda: six_layers("conv_spe")),
-    "train-conv-authors": Workload(title="… by the authors' algorithm", size=SIX, repeats=1,
-                               set_up=lambda: six_layers("conv_spe", authors=True)),
+                                   set_up=lambda: six_layers(authors=True)),
     "train-sine-bf16": Workload(title="training step, sineSPE, bfloat16", size=SIX, against="train-sine",
-                            set_up=lambda: six_layers("sine_spe", bfloat16=True)),
-    "train-paper": Workload(title="training step, activations recomputed", size=f"{PAPER}, N 2048, B 1", repeats=2,
-                        set_up=lambda: training_step(paper(checkpoint_activations=True), 2048)),
+                                set_up=lambda: six_layers(bfloat16=True)),
     "read": Workload(title="sum of all weights", size=PAPER, set_up=weight_reading, per=TOKENS, repeats=5),
     "stream": Workload(title="all weights through F.linear", size=PAPER, per=TOKENS, repeats=5,
-                   set_up=weight_streaming),
+                       set_up=weight_streaming),
     "token": Workload(title="one token at position 256", size=PAPER, against="read", per=TOKENS, repeats=5,
-                  set_up=lambda: generation_step(256)),
+                      set_up=lambda: generation_step(256)),
     "token-far": Workload(title="one token at position 8192", size=PAPER, against="token", per=TOKENS, repeats=5,
-                      set_up=lambda: generation_step(8192)),
+                          set_up=lambda: generation_step(8192)),
     "token-8": Workload(title="one token in 8 rows at position 256", size=PAPER, against="token", per=TOKENS, repeats=5,
-                    set_up=lambda: generation_step(256, 8)),
+                        set_up=lambda: generation_step(256, 8)),
+    "shipped-ensemble": Workload(title="one token of ensemble, by compiled loops", size=TWO_ROWS, per=32,
+                                 against="shipped-ensemble-torch", set_up=lambda: shipped_step(batch_of)),
+    "shipped-ensemble-torch": Workload(title="… by torch", size=TWO_ROWS, per=32,
+                                       set_up=lambda: shipped_step(EagerBatch)),
+    "shipped-crowd-8": Workload(title="one token of ensemble in 8 rows", size="one thread", per=TOKENS,
+                                set_up=lambda: shipped_step(batch_of, rows=8, count=TOKENS)),
+    "shipped-crowd-32": Workload(title="one token of ensemble in 32 rows", size="one thread", per=TOKENS,
+                                 set_up=lambda: shipped_step(batch_of, rows=32, count=TOKENS)),
+    "attention": Workload(title="attention, forward and backward", size=ATTENTION, against="attention-ft",
+                          set_up=lambda: attention("chunked")),
+    "attention-ft": Workload(title="… by the kernel of fast-transformers", size=ATTENTION,
+                             set_up=lambda: attention("fast-transformers")),
 }  # fmt: skip
-WORKLOADS["shipped-ensemble"] = Workload(
-    title="one token of ensemble, by compiled loops", size="two rows, one thread", per=32,
-    against="shipped-ensemble-torch", set_up=lambda: shipped_step("ensemble", loops=True),
-)  # fmt: skip
-WORKLOADS["shipped-ensemble-torch"] = Workload(
-    title="… by torch", size="two rows, one thread", per=32,
-    set_up=lambda: shipped_step("ensemble", loops=False),
-)  # fmt: skip
-for _rows in (8, 32):
-    WORKLOADS[f"shipped-crowd-{_rows}"] = Workload(
-        title=f"one token of ensemble in {_rows} rows", size="one thread", per=TOKENS,
-        set_up=lambda rows=_rows: shipped_step("ensemble", loops=True, rows=rows, count=TOKENS),
-    )  # fmt: skip
-GPU_BATCH, GPU_LENGTH, GPU_SIDE = 8, 2048, 8192
-GPU_WORKLOADS: dict[str, Workload] = {
-    "gpu-product": Workload(title="matrix product, bfloat16", size=f"{GPU_SIDE} cubed", repeats=10,
-                        set_up=large_product),
-    "gpu-train": Workload(title="training step, bfloat16", size=f"{PAPER}, N {GPU_LENGTH}, B {GPU_BATCH}", repeats=5,
-                      set_up=lambda: training_step(paper(), GPU_LENGTH, device="cuda", batch=GPU_BATCH, bfloat16=True)),
-}  # fmt: skip
-for _length in LENGTHS:
-    _size = f"N {_length}, B 1, H 8, M 128, D 64"
-    WORKLOADS[f"attention-{_length}"] = Workload(
-        title="attention, forward and backward", size=_size, against=f"attention-{_length}-ft",
-        set_up=lambda n=_length: attention(n, "chunked"),
-    )  # fmt: skip
-    WORKLOADS[f"attention-{_length}-ft"] = Workload(
-        title="… by the kernel of fast-transformers", size=_size,
-        set_up=lambda n=_length: attention(n, "fast-transformers"),
-    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -1,14 +1,12 @@
-"""The figures of the report and their style, for light and dark pages.
+"""The figures of the report and their style.
 
-Figures are drawn in the colours of a light page. `svg` replaces the colours by variables of the page's style sheet,
-`png` keeps them. Series differ in colour, dash and marker; the colours are those of Okabe and Ito (2008), which are
-safe for red–green colour blindness.
+Series differ in colour, dash and marker; the colours are those of Okabe and Ito (2008), which are safe for red–green
+colour blindness.
 """
 
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,25 +27,12 @@ if TYPE_CHECKING:
 
 INK, FAINT, LINE, PAPER = "#1b1f24", "#5b6470", "#d5d9de", "#fdfdfc"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#a8568a", "#b58900", "#3f8fc4", "#6b7280")
-_DARK = ("#4fb0e8", "#f58a4b", "#2fc79a", "#e08fc0", "#e5bd3d", "#8ccbf2", "#a3abb8")
 DASHES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-SEQUENTIAL, DIVERGING = "viridis", "RdBu_r"
+SEQUENTIAL = "viridis"
 STEPS = 200  # colours of a map
 DOTS_PER_INCH = 160  # of a PNG file
 
-_GROUP = re.compile(r'<g id="[A-Za-z]\w*(\.\w+)?_\d+"')
-# Each colour of a figure, with its CSS variable and its counterpart on a dark page.
-_VARIABLES = {
-    INK: ("ink", "#e8eaed"),
-    FAINT: ("faint", "#a0a8b3"),
-    LINE: ("line", "#3a4048"),
-    PAPER: ("paper", "#15181c"),
-    **{
-        light: (f"series-{i}", dark)
-        for i, (light, dark) in enumerate(zip(COLOURS, _DARK, strict=True))
-    },
-}
 _SETTINGS: Any = {  # matplotlib's type has a literal for each key
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
@@ -74,7 +59,6 @@ _SETTINGS: Any = {  # matplotlib's type has a literal for each key
     "lines.markersize": 4.5,
     "legend.frameon": False,
     "legend.fontsize": 8.5,
-    "svg.fonttype": "none",
 }
 
 
@@ -103,41 +87,12 @@ def figure(width_inches: float = 7.2, height_inches: float = 3.4) -> Iterator[Fi
         yield Figure(figsize=(width_inches, height_inches), layout="constrained")
 
 
-def svg(drawn: Figure, name: str) -> str:
-    """Return a figure as an SVG element; its name keeps its element ids apart from those of other figures."""
-    stream = io.StringIO()
-    settings = {**_SETTINGS, "svg.hashsalt": name}
-    with matplotlib.rc_context(settings):
-        drawn.savefig(
-            stream,
-            format="svg",
-            dpi=150,
-            transparent=True,
-            metadata={"Date": None, "Creator": None},
-        )
-    text = stream.getvalue()
-    text = _GROUP.sub("<g", text[text.index("<svg") :])  # nothing refers to these ids
-    for colour, (variable, _) in _VARIABLES.items():
-        text = text.replace(colour, f"var(--{variable}, {colour})")
-    return text
-
-
 def png(drawn: Figure) -> bytes:
     """Return a figure as the bytes of a PNG file with a light background."""
     stream = io.BytesIO()
     with matplotlib.rc_context(_SETTINGS):
         drawn.savefig(stream, format="png", dpi=DOTS_PER_INCH, facecolor=PAPER)
     return stream.getvalue()
-
-
-def style_sheet() -> str:
-    """Return the CSS variables of the colours, light and dark."""
-    light = "".join(f"--{name}: {colour}; " for colour, (name, _) in _VARIABLES.items())
-    dark = "".join(f"--{name}: {colour}; " for name, colour in _VARIABLES.values())
-    return (
-        f":root {{ color-scheme: light dark; {light}}}\n"
-        f"@media (prefers-color-scheme: dark) {{ :root {{ {dark}}} }}\n"
-    )
 
 
 MOST_SHADED = 4  # curves whose shaded intervals can be distinguished in one plot
@@ -147,35 +102,22 @@ WIDTH = 7.4  # inches
 
 
 def extrapolation(result: Result) -> Figure:
-    """Plot each model's mean loss by position with its 95 % interval, and mark the trained length (figure 3).
-
-    If models are comparable, a lower panel shows their differences from the mean of all models.
-    """
+    """Plot each model's mean loss by position with its 95 % interval, and mark the trained length (figure 3)."""
     models = result["models"]
-    trained = {model["trained_length"] for model in models}
-    compared = all("apart" in model for model in models)
-    with figure(WIDTH, 4.9 if compared else 3.6) as drawn:
-        if compared:
-            upper, lower = drawn.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-            for model in models:
-                _curve(lower, model["apart"], model)
-            lower.axhline(0, color=FAINT, linewidth=0.8)
-            _mark_trained(lower, trained, labelled=False)
-            lower.set_ylabel("difference from\nmean (nats)")
-        else:
-            upper = lower = drawn.add_subplot()
+    with figure(WIDTH, 3.6) as drawn:
+        axes = drawn.add_subplot()
         for model in models:
-            _curve(upper, model["positions"], model, shaded=len(models) <= MOST_SHADED)
-        _mark_trained(upper, trained)
-        upper.set_ylabel("loss (nats per token)")
-        upper.set_xlim(0, max((model["length"] for model in models), default=1))
+            _curve(axes, model, shaded=len(models) <= MOST_SHADED)
+        _mark_trained(axes, {model["trained_length"] for model in models})
+        axes.set_ylabel("loss (nats per token)")
+        axes.set_xlim(0, max((model["length"] for model in models), default=1))
         # The loss of the first stretch, which has little context, is so high that it would flatten the rest.
         later = [row["mean"] for model in models for row in model["positions"][1:]]
         if later:
             margin = max(0.1, (max(later) - min(later)) * 0.15)
-            upper.set_ylim(min(later) - margin, max(later) + margin)
-        lower.set_xlabel("position in the piece (tokens)")
-        _legend(drawn, upper)
+            axes.set_ylim(min(later) - margin, max(later) + margin)
+        axes.set_xlabel("position in the piece (tokens)")
+        legend(drawn, axes)
     return drawn
 
 
@@ -200,30 +142,7 @@ def probes(result: Result) -> Figure:
             axes.set_title(title)
             axes.set_xlabel("position of the query (trained lengths)")
         panels[0].set_ylabel("fraction (lower is better)")
-        _legend(drawn, panels[0])
-    return drawn
-
-
-def look_back(model: Result) -> Figure:
-    """Plot the mean attention distance by position, one line per layer (mean over its heads)."""
-    found = model["attention"]
-    length = found["length"]
-    with figure(WIDTH, 2.9) as drawn:
-        axes = drawn.add_subplot()
-        for number, (layer, heads) in enumerate(
-            zip(found["layers"], found["distance"], strict=True)
-        ):
-            mean = [sum(values) / len(values) for values in zip(*heads, strict=True)]
-            x = [(i + 0.5) * length / len(mean) for i in range(len(mean))]
-            look, label = series(number), f"layer {layer + 1}"
-            axes.plot(x, mean, color=look.color, linestyle=look.linestyle, label=label)
-        axes.plot([0, length], [0, length / 2], color=FAINT, linewidth=0.8, label="uniform")
-        _mark_trained(axes, {model["trained_length"]})
-        axes.set_xlim(0, length)
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel("position of the query (tokens)")
-        axes.set_ylabel("mean distance (tokens)")
-        _legend(drawn, axes)
+        legend(drawn, panels[0])
     return drawn
 
 
@@ -243,7 +162,7 @@ def templates(model: Result) -> Figure:
         unit = "tokens" if drawn_templates.get("bar") is None else "bars"
         drawn.supxlabel(f"lag from key to query ({unit})", fontsize=9)
         drawn.supylabel("weight", fontsize=9)
-        _legend(drawn, grid[0][0])
+        legend(drawn, grid[0][0])
     return drawn
 
 
@@ -263,35 +182,6 @@ def _template(axes: Axes, drawn: Result, number: int) -> None:
         axes.set_xticks(range(0, round(drawn["length"] / unit) + 1))
         axes.grid(axis="x", color=FAINT, linewidth=0.4)
     axes.tick_params(labelsize=7)
-
-
-def all_templates(model: Result) -> Figure:
-    """Draw all templates, one panel per head and one line per feature, slow ones on top, each scaled to ±1."""
-    learned = model["templates"]
-    values = unpack(learned["all"]).astype(float) / 127  # (heads, features, lags)
-    turns = np.abs(np.diff(values, axis=-1)).sum(-1)
-    ordered = np.take_along_axis(values, np.argsort(turns)[..., None], 1)
-    gap = np.full((len(values), values.shape[1], max(1, round(values.shape[2] * GAP))), np.nan)
-    panels = np.ma.masked_invalid(np.concatenate([*np.concatenate([ordered, gap], 2)], 1))
-    step = 1 + gap.shape[2] / values.shape[2]
-    extent = (0, len(values) * step, values.shape[1], 0)
-    bar = learned.get("bar")
-    lags = f"{learned['length']} tokens" if bar is None else f"{learned['length'] / bar:g} bars"
-    with figure(WIDTH, 2.5) as drawn:
-        axes = drawn.add_subplot()
-        axes.imshow(
-            panels, cmap=colormaps[DIVERGING].resampled(STEPS), vmin=-1, vmax=1, extent=extent,
-            aspect="auto", interpolation="nearest",
-        )  # fmt: skip
-        names = [f"head {head + 1}" for head in range(len(values))]
-        axes.set_xticks([head * step + 0.5 for head in range(len(values))], names)
-        axes.set_yticks([])
-        axes.set_xlabel(f"lag from key to query, 0 … {lags} in each panel")
-        axes.set_ylabel("features, slow to fast")
-        _bare(axes)
-        scale = cm.ScalarMappable(colors.Normalize(-1, 1), DIVERGING)
-        drawn.colorbar(scale, ax=axes, label="weight / maximum", aspect=25)
-    return drawn
 
 
 def attention(model: Result) -> Figure:
@@ -330,11 +220,8 @@ def attention(model: Result) -> Figure:
 
 def pictures(model: Result) -> dict[str, Figure]:
     """Return the figures of one model by name: its attention, and the templates of its encoding, if it has any."""
-    draws = [attention, look_back]
-    if model["templates"]:
-        draws.append(templates)
-        draws += [all_templates] if model["templates"]["features"] > 1 else []
-    return {draw.__name__: draw(model) for draw in draws}
+    drawn = {"attention": attention(model)}
+    return drawn | {"templates": templates(model)} if model["templates"] else drawn
 
 
 def changes(rows: Sequence[Row], control: Row, measures: Sequence[str]) -> Figure:
@@ -353,25 +240,23 @@ def changes(rows: Sequence[Row], control: Row, measures: Sequence[str]) -> Figur
         axes.axvline(0, color=FAINT, linewidth=0.8)
         axes.set_yticks(range(len(others)), [row.encoding for row in others])
         axes.set_xlabel(f"change in perplexity from {control.encoding}, with 95 % intervals")
-        _legend(drawn, axes)
+        legend(drawn, axes)
     return drawn
 
 
-def _mark_trained(axes: Axes, lengths: set[int], *, labelled: bool = True) -> None:
+def _mark_trained(axes: Axes, lengths: set[int]) -> None:
     """Draw a line at each trained length of the models; 0 is that of untrained models."""
     for length in sorted(lengths - {0}):
         axes.axvline(length, color=FAINT, linewidth=1, linestyle=(0, (4, 3)))
-        if not labelled:
-            continue
         axes.annotate(
             f"trained to {length}", (length, 1), xycoords=("data", "axes fraction"), xytext=(4, -3),
             textcoords="offset points", fontsize=8, color=FAINT, va="top",
         )  # fmt: skip
 
 
-def _curve(axes: Axes, rows: Sequence[Result], model: Result, *, shaded: bool = True) -> None:
+def _curve(axes: Axes, model: Result, *, shaded: bool) -> None:
     """Plot the mean of each stretch at its centre, with 95 % intervals."""
-    look = series(model["number"])
+    look, rows = series(model["number"]), model["positions"]
     x = [(row["start"] + row["stop"]) / 2 for row in rows]
     mean = [row["mean"] for row in rows]
     axes.plot(x, mean, color=look.color, linestyle=look.linestyle, label=model["model"])
@@ -399,7 +284,7 @@ def _bare(axes: Axes) -> None:
     axes.spines[:].set_visible(False)
 
 
-def _legend(drawn: Figure, axes: Axes) -> None:
+def legend(drawn: Figure, axes: Axes) -> None:
     """Add a legend above the axes, in as few rows as fit."""
     handles, labels = axes.get_legend_handles_labels()
     most = max(1, min(4, 92 // (max(map(len, labels), default=0) + 8)))

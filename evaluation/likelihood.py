@@ -107,47 +107,10 @@ def summary(pieces: Sequence[Loss], edges: Sequence[int], trained_length: int) -
     }
 
 
-def relative_curves(
-    models: Sequence[Sequence[Loss]], edges: Sequence[int]
-) -> list[list[dict[str, Any]]]:
-    """Return each model's difference in loss from the mean of all models by position, paired by piece.
-
-    The difficulty of passages cancels, so that small differences between models become visible.
-    """
-    sums, tokens = _shared(models)
-    return [_curve(one, tokens, edges) for one in sums - sums.mean(0)]
-
-
-def growth(
-    models: Sequence[Sequence[Loss]], edges: Sequence[int], trained_length: int
-) -> list[dict[str, Any]] | None:
-    """Return by how much more each model's loss grows past the trained length than the mean growth, paired by piece.
-
-    Pieces that end within the trained length are ignored; None if all do.
-    """
-    if trained_length not in edges[1:-1]:
-        return None
-    sums, tokens = _shared(models)
-    inside, outside = (
-        _means(sums, tokens, edges, *part)
-        for part in ((0, trained_length), (trained_length, edges[-1]))
-    )
-    grows = outside - inside  # (models, pieces)
-    found = [_spread(one) for one in grows - grows.mean(0)]
-    return [one for one in found if one] or None
-
-
 def _columns(pieces: Sequence[Loss], key: str = "sums") -> tuple[np.ndarray, np.ndarray]:
     """Return the sums and numbers of tokens by stretch: (pieces, stretches) each."""
     sums = np.array([piece[key] for piece in pieces], dtype=np.float64)
     return sums, np.array([piece["tokens"] for piece in pieces])
-
-
-def _shared(models: Sequence[Sequence[Loss]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return sums (models, pieces, stretches) and tokens (pieces, stretches), 0 where models read unequal numbers."""
-    sums, tokens = map(np.stack, zip(*map(_columns, models), strict=True))
-    shared = (tokens == tokens[0]).all(0)
-    return sums * shared, tokens[0] * shared
 
 
 def _means(

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.metrics import style, window
-from evaluation.metrics.estimates import estimate, means
+from evaluation.metrics.estimates import estimate, grouped, means
 from evaluation.metrics.form import form
 from evaluation.metrics.statistics import SCALES
 from evaluation.study.realism import separability
@@ -61,34 +61,31 @@ MEASURES = {
 APART = "AUC against real"
 CAPTION = """Bars 5 to 16 of each prompt's continuation, mean [95 % interval] over prompts. Similarity: cosine of the
     style profiles of continuation and prompt. AUC: how well a classifier separates a system from the real pieces, with
-    prompts held apart; 0.5 is chance. Rules broken: number of files that the task would reject."""
+    prompts held apart; 0.5 is chance."""
 
 
 def read(path: Path, key: str) -> Notes:
-    """Read the notes of a file in MIREX's format, in sixteenths; a ValueError names the rule that the file breaks."""
-    content = json_of(path)
-    notes = content.get(key) if isinstance(content, dict) else None
-    if not isinstance(notes, list):
-        raise ValueError(f'{path} is not in MIREX\'s format: it has no list "{key}"')
-    for number, note in enumerate(notes, 1):
-        if fault := _fault(note, STARTS[key]):
-            raise ValueError(f"{path}: note {number} of {len(notes)} {fault}")
-    if not notes:
+    """Read the notes of a file in MIREX's format, in sixteenths; a ValueError says that the file breaks a rule."""
+    try:
+        rows = [[note[name] for name in FIELDS] for note in json_of(path)[key]]
+        if not all(isinstance(value, int) for row in rows for value in row):
+            raise ValueError("not whole numbers")
+        start, pitch, duration = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise ValueError(
+            f"{path} is not in MIREX's format: it needs a list {key!r} of notes with whole numbers for "
+            f"{', '.join(FIELDS)}"
+        ) from None
+    within = np.isin(start, STARTS[key]) & np.isin(pitch, range(128)) & (duration >= 1)
+    if not within.all():
+        raise ValueError(
+            f"{path}: note {within.argmin() + 1} of {len(start)} breaks a rule: start in {STARTS[key].start} to "
+            f"{STARTS[key].stop - 1}, pitch in 0 to 127, duration of 1 or more"
+        )
+    if not len(start):
         raise ValueError(f"{path} has no notes")
-    start, pitch, duration = (np.array([note[name] for note in notes]) for name in FIELDS)
     zeros = np.zeros_like(start)
     return Notes(start, np.minimum(duration, LAST - start), pitch, zeros + VELOCITY, zeros).sorted()
-
-
-def _fault(note: Any, starts: range) -> str:
-    """Return what is wrong with a note, or ""."""
-    if not isinstance(note, dict) or not all(type(note.get(name)) is int for name in FIELDS):
-        return f"does not have whole numbers for {', '.join(FIELDS)}"
-    if note["start"] not in starts:
-        return f"starts at {note['start']}, which is not in {starts.start} to {starts.stop - 1}"
-    if note["pitch"] not in range(128):
-        return f"has pitch {note['pitch']}, which is not in 0 to 127"
-    return "" if note["duration"] > 0 else f"lasts {note['duration']} sixteenths, less than 1"
 
 
 def write(path: Path, key: str, notes: Notes) -> None:
@@ -208,22 +205,17 @@ def _passage(prepared: Prepared, row: int) -> tuple[Notes, Notes] | None:
 
 
 def measured(folder: Path) -> dict[str, Any]:
-    """Return the measures of every continuation in a folder of prompts, and the files that break a rule."""
+    """Return the measures of every continuation in a folder of prompts; a file that breaks a rule is an error."""
     rows: list[dict[str, Any]] = []
-    broken: list[dict[str, str]] = []
     for place in prompts_in(folder):
         prompt = read(place / f"{PROMPT}.json", PROMPT)
         for path in sorted(place.glob("*.json")):
-            if path.stem == PROMPT:
-                continue
-            system = re.sub(r"_\d+$", "", path.stem)
-            try:
-                found = _measures(prompt, read(path, GENERATION))
-            except ValueError as error:
-                broken.append({"system": system, "why": str(error)})
-            else:
-                rows.append({"prompt": place.name, "system": system, "file": path.name, **found})
-    return {"rows": rows, "broken": broken, "table": _summary(rows, broken)}
+            if path.stem != PROMPT:
+                about = {"prompt": place.name, "system": re.sub(r"_\d+$", "", path.stem)}
+                rows.append(
+                    {**about, "file": path.name, **_measures(prompt, read(path, GENERATION))}
+                )
+    return {"rows": rows, "table": _summary(rows)}
 
 
 def _measures(prompt: Notes, written: Notes) -> dict[str, Any]:
@@ -246,20 +238,15 @@ def _measures(prompt: Notes, written: Notes) -> dict[str, Any]:
     }
 
 
-def _summary(
-    rows: Sequence[Mapping[str, Any]], broken: Sequence[Mapping[str, str]]
-) -> list[dict[str, Any]]:
+def _summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return one row per system, real pieces first: estimates over prompts of the means over continuations."""
-    systems = {row["system"]: [] for row in (*rows, *broken)}
-    for row in rows:
-        systems[row["system"]].append(row)
+    systems = {system: own for (system,), own in grouped(rows, "system").items()}
     real = systems.get(REAL, [])
     return [
         {
             "system": system,
             "prompts": len({row["prompt"] for row in own}),
             "files": len(own),
-            "broken": sum(row["system"] == system for row in broken),
             **{name: asdict(estimate(means(own, "prompt", name))) for name in MEASURES},
             "apart": None if system == REAL else _separability(own, real),
         }
@@ -284,7 +271,6 @@ def mirex_table(table: Sequence[Mapping[str, Any]]) -> Table:
     """Return a table with one row per measure and one column per system."""
     rows = [
         ["prompts · files", *(f"{row['prompts']} · {row['files']}" for row in table)],
-        ["rules broken", *(str(row["broken"]) for row in table)],
         *([title, *(_cell(row[name]) for row in table)] for name, title in MEASURES.items()),
         [APART, *(_cell(row["apart"], "auc") for row in table)],
     ]

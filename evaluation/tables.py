@@ -8,10 +8,9 @@ from typing import Any
 
 from evaluation.metrics.statistics import HARMONY, NOTES_PER_BAR, SOUNDING
 from evaluation.metrics.style import METRICS
-from tokenization.wording import filled, listed
+from tokenization.wording import filled
 
 Result = Mapping[str, Any]
-Row = dict[str, Any]
 NONE = "–"
 
 
@@ -22,7 +21,6 @@ class Table:
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str
-    best: Sequence[tuple[int, int]] = ()  # (row, column) of the cells to emphasise
 
 
 def number(value: float | None) -> str:
@@ -51,18 +49,6 @@ def with_interval(row: Result | None) -> str:
     return f"{interval(row['mean'], row['low'], row['high'])} ({row['n']})"
 
 
-def with_deviation(row: Result) -> str:
-    """Format a mean with the standard deviation of the values and n."""
-    if row["mean"] is None:
-        return NONE
-    return f"{with_error(row['mean'], row['deviation'], number)} ({row['n']})"
-
-
-def spread(row: Result | None) -> str:
-    """Format a mean over pieces with their standard deviation and number."""
-    return NONE if row is None else f"{with_error(row['mean'], row['deviation'])} ({row['pieces']})"
-
-
 def signed(row: Result | None) -> str:
     """Format a mean change over pieces with its 95 % interval; a single piece has no interval."""
     if row is None:
@@ -78,20 +64,6 @@ def with_error(
     if value is None:
         return NONE
     return text(value) + ("" if error is None else f" ± {text(error)}")
-
-
-def lowest(values: Sequence[float | None], column: int) -> list[tuple[int, int]]:
-    """Return the cells (row, column) of the lowest values of a column; values equal to three decimals tie."""
-    shown = [None if value is None else round(value, 3) for value in values]
-    least = min((value for value in shown if value is not None), default=None)
-    return [(i, column) for i, value in enumerate(shown) if value is not None and value == least]
-
-
-def model_columns(model: Result) -> dict[str, Any]:
-    """Return the columns of a CSV row that identify its model."""
-    return {
-        key: model[key] for key in ("model", "sha256", "encoding", "language", "trained_length")
-    }
 
 
 # The table of the models under evaluation.
@@ -122,92 +94,34 @@ def models_table(models: Sequence[Result]) -> Table:
 
 # The table of the loss past the trained length.
 
-EXTRAPOLATION = """Loss in nats per token: mean ± standard deviation over pieces (n). Differences: mean
+EXTRAPOLATION = """Loss in nats per token: mean ± standard deviation over pieces (n), and positions. Differences: mean
     [95 % interval], paired by piece."""
-PART_TITLES = {"trained": "trained", "near": "up to 1.5 × trained", "far": "beyond"}
+PARTS = {"trained": "trained", "near": "up to 1.5 × trained", "far": "beyond"}
 
 
 def extrapolation_table(result: Result) -> Table:
     """Return the loss in each part of the pieces (table 6), and its growth past the trained length."""
-    models = result["models"]
-    parts = [part for part in ("trained", "near", "far") if any(part in m["parts"] for m in models)]
-    shared = {part: _shared_range(models, part) for part in parts}
-    head = ["model", *(shared[part] or PART_TITLES[part] for part in parts)]
-    compared = any(model.get("growth") for model in models)
-    head += ["beyond − trained", *(["growth − mean growth"] if compared else [])]
-    controlled = any(model.get("control") for model in models)
-    head += ["full − truncated context"] if controlled else []
+    controlled = any(model.get("control") for model in result["models"])
     rows = [
         [
             model["model"],
-            *(_part_loss(model["parts"].get(part), bool(shared[part])) for part in parts),
+            *(_part_loss(model["parts"].get(part)) for part in PARTS),
             signed(model["drift"].get("far")),
-            *([signed(model.get("growth"))] if compared else []),
             *([signed(model.get("control"))] if controlled else []),
         ]
-        for model in models
-    ]
-    best = [
-        place
-        for column, part in enumerate(parts, start=1)
-        if (comparable := _comparable_losses(models, part))
-        for place in lowest([comparable.get(m["model"]) for m in models], column)
-    ]
-    return Table(head=head, rows=rows, caption=filled(EXTRAPOLATION), best=best)
-
-
-def _comparable_losses(models: Sequence[Result], part: str) -> dict[str, float]:
-    """Return the models' losses in a part; empty unless two or more were measured at the same positions."""
-    rows = {model["model"]: row for model in models if (row := model["parts"].get(part))}
-    stretches = {(row["start"], row["stop"]) for row in rows.values()}
-    comparable = len(rows) > 1 and len(stretches) == 1
-    return {name: row["mean"] for name, row in rows.items()} if comparable else {}
-
-
-def extrapolation_rows(result: Result) -> list[Row]:
-    """Return one row per model and part of the pieces, and the rows of its drift, growth and control."""
-
-    def parts(model: Result) -> list[Row]:
-        differences = [(f"drift {part}", row) for part, row in model["drift"].items()]
-        differences += [(part, model.get(part)) for part in ("growth", "control")]
-        named = [*model["parts"].items(), *differences]
-        return [{"part": part, **row} for part, row in named if row]
-
-    return _rows(result, parts)
-
-
-def position_rows(result: Result) -> list[Row]:
-    """Return one row per model and stretch of positions."""
-    return _rows(result, lambda model: model["positions"])
-
-
-def _rows(result: Result, of_model: Callable[[Result], Sequence[Row]]) -> list[Row]:
-    """Return the rows of each model with columns for the model and the data."""
-    data = result["data"]["checksum"]
-    return [
-        {**model_columns(model), "data": data, **row}
         for model in result["models"]
-        for row in of_model(model)
     ]
+    head = ["model", *PARTS.values(), "beyond − trained"]
+    head += ["full − truncated context"] if controlled else []
+    return Table(head=head, rows=rows, caption=filled(EXTRAPOLATION))
 
 
-def _part_loss(row: Result | None, titled: bool) -> str:
-    """Format the loss in a part, with its positions unless the column title gives them."""
-    return spread(row) + ("" if titled or row is None else f": {_range(row)}")
-
-
-def _shared_range(models: Sequence[Result], part: str) -> str:
-    """Return a part's range of tokens, or "" unless trained length and range are those of all models."""
-    ranges = {_range(row) for model in models if (row := model["parts"].get(part))}
-    trained = {model["trained_length"] for model in models}
-    if len(trained) > 1 or len(ranges) != 1:
-        return ""
-    prefix = "trained: " if part == "trained" and trained != {0} else ""
-    return prefix + ranges.pop()
-
-
-def _range(row: Result) -> str:
-    return f"{row['start'] + 1:,} … {row['stop']:,}"
+def _part_loss(row: Result | None) -> str:
+    """Format the loss in a part, with its positions."""
+    if row is None:
+        return NONE
+    loss = with_error(row["mean"], row["deviation"])
+    return f"{loss} ({row['pieces']}): {row['start'] + 1:,} … {row['stop']:,}"
 
 
 # The table of the ablation: the change of the loss when a part of the model is removed.
@@ -233,86 +147,47 @@ def ablation_table(result: Result) -> Table:
     return Table(head=head, rows=rows, caption=ABLATION_CAPTION)
 
 
-def ablation_rows(result: Result) -> list[Row]:
-    """Return one CSV row per model and removed part."""
-    rows = []
-    for change in result["models"]:
-        row = {"model": change["model"], "part": change["part"]}
-        for stretch in ("within", "past"):
-            low, high = change["interval"][stretch]
-            row |= {stretch: change[stretch], f"{stretch}_low": low, f"{stretch}_high": high}
-            row[f"{stretch}_n"] = change["pieces"][stretch]
-        rows.append(row)
-    return rows
-
-
 # The table of the properties of position encodings (table 7 of the SPE paper).
 
 PROBES = """T: translation invariance, M: monotonicity; lower is better. Best head ± standard error, over {tokens}
-    tokens. Columns: positions of the queries and, below, the largest offset of the keys, in tokens, or in sixteenths
-    for encodings in musical time. The decay of heads with horizons is off. –: all weights in the range are equal, or
-    the model cannot read sequences of that length.{without}"""
-WITHOUT = " The first layer's weights of {names} are equal at all offsets and carry no position."
+    tokens. Columns: positions of the queries and, below, the largest offset of the keys, in trained lengths (512 for
+    untrained models). The decay of heads with horizons is off. –: all weights in the range are equal, or the model
+    cannot read sequences of that length."""
 
 
 def positions_table(result: Result) -> Table:
     """Return both metrics of the best head for each range of queries and offsets."""
     # A model with a maximum sequence length has no ranges past it.
     furthest = max(result["models"], key=lambda model: len(model["probes"]["best_table"]))
-    first = furthest["probes"]["best_table"]
-    alike = len({model["probes"]["length"] for model in result["models"]}) == 1
-    head = ["model", "", *(_range_title(row, furthest, alike) for row in first)]
-    rows: list[list[str]] = []
-    values: dict[str, list[list[float | None]]] = {"translation": [], "monotonicity": []}
+    first, length = furthest["probes"]["best_table"], furthest["probes"]["length"]
+    rows = []
     for model in result["models"]:
+        found = model["probes"]["best_table"]
         for metric, letter in (("translation", "T"), ("monotonicity", "M")):
-            found = model["probes"]["best_table"]
             cells = [with_error(row[metric], row.get(f"{metric}_error")) for row in found]
             cells += [NONE] * (len(first) - len(found))
-            values[metric].append([row[metric] for row in found])
             rows.append([model["model"] if letter == "T" else "", letter, *cells])
-    best = []
-    for offset, metric in enumerate(values):
-        for column in range(len(first)):
-            by_model = [v[column] if column < len(v) else None for v in values[metric]]
-            best += [(2 * i + offset, j) for i, j in lowest(by_model, column + 2)]
     sizes = {row["tokens"] for m in result["models"] for row in m["probes"]["best_table"]}
     tokens = " or ".join(map(str, sorted(sizes)))
     return Table(
-        head=head,
+        head=["model", "", *(_range_title(row, length) for row in first)],
         rows=rows,
-        caption=filled(PROBES, tokens=tokens, without=_without(values["translation"], result)),
-        best=best if len(result["models"]) > 1 else (),
+        caption=filled(PROBES, tokens=tokens),
     )
 
 
-def probe_rows(result: Result) -> list[Row]:
-    """Return one CSV row per model, head and range."""
-    return [
-        {**model_columns(model), "ranges": name, **row}
-        for model in result["models"]
-        for name in ("table", "figure")
-        for row in model["probes"][name]
-    ]
-
-
-def _without(values: list[list[float | None]], result: Result) -> str:
-    """Name the models whose weights carry no position."""
-    pairs = zip(result["models"], values, strict=True)
-    names = [model["model"] for model, found in pairs if set(found) <= {None}]
-    return WITHOUT.format(names=listed(names)) if names else ""
-
-
-def _range_title(row: Result, model: Result, alike: bool) -> str:
-    if alike:
-        return f"{row['start'] + 1} … {row['stop']}\n< {row['offset']}"
-    length = model["probes"]["length"]
-    return f"{row['start'] / length:g} … {row['stop'] / length:g} N\n< {row['offset'] / length:g} N"
+def _range_title(row: Result, length: int) -> str:
+    start, stop, offset = (row[name] / length for name in ("start", "stop", "offset"))
+    return f"{start:g} … {stop:g}\n< {offset:g}"
 
 
 # The tables of whole pieces: form, infilling, accompaniment, originality and plans.
 
 KINDS = {
+    "extrapolation": "Loss past the trained length",
+    "ablation": "Ablation",
+    "positions": "Properties of the position encodings",
+    "continuation": "Style of continuations",
     "form": "Form and endings of continuations",
     "infilling": "Infilling",
     "accompaniment": "Accompaniment",
@@ -386,24 +261,6 @@ def whole_pieces_table(kind: str, result: Result) -> Table:
     )
 
 
-def whole_pieces_rows(kind: str, result: Result) -> list[Row]:
-    """Return one CSV row per model, measure and side of the comparison."""
-    return [
-        {
-            "kind": kind,
-            "data": result["data"],
-            "model": model["model"],
-            "measure": _measure(row),
-            "side": side,
-            **row[side],
-        }
-        for model in result["models"]
-        for row in model["table"]
-        for side in SIDES[kind]
-        if row.get(side) is not None
-    ]
-
-
 def _measure(row: Result) -> str:
     if "part" not in row:
         return row["measure"]
@@ -447,30 +304,16 @@ def realism_table(result: Result) -> Table:
     return Table(head=head, rows=rows, caption=filled(REALISM_CAPTION))
 
 
-def realism_rows(result: Result) -> list[Row]:
-    """Return one CSV row per model and test or statistic."""
-    return [
-        {"data": result["data"], "model": model["model"], **row}
-        for model in result["models"]
-        for row in model["table"]
-    ]
+# The table of each kind of experiment.
 
-
-# The table of each kind of experiment, and the rows of its CSV file.
-
-_TABLES: dict[str, tuple[Callable[[Result], Table], Callable[[Result], list[Row]]]] = {
-    "extrapolation": (extrapolation_table, extrapolation_rows),
-    "ablation": (ablation_table, ablation_rows),
-    "positions": (positions_table, probe_rows),
-    "realism": (realism_table, realism_rows),
+_TABLES: dict[str, Callable[[Result], Table]] = {
+    "extrapolation": extrapolation_table,
+    "ablation": ablation_table,
+    "positions": positions_table,
+    "realism": realism_table,
 }
 
 
 def table_of(kind: str, result: Result) -> Table:
     """Return the table of an experiment's result."""
-    return _TABLES[kind][0](result) if kind in _TABLES else whole_pieces_table(kind, result)
-
-
-def rows_of(kind: str, result: Result) -> list[Row]:
-    """Return the CSV rows of an experiment's result."""
-    return _TABLES[kind][1](result) if kind in _TABLES else whole_pieces_rows(kind, result)
+    return _TABLES[kind](result) if kind in _TABLES else whole_pieces_table(kind, result)

@@ -162,9 +162,10 @@ def test_from_raw_data_to_a_report(place: Path, monkeypatch):
         musicgen(line)
     for name in ("pop-piano-sine-spe", "finetune"):
         assert (place / "runs" / name / "model" / "model.safetensors").exists()
-    losses = (place / "report" / "extrapolation.csv").read_text(encoding="utf-8").splitlines()
-    assert len(losses) > 1
-    assert "pop-piano-sine-spe" in losses[1]
+    found = json.loads((place / "report" / "results.json").read_text(encoding="utf-8"))
+    losses = found["experiments"][0]
+    assert losses["kind"] == "extrapolation"
+    assert losses["models"][0]["model"] == "pop-piano-sine-spe"
     assert list((place / "grooves").glob("*/own*.mid"))
 
 

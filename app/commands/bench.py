@@ -29,7 +29,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print one row per task."""
-    from evaluation.bench import bench, gpu_facts
+    from evaluation.bench import bench
     from musicgen.common.processes import machine
 
     check_counts(arguments, "rounds")
@@ -44,8 +44,6 @@ def run(arguments: argparse.Namespace) -> None:
     output.write("")
     for row in rows:
         output.write(f"{row['name']}: {row['work'].strip(' …')}\n  {row['size']}")
-    for name, value in gpu_facts(rows).items():
-        output.write(f"GPU training step: {name.replace('_', ' ')} {value:,.3g}")
 
 
 def _cells(row: dict[str, Any]) -> list[str]:

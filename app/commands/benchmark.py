@@ -34,13 +34,12 @@ examples:
   musicgen benchmark listops --short -o runs/listops
   musicgen benchmark language ~/texts --short --encodings none rope sine_spe flt
   musicgen benchmark language ~/texts --short --encodings lrpe lrpe:angles=a lrpe:type=mixed
-  musicgen benchmark pathfinder --short --features relu --seeds 5
   musicgen benchmark text aclImdb --recipe text-permuteformer --device cuda
   musicgen benchmark music data/pop909 --seconds 120 -o runs/parts
 
-An interrupted benchmark resumes when it is run again with the same -o. DIR also gets the table (benchmark.md) and, for
-language and music, a figure of the perplexities (benchmark.png). `musicgen evaluate report MODEL --benchmarks DIR`
-shows the table in its report. The recipes are in evaluation/benchmarks/recipes, one file per task; the encodings are
+An interrupted benchmark resumes when it is run again with the same -o. DIR also gets benchmark.json and, for language
+and music, a figure of the perplexities (benchmark.png). `musicgen evaluate report MODEL --benchmarks DIR` shows the
+table in its report. The recipes are in evaluation/benchmarks/recipes, one file per task; the encodings are
 in evaluation/benchmarks/variants.py.
 """
 
@@ -57,7 +56,6 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--encodings", nargs="+", metavar="NAME",
         help="what to compare, as NAME or NAME:KEY=VALUE,… (default: the recipe's)",
     )  # fmt: skip
-    parser.add_argument("--features", metavar="NAME", help="feature map: favor, relu or elu")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs per encoding")
     parser.add_argument(
         "--steps", type=int, metavar="N", help="training steps (default: the recipe's)"
@@ -66,7 +64,6 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--seconds", type=int, metavar="N",
         help="train each run for N seconds of processor time, instead of for --steps",
     )  # fmt: skip
-    parser.add_argument("--unit", choices=("bytes", "words"), help="tokens of the task language")
     parser.add_argument("--device", default="cpu", help="where to compute, such as cuda")
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="folder for the results, to resume from"
@@ -79,7 +76,6 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.benchmarks.run import (
         benchmark,
         example_remarks,
-        plain,
         suitable,
         table_with_papers,
     )
@@ -105,52 +101,57 @@ def run(arguments: argparse.Namespace) -> None:
             recipe, data, encodings=list(dict.fromkeys(names)), seeds=arguments.seeds,
             device=chosen_device(arguments), folder=arguments.output, progress=progress,
         )  # fmt: skip
-    output.remark(f"{row.encoding}: {row.failed}." for row in rows if row.failed)
+    failures = [f"{row.encoding}: {row.failed}." for row in rows if row.failed]
+    output.remark(failures)
     if not any(row.values for row in rows):
         raise ValueError("no encoding could be measured, for the reasons above")
     table = table_with_papers(arguments.task, rows, data.rules)
+    data = replace(data, remarks=[*data.remarks, *failures])
+    summary = _summary(recipe, data, rows, table)
     if arguments.output is not None:
-        _write(arguments.output, recipe, data, rows, table)
-    result = {"task": arguments.task, "rules": data.rules, "rows": [*map(plain, rows)]}
-    output.write_result(arguments.json, result, output.table(table))
+        _write(arguments.output, summary, rows)
+    output.write_result(arguments.json, summary, output.table(table))
 
 
-def _write(
-    folder: Path, recipe: Recipe, data: Material, rows: list[Row], table: list[list[str]]
-) -> None:
-    """Write the table, a figure of perplexities, and benchmark.json, which `evaluate report --benchmarks` reads."""
+def _summary(
+    recipe: Recipe, data: Material, rows: list[Row], table: list[list[str]]
+) -> dict[str, Any]:
+    """Return benchmark.json, whose table `evaluate report --benchmarks` shows."""
     import torch
 
     from app.commands.evaluate.study_options import command_line
-    from evaluation.benchmarks.run import SUMMARY, control_of, plain
-    from evaluation.benchmarks.training import STEPS
-    from evaluation.figures import changes, png
+    from evaluation.benchmarks.run import plain
+    from evaluation.benchmarks.tasks import TASKS
     from musicgen.common.processes import machine
-    from tokenization.whole_file import write_bytes, write_json, write_text
-    from tokenization.wording import markdown
 
-    given = recipe.optimiser
-    training = {
-        **{key: given.get(key) for key in ("steps", "seconds", "epochs", "batch")},
-        "learning_rate": float(given["learning_rate"]),
-    }
-    facts = {
+    return {
         "task": recipe.task,
+        "what": TASKS[recipe.task].about,
         "command": command_line(),
         "about": recipe.about,
         "remarks": data.remarks,
-        "training": training,
+        "training": recipe.optimiser,
         "machine": machine(),
         "threads": torch.get_num_threads(),
+        "table": table,
         "rules": data.rules,
         "rows": [*map(plain, rows)],
     }
-    write_json(folder / SUMMARY, facts)
-    if data.corpus is not None and (control := control_of(rows)) is not None:
-        measures = [name for name in control.values[0] if name != STEPS]
+
+
+def _write(folder: Path, summary: dict[str, Any], rows: list[Row]) -> None:
+    """Write the summary, and a figure of perplexities."""
+    from evaluation.benchmarks.run import SUMMARY, control_of
+    from evaluation.benchmarks.training import STEPS
+    from evaluation.figures import changes, png
+    from tokenization.whole_file import write_bytes, write_json
+
+    write_json(folder / SUMMARY, summary)
+    control = control_of(rows)
+    measures = [] if control is None else [name for name in control.values[0] if name != STEPS]
+    if control is not None and "accuracy" not in measures:
         drawn = changes(rows, control, [measures[0], measures[-1]])
         write_bytes(folder / "benchmark.png", png(drawn))
-    write_text(folder / "benchmark.md", f"{markdown(table)}\n")
 
 
 def _recipe(arguments: argparse.Namespace) -> Recipe:
@@ -161,23 +162,8 @@ def _recipe(arguments: argparse.Namespace) -> Recipe:
     found = recipe(arguments.recipe or own)
     if found.task != arguments.task:
         raise ValueError(f"recipe {arguments.recipe} belongs to the task {found.task}, not {task}")
-    if arguments.features:
-        found = replace(
-            found, model={**found.model, "features": _features(found, arguments.features)}
-        )
     for name in ("steps", "seconds"):
         if (value := getattr(arguments, name)) is not None:
             optimiser = {k: v for k, v in found.optimiser.items() if k != "epochs"}
             found = replace(found, optimiser={"steps": 1, **optimiser, name: value})
-    if arguments.unit:
-        if task != "language":
-            raise ValueError(f"--unit is only for the task language, not {task}")
-        found = replace(found, data=replace(found.data, unit=arguments.unit))
     return found
-
-
-def _features(found: Recipe, name: str) -> dict[str, Any]:
-    """Return another feature map, with the recipe's number of features."""
-    given = found.model.get("features", {})
-    count = given.get("features") if isinstance(given, dict) else None
-    return {"name": name, **({} if count is None else {"features": count})}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -97,10 +96,9 @@ def read_expression(text: str) -> np.ndarray:
 # Pathfinder, with our own generator: are two marks the ends of one path?
 #
 # The task is that of the Long Range Arena (Linsley et al. 2018; Tay et al. 2021), whose pictures are files; accuracies
-# on the two cannot be compared. Every picture has two long paths, possibly some short ones, and marks on two ends of
-# long paths. The class is 1 if both ends belong to one path, otherwise 0. Each picture has a partner of the other class
-# with marks in the same places, so that the marks alone carry no information. The distance between paths is larger than
-# the gap between dashes, so that following a path gives the answer.
+# on the two cannot be compared. Every picture has two paths without gaps, one of which begins in the upper left corner,
+# with a mark; the other mark is on another end. The class is 1 if both marks are on one path, otherwise 0. Each picture
+# has a partner of the other class with marks in the same places, so that the marks alone carry no information.
 #
 # n pictures, S steps of a path.
 
@@ -109,52 +107,17 @@ TRIES = 30  # for a path, before its picture is given up
 PATIENCE = 20  # blocks without a new pair before giving up
 RASTER = 8  # fields per side; the marks of both classes are in the same fields; single pixels if the size is 8
 INK, MARK = 160, 255  # of 0 … 255
-# The ends that can be marked, by class; ends 0 and 1 belong to the first long path, 2 and 3 to the second.
-MARKED = np.array([[[0, 2], [0, 3], [1, 2], [1, 3]], [[0, 1], [0, 1], [2, 3], [2, 3]]])
-WITH_END_0 = 2  # these come first in each class
+# The ends that can be marked besides end 0, by class; ends 0 and 1 belong to the first path, 2 and 3 to the second.
+MARKED = np.array([[2, 3], [1, 1]])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paths:
-    """The paths in a picture; the defaults are for 32 by 32 pixels and dashed paths, as in the benchmark."""
+    """The paths in a picture; the defaults are for 32 by 32 pixels."""
 
-    steps: int = 29  # of one pixel, in each long path
-    short: int = 2  # paths without marks
-    short_steps: int = 8
-    dash: int = 3  # steps that are drawn, followed by
-    gap: int = 2  # steps that are not
-    apart: float = 4.5  # least distance between two paths, in pixels
+    steps: int = 29  # of one pixel
+    apart: float = 4.5  # least distance between the two paths, in pixels
     bend: float = 0.25  # largest turn per step, in radians
-    corner: bool = False  # whether the first path starts in the upper left corner, with a mark
-
-    def __post_init__(self) -> None:
-        if min(self.steps, self.short_steps) < 2 or min(self.short, self.gap) < 0 or self.dash < 1:
-            raise ValueError("a path has 2 steps or more, and a dash 1 or more")
-        if self.apart <= self.widest:
-            raise ValueError(
-                f"apart is {self.apart}, but dashes of one path are up to {self.widest:.2f} pixels apart"
-            )
-
-    @property
-    def widest(self) -> float:
-        """The largest distance between dashes of one path: each of gap + 1 steps changes a coordinate by up to 1."""
-        return (self.gap + 1) * math.sqrt(2)
-
-    @property
-    def all_steps(self) -> list[int]:
-        """The number of steps of each path, the long ones first."""
-        return [self.steps, self.steps, *[self.short_steps] * self.short]
-
-    @property
-    def drawn(self) -> np.ndarray:
-        """Which steps of all paths, concatenated, are drawn: dashes, and the last step of each path."""
-        return np.concatenate(
-            [
-                (np.arange(steps) % (self.dash + self.gap) < self.dash)
-                | (np.arange(steps) == steps - 1)
-                for steps in self.all_steps
-            ]
-        )
 
 
 def pathfinder(
@@ -167,21 +130,21 @@ def pathfinder(
     """Return pictures, (n, size, size), and labels, (n,): pairs of both classes, with all paths different."""
     random = np.random.default_rng(seed)
     seen: set[bytes] = set()
-    waiting: defaultdict[tuple[bytes, int], list[np.ndarray]] = defaultdict(list)
+    waiting: defaultdict[tuple[int, int], list[np.ndarray]] = defaultdict(list)
     pairs: list[tuple[np.ndarray, np.ndarray]] = []  # of classes 0 and 1
     wanted, failures = -(-count // 2), 0
     while len(pairs) < wanted:
         before = len(pairs)
-        for pixels, places, label in _block(random, size, paths):
+        for pixels, place, label in _block(random, size, paths):
             plain = np.minimum(pixels, INK).tobytes()  # without the marks
             if plain in seen:
                 continue
             seen.add(plain)
-            others = waiting[places, 1 - label]
+            others = waiting[place, 1 - label]
             if others:
                 pairs.append((others.pop(), pixels) if label else (pixels, others.pop()))
             else:
-                waiting[places, label].append(pixels)
+                waiting[place, label].append(pixels)
         failures = failures + 1 if len(pairs) == before else 0
         if failures > PATIENCE:
             raise ValueError(
@@ -195,25 +158,23 @@ def pathfinder(
 
 def _block(
     random: np.random.Generator, size: int, paths: Paths
-) -> Iterator[tuple[np.ndarray, bytes, int]]:
-    """Draw pictures with the fields of their marks and their labels; those whose paths do not fit are left out."""
+) -> Iterator[tuple[np.ndarray, int, int]]:
+    """Draw pictures with the field of the second mark and their labels; those whose paths do not fit are left out."""
     cells = np.empty((BLOCK, 0, 2), dtype=np.int64)
-    for number, steps in enumerate(paths.all_steps):
-        curves = partial(_curves, random, steps, size, paths.bend, paths.corner and number == 0)
-        path, fits = _placed(curves, steps, size, paths.apart, cells)
+    for in_corner in (True, False):
+        curves = partial(_curves, random, paths.steps, size, paths.bend, in_corner)
+        path, fits = _placed(curves, paths.steps, size, paths.apart, cells)
         cells = np.concatenate([cells, path], 1)[fits]
-    second = paths.steps
-    ends = cells[:, [0, second - 1, second, 2 * second - 1]]  # (n, 4, 2)
+    ends = cells[:, [0, paths.steps - 1, paths.steps, 2 * paths.steps - 1]]  # (n, 4, 2)
     labels = random.integers(2, size=len(cells))
-    rows = np.arange(len(cells))[:, None]
-    choices = WITH_END_0 if paths.corner else MARKED.shape[1]
-    marks = ends[rows, MARKED[labels, random.integers(choices, size=len(cells))]]  # (n, 2, 2)
+    rows = np.arange(len(cells))
+    second = ends[rows, MARKED[labels, random.integers(2, size=len(cells))]]  # (n, 2)
     pixels = np.zeros((len(cells), size, size), dtype=np.uint8)
-    for places, value in ((cells[:, paths.drawn], INK), (marks, MARK)):
-        pixels[rows, places[..., 0], places[..., 1]] = value
-    fields = np.sort((marks * RASTER // size) @ [RASTER, 1], axis=1)  # (n, 2)
-    for one, places, label in zip(pixels, fields, labels.tolist(), strict=True):
-        yield one, places.tobytes(), label
+    pixels[rows[:, None], cells[..., 0], cells[..., 1]] = INK
+    pixels[:, 0, 0] = MARK
+    pixels[rows, second[:, 0], second[:, 1]] = MARK
+    fields = (second * RASTER // size) @ [RASTER, 1]
+    yield from zip(pixels, fields.tolist(), labels.tolist(), strict=True)
 
 
 def _placed(
@@ -235,11 +196,11 @@ def _placed(
 
 
 def _curves(
-    random: np.random.Generator, steps: int, size: int, bend: float, corner: bool, count: int
+    random: np.random.Generator, steps: int, size: int, bend: float, in_corner: bool, count: int
 ) -> np.ndarray:
     """Draw curves that turn a little at each step; return their cells, (count, steps, 2)."""
-    place = np.zeros((count, 2)) if corner else random.uniform(0, size - 1, (count, 2))
-    angle = random.uniform(0, np.pi / 2 if corner else 2 * np.pi, count)
+    place = np.zeros((count, 2)) if in_corner else random.uniform(0, size - 1, (count, 2))
+    angle = random.uniform(0, np.pi / 2 if in_corner else 2 * np.pi, count)
     turn = np.zeros(count)
     cells = np.empty((count, steps, 2), dtype=np.int64)
     for step in range(steps):
@@ -255,71 +216,34 @@ def _distances(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.sqrt(((one[:, :, None] - other[:, None]) ** 2).sum(-1))
 
 
-# Rules for Pathfinder that do not follow a path: logistic regression on statistics of the pixels, and on the drawn
-# fraction of the straight line between the marks, which gives the answer if a path is nearly straight.
-
 Pictures = tuple[np.ndarray, np.ndarray]
 """Pictures, (n, size, size), and labels, (n,)."""
 
 
-def rules(train: Pictures, test: Pictures) -> dict[str, float]:
-    """Fit each rule to the training pictures, and return its accuracy on the test."""
-    named = {
-        "rule by lit pixels, places and distance of marks": counts,
-        "rule by lit pixels on the line between marks": line,
-    }
-    return {
-        name: _accuracy(of(train[0]), train[1], of(test[0]), test[1]) for name, of in named.items()
-    }
+def line_rule(train: Pictures, test: Pictures) -> float:
+    """Return the test accuracy of a rule that does not follow the path, fitted to the training pictures.
 
-
-def counts(pixels: np.ndarray) -> np.ndarray:
-    """Count the drawn pixels and those next to marks, and measure the distance and position of the marks."""
-    count, size, _ = pixels.shape
-    marks = marks_of(pixels)
-    apart = np.abs(marks[:, 1] - marks[:, 0])  # (n, 2)
-    middle = np.abs(marks.mean(1) - (size - 1) / 2)
-    from_middle = np.abs(marks - (size - 1) / 2).max(-1)  # (n, 2)
-    padded = np.pad(pixels > 0, ((0, 0), (1, 1), (1, 1)))
-    next_to_marks = sum(
-        padded[np.arange(count), marks[:, end, 0] + row, marks[:, end, 1] + column].astype(float)
-        for end in range(2)
-        for row in range(3)
-        for column in range(3)
-    )
-    columns = [
-        (pixels > 0).sum((1, 2)), next_to_marks, np.hypot(*apart.T), apart.min(1), apart.max(1),
-        middle.min(1), middle.max(1), from_middle.min(1), from_middle.max(1),
-    ]  # fmt: skip
-    return np.stack(columns, 1).astype(float)
-
-
-def line(pixels: np.ndarray) -> np.ndarray:
-    """Return the drawn fraction of the straight line between the marks, (n, 1)."""
-    count, size, _ = pixels.shape
-    marks = marks_of(pixels)
-    along = np.linspace(0, 1, 2 * size)[:, None]
-    places = np.rint(marks[:, :1] + along * (marks[:, 1:] - marks[:, :1])).astype(int)
-    drawn = pixels[np.arange(count)[:, None], places[..., 0], places[..., 1]] > 0
-    return drawn.mean(1, keepdims=True)
-
-
-def marks_of(pixels: np.ndarray) -> np.ndarray:
-    """Return the rows and columns of both marks, (n, 2, 2)."""
-    return np.argwhere(pixels == MARK)[:, 1:].reshape(len(pixels), 2, 2)
-
-
-def _accuracy(
-    train: np.ndarray, labels: np.ndarray, test: np.ndarray, answers: np.ndarray
-) -> float:
-    """Return the test accuracy of logistic regression on the values and their squares."""
+    It is logistic regression on the drawn fraction of the straight line between the marks and on its square.
+    """
     from sklearn.linear_model import LogisticRegression  # takes seconds to import
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import FunctionTransformer, StandardScaler
+    from sklearn.preprocessing import StandardScaler
 
-    squared = FunctionTransformer(lambda values: np.hstack([values, values**2]))
-    model = make_pipeline(StandardScaler(), squared, LogisticRegression(max_iter=1000))
-    return float(model.fit(train, labels).score(test, answers))
+    def values(pixels: np.ndarray) -> np.ndarray:
+        drawn = _drawn_between_marks(pixels)
+        return np.stack([drawn, drawn**2], 1)
+
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    return float(model.fit(values(train[0]), train[1]).score(values(test[0]), test[1]))
+
+
+def _drawn_between_marks(pixels: np.ndarray) -> np.ndarray:
+    """Return the drawn fraction of the straight line between the marks, (n,)."""
+    count, size, _ = pixels.shape
+    marks = np.argwhere(pixels == MARK)[:, 1:].reshape(count, 2, 2)
+    along = np.linspace(0, 1, 2 * size)[:, None]
+    places = np.rint(marks[:, :1] + along * (marks[:, 1:] - marks[:, :1])).astype(int)
+    return (pixels[np.arange(count)[:, None], places[..., 0], places[..., 1]] > 0).mean(1)
 
 
 # Points in space: is the field of some charges positive at a probe?

@@ -1,10 +1,10 @@
-"""Alternatives to causal linear attention: bidirectional, random features, gates, the delta rule, Toeplitz."""
+"""Alternatives to causal linear attention: bidirectional, decay by token, the delta rule."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -46,11 +46,6 @@ class WholePassage(Passage):
     present: Tensor | None = None  # (B, T), False for padding; None: no padding
 
 
-def without_padding(fk: Tensor, passage: WholePassage) -> Tensor:
-    """Set the features of padding keys to 0: (B, T, H, M)."""
-    return fk if passage.present is None else fk * passage.present[..., None, None].to(fk.dtype)
-
-
 class WholeAttention(Attention):
     """Bidirectional attention."""
 
@@ -63,48 +58,13 @@ class WholeAttention(Attention):
     ) -> tuple[Tensor, Any]:
         """Attend to all positions except for padding."""
         assert isinstance(passage, WholePassage), "bidirectional attention needs the padding"
-        fk = without_padding(fk, passage)
+        if passage.present is not None:
+            fk = fk * passage.present[..., None, None].to(fk.dtype)
         return super().attend(x, fq, fk, v, passage, None)[0], None
 
 
-# Random feature attention (Peng et al. 2021), with or without a gate. Queries and keys have length one, so that the
-# softmax and the Gaussian kernel differ by a constant factor, which cancels.
-#
-# - `gaussian`: φ(x) = √(2/M) [sin ωx, cos ωx] with E[φ(x)·φ(y)] = exp(−|σ(x − y)|²/2).
-# - `arccos`: φ(x) = √(2/M) max(ωx, 0); the mean product is the arc-cosine kernel of order one.
-# - The gate: S_t = g_t S_{t−1} + (1 − g_t) φ(k_t) v_tᵀ, where g_t depends on token and head.
-#
-# B batch, T time, H heads, W width, M features, D value width.
-
-# Gaussian features can be negative, so the sum of a query's weights can be close to 0, and dividing by it unbounded.
-# The least sum, relative to the number of keys:
-SMALLEST_SUM = 1e-2
 GATED_CHUNK = 64  # positions per block
 DECAYS = (8, 100_000)  # initial memory of the first and the last head, in tokens
-
-
-class RandomFeatures(FeatureMap):
-    """φ of unit vectors, scaled by a learned σ per dimension."""
-
-    def __init__(
-        self, width: int, features: int, kind: Literal["gaussian", "arccos"] = "gaussian"
-    ) -> None:
-        if kind == "gaussian" and features % 2:
-            raise ValueError(f"Gaussian features come in pairs; {features} is odd")
-        super().__init__(width, features, features // 2 if kind == "gaussian" else features)
-        self.kind = kind
-        self.log_scale = nn.Parameter(torch.zeros(width))  # log σ
-
-    def queries(self, x: Tensor) -> Tensor:
-        """Return φ(q)."""
-        u = self._projected(functional.normalize(x, dim=-1) * self.log_scale.exp())
-        if self.kind == "gaussian":
-            return torch.cat([u.sin(), u.cos()], -1) * (2 / self.features) ** 0.5
-        return u.relu() * (2 / self.features) ** 0.5
-
-    def keys(self, x: Tensor) -> Tensor:
-        """Return φ(k)."""
-        return self.queries(x)
 
 
 def gated_sums(q: Tensor, k: Tensor, v: Tensor, log_gates: Tensor) -> Tensor:
@@ -126,39 +86,6 @@ def gated_sums(q: Tensor, k: Tensor, v: Tensor, log_gates: Tensor) -> Tensor:
         left = (sums[..., -1:] - sums).exp().unsqueeze(-1)
         state = state * sums[..., -1:].exp().unsqueeze(-1) + (ks * left).mT @ vs
     return torch.cat(parts, 2).transpose(1, 2)
-
-
-class RandomFeatureAttention(Attention):
-    """Causal attention with random features, optionally gated."""
-
-    def __init__(
-        self, config: ModelConfig, layer: int, features: FeatureMap, *, gated: bool = False
-    ) -> None:
-        if config.horizons is not None:
-            raise ValueError(
-                "random feature attention has a gate instead of horizons; leave out horizons"
-            )
-        super().__init__(config, layer, features)
-        self.gate = Linear(config.width, config.heads) if gated else None
-        if self.gate is not None:
-            nn.init.zeros_(self.gate.weight)
-            nn.init.constant_(self.gate.bias, 3.0)  # an initial memory of about 20 tokens
-
-    def attend(
-        self, x: Tensor, fq: Tensor, fk: Tensor, v: Tensor, passage: Passage, state: Any
-    ) -> tuple[Tensor, Any]:
-        """Attend to the earlier positions; the gate forgets them."""
-        _check_whole_and_causal("random feature attention", passage, state)
-        values = functional.pad(v, (0, 1), value=1.0)
-        if self.gate is None:
-            empty = fq.new_zeros(len(x), self.heads, fq.shape[-1], values.shape[-1])
-            y, _ = parallel_sums(fq, fk, values, None, empty, chunk=self.chunk)
-            keys = torch.arange(1, x.shape[1] + 1, device=x.device).view(1, -1, 1, 1)
-        else:
-            logs = functional.logsigmoid(self.gate(x))
-            y = gated_sums(fq, fk * -torch.expm1(logs).unsqueeze(-1), values, logs)
-            keys = 1
-        return y[..., :-1] / y[..., -1:].clamp(min=SMALLEST_SUM * keys), None
 
 
 # Decay by token: a factor per head that depends on the token, as gated linear attention has per feature (Yang et al.
@@ -186,7 +113,6 @@ class TokenDecayAttention(Attention):
         self, x: Tensor, fq: Tensor, fk: Tensor, v: Tensor, passage: Passage, state: Any
     ) -> tuple[Tensor, Any]:
         """Attend to the earlier positions, with the decay of the tokens since."""
-        _check_whole_and_causal("decay by token", passage, state)
         logs = functional.logsigmoid(self.gate(x))
         if self.norm is not None:
             return self.norm(gated_sums(fq, fk, v, logs)), None
@@ -241,66 +167,7 @@ class DeltaAttention(Attention):
         self, x: Tensor, fq: Tensor, fk: Tensor, v: Tensor, passage: Passage, state: Any
     ) -> tuple[Tensor, Any]:
         """Read the values that the earlier positions have stored."""
-        _check_whole_and_causal("the delta rule", passage, state)
         return self.norm(delta_sums(fq, fk, v, self.rate(x).sigmoid())), None
-
-
-def _check_whole_and_causal(what: str, passage: Passage, state: Any) -> None:
-    if state is not None or isinstance(passage, WholePassage):
-        raise ValueError(f"{what} is only implemented for whole sequences and causal models")
-
-
-# Log-linear attention (Luo et al. 2021): a learned weight for every distance, by FFT instead of a (T, T) matrix.
-#
-#     out_i = Σ_j c_{i−j} (fq_i·fk_j) v_j / Σ_j c_{i−j} (fq_i·fk_j),  c = exp b
-#
-# The sums over j are convolutions of c with each product of a feature and a value: O(T log T) time, but memory for M·D
-# columns. B batch, T time, H heads, M features, D value width.
-
-REACH = 512  # distances with a weight of their own; all further ones share the last
-
-
-def toeplitz_attend(fq: Tensor, fk: Tensor, v: Tensor, weights: Tensor) -> Tensor:
-    """Attend with a weight per distance: fq, fk (B, T, H, M), v (B, T, H, D), c (H, 2T − 1) for −(T − 1) … T − 1."""
-    length = fq.shape[1]
-    products = torch.einsum("bthm,bthd->bhmdt", fk, functional.pad(v, (0, 1), value=1.0))
-    # A circular convolution of length 2T: lag −l is at 2T − l, and index T, which belongs to no lag, is 0.
-    circle = torch.cat(
-        [weights[:, length - 1 :], weights.new_zeros(len(weights), 1), weights[:, : length - 1]], 1
-    )
-    spectrum = torch.fft.rfft(products, 2 * length) * torch.fft.rfft(circle)[:, None, None]
-    summed = torch.fft.irfft(spectrum, 2 * length)[..., :length]
-    y = torch.einsum("bthm,bhmdt->bthd", fq, summed)
-    # The rounding errors of an FFT are relative to the largest sum, so a small sum can be 0 or negative.
-    return y[..., :-1] / y[..., -1:].clamp(min=GUARD)
-
-
-class ToeplitzAttention(Attention):
-    """Attention with a learned weight per head and distance, causal or not."""
-
-    def __init__(self, config: ModelConfig, layer: int, features: FeatureMap | None) -> None:
-        if config.horizons is not None:
-            raise ValueError(
-                "log-linear attention learns the weights of distances; leave out horizons"
-            )
-        super().__init__(config, layer, features)
-        self.bias = nn.Parameter(torch.zeros(config.heads, 2 * REACH + 1))  # b, from −REACH on
-
-    def weights(self, length: int, *, causal: bool) -> Tensor:
-        """Return c for the distances −(T − 1) … T − 1, (H, 2T − 1); if causal, 0 for later positions."""
-        lags = torch.arange(1 - length, length, device=self.bias.device)
-        found = self.bias[:, lags.clamp(-REACH, REACH) + REACH].exp()
-        return found * (lags >= 0) if causal else found
-
-    def attend(
-        self, x: Tensor, fq: Tensor, fk: Tensor, v: Tensor, passage: Passage, state: Any
-    ) -> tuple[Tensor, Any]:
-        """Attend to all positions, or to the earlier ones."""
-        if state is not None:
-            raise ValueError("log-linear attention has no state: it needs whole sequences")
-        if whole := isinstance(passage, WholePassage):
-            fk = without_padding(fk, passage)
-        return toeplitz_attend(fq, fk, v, self.weights(x.shape[1], causal=not whole)), None
 
 
 def mixed(
@@ -309,19 +176,12 @@ def mixed(
     """Return the kind of attention named `mixer`, with the same projections."""
     if mixer in ("linear", "softmax"):
         return attention
-    if mixer == "toeplitz":
-        other: Attention = ToeplitzAttention(config, layer, attention.features)
-    elif mixer == "decay_by_token":
-        other = TokenDecayAttention(config, layer, attention.features)
+    unit = UnitFeatures(width, width, None)
+    if mixer == "decay_by_token":
+        other: Attention = TokenDecayAttention(config, layer, attention.features)
     elif mixer == "decay_by_token_normed":
-        unit = UnitFeatures(width, width, None)
         other = TokenDecayAttention(config, layer, unit, normed=True)
-    elif mixer == "delta":
-        other = DeltaAttention(config, layer, UnitFeatures(width, width, None))
     else:
-        kind = "arccos" if mixer == "rfa_arccos" else "gaussian"
-        features = RandomFeatures(width, config.shape().features, kind)
-        gated = mixer == "rfa_gated"
-        other = RandomFeatureAttention(config, layer, features, gated=gated)
+        other = DeltaAttention(config, layer, unit)
     other.qkv, other.output, other.metre = attention.qkv, attention.output, attention.metre
     return other

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -13,7 +12,6 @@ from torch import Generator, Tensor, nn
 from musicgen.position.base import Position, Shape, Window
 from musicgen.position.flt import AppendedFeatures, FltCode, mask_features
 from musicgen.position.permuteformer import PermutationPowers, permuted
-from musicgen.position.spe.base import Contraction, SpeConfig, StochasticPosition, contract
 from tokenization.records import check_fields
 
 # PermuteFormer on a grid (Chen 2021, section 3.5): φ(q) at place (x, y) becomes P_πx^x P_πy^y φ(q) (equation 14). Each
@@ -85,80 +83,6 @@ class GridPermuteformer(Position):
         return permuted(fq, fk, indices)
 
 
-# convSPE in N dimensions (Liutkus et al. 2021, equation 22 with n in ℤᴺ): learned filters of noise on a grid, by FFT.
-#
-# q̄[n] = Σ_p filter_q[p] noise[n + p] for p in a box of P taps per dimension, so that the expectation of q̄[m]·k̄[n] is
-# the correlation of the filters at m − n: it vanishes for places further apart than P in any dimension.
-#
-# H heads, D head width, P taps, R realisations, T cells of the grid, row by row.
-
-
-@dataclass(frozen=True, kw_only=True)
-class GridConvSpeConfig(SpeConfig):
-    """The values of GridConvSpe, whose layers share one code, as in the paper's experiments on the Long Range Arena."""
-
-    sizes: tuple[int, ...] = (32, 32)
-    taps: int = 8  # P, in each dimension
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fields(self, "taps")
-        check_sizes(self.sizes)
-        if not self.shared:
-            raise ValueError("on a grid, all layers share one code; leave out `shared`")
-
-
-class GridConvSpe(StochasticPosition):
-    """Two learned filters of P × … × P taps for each head and feature."""
-
-    def __init__(self, config: GridConvSpeConfig, shape: Shape) -> None:
-        super().__init__(config, shape)
-        dimensions = len(config.sizes)
-        size = (2, shape.heads, shape.head_width, *[config.taps] * dimensions)
-        self.filters = nn.Parameter(torch.rand(size) / (config.taps**dimensions / 2) ** 0.5)
-
-    def draw(self, generator: Generator) -> Tensor:
-        """Draw the noise of the grid and of the taps past its edges: (H, D, R, *)."""
-        around = [size + self.config.taps - 1 for size in self.config.sizes]
-        size = (self.shape.heads, self.shape.head_width, self.realisations, *around)
-        return torch.randn(size, generator=generator, device=generator.device).to(self.filters)
-
-    def long(
-        self, noise: Tensor, slot: int, start: int, stop: int, times: Tensor | None
-    ) -> Contraction:
-        """Compute the code of the cells from start to stop."""
-        return partial(_placed, self.materialise(noise, slot, start, stop))
-
-    def materialise(self, noise: Tensor, slot: int, start: int, stop: int) -> tuple[Tensor, Tensor]:
-        """Return q̄ and k̄ of a range of cells, (T, H, D, R) each."""
-        sizes = self.config.sizes
-        if stop > math.prod(sizes):
-            raise ValueError(
-                f"{stop} positions do not fit into a grid of {' by '.join(map(str, sizes))}"
-            )
-        axes, around = tuple(range(-len(sizes), 0)), noise.shape[-len(sizes) :]
-        spectrum = torch.fft.rfftn(noise, dim=axes)
-        filters = torch.fft.rfftn(self.filters * self.scale, s=around, dim=axes)
-        inside = tuple(slice(size) for size in sizes)
-        both = []
-        for side in filters:
-            code = torch.fft.irfftn(spectrum * side.conj().unsqueeze(2), s=around, dim=axes)
-            code = code[(..., *inside)].flatten(3)[..., start:stop]  # (H, D, R, T)
-            both.append(code.permute(3, 0, 1, 2))
-        return both[0], both[1]
-
-
-def _placed(
-    codes: tuple[Tensor, Tensor], q: Tensor, k: Tensor, first: int, gains: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """Contract q and k with q̄ and k̄ of all cells, (T, H, D, R) each: (B, T, H, D) each → (B, T, H, R) each."""
-    placed_q, placed_k = (
-        contract(x if gains is None else x * gains, code[first : first + x.shape[1]])
-        for x, code in zip((q, k), codes, strict=True)
-    )
-    return placed_q, placed_k
-
-
 # FourierLearner in ℓ dimensions (Choromanski et al. 2023): a mask f(r_i − r_j) of places in space, by random features.
 #
 # f(z) = ∫ g(ξ) exp(2πi z·ξ) dξ = E[g(ξ)/p(ξ) cos 2πz·ξ] for ξ ~ p = N(0, 1) in each dimension (equation 4). Places
@@ -169,7 +93,7 @@ def _placed(
 
 @dataclass(frozen=True, kw_only=True)
 class SpaceFltConfig:
-    """The values of SpaceFlt. `gaussian` is equation 6, `radial` the sum of Gaussians of 4.3.1, `box` equation 10.
+    """The values of SpaceFlt. `gaussian` is equation 6, `radial` the sum of Gaussians of 4.3.1.
 
     A component of width w ≤ 1 in frequency has the reach unit / (2πw) in space. Its height is proportional to w^ℓ, and
     few random frequencies fall under a narrow one: at lag 0, the relative variance of the features is
@@ -179,7 +103,7 @@ class SpaceFltConfig:
 
     sizes: tuple[int, ...] | None = (32, 32)  # of a grid; null: places are given with the sequences
     dimensions: int = 2  # without a grid
-    mask: Literal["gaussian", "radial", "box"] = "gaussian"
+    mask: Literal["gaussian", "radial"] = "gaussian"
     random_features: int = 32  # r
     components: int = 8  # N
     unit: float = 1.0  # places are divided by it: 2π times the distance that matters
@@ -198,16 +122,13 @@ class SpaceFltConfig:
 
 
 class SpaceMask(nn.Module):
-    """The Fourier transform g of a mask f: Gaussian mixtures, or a sum of boxes."""
+    """The Fourier transform g of a mask f: a mixture of Gaussians."""
 
     def __init__(self, config: SpaceFltConfig, heads: int) -> None:
         super().__init__()
         self.kind, self.axes = config.mask, config.axes
         size = (heads, config.components)
         self.weights = nn.Parameter(torch.randn(size) / config.components**0.5)
-        if self.kind == "box":
-            self.log_radii = nn.Parameter(torch.rand(*size, self.axes) * 2)
-            return
         self.raw_widths = nn.Parameter(torch.randn(size) - 1)
         if self.kind == "gaussian":
             self.raw_centres = nn.Parameter(torch.randn(*size, self.axes) - 3)
@@ -216,9 +137,6 @@ class SpaceMask(nn.Module):
         """Return g(ξ), (H, n, ℓ) → (H, n)."""
         weights = self.weights.unsqueeze(1)  # (H, 1, N)
         at = xi.unsqueeze(2)  # (H, n, 1, ℓ)
-        if self.kind == "box":
-            radii = self.log_radii.exp().unsqueeze(1)
-            return (weights * (2 * radii * torch.sinc(2 * radii * at)).prod(-1)).sum(-1)
         centres, widths = self.centres_widths()
         distance = ((at - centres.unsqueeze(1)) / widths.unsqueeze(1).unsqueeze(-1)).square()
         return (weights * torch.exp(-distance.sum(-1) / 2)).sum(-1)

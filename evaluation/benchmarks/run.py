@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from evaluation.benchmarks.tasks import TASKS, Material, Progress, Recipe
+from evaluation.benchmarks.tasks import Material, Progress, Recipe
 from evaluation.benchmarks.training import STEPS, Classifier, classified, perplexities
 from evaluation.benchmarks.variants import Variant, language_model, model_config, variant
 from evaluation.study.experiments import Measurement, run
 from musicgen.common.intervals import mean_interval
 from musicgen.performer import parameter_count
-from tokenization.records import json_of, yaml_of
+from tokenization.records import yaml_of
 
 KEPT = ".results"  # the subfolder of the output folder with all measurements
 
@@ -244,7 +244,7 @@ def table_with_papers(
 
 
 def plain(row: Row) -> dict[str, Any]:
-    """Return a row as plain data, which `from_plain` reads."""
+    """Return a row as plain data."""
     means = {measure: row.mean(measure) for measure in (row.values[0] if row.values else {})}
     return {
         **vars(row),
@@ -252,24 +252,6 @@ def plain(row: Row) -> dict[str, Any]:
         "means": {measure: mean for measure, (mean, _) in means.items()},
         "intervals": {measure: half for measure, (_, half) in means.items()},
     }
-
-
-def from_plain(row: Mapping[str, Any]) -> Row:
-    """Return a row from plain data."""
-    return Row(**{field.name: row[field.name] for field in fields(Row)})
-
-
-def read_summary(folder: Path) -> dict[str, Any]:
-    """Read the summary of a finished benchmark; raise ValueError if the folder has none."""
-    file = folder / SUMMARY
-    if not file.is_file():
-        raise ValueError(
-            f"{folder} has no {SUMMARY}; `musicgen benchmark … -o {folder}` writes it when it ends"
-        )
-    found = json_of(file)
-    if not isinstance(found, dict) or found.get("task") not in TASKS or "rows" not in found:
-        raise ValueError(f"{file} is damaged; run `musicgen benchmark` again to replace it")
-    return found
 
 
 def _heading(measure: str) -> str:

@@ -80,10 +80,8 @@ class Classifier(nn.Module):
 
     @torch.no_grad()
     def _initialise(self, generator: Generator) -> None:
-        """Draw the weights as in the music models; gates keep the initialisation of torch."""
-        modules = self.blocks.named_modules()
-        drawn = [(name, module) for name, module in modules if not name.endswith(".gate")]
-        draw_weights(drawn, self.config, generator)
+        """Draw the weights as in the music models."""
+        draw_weights(self.blocks.named_modules(), self.config, generator)
         if isinstance(self.embedding, nn.Embedding):
             self.embedding.weight.normal_(0, 1, generator=generator)
         redraw_features(self, generator)

@@ -8,8 +8,6 @@ from typing import Any
 
 from evaluation.benchmarks.mixers import DECAYS, mixed
 from evaluation.benchmarks.positions import (
-    GridConvSpe,
-    GridConvSpeConfig,
     GridPermuteformer,
     GridPermuteformerConfig,
     SpaceFlt,
@@ -23,7 +21,6 @@ from tokenization.records import from_plain, from_yaml, suggestion
 
 SPACES: dict[str, tuple[type[Any], type[Position]]] = {
     "permuteformer_grid": (GridPermuteformerConfig, GridPermuteformer),
-    "conv_spe_grid": (GridConvSpeConfig, GridConvSpe),
     "flt_space": (SpaceFltConfig, SpaceFlt),
 }
 """Encodings of places in several dimensions; those of sequences are in `musicgen.position`."""
@@ -68,11 +65,7 @@ VARIANTS: dict[str, Variant] = {
     "lrpe_type_3": Variant(position="lrpe", choice={"type": "permutation"}),
     "flt": Variant(position="flt", about="Gaussian mixture (Choromanski et al. 2023)"),
     "flt_local": Variant(position="flt", choice={"mask": "local", "frequencies": "folded"}),
-    "toeplitz": Variant(position="none", mixer="toeplitz", about="log-linear (Luo et al. 2021)"),
     "softmax": Variant(position="none", mixer="softmax", whole=False, about="exact, with quadratic cost"),
-    "rfa": Variant(position="none", mixer="rfa", whole=False, about="Peng et al. 2021"),
-    "rfa_arccos": Variant(position="none", mixer="rfa_arccos", whole=False),
-    "rfa_gated": Variant(position="none", mixer="rfa_gated", whole=False),
     "decay": Variant(position="none", model=DECAY, whole=False, about="a fixed factor per head"),
     "decay_by_token": Variant(position="none", mixer="decay_by_token", whole=False),
     "decay_by_token_normed": Variant(
@@ -90,7 +83,6 @@ VARIANTS: dict[str, Variant] = {
     ),
     "metre_recall": Variant(position="none", model={**METRE, "recall": True}, whole=False),
     "permuteformer_grid": Variant(position="permuteformer_grid", causal=False, shape="grid"),
-    "conv_spe_grid": Variant(position="conv_spe_grid", causal=False, shape="grid"),
     "flt_grid": Variant(position="flt_space", causal=False, shape="grid"),
     "flt_cloud": Variant(
         position="flt_space", choice={"sizes": None, "dimensions": 3}, causal=False, shape="cloud"

@@ -30,18 +30,21 @@ from evaluation.continuation.prompts import (
     style_of,
 )
 from evaluation.metrics.estimates import estimate, grouped, means
-from evaluation.metrics.statistics import STATISTICS, distances, statistics
+from evaluation.metrics.statistics import STATISTICS, statistics
 from evaluation.metrics.style import (
     copied_share,
     diversity,
-    in_bars,
-    onset_drum,
     profiles,
     quarters,
     similarities,
-    track_profiles,
 )
-from evaluation.study.experiments import Experiment, Found, job_of, models_for_language
+from evaluation.study.experiments import (
+    Experiment,
+    Found,
+    job_of,
+    model_fields,
+    models_for_language,
+)
 from evaluation.study.piece_jobs import model_of
 from musicgen.continuation import Generation, continuation_grammar, longest_ticks
 from musicgen.generation.request import Request
@@ -173,23 +176,12 @@ def _plain_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.+-]+", "-", name)[:100].strip(".-") or "unnamed"
 
 
-# The tables: means over styles with intervals, and distances.
+# The results: means over styles with intervals.
 
 Row = dict[str, Any]
 
-SIMILARITY_KEY = ("output", "against", "track", "metric", "quarter")
-MEASURES = ("copied_share", "tokens", "beats")
-
-
-def summary(
-    similarities: Iterable[Row], passages: Sequence[Row], diversities: Iterable[Row]
-) -> dict[str, list[Row]]:
-    """Return the tables as rows; `values` are those of the styles, sorted by name."""
-    return {
-        "similarity": by_style(similarities, SIMILARITY_KEY, "similarity"),
-        "variety": _variety(passages, diversities),
-        "statistics": _statistics(passages),
-    }
+SIMILARITY_KEY = ("output", "against", "metric", "quarter")
+MEASURES = ("copied_share", "tokens", "beats", *STATISTICS)
 
 
 def by_style(rows: Iterable[Row], key: Sequence[str], value: str) -> list[Row]:
@@ -197,45 +189,10 @@ def by_style(rows: Iterable[Row], key: Sequence[str], value: str) -> list[Row]:
 
     Missing values are ignored; a style without any value is counted as missing.
     """
-    table = []
-    for group, own in grouped(rows, *key).items():
-        values = means(own, "style", value)
-        columns = dict(zip(key, group, strict=True))
-        table.append({**columns, **asdict(estimate(values)), "values": values})
-    return table
-
-
-def _variety(passages: Sequence[Row], diversities: Iterable[Row]) -> list[Row]:
-    tables = [(measure, by_style(passages, ["output"], measure)) for measure in MEASURES]
-    tables.append(("diversity", by_style(diversities, ["output"], "diversity")))
     return [
-        {"output": row.pop("output"), "measure": measure, **row}
-        for measure, rows in tables
-        for row in rows
+        {**dict(zip(key, group, strict=True)), **asdict(estimate(means(own, "style", value)))}
+        for group, own in grouped(rows, *key).items()
     ]
-
-
-def _statistics(passages: Sequence[Row]) -> list[Row]:
-    """Return the distance of each output's statistics from those of the real continuations.
-
-    The independent groups are the styles, or the pieces if all are of one style. The reference passages of another
-    style are left out: taken together, they are the same pieces.
-    """
-    over = "style" if len({passage["style"] for passage in passages}) > 1 else "prompt"
-    outputs: dict[str, list[Row]] = {}
-    for passage in passages:
-        columns = {name: passage[name] for name in (over, *STATISTICS)}
-        outputs.setdefault(passage["output"], []).append(columns)
-    real = outputs.pop(REFERENCE_PASSAGES["piece"], [])
-    outputs.pop(REFERENCE_PASSAGES["other"], None)
-    return [
-        {"output": output, "unit": STATISTICS[row.statistic].unit, "over": over, **asdict(row)}
-        for output, rows in outputs.items()
-        for row in distances(rows, real, over)
-    ]
-
-
-PITCHED, DRUMS = "pitched", "drums"  # in place of a track's name: all pitched tracks, all drums
 
 
 def measured_outputs(
@@ -260,20 +217,20 @@ def measured_outputs(
     return {
         "experiment": "continuation",
         "settings": asdict(plan),
-        "models": [
-            {
-                "name": model.name,
-                "sha256": model.sha256 or None,
-                "language": model.language.name,
-                "trained_length": model.trained_length or None,
-                "number": model.number,
-            }
-            for model in models
-        ],
+        "models": [model_fields(model) for model in models],
         "yardsticks": list(REFERENCE_PASSAGES.values()),
         "prompts": len(prompts),
         "styles": len({prompt.style for prompt in prompts}),
-        **summary(**measured),
+        "similarity": by_style(measured["similarities"], SIMILARITY_KEY, "similarity"),
+        "measures": [
+            {"measure": measure, **row}
+            for measure in (*MEASURES, "diversity")
+            for row in by_style(
+                measured["diversities" if measure == "diversity" else "passages"],
+                ["output"],
+                measure,
+            )
+        ],
         "measured": measured,
     }
 
@@ -300,26 +257,17 @@ def _add(
 def compared(references: Mapping[str, Score], music: Score) -> Iterator[Row]:
     """Yield the similarities of music, whole (quarter None) and by quarter, to each reference."""
     parts = {None: music, **dict(enumerate(quarters(music), start=1))}
-    found = {quarter: _profiles(part) for quarter, part in parts.items()}
+    found = {quarter: profiles(part) for quarter, part in parts.items()}
     for against, reference in references.items():
-        expected = _profiles(reference)
+        expected = profiles(reference)
         for quarter, histograms in found.items():
-            for (track, metric), value in similarities(expected, histograms).items():
+            for metric, value in similarities(expected, histograms).items():
                 yield {
                     "against": against,
-                    "track": track,
                     "metric": metric,
                     "quarter": quarter,
                     "similarity": value,
                 }
-
-
-def _profiles(score: Score) -> Mapping[tuple[str, str], np.ndarray]:
-    """Return the histograms of all pitched tracks, of the drums, and of each pitched track."""
-    drums = onset_drum(in_bars(score)[score.on_drums], score.ticks_per_beat)
-    together = {(PITCHED, metric): value for metric, value in profiles(score).items()}
-    by_track = {k: v for k, v in track_profiles(score).items() if k[1] != "onset_drum"}
-    return {**together, (DRUMS, "onset_drum"): drums, **by_track}
 
 
 def _measures(prompt: PromptedPiece, new: np.ndarray, music: Score) -> Row:

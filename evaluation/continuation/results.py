@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from math import nan
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
-from evaluation.figures import FAINT, INK, figure, series
+from evaluation.figures import FAINT, figure, legend, series
 from evaluation.metrics.statistics import STATISTICS
 from evaluation.metrics.style import METRICS, QUARTERS
-from evaluation.tables import NONE, Result, Table, interval, number, with_deviation, with_interval
-from tokenization.wording import filled
+from evaluation.tables import NONE, Result, Table, with_interval
 
 AGAINST = {"prompt": "similarity to the prompt", "piece": "similarity to the whole piece"}
-TOGETHER = ("pitched", "drums")
 REFERENCE_DASHES = (":", "-", "--")
-CHARACTERS_PER_INCH = 16  # of small print
-BOXES_WIDTH, WIDEST_BOX = 0.8, 0.35  # in quarters: for the boxes of all models, and for one box
+APART = 0.08  # of the models' marks, in quarters
+QUARTER_NAMES = {None: "whole", 1: "1st quarter", 2: "2nd", 3: "3rd", 4: "4th"}
+MEASURES = {
+    "copied_share": "copied from the prompt",
+    "diversity": "diversity of samples",
+    "tokens": "tokens",
+    "beats": "beats",
+    **{
+        name: one.title + (f" ({one.unit})" if one.unit else "") for name, one in STATISTICS.items()
+    },
+}
 
 
 def continuation(results: Result) -> Figure:
@@ -28,83 +34,36 @@ def continuation(results: Result) -> Figure:
     metrics = [metric for metric in METRICS if _rows(results, "prompt", metric)] or list(METRICS)
     with figure(3.6 * len(metrics) + 0.4, 6.6) as drawn:
         grid = drawn.subplots(len(AGAINST), len(metrics), sharex=True, sharey=True, squeeze=False)
-        for axes_of_row, against in zip(grid, AGAINST, strict=True):
+        for axes_of_row, (against, title) in zip(grid, AGAINST.items(), strict=True):
+            axes_of_row[0].set_ylabel(f"{title} (cosine)")
             for axes, metric in zip(axes_of_row, metrics, strict=True):
-                boxes(axes, results, against, metric)
+                _panel(axes, results, _rows(results, against, metric))
         for axes, metric in zip(grid[0], metrics, strict=True):
             axes.set_title(METRICS[metric])
         for axes in grid[-1]:
             axes.set_xlabel("quarter of the continuation")
-        for axes, against in zip(grid[:, 0], AGAINST, strict=True):
-            axes.set_ylabel(f"{AGAINST[against]} (cosine)")
-        _explain(drawn, results)
+        legend(drawn, grid[0][0])
     return drawn
 
 
-def boxes(axes: Axes, results: Result, against: str, metric: str) -> None:
-    """Draw one box per model and quarter, over the styles, and the mean of each reference passage as a line."""
-    models = _numbered(results)
-    rows = _rows(results, against, metric)
-    width = min(BOXES_WIDTH / len(models), WIDEST_BOX)
-    for place, (model, style) in enumerate(models.items()):
-        offset, look = (place - (len(models) - 1) / 2) * width, series(style)
-        values = {row["quarter"]: _known(row["values"]) for row in rows if row["output"] == model}
-        values = {quarter: known for quarter, known in values.items() if known}
-        if not values:
-            continue
-        axes.boxplot(
-            [*values.values()],
-            positions=[quarter + offset for quarter in values],
-            widths=0.8 * width,
-            manage_ticks=False,
-            patch_artist=True,
-            showmeans=True,
-            boxprops={"facecolor": f"{look.color}59", "edgecolor": look.color},
-            medianprops={"color": INK, "linewidth": 1.3},
-            whiskerprops={"color": look.color},
-            capprops={"color": look.color},
-            meanprops={"marker": look.marker, "markerfacecolor": look.color,
-                       "markeredgecolor": INK, "markersize": 4, "markeredgewidth": 0.5},
-            flierprops={"marker": ".", "markersize": 3, "markeredgecolor": look.color},
+def _panel(axes: Axes, results: Result, rows: Sequence[Result]) -> None:
+    """Plot the mean over styles and its 95 % interval by model and quarter, and the reference passages as lines."""
+    for place, model in enumerate(results["models"]):
+        own = [row for row in rows if row["output"] == model["model"] and row["n"]]
+        x = [row["quarter"] + (place - (len(results["models"]) - 1) / 2) * APART for row in own]
+        half = [nan if row["high"] is None else row["high"] - row["mean"] for row in own]
+        axes.errorbar(
+            x, [row["mean"] for row in own], half, capsize=2, elinewidth=0.8,
+            label=model["model"], **vars(series(model["number"])),
         )  # fmt: skip
     for name, dash in zip(results["yardsticks"], REFERENCE_DASHES, strict=True):
-        means = {row["quarter"]: row["mean"] for row in rows if row["output"] == name}
-        known = [(quarter, mean) for quarter, mean in means.items() if mean is not None]
-        if known:
-            axes.plot(*zip(*known, strict=True), color=FAINT, linestyle=dash, linewidth=1.2)
+        own = [row for row in rows if row["output"] == name and row["n"]]
+        x, means = ([row[key] for row in own] for key in ("quarter", "mean"))
+        axes.plot(x, means, color=FAINT, linestyle=dash, linewidth=1.2, label=name)
     axes.set_xticks(range(1, QUARTERS + 1), ["1st", "2nd", "3rd", "4th"])
     axes.set_xlim(0.5, QUARTERS + 0.5)
     axes.set_ylim(-0.02, 1.02)
     axes.grid(visible=False, axis="x")
-
-
-def _known(values: Sequence[float | None]) -> list[float]:
-    return [value for value in values if value is not None]
-
-
-def _explain(drawn: Figure, results: Result) -> None:
-    """Add the legend, and explain boxes, marks and lines in small print."""
-    handles: list[Any] = []
-    for model, style in _numbered(results).items():
-        look = series(style)
-        handles.append(Patch(facecolor=f"{look.color}59", edgecolor=look.color, label=model))
-    axes = drawn.axes[0]
-    for name, dash in zip(results["yardsticks"], REFERENCE_DASHES, strict=True):
-        (line,) = axes.plot([], [], color=FAINT, linestyle=dash, linewidth=1.2, label=name)
-        handles.append(line)
-    drawn.legend(handles=handles, loc="outside lower center", ncols=4)
-    samples, styles = results["settings"]["samples"], results["styles"]
-    text = (
-        f"Boxes: quartiles of {styles} styles, mean of {samples} samples per prompt; bar: median; "
-        "mark: mean; whiskers: within 1.5 box lengths. Grey lines: means of reference passages."
-    )
-    width = int(CHARACTERS_PER_INCH * drawn.get_figwidth())
-    drawn.suptitle(textwrap.fill(text, width), fontsize=8, color=FAINT)
-
-
-def _numbered(results: Result) -> dict[str, int]:
-    """Return the numbers of the models' series by name."""
-    return {model["name"]: model["number"] for model in results["models"]}
 
 
 def _rows(results: Result, against: str, metric: str) -> list[Result]:
@@ -112,74 +71,41 @@ def _rows(results: Result, against: str, metric: str) -> list[Result]:
     found = [
         row
         for row in results["similarity"]
-        if row["against"] == against
-        and row["metric"] == metric
-        and row["track"] in TOGETHER
-        and row["quarter"] is not None
+        if (row["against"], row["metric"]) == (against, metric) and row["quarter"] is not None
     ]
     return found if any(row["n"] for row in found) else []
 
 
-QUARTER_NAMES = {None: "whole", 1: "1st quarter", 2: "2nd", 3: "3rd", 4: "4th"}
-VARIETY = {
-    "copied_share": "copied from the prompt",
-    "diversity": "diversity of samples",
-    "tokens": "tokens",
-    "beats": "beats",
-}
-OVER = {"style": "styles", "prompt": "pieces"}
-STATISTICS_CAPTION = """Music statistics: mean ± standard deviation (n). distance: Wasserstein distance from the
-    distribution of the real pieces, in the unit of the statistic, with its 95 % interval over {over}; for the real
-    pieces: the distance expected between two sets of as many {over}, estimated from halves."""
+def continuation_tables(result: Result) -> list[Table]:
+    """Return the tables of similarities to the prompt and to the piece, and that of the other measures."""
+    tables = [one for against in AGAINST for one in similarity_tables(result, against)]
+    outputs = {row["output"]: row["output"] for row in result["measures"]}
+    rows = [{**row, "measure": MEASURES[row["measure"]]} for row in result["measures"]]
+    caption = "Copying, diversity, length and statistics: mean [95 % interval] over styles (n), by output."
+    return [*tables, _table(rows, "measure", "output", outputs, caption)]
 
 
-def similarity_tables(result: Result, against: str) -> Iterator[Table]:
-    """Yield one table per metric with any values: one row per output, one column per quarter."""
+def similarity_tables(result: Result, against: str) -> list[Table]:
+    """Return one table per metric with any values: one row per output, one column per quarter."""
+    tables = []
     for metric, title in METRICS.items():
         rows = [
             row
             for row in result["similarity"]
-            if (row["against"], row["metric"]) == (against, metric) and row["track"] in TOGETHER
+            if (row["against"], row["metric"]) == (against, metric)
         ]
         if any(row["n"] for row in rows):
             caption = f"{title} {AGAINST[against]}: mean [95 % interval] over styles (n)."
-            yield _table(rows, "quarter", QUARTER_NAMES, caption)
+            tables.append(_table(rows, "output", "quarter", QUARTER_NAMES, caption))
+    return tables
 
 
-def variety_table(result: Result) -> Table:
-    """Return copying, diversity and length, which the similarity does not show."""
-    caption = "Copying, diversity and length: mean [95 % interval] over styles (n)."
-    return _table(result["variety"], "measure", VARIETY, caption)
-
-
-def _table(rows: Sequence[Result], column: str, titles: Mapping[Any, str], caption: str) -> Table:
-    """Return the estimates with one row per output and one column per value of `column`."""
+def _table(
+    rows: Sequence[Result], name: str, column: str, titles: Mapping[Any, str], caption: str
+) -> Table:
+    """Return the estimates with one row per value of `name` and one column per value of `column`."""
     lines: dict[str, dict[Any, str]] = {}
     for row in rows:
-        lines.setdefault(row["output"], {})[row[column]] = with_interval(row)
-    cells = [[name, *(line.get(key, NONE) for key in titles)] for name, line in lines.items()]
-    return Table(head=["output", *titles.values()], rows=cells, caption=caption)
-
-
-def statistics_table(result: Result) -> Table:
-    """Return one row per statistic: values and distance of the real pieces, then of each output."""
-    outputs = list(dict.fromkeys(row["output"] for row in result["statistics"]))
-    known = {(row["output"], row["statistic"]): row for row in result["statistics"]}
-    rows, over = [], "style"
-    for name, statistic in STATISTICS.items():
-        of_outputs = [known[one, name] for one in outputs]
-        if not of_outputs:
-            continue
-        unit = f" ({statistic.unit})" if statistic.unit else ""
-        cells = []
-        for row in of_outputs:
-            cells.append(with_deviation(row["outputs"]))
-            cells.append(interval(row["wasserstein"], row["low"], row["high"]))
-        real, floor, over = (of_outputs[0][key] for key in ("real", "floor", "over"))
-        rows.append([statistic.title + unit, with_deviation(real), number(floor), *cells])
-    titles = [title for one in outputs for title in (one, "distance")]
-    return Table(
-        head=["statistic", "the piece itself", "distance", *titles],
-        rows=rows,
-        caption=filled(STATISTICS_CAPTION, over=OVER[over]),
-    )
+        lines.setdefault(row[name], {})[row[column]] = with_interval(row)
+    cells = [[label, *(line.get(key, NONE) for key in titles)] for label, line in lines.items()]
+    return Table(head=[name, *titles.values()], rows=cells, caption=caption)

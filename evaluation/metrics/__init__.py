@@ -1,1 +1,1 @@
-"""Measures of single pieces, and distances between sets of them."""
+"""Measures of single pieces, and means with their uncertainty."""

@@ -13,39 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from musicgen.common.intervals import CONFIDENCE, half_interval
+from musicgen.common.intervals import CONFIDENCE, mean_interval
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread:
-    """The mean and standard deviation of some values; None if there are too few."""
+class Estimate:
+    """The mean and standard deviation of some values, with the 95 % interval of the mean; None if there are too few."""
 
     n: int  # without the missing ones
     missing: int
     mean: float | None
     deviation: float | None  # with n − 1; None if n < 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class Estimate(Spread):
-    """A mean with its 95 % interval; None if n < 2."""
-
     low: float | None
     high: float | None
-
-
-def spread(values: Iterable[float | None]) -> Spread:
-    """Return mean and standard deviation of the values that are not None."""
-    given = list(values)
-    known = np.array([value for value in given if value is not None], dtype=np.float64)
-    return Spread(
-        n=len(known),
-        missing=len(given) - len(known),
-        mean=float(known.mean()) if len(known) else None,
-        deviation=float(known.std(ddof=1)) if len(known) > 1 else None,
-    )
 
 
 def estimate(values: Iterable[float | None], *, shares: bool = False) -> Estimate:
@@ -53,18 +35,21 @@ def estimate(values: Iterable[float | None], *, shares: bool = False) -> Estimat
 
     The caller must say so, because values of any measure, such as semitones, can all be 0 or 1 by chance.
     """
-    found = spread(values)
-    half = half_interval(found.deviation, found.n)
-    if found.mean is None or half is None:
-        return Estimate(**vars(found), low=None, high=None)
-    low, high = found.mean - half, found.mean + half
+    given = list(values)
+    known = [value for value in given if value is not None]
+    n, missing = len(known), len(given) - len(known)
+    average, half = mean_interval(known) if known else (None, None)
+    if average is None or half is None:
+        alone = {"deviation": None, "low": None, "high": None}
+        return Estimate(n=n, missing=missing, mean=average, **alone)
+    deviation, low, high = float(np.std(known, ddof=1)), average - half, average + half
     if shares:
         from scipy.stats import binomtest  # takes a second to import
 
-        count = round(found.mean * found.n)
-        low, high = binomtest(count, found.n).proportion_ci(CONFIDENCE, method="wilson")
-        low, high = float(low), float(high)
-    return Estimate(**vars(found), low=low, high=high)
+        low, high = binomtest(round(average * n), n).proportion_ci(CONFIDENCE, method="wilson")
+    return Estimate(
+        n=n, missing=missing, mean=average, deviation=deviation, low=float(low), high=float(high)
+    )
 
 
 def mean(values: Iterable[float | None]) -> float | None:

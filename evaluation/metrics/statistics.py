@@ -1,4 +1,4 @@
-"""Statistics of single pieces, and the distance of their distributions between outputs and real pieces.
+"""Statistics of single pieces.
 
 The formulas are those of the cited papers, mostly as in MusPy. Where MusPy's code departs from its formulas, this code
 does not: MusPy adds an empty bar or beat to a piece that ends on a line, lets a note sound in the beat at whose start
@@ -8,14 +8,11 @@ steps per beat. A statistic that is undefined for a piece is None.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from evaluation.metrics.estimates import Spread, spread
-from musicgen.common.intervals import jackknife_half
 from tokenization.analysis.chords import PITCH_CLASSES, TONES, chord_changes_in_four_four
 from tokenization.score import Notes, Score
 
@@ -192,106 +189,3 @@ def in_harmony(part: Notes, pitched: Notes, ticks_per_beat: int) -> float | None
         return None
     inside = tones[np.arange(len(part)), part.pitch % PITCH_CLASSES]
     return float(inside[counted].mean())
-
-
-# Distances between the statistics of outputs and of real pieces.
-#
-# The measure is the first-order Wasserstein distance: the area between the cumulative distributions, in the unit of
-# the statistic, and in standard deviations of the real pieces. Even two samples of the same music have a positive
-# distance, which grows as the samples shrink. Pieces form groups, such as styles, which give:
-#
-#     floor      the expected distance between two sets of real pieces with as many groups
-#     low, high  the 95 % interval of the distance: Student's t by the jackknife over groups
-
-HALVINGS = 200
-Rows = Sequence[Mapping[str, Any]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Distance:
-    """The values of a statistic for outputs and for real pieces, and their distance."""
-
-    statistic: str
-    outputs: Spread
-    real: Spread
-    wasserstein: float | None  # None if one side has no values
-    in_deviations: float | None  # of the real pieces; None if they have none
-    groups: int
-    low: float | None  # of the interval of `wasserstein`
-    high: float | None
-    floor: float | None
-
-
-def wasserstein(a: Sequence[float] | np.ndarray, b: Sequence[float] | np.ndarray) -> float | None:
-    """Return the distance between two samples, ∫ |F_a − F_b|; None if one is empty."""
-    from scipy.stats import wasserstein_distance  # takes a second to import
-
-    return float(wasserstein_distance(a, b)) if len(a) and len(b) else None
-
-
-def distances(outputs: Rows, real: Rows, by: str) -> list[Distance]:
-    """Compare rows of statistics of outputs and of real pieces; the column `by` gives their group."""
-    names = dict.fromkeys(name for piece in (*outputs, *real) for name in piece if name != by)
-    return [_distance(name, outputs, real, by) for name in names]
-
-
-def _distance(name: str, outputs: Rows, real: Rows, by: str) -> Distance:
-    ours, theirs = ([piece.get(name) for piece in pieces] for pieces in (outputs, real))
-    real_spread = spread(theirs)
-    distance = wasserstein(*([x for x in values if x is not None] for values in (ours, theirs)))
-    deviation = real_spread.deviation
-    of_outputs, of_real = (_grouped(name, pieces, by) for pieces in (outputs, real))
-    half = None if distance is None else _half_interval(of_outputs, of_real)
-    return Distance(
-        statistic=name,
-        outputs=spread(ours),
-        real=real_spread,
-        wasserstein=distance,
-        in_deviations=distance / deviation if distance is not None and deviation else None,
-        groups=len({*of_outputs, *of_real}),
-        low=None if distance is None or half is None else max(0.0, distance - half),
-        high=None if distance is None or half is None else distance + half,
-        floor=floor([*of_real.values()]),
-    )
-
-
-def floor(real: Sequence[Sequence[float]]) -> float | None:
-    """Return the expected distance between two sets of as many groups of real pieces; None for fewer than two groups.
-
-    It is estimated from random halves of the groups. Since halves have fewer groups, and distances between samples of
-    the same music fall with the square root of the sample size, their mean distance is scaled.
-    """
-    half = len(real) // 2
-    if not half:
-        return None
-    random, found = np.random.default_rng(0), []
-    for _ in range(HALVINGS):
-        order = random.permutation(len(real))
-        halves = (order[:half], order[half : 2 * half])
-        found.append(wasserstein(*(np.concatenate([real[i] for i in own]) for own in halves)))
-    return float(np.mean(found) * np.sqrt(half / len(real)))
-
-
-def _grouped(name: str, pieces: Rows, by: str) -> dict[Any, list[float]]:
-    found: dict[Any, list[float]] = {}
-    for piece in pieces:
-        if piece.get(name) is not None:
-            found.setdefault(piece[by], []).append(piece[name])
-    return found
-
-
-def _half_interval(
-    outputs: Mapping[Any, Sequence[float]], real: Mapping[Any, Sequence[float]]
-) -> float | None:
-    """Return half the width of the distance's 95 % interval; None if leaving out a group leaves a side empty."""
-    found = []
-    for group in {**outputs, **real}:
-        others = (
-            [x for g, values in side.items() if g != group for x in values]
-            for side in (outputs, real)
-        )
-        distance = wasserstein(*others)
-        if distance is None:
-            return None
-        found.append(distance)
-    return jackknife_half(found)

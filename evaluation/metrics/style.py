@@ -15,16 +15,14 @@ ranges are ignored. The similarity to an empty histogram is None.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import TypeVar
 
 import numpy as np
 
 from tokenization.analysis.metres import bars_of
 from tokenization.score import Notes, Score
 
-Key = TypeVar("Key", bound=Hashable)
 Profiles = dict[str, np.ndarray]
 
 PITCHED, ALL = "pitched", "all"
@@ -100,39 +98,19 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float | None:
 
 
 def profiles(score: Score, tracks: str = PITCHED) -> Profiles:
-    """Return the histograms by metric: of the pitched tracks, or of all tracks plus onset_drum of the drums."""
-    is_drum, placed = score.on_drums, in_bars(score)
+    """Return the histograms by metric: of the pitched tracks, or of all tracks, and onset_drum of the drums."""
+    is_drum, placed, ticks_per_beat = score.on_drums, in_bars(score), score.ticks_per_beat
     rows = ~is_drum if tracks == PITCHED else np.ones_like(is_drum)
-    found = _melodic(score.notes[rows], placed[rows], score.ticks_per_beat)
-    if tracks == ALL:
-        found["onset_drum"] = onset_drum(placed[is_drum], score.ticks_per_beat)
-    return found
-
-
-def track_profiles(score: Score) -> dict[tuple[str, str], np.ndarray]:
-    """Return the histograms by track name and metric; tracks of one name are merged, drums have only onset_drum."""
-    is_drum, placed, found = score.on_drums, in_bars(score), {}
-    names = np.array([track.name.strip() for track in score.tracks], dtype=object)
-    for name in dict.fromkeys(names):
-        own = (names == name)[score.notes.track]
-        rows, drums = own & ~is_drum, placed[own & is_drum]
-        if rows.any():
-            melodic = _melodic(score.notes[rows], placed[rows], score.ticks_per_beat)
-            for metric, histogram in melodic.items():
-                found[name, metric] = histogram
-        if len(drums):
-            found[name, "onset_drum"] = onset_drum(drums, score.ticks_per_beat)
-    return found
-
-
-def similarities(
-    reference: Mapping[Key, np.ndarray], output: Mapping[Key, np.ndarray]
-) -> dict[Key, float | None]:
-    """Return the cosine of each histogram of the reference with that of the output; None if either is empty."""
     return {
-        key: cosine(histogram, output[key]) if key in output else None
-        for key, histogram in reference.items()
+        "onset_duration": onset_duration(placed[rows], ticks_per_beat),
+        "time_pitch": time_pitch(score.notes[rows], ticks_per_beat),
+        "onset_drum": onset_drum(placed[is_drum], ticks_per_beat),
     }
+
+
+def similarities(reference: Profiles, output: Profiles) -> dict[str, float | None]:
+    """Return the cosine of each histogram of the reference with that of the output; None if either is empty."""
+    return {metric: cosine(histogram, output[metric]) for metric, histogram in reference.items()}
 
 
 def quarters(score: Score) -> list[Score]:
@@ -145,13 +123,6 @@ def quarters(score: Score) -> list[Score]:
     part = notes.onset_ticks * QUARTERS // max(length, 1)
     part = np.minimum(part, QUARTERS - 1)  # a note without length at the very end
     return [score.replace(notes=notes[part == quarter]) for quarter in range(QUARTERS)]
-
-
-def _melodic(notes: Notes, placed: Notes, ticks_per_beat: int) -> Profiles:
-    return {
-        "onset_duration": onset_duration(placed, ticks_per_beat),
-        "time_pitch": time_pitch(notes, ticks_per_beat),
-    }
 
 
 def _onset_bins(notes: Notes, ticks_per_beat: int) -> np.ndarray:

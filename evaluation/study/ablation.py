@@ -171,18 +171,18 @@ def ablation(
     layers: bool = False,
 ) -> Experiment:
     """Measure the change of the loss without each part or layer, within the trained length and past it."""
-    able, pieces, left_out = held_out(playables, choice, length)
+    able, chosen, facts = held_out(playables, choice, length)
     jobs = []
     for playable in able:
-        border = min(probed_length(playable), pieces.length)
+        border = min(probed_length(playable), facts["length"])
         common = {
-            "edges": sorted({0, border, pieces.length}),
+            "edges": sorted({0, border, facts["length"]}),
             "seed": choice.seed,
             "layers": layers,
         }
         jobs += [
             job_of(playable, without_parts, choice.device, choice.prepared, rows=rows, **common)
-            for rows in rows_by_job(pieces.rows)
+            for rows in rows_by_job(chosen)
         ]
 
     def compose(found: Found) -> dict[str, Any]:
@@ -197,9 +197,8 @@ def ablation(
             for part, losses in of_model.items()
             if part != WHOLE
         ]
-        return {"data": pieces.facts(), "models": models}
+        return {"models": models}
 
-    facts = {"length": pieces.length, "left_out": left_out}
     return Experiment(jobs=jobs, compose=compose, prepared=choice.prepared, facts=facts)
 
 

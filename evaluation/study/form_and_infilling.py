@@ -13,7 +13,7 @@ The loss excludes tokens that only count bars, and the context after the gap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from itertools import islice, pairwise
 from typing import Any
@@ -114,46 +114,6 @@ def _cells(score: Score, start: int, stop: int) -> set[tuple[int, int, int]]:
     return set(zip(sixteenth.tolist(), notes.pitch.tolist(), notes.track.tolist(), strict=True))
 
 
-def form(
-    playables: Sequence[Playable],
-    choice: Choice,
-    *,
-    prompt_bars: int,
-    bars: int,
-    piece_bars: int | None = None,
-    **how: Any,
-) -> Experiment:
-    """Measure the form of continuations (see `continued`) and of the original pieces.
-
-    The pieces have at least `piece_bars` bars after the prompt, by default as many as are generated.
-    """
-    arguments = {"prompt_bars": prompt_bars, "bars": bars, **how}
-    fewest = min(piece_bars or bars, bars)
-    experiment = long_piece_experiment(
-        "form", measure_form, playables, choice, arguments, fewest_bars=prompt_bars + fewest
-    )
-    return replace(experiment, facts={**experiment.facts, "piece_bars": fewest})
-
-
-def infilling(
-    playables: Sequence[Playable],
-    choice: Choice,
-    *,
-    gap: int,
-    recall: float = MUSICAL.recall,
-) -> Experiment:
-    """Fill a gap of `gap` bars in each piece."""
-    language = choice.prepared.language
-    if "end" not in language.abilities:
-        raise ValueError(
-            f"{choice.data} is in {language.name}, which cannot fill gaps; name data in ensemble"
-        )
-    arguments = {"gap": gap, "recall": recall}
-    return long_piece_experiment(
-        "infilling", measure_infilling, playables, choice, arguments, fewest_bars=gap + 2
-    )
-
-
 def estimates(rows: Rows) -> Rows:
     """Return one row per measure, with an estimate over pieces for each side of the comparison."""
     table = []
@@ -172,12 +132,12 @@ def long_piece_experiment(
     measure: Callable[..., Measure],
     playables: Sequence[Playable],
     choice: Choice,
-    arguments: Mapping[str, Any],
     *,
     fewest_bars: int,
     table: Callable[[Rows], Rows] = estimates,
+    **options: Any,
 ) -> Experiment:
-    """Return the experiment that measures models on pieces of at least `fewest_bars` bars."""
+    """Return the experiment that measures models on pieces of at least `fewest_bars` bars, with the given options."""
     data, language = choice.data, choice.prepared.language
     able, left_out = models_for_language(playables, language.name, name)
     rows, places = draw_pieces(choice, np.random.default_rng(choice.seed), fewest_bars=fewest_bars)
@@ -193,7 +153,7 @@ def long_piece_experiment(
         raise ValueError(
             f"{data} has no piece of {fewest_bars} bars in {choice.place}; ask for fewer bars, or another --split"
         )
-    return per_piece(measure, able, choice, chosen, table, left_out, **arguments)
+    return per_piece(measure, able, choice, chosen, table, left_out, **options)
 
 
 def measure_form(*, prompt_bars: int, bars: int, **asked: Any) -> Measure:
@@ -205,7 +165,7 @@ def measure_form(*, prompt_bars: int, bars: int, **asked: Any) -> Measure:
     yield works
     written, *ended = (score_of(work) for work in works)
     own = form_of(written, prompt_bars, stop)
-    real = form_of(piece.score, prompt_bars, min(stop, piece.bars))
+    real = form_of(piece.score, prompt_bars, stop)
     rows = [_row(piece.name, name, written=own[name], real=real[name]) for name in own]
     if ended:
         last = last_bar(piece.score)
@@ -274,17 +234,6 @@ ASKED = {
 }
 FORM = "A A B A"
 STRETCH = 4  # bars
-
-
-def plan(
-    playables: Sequence[Playable], choice: Choice, *, prompt_bars: int, bars: int
-) -> Experiment:
-    """Measure how well continuations follow plans."""
-    choice.prepared.language.plan({"form": FORM}, bars)  # raises ValueError if bars have no plan
-    arguments = {"prompt_bars": prompt_bars, "bars": bars}
-    return long_piece_experiment(
-        "plan", measure_plan, playables, choice, arguments, fewest_bars=prompt_bars
-    )
 
 
 def measure_plan(

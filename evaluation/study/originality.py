@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from evaluation.metrics.window import cut
-from evaluation.study.experiments import Experiment
-from evaluation.study.form_and_infilling import (
-    continued,
-    held_out_piece,
-    long_piece_experiment,
-    score_of,
-)
-from evaluation.study.piece_jobs import Choice, Measure, Rows
-from musicgen.playable import Playable
+from evaluation.study.form_and_infilling import continued, held_out_piece, score_of
+from evaluation.study.piece_jobs import Measure, Rows
 from tokenization.prepared import Prepared
 from tokenization.score import Score
 
@@ -85,28 +78,6 @@ ALIKE = 0.5  # likeness from which two passages count as alike
 CASES = 10  # closest passages to list
 
 
-def originality(
-    playables: Sequence[Playable],
-    choice: Choice,
-    *,
-    prompt_bars: int,
-    bars: int,
-    **how: Any,
-) -> Experiment:
-    """Continue pieces, and search the training pieces for the generated passages."""
-    if bars < BARS:
-        raise ValueError(f"--bars is {bars}; it must be {BARS} or more, the length of a passage")
-    arguments = {"prompt_bars": prompt_bars, "bars": bars, **how}
-    return long_piece_experiment(
-        "originality",
-        measure_originality,
-        playables,
-        choice,
-        arguments,
-        fewest_bars=prompt_bars + bars,
-    )
-
-
 def closest_cases(rows: Rows) -> Rows:
     """Return the generated passages that are closest to the training pieces, closest first."""
     cases = [row["case"] | {"piece": row["piece"]} for row in rows if "case" in row]
@@ -126,6 +97,8 @@ def training_passages(data: str) -> Any:
 
 def measure_originality(*, data: str, prompt_bars: int, bars: int, **asked: Any) -> Measure:
     """Measure the similarity of a continuation, and of the same bars of the piece, to the training pieces."""
+    if bars < BARS:
+        raise ValueError(f"--bars is {bars}; it must be {BARS} or more, the length of a passage")
     piece, work = continued(data=data, prompt_bars=prompt_bars, bars=bars, **asked)
     yield [work]
     known, stop = training_passages(data), prompt_bars + bars

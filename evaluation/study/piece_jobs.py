@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -41,6 +40,16 @@ class Choice:
         """A description of the selection for messages."""
         return f"its {self.split} split" + (f" after the first {self.skip}" if self.skip else "")
 
+    def facts(self, pieces: int) -> dict[str, Any]:
+        """Return facts about the pieces for the results."""
+        return {
+            "data": str(self.prepared.folder),
+            "checksum": self.prepared.meta["checksum"],
+            "split": self.split,
+            "skip": self.skip,
+            "pieces": pieces,
+        }
+
     @cached_property
     def prepared(self) -> Prepared:
         """The data set, verified, because results are stored under its checksum."""
@@ -49,34 +58,13 @@ class Choice:
         return prepared
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeldOut:
-    """Pieces that models read up to a length: one row per file, pieces that fill the length first."""
-
-    choice: Choice
-    rows: list[int]
-    length: int
-
-    def facts(self) -> dict[str, Any]:
-        """Return facts about the pieces for the results."""
-        prepared = self.choice.prepared
-        return {
-            "folder": str(prepared.folder),
-            "checksum": prepared.meta["checksum"],
-            "language": prepared.meta["language"]["language"],
-            "split": self.choice.split,
-            "pieces": len(self.rows),
-            "whole": int((prepared.pieces.length[self.rows] > self.length).sum()),
-            "rows": hashlib.sha256(str(self.rows).encode()).hexdigest()[:16],
-        }
-
-
 def held_out(
     playables: Sequence[Playable], choice: Choice, length: int | None
-) -> tuple[list[Playable], HeldOut, list[str]]:
-    """Return the models of the data set's language, the pieces for them, and sentences about models left out.
+) -> tuple[list[Playable], list[int], dict[str, Any]]:
+    """Return the models of the data set's language, the rows of the pieces for them, and facts about both.
 
-    The default length is 4 times the longest trained length.
+    There is one row per file, and pieces that fill the length come first. The default length is 4 times the longest
+    trained length.
     """
     prepared = choice.prepared
     able, left_out = models_for_language(playables, prepared.language.name, choice.data)
@@ -92,7 +80,7 @@ def held_out(
     fills = prepared.pieces.length[drawn] > length
     order = drawn[np.argsort(~fills, kind="stable")]
     chosen = order[choice.skip :][: choice.pieces].tolist()
-    return able, HeldOut(choice=choice, rows=chosen, length=length), left_out
+    return able, chosen, {**choice.facts(len(chosen)), "length": length, "left_out": left_out}
 
 
 Measure = Generator[Sequence[Generation], None, Rows]
@@ -149,15 +137,7 @@ def per_piece(
             "models": [{"model": name, "table": table(own), "rows": own} for name, own in models]
         }
 
-    facts = {
-        "data": str(prepared.folder),
-        "checksum": prepared.meta["checksum"],
-        "split": choice.split,
-        "skip": choice.skip,
-        "pieces": len(pieces),
-        "left_out": left_out,
-        **arguments,
-    }
+    facts = {**choice.facts(len(pieces)), "left_out": left_out, **arguments}
     return Experiment(jobs=jobs, compose=compose, prepared=prepared, facts=facts)
 
 

@@ -25,10 +25,8 @@ import numpy as np
 
 from evaluation.metrics.estimates import mean
 from evaluation.metrics.window import LOUDNESS, statistics
-from evaluation.study.experiments import Experiment
-from evaluation.study.form_and_infilling import continued, long_piece_experiment, score_of
-from evaluation.study.piece_jobs import Choice, Measure
-from musicgen.playable import Playable
+from evaluation.study.form_and_infilling import continued, score_of
+from evaluation.study.piece_jobs import Measure
 
 WINDOW = 8  # bars
 FOLDS = 5
@@ -200,31 +198,10 @@ def _row(name: str, column: np.ndarray, written: np.ndarray, songs: np.ndarray) 
     }
 
 
-def realism(
-    playables: Sequence[Playable],
-    choice: Choice,
-    *,
-    prompt_bars: int,
-    bars: int,
-    **how: Any,
-) -> Experiment:
-    """Continue pieces, and separate the generated bars from the same bars of the pieces."""
-    if bars < WINDOW:
-        raise ValueError(f"--bars is {bars}; it must be {WINDOW} or more, the length of a window")
-    arguments = {"prompt_bars": prompt_bars, "bars": bars, **how}
-    return long_piece_experiment(
-        "realism",
-        measure_realism,
-        playables,
-        choice,
-        arguments,
-        fewest_bars=prompt_bars + bars,
-        table=separability_table,
-    )
-
-
 def measure_realism(*, prompt_bars: int, bars: int, **asked: Any) -> Measure:
     """Return the statistics of windows of a continuation and of the same bars of the piece, except silent ones."""
+    if bars < WINDOW:
+        raise ValueError(f"--bars is {bars}; it must be {WINDOW} or more, the length of a window")
     piece, work = continued(prompt_bars=prompt_bars, bars=bars, **asked)
     yield [work]
     sides = {"written": score_of(work), "real": piece.score}

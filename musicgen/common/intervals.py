@@ -17,17 +17,8 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float | None]:
 
 def half_interval(deviation: float | None, n: int) -> float | None:
     """Return half the width of the 95 % interval of the mean of n values, given their standard deviation."""
-    return None if deviation is None else _student(n) * deviation / float(np.sqrt(n))
-
-
-def jackknife_half(values: Sequence[float]) -> float | None:
-    """Return half the width of a 95 % interval from n leave-one-out estimates (jackknife); None if n < 2."""
-    n = len(values)
-    return _student(n) * float(np.std(values) * np.sqrt(n - 1)) if n > 1 else None
-
-
-def _student(n: int) -> float:
-    """Return half the width of the 95 % interval in standard errors, for n values."""
+    if deviation is None:
+        return None
     from scipy.stats import t  # imported here because it takes a second
 
-    return float(t.ppf((1 + CONFIDENCE) / 2, n - 1))
+    return float(t.ppf((1 + CONFIDENCE) / 2, n - 1)) * deviation / float(np.sqrt(n))

@@ -78,8 +78,6 @@ def test_a_map_computed_in_blocks_equals_that_of_the_whole_matrix(monkeypatch):
     expected = colours.reshape(2, 12, 2, 12, 2).mean((2, 4))
     assert found["pixel"] == 2
     np.testing.assert_allclose(unpack(found["pixels"])[0] / 255, expected, atol=0.003)
-    lags = np.maximum(np.subtract.outer(np.arange(23), np.arange(23)), 0)
-    np.testing.assert_allclose(found["distance"][0], (whole * lags).sum(-1), atol=0.01)
 
 
 def test_masks_of_flt_are_templates_and_rope_has_none():

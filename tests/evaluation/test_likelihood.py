@@ -6,10 +6,8 @@ import pytest
 from evaluation.likelihood import (
     context_difference,
     edges_of,
-    growth,
     parts_of,
     piece_loss,
-    relative_curves,
     summary,
 )
 from musicgen.generation.likelihood import position_losses
@@ -24,10 +22,6 @@ def loss(*values: float, **more: list[float]) -> dict:
     rest = [0] * (3 - len(values))
     tokens = [2] * len(values) + rest
     return {"sums": [2 * v for v in values] + rest, "tokens": tokens, **more}
-
-
-def means(rows: list[dict] | None) -> list[float]:
-    return [row["mean"] for row in rows]
 
 
 def test_the_edges_include_the_borders_of_the_parts():
@@ -77,22 +71,6 @@ def test_a_part_ends_with_the_longest_piece():
     assert [(row["start"], row["stop"]) for row in parts.values()] == [(0, 4), (4, 5)]
     assert summary([loss(1, 1)], EDGES, trained_length=4)["parts"]["near"] is None
     assert summary([loss(1)], EDGES, trained_length=4)["parts"]["trained"]["stop"] == 4
-
-
-def test_difficulty_for_all_models_cancels():
-    models = [[loss(1, 1, 1), loss(8, 2, 9)], [loss(2, 2, 3), loss(9, 3, 11)]]
-    first, second = relative_curves(models, EDGES)
-    assert means(first) == pytest.approx([-0.5, -0.5, -1])
-    assert means(second) == pytest.approx([0.5, 0.5, 1])
-    assert [row["deviation"] for row in first] == pytest.approx([0, 0, 0])
-    assert means(growth(models, EDGES, 4)) == pytest.approx([-0.5, 0.5])
-    assert growth(models, EDGES, 6) is None
-    # Only stretches that all models have read completely are compared.
-    models = [[loss(1, 1, 1), loss(1, 1, 1)], [PARTLY, loss(1, 1)]]
-    for each in (models, models[::-1]):
-        assert [means(curve) for curve in relative_curves(each, EDGES)] == [[0, 0], [0, 0]]
-    assert growth(models, EDGES, 4) is None
-    assert means(growth(models, EDGES, 2)) == [0, 0]
 
 
 def test_context_differences_are_paired_by_piece():

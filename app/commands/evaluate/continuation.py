@@ -19,8 +19,7 @@ EXAMPLES = """\
 The prompts are the first bars of the files (for models of the groove language: bass, drums and the
 busiest other track). Models continue them to a fixed length, and the style of the continuations is
 compared with that of the prompt and of the whole piece. The folder of -o gets the continuations as
-MIDI files, continuation.png, results.json and CSV files. An interrupted command resumes when it is
-run again.
+MIDI files, continuation.png and results.json. An interrupted command resumes when it is run again.
 
 examples:
   musicgen evaluate continuation ensemble --prompts midi/test
@@ -69,7 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
     if is_own:
         claim(arguments.output, arguments, KEPT)
     results = run_experiment("continuation", experiment, arguments, "Continuing")
-    _write(arguments.output, results.pop("measured"), results)
+    _write(arguments.output, results)
     figure = f"{arguments.output / 'continuation.png'} shows the quarters."
     output.write_result(arguments.json, results, "\n\n".join(tables(results)), figure)
 
@@ -88,26 +87,18 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         )  # fmt: skip
 
 
-def _write(folder: Path, measured: Any, results: dict[str, Any]) -> None:
+def _write(folder: Path, results: dict[str, Any]) -> None:
     from evaluation.continuation.results import continuation
     from evaluation.figures import png
-    from tokenization.whole_file import write_bytes, write_csv, write_json
+    from tokenization.whole_file import write_bytes, write_json
 
     write_json(folder / "results.json", results)
-    summed_up = {name: results[name] for name in ("similarity", "variety", "statistics")}
-    for name, rows in {**summed_up, **measured}.items():
-        write_csv(folder / f"{name}.csv", rows)
     write_bytes(folder / "continuation.png", png(continuation(results)))
 
 
 def tables(results: dict[str, Any]) -> list[str]:
     """Format the settings and the tables of results."""
-    from evaluation.continuation.results import (
-        AGAINST,
-        similarity_tables,
-        statistics_table,
-        variety_table,
-    )
+    from evaluation.continuation.results import continuation_tables
     from tokenization.wording import counted
 
     plan = results["settings"]
@@ -118,9 +109,4 @@ def tables(results: dict[str, Any]) -> list[str]:
         f"up to {plan['tokens']} tokens.\n"
         "Means over styles with 95 % intervals; n if fewer styles have a value."
     )
-    shown = [
-        *(one for against in AGAINST for one in similarity_tables(results, against)),
-        variety_table(results),
-        statistics_table(results),
-    ]
-    return [settings, *map(output.captioned, shown)]
+    return [settings, *map(output.captioned, continuation_tables(results))]

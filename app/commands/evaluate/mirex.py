@@ -58,7 +58,6 @@ def run(arguments: argparse.Namespace) -> None:
     result = {"command": command_line(), **measured(folder)}
     if not result["table"]:
         raise ValueError(f"{folder} has no continuations yet; --models adds some")
-    output.remark([one["why"] for one in result["broken"]])
     output.write_result(arguments.json, result, output.captioned(mirex_table(result["table"])))
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import platform
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from app import output
 from app.commands.evaluate import continuation, studies
@@ -19,7 +18,6 @@ from app.commands.evaluate.study_options import (
     add_length,
     add_study,
     command_line,
-    data_by_language,
     run_experiments,
 )
 from app.options import claim, default_folder
@@ -29,22 +27,17 @@ if TYPE_CHECKING:
     from musicgen.playable import Playable
 
 EXAMPLES = """\
-DIR gets index.html, a page that needs no network, the numbers as CSV files, and all results in
-results.json. Measurements are kept: an interrupted command resumes when it is run again, and an
-additional model costs only its own measurements.
+DIR gets index.html, a page that needs no network, and all results in results.json. Measurements are
+kept: an interrupted command resumes when it is run again, and an additional model costs only its own
+measurements.
 
 examples:
-  musicgen evaluate report ensemble
+  musicgen evaluate report ensemble --data data/pop909
   musicgen evaluate report ensemble runs/groove -o report --data data/pop909 data/groove --prompts midi/test
   musicgen evaluate report runs/groove --benchmarks runs/listops runs/pathfinder
   musicgen evaluate report runs/* -o report --data data/groove --scheduler tcp://HOST:8786
 """
-BY_DATA = ("extrapolation", "ablation")
 WHOLE_PIECES = ("form", "infilling", "accompaniment")
-MISSING = {
-    "extrapolation": "Not measured: this needs a prepared data set (--data).",
-    "continuation": "Not measured: this needs a folder of MIDI files (--prompts).",
-}
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +47,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--data", type=Path, nargs="+", default=[], metavar="DEST",
-        help="prepared data sets, one per language (default: those in ./data that the models were trained on)",
+        help="prepared data sets; each is used by the models of its language",
     )  # fmt: skip
     parser.add_argument(
         "--prompts",
@@ -79,7 +72,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Measure what is missing, and write the page."""
+    from evaluation.report import page
     from evaluation.study.experiments import facts_of, models_of
+    from musicgen.common.processes import machine
+    from tokenization.records import json_of
+    from tokenization.whole_file import write_json, write_text
 
     if arguments.limit < 1 or arguments.whole < 0:
         raise ValueError(
@@ -87,64 +84,50 @@ def run(arguments: argparse.Namespace) -> None:
             "they must be at least 1 and 0"
         )
     playables = models_of(arguments.models, arguments.device)
-    arguments.data = arguments.data or data_by_language(playables)
-    benchmarks = _benchmarks(arguments.benchmarks)
+    benchmarks = [
+        {"folder": str(folder), **json_of(folder / "benchmark.json")}
+        for folder in arguments.benchmarks
+    ]
     is_own = arguments.output is None
     if is_own:
         arguments.output = default_folder("report", arguments)
     experiments: dict[str, Experiment] = {}
     left_out: list[str] = []
-    for found in _evaluations(playables, arguments):
-        if isinstance(found, str):
-            left_out.append(found)
-            continue
-        kind, folder, models, options = found
+    for kind, folder, models, options in _evaluations(playables, arguments):
         words = [*(model.given for model in models), *options, "--seed", str(arguments.seed)]
+        name = kind if folder is None else f"{kind} on {folder}"
         try:
-            others = [playable for playable in playables if playable not in models]
-            experiment = _experiment(kind, [*models, *others], words, arguments)
+            experiment = _experiment(kind, models, words, arguments)
         except ValueError as error:
             if kind not in WHOLE_PIECES:
                 raise
-            left_out.append(f"{kind} on {folder} is left out: {error}")  # e.g. no long piece
+            left_out.append(f"{name} is left out: {error}")  # e.g. no long piece
             continue
-        if kind == "continuation" or (kind == "extrapolation" and len(arguments.data) == 1):
-            left_out += experiment.facts["left_out"]
         command = shlex.join(["musicgen", "evaluate", kind, *words])
         facts = {**experiment.facts, "kind": kind, "command": command}
-        name = kind if folder is None else f"{kind} on {folder}"
         experiments[name] = replace(experiment, facts=facts)
     if is_own:
         claim(arguments.output, arguments, KEPT)
     found, failures = run_experiments(experiments, arguments, "Measuring")
-    remarks = [*left_out, *failures]
-    output.remark(remarks)
-    by_kind: dict[str, list[dict[str, Any]]] = {}
-    for result in found.values():
-        by_kind.setdefault(result["kind"], []).append(result)
-    (continued,) = by_kind.get("continuation", [{}])
-    continued.pop("measured", None)
+    output.remark([*left_out, *failures])
     results = {
         "command": command_line(),
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "machine": _machine(),
+        "machine": machine(),
         "models": [facts_of(playable) for playable in playables],
-        **{kind: by_kind.get(kind, []) for kind in BY_DATA},
-        "positions": found["positions"],
-        "whole_pieces": [result for result in found.values() if result["kind"] in WHOLE_PIECES],
-        "continuation": continued if continued.get("models") else None,
+        "experiments": [*found.values()],
         "benchmarks": benchmarks,
-        "missing": MISSING,
-        "left_out": remarks,
+        "left_out": [*left_out, *failures],
     }
-    _write(arguments.output, results)
+    write_json(arguments.output / "results.json", results)
+    write_text(arguments.output / "index.html", page(results))
     output.write(str(arguments.output / "index.html"))
 
 
 def _evaluations(
     playables: list[Playable], arguments: argparse.Namespace
-) -> Iterator[tuple[str, Path | None, list[Playable], list[str]] | str]:
-    """Yield the evaluations of a report: kind, data set, models and options; or a remark on one that is impossible.
+) -> Iterator[tuple[str, Path | None, list[Playable], list[str]]]:
+    """Yield the evaluations of a report: kind, data set, models and options.
 
     Prompts are continued by the models of groove, if there are any, otherwise by those of the first one's language.
     """
@@ -154,11 +137,10 @@ def _evaluations(
         language = Prepared.open(folder).language
         able = [playable for playable in playables if playable.language.name == language.name]
         if not able:
-            yield f"{folder} is left out: it is in {language.name}, which no model uses"
-            continue
+            raise ValueError(f"{folder} is in {language.name}, which no model uses")
         asked = ["--data", str(folder), "--split", arguments.split]
         length = [] if arguments.length is None else ["--length", str(arguments.length)]
-        for kind in BY_DATA:
+        for kind in ("extrapolation", "ablation"):
             yield kind, folder, able, [*asked, "--pieces", str(arguments.pieces), *length]
         possible = {
             "form": language.name != "groove",  # whose pieces are too short for returns
@@ -191,36 +173,3 @@ def _experiment(
     asked.output = arguments.output / kind
     make = continuation.experiment_of if kind == "continuation" else studies.experiment_of
     return make(playables, asked)
-
-
-def _benchmarks(folders: list[Path]) -> list[dict[str, Any]]:
-    """Return the summaries of finished benchmarks, with descriptions of their tasks."""
-    from evaluation.benchmarks.run import read_summary
-    from evaluation.benchmarks.tasks import TASKS
-
-    found = [{"folder": str(folder), **read_summary(folder)} for folder in folders]
-    return [{**one, "what": TASKS[one["task"]].about} for one in found]
-
-
-def _machine() -> dict[str, str]:
-    import torch
-
-    from musicgen.common.processes import processors
-
-    return {
-        "processors": str(processors()),
-        "platform": platform.platform(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-    }
-
-
-def _write(folder: Path, results: dict[str, Any]) -> None:
-    from evaluation.report import csv_files, page
-    from tokenization.whole_file import write_csv, write_json, write_text
-
-    write_json(folder / "results.json", results)
-    for name, rows in csv_files(results).items():
-        write_csv(folder / f"{name}.csv", rows)
-    with output.progress_bar("Drawing: sections") as progress:
-        write_text(folder / "index.html", page(results, progress))

@@ -10,7 +10,6 @@ import argparse
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,6 @@ from app.commands.evaluate.study_options import (
     add_data,
     add_length,
     add_study,
-    data_of,
     run_experiment,
 )
 from app.options import check_counts, chosen_device, from_options
@@ -41,15 +39,15 @@ class Evaluation:
     pieces: int = 20
     split: str = "validation"
     bars: int | None = None  # written after a prompt
-    results: str = "the results as JSON and CSV"
+    results: str = "the results as JSON"
 
 
 EVALUATIONS = {
     "extrapolation": Evaluation(
-        doing="Reading pieces", pieces=32, results="extrapolation.json, .csv, .svg and .png"
+        doing="Reading pieces", pieces=32, results="extrapolation.json and .png"
     ),
-    "ablation": Evaluation(doing="Removing parts", pieces=32, results="ablation.json and .csv"),
-    "positions": Evaluation(doing="Probing", results="positions.json, .csv and pictures"),
+    "ablation": Evaluation(doing="Removing parts", pieces=32, results="ablation.json"),
+    "positions": Evaluation(doing="Probing", results="positions.json and pictures"),
     "form": Evaluation(doing="Continuing", bars=56),
     "infilling": Evaluation(doing="Filling"),
     "accompaniment": Evaluation(doing="Accompanying", split="test"),
@@ -59,21 +57,20 @@ EVALUATIONS = {
 }
 # Options that are passed to the experiments whose commands have them.
 OPTIONS = (
-    "length", "control", "layers", "prompt_bars", "bars", "piece_bars", "gap", "hide", "hear_chords",
-    "recall", "planned",
+    "length", "control", "layers", "prompt_bars", "bars", "gap", "hide", "hear_chords", "recall",
+    "planned",
 )  # fmt: skip
 EXAMPLES = {
     "extrapolation": """\
 A model reads held-out pieces and predicts each next token. The table has the loss in nats per token, mean
-± deviation over pieces: within the trained length, up to 1.5 times it, and beyond. Growth is the increase
-of the loss past the trained length, relative to the average of the models [95 % interval]. Since later
-parts of pieces can be harder in themselves, --control predicts the tokens past the trained length a second
-time, from the last tokens only: between half and all of the trained length. A difference below 0 means
-that the full context helps, so length does no harm.
+± deviation over pieces: within the trained length, up to 1.5 times it, and beyond, and the increase of the
+loss past the trained length, paired by piece [95 % interval]. Since later parts of pieces can be harder in
+themselves, --control predicts the tokens past the trained length a second time, from the last tokens only:
+between half and all of the trained length. A difference below 0 means that the full context helps, so length
+does no harm.
 
 examples:
-  musicgen evaluate extrapolation ensemble
-  musicgen evaluate extrapolation ensemble --length 8192 --control
+  musicgen evaluate extrapolation ensemble --data data/pop909 --length 8192 --control
   musicgen evaluate extrapolation runs/ape runs/sine --data data/pop909 --length 3072 -o compared
 """,
     "ablation": """\
@@ -86,7 +83,7 @@ model was not trained without the part, this shows what it relies on, not what t
 
 examples:
   musicgen evaluate ablation ensemble --data data/pop909
-  musicgen evaluate ablation ensemble --layers --pieces 12
+  musicgen evaluate ablation ensemble --data data/pop909 --layers --pieces 12
   musicgen evaluate ablation runs/none runs/sine --data data/groove --length 1024 --json
 """,
     "positions": """\
@@ -94,7 +91,7 @@ The table has translation invariance (T) and monotonicity (M) of the best head o
 standard error; 0 is perfect. Queries and key offsets are in the proportions of table 7 of the SPE paper.
 Only the encoding is probed, without the heads' decay; an encoding of musical time gets one sixteenth per
 token. – means that the encoding has no effect: all weights are equal. The folder of -o gets all heads as
-CSV, and figures: the probes by position, learned templates, and attention maps of music that the model
+JSON, and figures: the probes by position, learned templates, and attention maps of music that the model
 writes past its trained length.
 
 examples:
@@ -204,12 +201,7 @@ def _add_whole_pieces(parser: argparse.ArgumentParser, name: str, evaluation: Ev
         parser.add_argument(
             "--bars", type=int, default=evaluation.bars, metavar="N", help="bars to write"
         )
-    if name == "form":
-        parser.add_argument(
-            "--piece-bars", type=int, metavar="N",
-            help="bars that pieces need after the prompt (default: --bars)",
-        )  # fmt: skip
-    elif name == "infilling":
+    if name == "infilling":
         parser.add_argument(
             "--gap", type=int, default=4, metavar="N",
             help=f"bars to remove, at most {MOST_BARS_OF_A_GAP}",
@@ -256,7 +248,10 @@ def run(arguments: argparse.Namespace) -> None:
         _write(arguments.output, name, result)
     text = output.captioned(table_of(name, result), across=name != "positions")
     shown = result["models"] if name == "ablation" else result
-    output.write_result(arguments.json, shown, text, *_remarks(name, result))
+    where = (
+        f"Measured on {result['pieces']} pieces of {result['data']}." if "data" in result else ""
+    )
+    output.write_result(arguments.json, shown, text, *[where] if where else [])
     if name == "originality" and not arguments.json:
         _print_closest(result)
 
@@ -287,68 +282,53 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         )
     if "recall" in arguments:
         replace(MUSICAL, recall=arguments.recall)  # raises ValueError for a wrong value
-    check_counts(arguments, "length", "prompt-bars", "bars", "piece-bars", "gap", "pieces")
+    check_counts(arguments, "length", "prompt-bars", "bars", "gap", "pieces")
     if getattr(arguments, "skip", 0) < 0:
         raise ValueError(f"--skip is {arguments.skip}; it must be 0 or more")
-    data = str(arguments.data or data_of(models))
-    choice = from_options(Choice, arguments, data=data, device=device)
+    choice = from_options(Choice, arguments, data=str(arguments.data), device=device)
+    options = {option: getattr(arguments, option) for option in OPTIONS if option in arguments}
     makers: dict[str, Any] = {
         "extrapolation": losses.extrapolation,
         "ablation": ablation.ablation,
-        "form": form_and_infilling.form,
-        "infilling": form_and_infilling.infilling,
         "accompaniment": accompaniment.accompaniment,
-        "plan": form_and_infilling.plan,
-        "realism": realism.realism,
-        "originality": originality.originality,
     }
-    options = {option: getattr(arguments, option) for option in OPTIONS if option in arguments}
-    return makers[name](models, choice, **options)
+    if name in makers:
+        return makers[name](models, choice, **options)
+    measures: dict[str, Any] = {
+        "form": form_and_infilling.measure_form,
+        "infilling": form_and_infilling.measure_infilling,
+        "plan": form_and_infilling.measure_plan,
+        "realism": realism.measure_realism,
+        "originality": originality.measure_originality,
+    }
+    if name == "infilling":
+        options["fewest_bars"] = arguments.gap + 2
+    else:
+        # Plans replace the rest of a piece.
+        compared = 0 if name == "plan" else arguments.bars
+        options["fewest_bars"] = arguments.prompt_bars + compared
+    if name == "realism":
+        options["table"] = realism.separability_table
+    make = form_and_infilling.long_piece_experiment
+    return make(name, measures[name], models, choice, **options)
 
 
 def _write(folder: Path, name: str, result: dict[str, Any]) -> None:
-    """Write a result as JSON and CSV, and its figures."""
+    """Write a result as JSON, and its figures."""
     from evaluation import figures
-    from evaluation.tables import position_rows, rows_of
-    from tokenization.whole_file import write_bytes, write_csv, write_json, write_text
+    from tokenization.whole_file import write_bytes, write_json
 
     write_json(folder / f"{name}.json", result)
-    write_csv(folder / f"{name}.csv", rows_of(name, result))
     drawn = {}
     if name == "extrapolation":
-        write_csv(folder / "extrapolation_by_position.csv", position_rows(result))
         drawn = {name: figures.extrapolation(result)}
-        write_text(folder / "extrapolation.svg", figures.svg(drawn[name], name))
     elif name == "positions":
         drawn = {"probes": figures.probes(result)}
-        models = result["models"]
-        for file, model in zip(_file_names(models), models, strict=True):
+        for number, model in enumerate(result["models"], 1):
+            file = re.sub(r"[^\w.+-]+", "-", f"{number}-{model['model']}")
             drawn |= {f"{kind}-{file}": one for kind, one in figures.pictures(model).items()}
     for file, one in drawn.items():
         write_bytes(folder / f"{file}.png", figures.png(one))
-
-
-def _file_names(models: list[dict[str, Any]]) -> list[str]:
-    """Return a distinct file name for each model's figures; the later of two equal ones gets a number."""
-    names: list[str] = []
-    for model in models:
-        plain = re.sub(r"[^\w.+-]+", "-", model["model"])
-        others = (f"{plain}-{number}" for number in count(2))
-        names.append(next(name for name in chain([plain], others) if name not in names))
-    return names
-
-
-def _remarks(name: str, result: dict[str, Any]) -> list[str]:
-    """Say under the table which pieces were used."""
-    from tokenization.wording import counted
-
-    if name == "extrapolation":
-        data = result["data"]
-        pieces = f"{counted(data['pieces'], 'piece')} of {data['folder']}"
-        return [f"Measured on {pieces}, {data['whole']} of them of full length."]
-    if "pieces" not in result:
-        return []
-    return [f"Measured on {counted(result['pieces'], 'piece')} of {result['data']}."]
 
 
 def _print_closest(found: dict[str, Any]) -> None:

@@ -38,37 +38,6 @@ def test_permuted_features_depend_only_on_the_difference_of_cells() -> None:
         position.cover(None, 0, 36)
 
 
-def realised(position: positions.GridConvSpe, lags: torch.Tensor) -> torch.Tensor:
-    """Return the correlation of the filters at differences m − n of places, (N, ℓ) → (H, D, N)."""
-    taps, (filter_q, filter_k) = position.config.taps, position.filters
-    axes = tuple(range(-lags.shape[1], 0))
-    double = (2 * taps,) * lags.shape[1]
-    product = torch.fft.rfftn(filter_k, s=double, dim=axes)
-    product = product * torch.fft.rfftn(filter_q, s=double, dim=axes).conj()
-    correlation = torch.fft.irfftn(product, s=double, dim=axes)
-    at = correlation[(..., *(lags % (2 * taps)).unbind(1))]
-    return at * (lags.abs() < taps).all(1)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("sizes", [(9,), SIZES, (3, 4, 2)])
-def test_filtered_noise_on_a_grid_realises_the_correlation_of_its_filters(sizes: tuple) -> None:
-    """The mean product of two cells' codes converges to the template at their difference, as 1/√R."""
-    config = positions.GridConvSpeConfig(sizes=sizes, taps=2, realisations=4000, gated=False)
-    position = positions.GridConvSpe(config, SHAPE).double()
-    cells = math.prod(sizes)
-    q, k = position.materialise(position.draw(generator()), 0, 0, cells)  # (T, H, D, R)
-    found = torch.einsum("ihdr,jhdr->hdij", q, k) / (position.scale**2 * config.realisations)
-    places = positions.coordinates(torch.arange(cells), sizes)
-    lags = (places.unsqueeze(1) - places).flatten(0, 1)
-    template = realised(position, lags)
-    bound = 10 * template.abs().amax() / config.realisations**0.5
-    assert (found.flatten(2) - template).abs().max() < bound
-    far = (lags.abs() >= 2).any(1)
-    assert (template[..., far] == 0).all()
-    assert (template[..., ~far] > 0).all()  # filters start positive
-
-
 def mask_at(mask: positions.SpaceMask, lags: torch.Tensor) -> torch.Tensor:
     """Return the mask f at differences of places in closed form, (n, ℓ) → (H, n)."""
     centres, widths = mask.centres_widths()

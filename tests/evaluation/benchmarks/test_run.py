@@ -88,8 +88,8 @@ def test_text_is_predicted_past_the_trained_length() -> None:
     assert found["16–24"] < 1.2
     assert edges(512, 4, 256) == [0, 256, 512, 768, 1024, 1536, 2048]
     names = recipe("image-short").encodings
-    assert "conv_spe_grid" not in suitable(names, MATERIAL)
-    assert "conv_spe_grid" in suitable(names, replace(MATERIAL, grid=(2, 4)))
+    assert "permuteformer_grid" not in suitable(names, MATERIAL)
+    assert "permuteformer_grid" in suitable(names, replace(MATERIAL, grid=(2, 4)))
     assert "learned" not in suitable(names, text)
 
 

@@ -9,11 +9,9 @@ import torch
 from torch import Tensor
 
 from evaluation.benchmarks.mixers import (
-    RandomFeatures,
     delta_sums,
     gated_sums,
     sums_both_ways,
-    toeplitz_attend,
 )
 from evaluation.benchmarks.tasks import recipe
 from evaluation.benchmarks.training import Classifier
@@ -80,41 +78,6 @@ def test_linear_attention_equals_the_matrix(length: int, decay: Tensor | None) -
     torch.testing.assert_close(padded[:, : length // 2 + 1], alone, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("length", [1, 7, 64])
-@pytest.mark.parametrize("causal", [False, True])
-def test_the_fourier_form_equals_the_matrix(length: int, causal: bool) -> None:
-    lags = torch.randn(3, 2 * length - 1, generator=generator(1)).double().exp()
-    if causal:
-        lags[:, : length - 1] = 0
-    same_values_and_gradients([*drawn(length), lags], toeplitz_attend, dense)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("kind", ["gaussian", "arccos"])
-def test_random_features_estimate_their_kernel_without_bias(kind: str) -> None:
-    x, y = torch.randn(2, 40, 6, generator=generator(2)).double()
-    log_scale = torch.linspace(-0.5, 0.5, 6)
-    a, b = (v / v.norm(dim=-1, keepdim=True) * log_scale.double().exp() for v in (x, y))
-    if kind == "gaussian":
-        wanted = torch.exp(-(a - b).square().sum(-1) / 2)
-    else:
-        norms = a.norm(dim=-1) * b.norm(dim=-1)
-        angle = torch.arccos(((a * b).sum(-1) / norms).clamp(-1, 1))
-        wanted = norms * (angle.sin() + (torch.pi - angle) * angle.cos()) / torch.pi
-    draws = []
-    for seed in range(256):
-        features = RandomFeatures(6, 200, kind).double()
-        features.redraw(generator(seed))
-        features.log_scale.copy_(log_scale)
-        draws.append((features.queries(x) * features.keys(y)).sum(-1))
-    errors = []
-    for found in (torch.stack(draws[:16]), torch.stack(draws)):
-        deviation = found.std(0) / len(found) ** 0.5
-        assert ((found.mean(0) - wanted).abs() < 6 * deviation + 1e-9).all()
-        errors.append((found.mean(0) - wanted).abs().mean())
-    assert errors[1] < errors[0] / 2  # as 1/√n
-
-
 @pytest.mark.parametrize("length", [1, 64, 65, 130])
 def test_gated_sums_equal_the_recurrence(length: int) -> None:
     q, k, v = drawn(length)
@@ -167,7 +130,6 @@ def test_language_models_do_not_see_the_future(name: str) -> None:
     changed[:, 50] = (changed[:, 50] + 1) % count
     with torch.no_grad():
         before, after = (model(t, code=model.begin(generator())) for t in (tokens, changed))
-    # Fourier transforms see the future through their rounding errors, of 1e-16.
     torch.testing.assert_close(before[:, :50], after[:, :50], rtol=0, atol=1e-10)
     assert not torch.allclose(before[:, 50:], after[:, 50:], atol=1e-6)
     model.train()

@@ -1,4 +1,4 @@
-"""Music statistics, checked by hand and against MusPy, and distances between their distributions."""
+"""Music statistics, checked by hand and against MusPy."""
 
 import warnings
 
@@ -9,15 +9,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # MusPy uses deprecated imports
     import muspy
 
-from evaluation.metrics.estimates import Spread
-from evaluation.metrics.statistics import (
-    STATISTICS,
-    bars_of,
-    distances,
-    floor,
-    statistics,
-    wasserstein,
-)
+from evaluation.metrics.statistics import STATISTICS, bars_of, statistics
 from tests.evaluation.scores import BASS, DRUMS, OTHER, random_trio, trio
 from tokenization.score import Score
 
@@ -85,54 +77,3 @@ def test_repeated_bars():
     notes = random_trio(5, 60, beats=16).notes
     shuffled = notes[np.random.default_rng(0).permutation(len(notes))]
     assert bars_of(notes, BAR) == bars_of(shuffled, BAR)
-
-
-def test_distances_have_one_row_per_statistic():
-    outputs, real = (
-        [{"polyphony": x, "range": 5.0, "piece": n} for n, x in enumerate(values)]
-        for values in ((2.0, None), (1.0, 3.0))
-    )
-    polyphony, pitch_range = distances(outputs, real, "piece")
-    assert (polyphony.statistic, pitch_range.statistic) == ("polyphony", "range")
-    assert polyphony.outputs == Spread(n=1, missing=1, mean=2.0, deviation=None)
-    assert polyphony.real == Spread(n=2, missing=0, mean=2.0, deviation=np.sqrt(2))
-    assert polyphony.wasserstein == 1.0
-    assert polyphony.in_deviations == pytest.approx(1 / np.sqrt(2))
-    assert (pitch_range.wasserstein, pitch_range.in_deviations) == (0.0, None)
-    row = distances(outputs[1:], real, "piece")[0]
-    assert (row.wasserstein, row.in_deviations, row.outputs.mean, row.low) == (None,) * 4
-
-
-def of_styles(values: np.ndarray) -> list[dict]:
-    """Return one row per value; each row of the array is a style."""
-    return [{"range": x, "style": style} for style, row in enumerate(values) for x in row]
-
-
-def test_the_coverage_of_the_interval_of_a_distance():
-    styles, random, covered = 3, np.random.default_rng(3), []
-    for _ in range(300):
-        of_style = random.normal(0, 1, (styles, 1))
-        real = of_style + random.normal(0, 0.5, (styles, 1))
-        outputs = 1 + of_style + random.normal(0, 0.5, (styles, 3))
-        (found,) = distances(of_styles(outputs), of_styles(real), "style")
-        covered.append(found.low <= 1 <= found.high)
-    assert np.mean(covered) == pytest.approx(0.95, abs=0.04)  # three standard errors of 300 trials
-
-
-def test_the_floor_is_the_expected_distance_of_two_sets():
-    random = np.random.default_rng(6)
-    apart = [wasserstein(*random.normal(size=(2, 6))) for _ in range(2000)]
-    floors = [floor([[x] for x in random.normal(size=6)]) for _ in range(60)]
-    found, expected = (np.array(values, dtype=float).mean() for values in (floors, apart))
-    assert found == pytest.approx(expected, rel=0.2)
-
-
-def test_the_pieces_of_a_style_count_as_one_group():
-    real = np.array([[1.0], [2.0], [4.0], [7.0]])
-    outputs, sets = of_styles(real[::-1] + 1), (np.repeat(real, times, 1) for times in (1, 5))
-    (once,), (often,) = (distances(outputs, of_styles(one), "style") for one in sets)
-    assert (once.low, once.high, once.floor) == (often.low, often.high, often.floor)
-    assert (once.groups, often.groups, often.real.n) == (4, 4, 20)
-    alone = of_styles(np.array([[1.0, 2.0]]))
-    (one,) = distances(alone, alone, "style")
-    assert (one.groups, one.wasserstein, one.low, one.high, one.floor) == (1, 0, None, None, None)

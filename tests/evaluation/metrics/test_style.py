@@ -18,7 +18,6 @@ from evaluation.metrics.style import (
     quarters,
     similarities,
     time_pitch,
-    track_profiles,
 )
 from tests.evaluation.metrics.slow_style import slow_onset_duration, slow_time_pitch
 from tests.evaluation.scores import BASS, DRUMS, OTHER, piano_of, trio
@@ -83,32 +82,24 @@ def test_onsets_are_positions_in_the_bar_in_any_metre():
     assert cells(found) == {(beat, 3): 8 for beat in (0, 6, 12, 15)}
     for part in (excerpt(score, 0, 72), excerpt(score, 108), *quarters(score)):
         assert cosine(found, profiles(part)["onset_duration"]) == pytest.approx(1)
-    np.testing.assert_array_equal(track_profiles(score)["Piano", "onset_duration"], found)
     # A first bar of one beat shifts the bars of four.
     upbeat = Meters(*np.array([[0, 1, 4], [12, 4, 4]]).T)
     moved = piano_of([(0, 6, 60), *[(12 + 48 * bar, 6, 62) for bar in range(3)]])
     assert cells(profiles(moved.replace(meters=upbeat))["onset_duration"]) == {(0, 3): 4}
 
 
-def test_profiles_of_pitched_tracks_of_all_tracks_and_by_track_name():
-    tracks = (Track("Bass", 33), Track("Drums", 0, True), Track("Keys"), Track("Keys"), Track("-"))
+def test_profiles_of_pitched_tracks_and_of_all_tracks():
+    tracks = (Track("Bass", 33), Track("Drums", 0, True), Track("Keys"))
     drums = [(0, 1, 36, DRUMS), (48, 1, 36, DRUMS), (6, 1, 42, DRUMS)]
-    score = trio([(0, 6, 40, 0), (12, 6, 60, 2), (12, 6, 64, 3), *drums], tracks=tracks)
-    pitched, everything, by_track = profiles(score), profiles(score, "all"), track_profiles(score)
-    assert cells(everything["onset_drum"]) == {(0, 36): 2, (3, 42): 1}
+    score = trio([(0, 6, 40, 0), (12, 6, 60, 2), (12, 6, 64, 2), *drums], tracks=tracks)
+    pitched, everything = profiles(score), profiles(score, "all")
     sums = {name: found.sum() for name, found in pitched.items()}
-    assert sums == {"onset_duration": 3, "time_pitch": 3}
+    assert sums == {"onset_duration": 3, "time_pitch": 3, "onset_drum": 3}
+    for found in (pitched, everything):
+        assert cells(found["onset_drum"]) == {(0, 36): 2, (3, 42): 1}
     assert everything["onset_duration"].sum() == 6
-    assert {key: found.sum() for key, found in by_track.items()} == {
-        ("Bass", "onset_duration"): 1,
-        ("Bass", "time_pitch"): 0,
-        ("Drums", "onset_drum"): 3,
-        ("Keys", "onset_duration"): 2,
-        ("Keys", "time_pitch"): 2,
-    }
-    alike = similarities(by_track, track_profiles(trio([(0, 6, 40, BASS)])))
-    assert [key for key in alike if alike[key] is not None] == [("Bass", "onset_duration")]
-    assert alike.keys() == by_track.keys()
+    alike = similarities(pitched, profiles(trio([(0, 6, 40, BASS)])))
+    assert [metric for metric in alike if alike[metric] is not None] == ["onset_duration"]
 
 
 def test_quarters_have_equal_duration_and_keep_onsets():
