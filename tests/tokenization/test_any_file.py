@@ -90,7 +90,7 @@ EMPTY_BARS = b"<score-partwise><part>" + b"<measure/>" * 60_000 + b"</part></sco
         (packed(1), "a.mxl", "a zip archive without a score in it"),
         (packed(2000), "a.mxl", "an archive of 2,000 files"),
         (compressed(SONG, zipfile.ZIP_LZMA), "a.mxl", "of an unknown kind"),
-        (b"ID3\x04" + bytes(100), "a.mxl", "is an MP3 recording, not a score"),
+        (b"ID3\x04" + bytes(100), "a.mxl", "damaged"),
         (b"", "a.abc", "is empty"),
         (b"words", "a.abc", "holds no notes"),
         (b"K:C\n" + b"c" * 30_000, "a.abc", "a line of 30,000 characters"),

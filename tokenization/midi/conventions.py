@@ -1,9 +1,7 @@
-"""Add what the MIDI standard lets a file omit, and repair or drop impossible values, with remarks."""
+"""Add what the MIDI standard lets a file omit, with remarks, and drop impossible values."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -11,38 +9,33 @@ import numpy as np
 from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE, tempo_map
 from tokenization.midi.limits import Limits
 from tokenization.score import Columns, Meters, Score, Tempos
-from tokenization.wording import Remark, counted
+from tokenization.wording import Remark
 
 Changes = TypeVar("Changes", bound=Columns)
 
 LONGEST_BEAT_MICROSECONDS = 0xFFFFFF  # the largest value of a MIDI tempo event
 SLOWEST_BEATS_PER_MINUTE, FASTEST_BEATS_PER_MINUTE = 60e6 / LONGEST_BEAT_MICROSECONDS, 2000
 DENOMINATORS = (1, 2, 4, 8, 16, 32, 64)
-DRUM_NAME = re.compile(
-    r"\b(drums?|drum ?(kit|set)|perc(ussion)?|batterie|bater[ií]a|batteria|schlagzeug)\b|ドラム",
-    re.IGNORECASE,
-)
-NOT_DRUM_NAME = re.compile(r"steel|bass(?! drum)|synth|melodic|taiko|tuned|pad|loop", re.IGNORECASE)
-LOWEST_DRUM, HIGHEST_DRUM = 27, 87  # the percussion key map of General MIDI 2
 
 
 def complete_within(score: Score, limits: Limits, name: str) -> Score:
-    """Complete a score and check it against the limits; errors call the file `name`."""
+    """Check a score against the limits, and complete it; errors call the file `name`.
+
+    Every note then lasts at least a tick, since drum machines end hits where they start, and there is a tempo and a
+    meter at tick 0.
+    """
     limits.check(name, "notes", len(score.notes))
     limits.check(name, "tracks", len(score.tracks))
     limits.check(name, "beats", score.end_ticks / score.ticks_per_beat)
-    score = complete(without_far_events(score, limits.beats))
+    notes = score.notes.replace(duration_ticks=np.maximum(score.notes.duration_ticks, 1)).sorted()
+    score = _without_far_events(score.replace(notes=notes), limits.beats)
+    score = _with_meters(_with_tempos(score))
     seconds = tempo_map(score).to_seconds(np.array(score.end_ticks / score.ticks_per_beat))
     limits.check(name, "seconds", float(seconds))
     return score
 
 
-def complete(score: Score) -> Score:
-    """Add a tempo and a meter at tick 0 if they are missing, make every note last a tick, and recognise drums."""
-    return _with_drums(_with_meters(_with_tempos(_with_durations(score))))
-
-
-def without_far_events(score: Score, beats: float) -> Score:
+def _without_far_events(score: Score, beats: float) -> Score:
     """Drop events other than notes after a beat, and release pedals there."""
     last = int(beats * score.ticks_per_beat)
     tempos, meters, pedals = score.tempos, score.meters, score.pedals
@@ -57,21 +50,10 @@ def without_far_events(score: Score, beats: float) -> Score:
     )
 
 
-def _with_durations(score: Score) -> Score:
-    """Make every note last at least a tick: drum machines end hits where they start."""
-    notes = score.notes
-    empty = int((notes.duration_ticks < 1).sum())
-    if empty:
-        notes = notes.replace(duration_ticks=np.maximum(notes.duration_ticks, 1))
-        score = score.remark(f"Extended {counted(empty, 'note')} of length 0 to one tick.")
-    return score.replace(notes=notes.sorted())
-
-
 def _with_tempos(score: Score) -> Score:
-    slowest, fastest = SLOWEST_BEATS_PER_MINUTE, FASTEST_BEATS_PER_MINUTE
     bpm = score.tempos.beats_per_minute
-    why = f" below {slowest:.2f} or above {fastest} beats per minute"
-    score, tempos = _usable(score, score.tempos, (bpm >= slowest) & (bpm <= fastest), "tempo", why)
+    possible = (bpm >= SLOWEST_BEATS_PER_MINUTE) & (bpm <= FASTEST_BEATS_PER_MINUTE)
+    tempos = _usable(score.tempos, possible)
     if not len(tempos) or tempos.onset_ticks[0] > 0:
         start = "Before the first tempo" if len(tempos) else "No tempo is given:"
         default = DEFAULT_BEATS_PER_MINUTE
@@ -82,7 +64,7 @@ def _with_tempos(score: Score) -> Score:
 
 def _with_meters(score: Score) -> Score:
     known = (score.meters.numerator > 0) & np.isin(score.meters.denominator, DENOMINATORS)
-    score, meters = _usable(score, score.meters, known, "impossible time signature")
+    meters = _usable(score.meters, known)
     if len(meters) and meters.onset_ticks[0] == 0:
         return score.replace(meters=meters)
     bar_ticks = 4 * score.ticks_per_beat * meters.numerator / meters.denominator
@@ -98,30 +80,7 @@ def _with_meters(score: Score) -> Score:
     )
 
 
-def _usable(
-    score: Score, changes: Changes, possible: np.ndarray, noun: str, why: str = ""
-) -> tuple[Score, Changes]:
-    """Drop impossible changes, with a remark, and all but the last change on each tick, which takes effect."""
-    possible &= changes.columns[0] >= 0
-    if not possible.all():
-        score = score.remark(f"Left out {counted(int((~possible).sum()), noun)}{why}.")
+def _usable(changes: Changes, possible: np.ndarray) -> Changes:
+    """Drop impossible changes, and all but the last change on each tick, which takes effect."""
     changes = changes[possible]
-    return score, changes[np.diff(changes.columns[0], append=np.inf) > 0]
-
-
-def _with_drums(score: Score) -> Score:
-    """Mark tracks outside channel 10 as drums if they have a drum name, drum pitches and no program."""
-    tracks = list(score.tracks)
-    for index, track in enumerate(tracks):
-        if track.is_drum or track.program:
-            continue
-        if not DRUM_NAME.search(track.name) or NOT_DRUM_NAME.search(track.name):
-            continue
-        pitch = score.notes.pitch[score.notes.track == index]
-        if pitch.min() >= LOWEST_DRUM and pitch.max() <= HIGHEST_DRUM:
-            tracks[index] = replace(track, is_drum=True)
-            score = score.remark(
-                f"The track {track.name!r} is not on channel 10, but was read as drums because of its name and "
-                "pitches."
-            )
-    return score.replace(tracks=tuple(tracks))
+    return changes[np.diff(changes.columns[0], append=np.inf) > 0]

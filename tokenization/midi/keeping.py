@@ -37,11 +37,12 @@ from tokenization.midi.chunks import (
     encode_vlq,
     event_bytes,
     notes_of,
+    set_up_programs,
     split_chunks,
     text_events,
     track_chunk,
 )
-from tokenization.midi.reading import SUSTAIN, read_midi, set_up_programs
+from tokenization.midi.reading import SUSTAIN, read_midi
 from tokenization.score import Notes, Score, Track
 
 # Track chunks whose events can be added and removed; all other bytes are kept.
@@ -116,10 +117,8 @@ class KeptMidi:
     def __init__(self, edit: Edit) -> None:
         """Split the file into events; raises NotKept if it cannot be kept."""
         self.edit, self.heard = edit, edit.heard
-        if not len(self.heard.file_times):
-            raise NotKept("it is a sequence of pieces, which were joined")
         found = split_chunks(edit.original, "the file")
-        if found.wrong_lengths:
+        if found.is_damaged:
             raise NotKept(UNREADABLE)
         self._between = [*found.between]
         self.chunks = [_chunk_of(body) for body in found.bodies]
@@ -142,7 +141,7 @@ class KeptMidi:
                     self._controls[status & 15].append((tick, number, status, data))
         for controls in self._controls.values():
             controls.sort(key=lambda control: control[:2])  # stable within a chunk
-        programs = set_up_programs([chunk.body for chunk in self.chunks])
+        programs = set_up_programs(chunk.events for chunk in self.chunks)
         self.notes = [
             note
             for number, chunk in enumerate(self.chunks)
