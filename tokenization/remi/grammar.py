@@ -10,11 +10,8 @@ Letters: B rows of a batch, V tokens of the vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from tokenization.analysis.chords import CHORD_INDEX, MOST_A_BAR
 from tokenization.grammar import Grammar
 from tokenization.remi.spelling import (
     BAR,
@@ -28,7 +25,6 @@ from tokenization.remi.spelling import (
     SUBBEAT,
     SUBBEAT_OF,
     SUBBEAT_TICKS,
-    SUBBEATS_PER_BEAT,
     TEMPO,
     TICKS_OF,
     VOCABULARY,
@@ -104,16 +100,6 @@ class RemiGrammar(Grammar):
         """The number of bars so far, including the current one: (B,)."""
         return self._bars
 
-    @property
-    def kind(self) -> np.ndarray:
-        """The kind of each row's last token: (B,)."""
-        return self._state // (2 * BAR_SUBBEATS)
-
-    @property
-    def subbeat(self) -> np.ndarray:
-        """The current sub-beat of each row: (B,)."""
-        return self._state // 2 % BAR_SUBBEATS
-
     def allowed(self) -> np.ndarray:
         """Return the mask of the tokens that can come next: (B, V) bool."""
         rows = np.arange(len(self._state))
@@ -147,97 +133,8 @@ class RemiGrammar(Grammar):
 
     def _now(self) -> np.ndarray:
         """Return the tick of the current sub-beat: (B,)."""
-        return self._bar_ticks() + self.subbeat * SUBBEAT_TICKS
+        return self._bar_ticks() + self._state // 2 % BAR_SUBBEATS * SUBBEAT_TICKS
 
     def _bar_ticks(self) -> np.ndarray:
         """Return the tick at which the current bar starts: (B,)."""
         return np.maximum(self._bars - 1, 0) * BAR_SUBBEATS * SUBBEAT_TICKS
-
-
-# The grammar for a given chord progression. The chords of a bar divide it evenly, rounded to beats. The model needs no
-# training for this: a token that would skip the position of a chord is replaced by the token for this position, where
-# only the chord is allowed. Other chords are masked.
-#
-# Letters: B rows of a batch, M chords per bar at most, N bars of the progression.
-
-NONE = -1
-
-
-def _places() -> np.ndarray:
-    """Return the sub-beat of each chord of a bar, by the number of chords: (M + 1, M)."""
-    places = np.zeros((MOST_A_BAR + 1, MOST_A_BAR), dtype=np.int64)
-    for count in range(1, MOST_A_BAR + 1):
-        share = np.arange(count) * BAR_SUBBEATS / count
-        places[count, :count] = np.rint(share / SUBBEATS_PER_BEAT) * SUBBEATS_PER_BEAT
-    return places
-
-
-PLACES = _places()
-
-
-class ChordLine(RemiGrammar):
-    """A grammar that follows a chord progression from a bar on."""
-
-    def __init__(self, line: Sequence[Sequence[str]], start: int) -> None:
-        """Start one sequence; the progression `line` starts in bar `start`, counted from 0."""
-        super().__init__()
-        chords = np.full((len(line), MOST_A_BAR), NONE)
-        for bar, names in enumerate(line):
-            chords[bar, : len(names)] = [CHORD.start + CHORD_INDEX[name] for name in names]
-        self._line = chords[None]  # (B, N, M) ids, NONE after the last chord of a bar
-        self._start = start
-        self._done = np.zeros(1, dtype=np.int64)  # chords of the bar so far
-
-    def allowed(self) -> np.ndarray:
-        """Return the mask of the tokens that can come next: (B, V) bool."""
-        plain = super().allowed()
-        mask = plain.copy()
-        place, chord = self._due()
-        inside = self._inside()
-        mask[inside, CHORD.start : CHORD.stop] = False
-        at = (place == self.subbeat) & np.isin(self.kind, (AFTER_SUBBEAT, AFTER_TEMPO))
-        for row in np.flatnonzero(at):
-            mask[row] &= KIND == AFTER_TEMPO
-            mask[row, chord[row]] = plain[row, chord[row]]
-        stuck = ~mask.any(axis=1)  # if all keys sound, only another chord can follow
-        mask[stuck] = plain[stuck]
-        return mask
-
-    def instead(self, tokens: np.ndarray) -> np.ndarray:
-        """Return the tokens, with one that would skip the position of a chord replaced by that position."""
-        tokens = np.asarray(tokens, dtype=np.int64)
-        kind, (place, _) = KIND[tokens], self._due()
-        passes = (kind == AFTER_BAR) | (kind == AFTER_END)
-        passes |= (kind == AFTER_SUBBEAT) & (SUBBEAT_OF[tokens] > place)
-        rows = np.flatnonzero(passes & (place != NONE) & (self.kind != AFTER_END))
-        if not len(rows):
-            return tokens
-        position = SUBBEAT.start + np.maximum(place, 0)
-        replaced = tokens.copy()
-        rows = rows[self.allowed()[rows, position[rows]]]
-        replaced[rows] = position[rows]
-        return replaced
-
-    def advance(self, tokens: np.ndarray) -> None:
-        """Append one token to each row."""
-        super().advance(tokens)
-        kind = KIND[np.asarray(tokens, dtype=np.int64)]
-        named = (kind == AFTER_CHORD) & self._inside()
-        self._done = np.where(kind == AFTER_BAR, 0, self._done + named)
-        for _ in range(MOST_A_BAR):  # the current chord is not repeated
-            _, chord = self._due()
-            self._done = self._done + ((chord != NONE) & (chord == self._chord))
-
-    def _inside(self) -> np.ndarray:
-        """Return the mask of the rows that have reached the progression."""
-        return self._bars > self._start
-
-    def _due(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the sub-beat and the id of the next chord in the current bar, or NONE: (B,) each."""
-        bars = (self._bars - 1 - self._start) % self._line.shape[1]
-        chords = self._line[np.arange(len(bars)), bars]
-        done = np.minimum(self._done, MOST_A_BAR - 1)[:, None]
-        chord = np.take_along_axis(chords, done, axis=1)[:, 0]
-        chord = np.where(self._inside() & (self._done < MOST_A_BAR), chord, NONE)
-        count = (chords != NONE).sum(axis=1)
-        return np.where(chord == NONE, NONE, PLACES[count, done[:, 0]]), chord

@@ -8,14 +8,13 @@ without notes is only a `bar` token; changes of tempo and chord in it move to th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tokenization.analysis.chords import QUALITIES, ROOTS
 from tokenization.language import Encoded, Language
-from tokenization.remi.grammar import ChordLine, RemiGrammar
+from tokenization.remi.grammar import RemiGrammar
 from tokenization.remi.spelling import (
     BAR,
     BAR_BEATS,
@@ -56,7 +55,6 @@ class Remi(Language):
     bar = BAR
     onset_steps = SUBBEATS_PER_BEAT
     rules = RemiGrammar
-    abilities = ("continue", "chords")
     arrange = staticmethod(arrange)
     details: ClassVar = {
         "bar_beats": BAR_BEATS,
@@ -78,17 +76,6 @@ class Remi(Language):
     def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
         """Convert a valid sequence or prefix to a score; an incomplete note at the end is left out."""
         return _read(np.asarray(ids, dtype=np.int64)).score()
-
-    def grammar(
-        self,
-        prompt: Sequence[int] | np.ndarray = (),
-        *,
-        prompt_bars: int = 0,
-        chords: Sequence[Sequence[str]] | None = None,
-        **asked: Any,
-    ) -> RemiGrammar:
-        """Return the grammar for continuing a prompt, with a chord progression if `chords` are given."""
-        return RemiGrammar() if chords is None else ChordLine(chords, prompt_bars)
 
     def clock(self) -> dict[str, Any]:
         """Return how bar and sub-beat tokens move time, in sub-beats."""
