@@ -79,27 +79,6 @@ def play_order(bars: Sequence[SharedBar], most_bars: int) -> list[int]:
     return order
 
 
-def section_order(bars: Sequence[SharedBar], sections: str, most_bars: int) -> list[int]:
-    """Return the numbers of the bars if their sections, each with its repeats, are played in a given order.
-
-    Bars before the first section are played first.
-    """
-    starts = [number for number, bar in enumerate(bars) if bar.section]
-    stops = [*starts[1:], len(bars)]
-    spans = {bars[start].section: (start, stop) for start, stop in zip(starts, stops, strict=True)}
-    played = {  # computed once each, since an empty section takes time too
-        section: [start + number for number in play_order(bars[start:stop], most_bars)]
-        for section, (start, stop) in spans.items()
-        if section in sections
-    }
-    order = play_order(bars[: starts[0]], most_bars)
-    for section in sections:
-        order += played[section]
-        if len(order) > most_bars:
-            raise TooLong(f"more than {most_bars:,} bars with its repeats")
-    return order
-
-
 def _ending_groups(bars: Sequence[SharedBar]) -> list[frozenset[int]]:
     """Return for each bar the passes of all adjacent endings that it belongs to; empty outside endings."""
     groups: list[frozenset[int]] = [frozenset()] * len(bars)
@@ -134,10 +113,7 @@ def bar_layout(written: WrittenScore) -> BarLayout:
     """Unfold the repeats and place the bars; raises MidiError if the score is too long or has no notes."""
     limits, name = written.limits, written.name
     try:
-        if written.sections:
-            order = section_order(written.bars, written.sections, limits.beats)
-        else:
-            order = play_order(written.bars, limits.beats)
+        order = play_order(written.bars, limits.beats)
     except TooLong as error:
         raise MidiError(f"{name} has {error}: give a part of it") from None
     # Each bar in the parts that have it.

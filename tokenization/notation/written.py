@@ -62,7 +62,6 @@ class SharedBar:
     backward: int = 0  # how many times the repeat that ends here is played; 0 if none ends here
     endings: frozenset[int] | None = None  # the passes in which it is played; None: all
     closes_ending: bool = False
-    section: str = ""  # the name of the section that starts here
     marks: set[str] = field(default_factory=set)  # segno, coda, fine, tocoda, dacapo, dalsegno
 
 
@@ -75,7 +74,6 @@ class WrittenScore:
     parts: list[Part] = field(default_factory=list)
     bars: list[SharedBar] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    sections: str = ""  # one letter per section in the order of playing; empty: the written order
     counts: Counter[str] = field(default_factory=Counter)
 
     def count(self, quantity: str, more: int) -> None:

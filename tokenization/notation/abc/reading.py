@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from tokenization.midi.limits import Limits, MidiError
-from tokenization.notation.abc.voice import VoiceReader, sections_of
+from tokenization.notation.abc.voice import VoiceReader
 from tokenization.notation.played import played
 from tokenization.notation.written import WrittenScore
 from tokenization.score import Score, Track
@@ -62,7 +62,7 @@ class _TuneReader:
         self._in_header, self._has_ended = True, False
         self.track = Track()  # the default for voices
         self._voice: VoiceReader | None = None
-        self._order = ""  # the `P:` field of the header
+        self._has_order = False  # whether the header has a `P:` field
 
     def take(self, line: str) -> None:
         """Read a line."""
@@ -84,11 +84,8 @@ class _TuneReader:
         written = self._written
         for voice in self._voices.values():
             voice.close()
-        sections = sections_of(self._order)
-        if sections and {*sections} <= {bar.section for bar in written.bars}:
-            written.sections = sections
-        elif self._order:
-            written.remarks.append(f"The order of its parts ({self._order[:20]}) is not followed.")
+        if self._has_order:
+            written.remarks.append("The order of its parts is not followed.")
         return written
 
     def _directive(self, line: str) -> None:
@@ -102,9 +99,7 @@ class _TuneReader:
         if name == "V":
             self._open_voice(text)
         elif name == "P" and self._in_header:
-            self._order = text
-        elif name == "P":
-            self._current().field(name, text)
+            self._has_order = True
         elif name not in _VOICE_FIELDS:
             return
         elif self._in_header and len(self._header) >= _MOST_FIELDS:

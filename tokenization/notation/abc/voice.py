@@ -98,28 +98,6 @@ def key_of(text: str) -> dict[str, int] | None:
     return altered | explicit
 
 
-MOST_SECTIONS = 1000
-
-
-def sections_of(text: str) -> str:
-    """Expand the order of a tune's sections, `A(AB)2.C` to `AABABC`; empty if it is invalid or far too long."""
-    opened = [""]
-    last = ""  # repeated by a number that follows
-    for letters, bracket, number in re.findall(r"([A-Z])|([()])|(\d{1,3})", text):
-        if bracket == "(":
-            opened.append("")
-            last = ""
-            continue
-        if bracket and len(opened) == 1:
-            return ""
-        last = letters or (opened.pop() if bracket else last * (int(number) - 1))
-        opened[-1] += last
-        if len(opened[-1]) > MOST_SECTIONS:
-            return ""
-        last = last if not number else ""
-    return opened[0] if len(opened) == 1 else ""
-
-
 def shift_of(text: str) -> int | None:
     """Return the transposition in semitones stated by a key or voice field; None if there is none."""
     shifts = [
@@ -209,8 +187,6 @@ class VoiceReader:
             self._shift = self._shift if shift is None else shift
         elif name == "M":
             self.metre = self._shared.time = metre_of(text)
-        elif name == "P":
-            self._shared.section = text[:1]
         elif name == "L":
             self.unit = unit_of(text) or self.unit
         elif name == "Q" and (tempo := tempo_of(text, self.unit or usual_unit(self.metre))):
@@ -386,7 +362,6 @@ class VoiceReader:
         self.part.bars.append(self._bar)
         own, self._shared = self._shared, SharedBar()
         shared.time = own.time or shared.time
-        shared.section = own.section or shared.section
         shared.tempos += own.tempos
         shared.chords += own.chords
         shared.marks |= own.marks
