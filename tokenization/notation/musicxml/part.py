@@ -54,7 +54,6 @@ class PartReader:
         self._instruments = instruments
         self._drum_track = next((i for i, track in enumerate(tracks) if track.is_drum), None)
         self._divisions, self._transpose, self._velocity = 1.0, 0, VELOCITY
-        self._doubling = 0  # interval in semitones of a second note added to each; 0 for none
         self._offset = 0.0  # of the current direction, in divisions
 
     def take(self, measure: ET.Element, shared: SharedBar) -> None:
@@ -90,9 +89,6 @@ class PartReader:
         if transpose is not None:
             octaves = number_in(transpose, "octave-change") or 0
             self._transpose = round((number_in(transpose, "chromatic") or 0) + 12 * octaves)
-            double = transpose.find("double")  # an octave lower, as cello and bass, or higher
-            above = double is not None and double.get("above") == "yes"
-            self._doubling = 0 if double is None else 12 if above else -12
         self._shared.time = _time(element.find("time")) or self._shared.time
 
     def _read_note(self, element: ET.Element) -> None:
@@ -120,15 +116,9 @@ class PartReader:
         self._put([note], note.ticks)
 
     def _put(self, notes: list[WrittenNote], tick: int) -> None:
-        """Add notes at a tick to the bar, doubled at the octave if the part is; the tick selects their dynamics."""
-        octaves = [
-            replace(note, pitch=note.pitch + self._doubling)
-            for note in (notes if self._doubling else ())
-            if 0 <= note.pitch + self._doubling <= 127
-            and not self.part.tracks[note.instrument].is_drum
-        ]
-        self._bar.notes += notes + octaves
-        self._unset += [(tick, note) for note in notes + octaves if note.velocity == _UNSET]
+        """Add notes at a tick to the bar; the tick selects their dynamics."""
+        self._bar.notes += notes
+        self._unset += [(tick, note) for note in notes if note.velocity == _UNSET]
 
     def _apply_dynamics(self) -> None:
         """Give each note the last dynamics before it in time; in the file, one staff follows the other."""

@@ -109,13 +109,8 @@ def test_compressed_and_timewise_scores_read_the_same():
             ],
             [(4 * n, 4, pitch) for n, pitch in enumerate([60, 62, 60, 64, 65, 65, 67])],
         ),
-        # Transposing instruments are read at sounding pitch, doubled ones in octaves.
+        # Transposing instruments are read at sounding pitch.
         ([transposed("<chromatic>-2</chromatic><octave-change>-1</octave-change>") + UPPER], [(0, 4, 58)]),
-        (
-            [transposed("<double/>") + UPPER, grace("D", 5) + note("C", 5, 8, START), note("C", 5, 8, STOP)],
-            [(0, 4, 60), (0, 4, 72), (3.75, 0.25, 62), (3.75, 0.25, 74), (4, 8, 60), (4, 8, 72)],
-        ),
-        ([transposed('<double above="yes"/>') + UPPER], [(0, 4, 72), (0, 4, 84)]),
     ],
 )  # fmt: skip
 def test_music(contents: list[str], notes: list[tuple[float, float, int]]):
@@ -266,8 +261,6 @@ LOUD = note("E", 5, 4).replace("<note>", '<note dynamics="50">')
             [note("C", 5, 4) + mark("p") + grace("D", 5) + LOUD + BACK + note("C", 3, 8)],
             [(0, 48, VELOCITY), (0, 72, VELOCITY), (1.75, 74, P), (2, 76, 45)],
         ),
-        # Both notes of a doubled part have the same velocity.
-        ([transposed("<double/>") + mark("ff") + note("C", 5, 8)], [(0, 60, FF), (0, 72, FF)]),
     ],
 )  # fmt: skip
 def test_notes_follow_the_dynamics_before_them(contents: list[str], velocities):
