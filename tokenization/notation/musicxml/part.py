@@ -152,8 +152,11 @@ class PartReader:
 
     def _staff_track(self, element: ET.Element, track: int) -> int:
         """Return the track of a note's staff; the first staff uses the track of the instrument."""
-        staff, first = round(number_in(element, "staff") or 1), self.part.tracks[track]
-        if staff <= 1 or self._staff_tracks is None or first.is_drum:
+        first = self.part.tracks[track]
+        if self._staff_tracks is None or first.is_drum:
+            return track
+        staff = round(number_in(element, "staff") or 1)
+        if staff <= 1:
             return track
         if (track, staff) not in self._staff_tracks:
             self._staff_tracks[track, staff] = len(self.part.tracks)

@@ -1,4 +1,4 @@
-"""Read MusicXML, partwise or timewise, compressed or not (MusicXML 4.0, W3C 2021)."""
+"""Read MusicXML in parts, compressed or not (MusicXML 4.0, W3C 2021)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import xml.etree.ElementTree as ET
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from xml.parsers import expat
 
 from tokenization.midi.chunks import ZIP
@@ -18,99 +18,51 @@ from tokenization.notation.played import played
 from tokenization.notation.written import SharedBar, WrittenScore
 from tokenization.score import Score, Track
 
-# Parse untrusted XML as a series of small trees, in bounded memory. Nothing is fetched, and internal DTDs are refused,
-# because entities declared there can expand to gigabytes.
+# Parse untrusted XML in bounded memory. Nothing is fetched, and internal DTDs are refused, because entities declared
+# there can expand to gigabytes.
 
 DEEPEST = 64
-LARGEST_TREE = 200_000  # elements in one bar
-LONGEST_TEXT = 10_000  # characters kept of an element's text, give or take one buffer
 
 
 class Unreadable(ValueError):
     """The XML is invalid; the message continues a sentence that starts with the file's name."""
 
 
-# Called with the ancestors of an element, from the root on, and the complete element.
-Take = Callable[[list[ET.Element], ET.Element], None]
+def tree_of(data: bytes, most_elements: int) -> ET.Element:
+    """Parse an XML document to its root, with comments and without namespaces; raises Unreadable."""
+    builder = ET.TreeBuilder(insert_comments=True)
+    count = depth = 0
 
-
-class Stream:
-    """Calls `take` with each element of a wanted name at its depth (the root has depth 0).
-
-    Such an element is complete except for the ignored elements. Other elements are kept without
-    content, and only until they end.
-    """
-
-    def __init__(
-        self, wanted: Mapping[int, set[str]], ignored: set[str], take: Take, most_elements: int
-    ) -> None:
-        self._wanted, self._ignored, self._take = wanted, ignored, take
-        self._most = most_elements
-        self._stack: list[ET.Element] = []
-        self._tree_depth = 0  # the depth of the wanted element being built; 0 if there is none
-        self._skipped = 0  # the number of open elements from an ignored one inwards
-        self._count = self._in_tree = 0
-
-    def read(self, data: bytes) -> None:
-        """Parse a document."""
-        parser = self._parser = expat.ParserCreate()
-        parser.buffer_text = True
-        parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
-        parser.StartDoctypeDeclHandler = _check_document_type
-        parser.StartElementHandler = self._start
-        parser.EndElementHandler = self._end
-        parser.CharacterDataHandler = self._text
-        try:
-            parser.Parse(data, True)
-        except expat.ExpatError as error:
-            what = expat.ErrorString(error.code)
-            raise Unreadable(f"is damaged at line {error.lineno}: {what}") from None
-        except (LookupError, ValueError) as error:
-            if isinstance(error, ValueError) and not _is_encoding_error(error):
-                raise
-            raise Unreadable("has an unknown encoding: save it as UTF-8") from None
-
-    def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        self._count += 1
-        if self._count > self._most:
-            raise Unreadable(f"has more than {self._most:,} elements: give a part of it")
-        if self._skipped:
-            self._skipped += 1
-            return
-        if ":" in tag:
-            tag = tag.rpartition(":")[2]
-        stack = self._stack
-        if (depth := len(stack)) >= DEEPEST:
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal count, depth
+        count, depth = count + 1, depth + 1
+        if count > most_elements:
+            raise Unreadable(f"has more than {most_elements:,} elements: give a part of it")
+        if depth > DEEPEST:
             raise Unreadable(f"has elements nested more than {DEEPEST} deep, unlike any score")
-        if self._tree_depth:
-            if tag in self._ignored:
-                self._skipped = 1
-                return
-            self._in_tree += 1
-            if self._in_tree > LARGEST_TREE:
-                raise Unreadable(f"has a bar of more than {LARGEST_TREE:,} elements")
-            stack.append(ET.SubElement(stack[-1], tag, attributes))
-            return
-        if tag in self._wanted.get(depth, ()):
-            self._tree_depth, self._in_tree = depth, 0
-        stack.append(ET.Element(tag, attributes))
+        builder.start(tag.rpartition(":")[2], attributes)
 
-    def _end(self, tag: str) -> None:
-        if self._skipped:
-            self._skipped -= 1
-            return
-        element = self._stack.pop()
-        if self._tree_depth and len(self._stack) == self._tree_depth:
-            self._tree_depth = 0
-            self._take(self._stack, element)
+    def end(tag: str) -> None:
+        nonlocal depth
+        depth -= 1
+        builder.end(tag)
 
-    def _text(self, text: str) -> None:
-        if self._tree_depth and not self._skipped:
-            element = self._stack[-1]
-            if element.text is None:
-                element.text = text
-            elif len(element.text) < LONGEST_TEXT:
-                element.text += text
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
+    parser.StartDoctypeDeclHandler = _check_document_type
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler, parser.CommentHandler = builder.data, builder.comment
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        what = expat.ErrorString(error.code)
+        raise Unreadable(f"is damaged at line {error.lineno}: {what}") from None
+    except (LookupError, ValueError) as error:
+        if isinstance(error, Unreadable):
+            raise
+        raise Unreadable("has an unknown encoding: save it as UTF-8") from None
+    return builder.close()
 
 
 def _check_document_type(
@@ -118,11 +70,6 @@ def _check_document_type(
 ) -> None:
     if declares:
         raise Unreadable("declares XML of its own (an internal DTD): save it without")
-
-
-def _is_encoding_error(error: ValueError) -> bool:
-    """Return whether an error concerns the encoding; expat supports no multi-byte encodings except Unicode."""
-    return isinstance(error, UnicodeError) or "multi-byte encodings" in str(error)
 
 
 # Compressed MusicXML (`.mxl`): a zip archive with a container file that names the score.
@@ -151,13 +98,9 @@ def unzipped(data: bytes, most_bytes: int) -> bytes:
 def _score_name(archive: zipfile.ZipFile, names: list[str]) -> str:
     """Return the name of the score in an archive: the first existing file that the container lists."""
     found: list[str] = []
-
-    def take(_: list[ET.Element], rootfile: ET.Element) -> None:
-        found.append(rootfile.get("full-path", ""))
-
     if CONTAINER in names:
-        stream = Stream({2: {"rootfile"}}, set(), take, MOST_ENTRIES)
-        stream.read(_read(archive, CONTAINER, 1 << 16))
+        container = tree_of(_read(archive, CONTAINER, 1 << 16), MOST_ENTRIES)
+        found = [rootfile.get("full-path", "") for rootfile in container.iter("rootfile")]
     found += [
         n for n in names if n.endswith((".xml", ".musicxml")) and not n.startswith("META-INF")
     ]
@@ -219,12 +162,6 @@ def spread_endings(bars: Sequence[SharedBar]) -> None:
 
 
 MOST_EXPANSION = 16  # the largest unpacked size, in multiples of the largest file
-_SCORES = ("score-partwise", "score-timewise")
-_WANTED = {1: {"part-list"}, 2: {"measure", "part"}}
-_IGNORED = {
-    *("notations", "lyric", "beam", "stem", "type", "voice", "notehead", "accidental", "print"),
-    *("figured-bass", "listening", "play", "identification", "part-name-display"),
-}
 
 
 def read_musicxml(data: bytes, limits: Limits, name: str, *, staves: bool = False) -> Score:
@@ -232,72 +169,64 @@ def read_musicxml(data: bytes, limits: Limits, name: str, *, staves: bool = Fals
 
     With `staves`, each staff of a part becomes a track, such as the two hands of a piano.
     """
-    return played(read_written(data, limits, name, staves=staves))
-
-
-def read_written(data: bytes, limits: Limits, name: str, *, staves: bool = False) -> WrittenScore:
-    """Read MusicXML to a written score, with its repeats not yet unfolded; raises MidiError."""
-    reader = _Reader(limits, name, staves)
     try:
-        data = xml_of(data, limits)
-        ignored = _IGNORED if staves else _IGNORED | {"staff"}
-        Stream(_WANTED, ignored, reader.take, limits.elements).read(data)
+        root = tree_of(xml_of(data, limits), limits.elements)
+        written = written_of(root, limits, name, staves=staves)
     except Unreadable as error:
         raise MidiError(f"{name} {error}") from None
-    written = reader.written
+    return played(written)
+
+
+def xml_of(data: bytes, limits: Limits) -> bytes:
+    """Return the XML of a score, decompressing it if necessary; raises Unreadable."""
+    return unzipped(data, MOST_EXPANSION * limits.bytes) if data.startswith(ZIP) else data
+
+
+def written_of(
+    root: ET.Element, limits: Limits, name: str, *, staves: bool = False
+) -> WrittenScore:
+    """Return a score as written, with its repeats not yet unfolded; raises MidiError or Unreadable."""
+    if root.tag != "score-partwise":
+        raise Unreadable(
+            f"is an XML document, but not a score in parts: it holds <{root.tag[:40]}>"
+        )
+    written = WrittenScore(limits, name)
+    readers: dict[str, PartReader] = {}
+
+    def add(key: str, tracks: list[Track], instruments: Instruments) -> None:
+        """Add a part unless its id is taken."""
+        written.count("tracks", len(tracks))
+        if key not in readers:
+            readers[key] = PartReader(tracks, instruments, staves)
+            written.parts.append(readers[key].part)
+
+    for entry in root.iterfind("part-list/score-part"):
+        add(entry.get("id", ""), *_instruments(entry))
+    for part in root.iterfind("part"):
+        key = part.get("id", "")
+        if key not in readers:  # missing from the list of parts
+            add(key, [Track()], {})
+        for measure in part.iterfind("measure"):
+            _read_measure(readers[key], measure, written)
     if not written.bars:
         raise MidiError(f"{name} holds no MusicXML score: choose a file with music in it")
     spread_endings(written.bars)
     return written
 
 
-def xml_of(data: bytes, limits: Limits) -> bytes:
-    """Return the XML of a score, decompressing it if necessary."""
-    return unzipped(data, MOST_EXPANSION * limits.bytes) if data.startswith(ZIP) else data
-
-
-class _Reader:
-    """Reads the list of parts, then the score measure by measure."""
-
-    def __init__(self, limits: Limits, name: str, staves: bool) -> None:
-        self.written, self._staves = WrittenScore(limits, name), staves
-        self._parts: dict[str, PartReader] = {}
-
-    def take(self, ancestors: list[ET.Element], element: ET.Element) -> None:
-        """Read a list of parts or a measure of a part."""
-        root = ancestors[0].tag
-        if root not in _SCORES:
-            raise Unreadable(
-                f"is an XML document, but not a MusicXML score: it holds <{root[:40]}>"
-            )
-        if element.tag == "part-list":
-            for part in element.findall("score-part"):
-                self._add(part.get("id", ""), *_instruments(part))
-            return
-        outer = ancestors[1]  # the part of a measure, or the measure of a part
-        holder, measure = (outer, element) if root == "score-partwise" else (element, outer)
-        key = holder.get("id", "")
-        if key not in self._parts:  # missing from the list of parts
-            self._add(key, [Track()], {})
-        bars, part = self._parts[key].part.bars, self._parts[key]
-        shared = self.written.enter_bar(len(bars))
-        before = len(shared.tempos) + len(shared.chords)
-        try:
-            part.take(element, shared)
-            # Repeats apply to all parts, and some programs write them into only one.
-            read_repeats(element, shared)
-        except ValueError as error:
-            shown = (measure.get("number") or str(len(bars) + 1))[:8]
-            raise Unreadable(f"is damaged in bar {shown}: {error}") from None
-        self.written.count("notes", len(bars[-1].notes))
-        self.written.count("signs", len(shared.tempos) + len(shared.chords) - before)
-
-    def _add(self, key: str, tracks: list[Track], instruments: Instruments) -> None:
-        """Add a part unless its id is taken."""
-        self.written.count("tracks", len(tracks))
-        if key not in self._parts:
-            self._parts[key] = PartReader(tracks, instruments, self._staves)
-            self.written.parts.append(self._parts[key].part)
+def _read_measure(reader: PartReader, measure: ET.Element, written: WrittenScore) -> None:
+    bars = reader.part.bars
+    shared = written.enter_bar(len(bars))
+    before = len(shared.tempos) + len(shared.chords)
+    try:
+        reader.take(measure, shared)
+        # Repeats apply to all parts, and some programs write them into only one.
+        read_repeats(measure, shared)
+    except ValueError as error:
+        shown = (measure.get("number") or str(len(bars) + 1))[:8]
+        raise Unreadable(f"is damaged in bar {shown}: {error}") from None
+    written.count("notes", len(bars[-1].notes))
+    written.count("signs", len(shared.tempos) + len(shared.chords) - before)
 
 
 def _instruments(part: ET.Element) -> tuple[list[Track], Instruments]:
