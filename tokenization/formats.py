@@ -59,7 +59,7 @@ def read_file(
         raise MidiError(f"{name} is empty ({len(data)} bytes): choose a file with notes")
     # Imported on demand: most files are MIDI.
     if kind == "abc":
-        from tokenization.notation.abc.reading import read_abc
+        from tokenization.notation.abc import read_abc
 
         return read_abc(data, limits, name, tune)
     from tokenization.notation.musicxml.reading import read_musicxml

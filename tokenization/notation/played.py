@@ -168,7 +168,7 @@ def played(written: WrittenScore, layout: BarLayout | None = None) -> Score:
         meters=Meters(*_columns([(at, *metre) for at, metre in metres], 3)),
         markers=tuple(Marker(at, chord) for at, chord in chords),
         beats_known=True,
-        remarks=tuple(written.remarks),
+        remarks=tuple(dict.fromkeys(written.remarks)),
         file_times=FileTimes(np.array([0.0, 1.0]), np.array([0.0, TICKS_PER_BEAT])),
     )
     return complete_within(_at_usual_resolution(score), limits, name)

@@ -67,7 +67,6 @@ REFUSED = {
     "tree.mxl": "more than 450,000 elements",
     "harmonies.mxl": "more than 450,000 elements",
     "graces.abc": "notes, but at most 50,000",
-    "overlays.abc": "50,001 notes",
     "odd text.mid": "signs, but at most 50,000",
 }
 
