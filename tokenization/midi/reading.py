@@ -26,8 +26,7 @@ from tokenization.midi.chunks import (
     set_up_programs,
     split_chunks,
 )
-from tokenization.midi.conventions import complete_within
-from tokenization.midi.limits import GENEROUS, Limits, MidiError, read_source
+from tokenization.midi.limits import GENEROUS, Limits, MidiError, complete_within, read_source
 from tokenization.score import FileTimes, Meters, Notes, Pedals, Score, Tempos, Track
 
 SUSTAIN, DOWN = 64, 64  # the controller, and the smallest value at which the pedal is down

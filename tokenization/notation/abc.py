@@ -9,7 +9,6 @@ from fractions import Fraction
 
 from tokenization.analysis.chords import LETTERS, parse, transposed
 from tokenization.midi.limits import Limits, MidiError
-from tokenization.notation.played import played
 from tokenization.notation.written import (
     DYNAMICS,
     TICKS_PER_BEAT,
@@ -20,6 +19,7 @@ from tokenization.notation.written import (
     WrittenNote,
     WrittenScore,
     place_graces,
+    played,
 )
 from tokenization.score import Score, Track
 

@@ -7,9 +7,15 @@ from tests.tokenization.notation.scores import score as score_of
 from tokenization.formats import read_file
 from tokenization.midi.limits import GENEROUS, MidiError
 from tokenization.notation.abc import read_abc
-from tokenization.notation.played import TooLong, play_order
 from tokenization.notation.written import TICKS_PER_BEAT as BEAT
-from tokenization.notation.written import SharedBar, bar_ticks, place_bars, rounded
+from tokenization.notation.written import (
+    SharedBar,
+    TooLong,
+    bar_ticks,
+    place_bars,
+    play_order,
+    rounded,
+)
 from tokenization.score import Score
 
 FINE, DACAPO, SEGNO, DALSEGNO = ({mark} for mark in ("fine", "dacapo", "segno", "dalsegno"))

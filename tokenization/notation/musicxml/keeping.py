@@ -20,8 +20,7 @@ from tokenization.analysis.chords import named
 from tokenization.edit import Bar, Edit, NotKept, new_bars
 from tokenization.midi.limits import GENEROUS
 from tokenization.notation.musicxml.harmony import Symbol, harmony, symbols_of
-from tokenization.notation.musicxml.part import number_in
-from tokenization.notation.musicxml.reading import tree_of, written_of, xml_of
+from tokenization.notation.musicxml.reading import number_in, tree_of, written_of, xml_of
 from tokenization.notation.musicxml.writing import (
     DIVISIONS,
     Key,
@@ -29,8 +28,7 @@ from tokenization.notation.musicxml.writing import (
     key_of,
     write_entry,
 )
-from tokenization.notation.played import bar_layout, played
-from tokenization.notation.written import TICKS_PER_BEAT
+from tokenization.notation.written import TICKS_PER_BEAT, bar_layout, played
 from tokenization.score import Notes, Score, Track
 
 NAME = "the score"
@@ -272,7 +270,7 @@ class KeptMusicXml:
         known = {part.get("id") for part in self.parts}
         number = next(n for n in range(len(known) + 1, 2 * len(known) + 2) if f"P{n}" not in known)
         key = f"P{number}"
-        write_entry(self.root.find("part-list"), key, track, notes, number)
+        write_entry(next(self.root.iterfind("part-list")), key, track, notes, number)
         starts = self.layout.starts
         if self._has_repeats:  # the written bars, shifted to end where the played music does
             starts = [0, *accumulate(self.layout.lengths)][:-1]
