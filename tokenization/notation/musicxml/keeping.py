@@ -162,8 +162,11 @@ class KeptMusicXml:
         name = self.parts[number].get("id", "")
         writer = PartWriter(track, notes, key, name, staves=staves)
         writer.first = stop
-        octaves = _in_force(before, "transpose/octave-change", 0)
-        writer.transposed = round(_in_force(before, "transpose/chromatic", 0) + 12 * octaves)
+        for transpose in [one for bar in before for one in bar.iterfind("attributes/transpose")][
+            -1:
+        ]:
+            octaves = _value(transpose.find("octave-change"))
+            writer.transposed = round(_value(transpose.find("chromatic")) + 12 * octaves)
         writer.symbols = self._symbols if number == self._chord_part() else ()
         if track.is_drum:
             writer.drums = self._drums(name, np.unique(notes.pitch).tolist())
@@ -236,12 +239,12 @@ class KeptMusicXml:
             begin, amid, end = [], [], []
             placed = _placed_in(measure)
             last_note = max(
-                (n for n, (e, _) in enumerate(placed) if e.tag in _POSITIONING), default=0
+                (n for n, (e, _) in enumerate(placed) if e.tag in _POSITIONING), default=-1
             )
             for index, (element, at) in enumerate(placed):
                 if element.tag in _POSITIONING or (element.tag == "harmony" and writer.symbols):
                     continue
-                if index > last_note > 0:
+                if index > last_note >= 0:
                     end.append(element)
                 elif not at:
                     begin.append(element)

@@ -14,7 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from musicgen.pieces import Piece, edit_of, read_piece
-from tests.tokenization.notation.scores import HARMONY
+from tests.tokenization.notation.scores import HARMONY, bars, score
 from tokenization.analysis.chords import CHORDS, named
 from tokenization.analysis.metres import bar_lines
 from tokenization.edit import Edit
@@ -395,6 +395,17 @@ def test_rewritten_bars_keep_everything_except_notes_in_place():
     score = opened(text)
     words = score.recurse().getElementsByClass("TextExpression")
     assert [one.getOffsetInHierarchy(score) for one in words] == [4.0 * n + 1 for n in range(8)]
+
+
+def test_a_bar_line_stays_behind_the_only_note_of_a_rewritten_bar():
+    line = '<barline location="right"><bar-style>light-light</bar-style></barline>'
+    piece = piece_in(score(bars(*[note("C", 5, 8) + line] * 6)))
+    first, stop = bar_lines(piece.score, piece.bars)[[2, 3]].tolist()
+    others = piece.score.notes[piece.score.notes.onset_ticks != first]
+    new = with_rows(piece.score.replace(notes=others), [(first, 24, 65, 90, 0)])
+    text = KeptMusicXml(edited(piece, start=first, stop=stop)).edited(new)
+    bar = ET.fromstring(text).findall("part/measure")[2]
+    assert [one.tag for one in bar][-2:] == ["attributes", "barline"]
 
 
 def test_adding_a_part_keeps_the_others():
