@@ -49,14 +49,14 @@ def read_file(
     track.
     """
     name, data = read_source(source, limits, name)
+    if not data.strip():
+        raise MidiError(f"{name} is empty ({len(data)} bytes): choose a file with notes")
     path = Path(name if isinstance(source, bytes) else source)
     kind = kind_of(data, path.suffix if suffix is None else suffix)
     if kind == "midi":
         from tokenization.midi.reading import read_midi
 
         return read_midi(data, limits=limits, name=name)
-    if not data.strip():
-        raise MidiError(f"{name} is empty ({len(data)} bytes): choose a file with notes")
     # Imported on demand: most files are MIDI.
     if kind == "abc":
         from tokenization.notation.abc import read_abc
