@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,15 +26,10 @@ def read_tokens(
         raise ValueError(f"{name} has more than {MOST_TOKENS:,} tokens; use a part of it")
     words = [str(word) for word in words]
 
-    def place(index: int) -> str:
-        if content:
-            return f"tokens[{index}] of {name}"
-        return f"{_place(text, index)} of {name}"
-
     if not words:
         raise ValueError(f"{name} has no tokens; use the output of `musicgen tokenize`")
     chosen = language(language_name or str(content.get("language") or _language_of(words, name)))
-    ids = _checked_ids(chosen, words, place)
+    ids = _checked_ids(chosen, words, name)
     return chosen, ids, _setting_of(chosen, content.get("setting"), name)
 
 
@@ -88,24 +83,15 @@ def _language_of(words: Sequence[str], name: str) -> str:
     return best
 
 
-def _place(text: str, index: int) -> str:
-    """Return the line of a word, and its number there, from its index in the text."""
-    for number, line in enumerate(text.splitlines(), 1):
-        if index < (here := len(line.split())):
-            return f"token {index + 1} in line {number}"
-        index -= here
-    raise AssertionError("the index is that of a word of the text")
-
-
-def _checked_ids(chosen: Language, words: Sequence[str], place: Callable[[int], str]) -> np.ndarray:
+def _checked_ids(chosen: Language, words: Sequence[str], name: str) -> np.ndarray:
     known, ids = chosen.vocabulary.ids, []
     for index, word in enumerate(words):
         if word not in known:
             raise ValueError(
-                f"{place(index)} is {word[:40]!r}, which is not a token of the language {chosen.name}"
+                f"token {index + 1} of {name} is {word[:40]!r}, which is not a token of the language {chosen.name}"
             )
         ids.append(known[word])
     fault = chosen.validate(np.array(ids, dtype=np.int64))
     if fault:
-        raise ValueError(f"{place(fault.position)} is wrong: {fault.reason}")
+        raise ValueError(f"token {fault.position + 1} of {name} is wrong: {fault.reason}")
     return np.array(ids, dtype=np.uint16)

@@ -316,6 +316,6 @@ def continuation_grammar(
     if ends and "end" not in language.abilities:
         raise language.lacks("which has no tokens for an end")
     if chords is not None and "chords" not in language.abilities:
-        raise language.lacks("which names no chords")
+        raise language.lacks("which follows no given chords")
     grammar = language.grammar(prompt, bars=bars, ends=ends, chords=chords, **known)
     return grammar if may_end or grammar.counts_bars else Excluding(grammar, [language.end])

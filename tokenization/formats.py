@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenization.edit import Edit, NotKept
-from tokenization.midi.chunks import ZIP, refuse_foreign
+from tokenization.midi.chunks import ZIP
 from tokenization.midi.limits import GENEROUS, Limits, MidiError, read_source
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
@@ -49,24 +49,21 @@ def read_file(
     track.
     """
     name, data = read_source(source, limits, name)
+    if not data.strip():
+        raise MidiError(f"{name} is empty ({len(data)} bytes): choose a file with notes")
     path = Path(name if isinstance(source, bytes) else source)
     kind = kind_of(data, path.suffix if suffix is None else suffix)
     if kind == "midi":
-        from tokenization.midi.reading import read_midi  # symusic is missing on training machines
+        from tokenization.midi.reading import read_midi
 
         return read_midi(data, limits=limits, name=name)
-    if not data.strip():
-        raise MidiError(f"{name} is empty ({len(data)} bytes): choose a file with notes")
     # Imported on demand: most files are MIDI.
     if kind == "abc":
-        refuse_foreign(data, name, "an ABC file")
-        from tokenization.notation.abc.reading import read_abc
+        from tokenization.notation.abc import read_abc
 
         return read_abc(data, limits, name, tune)
     from tokenization.notation.musicxml.reading import read_musicxml
 
-    if not data.startswith(ZIP) and not _is_xml(data):
-        refuse_foreign(data, name, "a score")
     return read_musicxml(data, limits, name, staves=staves)
 
 

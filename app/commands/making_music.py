@@ -193,7 +193,7 @@ def request_of(arguments: argparse.Namespace) -> Request:
     """Build the request from the options, and check it before any file is read."""
     from musicgen.generation.request import Request
     from musicgen.generation.sampling import Sampling
-    from tokenization.analysis.chords import read_chords, simplified
+    from tokenization.analysis.chords import read_chords
 
     if arguments.soundfont is not None and not arguments.soundfont.is_file():
         raise FileNotFoundError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")
@@ -206,7 +206,6 @@ def request_of(arguments: argparse.Namespace) -> Request:
         if arguments.ends and arguments.tokens is not None:
             raise ValueError("--end needs a length in --bars, not in --tokens")
         chords = None if arguments.chords is None else read_chords(arguments.chords)
-        output.remark(simplified(arguments.chords or ""))
     sampling = from_options(Sampling, arguments)
     plan = _plan_of(arguments)
     return from_options(Request, arguments, chords=chords, plan=plan, sampling=sampling)

@@ -29,7 +29,7 @@ READY_SECONDS = 180
 VERSIONS = """
 import platform
 from importlib.metadata import version
-names = ("torch", "numpy", "gradio", "symusic")
+names = ("torch", "numpy", "gradio", "miditoolkit")
 print(f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in names), sep=", ")
 """
 LISTED = """

@@ -62,7 +62,6 @@ _QUALITY_OF = {
     for quality, names in _SYNONYMS.items()
     for name in names.replace("|", " ").split()
 }
-_RICHER = {name for names in _SYNONYMS.values() for name in names.partition("|")[2].split()}
 # The case of roots and flats matters, since "add" and "bridge" are words; only the prefix "chord" is case-insensitive.
 _NAME = re.compile(r"(?i:chord[-_: ]*)?([A-G])([#♯b♭]{0,2})([_:]?)(.*)", re.DOTALL)
 _NONE = re.compile(r"(?:chord[-_: ]*)?(?:N|N_N|N:N|N\.C\.?|NC)", re.IGNORECASE)
@@ -93,17 +92,6 @@ def parse(name: str) -> str | None:
 def pitch_class(letter: str, accidentals: str) -> int:
     """Return the pitch class of a letter with accidentals, such as B and ♭."""
     return (LETTERS[letter] + sum(_ACCIDENTALS[sign] for sign in accidentals)) % 12
-
-
-def is_richer(name: str) -> bool:
-    """Return whether a chord name has a bass, an extension or an alteration that `parse` drops."""
-    found = _NAME.fullmatch(name.strip())
-    if found is None or _NONE.fullmatch(name.strip()):
-        return False
-    for text in (found[3] + found[4], found[4]):
-        if text in _QUALITY_OF:
-            return text in _RICHER
-    return found[4] != ""
 
 
 def transposed(chord: str, semitones: int) -> str:
@@ -401,10 +389,3 @@ def read_chords(text: str) -> list[list[str]]:
     if not any(line):
         raise ValueError("the progression has no chords; an example is 'C | G7 | Am F | C'")
     return line
-
-
-def simplified(text: str) -> list[str]:
-    """Return a remark on the chords of a progression that are simplified, if any."""
-    names = [name for name in dict.fromkeys(text.replace("|", " ").split()) if is_richer(name)]
-    taken = ", ".join(f"{name} as {parse(name)}" for name in names)
-    return [f"Basses and extensions of chords are left out: {taken}."] if names else []

@@ -1,7 +1,7 @@
 """Find the parts of a score, and among them the drums, the bass and the busiest other part.
 
 A part is one track, or several with the same name and instrument family. Drums are recognised by their channel, else by
-their name, else by their pitches; a bass by its instrument, name and register, and because it is monophonic.
+their name; a bass by its instrument, name and register, and because it is monophonic.
 """
 
 from __future__ import annotations
@@ -63,8 +63,6 @@ FAMILY_PROGRAMS = 8  # programs per instrument family of General MIDI
 BASS_PROGRAMS = range(32, 40)
 EFFECT_PROGRAMS = range(120, 128)  # birds, helicopters
 LOW_PITCH = 52  # E3; the median pitch of a bass is at most this
-KICKS, SNARES = (35, 36), (37, 38, 39, 40)
-CYMBALS = (42, 44, 46, 49, 51, 53, 55, 57, 59)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +76,6 @@ class Part:
     notes: int
     median_pitch: float
     monophony: float  # the fraction of notes that start while no other note of the part sounds
-    kit_fraction: float  # the fraction of notes with pitches of a drum kit; 0 if it cannot be one
 
 
 def parts_of(score: Score) -> list[Part]:
@@ -104,7 +101,6 @@ def _part(score: Score, tracks: tuple[int, ...]) -> Part:
         notes=len(notes),
         median_pitch=float(np.median(notes.pitch)),
         monophony=_monophony(notes, score.ticks_per_beat),
-        kit_fraction=_kit_fraction(notes, score.ticks_per_beat),
     )
 
 
@@ -117,28 +113,13 @@ def _monophony(notes: Notes, ticks_per_beat: int) -> float:
     return 1 - float(np.count_nonzero(together | overlap)) / len(notes)
 
 
-def _kit_fraction(notes: Notes, ticks_per_beat: int) -> float:
-    """Return the fraction of kicks, snares and cymbals, by the drum map of General MIDI.
-
-    Melodies contain these pitches too. In a drum part all three occur, also together, or the notes are very short;
-    otherwise the result is 0.
-    """
-    shares = [float(np.isin(notes.pitch, pitches).mean()) for pitches in (KICKS, SNARES, CYMBALS)]
-    full_kit = min(shares) >= 0.03 and sum(shares) >= 0.8
-    clicks = 16 * np.median(notes.duration_ticks) <= ticks_per_beat
-    together = full_kit and _monophony(notes, ticks_per_beat) < 0.9
-    return sum(shares) if together or (clicks and sum(shares) >= 0.2) else 0.0
-
-
 def find_drums(parts: Sequence[Part]) -> tuple[list[Part], str]:
-    """Return the drum parts and how they were recognised: by channel, else by name, else by pitch."""
+    """Return the drum parts and how they were recognised: by channel, else by name."""
     if flagged := [part for part in parts if part.is_drum]:
         return flagged, "on the drum channel"
     if named := [part for part in parts if DRUM_NAME.search(part.label)]:
         return named, "by name"
-    playing = [part for part in parts if part.kit_fraction]
-    best = sorted(playing, key=lambda part: -part.kit_fraction)[:1]
-    return best, "by its pitches, those of a drum kit"
+    return [], ""
 
 
 def find_bass(parts: Sequence[Part]) -> tuple[list[Part], str]:

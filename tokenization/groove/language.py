@@ -154,24 +154,13 @@ def _end_of_room(onset: np.ndarray, key: np.ndarray) -> np.ndarray:
 
 
 def _check(score: Score) -> None:
-    notes = score.notes
     if len(score.tracks) != len(TRACKS):
         raise ValueError(
             f"the groove language needs the three tracks {', '.join(TRACKS)}, "
             f"but the score has {len(score.tracks)}; arrange it first"
         )
-    if not len(notes):
+    if not len(score.notes):
         raise ValueError("the score has no notes")
-    if notes.pitch.min() < 0 or notes.pitch.max() >= PITCHES:
-        raise ValueError(
-            f"pitches go from 0 to {PITCHES - 1}, "
-            f"but the score's go from {notes.pitch.min()} to {notes.pitch.max()}"
-        )
-    if notes.onset_ticks.min() < 0:
-        raise ValueError(
-            f"the first note is {-notes.onset_ticks.min()} ticks before the first bar; "
-            "move the score to start at tick 0 or later"
-        )
     beats = score.end_ticks // score.ticks_per_beat
     if beats > MOST_BEATS:
         raise ValueError(f"the score has {beats} beats; the limit is {MOST_BEATS}")

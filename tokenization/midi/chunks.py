@@ -6,13 +6,12 @@ A chunk is a four-letter type, a four-byte big-endian length and a body (Standar
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from tokenization.midi.limits import MidiError
-from tokenization.wording import counted
 
 ZIP = b"PK\x03\x04"  # the first bytes of a zip archive
 
@@ -20,130 +19,65 @@ HEADER = b"MThd"
 TRACK = b"MTrk"
 END_OF_TRACK = b"\xff\x2f\x00"
 MOST_CHUNKS = 4096
-LEADING_BYTES = 4096  # how far into a file the header may start, after a wrapper or garbage
-
-# Other files that people rename to .mid: the first bytes, the kind of file, and advice.
-FOREIGN = (
-    (ZIP, "a zip archive (or a compressed score)", "unpack it, or export MIDI from it"),
-    (b"\x1f\x8b", "a gzip archive", "unpack it first"),
-    (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it first"),
-    (b"Rar!", "a rar archive", "unpack it first"),
-    (b"ID3", "an MP3 recording", "only notes can be read, not sound"),
-    (b"\xff\xfb", "an MP3 recording", "only notes can be read, not sound"),
-    (b"OggS", "an Ogg recording", "only notes can be read, not sound"),
-    (b"fLaC", "a FLAC recording", "only notes can be read, not sound"),
-    (b"RIFF", "a WAV or other RIFF file", "only notes can be read, not sound"),
-    (b"FORM", "an AIFF recording", "only notes can be read, not sound"),
-    (b"%PDF", "a PDF document", "export MIDI from the program that made it"),
-    (b"\x89PNG", "a picture", "only MIDI files can be read"),
-    (b"\xff\xd8\xff", "a picture", "only MIDI files can be read"),
-    (b"<?xml", "an XML document", "if it is a score, let its name end in .musicxml"),
-    (b"<!doctype", "a web page", "the download has failed: fetch the MIDI file itself"),
-    (b"<html", "a web page", "the download has failed: fetch the MIDI file itself"),
-)
+LEADING_BYTES = 4096  # how far into a file the header may start, after a wrapper
 
 
 @dataclass(frozen=True, kw_only=True)
 class MidiChunks:
     """The header's fields and the bodies of the tracks, unchanged."""
 
-    kind: int  # 0: one track, 1: simultaneous tracks, 2: independent pieces in sequence
-    division: int  # ticks per beat, or SMPTE frames per second and ticks per frame
+    kind: int  # 0: one track, 1: simultaneous tracks
+    ticks_per_beat: int
     bodies: tuple[bytes, ...]
     between: tuple[bytes, ...]  # the bytes before, between and after the tracks
-    wrong_lengths: int
-    remarks: tuple[str, ...]
+    is_damaged: bool  # a track has a wrong length
 
 
 def split_chunks(data: bytes, name: str) -> MidiChunks:
     """Split a MIDI file into its header fields and tracks; raises MidiError if it is not one."""
-    data, remarks = _unwrapped(data, name)
-    if len(data) < 14:
-        raise MidiError(
-            f"{name} breaks off inside its header, after {len(data)} of 14 bytes: export it again"
-        )
-    header_bytes, kind, track_count, division = (
-        int.from_bytes(data[start:stop], "big")
-        for start, stop in ((4, 8), (8, 10), (10, 12), (12, 14))
+    header = data.find(HEADER, 0, LEADING_BYTES)
+    if header < 0:
+        raise MidiError(f"{name} is not a MIDI file: it has {len(data)} bytes but no MIDI header")
+    data = data[header:]
+    header_bytes, kind, division = (
+        int.from_bytes(data[start:stop], "big") for start, stop in ((4, 8), (8, 10), (12, 14))
     )
-    bodies, between, wrong_lengths = _tracks(data, 8 + header_bytes)
+    bodies, between, is_damaged = _tracks(data, 8 + header_bytes)
     if not bodies:
         raise MidiError(f"{name} has a MIDI header but no tracks after it: export it again")
     if len(bodies) > MOST_CHUNKS:
         raise MidiError(f"{name} has more than {MOST_CHUNKS:,} tracks: merge or remove some")
-    if wrong_lengths:
-        remarks.append(
-            f"{counted(wrong_lengths, 'chunk')} had a wrong length, so the end was searched for."
-        )
-    if track_count != len(bodies):
-        remarks.append(
-            f"The header announces {counted(track_count, 'track')}; the file has {len(bodies)}."
-        )
-    if kind > 2:
-        remarks.append(f"The unknown file type {kind} was read as type 1.")
-        kind = 1
+    if not 0 < division < 0x8000:
+        raise MidiError(f"{name} counts time in seconds, not in beats: export it with beats")
+    if kind == 2 and len(bodies) > 1:
+        raise MidiError(f"{name} is a sequence of pieces (MIDI type 2): export it as type 1")
     return MidiChunks(
         kind=kind,
-        division=division,
+        ticks_per_beat=division,
         bodies=tuple(bodies),
         between=tuple(between),
-        wrong_lengths=wrong_lengths,
-        remarks=tuple(remarks),
+        is_damaged=is_damaged,
     )
 
 
-def _unwrapped(data: bytes, name: str) -> tuple[bytes, list[str]]:
-    """Drop a wrapper or garbage before the header; return the bytes and remarks."""
-    if data.startswith(HEADER):
-        return data, []
-    if not data:
-        raise MidiError(f"{name} is empty (0 bytes): choose a MIDI file with notes")
-    is_rmid = data.startswith(b"RIFF") and data[8:12] == b"RMID"
-    if not is_rmid:
-        refuse_foreign(data, name, "a MIDI file")
-    found = data.find(HEADER, 0, LEADING_BYTES)
-    if found < 0:
-        raise MidiError(f"{name} is not a MIDI file: it has {len(data)} bytes but no MIDI header")
-    what = "A RIFF wrapper" if is_rmid else "Something that is not MIDI"
-    return data[found:], [f"{what} of {found} bytes before the header was skipped."]
-
-
-def refuse_foreign(data: bytes, name: str, wanted: str) -> None:
-    """Raise MidiError if a file starts like a well-known format other than the wanted one."""
-    start = data.lstrip(b"\xef\xbb\xbf \t\r\n")[:16].lower()
-    for magic, what, advice in FOREIGN:
-        if start.startswith(magic.lower()):
-            raise MidiError(f"{name} is {what}, not {wanted}: {advice}")
-
-
-def _tracks(data: bytes, position: int) -> tuple[list[bytes], list[bytes], int]:
-    """Return the track bodies, the bytes between the tracks, and the number of chunks with a wrong length."""
+def _tracks(data: bytes, position: int) -> tuple[list[bytes], list[bytes], bool]:
+    """Return the track bodies, the bytes between the tracks, and whether a track has a wrong length."""
     bodies: list[bytes] = []
     between: list[bytes] = []
-    wrong_lengths = last = 0
-    if len(data) < position + 8 or not data[position : position + 4].isalpha():
-        position, wrong_lengths = _next_track(data, 8), 1
-    while position + 8 <= len(data) and len(bodies) <= MOST_CHUNKS:
-        stop = position + 8 + int.from_bytes(data[position + 4 : position + 8], "big")
-        is_track = data.startswith(TRACK, position)
-        if not _ends_chunk(data, stop):
-            stop = _next_track(data, position + 8 if is_track else position + 1)
-            wrong_lengths += is_track
-        if is_track:
-            between.append(data[last:position])
-            bodies.append(data[position + 8 : stop])
-            last = stop
-        position = stop
-    return bodies, [*between, data[last:]], wrong_lengths
-
-
-def _ends_chunk(data: bytes, stop: int) -> bool:
-    """Return whether a chunk can end here: before a track, at the end of the file or after an end-of-track event."""
-    return stop <= len(data) and (
-        stop == len(data)
-        or data.startswith(TRACK, stop)
-        or data.startswith(END_OF_TRACK, stop - len(END_OF_TRACK))
-    )
+    last, is_damaged = 0, False
+    position = _next_track(data, position if data.startswith(TRACK, position) else 8)
+    while position < len(data) and len(bodies) <= MOST_CHUNKS:
+        start = position + 8
+        stop = start + int.from_bytes(data[position + 4 : start], "big")
+        ends_track = data.startswith(END_OF_TRACK, stop - len(END_OF_TRACK))
+        if stop > len(data) or not (
+            stop == len(data) or ends_track or data.startswith(TRACK, stop)
+        ):
+            stop, is_damaged = _next_track(data, start), True
+        between.append(data[last:position])
+        bodies.append(data[start:stop])
+        last, position = stop, _next_track(data, stop)
+    return bodies, [*between, data[last:]], is_damaged
 
 
 def _next_track(data: bytes, position: int) -> int:
@@ -177,7 +111,7 @@ class DamagedTrack(Exception):
 
 @dataclass(slots=True)
 class Note:
-    """A note of a chunk, with the indices and ticks of its start and end events; without an end event `off` is None."""
+    """A note of a chunk, with the indices and ticks of its start and end events; `off` is None without an end event."""
 
     key: Key
     pitch: int
@@ -187,8 +121,16 @@ class Note:
     end: int
 
 
-def notes_of(chunk: int, events: Sequence[Event], programs: Mapping[int, int]) -> list[Note]:
-    """Return the notes of a chunk; notes of one channel and pitch end first-in first-out."""
+def notes_of(
+    chunk: int,
+    events: Sequence[Event],
+    programs: Mapping[int, int],
+    cut: Collection[tuple[int, int]] = (),
+) -> list[Note]:
+    """Return the notes of a chunk; notes of one channel and pitch end first-in first-out.
+
+    Notes on the channels and pitches in `cut` end where they start again.
+    """
     program = dict(programs)
     notes: list[Note] = []
     sounding: dict[tuple[int, int], deque[Note]] = defaultdict(deque)
@@ -198,14 +140,29 @@ def notes_of(chunk: int, events: Sequence[Event], programs: Mapping[int, int]) -
             continue
         if kind == 0xC0:
             program[channel] = data[0]
-        elif kind == 0x90 and data[1]:
+            continue
+        earlier = sounding[channel, data[0]]
+        if kind == 0x90 and data[1]:
+            if earlier and (channel, data[0]) in cut:
+                earlier.popleft().end = tick
             key = Key(chunk, channel, program.get(channel, 0))
-            notes.append(Note(key, data[0], number, None, tick, events[-1][0]))
-            sounding[channel, data[0]].append(notes[-1])
-        elif sounding[channel, data[0]]:
-            note = sounding[channel, data[0]].popleft()
+            notes.append(Note(key, data[0], number, None, tick, LAST_TICK))
+            earlier.append(notes[-1])
+        elif earlier:
+            note = earlier.popleft()
             note.off, note.end = number, tick
     return notes
+
+
+def set_up_programs(chunks: Iterable[Sequence[Event]]) -> dict[int, int]:
+    """Return initial programs by channel, from tracks without notes, whose programs apply to all tracks."""
+    programs: dict[int, int] = {}
+    for events in chunks:
+        if not any(0x90 <= event[1] < 0xA0 for event in events):
+            for _, status, data, _ in events:
+                if 0xC0 <= status < 0xD0:
+                    programs.setdefault(status & 15, data[0])
+    return programs
 
 
 def all_events(body: bytes) -> Iterator[Event]:

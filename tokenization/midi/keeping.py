@@ -16,7 +16,6 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 
 import numpy as np
 
@@ -37,16 +36,16 @@ from tokenization.midi.chunks import (
     encode_vlq,
     event_bytes,
     notes_of,
+    set_up_programs,
     split_chunks,
     text_events,
     track_chunk,
 )
-from tokenization.midi.reading import SUSTAIN, read_midi, set_up_programs
+from tokenization.midi.reading import SUSTAIN, read_midi
 from tokenization.score import Notes, Score, Track
 
 # Track chunks whose events can be added and removed; all other bytes are kept.
 
-SEQUENCE_NUMBER = 0xFF00
 # The order within a tick: note ends, kept events and changes, note starts.
 BEFORE, AMID, AFTER = range(3)
 UNREADABLE = "the file is damaged or contains invalid events"
@@ -116,10 +115,8 @@ class KeptMidi:
     def __init__(self, edit: Edit) -> None:
         """Split the file into events; raises NotKept if it cannot be kept."""
         self.edit, self.heard = edit, edit.heard
-        if not len(self.heard.file_times):
-            raise NotKept("it is a sequence of pieces, which were joined")
         found = split_chunks(edit.original, "the file")
-        if found.wrong_lengths:
+        if found.is_damaged:
             raise NotKept(UNREADABLE)
         self._between = [*found.between]
         self.chunks = [_chunk_of(body) for body in found.bodies]
@@ -142,7 +139,7 @@ class KeptMidi:
                     self._controls[status & 15].append((tick, number, status, data))
         for controls in self._controls.values():
             controls.sort(key=lambda control: control[:2])  # stable within a chunk
-        programs = set_up_programs([chunk.body for chunk in self.chunks])
+        programs = set_up_programs(chunk.events for chunk in self.chunks)
         self.notes = [
             note
             for number, chunk in enumerate(self.chunks)
@@ -304,13 +301,7 @@ class KeptMidi:
             free = [channel for channel in range(16) if channel not in {*used, DRUM_CHANNEL}]
             if free:
                 return free[0]
-        programs: dict[int, set[int]] = defaultdict(set)
-        for note in self.notes:
-            programs[note.key.channel].add(note.key.program)
-        alike = [c for c, used in programs.items() if used == {track.program} and c != DRUM_CHANNEL]
-        if not alike:
-            raise NotKept("it has no free channel for a new part")
-        return alike[0]
+        raise NotKept("it has no free channel for a new part")
 
     def _write_to(self, number: int, channel: int, notes: Notes) -> None:
         """Add notes to a chunk; new and kept notes of one key end each other where they start."""
@@ -324,7 +315,11 @@ class KeptMidi:
                     kept[note.pitch].append(note)
         for ticks in starts.values():
             ticks.sort()
-        onsets, ends = self.edit.tick_of(notes.onset_ticks), self.edit.tick_of(notes.end_ticks)
+        # The rest that completes an upbeat is before the start of the file.
+        onsets, ends = (
+            np.maximum(self.edit.tick_of(ticks), 0)
+            for ticks in (notes.onset_ticks, notes.end_ticks)
+        )
         if len(ends) and ends.max() > LAST_TICK:
             raise NotKept("the new music would end after the last tick of a MIDI file")
         chunk = self.chunks[number]
@@ -346,10 +341,7 @@ class KeptMidi:
     def _encoded(self, seam: int | None, texts: Iterable[str]) -> bytes:
         """Return the changed file with texts at its start; with a seam, without the original events from there on."""
         bodies = [chunk.encoded(seam) for chunk in self.chunks]
-        # A sequence number must be the first event.
-        first = [*islice(all_events(bodies[0]), 2)]
-        position = first[1][3] if first[0][:2] == (0, SEQUENCE_NUMBER) else 0
-        bodies[0] = bodies[0][:position] + text_events(texts) + bodies[0][position:]
+        bodies[0] = text_events(texts) + bodies[0]
         head, *between = self._between
         pieces = [head[:10], len(bodies).to_bytes(2, "big"), head[12:]]
         for body, after in zip(bodies, between, strict=True):

@@ -1,9 +1,19 @@
-"""Limits on the size of music files, and the error for files that cannot be read."""
+"""Limits on the size of music files, the error for files that cannot be read, and what a file may omit.
+
+The MIDI standard lets a file omit its tempo and its time signature; they are added with remarks.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE, tempo_map
+from tokenization.score import Columns, Meters, Score, Tempos
+from tokenization.wording import Remark
 
 
 class MidiError(ValueError):
@@ -71,3 +81,78 @@ def _bytes_of(path: Path, limits: Limits, name: str) -> bytes:
             return file.read(limits.bytes + 1)
     except OSError as error:
         raise MidiError(f"{name} cannot be read: {error.strerror}") from error
+
+
+Changes = TypeVar("Changes", bound=Columns)
+
+LONGEST_BEAT_MICROSECONDS = 0xFFFFFF  # the largest value of a MIDI tempo event
+SLOWEST_BEATS_PER_MINUTE, FASTEST_BEATS_PER_MINUTE = 60e6 / LONGEST_BEAT_MICROSECONDS, 2000
+DENOMINATORS = (1, 2, 4, 8, 16, 32, 64)
+
+
+def complete_within(score: Score, limits: Limits, name: str) -> Score:
+    """Check a score against the limits, and complete it; errors call the file `name`.
+
+    Every note then lasts at least a tick, since drum machines end hits where they start, and there is a tempo and a
+    meter at tick 0.
+    """
+    limits.check(name, "notes", len(score.notes))
+    limits.check(name, "tracks", len(score.tracks))
+    limits.check(name, "beats", score.end_ticks / score.ticks_per_beat)
+    notes = score.notes.replace(duration_ticks=np.maximum(score.notes.duration_ticks, 1)).sorted()
+    score = _without_far_events(score.replace(notes=notes), limits.beats)
+    score = _with_meters(_with_tempos(score))
+    seconds = tempo_map(score).to_seconds(np.array(score.end_ticks / score.ticks_per_beat))
+    limits.check(name, "seconds", float(seconds))
+    return score
+
+
+def _without_far_events(score: Score, beats: float) -> Score:
+    """Drop events other than notes after a beat, and release pedals there."""
+    last = int(beats * score.ticks_per_beat)
+    tempos, meters, pedals = score.tempos, score.meters, score.pedals
+    pedals = pedals[pedals.onset_ticks < last]
+    return score.replace(
+        tempos=tempos[tempos.onset_ticks <= last],
+        meters=meters[meters.onset_ticks <= last],
+        pedals=pedals.replace(
+            duration_ticks=np.minimum(pedals.duration_ticks, last - pedals.onset_ticks)
+        ),
+        markers=tuple(marker for marker in score.markers if marker.onset_ticks <= last),
+    )
+
+
+def _with_tempos(score: Score) -> Score:
+    bpm = score.tempos.beats_per_minute
+    possible = (bpm >= SLOWEST_BEATS_PER_MINUTE) & (bpm <= FASTEST_BEATS_PER_MINUTE)
+    tempos = _usable(score.tempos, possible)
+    if not len(tempos) or tempos.onset_ticks[0] > 0:
+        start = "Before the first tempo" if len(tempos) else "No tempo is given:"
+        default = DEFAULT_BEATS_PER_MINUTE
+        score = score.remark(f"{start} {default:.0f} beats per minute were assumed.")
+        tempos = Tempos.concatenate((Tempos(np.zeros(1), np.array([default])), tempos))
+    return score.replace(tempos=tempos)
+
+
+def _with_meters(score: Score) -> Score:
+    known = (score.meters.numerator > 0) & np.isin(score.meters.denominator, DENOMINATORS)
+    meters = _usable(score.meters, known)
+    if len(meters) and meters.onset_ticks[0] == 0:
+        return score.replace(meters=meters)
+    bar_ticks = 4 * score.ticks_per_beat * meters.numerator / meters.denominator
+    if len(meters) and meters.onset_ticks[0] < bar_ticks[0]:
+        score = score.remark("The time signature comes late; it was moved to the start.")
+        first = np.append(0, meters.onset_ticks[1:])
+        return score.replace(meters=meters.replace(onset_ticks=first))
+    message = "No time signature is given: 4/4 was assumed."
+    if len(meters):
+        message = "The first time signature comes late: 4/4 was assumed before it."
+    return score.remark(Remark(message, "metre")).replace(
+        meters=Meters.concatenate((Meters(np.zeros(1), np.array([4]), np.array([4])), meters))
+    )
+
+
+def _usable(changes: Changes, possible: np.ndarray) -> Changes:
+    """Drop impossible changes, and all but the last change on each tick, which takes effect."""
+    changes = changes[possible]
+    return changes[np.diff(changes.columns[0], append=np.inf) > 0]

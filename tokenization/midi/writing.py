@@ -23,7 +23,7 @@ from tokenization.midi.chunks import (
     text_events,
     track_chunk,
 )
-from tokenization.midi.conventions import DENOMINATORS, LONGEST_BEAT_MICROSECONDS
+from tokenization.midi.limits import DENOMINATORS, LONGEST_BEAT_MICROSECONDS
 from tokenization.score import Score, Track, merged_spans
 
 COARSE_TICKS_PER_BEAT = 96  # some players mishandle lower resolutions

@@ -238,7 +238,7 @@ def _pitched(score: Score) -> list[int]:
             f"all {len(score.notes)} notes are played by drums or sound effects; "
             "a piano part needs a pitched track"
         )
-    # Drums on other channels are recognised by name or pitch, but kept if nothing else is left.
+    # Drums on other channels are recognised by name, but kept if nothing else is left.
     drums = {index for part in find_drums(parts_of(score))[0] for index in part.tracks}
     return sorted(pitched - drums or pitched)
 

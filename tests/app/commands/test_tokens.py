@@ -100,10 +100,10 @@ SETTING = (
     ("text", "message"),
     [
         ("", "tokens has no tokens"),
-        ("begin\nbar subbeat_0 pitch_999", "token 3 in line 2 of .*tokens is 'pitch_999', which"),
+        ("begin\nbar subbeat_0 pitch_999", "token 4 of .*tokens is 'pitch_999', which"),
         ("begin bar bar", "contain no notes"),
         ('{"tokens":' * 9_000, "looks like JSON, but is not valid"),
-        ('{"tokens": ["begin", "bar", "x"]}', r"tokens\[2\] of .*tokens is 'x', which is not a"),
+        ('{"tokens": ["begin", "bar", "x"]}', "token 3 of .*tokens is 'x', which is not a"),
         ('{"tokens": ["begin", "note_on_0_40"], "setting": {"programs": 1}}', "needs programs"),
         (SETTING % (0, 0), "setting in .* beats_per_minute above 0"),
     ],

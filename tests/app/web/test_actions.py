@@ -216,7 +216,7 @@ def test_bars_and_parts_are_rewritten_by_models_that_support_it(actions: PageAct
     *_, last = actions.write("", infill, JAZZ, "a.mid", "job")
     assert last["takes"][0]["region"] == {"first": 2, "stop": 3, "tracks": None}
     bass = request("accompany", MODEL, parts=("bass",))
-    assert [*unsupported(language("remi"))] == ["ends", "infill", "accompany", "plan"]
+    assert [*unsupported(language("remi"))] == ["ends", "infill", "accompany", "chords", "plan"]
     assert not unsupported(language("ensemble"))
     for wrong, data, match in (
         (replace(bass, model=PIANO), JAZZ, "no part"),
@@ -303,7 +303,7 @@ CHORD = "<harmony><root><root-step>C</root-step></root><kind>major</kind></harmo
 @pytest.mark.parametrize(
     ("name", "data", "wrong"),
     [
-        ("TUNE.ABC", b"\xff\xfb\x90d", "is an MP3 recording, not an ABC file"),
+        ("TUNE.ABC", b"\xff\xfb\x90d", "holds no notes"),
         ("lead.musicxml", score(bars(CHORD + rest(8))), "holds chords but no notes: add a melody"),
     ],
 )

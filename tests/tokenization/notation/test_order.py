@@ -2,15 +2,20 @@
 
 import pytest
 
-import tokenization.notation.played
 from tests.tokenization.notation.scores import HARMONY, bars, heard, note
 from tests.tokenization.notation.scores import score as score_of
 from tokenization.formats import read_file
 from tokenization.midi.limits import GENEROUS, MidiError
-from tokenization.notation.abc.reading import read_abc
-from tokenization.notation.played import TooLong, play_order, section_order
+from tokenization.notation.abc import read_abc
 from tokenization.notation.written import TICKS_PER_BEAT as BEAT
-from tokenization.notation.written import SharedBar, bar_ticks, place_bars, rounded
+from tokenization.notation.written import (
+    SharedBar,
+    TooLong,
+    bar_ticks,
+    place_bars,
+    play_order,
+    rounded,
+)
 from tokenization.score import Score
 
 FINE, DACAPO, SEGNO, DALSEGNO = ({mark} for mark in ("fine", "dacapo", "segno", "dalsegno"))
@@ -72,19 +77,6 @@ def test_bars_are_played_in_order(bars: list, order: str):
 def test_endless_repeats_are_refused_at_once(bars: list[str]):
     with pytest.raises(TooLong, match="more than 1,000 bars with its repeats"):
         play_order(bars_of(*bars), 1000)
-
-
-def test_the_order_within_a_section_is_computed_once(monkeypatch):
-    visited = []
-
-    def counted(bars, most_bars):
-        visited.append(len(bars))
-        return play_order(bars, most_bars)
-
-    monkeypatch.setattr(tokenization.notation.played, "play_order", counted)
-    bars = [SharedBar(section="A"), SharedBar(section="B"), *bars_of("2", "2", "2")]
-    assert section_order(bars, "BAAB" * 100, 1000) == [1, 0, 0, 1] * 100
-    assert sum(visited) == len(bars)
 
 
 def test_the_search_for_codas_takes_linear_time():
@@ -180,7 +172,6 @@ REPEAT = '<barline><repeat direction="backward" times="2000"/></barline>'
     [
         (score_of(bars(note("C", 4, 1) + '<sound tempo="900"/>' * 200 + REPEAT)), "400,000 signs"),
         (score_of(bars(note("C", 4, 1) + HARMONY * 200 + REPEAT)), "400,000 signs"),
-        (f"{HEAD}P:{'A' * 1000}\nK:C\nP:A\n{'[Q:900]' * 1000}C|\n".encode(), "1,000,000 signs"),
         ((HEAD + "L:1/4\n" * 1200 + "K:C\nC|\n").encode(), "1000 fields"),
         pytest.param(
             (HEAD + "K:C\n" + "".join(f"V:{n}\nCZ9999Z9999\n" for n in range(20))).encode(),

@@ -2,19 +2,16 @@
 
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musicgen.continuation import continuation_grammar
 from tests.tokenization.grammar_cases import ids_of, quantised, uniform
 from tests.tokenization.grammar_cases import written as written_by
-from tests.tokenization.remi.cases import REMI, score_of, walk
-from tokenization.analysis.chords import read_chords, simplified
+from tests.tokenization.remi.cases import REMI, score_of
+from tokenization.analysis.chords import read_chords
 from tokenization.grammar import Grammar
 from tokenization.language import transposed
 from tokenization.remi.spelling import MOST_BARS, arrange, level_velocity, volume_level
@@ -240,59 +237,3 @@ def written(grammar: Grammar, prompt: np.ndarray, seed: int, most: int = 4000, t
 )
 def test_a_progression_is_parsed(text, line):
     assert read_chords(text) == line
-
-
-def test_simplified_chords_are_remarked():
-    assert simplified("C | Dm7b5 E/o7 | N") == []
-    assert simplified("C | G/B | C/E G/B | F:maj/3 C9") == [
-        "Basses and extensions of chords are left out: G/B as G_M, C/E as C_M, F:maj/3 as F_M, "
-        "C9 as C_7."
-    ]
-
-
-def chords_of(ids: np.ndarray) -> list[dict[int, str]]:
-    """Return the chords named in each bar, by sub-beat."""
-    found, place = [], 0
-    for name in (NAMES[token] for token in ids):
-        family, _, value = name.partition("_")
-        if family == "bar":
-            found.append({})
-        elif family == "subbeat":
-            place = int(value)
-        elif family == "chord":
-            found[-1][place] = value
-    return found
-
-
-CHORD = st.sampled_from(["C_M", "G_M", "A_m", "F_M7", "N_N"])
-LINES = st.lists(st.lists(CHORD, max_size=4), min_size=1, max_size=4)
-
-
-@settings(max_examples=12)
-@given(SEEDS, st.integers(0, 100), LINES.filter(any))
-def test_a_random_model_follows_the_progression(seed, prompt_length, line):
-    piece = walk(seed, prompt_length)
-    starts = REMI.bars(piece)
-    prompt, before = np.append(piece[: starts[-1]], REMI.bar), len(starts) - 1
-    grammar = continuation_grammar(REMI, prompt, prompt_bars=before, chords=line)
-    sequence = written(grammar, prompt, seed, most=len(prompt) + 250, thrift=0.3)
-    assert REMI.validate(sequence) is None
-    found = [[*bar.values()] for bar in chords_of(sequence)]
-    sounding = [chord for bar in found[:before] for chord in bar][-1:]
-    wanted = []
-    for bar in range(len(found) - 1 - before):  # the last one may be incomplete
-        asked = [*sounding, *line[bar % len(line)]]
-        wanted.append([chord for last, chord in pairwise([None, *asked]) if chord != last])
-        wanted[-1] = wanted[-1][len(sounding) :]
-        sounding = asked[-1:]
-    assert found[before:-1] == wanted
-
-
-@pytest.mark.parametrize(
-    ("line", "places"), [("C F", [0, 8]), ("C F G", [0, 4, 12]), ("C F G C", [0, 4, 8, 12])]
-)
-def test_chords_divide_the_bar_evenly(line, places):
-    grammar = REMI.grammar(chords=read_chords(line))
-    prompt = ids_of(REMI, "begin bar")
-    sequence = written(grammar, prompt, 3, most=300, thrift=1.0)
-    assert sorted(chords_of(sequence)[0]) == places

@@ -1,7 +1,7 @@
-"""Write new music into the MusicXML score that it continues, changes or accompanies, and keep the rest of its text.
+"""Write new music into the MusicXML score that it continues, changes or accompanies, and keep its other elements.
 
-Text is only inserted and removed: bars at the end, notes in rewritten bars, new parts. New bars have 24 divisions per
-beat. Ties across a cut are removed. A compressed score becomes an uncompressed one.
+Elements are only inserted and removed: bars at the end, notes in rewritten bars, new parts. New bars have 24 divisions
+per beat. Ties across a cut are removed. A compressed score becomes an uncompressed one.
 
 A score with repeats is shorter as written than as played. It is kept only if the new music continues all of it, so that
 the new bars follow its last one. Otherwise the played music is written out without repeats.
@@ -13,7 +13,6 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from itertools import accumulate
 from math import inf
-from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
@@ -21,8 +20,7 @@ from tokenization.analysis.chords import named
 from tokenization.edit import Bar, Edit, NotKept, new_bars
 from tokenization.midi.limits import GENEROUS
 from tokenization.notation.musicxml.harmony import Symbol, harmony, symbols_of
-from tokenization.notation.musicxml.reading import read_written, xml_of
-from tokenization.notation.musicxml.text import Element, Measure, PartText, ScoreText
+from tokenization.notation.musicxml.reading import number_in, tree_of, written_of, xml_of
 from tokenization.notation.musicxml.writing import (
     DIVISIONS,
     Key,
@@ -30,13 +28,12 @@ from tokenization.notation.musicxml.writing import (
     key_of,
     write_entry,
 )
-from tokenization.notation.played import bar_layout, played
-from tokenization.notation.written import TICKS_PER_BEAT
+from tokenization.notation.written import TICKS_PER_BEAT, bar_layout, played
 from tokenization.score import Notes, Score, Track
 
 NAME = "the score"
 MIDDLE_FIFTH = 2  # D, the middle of the C major scale on the line of fifths
-Change = tuple[int, int, bytes]  # the byte range to remove, and its replacement
+_POSITIONING = ("note", "backup", "forward")
 
 
 class KeptMusicXml:
@@ -45,23 +42,24 @@ class KeptMusicXml:
     def __init__(self, edit: Edit) -> None:
         """Locate the bars of the score; raises NotKept if it cannot be kept."""
         self.edit, self.heard = edit, edit.heard
-        xml = xml_of(edit.original, GENEROUS)
-        self.written = read_written(xml, GENEROUS, NAME)
+        self.root = tree_of(xml_of(edit.original, GENEROUS), GENEROUS.elements)
+        self.written = written_of(self.root, GENEROUS, NAME)
         self.layout = bar_layout(self.written)
         self.read = played(self.written, self.layout)
-        self.text = ScoreText(xml)
-        if [len(part.measures) for part in self.text.parts] != [
-            len(p.bars) for p in self.written.parts
-        ]:
-            raise NotKept("its parts are not written one after the other")
+        self.parts = self.root.findall("part")
+        self.measures = [part.findall("measure") for part in self.parts]
+        listed = self.root.findall("part-list/score-part")
+        if [part.get("id") for part in listed] != [part.get("id") for part in self.parts]:
+            raise NotKept("its parts are not those of its list of parts")
+        if {len(bars) for bars in self.measures} != {len(self.written.bars)}:
+            raise NotKept("its parts have different numbers of bars")
         tracks = [len(part.tracks) for part in self.written.parts]
         self._first_track = [0, *accumulate(tracks)]
         self._has_repeats = self.layout.order != [*range(len(self.written.bars))]
-        self._changes: list[Change] = []
         self._symbols: Sequence[Symbol] = ()  # the chords of the new music
 
     def edited(self, score: Score, texts: Sequence[str] = ()) -> bytes:
-        """Return the text with the new notes of a score, and with texts as comments at its end.
+        """Return the file with the new notes of a score, and with texts as comments at its end.
 
         A continuation is written into new bars after the seam. Otherwise the new notes replace those of the parts that
         the model read in the new bars, or those of the new tracks.
@@ -82,8 +80,8 @@ class KeptMusicXml:
             ]
             first = stop = stop if self._has_repeats else last + 1
             end = layout.starts[kept - 1] + layout.lengths[last]
-            for part in self.text.parts:
-                self._cut_after(part, stop, max(0, int(edit.tick_of(edit.start)) - end))
+            for number in range(len(self.parts)):
+                self._cut_after(number, stop, max(0, int(edit.tick_of(edit.start)) - end))
         elif self._has_repeats:
             change = "bars are rewritten" if edit.stop is not None else "parts are added"
             raise NotKept(f"it has repeats, which are lost if {change}")
@@ -144,129 +142,126 @@ class KeptMusicXml:
                 added.append((track, notes))
             else:
                 by_part.setdefault(self._part_of(source), []).append(notes)
-        for number, part in enumerate(self.text.parts):
+        for number, part in enumerate(self.parts):
             own = Notes.concatenate(by_part.get(number, []))
-            writer = self._writer(number, part, own, stop)
+            writer = self._writer(number, own, stop)
             if bars:
                 measures = [writer.measure(number, bar) for number, bar in enumerate(bars, stop)]
-                self._number(measures, part.measures[stop - 1].number)
-                text = b"".join(_text(measure) for measure in measures)
-                self._changes.append((part.end, part.end, text))
+                _number_bars(measures, self.measures[number][stop - 1])
+                part.extend(measures)
             if number in replaced and first < stop:
-                self._replace(part, writer, first, stop)
+                self._replace(self.measures[number], writer, first, stop)
         for track, notes in added:
             self._add_part(track, notes, bars, stop)
 
-    def _writer(self, number: int, part: PartText, notes: Notes, stop: int) -> PartWriter:
-        tracks = self.written.parts[number].tracks
+    def _writer(self, number: int, notes: Notes, stop: int) -> PartWriter:
+        tracks, before = self.written.parts[number].tracks, self.measures[number][:stop]
         track = next((track for track in tracks if track.is_drum), tracks[0])
-        fifths = max(-7, min(7, round(part.in_force("fifths", stop - 1, 0))))
-        key, staves = (
-            Key(fifths, fifths + MIDDLE_FIFTH),
-            round(part.in_force("staves", stop - 1, 1)),
-        )
-        writer = PartWriter(track, notes, key, part.id, staves=staves)
+        fifths = max(-7, min(7, round(_in_force(before, "key/fifths", 0))))
+        key, staves = Key(fifths, fifths + MIDDLE_FIFTH), round(_in_force(before, "staves", 1))
+        name = self.parts[number].get("id", "")
+        writer = PartWriter(track, notes, key, name, staves=staves)
         writer.first = stop
-        writer.transposed = round(part.in_force("transposed", stop - 1, 0))
-        writer.drums = self.text.drums[part.id]
+        for transpose in [one for bar in before for one in bar.iterfind("attributes/transpose")][
+            -1:
+        ]:
+            octaves = _value(transpose.find("octave-change"))
+            writer.transposed = round(_value(transpose.find("chromatic")) + 12 * octaves)
         writer.symbols = self._symbols if number == self._chord_part() else ()
         if track.is_drum:
-            self._add_drums(part, np.unique(notes.pitch).tolist())
+            writer.drums = self._drums(name, np.unique(notes.pitch).tolist())
         return writer
 
     def _chord_part(self) -> int:
         """Return the part to write chords above: the first that has some, or else the first pitched part."""
 
         def rank(number: int) -> tuple[bool, bool]:
-            measures = self.text.parts[number].measures
-            has_chords = any(e.tag == "harmony" for measure in measures for e in measure.elements)
+            has_chords = self.parts[number].find("measure/harmony") is not None
             return not has_chords, all(track.is_drum for track in self.written.parts[number].tracks)
 
-        return min(range(len(self.text.parts)), key=rank)
+        return min(range(len(self.parts)), key=rank)
 
-    def _add_drums(self, part: PartText, pitches: list[int]) -> None:
-        """Add instruments for the drums that a part lacks."""
-        drums = self.text.drums[part.id]
-        new = [pitch for pitch in pitches if pitch not in drums]
-        midi, end = self.text.entries.get(part.id, (0, 0))
-        if not new or not end:
-            return
-        instruments, midi_instruments = b"", b""
-        for pitch in new:
-            drums[pitch] = f"{part.id}-new-{pitch}"
-            key = quoteattr(drums[pitch]).encode("ascii", "xmlcharrefreplace")
-            instruments += (
-                b"<score-instrument id=%s><instrument-name>drum %d</instrument-name></score-instrument>"
-                % (key, pitch)
-            )
-            midi_instruments += (
-                b"<midi-instrument id=%s><midi-channel>10</midi-channel>"
-                b"<midi-unpitched>%d</midi-unpitched></midi-instrument>" % (key, pitch + 1)
-            )
-        self._changes += [(midi, midi, instruments), (end, end, midi_instruments)]
+    def _drums(self, name: str, pitches: list[int]) -> dict[int, str]:
+        """Return the instrument of each drum of a part, after adding those that it lacks."""
+        entries = self.root.iterfind("part-list/score-part")
+        entry = next(entry for entry in entries if entry.get("id") == name)
+        drums = {
+            round(_value(midi.find("midi-unpitched"))) - 1: midi.get("id", "")
+            for midi in entry.iterfind("midi-instrument")
+            if midi.find("midi-unpitched") is not None
+        }
+        for pitch in pitches:
+            if pitch not in drums:
+                drums[pitch] = f"{name}-new-{pitch}"
+                instrument = ET.Element("score-instrument", id=drums[pitch])
+                ET.SubElement(instrument, "instrument-name").text = f"drum {pitch}"
+                tags = [child.tag for child in entry]
+                midi = [
+                    n for n, tag in enumerate(tags) if tag in ("midi-device", "midi-instrument")
+                ]
+                entry.insert([*midi, len(tags)][0], instrument)
+                sound = ET.SubElement(entry, "midi-instrument", id=drums[pitch])
+                ET.SubElement(sound, "midi-channel").text = "10"
+                ET.SubElement(sound, "midi-unpitched").text = str(pitch + 1)
+        return drums
 
-    def _number(self, measures: Sequence[ET.Element], last: str) -> None:
-        """Continue the bar numbers after the last one."""
-        if last.isdecimal() and len(last) < 9:
-            for number, measure in enumerate(measures, int(last) + 1):
-                measure.set("number", str(number))
-
-    def _cut_after(self, part: PartText, stop: int, rest: int) -> None:
+    def _cut_after(self, number: int, stop: int, rest: int) -> None:
         """Drop the bars from `stop` on, and complete the last kept bar with a rest of `rest` ticks."""
-        last = part.measures[stop - 1]
-        self._untie(last)
-        if rest and stop:
-            divisions = part.in_force("divisions", stop - 1, 1)
-            missing = round(rest * divisions / TICKS_PER_BEAT)
-            filling = b"<note><rest/><duration>%d</duration></note>" % missing
-            if gap := round(last.length - last.at_end):
-                filling = b"<forward><duration>%d</duration></forward>%s" % (gap, filling)
-            if missing > 0:
-                last.check_has_content()
-                self._changes.append((last.end, last.end, filling))
-        if stop < len(part.measures):
-            self._changes.append((last.stop, part.end, b"\n"))
+        measures = self.measures[number]
+        last = measures[stop - 1]
+        _untie(last)
+        missing = round(rest * _in_force(measures[:stop], "divisions", 1) / TICKS_PER_BEAT)
+        if missing > 0:
+            positions = [0.0, *(at for _, at in _placed_in(last))]
+            if gap := round(max(positions) - positions[-1]):
+                ET.SubElement(ET.SubElement(last, "forward"), "duration").text = str(gap)
+            note = ET.SubElement(last, "note")
+            ET.SubElement(note, "rest")
+            ET.SubElement(note, "duration").text = str(missing)
+        for measure in measures[stop:]:
+            self.parts[number].remove(measure)
 
-    def _untie(self, measure: Measure) -> None:
-        self._changes += [(start, stop, b"") for start, stop in measure.ties]
-
-    def _replace(self, part: PartText, writer: PartWriter, first: int, stop: int) -> None:
+    def _replace(
+        self, measures: list[ET.Element], writer: PartWriter, first: int, stop: int
+    ) -> None:
         """Replace the notes of bars first … stop − 1; their other elements keep their positions."""
         if first:
-            self._untie(part.measures[first - 1])
+            _untie(measures[first - 1])
+        divisions = _in_force(measures[:first], "divisions", 1)
         for number in range(first, stop):
-            measure = part.measures[number]
-            measure.check_has_content()
-            if sum(bar == number for bar, _ in part.changes["divisions"]) > 1:
+            measure = measures[number]
+            if len(measure.findall("attributes/divisions")) > 1:
                 raise NotKept("a bar of it changes its divisions")
-            divisions = part.in_force("divisions", number, 1)
+            divisions = _in_force([measure], "divisions", divisions)
             writer.first = number  # each of these bars states its divisions
             bar = self._bar(number, self.layout.starts[number], shows_time=False)
-            notes = writer.measure(number, bar)
+            notes = [*writer.measure(number, bar)]
             begin, amid, end = [], [], []
-            for element in measure.elements:
-                if element.tag == "harmony" and writer.symbols:
-                    continue  # replaced by the new chords
-                kept = self.text.bytes[element.start : element.stop]
-                if element.start > measure.last_note > 0:
-                    end.append(kept)
-                elif not element.at:
-                    begin.append(kept)
+            placed = _placed_in(measure)
+            last_note = max(
+                (n for n, (e, _) in enumerate(placed) if e.tag in _POSITIONING), default=-1
+            )
+            for index, (element, at) in enumerate(placed):
+                if element.tag in _POSITIONING or (element.tag == "harmony" and writer.symbols):
+                    continue
+                if index > last_note >= 0:
+                    end.append(element)
+                elif not at:
+                    begin.append(element)
                 else:
-                    amid.append(_placed(element, kept))
-            restored = b"<attributes><divisions>%s</divisions></attributes>" % _plain(divisions)
-            content = b"".join((*begin, *amid, *(_text(note) for note in notes), restored, *end))
-            self._changes.append((measure.content, measure.end, content))
-        if writer.symbols and stop < len(part.measures):
-            self._restore_chord(part.measures[stop], writer, self.layout.starts[stop])
+                    amid += [_move("forward", at), element, _move("backup", at)]
+            restored = ET.Element("attributes")
+            ET.SubElement(restored, "divisions").text = _plain(divisions)
+            measure[:] = [*begin, *amid, *notes, restored, *end]
+        if writer.symbols and stop < len(measures):
+            self._restore_chord(measures[stop], writer, self.layout.starts[stop])
 
-    def _restore_chord(self, measure: Measure, writer: PartWriter, start: int) -> None:
+    def _restore_chord(self, measure: ET.Element, writer: PartWriter, start: int) -> None:
         """Write the chord in force at the start of the bar after rewritten ones, unless it states one."""
         scale = self.read.ticks_per_beat / TICKS_PER_BEAT
         before = [m.text for m in named(self.read) if m.onset_ticks <= start * scale]
-        if before and not any(e.tag == "harmony" and not e.at for e in measure.elements):
-            text = _text(harmony(before[-1], writer.tone))
-            self._changes.append((measure.content, measure.content, text))
+        if before and not any(e.tag == "harmony" and not at for e, at in _placed_in(measure)):
+            measure.insert(0, harmony(before[-1], writer.tone))
 
     def _bar(self, number: int, start: int, *, shows_time: bool) -> Bar:
         """Return a bar of the score, in divisions, that starts at a tick of the played score."""
@@ -275,12 +270,10 @@ class KeptMusicXml:
 
     def _add_part(self, track: Track, notes: Notes, bars: list[Bar], stop: int) -> None:
         """Add a part, with rests where it has no notes; notes before a pickup are lost."""
-        known = {part.id for part in self.text.parts}
+        known = {part.get("id") for part in self.parts}
         number = next(n for n in range(len(known) + 1, 2 * len(known) + 2) if f"P{n}" not in known)
-        key, entry = f"P{number}", ET.Element("part-list")
-        write_entry(entry, key, track, notes, number)
-        text = b"".join(_text(child) for child in entry)
-        self._changes.append((self.text.list_end, self.text.list_end, text))
+        key = f"P{number}"
+        write_entry(next(self.root.iterfind("part-list")), key, track, notes, number)
         starts = self.layout.starts
         if self._has_repeats:  # the written bars, shifted to end where the played music does
             starts = [0, *accumulate(self.layout.lengths)][:-1]
@@ -292,51 +285,93 @@ class KeptMusicXml:
             for bar in range(stop)
         ]
         writer = PartWriter(track, notes, key_of(self.read), key)
-        part = ET.Element("part", id=key)
+        part = ET.SubElement(self.root, "part", id=key)
         part.extend(writer.measure(index, bar) for index, bar in enumerate([*old, *bars]))
-        for measure, other in zip(part, self.text.parts[0].measures, strict=False):
-            measure.set("number", other.number)
-        self._number([*part][stop:], self.text.parts[0].measures[stop - 1].number)
-        self._changes.append((self.text.end, self.text.end, _text(part)))
+        for measure, other in zip(part, self.measures[0], strict=False):
+            measure.set("number", other.get("number", ""))
+        _number_bars([*part][stop:], self.measures[0][stop - 1])
 
     # The result.
 
     def _checked(self, texts: Sequence[str], order: list[int], bars: int) -> bytes:
-        """Apply the changes; raises NotKept unless the result plays the old bars in order and then the new ones."""
-        comments = b"".join(b"<!-- %s -->" % _comment(text) for text in texts)
-        self._changes.append((self.text.end, self.text.end, comments + b"\n"))
-        pieces, at = [], 0
-        for start, stop, text in sorted(self._changes, key=lambda change: change[:2]):
-            if start < at:
-                raise NotKept("its text has an unexpected structure")
-            pieces += [self.text.bytes[at:start], text]
-            at = stop
-        new = b"".join((*pieces, self.text.bytes[at:]))
+        """Encode the score; raises NotKept unless it plays the old bars in order and then the new ones."""
         try:
-            found = bar_layout(read_written(new, GENEROUS, NAME)).order
+            found = bar_layout(written_of(self.root, GENEROUS, NAME)).order
         except ValueError:
             raise NotKept("its text has an unexpected structure") from None
         first = len(self.written.bars) if self._has_repeats else len(order)
         if found != [*order, *range(first, bars)]:
             raise NotKept("bars after its repeats would not be played")
-        return new
+        for text in texts:
+            escaped = text.replace("--", "-\\u002d")
+            self.root.append(ET.Comment(f" {escaped} "))
+        return ET.tostring(self.root, encoding="UTF-8", xml_declaration=True) + b"\n"
 
 
-def _text(element: ET.Element) -> bytes:
-    return ET.tostring(element, encoding="us-ascii") + b"\n"
+def _value(element: ET.Element | None) -> float:
+    """Return the number in an element, or 0 if it is invalid."""
+    try:
+        return number_in(element, ".") or 0.0
+    except ValueError:
+        return 0.0
 
 
-def _plain(value: float) -> bytes:
+def _in_force(measures: Sequence[ET.Element], path: str, default: float) -> float:
+    """Return the last number that the attributes of some bars have at a path."""
+    for measure in reversed(measures):
+        if found := measure.findall(f"attributes/{path}"):
+            return _value(found[-1])
+    return default
+
+
+def _placed_in(measure: ET.Element) -> list[tuple[ET.Element, float]]:
+    """Return the elements of a bar with their positions in divisions: a note with that of its end."""
+    placed, position = [], 0.0
+    for element in measure:
+        duration = _value(element.find("duration"))
+        if element.tag == "note" and {"grace", "chord"} & {child.tag for child in element}:
+            duration = 0.0
+        if element.tag in _POSITIONING:
+            position = max(0.0, position + (-duration if element.tag == "backup" else duration))
+        placed.append((element, position))
+    return placed
+
+
+def _untie(measure: ET.Element) -> None:
+    """Remove the ties from a bar into the next one."""
+    tied: dict[tuple[str | None, ...], list[tuple[ET.Element, ET.Element]]] = {}
+    for note in measure.iterfind("note"):
+        pitch = tuple(note.findtext(f"pitch/{name}") for name in ("step", "alter", "octave"))
+        ties = [
+            (parent, tie)
+            for parent in (note, *note.iterfind("notations"))
+            for tie in parent
+            if tie.tag in ("tie", "tied")
+        ]
+        if any(tie.get("type") == "stop" for _, tie in ties):
+            tied.pop(pitch, None)
+        if starts := [(parent, tie) for parent, tie in ties if tie.get("type") == "start"]:
+            tied[pitch] = starts
+    for starts in tied.values():
+        for parent, tie in starts:
+            parent.remove(tie)
+
+
+def _number_bars(measures: Sequence[ET.Element], before: ET.Element) -> None:
+    """Continue the bar numbers after a bar."""
+    last = before.get("number", "")
+    if last.isdecimal() and len(last) < 9:
+        for number, measure in enumerate(measures, int(last) + 1):
+            measure.set("number", str(number))
+
+
+def _plain(value: float) -> str:
     """Format a number without an exponent."""
-    return (f"{value:.0f}" if value == round(value) else f"{value:.6f}").encode()
+    return f"{value:.0f}" if value == round(value) else f"{value:.6f}"
 
 
-def _placed(element: Element, text: bytes) -> bytes:
-    """Wrap an element in moves to its position in the bar and back to the start."""
-    at = b"<duration>%s</duration>" % _plain(element.at)
-    return b"<forward>%s</forward>%s<backup>%s</backup>" % (at, text, at)
-
-
-def _comment(text: str) -> bytes:
-    """Escape a text for an XML comment."""
-    return text.replace("--", "-\\u002d").encode("ascii", "xmlcharrefreplace")
+def _move(tag: str, divisions: float) -> ET.Element:
+    """Return an element that moves the position in the bar."""
+    move = ET.Element(tag)
+    ET.SubElement(move, "duration").text = _plain(divisions)
+    return move

@@ -1,4 +1,4 @@
-"""Read MusicXML, partwise or timewise, compressed or not (MusicXML 4.0, W3C 2021)."""
+"""Read MusicXML in parts, compressed or not (MusicXML 4.0, W3C 2021)."""
 
 from __future__ import annotations
 
@@ -7,110 +7,305 @@ import re
 import xml.etree.ElementTree as ET
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
 from xml.parsers import expat
 
+from tokenization.analysis.chords import LETTERS
 from tokenization.midi.chunks import ZIP
-from tokenization.midi.limits import Limits, MidiError
-from tokenization.notation.musicxml import DRUM_CHANNEL
-from tokenization.notation.musicxml.part import Instruments, PartReader, number
-from tokenization.notation.played import played
-from tokenization.notation.written import SharedBar, WrittenScore
+from tokenization.midi.limits import FASTEST_BEATS_PER_MINUTE, Limits, MidiError
+from tokenization.notation.musicxml import DRUM_CHANNEL, DRUM_PLACES, FORTE
+from tokenization.notation.musicxml.harmony import chord_in
+from tokenization.notation.written import (
+    DYNAMICS,
+    TICKS_PER_BEAT,
+    VELOCITY,
+    Part,
+    PartBar,
+    SharedBar,
+    WrittenNote,
+    WrittenScore,
+    place_graces,
+    played,
+)
 from tokenization.score import Score, Track
 
-# Parse untrusted XML as a series of small trees, in bounded memory. Nothing is fetched, and internal DTDs are refused,
-# because entities declared there can expand to gigabytes.
+# One part, bar by bar: notes, tempos and chords.
+
+Instruments = dict[str, tuple[int, int | None]]  # id → index of its track, pitch of its drum
+_UNSET = 0  # velocity of notes without one, until all dynamics of the bar are known
+_NUMBER = re.compile(r"\s*[-+]?\d{1,9}(?:\.\d{0,9})?\s*", re.ASCII)
+_UNITS = {"whole": 4, "half": 2, "quarter": 1, "eighth": 0.5, "16th": 0.25, "32nd": 0.125}
+_ELEMENTS = {"attributes", "note", "backup", "forward", "direction", "sound", "harmony"}
+# Display position → drum, for parts without instruments.
+_DRUMS = {place: drum for drum, place in reversed(DRUM_PLACES.items())}
+
+
+def number_in(element: ET.Element | None, path: str) -> float | None:
+    """Return the number at a path, or None if the path is missing; raises ValueError if it is not a number."""
+    text = None if element is None else element.findtext(path)
+    return None if text is None else number(text, path)
+
+
+def number(text: str, what: str) -> float:
+    """Parse a number in MusicXML; raises ValueError with the last part of the path `what`."""
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"{what.rpartition('/')[2]} is {text[:20]!r}, not a number")
+    return float(text)
+
+
+class PartReader:
+    """Reads the bars of a part in order."""
+
+    def __init__(self, tracks: list[Track], instruments: Instruments, staves: bool) -> None:
+        self.part = Part(tracks)
+        self._staff_tracks: dict[tuple[int, int], int] | None = {} if staves else None
+        self._instruments = instruments
+        self._drum_track = next((i for i, track in enumerate(tracks) if track.is_drum), None)
+        self._divisions, self._transpose, self._velocity = 1.0, 0, VELOCITY
+        self._offset = 0.0  # of the current direction, in divisions
+
+    def take(self, measure: ET.Element, shared: SharedBar) -> None:
+        """Read a bar."""
+        self._bar, self._shared = PartBar(), shared
+        # The position: the tick where the divisions last changed, and the divisions since then.
+        self._anchor, self._units = 0, 0.0
+        self._chord_start = self._anchor, self._units
+        self._graces: list[WrittenNote] = []
+        self._dynamics: list[tuple[int, int]] = []  # (tick, velocity)
+        self._unset: list[tuple[int, WrittenNote]] = []  # (tick, note) without a velocity
+        for element in measure:
+            if element.tag in _ELEMENTS:  # so that a file cannot call any other method
+                getattr(self, f"_read_{element.tag}")(element)
+            self._bar.length = max(self._bar.length, self._tick())
+        self._place_graces(self._tick())
+        self._apply_dynamics()
+        self.part.bars.append(self._bar)
+
+    def _tick(self) -> int:
+        return self._at(self._anchor, self._units)
+
+    def _at(self, anchor: int, units: float) -> int:
+        return anchor + round(units * TICKS_PER_BEAT / self._divisions)
+
+    def _read_attributes(self, element: ET.Element) -> None:
+        divisions = number_in(element, "divisions")
+        if divisions is not None:
+            if divisions <= 0:
+                raise ValueError(f"divisions is {divisions:g}, but a beat has at least one")
+            self._anchor, self._units, self._divisions = self._tick(), 0.0, divisions
+        transpose = element.find("transpose")
+        if transpose is not None:
+            octaves = number_in(transpose, "octave-change") or 0
+            self._transpose = round((number_in(transpose, "chromatic") or 0) + 12 * octaves)
+        self._shared.time = _time(element.find("time")) or self._shared.time
+
+    def _read_note(self, element: ET.Element) -> None:
+        duration = number_in(element, "duration") or 0.0
+        grace = element.find("grace") is not None
+        if element.find("chord") is None and not grace:
+            self._chord_start = self._anchor, self._units
+            self._place_graces(self._tick())
+            self._units += max(0.0, duration)
+        if element.find("rest") is not None or element.find("cue") is not None:
+            return
+        note = self._sounding_note(element)
+        if note is None:
+            return
+        if grace:
+            self._graces.append(note)
+            return
+        anchor, units = self._chord_start
+        note.ticks = self._at(anchor, units)
+        # The end is rounded like the start of the next note, so that they coincide.
+        note.length = max(1, self._at(anchor, units + duration) - note.ticks)
+        ties = {tie.get("type") for tie in element.findall("tie")}
+        note.tied_from, note.tied_on = "stop" in ties, "start" in ties
+        self._put([note], note.ticks)
+
+    def _put(self, notes: list[WrittenNote], tick: int) -> None:
+        """Add notes at a tick to the bar; the tick selects their dynamics."""
+        self._bar.notes += notes
+        self._unset += [(tick, note) for note in notes if note.velocity == _UNSET]
+
+    def _apply_dynamics(self) -> None:
+        """Give each note the last dynamics before it in time; in the file, one staff follows the other."""
+        dynamics = sorted(self._dynamics, key=lambda mark: mark[0])
+        ticks, velocities = [at for at, _ in dynamics], [self._velocity, *(v for _, v in dynamics)]
+        for tick, note in self._unset:
+            note.velocity = velocities[bisect_right(ticks, tick)]
+        self._velocity = velocities[-1]
+
+    def _sounding_note(self, element: ET.Element) -> WrittenNote | None:
+        """Return a note of any kind without its time; None if its pitch is out of range."""
+        instrument = element.find("instrument")
+        key = instrument.get("id", "") if instrument is not None else ""
+        default = next(iter(self._instruments.values()), (0, None))
+        track, drum = self._instruments.get(key, default)
+        unpitched = element.find("unpitched")
+        if unpitched is not None:
+            if self._drum_track is not None and instrument is None:
+                track, drum = self._drum_track, None
+            step = unpitched.findtext("display-step")
+            octave = number_in(unpitched, "display-octave")
+            pitch = drum if drum is not None else _DRUMS.get((step, octave), 38)  # type: ignore[arg-type]
+        elif element.find("pitch") is None:
+            raise ValueError("a note has no pitch")
+        else:
+            pitch = self._pitch(element)
+        if not 0 <= pitch <= 127:
+            return None
+        velocity = _UNSET if element.get("dynamics") is None else _velocity(element)
+        return WrittenNote(0, 0, pitch, velocity, self._staff_track(element, track))
+
+    def _staff_track(self, element: ET.Element, track: int) -> int:
+        """Return the track of a note's staff; the first staff uses the track of the instrument."""
+        first = self.part.tracks[track]
+        if self._staff_tracks is None or first.is_drum:
+            return track
+        staff = round(number_in(element, "staff") or 1)
+        if staff <= 1:
+            return track
+        if (track, staff) not in self._staff_tracks:
+            self._staff_tracks[track, staff] = len(self.part.tracks)
+            self.part.tracks.append(replace(first, name=f"{first.name} (staff {staff})"))
+        return self._staff_tracks[track, staff]
+
+    def _pitch(self, element: ET.Element) -> int:
+        step = (element.findtext("pitch/step") or "").strip()
+        octave = number_in(element, "pitch/octave")
+        if step not in LETTERS or octave is None:
+            raise ValueError("a note's pitch has no step or no octave")
+        alter = number_in(element, "pitch/alter") or 0  # quarter tones are rounded
+        return round(12 * (octave + 1) + LETTERS[step] + alter) + self._transpose
+
+    def _place_graces(self, tick: int) -> None:
+        """Place pending grace notes before a tick, that of the next note or the end of the voice."""
+        self._put(place_graces(self._graces, tick), tick)
+        self._graces = []
+
+    def _read_backup(self, element: ET.Element) -> None:
+        self._place_graces(self._tick())
+        back = number_in(element, "duration") or 0.0
+        if self._units < back:  # past a change of divisions or the start of the bar
+            tick = max(0, self._tick() - round(back * TICKS_PER_BEAT / self._divisions))
+            self._anchor, self._units = tick, 0.0
+        else:
+            self._units -= back
+
+    def _read_forward(self, element: ET.Element) -> None:
+        self._units += max(0.0, number_in(element, "duration") or 0.0)
+
+    def _read_direction(self, element: ET.Element) -> None:
+        for marking in element.findall("direction-type/dynamics/*"):
+            if marking.tag in DYNAMICS:
+                self._dynamics.append((self._tick(), DYNAMICS[marking.tag]))
+        self._offset = number_in(element, "offset") or 0.0
+        before = len(self._shared.tempos)
+        for sound in element.findall("sound"):
+            self._read_sound(sound)
+        metronome = element.find("direction-type/metronome")
+        if metronome is not None and len(self._shared.tempos) == before:
+            self._metronome(metronome)
+        self._offset = 0.0
+
+    def _read_sound(self, element: ET.Element) -> None:
+        if element.get("dynamics") is not None:
+            self._dynamics.append((self._tick(), _velocity(element)))
+        if element.get("tempo") is not None:
+            self._tempo(number(element.get("tempo", ""), "tempo"))
+
+    def _metronome(self, element: ET.Element) -> None:
+        """Read a mark such as ♩. = 60; marks without a number, or that equate two note values, are ignored."""
+        per_minute = re.search(r"\d{1,4}(?:\.\d{1,4})?", element.findtext("per-minute") or "")
+        unit = _UNITS.get((element.findtext("beat-unit") or "").strip())
+        if per_minute and unit:
+            dots = len(element.findall("beat-unit-dot"))
+            self._tempo(float(per_minute[0]) * unit * (2 - 0.5 ** min(dots, 4)))
+
+    def _tempo(self, beats_per_minute: float) -> None:
+        if 0 < beats_per_minute <= FASTEST_BEATS_PER_MINUTE:
+            at = self._tick() + self._offset_ticks(self._offset)
+            self._shared.tempos.append((at, beats_per_minute))
+
+    def _offset_ticks(self, divisions: float) -> int:
+        return round(divisions * TICKS_PER_BEAT / self._divisions)
+
+    def _read_harmony(self, element: ET.Element) -> None:
+        at = max(0, self._tick() + self._offset_ticks(number_in(element, "offset") or 0.0))
+        if chord := chord_in(element, self._transpose):
+            self._shared.chords.append((at, chord))
+
+
+def _velocity(element: ET.Element) -> int:
+    percent = number(element.get("dynamics", ""), "dynamics")
+    return min(127, max(1, round(percent * FORTE / 100)))
+
+
+def _time(element: ET.Element | None) -> tuple[int, int] | None:
+    """Return a time signature as one fraction: 3+2/8 is 5/8, and 2/4 + 3/8 is 7/8; None if it is missing or invalid."""
+    if element is None or element.find("senza-misura") is not None:
+        return None
+    wholes = 0.0  # whole notes
+    pairs = list(zip(element.findall("beats"), element.findall("beat-type"), strict=False))
+    finest = 1
+    for beats, beat_type in pairs[:4]:
+        parts = re.findall(r"\d{1,3}", beats.text or "")[:16]
+        unit = round(number(beat_type.text or "", "beat-type"))
+        if unit not in (1, 2, 4, 8, 16, 32, 64) or not parts:
+            return None
+        wholes += sum(map(int, parts)) / unit
+        finest = max(finest, unit)
+    numerator = round(wholes * finest)
+    return (numerator, finest) if 0 < numerator < 256 else None
+
+
+# Parse untrusted XML in bounded memory. Nothing is fetched, and internal DTDs are refused, because entities declared
+# there can expand to gigabytes.
 
 DEEPEST = 64
-LARGEST_TREE = 200_000  # elements in one bar
-LONGEST_TEXT = 10_000  # characters kept of an element's text, give or take one buffer
 
 
 class Unreadable(ValueError):
     """The XML is invalid; the message continues a sentence that starts with the file's name."""
 
 
-# Called with the ancestors of an element, from the root on, and the complete element.
-Take = Callable[[list[ET.Element], ET.Element], None]
+def tree_of(data: bytes, most_elements: int) -> ET.Element:
+    """Parse an XML document to its root, with comments and without namespaces; raises Unreadable."""
+    builder = ET.TreeBuilder(insert_comments=True)
+    count = depth = 0
 
-
-class Stream:
-    """Calls `take` with each element of a wanted name at its depth (the root has depth 0).
-
-    Such an element is complete except for the ignored elements. Other elements are kept without
-    content, and only until they end.
-    """
-
-    def __init__(
-        self, wanted: Mapping[int, set[str]], ignored: set[str], take: Take, most_elements: int
-    ) -> None:
-        self._wanted, self._ignored, self._take = wanted, ignored, take
-        self._most = most_elements
-        self._stack: list[ET.Element] = []
-        self._tree_depth = 0  # the depth of the wanted element being built; 0 if there is none
-        self._skipped = 0  # the number of open elements from an ignored one inwards
-        self._count = self._in_tree = 0
-
-    def read(self, data: bytes) -> None:
-        """Parse a document."""
-        parser = self._parser = expat.ParserCreate()
-        parser.buffer_text = True
-        parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
-        parser.StartDoctypeDeclHandler = _check_document_type
-        parser.StartElementHandler = self._start
-        parser.EndElementHandler = self._end
-        parser.CharacterDataHandler = self._text
-        try:
-            parser.Parse(data, True)
-        except expat.ExpatError as error:
-            what = expat.ErrorString(error.code)
-            raise Unreadable(f"is damaged at line {error.lineno}: {what}") from None
-        except (LookupError, ValueError) as error:
-            if isinstance(error, ValueError) and not _is_encoding_error(error):
-                raise
-            raise Unreadable("has an unknown encoding: save it as UTF-8") from None
-
-    def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        self._count += 1
-        if self._count > self._most:
-            raise Unreadable(f"has more than {self._most:,} elements: give a part of it")
-        if self._skipped:
-            self._skipped += 1
-            return
-        if ":" in tag:
-            tag = tag.rpartition(":")[2]
-        stack = self._stack
-        if (depth := len(stack)) >= DEEPEST:
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal count, depth
+        count, depth = count + 1, depth + 1
+        if count > most_elements:
+            raise Unreadable(f"has more than {most_elements:,} elements: give a part of it")
+        if depth > DEEPEST:
             raise Unreadable(f"has elements nested more than {DEEPEST} deep, unlike any score")
-        if self._tree_depth:
-            if tag in self._ignored:
-                self._skipped = 1
-                return
-            self._in_tree += 1
-            if self._in_tree > LARGEST_TREE:
-                raise Unreadable(f"has a bar of more than {LARGEST_TREE:,} elements")
-            stack.append(ET.SubElement(stack[-1], tag, attributes))
-            return
-        if tag in self._wanted.get(depth, ()):
-            self._tree_depth, self._in_tree = depth, 0
-        stack.append(ET.Element(tag, attributes))
+        builder.start(tag.rpartition(":")[2], attributes)
 
-    def _end(self, tag: str) -> None:
-        if self._skipped:
-            self._skipped -= 1
-            return
-        element = self._stack.pop()
-        if self._tree_depth and len(self._stack) == self._tree_depth:
-            self._tree_depth = 0
-            self._take(self._stack, element)
+    def end(tag: str) -> None:
+        nonlocal depth
+        depth -= 1
+        builder.end(tag)
 
-    def _text(self, text: str) -> None:
-        if self._tree_depth and not self._skipped:
-            element = self._stack[-1]
-            if element.text is None:
-                element.text = text
-            elif len(element.text) < LONGEST_TEXT:
-                element.text += text
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
+    parser.StartDoctypeDeclHandler = _check_document_type
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler, parser.CommentHandler = builder.data, builder.comment
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        what = expat.ErrorString(error.code)
+        raise Unreadable(f"is damaged at line {error.lineno}: {what}") from None
+    except (LookupError, ValueError) as error:
+        if isinstance(error, Unreadable):
+            raise
+        raise Unreadable("has an unknown encoding: save it as UTF-8") from None
+    return builder.close()
 
 
 def _check_document_type(
@@ -118,11 +313,6 @@ def _check_document_type(
 ) -> None:
     if declares:
         raise Unreadable("declares XML of its own (an internal DTD): save it without")
-
-
-def _is_encoding_error(error: ValueError) -> bool:
-    """Return whether an error concerns the encoding; expat supports no multi-byte encodings except Unicode."""
-    return isinstance(error, UnicodeError) or "multi-byte encodings" in str(error)
 
 
 # Compressed MusicXML (`.mxl`): a zip archive with a container file that names the score.
@@ -142,22 +332,16 @@ def unzipped(data: bytes, most_bytes: int) -> bytes:
             return _read(archive, _score_name(archive, names), most_bytes)
     except Unreadable:
         raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError):
-        raise Unreadable("is a damaged zip archive: export it again") from None
-    except (RuntimeError, NotImplementedError):  # a password or an unknown compression method
-        raise Unreadable("is an archive with a password or of an unknown kind") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError):
+        raise Unreadable("is a damaged zip archive or has a password: export it again") from None
 
 
 def _score_name(archive: zipfile.ZipFile, names: list[str]) -> str:
     """Return the name of the score in an archive: the first existing file that the container lists."""
     found: list[str] = []
-
-    def take(_: list[ET.Element], rootfile: ET.Element) -> None:
-        found.append(rootfile.get("full-path", ""))
-
     if CONTAINER in names:
-        stream = Stream({2: {"rootfile"}}, set(), take, MOST_ENTRIES)
-        stream.read(_read(archive, CONTAINER, 1 << 16))
+        container = tree_of(_read(archive, CONTAINER, 1 << 16), MOST_ENTRIES)
+        found = [rootfile.get("full-path", "") for rootfile in container.iter("rootfile")]
     found += [
         n for n in names if n.endswith((".xml", ".musicxml")) and not n.startswith("META-INF")
     ]
@@ -177,9 +361,6 @@ def _read(archive: zipfile.ZipFile, name: str, most_bytes: int) -> bytes:
     return data
 
 
-# Repeats, endings and jumps.
-
-TWICE = 2
 _JUMPS = ("dacapo", "dalsegno", "tocoda", "fine", "segno", "coda")
 
 
@@ -190,7 +371,7 @@ def read_repeats(measure: ET.Element, bar: SharedBar) -> None:
             bar.forward = True
         elif repeat.get("direction") == "backward":
             times = repeat.get("times")
-            bar.backward = TWICE if times is None else max(1, round(number(times, "times")))
+            bar.backward = 2 if times is None else max(1, round(number(times, "times")))
     for ending in measure.findall("barline/ending"):
         if ending.get("type") == "start":
             numbers = {int(n) for n in re.findall(r"\d{1,2}", ending.get("number", ""))}
@@ -219,12 +400,6 @@ def spread_endings(bars: Sequence[SharedBar]) -> None:
 
 
 MOST_EXPANSION = 16  # the largest unpacked size, in multiples of the largest file
-_SCORES = ("score-partwise", "score-timewise")
-_WANTED = {1: {"part-list"}, 2: {"measure", "part"}}
-_IGNORED = {
-    *("notations", "lyric", "beam", "stem", "type", "voice", "notehead", "accidental", "print"),
-    *("figured-bass", "listening", "play", "identification", "part-name-display"),
-}
 
 
 def read_musicxml(data: bytes, limits: Limits, name: str, *, staves: bool = False) -> Score:
@@ -232,72 +407,64 @@ def read_musicxml(data: bytes, limits: Limits, name: str, *, staves: bool = Fals
 
     With `staves`, each staff of a part becomes a track, such as the two hands of a piano.
     """
-    return played(read_written(data, limits, name, staves=staves))
-
-
-def read_written(data: bytes, limits: Limits, name: str, *, staves: bool = False) -> WrittenScore:
-    """Read MusicXML to a written score, with its repeats not yet unfolded; raises MidiError."""
-    reader = _Reader(limits, name, staves)
     try:
-        data = xml_of(data, limits)
-        ignored = _IGNORED if staves else _IGNORED | {"staff"}
-        Stream(_WANTED, ignored, reader.take, limits.elements).read(data)
+        root = tree_of(xml_of(data, limits), limits.elements)
+        written = written_of(root, limits, name, staves=staves)
     except Unreadable as error:
         raise MidiError(f"{name} {error}") from None
-    written = reader.written
+    return played(written)
+
+
+def xml_of(data: bytes, limits: Limits) -> bytes:
+    """Return the XML of a score, decompressing it if necessary; raises Unreadable."""
+    return unzipped(data, MOST_EXPANSION * limits.bytes) if data.startswith(ZIP) else data
+
+
+def written_of(
+    root: ET.Element, limits: Limits, name: str, *, staves: bool = False
+) -> WrittenScore:
+    """Return a score as written, with its repeats not yet unfolded; raises MidiError or Unreadable."""
+    if root.tag != "score-partwise":
+        raise Unreadable(
+            f"is an XML document, but not a score in parts: it holds <{root.tag[:40]}>"
+        )
+    written = WrittenScore(limits, name)
+    readers: dict[str, PartReader] = {}
+
+    def add(key: str, tracks: list[Track], instruments: Instruments) -> None:
+        """Add a part unless its id is taken."""
+        written.count("tracks", len(tracks))
+        if key not in readers:
+            readers[key] = PartReader(tracks, instruments, staves)
+            written.parts.append(readers[key].part)
+
+    for entry in root.iterfind("part-list/score-part"):
+        add(entry.get("id", ""), *_instruments(entry))
+    for part in root.iterfind("part"):
+        key = part.get("id", "")
+        if key not in readers:  # missing from the list of parts
+            add(key, [Track()], {})
+        for measure in part.iterfind("measure"):
+            _read_measure(readers[key], measure, written)
     if not written.bars:
         raise MidiError(f"{name} holds no MusicXML score: choose a file with music in it")
     spread_endings(written.bars)
     return written
 
 
-def xml_of(data: bytes, limits: Limits) -> bytes:
-    """Return the XML of a score, decompressing it if necessary."""
-    return unzipped(data, MOST_EXPANSION * limits.bytes) if data.startswith(ZIP) else data
-
-
-class _Reader:
-    """Reads the list of parts, then the score measure by measure."""
-
-    def __init__(self, limits: Limits, name: str, staves: bool) -> None:
-        self.written, self._staves = WrittenScore(limits, name), staves
-        self._parts: dict[str, PartReader] = {}
-
-    def take(self, ancestors: list[ET.Element], element: ET.Element) -> None:
-        """Read a list of parts or a measure of a part."""
-        root = ancestors[0].tag
-        if root not in _SCORES:
-            raise Unreadable(
-                f"is an XML document, but not a MusicXML score: it holds <{root[:40]}>"
-            )
-        if element.tag == "part-list":
-            for part in element.findall("score-part"):
-                self._add(part.get("id", ""), *_instruments(part))
-            return
-        outer = ancestors[1]  # the part of a measure, or the measure of a part
-        holder, measure = (outer, element) if root == "score-partwise" else (element, outer)
-        key = holder.get("id", "")
-        if key not in self._parts:  # missing from the list of parts
-            self._add(key, [Track()], {})
-        bars, part = self._parts[key].part.bars, self._parts[key]
-        shared = self.written.enter_bar(len(bars))
-        before = len(shared.tempos) + len(shared.chords)
-        try:
-            part.take(element, shared)
-            # Repeats apply to all parts, and some programs write them into only one.
-            read_repeats(element, shared)
-        except ValueError as error:
-            shown = (measure.get("number") or str(len(bars) + 1))[:8]
-            raise Unreadable(f"is damaged in bar {shown}: {error}") from None
-        self.written.count("notes", len(bars[-1].notes))
-        self.written.count("signs", len(shared.tempos) + len(shared.chords) - before)
-
-    def _add(self, key: str, tracks: list[Track], instruments: Instruments) -> None:
-        """Add a part unless its id is taken."""
-        self.written.count("tracks", len(tracks))
-        if key not in self._parts:
-            self._parts[key] = PartReader(tracks, instruments, self._staves)
-            self.written.parts.append(self._parts[key].part)
+def _read_measure(reader: PartReader, measure: ET.Element, written: WrittenScore) -> None:
+    bars = reader.part.bars
+    shared = written.enter_bar(len(bars))
+    before = len(shared.tempos) + len(shared.chords)
+    try:
+        reader.take(measure, shared)
+        # Repeats apply to all parts, and some programs write them into only one.
+        read_repeats(measure, shared)
+    except ValueError as error:
+        shown = (measure.get("number") or str(len(bars) + 1))[:8]
+        raise Unreadable(f"is damaged in bar {shown}: {error}") from None
+    written.count("notes", len(bars[-1].notes))
+    written.count("signs", len(shared.tempos) + len(shared.chords) - before)
 
 
 def _instruments(part: ET.Element) -> tuple[list[Track], Instruments]:

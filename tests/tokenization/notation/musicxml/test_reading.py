@@ -41,20 +41,12 @@ def ending(number: int) -> str:
     return f'<barline><ending number="{number}" type="start"/></barline>'
 
 
-def test_compressed_and_timewise_scores_read_the_same():
-    upper, lower = (note("C", 4, 8), note("E", 4, 8)), (rest(8), note("C", 3, 8))
-    plain = score(bars(*upper), bars(*lower))
+def test_compressed_scores_read_the_same():
+    plain = score(bars(note("C", 4, 8), note("E", 4, 8)), bars(rest(8), note("C", 3, 8)))
     found = read(plain)
     assert heard(found) == [(0, 4, 60), (4, 4, 64), (4, 4, 48)]
     assert [track.name for track in found.tracks] == ["part 1", "part 2"]
-    divisions = attributes("<divisions>2</divisions>")
-    timewise = "".join(
-        f'<measure><part id="P1">{divisions}{one}</part><part id="P2">{divisions}{other}</part></measure>'
-        for one, other in zip(upper, lower, strict=True)
-    )
-    listed = plain.decode().partition("<part-list>")[2].partition("</part-list>")[0]
-    timewise = f"<score-timewise><part-list>{listed}</part-list>{timewise}</score-timewise>"
-    assert heard(read(compressed(plain))) == heard(read(timewise.encode())) == heard(found)
+    assert heard(read(compressed(plain))) == heard(found)
 
 
 @pytest.mark.parametrize(
@@ -109,13 +101,8 @@ def test_compressed_and_timewise_scores_read_the_same():
             ],
             [(4 * n, 4, pitch) for n, pitch in enumerate([60, 62, 60, 64, 65, 65, 67])],
         ),
-        # Transposing instruments are read at sounding pitch, doubled ones in octaves.
+        # Transposing instruments are read at sounding pitch.
         ([transposed("<chromatic>-2</chromatic><octave-change>-1</octave-change>") + UPPER], [(0, 4, 58)]),
-        (
-            [transposed("<double/>") + UPPER, grace("D", 5) + note("C", 5, 8, START), note("C", 5, 8, STOP)],
-            [(0, 4, 60), (0, 4, 72), (3.75, 0.25, 62), (3.75, 0.25, 74), (4, 8, 60), (4, 8, 72)],
-        ),
-        ([transposed('<double above="yes"/>') + UPPER], [(0, 4, 72), (0, 4, 84)]),
     ],
 )  # fmt: skip
 def test_music(contents: list[str], notes: list[tuple[float, float, int]]):
@@ -266,8 +253,6 @@ LOUD = note("E", 5, 4).replace("<note>", '<note dynamics="50">')
             [note("C", 5, 4) + mark("p") + grace("D", 5) + LOUD + BACK + note("C", 3, 8)],
             [(0, 48, VELOCITY), (0, 72, VELOCITY), (1.75, 74, P), (2, 76, 45)],
         ),
-        # Both notes of a doubled part have the same velocity.
-        ([transposed("<double/>") + mark("ff") + note("C", 5, 8)], [(0, 60, FF), (0, 72, FF)]),
     ],
 )  # fmt: skip
 def test_notes_follow_the_dynamics_before_them(contents: list[str], velocities):

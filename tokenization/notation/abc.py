@@ -1,12 +1,14 @@
-"""Read one voice of an ABC tune, bar by bar (ABC standard 2.1, section 4)."""
+"""Read a tune from ABC, the text notation of folk tunes (ABC standard 2.1): its fields, and its voices bar by bar."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 
 from tokenization.analysis.chords import LETTERS, parse, transposed
+from tokenization.midi.limits import Limits, MidiError
 from tokenization.notation.written import (
     DYNAMICS,
     TICKS_PER_BEAT,
@@ -17,8 +19,9 @@ from tokenization.notation.written import (
     WrittenNote,
     WrittenScore,
     place_graces,
+    played,
 )
-from tokenization.score import Track
+from tokenization.score import Score, Track
 
 # The tokens of ABC music: notes, rests, bar lines and other signs (ABC standard 2.1, section 4).
 
@@ -98,28 +101,6 @@ def key_of(text: str) -> dict[str, int] | None:
     return altered | explicit
 
 
-MOST_SECTIONS = 1000
-
-
-def sections_of(text: str) -> str:
-    """Expand the order of a tune's sections, `A(AB)2.C` to `AABABC`; empty if it is invalid or far too long."""
-    opened = [""]
-    last = ""  # repeated by a number that follows
-    for letters, bracket, number in re.findall(r"([A-Z])|([()])|(\d{1,3})", text):
-        if bracket == "(":
-            opened.append("")
-            last = ""
-            continue
-        if bracket and len(opened) == 1:
-            return ""
-        last = letters or (opened.pop() if bracket else last * (int(number) - 1))
-        opened[-1] += last
-        if len(opened[-1]) > MOST_SECTIONS:
-            return ""
-        last = last if not number else ""
-    return opened[0] if len(opened) == 1 else ""
-
-
 def shift_of(text: str) -> int | None:
     """Return the transposition in semitones stated by a key or voice field; None if there is none."""
     shifts = [
@@ -143,7 +124,6 @@ def metre_of(text: str) -> tuple[int, int] | None:
 
 def unit_of(text: str) -> Fraction | None:
     """Parse the unit note length, in whole notes; None if it is invalid."""
-    text = text.strip()
     found = _FRACTION.match("1/1" if text == "1" else text)
     top, low = map(int, found.groups()) if found else (0, 0)
     return Fraction(top, low) if top and low else None
@@ -169,8 +149,8 @@ def tempo_of(text: str, unit: Fraction) -> float | None:
 Place = tuple[str, str]  # a position on the staff: letter, octave marks
 _ONCE = Fraction(1)
 _IN_TIME_OF = {2: 3, 3: 2, 4: 3, 6: 2, 8: 3}  # tuplets of 5, 7 and 9 depend on the metre
-_JUMPS = {"D.C.": "dacapo", "dacapo": "dacapo", "D.S.": "dalsegno", "dalsegno": "dalsegno"}
-_SIGNS = {**_JUMPS, "segno": "segno", "fine": "fine"}
+_SIGNS = {name: name for name in ("dacapo", "dalsegno", "segno", "fine")}
+_SIGNS |= {"D.C.": "dacapo", "D.S.": "dalsegno"}
 
 
 class VoiceReader:
@@ -186,14 +166,11 @@ class VoiceReader:
         self._shared = SharedBar()  # of the current bar, or the next one
         self._endings = frozenset[int]()  # of the current bar and those that follow
         self._ties: dict[Place, int] = {}  # pitches tied to the next notes
-        # Open ties of each overlaid voice, at the end of the previous and of the current bar.
-        self._ties_before: list[dict[Place, int]] = []
-        self._ties_here: list[dict[Place, int]] = []
         self._begin_bar()
 
     def _begin_bar(self) -> None:
         self._bar, self._tick = PartBar(), 0
-        self._overlaid = 0  # the length of the bar in the voices before the current overlay
+        self._is_overlaid = False  # an overlay, which is left out, lasts to the bar line
         self._altered: dict[str, int] = {}  # by an accidental in this bar, in all octaves
         self._graces: list[WrittenNote] = []
         self._last: tuple[list[WrittenNote], int, int] = ([], 0, 0)  # notes, tick and length
@@ -209,8 +186,6 @@ class VoiceReader:
             self._shift = self._shift if shift is None else shift
         elif name == "M":
             self.metre = self._shared.time = metre_of(text)
-        elif name == "P":
-            self._shared.section = text[:1]
         elif name == "L":
             self.unit = unit_of(text) or self.unit
         elif name == "Q" and (tempo := tempo_of(text, self.unit or usual_unit(self.metre))):
@@ -221,7 +196,7 @@ class VoiceReader:
         for found in TOKEN.finditer(text):
             if found["bar"] is not None:
                 self._bar_line(found["bar"], found["times"])
-            else:  # the name of the group selects the method
+            elif not self._is_overlaid:  # the name of the group selects the method
                 getattr(self, f"_take_{found.lastgroup}")(found[0])
 
     def close(self) -> None:
@@ -318,7 +293,7 @@ class VoiceReader:
             note.length = round(note.length * this)
         if tick + ticks == self._tick:
             self._tick = tick + round(ticks * this)
-            self._bar.length = max(self._overlaid, self._tick)
+            self._bar.length = self._tick
         self._last = (notes, tick, round(ticks * this))
 
     def _take_tuplet(self, text: str) -> None:
@@ -355,10 +330,8 @@ class VoiceReader:
             self._advance([], round(4 * TICKS_PER_BEAT * bar))
 
     def _take_overlay(self, _: str) -> None:
-        self._tick, self._overlaid = 0, self._bar.length
-        self._ties_here.append(self._ties)
-        voice = len(self._ties_here)
-        self._ties = dict(self._ties_before[voice]) if voice < len(self._ties_before) else {}
+        self._is_overlaid = True
+        self._written.remarks.append("Second voices within a bar (&) are left out.")
 
     def _take_field(self, text: str) -> None:
         self.field(text[1], text[3:-1].strip())
@@ -380,16 +353,147 @@ class VoiceReader:
         if not self._bar.notes and not self._bar.length:
             self._begin_bar()
             return
-        self._ties_before, self._ties_here = [*self._ties_here, self._ties], []
-        self._ties = dict(self._ties_before[0])
         shared = self._written.enter_bar(len(self.part.bars))
         self.part.bars.append(self._bar)
         own, self._shared = self._shared, SharedBar()
         shared.time = own.time or shared.time
-        shared.section = own.section or shared.section
         shared.tempos += own.tempos
         shared.chords += own.chords
         shared.marks |= own.marks
         shared.forward |= own.forward
         shared.endings = self._endings or shared.endings
         self._begin_bar()
+
+
+_TUNE = re.compile(r"^X:", re.MULTILINE)
+_FIELD = re.compile(r"([A-Za-z+]):(?![|:])\s*(.*)")
+_PROGRAM = re.compile(r"%%MIDI\s+program(?:\s+\d+)?\s+(\d{1,3})\s*$")
+_DRUMS = re.compile(r"%%MIDI\s+channel\s+10\s*$")
+_NAME = re.compile(r'\b(?:name|nm)="?([^"\s]{1,60})')
+_VOICE_FIELDS = "MLQK"  # header fields that apply to all voices
+_LONGEST_LINE = 20_000
+_MOST_FIELDS = 1000  # in a header, since each voice reads all of them
+
+
+def tunes_of(data: bytes) -> tuple[str, list[str]]:
+    """Split a file into the fields before the first tune, which apply to all tunes, and the tunes."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    starts = [found.start() for found in _TUNE.finditer(text)]
+    if len(starts) < 2:
+        return "", [text]
+    head = "\n".join(line for line in text[: starts[0]].split("\n") if _FIELD.match(line))
+    return head, [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
+
+
+def read_abc(data: bytes, limits: Limits, name: str, tune: int | None = None) -> Score:
+    """Read a tune of a file, counted from 0, by default the first; raises MidiError."""
+    head, tunes = tunes_of(data)
+    wanted = tune or 0
+    if not 0 <= wanted < len(tunes):
+        raise MidiError(f"{name} holds {len(tunes)} tunes: there is no number {wanted + 1}")
+    reader = _TuneReader(limits, name)
+    for line in f"{head}\n{tunes[wanted]}".split("\n"):
+        if len(line) > _LONGEST_LINE:
+            raise MidiError(f"{name} has a line of {len(line):,} characters, unlike any tune")
+        reader.take(line.strip())
+    written = reader.close()
+    if len(tunes) > 1 and tune is None:
+        written.remarks.append(f"The file holds {len(tunes)} tunes: the first was read.")
+    return played(written)
+
+
+class _TuneReader:
+    """Reads a tune line by line."""
+
+    def __init__(self, limits: Limits, name: str) -> None:
+        self._written = WrittenScore(limits, name)
+        self._voices: dict[str, VoiceReader] = {}
+        self._header: list[tuple[str, str]] = []
+        self._in_header, self._has_ended = True, False
+        self.track = Track()  # the default for voices
+        self._voice: VoiceReader | None = None
+        self._has_order = False  # whether the header has a `P:` field
+
+    def take(self, line: str) -> None:
+        """Read a line."""
+        if line.startswith("%%"):
+            self._directive(line)
+        if not line:  # the text after an empty line is not music
+            self._has_ended = self._has_ended or not self._in_header
+        line = re.sub(r"(?<!\\)%.*", "", line).rstrip("\\ ")
+        field = _FIELD.match(line)
+        if self._has_ended or not line:
+            return
+        if field:
+            self._field(field[1], field[2].strip())
+        elif not self._in_header:
+            self._music(line)
+
+    def close(self) -> WrittenScore:
+        """Finish the voices and return the tune."""
+        written = self._written
+        for voice in self._voices.values():
+            voice.close()
+        if self._has_order:
+            written.remarks.append("The order of its parts is not followed.")
+        return written
+
+    def _directive(self, line: str) -> None:
+        target = self if self._voice is None else self._voice
+        if program := _PROGRAM.match(line):
+            target.track = replace(target.track, program=min(127, int(program[1])))
+        if _DRUMS.match(line):
+            target.track = replace(target.track, is_drum=True)
+
+    def _field(self, name: str, text: str) -> None:
+        if name == "V":
+            self._open_voice(text)
+        elif name == "P" and self._in_header:
+            self._has_order = True
+        elif name not in _VOICE_FIELDS:
+            return
+        elif self._in_header and len(self._header) >= _MOST_FIELDS:
+            raise MidiError(f"{self._written.name} has a header of more than {_MOST_FIELDS} fields")
+        elif self._in_header:
+            self._header.append((name, text))
+            for voice in self._voices.values():  # declared above this field
+                voice.field(name, text)
+            self._in_header = name != "K"
+        else:
+            self._current().field(name, text)
+
+    def _open_voice(self, text: str) -> None:
+        key = (text.split() or [""])[0]
+        if key not in self._voices:
+            self._written.count("tracks", 1)
+            voice = VoiceReader(self._written)
+            self._written.parts.append(voice.part)
+            found = _NAME.search(text)
+            voice.track = replace(self.track, name=found[1] if found else "")
+            for field in self._header:
+                if field[0] != "Q" or not self._voices:  # only the first voice adds the tempo
+                    voice.field(*field)
+            self._voices[key] = voice
+        self._voice = self._voices[key]
+        self._voice.field("V", text)
+
+    def _music(self, line: str) -> None:
+        """Read a line of music, which can switch between voices."""
+        if line.startswith(":") and line[1:2] not in (":", "|"):  # its bar line ends the line above
+            line = f"|{line}"
+        pieces = re.split(r"\[V:\s*([^\]]{1,60})\]", line)
+        for index, piece in enumerate(pieces):
+            if index % 2:
+                self._open_voice(piece)
+            elif piece:
+                self._current().music(piece)
+
+    def _current(self) -> VoiceReader:
+        if self._voice is None:
+            self._open_voice("")
+        assert self._voice is not None
+        return self._voice

@@ -1,1 +1,0 @@
-"""Read ABC, the text notation of folk tunes."""
