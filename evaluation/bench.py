@@ -23,7 +23,6 @@ from torch import Generator, Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 from musicgen.attention import attend
-from musicgen.common.processes import module_command
 from musicgen.config import ModelConfig
 from musicgen.generation.batch import Batch, EagerBatch, batch_of
 from musicgen.performer import Performer, State
@@ -88,7 +87,8 @@ def gpu_facts(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def _in_child(name: str) -> dict[str, Any]:
-    command = module_command("evaluation.bench", name)
+    # With -P, no module of the current folder is imported.
+    command = [sys.executable, "-P", "-m", "evaluation.bench", name]
     child = subprocess.run(command, capture_output=True, text=True, check=False)
     if child.returncode:
         messages = child.stderr.strip().splitlines() or ["it was killed, perhaps out of memory"]
