@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from musicgen.common.processes import program
-from musicgen.generation.request import Order, Progress, Request, order
+from musicgen.generation.request import Job, Order, Progress, Request, order
 from musicgen.generation.sampling import Kinds
 from musicgen.pieces import Prompt, decode_partial, edit_of, input_facts
 from tokenization.analysis.chords import first_known_tick, with_guesses_before
@@ -104,7 +104,7 @@ class Generation:
         requested = [name for name, value in plan.items() if value is not None]
         guiding = tuple(language.plan_tokens(requested))
         more = {"end": language.end, "kinds": kinds, "guiding": guiding, **self._more}
-        return order(self.request, ids, self._grammar, valid=True, **more)
+        return order(self.request, ids, self._grammar, **more)
 
     def __iter__(self) -> Iterator[int]:
         """Generate, yielding the number of steps so far. To stop early, stop iterating."""
@@ -131,21 +131,14 @@ class Generation:
 def together(works: Sequence[Generation]) -> Iterator[None]:
     """Run generations of one model in one batch, yielding after each step; `check` raises the error of a failed one."""
     from musicgen.generation.engine import Engine, one_thread  # torch comes with it
-    from musicgen.generation.job import Job
 
     engine = Engine(works[0].model.performer)
     for work in works:
-        try:
-            job = Job(engine.model, work.order())
-            work.job = job
-            engine.add(job)
-        except ValueError as error:
-            work.job.error = error
-            work.job.ended.set()
+        work.job = job = Job(work.order())
+        engine.add(job)
     with one_thread():
         while engine.work():
             yield
-    yield  # also if none could begin
 
 
 class MusicGeneration(Generation):

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from collections.abc import Generator as Steps
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -341,19 +340,6 @@ class Performer(nn.Module):
         """Process a prompt in one pass: return the logits after its last token, (B, T) → (B, V), and the new state."""
         x, state = self._hidden(tokens, state)
         return self._logits(x[:, -1:])[:, 0], state
-
-    @torch.inference_mode()
-    def prefill_by_layer(
-        self, tokens: Tensor, state: State
-    ) -> Steps[None, None, tuple[Tensor, State]]:
-        """Run `prefill`, with identical results, and yield between layers so that other work can be interleaved."""
-        passage, after = self.passage(tokens, state)
-        x, layers = self.embed(tokens, passage), []
-        for block, layer in zip(self.blocks, state.layers, strict=True):
-            yield
-            x, layer = block(x, passage, layer)
-            layers.append(layer)
-        return self._logits(self.norm(x)[:, -1:])[:, 0], replace(after, layers=tuple(layers))
 
     @torch.inference_mode()
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
