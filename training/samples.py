@@ -13,8 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from musicgen.completion import accompaniment, infilling
-from musicgen.continuation import Continuation
+from musicgen.continuation import Continuation, accompaniment, infilling
 from musicgen.generation.request import Request
 from musicgen.performer import Performer
 from musicgen.pieces import Piece, empty_prompt

@@ -1,4 +1,4 @@
-"""Processors, child processes, file locks, full disks, the cache folder and the version of the program."""
+"""Processors, child processes, file locks, full disks and the cache folder."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from multiprocessing import resource_tracker
 from pathlib import Path
 
@@ -54,15 +52,6 @@ def cache_folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME", "")
     root = Path(base) if os.path.isabs(base) else Path(os.path.expanduser("~/.cache"))
     return root / "musicgen"
-
-
-@cache
-def program() -> str:
-    """Return the program's name and version."""
-    try:
-        return f"musicgen {version('symbolic-musicgen')}"
-    except PackageNotFoundError:
-        return "musicgen from source"  # not installed
 
 
 # Locks on files, each held by one process at a time. The system releases a lock when its process ends.
