@@ -22,7 +22,6 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from musicgen.attention import attend
-from musicgen.common.processes import module_command
 from musicgen.config import ModelConfig
 from musicgen.generation.batch import Batch, EagerBatch, batch_of
 from musicgen.performer import Performer, State
@@ -67,7 +66,8 @@ def measure(name: str) -> dict[str, Any]:
 
 
 def _in_child(name: str) -> dict[str, Any]:
-    command = module_command("evaluation.bench", name)
+    # With -P, no module of the current folder is imported.
+    command = [sys.executable, "-P", "-m", "evaluation.bench", name]
     child = subprocess.run(command, capture_output=True, text=True, check=False)
     if child.returncode:
         messages = child.stderr.strip().splitlines() or ["it was killed, perhaps out of memory"]

@@ -1,4 +1,4 @@
-"""Continuing a prompt: the request, its generation, and the resulting takes.
+"""Continuing a prompt and completing a piece: the request, its generation, and the resulting takes.
 
 All music is generated here: commands, page and evaluations use these classes. Only the
 groove experiment, which counts and compares tokens, uses `Generation` alone.
@@ -6,7 +6,7 @@ groove experiment, which counts and compares tokens, uses `Generation` alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from musicgen.common.processes import program
-from musicgen.generation.request import Order, Progress, Request, order
+from musicgen.generation.request import Job, Order, Progress, Request, order
 from musicgen.generation.sampling import Kinds
-from musicgen.pieces import Prompt, decode_partial, edit_of, input_facts
+from musicgen.pieces import Piece, Prompt, decode_partial, edit_of, input_facts, program
 from tokenization.analysis.chords import first_known_tick, with_guesses_before
-from tokenization.edit import Edit
+from tokenization.analysis.metres import bar_lines
+from tokenization.edit import Edit, NewMusic
 from tokenization.formats import WithMidi, file_of, write_score
 from tokenization.grammar import Grammar
-from tokenization.language import Language
+from tokenization.language import Goal, Language
+from tokenization.records import whole_number
 from tokenization.score import Score, excerpt
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class Generation:
         requested = [name for name, value in plan.items() if value is not None]
         guiding = tuple(language.plan_tokens(requested))
         more = {"end": language.end, "kinds": kinds, "guiding": guiding, **self._more}
-        return order(self.request, ids, self._grammar, valid=True, **more)
+        return order(self.request, ids, self._grammar, **more)
 
     def __iter__(self) -> Iterator[int]:
         """Generate, yielding the number of steps so far. To stop early, stop iterating."""
@@ -131,21 +132,14 @@ class Generation:
 def together(works: Sequence[Generation]) -> Iterator[None]:
     """Run generations of one model in one batch, yielding after each step; `check` raises the error of a failed one."""
     from musicgen.generation.engine import Engine, one_thread  # torch comes with it
-    from musicgen.generation.job import Job
 
     engine = Engine(works[0].model.performer)
     for work in works:
-        try:
-            job = Job(engine.model, work.order())
-            work.job = job
-            engine.add(job)
-        except ValueError as error:
-            work.job.error = error
-            work.job.ended.set()
+        work.job = job = Job(work.order())
+        engine.add(job)
     with one_thread():
         while engine.work():
             yield
-    yield  # also if none could begin
 
 
 class MusicGeneration(Generation):
@@ -171,16 +165,29 @@ class MusicGeneration(Generation):
         """Return a variation as a take."""
         raise NotImplementedError
 
-    def _provenance(self, number: int) -> dict[str, Any]:
-        """Return how a variation was made, for its file."""
-        return {
-            "model": self.model.name,
-            "weights_sha256": self.model.sha256,
-            "program": program(),
-            "seed": self.request.seed,
-            "variation": number,
-            "sampling": asdict(self.request.sampling),
-        }
+    def _made(
+        self, number: int, ids: np.ndarray, score: Score, new: Score, edit: Edit | None, about: Any
+    ) -> Take:
+        """Return a variation as a take; `about` says for its file what the music was made from."""
+        plan = self.request.plan
+        return Take(
+            number=number,
+            ids=ids,
+            tokens=len(ids) - len(self._ids),
+            score=score,
+            continuation=new,
+            edit=edit,
+            provenance={
+                "model": self.model.name,
+                "weights_sha256": self.model.sha256,
+                "program": program(),
+                "seed": self.request.seed,
+                "variation": number,
+                "sampling": asdict(self.request.sampling),
+                **about,
+                **({"plan": plan} if plan else {}),
+            },
+        )
 
 
 class Continuation(MusicGeneration):
@@ -232,30 +239,18 @@ class Continuation(MusicGeneration):
         score = with_guesses_before(
             score, min(prompt.ticks, first_known_tick(prompt.score.markers))
         )
-        return Take(
-            number=number,
-            ids=ids,
-            tokens=len(ids) - len(prompt.ids),
-            score=score,
-            continuation=excerpt(score, prompt.ticks),
-            edit=edit_of(
-                prompt.original,
-                prompt.score,
-                self.model.language,
-                start=prompt.ticks,
-                over_chords=bool(request.chords),
-            ),
-            provenance={
-                **self._provenance(number),
-                "prompt": prompt.name or None,
-                "prompt_bars": [1, prompt.bars] if prompt.bars else None,
-                **input_facts(prompt.ids, prompt.tracks),
-                "length": request.length(),
-                **({"idea": prompt.idea} if prompt.idea else {}),
-                **({"chords": request.chords} if request.chords else {}),
-                **({"plan": request.plan} if request.plan else {}),
-            },
-        )
+        over_chords = bool(request.chords)
+        where = {"start": prompt.ticks, "over_chords": over_chords}
+        edit = edit_of(prompt.original, prompt.score, self.model.language, **where)
+        about = {
+            "prompt": prompt.name or None,
+            "prompt_bars": [1, prompt.bars] if prompt.bars else None,
+            **input_facts(prompt.ids, prompt.tracks),
+            "length": request.length(),
+            **({"idea": prompt.idea} if prompt.idea else {}),
+            **({"chords": request.chords} if over_chords else {}),
+        }
+        return self._made(number, ids, score, excerpt(score, prompt.ticks), edit, about)
 
 
 def longest_ticks(model: Player, ids: np.ndarray, score: Score) -> list[int] | None:
@@ -319,3 +314,95 @@ def continuation_grammar(
         raise language.lacks("which follows no given chords")
     grammar = language.grammar(prompt, bars=bars, ends=ends, chords=chords, **known)
     return grammar if may_end or grammar.counts_bars else Excluding(grammar, [language.end])
+
+
+class Completion(MusicGeneration):
+    """The generation that completes a piece."""
+
+    def __init__(
+        self,
+        model: Player,
+        piece: Piece,
+        goal: Goal,
+        request: Request,
+        written: dict[str, Any],
+        where: NewMusic,
+    ) -> None:
+        """Take a goal for the piece in the model's language.
+
+        `written` records in files what was requested; `where` says which notes of the whole piece count as new, even if
+        they equal those that were replaced.
+        """
+        given = {
+            "elsewhere": tuple(goal.elsewhere.tolist()),
+            "unlike": tuple(goal.replaced.tolist()),
+        }
+        super().__init__(model, goal.prompt, goal.grammar, request, **given)
+        self.piece, self.goal, self._written, self._where = piece, goal, written, where
+        self._edit = edit_of(piece.original, piece.score, model.language, **vars(where))
+
+    def _take(self, number: int, ids: np.ndarray) -> Take:
+        score = self.model.language.decode(self.goal.whole(ids), self.piece.encoded.setting)
+        # Chords are those of the piece, unless they are a part to write.
+        known = 0 if self.goal.writes_chords else first_known_tick(self.piece.score.markers)
+        score = with_guesses_before(score, known)
+        about = {
+            "piece": self.piece.name,
+            **input_facts(self.piece.encoded.ids, self.piece.tracks),
+            **self._written,
+        }
+        return self._made(number, ids, score, self._where.new_in(score), self._edit, about)
+
+
+class TokenCompletion(Generation):
+    """The completion of a piece given as tokens alone."""
+
+    def __init__(self, model: Player, goal: Goal, request: Request) -> None:
+        """Take a goal for the piece in the model's language."""
+        elsewhere = tuple(goal.elsewhere.tolist())
+        super().__init__(model, goal.prompt, goal.grammar, request, elsewhere=elsewhere)
+        self.goal = goal
+
+    def whole(self) -> np.ndarray:
+        """Return the tokens of the whole piece; raises the error that ended the work, if any."""
+        self.check()
+        return self.goal.whole(self.sequences()[0])
+
+
+def infilling(model: Player, piece: Piece, bars: tuple[int, int], request: Request) -> Completion:
+    """Return the generation that rewrites the bars from the first to the last, counted from 1."""
+    try:
+        first, last = bars
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"bars is {bars!r}; give the first and the last bar, such as (5, 8)"
+        ) from None
+    first, last = (whole_number(bar, "a bar to rewrite") for bar in (first, last))
+    plan = _plan(model, request, piece.bars, first - 1, last)
+    goal = model.language.infilling(piece.encoded.ids, first - 1, last, plan=plan)
+    line, seam = bar_lines(piece.score, last)[[first - 1, last]]
+    where = NewMusic(start=int(line), stop=int(seam))
+    return Completion(model, piece, goal, request, {"written_bars": [first, last]}, where)
+
+
+def _plan(
+    model: Player, request: Request, bars: int, first: int, stop: int
+) -> dict[str, np.ndarray] | None:
+    """Return the plan of a piece, with the request's levels in the bars first … stop − 1 and free bars elsewhere."""
+    if not request.plan:
+        return None
+    plan = {}
+    for name, level in model.language.plan(request.plan, stop - first).items():
+        plan[name] = np.full(bars, -1)
+        plan[name][first:stop] = level
+    return plan
+
+
+def accompaniment(
+    model: Player, piece: Piece, write: Collection[str], request: Request
+) -> Completion:
+    """Return the generation that writes some parts to the others."""
+    plan = _plan(model, request, piece.bars, 0, piece.bars)
+    goal = model.language.accompanying(piece.encoded.ids, write, plan=plan)
+    where = NewMusic(tracks=goal.tracks)
+    return Completion(model, piece, goal, request, {"written_parts": list(write)}, where)

@@ -1,4 +1,4 @@
-"""Linear layers, GELU and dropout that are fast on a CPU, int8 weights, and a guard against autocast."""
+"""Linear layers whose rows do not depend on each other, int8 weights, and a guard against autocast."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
-
-_LEVELS = 1 << 16  # dropout probabilities are rounded to multiples of 1 / _LEVELS
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
@@ -57,39 +54,6 @@ def exact_codes(weight: Tensor) -> tuple[Tensor, Tensor] | None:
     return (codes, exact) if bool(found.all()) else None
 
 
-class Dropout(nn.Dropout):
-    """Dropout that takes a third of the time and a quarter of the memory of torch's own on a CPU.
-
-    Each random 64-bit word serves four elements, and one byte per element is kept for the backward pass.
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        dropped = round(self.p * _LEVELS)
-        if not self.training or dropped == 0:
-            return input
-        if not eager_on_cpu(input):
-            return F.dropout(input, self.p)
-        return _Dropped.apply(input, dropped)  # pyright: ignore[reportReturnType]
-
-
-class _Dropped(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, dropped: int) -> Tensor:
-        """Drop elements with probability `dropped` / _LEVELS."""
-        words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(1 << 63), None)
-        levels = words.view(torch.int16)[: x.numel()].view(x.shape)  # uniform in ±2^15
-        kept = levels > dropped - _LEVELS // 2 - 1
-        ctx.save_for_backward(kept)
-        ctx.scale = _LEVELS / max(1, _LEVELS - dropped)
-        return (x * kept).mul_(ctx.scale)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # pyright: ignore
-        (kept,) = ctx.saved_tensors
-        return (gradient * kept).mul_(ctx.scale), None
-
-
 _MIN_ROWS = 8
 
 
@@ -107,29 +71,3 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return F.linear(x, weight, bias)
     padded = F.pad(x.flatten(0, 1), (0, 0, 0, _MIN_ROWS - rows))
     return F.linear(padded, weight, bias).narrow(0, 0, rows).unflatten(0, x.shape[:2])
-
-
-def gelu_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Return GELU(x) Wᵀ + b, (..., I) → (..., O), keeping only x for the backward pass.
-
-    Recomputing GELU takes 4 of the 850 ms of a training step with six layers of the paper's size, and saves 48 MB.
-    """
-    if not eager_on_cpu(x) or torch.is_autocast_enabled("cpu"):
-        return F.linear(F.gelu(x), weight, bias)
-    return _GeluLinear.apply(x, weight, bias)  # pyright: ignore[reportReturnType]
-
-
-class _GeluLinear(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        return F.linear(F.gelu(x), weight, bias)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # pyright: ignore
-        x, weight = ctx.saved_tensors
-        rows = dy.flatten(0, -2)
-        d_weight = rows.mT @ F.gelu(x).flatten(0, -2)
-        dx = torch.ops.aten.gelu_backward(dy @ weight, x)
-        return dx, d_weight, rows.sum(0)

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from collections.abc import Generator as Steps
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -34,7 +33,7 @@ from musicgen.attention import Sums, attend, map_state
 from musicgen.common.learning import generator_from
 from musicgen.config import ModelConfig
 from musicgen.features import FEATURES, FeatureMap
-from musicgen.linear import Dropout, Linear, gelu_linear, linear
+from musicgen.linear import Linear, linear
 from musicgen.metre import Metre, MetreLayout, MetricHeads, Timekeeper, Times, forward_fill
 from musicgen.position import POSITIONS, Position
 from musicgen.recall import Recall, Recollection, recall_rows
@@ -161,10 +160,7 @@ class FeedForward(nn.Module):
         self.output = Linear(config.feedforward, config.width)
 
     def forward(self, x: Tensor) -> Tensor:
-        inner = self.inner(x)
-        if self.training and self.activation is F.gelu:
-            return gelu_linear(inner, self.output.weight, self.output.bias)
-        return self.output(self.activation(inner))
+        return self.output(self.activation(self.inner(x)))
 
 
 class Block(nn.Module):
@@ -176,7 +172,7 @@ class Block(nn.Module):
         self.attention, self.feedforward = attention, feedforward
         self.attention_norm = nn.LayerNorm(config.width)
         self.feedforward_norm = nn.LayerNorm(config.width)
-        self.dropout = Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
         """Return the block's output, (B, T, C) → (B, T, C), and the new state of its attention."""
@@ -279,7 +275,7 @@ class Performer(nn.Module):
             self.recall = None
             if config.recall is not None:
                 self.recall = Recall(config.recall, config.vocabulary_size, config.width)
-            self.dropout = Dropout(config.dropout)
+            self.dropout = nn.Dropout(config.dropout)
             self.blocks = nn.ModuleList(self._block(layer) for layer in range(config.layers))
             self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()
             self.head = None
@@ -341,19 +337,6 @@ class Performer(nn.Module):
         """Process a prompt in one pass: return the logits after its last token, (B, T) → (B, V), and the new state."""
         x, state = self._hidden(tokens, state)
         return self._logits(x[:, -1:])[:, 0], state
-
-    @torch.inference_mode()
-    def prefill_by_layer(
-        self, tokens: Tensor, state: State
-    ) -> Steps[None, None, tuple[Tensor, State]]:
-        """Run `prefill`, with identical results, and yield between layers so that other work can be interleaved."""
-        passage, after = self.passage(tokens, state)
-        x, layers = self.embed(tokens, passage), []
-        for block, layer in zip(self.blocks, state.layers, strict=True):
-            yield
-            x, layer = block(x, passage, layer)
-            layers.append(layer)
-        return self._logits(self.norm(x)[:, -1:])[:, 0], replace(after, layers=tuple(layers))
 
     @torch.inference_mode()
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +166,15 @@ def input_facts(ids: np.ndarray, tracks: Any) -> dict[str, Any]:
     """Return the provenance of the model's input: a digest of its tokens, and the tracks if they were chosen."""
     digest = hashlib.sha256(ids.astype("<u2").tobytes()).hexdigest()
     return {"heard_sha256": digest, **({} if tracks is None else {"tracks": tracks})}
+
+
+@cache
+def program() -> str:
+    """Return the program's name and version."""
+    try:
+        return f"musicgen {version('symbolic-musicgen')}"
+    except PackageNotFoundError:
+        return "musicgen from source"  # not installed
 
 
 def empty_prompt(

@@ -9,8 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from musicgen.completion import accompaniment, infilling
-from musicgen.continuation import Continuation, Player, Take
+from musicgen.continuation import Continuation, Player, Take, accompaniment, infilling
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
 from musicgen.pieces import Piece, empty_prompt, piece_of, read_piece

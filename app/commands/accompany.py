@@ -33,7 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write NAME.accompany_0.mid …, the whole piece with the new parts."""
-    from musicgen.completion import accompaniment
+    from musicgen.continuation import accompaniment
     from musicgen.playable import load
 
     if arguments.write is None:

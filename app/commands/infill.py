@@ -27,7 +27,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write NAME.infill_0.mid …, the whole piece with these bars rewritten."""
-    from musicgen.completion import infilling
+    from musicgen.continuation import infilling
     from musicgen.playable import load
 
     (first, last), request = _bars(arguments.range), request_of(arguments)

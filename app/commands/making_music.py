@@ -20,8 +20,7 @@ from tokenization.whole_file import make_folder
 from tokenization.wording import counted
 
 if TYPE_CHECKING:
-    from musicgen.completion import Completion
-    from musicgen.continuation import MusicGeneration, Take
+    from musicgen.continuation import Completion, MusicGeneration, Take
     from musicgen.generation.request import Request
     from musicgen.pieces import Piece, Prompt
     from musicgen.playable import Playable

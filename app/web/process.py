@@ -21,7 +21,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
-from musicgen.common.processes import CAN_LOCK, open_locked
+from musicgen.common.processes import open_locked
 
 M_ARENA_MAX, M_MMAP_THRESHOLD = -8, -3  # of mallopt
 LARGE_BYTES = (
@@ -139,8 +139,6 @@ def delete_left_behind() -> None:
     The system releases a lock when its process ends, however it ends. Folders without a lock file, and
     those of other users, are left alone.
     """
-    if not CAN_LOCK:  # not Unix: cleaning up is left to the system
-        return
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):  # locked, not ours, or gone by now
             found = folder.lstat()

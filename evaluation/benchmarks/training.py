@@ -22,7 +22,7 @@ from evaluation.benchmarks.mixers import WholeAttention, WholePassage, mixed
 from evaluation.benchmarks.variants import Variant, model_config, position_of
 from musicgen.common.learning import cosine_rate, generator_of, parameter_groups, seed_of
 from musicgen.features import FEATURES, FeatureMap
-from musicgen.linear import Dropout, Linear
+from musicgen.linear import Linear
 from musicgen.performer import Block, FeedForward, Performer, draw_weights, redraw_features
 from tokenization.records import check_fields
 
@@ -62,7 +62,7 @@ class Classifier(nn.Module):
                 if vectors is None
                 else nn.Linear(vectors, config.width)
             )
-            self.dropout = Dropout(config.dropout)
+            self.dropout = nn.Dropout(config.dropout)
             self.blocks = nn.ModuleList(self._block(chosen, n) for n in range(config.layers))
             self.norm = nn.LayerNorm(config.width)
             self.hidden = Linear((4 if pairs else 1) * config.width, config.feedforward)

@@ -33,7 +33,7 @@ from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pi
 from evaluation.study.experiments import Experiment, models_for_language
 from evaluation.study.form_and_infilling import held_out_piece
 from evaluation.study.piece_jobs import Choice, Measure, draw_pieces, model_of, per_piece
-from musicgen.completion import TokenCompletion
+from musicgen.continuation import TokenCompletion
 from musicgen.generation.request import Request
 from musicgen.playable import Playable
 from tokenization.analysis.chords import recognise

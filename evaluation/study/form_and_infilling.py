@@ -36,8 +36,7 @@ from evaluation.metrics.style import cosine, in_bars, onset_drum, onset_duration
 from evaluation.metrics.window import tops
 from evaluation.study.experiments import Experiment, models_for_language
 from evaluation.study.piece_jobs import Choice, Measure, Rows, draw_pieces, model_of, per_piece
-from musicgen.completion import TokenCompletion
-from musicgen.continuation import Continuation
+from musicgen.continuation import Continuation, TokenCompletion
 from musicgen.generation.likelihood import position_losses
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import MUSICAL

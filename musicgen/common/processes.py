@@ -1,18 +1,16 @@
-"""Processors, child processes, file locks, full disks, the cache folder and the version of the program."""
+"""Processors, child processes, file locks, full disks and the cache folder."""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import multiprocessing
 import os
 import platform
 import signal
-import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from pathlib import Path
 
@@ -56,23 +54,7 @@ def cache_folder() -> Path:
     return root / "musicgen"
 
 
-@cache
-def program() -> str:
-    """Return the program's name and version."""
-    try:
-        return f"musicgen {version('symbolic-musicgen')}"
-    except PackageNotFoundError:
-        return "musicgen from source"  # not installed
-
-
 # Locks on files, each held by one process at a time. The system releases a lock when its process ends.
-
-try:
-    import fcntl
-except ImportError:  # Windows, where nothing is locked
-    fcntl = None
-
-CAN_LOCK = fcntl is not None
 
 
 def open_locked(path: Path, flags: int) -> int | None:
@@ -80,8 +62,6 @@ def open_locked(path: Path, flags: int) -> int | None:
 
     Raises BlockingIOError if another process holds the lock.
     """
-    if fcntl is None:
-        return None
     descriptor = os.open(path, flags, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -93,15 +73,8 @@ def open_locked(path: Path, flags: int) -> int | None:
     return descriptor
 
 
-ROOT = str(Path(__file__).parents[2])
-ISOLATED = "-I"  # no modules from the current folder or from PYTHON… variables
-SAFE_PATH = "PYTHONSAFEPATH"  # the first half of that, for children that multiprocessing starts
+SAFE_PATH = "PYTHONSAFEPATH"  # no modules from the current folder
 THREADS = "OMP_NUM_THREADS"  # torch reads it on import
-_ENTER = (
-    "import os, runpy, sys; "
-    "sys.path[:0] = [p for p in sys.argv.pop(1).split(os.pathsep) if p not in sys.path]; "
-    "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
-)
 
 # Each process starts a new interpreter: forks of a process with threads, as of torch and C++ libraries, can hang.
 CONTEXT = multiprocessing.get_context("spawn")
@@ -114,21 +87,6 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-def module_command(module: str, *arguments: str) -> list[str]:
-    """Return the command that runs one of our modules as a program, importing nothing from the current folder.
-
-    `python -m` would import an app.py or numpy.py from whatever folder the user is in.
-    """
-    here = None
-    with suppress(FileNotFoundError):  # the folder has been deleted
-        here = os.path.realpath(os.curdir)
-    paths = (path for path in sys.path if os.path.isabs(path) and os.path.realpath(path) != here)
-    search_path = os.pathsep.join(dict.fromkeys([ROOT, *paths]))
-    # PYTHONDONTWRITEBYTECODE does not reach an isolated process, so that -B replaces it.
-    flags = [ISOLATED, "-B"] if sys.dont_write_bytecode else [ISOLATED]
-    return [sys.executable, *flags, "-c", _ENTER, search_path, module, *arguments]
-
-
 _STARTING = threading.Lock()
 
 
@@ -139,52 +97,35 @@ def started_apart(threads: int | None = None) -> Iterator[None]:
     A terminal sends Ctrl-C to all processes. The children use `threads` threads, unless that is None or the user has
     set OMP_NUM_THREADS.
     """
-    masked = hasattr(signal, "pthread_sigmask")
-    # The lock keeps one thread from saving, and later restoring, the variables that another has set.
-    with _STARTING, ExitStack() as after:
-        variables = {SAFE_PATH: "1"}
-        if threads is not None and THREADS not in os.environ:
-            variables[THREADS] = str(threads)
-        for name, value in variables.items():
-            old, os.environ[name] = os.environ.get(name), value
-            if old is None:
-                after.callback(os.environ.pop, name, None)
-            else:
-                after.callback(os.environ.__setitem__, name, old)
+    with _STARTING:  # keeps one thread from restoring the variables that another has set
+        before = dict(os.environ)
+        os.environ[SAFE_PATH] = "1"
+        if threads is not None:
+            os.environ.setdefault(THREADS, str(threads))
         # Otherwise the first start of a process would run it, and unblock the signal that is blocked here.
         resource_tracker.ensure_running()
-        if masked:
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            after.callback(signal.pthread_sigmask, signal.SIG_SETMASK, before)
-        yield
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            for name in {SAFE_PATH, THREADS} - before.keys():
+                os.environ.pop(name, None)
+            os.environ.update(before)
 
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-THREAD_SECONDS = 1  # grace period for a thread that may have met the full disk too
 
 
 @contextmanager
 def full_disk_named(folder: Path, advice: str) -> Iterator[None]:
-    """Raise an OSError with a readable message if a write below a folder fails for lack of space.
-
-    Threads started in this context, such as TensorBoard's, can fail the same way; the message is given once.
-    """
-    before, hook = {*threading.enumerate()}, threading.excepthook
-    threading.excepthook = lambda args: None if _is_full(args.exc_value) else hook(args)
+    """Raise an OSError with a readable message if a write below a folder fails for lack of space."""
     try:
         yield
     except OSError as error:
-        if not _is_full(error):
+        if error.errno not in FULL:
             raise
-        for thread in {*threading.enumerate()} - before:
-            thread.join(THREAD_SECONDS)
         raise OSError(f"the disk of {folder} is full; free some space, or {advice}") from None
-    finally:
-        threading.excepthook = hook
-
-
-def _is_full(error: BaseException | None) -> bool:
-    return isinstance(error, OSError) and error.errno in FULL
 
 
 def lock_folder(folder: Path, taken: str) -> int | None:

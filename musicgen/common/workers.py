@@ -9,12 +9,11 @@ to a process of its own, so that a task fails as it would on one machine. If a w
 
 from __future__ import annotations
 
-import asyncio
 import logging
+import math
 import multiprocessing
 import os
-import re
-import sys
+import signal
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -29,39 +28,8 @@ from typing import Any, Generic, TypeVar
 
 from musicgen.common.processes import CONTEXT, processors, started_apart
 
-LOOK_SECONDS = 1.0  # between two checks of a task; a longer gap counts as this
-
-
-class TaskClock:
-    """Measures the processor time that a task has used, and for how long it has been idle.
-
-    Wall-clock time would fail tasks on a suspended or busy machine that succeed on another.
-    """
-
-    def __init__(self, process: int) -> None:
-        self._process = process
-        self._start = self._used = processor_seconds(process)
-        self._checked, self._idle = time.monotonic(), 0.0
-
-    def is_late(self, seconds: float) -> bool:
-        """Return whether the task has used this much processor time, or has been idle for this long."""
-        used, now = processor_seconds(self._process), time.monotonic()
-        self._idle = (
-            0.0 if used != self._used else self._idle + min(now - self._checked, LOOK_SECONDS)
-        )
-        self._used, self._checked = used, now
-        return used - self._start > seconds or self._idle > seconds
-
-
-def processor_seconds(process: int) -> float:
-    """Return the processor time of a process; 0 if it has ended, and on any system but Linux."""
-    if sys.platform != "linux":
-        return 0.0
-    try:
-        return time.clock_gettime(~process << 3 | 2)  # clock_getcpuclockid(3)
-    except OSError:  # the process has ended
-        return 0.0
-
+LOOK_SECONDS = 1.0  # between two checks of a task
+HANGS = 10  # a task hangs if it has taken this many times the processor time that it may use
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
@@ -81,7 +49,7 @@ class Failed:
 class Bounds:
     """The limits of a task, beyond which it fails."""
 
-    seconds: float | None = None  # of processor time, or of idle time
+    seconds: float | None = None  # of processor time
     memory_bytes: int | None = None  # in addition to what the program itself takes
 
 
@@ -92,23 +60,17 @@ class Worker(Generic[Task, Answer]):
     """A process and its current task."""
 
     def __init__(
-        self,
-        function: Callable[[Task], Answer],
-        bounds: Bounds,
-        *,
-        threads: int | None = 1,
-        folder: str | None = None,
-        idle_seconds: float | None = None,
+        self, function: Callable[[Task], Answer], bounds: Bounds, *, threads: int | None = 1
     ) -> None:
-        self._work = (function, bounds.memory_bytes, folder, idle_seconds)
-        self._bounds, self._threads = bounds, threads
+        self._function, self._bounds, self._threads = function, bounds, threads
         self._task: Task | None = None
-        self._tries = 0
+        self._tries, self._given = 0, 0.0
         self._start()
 
     def _start(self) -> None:
         ours, theirs = CONTEXT.Pipe()
-        process = CONTEXT.Process(target=_serve, args=(*self._work, theirs), daemon=True)
+        work = (self._function, self._bounds, theirs)
+        process = CONTEXT.Process(target=_serve, args=work, daemon=True)
         with started_apart(self._threads):
             process.start()
         theirs.close()
@@ -121,7 +83,7 @@ class Worker(Generic[Task, Answer]):
 
     def _send(self) -> None:
         self._tries += 1
-        self._clock = TaskClock(self._process.pid or 0)
+        self._given = time.monotonic()
         with suppress(OSError):  # the process died while idle, which `take` will notice
             self.connection.send(self._task)
 
@@ -134,18 +96,21 @@ class Worker(Generic[Task, Answer]):
 
     def take(self) -> list[Answer | Failed]:
         """Return the answer in a list if it is ready or the task has failed, else an empty list."""
+        seconds = self._bounds.seconds or math.inf
+        late = Failed(f"it takes longer than {seconds:g} seconds")
         if not self.connection.poll():
-            seconds = self._bounds.seconds
-            if seconds is None or not self._clock.is_late(seconds):
+            if time.monotonic() < self._given + HANGS * seconds:
                 return []
             self._restart()
-            return [Failed(f"it takes longer than {seconds:g} seconds")]
+            return [late]
         try:
             return [self.connection.recv()]
         except (EOFError, OSError):
             self._process.join()
             code = self._process.exitcode
             self._restart()
+            if code == -signal.SIGPROF:
+                return [late]
             if self._tries < TRIES:
                 self._send()
                 return []
@@ -165,9 +130,13 @@ class Worker(Generic[Task, Answer]):
             self._process.close()
 
 
-def attempt(function: Callable[[Task], Answer], task: Task) -> Answer | Failed:
-    """Return the answer to a task, or `Failed` with the reason for any exception."""
+def _attempt(function: Callable[[Task], Answer], bounds: Bounds, task: Task) -> Answer | Failed:
+    """Return the answer to a task, or `Failed` with the reason for any exception.
+
+    A task that uses more processor time than it may ends this process by SIGPROF.
+    """
     try:
+        signal.setitimer(signal.ITIMER_PROF, bounds.seconds or 0)
         return function(task)
     except (ValueError, OSError) as error:
         return Failed(" ".join(str(error).split()))
@@ -175,24 +144,18 @@ def attempt(function: Callable[[Task], Answer], task: Task) -> Answer | Failed:
         return Failed("it takes more memory than is available")
     except Exception as error:
         return Failed(f"a fault of this program: {type(error).__name__}: {error}", is_fault=True)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def _serve(
-    function: Callable[[Task], Answer],
-    memory_bytes: int | None,
-    folder: str | None,
-    idle_seconds: float | None,
-    connection: Connection,
-) -> None:
-    """Answer tasks until the connection closes, or none has come for `idle_seconds`."""
+def _serve(function: Callable[[Task], Answer], bounds: Bounds, connection: Connection) -> None:
+    """Answer tasks until the connection closes."""
     end_with_parent()
-    if folder is not None:
-        os.chdir(folder)
-    if memory_bytes is not None:
-        _bound_memory(memory_bytes)
+    if bounds.memory_bytes is not None:
+        _bound_memory(bounds.memory_bytes)
     with suppress(EOFError, OSError):
-        while connection.poll(idle_seconds):
-            connection.send(attempt(function, connection.recv()))
+        while True:
+            connection.send(_attempt(function, bounds, connection.recv()))
 
 
 def end_with_parent() -> None:
@@ -224,21 +187,8 @@ def _bound_memory(extra: int) -> None:
 Workers = int | str  # a number of processes on this machine, or the address of a scheduler
 
 AHEAD = 32  # tasks per process that can be started beyond the oldest unfinished one, which bounds the waiting answers
-
 SUBMITTED = 256  # the same for all tasks submitted to a scheduler
-ADDRESS = re.compile(r"(tcp|tls)://(\[[\da-fA-F:]+\]|[\w.-]+):\d{1,5}")
 CONNECT_SECONDS = 15
-IDLE_SECONDS = 60  # without a task, after which a process of a dask worker ends
-
-
-class _ThreadState(local):
-    """The current run of a dask worker's thread, and its process."""
-
-    run = ""
-    process: Any = None
-
-
-_thread_state = _ThreadState()
 
 
 def limit_workers(workers: Workers, tasks: int) -> Workers:
@@ -322,7 +272,7 @@ def _on_scheduler(
     bounds: Bounds,
 ) -> Iterator[tuple[int, Answer | Failed]]:
     """Do what `as_done` does, on the workers of a scheduler."""
-    run, folder = uuid.uuid4().hex, os.getcwd()
+    run = uuid.uuid4().hex
     with _client(address) as client:
         from distributed import KilledWorker, as_completed
 
@@ -333,7 +283,8 @@ def _on_scheduler(
             while True:
                 ahead = started - min(running.values(), default=started)
                 for index, task in islice(tasks, SUBMITTED - ahead):
-                    future = client.submit(do, run, function, bounds, folder, task, pure=False)
+                    work = (_do, run, os.getcwd(), function, bounds, task)
+                    future = client.submit(*work, pure=False)
                     running[future] = index
                     completed.add(future)
                     started = index + 1
@@ -353,24 +304,21 @@ def _on_scheduler(
                 client.cancel([*running], force=True)
 
 
-def do(
-    run: str,
-    function: Callable[[Task], Answer],
-    bounds: Bounds,
-    folder: str,
-    task: Task,
+_kept = local()  # by a thread of a dask worker: the current run and its process
+
+
+def _do(
+    run: str, folder: str, function: Callable[[Task], Answer], bounds: Bounds, task: Task
 ) -> Answer | Failed:
     """Do a task on a dask worker, in a process that each of its threads keeps for all tasks of a run."""
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(f"a worker cannot find {folder}; all must share it")
     # Dask's workers are daemons, which may not have children; ours end by themselves when their parent does.
     multiprocessing.current_process().daemon = False
-    if _thread_state.run != run:
-        if _thread_state.process is not None:
-            _thread_state.process.stop()
-        process = Worker(function, bounds, folder=folder, idle_seconds=IDLE_SECONDS)
-        _thread_state.run, _thread_state.process = run, process
-    return _thread_state.process.ask(task)
+    if vars(_kept).get("run") != run:
+        if "process" in vars(_kept):
+            _kept.process.stop()
+        os.chdir(folder)  # which all machines must share
+        _kept.run, _kept.process = run, Worker(function, bounds)
+    return _kept.process.ask(task)
 
 
 @contextmanager
@@ -381,31 +329,11 @@ def _client(address: str) -> Iterator[Any]:
         raise ValueError(
             "a scheduler needs dask: run pip install '.[cluster]' in the clone of musicgen"
         ) from error
-    if not ADDRESS.fullmatch(address):
-        raise ValueError(f"{address} is not the address of a scheduler, as tcp://HOST:8786 is")
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are reported here
-    _check_answer(address)
-    with distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False) as client:
-        try:
-            client.wait_for_workers(1, timeout=CONNECT_SECONDS)
-        except TimeoutError as error:
-            raise ValueError(
-                f"the scheduler at {address} has no workers; start some by: dask worker {address}"
-            ) from error
-        yield client
-
-
-def _check_answer(address: str) -> None:
-    """Raise ValueError if no scheduler answers at an address, where dask's client would wait for ever."""
-    from distributed.core import rpc
-    from distributed.security import Security
-
-    async def ask() -> None:
-        settings = Security().get_connection_args("client")
-        async with rpc(address, timeout=CONNECT_SECONDS, connection_args=settings) as scheduler:
-            await scheduler.versions()
-
     try:
-        asyncio.run(asyncio.wait_for(ask(), 2 * CONNECT_SECONDS))
-    except Exception as error:  # dask raises all kinds when other programs answer
-        raise ValueError(f"no scheduler answers at {address}") from error
+        client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"no scheduler answers at {address} ({error})") from error
+    with client:
+        client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+        yield client

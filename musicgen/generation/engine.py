@@ -8,8 +8,7 @@ of variations and whatever else the model is asked meanwhile: to the last bit, s
 (batch.py). Between machines, results are the same up to rounding: sooner or later another token is drawn.
 
 Where there is not room for all, the owners who have had the least of the machine's time are served first. With
-listeners, rows take their first steps before all others, and rows that are bars ahead of their listeners wait for rows
-that are not.
+listeners, rows take their first steps before all others.
 """
 
 from __future__ import annotations
@@ -18,15 +17,18 @@ import time
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from musicgen.common.learning import generator_from
 from musicgen.generation.batch import batch_of, row_bytes
-from musicgen.generation.job import Job, ReadPrompt, Row, Stage, state_after_a_token
+from musicgen.generation.request import Job, Order, Row, Stage
 from musicgen.generation.sampling import draw, probabilities
 from musicgen.performer import Performer, State
 
@@ -47,6 +49,47 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+WINDOW = 1024  # tokens of a prompt read at once: bounds the memory that any prompt takes
+
+
+def noise_of(ids: np.ndarray) -> torch.Generator:
+    """Return the generator of the encoding's noise for a prompt: the same for every seed, so that states are shared."""
+    return generator_from(crc32(ids.astype(np.int64).tobytes()))
+
+
+class ReadPrompt:
+    """A prompt that is read in windows; all requests with this prompt share the state after it."""
+
+    def __init__(self, model: Performer, wanted: Order) -> None:
+        self._model = model
+        tokens = torch.from_numpy(wanted.ids.astype(np.int64))[None]
+        self._windows = [*tokens.to(model.embedding.weight.device).split(WINDOW, dim=1)]
+        self._state = model.start(noise_of(wanted.ids))
+        if model.recall is not None:
+            recall = model.recall.begin(
+                elsewhere=wanted.elsewhere, unlike=wanted.unlike, sources=wanted.sources,
+                strength=wanted.request.sampling.recall,
+            )  # fmt: skip
+            self._state = replace(self._state, recalls=(recall,))
+        # The logits after the last token, (1, V), and the state there.
+        self.after: tuple[Tensor, State] | None = None
+
+    def go_on(self) -> None:
+        """Read the next window; at the end of the prompt, set `after`."""
+        logits, self._state = self._model.prefill(self._windows.pop(0), self._state)
+        if not self._windows:
+            for recall in self._state.recalls or ():
+                recall.adapt_limit()
+            self.after = logits, self._state
+
+
+@torch.inference_mode()
+def state_after_a_token(model: Performer) -> State:
+    """Return the state of a row after one token; with softmax attention, states grow from there."""
+    token = torch.zeros(1, 1, dtype=torch.long, device=model.embedding.weight.device)
+    return model.prefill(token, model.start(torch.Generator().manual_seed(0)))[1]
 
 
 # The cost of a grammar grows with the number of calls and hardly with rows. So rows whose grammars are instances of one
@@ -107,17 +150,16 @@ MOST_BYTES = 3 << 29  # of their states, for the only engine of a process
 STEP_ROWS = 64  # per step: more rows are no cheaper per row, and each waits longer
 KEPT_PROMPTS = 4  # read prompts without a request, kept so that another take can begin at once …
 KEPT_BYTES = 1 << 25  # … if their states are no larger
-READ_SECONDS = 0.2  # of reading prompts before other rows get a step
+READ_SECONDS = 0.2  # of reading prompts, or one window, before other rows get a step
 TURN_STEPS = 16  # for which the same rows advance, where there is not room for all
 FIRST_STEPS = 12  # of a row: enough to reach its first note, they come before all others …
 FIRST_SECONDS = 1.0  # … unless its owner has had more time than another by this much
-AHEAD_BARS = 2  # of what is heard: rows further ahead can wait
 
 
 class Engine:
     """Serves the requests to one model: `add` can be called from any thread, `work` from one.
 
-    With `listeners`, requests are heard while they are written, and rows are scheduled so that each keeps ahead.
+    With `listeners`, requests are heard while they are written, and their first notes have priority.
     """
 
     def __init__(
@@ -241,7 +283,7 @@ class Engine:
     def _step(self) -> None:
         """Append one token to each row of the current turn."""
         begun = time.monotonic()
-        self._take_turns(begun)
+        self._take_turns()
         for joint in list(self._turn):
             jobs = {row.job for row in joint.rows}
             try:
@@ -291,10 +333,10 @@ class Engine:
                 with self._blaming(row.job):
                     _check_finite(own)
 
-    def _take_turns(self, now: float) -> None:
+    def _take_turns(self) -> None:
         """Count the steps of a turn, and choose the rows of the next one."""
         if self._turn_steps <= 0:
-            rows = self._next_turn(now)
+            rows = self._next_turn()
             if {*rows} != {*self._rows_of_turn}:
                 for joint in self._turn:
                     joint.split()
@@ -302,17 +344,9 @@ class Engine:
             self._turn_steps = FIRST_STEPS if self._beginning() else TURN_STEPS
         self._turn_steps -= 1
 
-    def _next_turn(self, now: float) -> list[Row]:
-        playing = self._at(Stage.PLAYING)
-        lead = dict.fromkeys(playing, 0.0)
-        if beginning := self._beginning():
-            playing = beginning
-        elif self._listeners:
-            lead = {row: row.lead(now) for row in playing}
-            if self._at(Stage.READING) or any(row.heard_since is None for row in playing):
-                playing = [row for row in playing if lead[row] <= AHEAD_BARS]
+    def _next_turn(self) -> list[Row]:
         turn, size = [], 0
-        for row in self._ranked(playing, lead.__getitem__):
+        for row in self._ranked(self._beginning() or self._at(Stage.PLAYING)):
             size += row.size
             if size > STEP_ROWS and turn:
                 break

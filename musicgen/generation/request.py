@@ -1,9 +1,10 @@
-"""A request to a model, the order that makes it executable, and its progress."""
+"""A request to a model, the order that makes it executable, and its rows while the engine works on it."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from threading import Event
 from typing import Any
 
@@ -76,10 +77,6 @@ class Order:
     kinds: Kinds | None = None  # of tokens, for sampling by kind
     guiding: tuple[int, ...] = ()  # tokens whose effect is scaled by `Sampling.guidance`
 
-    def __post_init__(self) -> None:
-        if self.request.sampling.by_kind and self.kinds is None:
-            raise ValueError("sampling by kind needs the kinds of the language's tokens")
-
     @property
     def prompt_key(self) -> Hashable:
         """All that the state after the prompt depends on."""
@@ -87,23 +84,10 @@ class Order:
         return self.ids.tobytes(), self.elsewhere, self.unlike, sources, recall
 
 
-def order(
-    request: Request, ids: np.ndarray, grammar: Grammar, *, valid: bool = False, **more: Any
-) -> Order:
-    """Return the order for a request; `grammar`, before the prompt's first token, is copied and advanced over it.
-
-    `valid` skips the check of the prompt against the grammar, which is slow.
-    """
+def order(request: Request, ids: np.ndarray, grammar: Grammar, **more: Any) -> Order:
+    """Return the order for a request; `grammar`, before the prompt's first token, is copied and advanced over it."""
     grammar = grammar.select(np.zeros(1, dtype=np.int64))
-    if valid:
-        grammar.take(ids)
-        return Order(request=request, ids=ids, grammar=grammar, **more)
-    for position, token in enumerate(ids):
-        if not grammar.allowed()[0, token]:
-            raise ValueError(
-                f"token {token} at position {position} of the prompt is not allowed there in this language"
-            )
-        grammar.advance(ids[position : position + 1])
+    grammar.take(ids)
     return Order(request=request, ids=ids, grammar=grammar, **more)
 
 
@@ -131,3 +115,90 @@ class Progress:
         """Raise the error that ended the work, if any, also if it only ended it early."""
         if (error := self.error or self.bound) is not None:
             raise error
+
+
+class Job(Progress):
+    """A request that the engine works on."""
+
+    def __init__(
+        self, wanted: Order, cancelled: Callable[[], bool] = lambda: False, owner: str = ""
+    ) -> None:
+        """Begin without tokens. The machine's time is shared equally among owners."""
+        variations = wanted.request.variations
+        super().__init__(variations)
+        self.ids, self.order, self.request = wanted.ids, wanted, wanted.request
+        self.cancelled, self.owner = cancelled, owner
+        self.prompt_key = wanted.prompt_key
+        self.writing = [Row(self, variation) for variation in range(variations)]
+        self._seen = [0] * variations
+
+    @property
+    def bars(self) -> int:
+        return min((row.bars for row in self.writing), default=0)
+
+    def let_go(self) -> None:
+        """Keep only the result; rows refer back to the job, so their states would wait for the garbage collector."""
+        self.writing, self.cancelled = [], lambda: False
+
+    def fresh(self) -> list[list[int]]:
+        """Return the tokens of each variation that are new since the last call."""
+        new = [row[seen:] for row, seen in zip(self.rows, self._seen, strict=True)]
+        self._seen = [seen + len(more) for seen, more in zip(self._seen, new, strict=True)]
+        return new
+
+
+class Stage(Enum):
+    """The stages of a row: it waits for room, then its prompt is read, then its tokens are drawn."""
+
+    WAITING = 0
+    READING = 1
+    PLAYING = 2
+
+
+class Row:
+    """A variation of a job that is being written."""
+
+    def __init__(self, job: Job, variation: int) -> None:
+        seed = job.request.seed
+        self.job, self.tokens = job, job.rows[variation]
+        # Its own grammar; a joint one replaces it while the row draws with others.
+        self.grammar = job.order.grammar.select(np.zeros(1, np.int64))
+        self.stage = Stage.WAITING
+        # Its rows in the batch: with guidance, a second one (the twin) is not given the guiding tokens.
+        self.numbers: list[int] = []
+        # Logits of the next token, (V,), and the twin's.
+        self.scores = self.unguided = np.empty(0)
+        self.drawn = 0  # the latest token, which the batch takes next
+        low, high = seed & 0xFFFFFFFF, seed >> 32  # numpy takes seeds as 32-bit words
+        self.random = np.random.default_rng([low, variation, high])
+        self._begun = self._first = int(self.grammar.bars[0])
+
+    @property
+    def size(self) -> int:
+        """The number of rows of the batch that it takes."""
+        return 2 if self.job.order.guiding else 1
+
+    @property
+    def bars(self) -> int:
+        """The number of bars begun since its first token."""
+        return self._begun - self._first
+
+    def take(self, token: int, begun: int) -> bool:
+        """Append a token, after which `begun` bars have begun, and return whether the row goes on."""
+        order = self.job.order
+        self.drawn, self._begun = token, begun
+        if order.before_bar is not None and begun > order.before_bar:
+            return False
+        self.tokens.append(token)
+        return token != order.end and len(self.tokens) != order.request.tokens
+
+    @property
+    def twin_follows(self) -> bool:
+        """Whether the twin is given the token that was drawn."""
+        return len(self.numbers) > 1 and self.drawn not in self.job.order.guiding
+
+    def guide(self) -> None:
+        """Extrapolate the logits away from the twin's (classifier-free guidance)."""
+        if len(self.numbers) > 1:
+            more = self.job.request.sampling.guidance - 1
+            self.scores = self.scores + more * (self.scores - self.unguided)

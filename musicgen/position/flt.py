@@ -14,7 +14,7 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from musicgen.position.base import Position, Shape, Window, as_float64, waves
+from musicgen.position.base import Position, Shape, Window, waves
 from tokenization.records import check_fields
 
 _SAFE = 1e-6  # keeps the gradient of √|g/p| finite at g = 0; it cancels in the product
@@ -22,17 +22,16 @@ _SAFE = 1e-6  # keeps the gradient of √|g/p| finite at g = 0; it cancels in th
 
 @dataclass(frozen=True, kw_only=True)
 class FltConfig:
-    """`mask` chooses the family of f, and `kernel` its member if the family is shift_invariant.
+    """`mask` chooses the family of f.
 
     `frequencies` applies to the mask `local`: normal as in the paper, for which the variance of the estimate is
     infinite, or folded, for which it is finite (LocalMask).
     """
 
-    mask: Literal["gaussian", "local", "tent", "shift_invariant"] = "gaussian"
-    kernel: Literal["gaussian", "laplace", "cauchy"] = "laplace"
+    mask: Literal["gaussian", "local"] = "gaussian"
     frequencies: Literal["normal", "folded"] = "normal"
     random_features: int = 32  # r
-    components: int = 8  # of the masks gaussian, local and tent
+    components: int = 8  # of the mask
     time: Literal["tokens", "music"] = "tokens"
 
     def __post_init__(self) -> None:
@@ -44,21 +43,8 @@ class FltConfig:
             )
 
 
-def _draw(density: str, noise: Tensor, generator: Generator) -> None:
-    """Fill a tensor with draws from a density."""
-    if density == "normal":
-        noise.normal_(generator=generator)
-    elif density == "cauchy":
-        noise.cauchy_(generator=generator)
-    elif density == "uniform":
-        noise.uniform_(-0.5, 0.5, generator=generator)
-    else:  # Laplace: the difference of two exponential variables
-        noise.exponential_(generator=generator)
-        noise -= torch.empty_like(noise).exponential_(generator=generator)
-
-
-# Each mask names the `density` of the noise of its frequencies. `spectrum` maps this noise to frequencies ξ and ratios
-# g/p, (H, r) each; `forward` maps lags, (N,), to f, (H, N).
+# `draw` fills a tensor with the frequencies ξ of a mask, (H, r); `ratio` maps them to g/p, (H, r); `forward` maps lags,
+# (N,), to f, (H, N).
 
 
 class GaussianMask(nn.Module):
@@ -67,8 +53,6 @@ class GaussianMask(nn.Module):
     Positions are integers, so that a frequency above ½ is an alias of one below: μ is limited to [0, ½] and σ to
     [0, 1], which also keeps the variance of g/p finite.
     """
-
-    density = "normal"
 
     def __init__(self, config: FltConfig, heads: int) -> None:
         super().__init__()
@@ -80,11 +64,14 @@ class GaussianMask(nn.Module):
     def _centres_widths(self) -> tuple[Tensor, Tensor]:
         return torch.sigmoid(self.raw_centres) / 2, torch.sigmoid(self.raw_widths)
 
-    def spectrum(self, noise: Tensor) -> tuple[Tensor, Tensor]:
+    def draw(self, noise: Tensor, generator: Generator) -> None:
+        noise.normal_(generator=generator)
+
+    def ratio(self, noise: Tensor) -> Tensor:
         centres, widths = self._centres_widths()
         distance = (noise.unsqueeze(-1) - centres.unsqueeze(1)) / widths.unsqueeze(1)  # (H, r, T)
         g = (self.weights.unsqueeze(1) * torch.exp(-distance.square() / 2)).sum(-1)
-        return noise, g / _normal_density(noise)
+        return g / _normal_density(noise)
 
     def forward(self, lags: Tensor) -> Tensor:
         centres, widths = (x.unsqueeze(-1) for x in self._centres_widths())
@@ -106,12 +93,17 @@ class LocalMask(nn.Module):
         super().__init__()
         size = (heads, config.components)
         self.folded = config.frequencies == "folded"
-        self.density = "uniform" if self.folded else "normal"
         self.weights = nn.Parameter(torch.randn(size) * 0.1)
         radii = torch.exp(torch.linspace(math.log(1.5), math.log(24.5), config.components))
         self.log_radii = nn.Parameter(radii.log().expand(size).clone())
 
-    def spectrum(self, noise: Tensor) -> tuple[Tensor, Tensor]:
+    def draw(self, noise: Tensor, generator: Generator) -> None:
+        if self.folded:
+            noise.uniform_(-0.5, 0.5, generator=generator)
+        else:
+            noise.normal_(generator=generator)
+
+    def ratio(self, noise: Tensor) -> Tensor:
         radii = self.log_radii.exp().unsqueeze(1)  # (H, 1, T)
         weights, xi = self.weights.unsqueeze(1), noise.unsqueeze(-1)
         if self.folded:
@@ -120,9 +112,9 @@ class LocalMask(nn.Module):
             sides = 2 * whole + 1
             kernel = sides * torch.sinc(sides * xi) / torch.sinc(xi)
             kernel = kernel + (radii - whole) * 2 * torch.cos(2 * math.pi * (whole + 1) * xi)
-            return noise, (weights * kernel).sum(-1)
+            return (weights * kernel).sum(-1)
         g = (weights * 2 * radii * torch.sinc(2 * radii * xi)).sum(-1)
-        return noise, g / _normal_density(noise)
+        return g / _normal_density(noise)
 
     def forward(self, lags: Tensor) -> Tensor:
         radii = self.log_radii.exp().unsqueeze(-1)  # (H, T, 1)
@@ -131,74 +123,14 @@ class LocalMask(nn.Module):
         return (self.weights.unsqueeze(-1) * inside).sum(1)
 
 
-class TentMask(nn.Module):
-    """f(z) = Σ_t w_t max(0, 1 − |z|/v_t), g(ξ) = Σ_t w_t v_t sinc²(v_tξ) (equation 12, k = 2), with ξ ~ Cauchy(0, 1).
-
-    As f is continuous, g falls as 1/ξ². The density falls no faster, so that the variance of g/p is finite.
-    """
-
-    density = "cauchy"
-
-    def __init__(self, config: FltConfig, heads: int) -> None:
-        super().__init__()
-        size = (heads, config.components)
-        self.weights = nn.Parameter(torch.randn(size) * 0.1)
-        widths = torch.linspace(math.log(2), math.log(50), config.components)
-        self.log_widths = nn.Parameter(widths.expand(size).clone())  # log v
-
-    def spectrum(self, noise: Tensor) -> tuple[Tensor, Tensor]:
-        widths = self.log_widths.exp().unsqueeze(1)  # (H, 1, T)
-        components = widths * torch.sinc(widths * noise.unsqueeze(-1)).square()
-        g = (self.weights.unsqueeze(1) * components).sum(-1)
-        return noise, g * math.pi * (1 + noise.square())
-
-    def forward(self, lags: Tensor) -> Tensor:
-        heights = (1 - lags.abs() / self.log_widths.exp().unsqueeze(-1)).clamp(min=0)  # (H, T, N)
-        return (self.weights.unsqueeze(-1) * heights).sum(1)
-
-
-class ShiftInvariantMask(nn.Module):
-    """f = C · kernel(z/ℓ), C > 0 (equation 7).
-
-    Frequencies are drawn from the kernel's own spectral density, so that g/p = C; the learned ℓ scales them.
-    """
-
-    def __init__(self, config: FltConfig, heads: int) -> None:
-        super().__init__()
-        self.kernel = config.kernel
-        self.density = {"gaussian": "normal", "laplace": "cauchy", "cauchy": "laplace"}[self.kernel]
-        self.log_height = nn.Parameter(torch.zeros(heads))  # log C
-        lengths = torch.linspace(math.log(4), math.log(64), heads)  # from short to long range
-        self.log_length = nn.Parameter(lengths)  # log ℓ
-
-    def spectrum(self, noise: Tensor) -> tuple[Tensor, Tensor]:
-        scales = 2 * math.pi * as_float64(self.log_length).exp().unsqueeze(-1)
-        frequencies = as_float64(noise) / scales
-        return frequencies, self.log_height.exp().unsqueeze(-1).expand_as(noise)
-
-    def forward(self, lags: Tensor) -> Tensor:
-        z = (lags / self.log_length.exp().unsqueeze(-1)).abs()
-        shapes = {
-            "gaussian": torch.exp(-z.square() / 2),
-            "laplace": torch.exp(-z),
-            "cauchy": 1 / (1 + z.square()),
-        }
-        return self.log_height.exp().unsqueeze(-1) * shapes[self.kernel]
-
-
-_MASK_CLASSES = {
-    "gaussian": GaussianMask,
-    "local": LocalMask,
-    "tent": TentMask,
-    "shift_invariant": ShiftInvariantMask,
-}
+_MASKS = {"gaussian": GaussianMask, "local": LocalMask}
 
 
 @dataclass(frozen=True, kw_only=True)
 class FltCode:
-    """The noise of a sequence, and the features of the covered positions."""
+    """The frequencies of a sequence, and the features of the covered positions."""
 
-    noise: Tensor  # (H, r)
+    noise: Tensor  # ξ, (H, r)
     window: Window | None = None  # features of query and key, (T, H, 2r) or (B, T, H, 2r) each
 
 
@@ -234,21 +166,21 @@ class Flt(AppendedFeatures):
 
     def __init__(self, config: FltConfig, shape: Shape) -> None:
         super().__init__(config, shape)
-        self.mask = _MASK_CLASSES[config.mask](config, shape.heads)
+        self.mask = _MASKS[config.mask](config, shape.heads)
 
     def begin(self, generator: Generator) -> FltCode:
-        """Draw the noise from which the mask computes frequencies."""
+        """Draw the frequencies."""
         size = (self.shape.heads, self.config.random_features)
         noise = torch.empty(size, device=generator.device)
-        _draw(self.mask.density, noise, generator)
+        self.mask.draw(noise, generator)
         return FltCode(noise=noise.to(next(self.parameters())))
 
     def cover(self, code: FltCode, start: int, stop: int, times: Tensor | None = None) -> FltCode:
         """Return the code with the features of the window's positions."""
-        frequencies, ratio = self.mask.spectrum(code.noise)  # (H, r) each
+        ratio = self.mask.ratio(code.noise)  # (H, r)
         places = self.places(start, stop, times)
         # (T, H, 2r) or (2, B, T, H, 2r)
-        features = torch.cat(waves(frequencies, places, like=ratio), -1)
+        features = torch.cat(waves(code.noise, places, like=ratio), -1)
         sides = mask_features(features, ratio, self.qk_width, apart=self.musical)
         window = Window(start=start, rows=sides, axis=int(self.musical))
         return FltCode(noise=code.noise, window=window)

@@ -12,7 +12,7 @@ from evaluation.study.accompaniment import (
     summary,
     with_chords_of_others,
 )
-from musicgen.completion import TokenCompletion
+from musicgen.continuation import TokenCompletion
 from musicgen.generation.request import Request
 from tests.evaluation.scores import trio
 from tests.evaluation.toys import toy_playable

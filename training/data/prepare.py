@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from musicgen.common.processes import full_disk_named, lock_folder, processors, program
+from musicgen.common.processes import full_disk_named, lock_folder, processors
 from musicgen.common.workers import Bounds, Failed, Workers, in_order
+from musicgen.pieces import program
 from tokenization.language import Encoded, Language, language
 from tokenization.prepared import (
     FORMAT,

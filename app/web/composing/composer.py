@@ -24,11 +24,10 @@ from app.web.process import keep_memory_flat
 from musicgen.common.processes import CONTEXT, processors, started_apart
 from musicgen.common.workers import end_with_parent
 from musicgen.continuation import Player
-from musicgen.generation.request import Order, Progress
+from musicgen.generation.request import Job, Order, Progress
 
 if TYPE_CHECKING:
     from musicgen.generation.engine import Engine
-    from musicgen.generation.job import Job
 
 LOOK_SECONDS = 0.05  # between checks for cancelled jobs
 MANY_ROWS = 4  # rows per process from which another process is worth its memory
@@ -308,14 +307,12 @@ class Engines:
             self._failed.append(News(number=task.number, rows=[], ended=True, error=_plain(error)))
 
     def _take(self, task: Task) -> None:
-        from musicgen.generation.job import Job  # torch comes with it
-
         engine, name, most = self._engine(task.model), task.model.given, task.most_tokens
 
         def is_long() -> bool:
             return most is not None and job.steps >= most
 
-        job = Job(engine.model, task.order, is_long, task.owner)
+        job = Job(task.order, is_long, task.owner)
         # A model that was idle does not get its idle time back.
         self._had.setdefault(name, min(self._had.values(), default=0.0))
         self._at_work[task.number] = _AtWork(job, name)

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.web.composing.streamed_takes import Region, StreamedTakes
-from musicgen.completion import accompaniment, infilling
-from musicgen.continuation import Continuation
+from musicgen.continuation import Continuation, accompaniment, infilling
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import CONTROLS, MUSICAL, Sampling
 from musicgen.pieces import Piece, empty_prompt

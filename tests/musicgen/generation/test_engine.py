@@ -1,7 +1,6 @@
 """Many requests at once: each gets the same as alone, whichever others arrive, end, fail or wait."""
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,9 +8,8 @@ import pytest
 import torch
 
 from musicgen.generation import engine as engine_module
-from musicgen.generation.engine import Engine
-from musicgen.generation.job import Job, ReadPrompt, checked, noise_of
-from musicgen.generation.request import Request, order
+from musicgen.generation.engine import Engine, ReadPrompt, noise_of
+from musicgen.generation.request import Job, Request, order
 from musicgen.generation.sampling import Kinds, Sampling, draw, probabilities
 from tests.musicgen.toys import (
     METRE,
@@ -47,14 +45,14 @@ MODELS = [
 ]
 
 
-def asked(model: Any, prompt: Any, request: Request, grammar=None, ordered=None, **named) -> Job:
-    """Return a request to a model as a job; `ordered` are further fields of the order."""
-    ids, rules = checked(model, prompt), grammar or Anything()
-    return Job(model, order(request, ids, rules, **(ordered or {})), **named)
+def asked(prompt: Any, request: Request, grammar=None, ordered=None, **named) -> Job:
+    """Return a request as a job; `ordered` are further fields of the order."""
+    wanted = order(request, np.array(prompt), grammar or Anything(), **(ordered or {}))
+    return Job(wanted, **named)
 
 
-def job(model: Any, prompt: Any, request: Request, ruled=False, ordered=None, **more) -> Job:
-    return asked(model, prompt, request, Alternating() if ruled else None, ordered, **more)
+def job(prompt: Any, request: Request, ruled=False, ordered=None, **more) -> Job:
+    return asked(prompt, request, Alternating() if ruled else None, ordered, **more)
 
 
 def added(engine: Engine, *jobs: Job) -> None:
@@ -71,7 +69,7 @@ def finish(engine: Engine, *jobs: Job) -> None:
 
 def alone(model: Any, *given: Any) -> list[list[int]]:
     """Return the tokens of a request that is run by itself."""
-    wanted = job(model, *given)
+    wanted = job(*given)
     finish(Engine(model), wanted)
     wanted.check()
     return wanted.rows
@@ -91,7 +89,7 @@ def test_a_request_gets_the_same_among_others(parts: Any, monkeypatch: Any):
         while coming or not engine.idle:
             if coming and random.random() < 0.3:
                 number = int(coming.pop())
-                jobs[number] = job(model, *REQUESTS[number], owner=str(number % 2))
+                jobs[number] = job(*REQUESTS[number], owner=str(number % 2))
                 engine.add(jobs[number])
             engine.work()
         for number, rows in enumerate(wanted):
@@ -127,8 +125,8 @@ def model() -> Any:
     return toy_model(position="sine_spe", layers=2)
 
 
-def endless(model: Any, **more: Any) -> Job:
-    return job(model, [4, 3, 2, 1], Request(variations=2, seed=1), **more)
+def endless(**more: Any) -> Job:
+    return job([4, 3, 2, 1], Request(variations=2, seed=1), **more)
 
 
 def rows_of(engine: Engine) -> int:
@@ -170,10 +168,10 @@ class Faulty(Endless):
 )
 def test_one_failure_does_not_affect_others(model: Any, rules: Faulty | None, variations: int):
     engine = Engine(model)
-    faulty = asked(model, [4, 3], Request(variations=variations), rules)
+    faulty = asked([4, 3], Request(variations=variations), rules)
     if rules is None:
         faulty.cancelled = lambda: {}["no such bar"]  # fails even when it is polled
-    fine = job(model, *REQUESTS[0])
+    fine = job(*REQUESTS[0])
     finish(engine, faulty, fine)
     assert fine.rows == alone(model, *REQUESTS[0])
     assert fine.error is None
@@ -187,7 +185,7 @@ def test_one_failure_does_not_affect_others(model: Any, rules: Faulty | None, va
 
 def test_a_request_past_the_length_of_the_encoding_fails_and_others_continue():
     model = toy_model(position={"name": "learned", "max_length": 20})
-    long, short = endless(model), job(model, [4, 3], Request(tokens=18))
+    long, short = endless(), job([4, 3], Request(tokens=18))
     finish(Engine(model), long, short)
     with pytest.raises(ValueError, match=r"reaches 21 tokens, but .* maximum length of 20"):
         long.check()
@@ -199,7 +197,7 @@ def test_a_request_past_the_length_of_the_encoding_fails_and_others_continue():
 def test_a_cancelled_request_ends_within_a_step_and_frees_its_rows(model: Any):
     gone: set[int] = set()
     engine = Engine(model)
-    jobs = [endless(model, cancelled=lambda number=number: number in gone) for number in range(3)]
+    jobs = [endless(cancelled=lambda number=number: number in gone) for number in range(3)]
     added(engine, *jobs)
     run_until(engine, lambda: all(one.steps > 5 for one in jobs))
     assert rows_of(engine) == 6
@@ -218,17 +216,17 @@ def test_a_cancelled_request_ends_within_a_step_and_frees_its_rows(model: Any):
 
 def test_a_prompt_is_read_between_the_steps_of_others(model: Any, monkeypatch: Any):
     monkeypatch.setattr(engine_module, "READ_SECONDS", 0)
-    engine, playing = Engine(model), endless(model)
+    engine, playing = Engine(model), endless()
     engine.add(playing)
     run_until(engine, lambda: playing.steps >= 2)
-    late = job(model, np.arange(3000) % 11, Request(tokens=1))
+    late = job(np.arange(3000) % 11, Request(tokens=1))
     engine.add(late)
     before = playing.steps
     while not late.ended.is_set():
         had = playing.steps
         engine.work()
         assert playing.steps == had + 1
-    assert playing.steps - before >= 3 * 2  # windows by layers
+    assert playing.steps - before >= 3  # windows
     assert late.rows == alone(model, np.arange(3000) % 11, late.request)
 
 
@@ -236,35 +234,35 @@ def test_a_prompt_is_read_once_for_all_requests_that_share_it(model: Any, monkey
     engine, prompt, read = Engine(model), np.arange(3000) % 11, []
     go_on = ReadPrompt.go_on
     monkeypatch.setattr(ReadPrompt, "go_on", lambda one: (read.append(one), go_on(one)))
-    takes = [job(model, prompt, Request(seed=seed, tokens=3)) for seed in range(2)]
+    takes = [job(prompt, Request(seed=seed, tokens=3)) for seed in range(2)]
     finish(engine, *takes)
-    finish(engine, other := job(model, prompt, Request(seed=2, tokens=3)))
-    assert len(read) == 3 * 2 + 1  # windows by layers, and the end
+    finish(engine, other := job(prompt, Request(seed=2, tokens=3)))
+    assert len(read) == 3  # windows
     assert other.rows == alone(model, prompt, other.request)
-    gone = job(model, prompt[1:], Request(tokens=3), cancelled=lambda: len(read) == 4)
+    gone = job(prompt[1:], Request(tokens=3), cancelled=lambda: len(read) == 2)
     read.clear()
     finish(engine, gone)
     assert not gone.steps
-    finish(engine, late := job(model, prompt[1:], gone.request))
-    assert len(read) == 3 * 2 + 1
+    finish(engine, late := job(prompt[1:], gone.request))
+    assert len(read) == 3
     assert late.rows == alone(model, prompt[1:], gone.request)
 
 
 def test_a_few_prompts_are_kept_but_not_those_of_failed_requests(model: Any, monkeypatch: Any):
     engine = Engine(model)
     for start in range(7):
-        finish(engine, job(model, [start, 1], Request(tokens=3)))
+        finish(engine, job([start, 1], Request(tokens=3)))
         assert len(engine._prompts) == min(start + 1, engine_module.KEPT_PROMPTS)
-    failed = asked(model, [6, 1], Request(), Faulty())
+    failed = asked([6, 1], Request(), Faulty())
     finish(engine, failed)
     assert failed.prompt_key not in engine._prompts
     monkeypatch.setattr(engine_module, "KEPT_BYTES", 8)
-    finish(engine, job(model, [9, 1], Request(tokens=3)))
+    finish(engine, job([9, 1], Request(tokens=3)))
     assert not engine._prompts
 
 
 def test_a_failure_of_the_batch_ends_all_requests(model: Any):
-    engine, jobs = Engine(model), [endless(model), endless(model)]
+    engine, jobs = Engine(model), [endless(), endless()]
     added(engine, *jobs)
     for _ in range(5):
         engine.work()
@@ -276,13 +274,6 @@ def test_a_failure_of_the_batch_ends_all_requests(model: Any):
             one.check()
 
 
-class NoBars(Endless):
-    """Never begins another bar."""
-
-    def advance(self, tokens: np.ndarray) -> None:
-        self.last = tokens
-
-
 def run_until(engine: Engine, done: Callable[[], bool], most: int = 2000) -> None:
     for _ in range(most):
         if done():
@@ -291,38 +282,20 @@ def run_until(engine: Engine, done: Callable[[], bool], most: int = 2000) -> Non
     raise AssertionError(f"not reached within {most} steps")
 
 
-def test_a_row_bars_ahead_of_its_listener_waits_for_one_without_a_bar(model: Any, monkeypatch: Any):
-    now = [100.0]
-    monkeypatch.setattr(engine_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(engine_module, "TURN_STEPS", 1)
-    engine = Engine(model, listeners=True)
-    ahead = asked(model, [0, 1], Request(seed=1), Endless())
-    engine.add(ahead)
-    run_until(engine, lambda: sum(t == 0 for t in ahead.rows[0]) > 4)
-    silent = asked(model, [0, 1], Request(seed=2), NoBars())
-    engine.add(silent)
-    run_until(engine, lambda: silent.steps > 0)
-    waits = ahead.steps
-    run_until(engine, lambda: silent.steps > 30)
-    assert ahead.steps <= waits + 1
-    now[0] += 100  # all of it has been heard
-    run_until(engine, lambda: ahead.steps > waits + 5)
-
-
 def test_first_notes_have_priority_unless_their_owner_has_had_much_more_time(model: Any):
     engine = Engine(model, listeners=True)
-    playing = asked(model, [0, 1], Request(seed=1), Endless())
+    playing = asked([0, 1], Request(seed=1), Endless())
     engine.add(playing)
     run_until(engine, lambda: playing.steps > engine_module.FIRST_STEPS)
     had = playing.steps
-    new = job(model, [0, 1], Request(seed=2, tokens=40), owner="new")
+    new = job([0, 1], Request(seed=2, tokens=40), owner="new")
     engine.add(new)
     run_until(engine, lambda: new.steps == engine_module.FIRST_STEPS)
     assert playing.steps <= had + 1
     run_until(engine, lambda: new.ended.is_set())
     assert playing.steps > had + 20
     engine._seconds["greedy"] = engine._seconds[""] + 2 * engine_module.FIRST_SECONDS
-    greedy = job(model, [0, 1], Request(seed=3, tokens=40), owner="greedy")
+    greedy = job([0, 1], Request(seed=3, tokens=40), owner="greedy")
     engine.add(greedy)
     had = playing.steps
     run_until(engine, lambda: greedy.ended.is_set())
@@ -331,7 +304,7 @@ def test_first_notes_have_priority_unless_their_owner_has_had_much_more_time(mod
 
 def test_short_prompts_are_read_first(model: Any):
     engine = Engine(model, listeners=True)
-    long, short = (job(model, np.arange(n) % 11, Request(tokens=1)) for n in (3000, 5))
+    long, short = (job(np.arange(n) % 11, Request(tokens=1)) for n in (3000, 5))
     added(engine, long, short)
     run_until(engine, lambda: short.ended.is_set())
     assert not long.ended.is_set()
@@ -342,8 +315,8 @@ def test_an_owner_of_many_requests_waits_longer(model: Any, monkeypatch: Any):
         monkeypatch.setattr(engine_module, name, number)
     engine, order = Engine(model, listeners=True), []
     requests = [Request(variations=4, seed=seed, tokens=40) for seed in range(13)]
-    jobs = [job(model, [4, 3], one, owner="greedy") for one in requests[:12]]
-    modest = job(model, [4, 3], requests[12], owner="modest")
+    jobs = [job([4, 3], one, owner="greedy") for one in requests[:12]]
+    modest = job([4, 3], requests[12], owner="modest")
     added(engine, *jobs)
     for _ in range(10):
         engine.work()
@@ -360,7 +333,7 @@ def test_an_owner_of_many_requests_waits_longer(model: Any, monkeypatch: Any):
 def test_states_stay_within_the_memory_limit(model: Any):
     for most_bytes, most_rows in ((1, 1), (1 << 30, 4)):
         engine, seen = Engine(model, most_bytes=most_bytes), 0
-        jobs = [job(model, [4, 3, 2], Request(seed=n, tokens=9)) for n in range(4)]
+        jobs = [job([4, 3, 2], Request(seed=n, tokens=9)) for n in range(4)]
         added(engine, *jobs)
         while engine.work():
             seen = max(seen, sum(one.steps > 0 and not one.ended.is_set() for one in jobs))

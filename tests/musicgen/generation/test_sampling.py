@@ -9,9 +9,8 @@ import torch.nn.functional as F
 
 from musicgen.generation import likelihood
 from musicgen.generation.likelihood import position_losses
-from musicgen.generation.request import Request, order
 from musicgen.generation.sampling import Kinds, Sampling, draw, probabilities
-from tests.musicgen.toys import Anything, generator, toy_model, toy_tokens
+from tests.musicgen.toys import generator, toy_model, toy_tokens
 from tokenization.language import language
 
 LOGITS = np.log(np.array([[0.5, 0.25, 0.15, 0.1], [0.1, 0.1, 0.2, 0.6]]))
@@ -126,11 +125,6 @@ def test_near_temperature_0_the_most_probable_token_is_taken():
     wanted = chances @ np.array([[1, 0], [1, 0], [0, 1], [0, 1]])
     np.testing.assert_allclose(found[:, [1, 3]][0], wanted[0])
     np.testing.assert_allclose(found[:, [0, 3]][1], wanted[1])
-
-
-def test_sampling_by_kind_without_kinds_is_refused():
-    with pytest.raises(ValueError, match="needs the kinds"):
-        order(Request(sampling=Sampling(by_kind=True)), np.array([1]), Anything())
 
 
 @pytest.mark.parametrize(("name", "count"), [("remi", 8), ("groove", 8), ("ensemble", 23)])

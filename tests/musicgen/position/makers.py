@@ -37,8 +37,6 @@ _VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"random_features": 5, "mask": "gaussian", "time": "music"},
         {"random_features": 5, "mask": "local"},
         {"random_features": 5, "mask": "local", "frequencies": "folded"},
-        {"random_features": 5, "mask": "tent"},
-        {"random_features": 5, "mask": "shift_invariant", "kernel": "laplace"},
     ],
 }
 

@@ -13,8 +13,7 @@ import pytest
 from app.web.composing.composer import KEPT, Composer, EngineProcess, Engines, News, RemoteJob, Task
 from musicgen.common.processes import CONTEXT
 from musicgen.continuation import Continuation
-from musicgen.generation.engine import Engine
-from musicgen.generation.job import ReadPrompt
+from musicgen.generation.engine import Engine, ReadPrompt
 from musicgen.generation.request import Request
 from musicgen.pieces import empty_prompt
 from musicgen.playable import find
@@ -173,10 +172,11 @@ def test_a_failing_model_fails_only_its_own_requests(monkeypatch: pytest.MonkeyP
 def test_an_invalid_request_is_reported_and_affects_no_others():
     engines, wrong = Engines(), asked(0, tokens=5)
     engines.take(replace(wrong, order=replace(wrong.order, ids=np.array([10_000]))))
+    engines.work()
     assert engines.idle
     (news,) = engines.news()
     assert news.ended
-    assert isinstance(news.error, ValueError)
+    assert isinstance(news.error, RuntimeError)
     engines.take(asked(1, tokens=5))
     assert until(engines, 1)[1][-1].error is None
 
