@@ -141,8 +141,8 @@ function stageParts(app, card, show) {
 export function stagePart(app, lanesNow) {
   const { desk } = app;
   const options = { label: "Piano roll of your piece", height: HIGH, prompt: true },
-    card = cardParts(app, () => desk.current, "piece", options),
-    { facts, said, star, rolls, roll, bar, play, menu, handle } = card,
+    card = cardParts(app, () => desk.current, options),
+    { facts, said, star, rolls, roll, bar, play, menu } = card,
     parts = stageParts(app, card, () => show()),
     { hint, title, idea, mix, played, pencil, score, plan, read, examples, link, zoom } = parts;
   rolls.classList.add("mg-of-roll");
@@ -150,7 +150,7 @@ export function stagePart(app, lanesNow) {
   const picker = filePicker(app, KINDS, { id: "mg-file", ariaLabel: "Open a file" }),
     open = make("label", "mg-chip mg-open", "Open…", { htmlFor: picker.id }),
     hands = make("span", "mg-hands", [star, picker, open]),
-    head = make("div", "mg-head", [handle, title, facts, hands]),
+    head = make("div", "mg-head", [title, facts, hands]),
     actions = make("span", "mg-actions", [pencil, menu, link]),
     foot = make("div", "mg-foot", [play, zoom, hint, actions]),
     folds = make("div", "mg-folds", [mix, played, read.remarks, examples]);
@@ -159,7 +159,7 @@ export function stagePart(app, lanesNow) {
 
   function show() {
     const entry = desk.current;
-    for (const part of [foot, played, star, handle]) part.hidden = !entry;
+    for (const part of [foot, played, star]) part.hidden = !entry;
     for (const part of [facts, rolls, play, zoom]) part.hidden = !entry || app.begins; // nothing to see or hear yet
     for (const part of [idea, plan, score, mix]) part.show();
     examples.show(entry);

@@ -30,13 +30,13 @@ function takeCard(app, id, axis) {
   const start = ({ piece, region } = entryOf()) =>
     piece.lines[Math.min(region.first, barCount(piece))];
   const label = `Piano roll of take ${number + 1}`,
-    parts = cardParts(app, entryOf, "take", { label, height: "178px", axis }),
-    { facts, said, star, rolls, roll, bar, play, menu, handle } = parts;
+    parts = cardParts(app, entryOf, { label, height: "178px", axis }),
+    { facts, said, star, rolls, roll, bar, play, menu } = parts;
   const jump = icon("seam", "Go to the new part", () => app.play(entryOf(), start())),
     further = action(WORDS[how], () => app.use(id), "mg-chip mg-further"),
     drop = icon("bin", "Delete this take", () => app.remove(id), "mg-icon mg-drop"),
     like = make("div");
-  const head = make("div", "mg-head", [handle, make("h3", "", name), facts, star, drop]),
+  const head = make("div", "mg-head", [make("h3", "", name), facts, star, drop]),
     foot = make("div", "mg-foot", [play, jump, make("span", "mg-actions", [menu, further])]),
     within = [head, said, rolls, bar, foot, like],
     card = make("article", "mg-card mg-take", within, { ariaLabel: name });
